@@ -1,4 +1,4 @@
-//! An `[[app]]` of the configuration.
+//! Reads an `[[app]]` of the configuration.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,52 +32,52 @@ pub const APP_KEYS: [&str; 15] = [
     "hang-seconds",
 ];
 
-/// Letters of an app's name, at most.
+/// Maximum length of an app's name, in letters.
 const LONGEST_NAME: usize = 40;
 
-/// What an app's name looks like.
+/// Describes a valid app name, for error messages.
 pub const NAME_FORM: &str =
     "a name of lower-case letters, digits and hyphens that begins with a letter, at most 40 long";
 
-/// An app as the operator wants it.
+/// The operator's settings of an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppConfig {
     /// Its name.
     pub name: String,
-    /// Its object's file; `None` if it is to be found by its name.
+    /// Its object's file; `None` to find it by its name.
     pub object: Option<PathBuf>,
     /// The file of its configuration, if it has one.
     pub config: Option<PathBuf>,
-    /// What runs it.
+    /// The process that runs it.
     pub host: Hosting,
     /// Whether it runs.
     pub enabled: bool,
-    /// When packets reach it.
+    /// The stage in which it receives packets.
     pub stage: Stage,
-    /// Which packet-ins it wants.
+    /// The packet-ins that it receives.
     pub filter: Filter,
-    /// The priorities of its flows, if the operator says.
+    /// The priorities of its flows, if the operator sets them.
     pub band: Option<Band>,
-    /// What it may send.
+    /// Its capabilities.
     pub capabilities: Vec<Capability>,
-    /// What it may read of the machine's files.
+    /// Files and directories of the machine that it may read.
     pub read: Vec<PathBuf>,
-    /// Flows it may have in each switch.
+    /// Most flows that it may have in each switch.
     pub flows: u32,
-    /// The services that it reaches.
+    /// The services that it may use.
     pub services: Vec<Service>,
-    /// What it may with them, beyond what is its own there.
+    /// Its rights in these services beyond its own data.
     pub service_rights: Vec<ServiceRight>,
-    /// How much it may use.
+    /// Its resource limits.
     pub limits: Limits,
-    /// What one of its calls may last, in processor time; `None` for what holds for all.
+    /// Processor time that one of its calls may use; `None` for the setting of `[zones]`.
     pub hang: Option<Duration>,
-    /// Where it stands in the file, as a byte offset; its band, if that is there.
+    /// Byte offset in the file of its band, or else of its table.
     pub(super) at: usize,
 }
 
 impl AppConfig {
-    /// An app of which nothing is said but its name: a control app that sees everything and may
+    /// Returns the defaults for an app of this name: a control app that receives every packet and may
     /// send packets and write flows.
     pub fn named(name: &str) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl AppConfig {
         }
     }
 
-    /// Messages it may send per second.
+    /// Returns the messages that it may send per second.
     pub(super) fn quota(&self) -> Quota {
         let most = |limit| u32::try_from(self.limits.of(limit).hard).unwrap_or(u32::MAX);
         Quota {

@@ -1,8 +1,8 @@
-//! The priorities that each app's flows may have, where the operator does not say.
+//! Assigns each app the priorities of its flows, unless the operator sets them.
 //!
-//! Each stage has a region, and in it each place in the file a slot of a fixed size, from the top
-//! down. So an app that is added behind the others, or switched off, moves nobody's flows: those
-//! that are in the switches keep the priorities of their owner.
+//! Each stage has a region. In it, each position in the file has a slot of a fixed size, from the top
+//! down. So an app that is added after the others, or disabled, moves no other app's band: installed
+//! flows keep the priorities of their owner.
 //!
 //! ```text
 //! 65535  guards      the first four 2048 each, the next four 1024, the others 64
@@ -11,22 +11,22 @@
 //!     0  the kernel's
 //! ```
 //!
-//! Rejected: equal shares of a region, which move everybody with each app that is added.
+//! Rejected: equal shares of a region, because each added app would move all others.
 
 use std::ops::RangeInclusive;
 
 use control::policy::{Band, Stage};
 
-/// Parts of a region, the smallest slot being one.
+/// Parts of a region; the smallest slot is one part.
 const PARTS: u32 = 256;
 
-/// No priority: what an app has that writes no flows.
+/// No priority, for an app that writes no flows.
 pub const NONE: Band = Band { lowest: 0, highest: 0 };
 
-/// What the only app that writes flows has.
+/// The band of a sole app that writes flows.
 pub(super) const ALL: Band = Band { lowest: 1, highest: u16::MAX };
 
-/// The slot of the app at `place` among those of its stage, counted from 0; places are below
+/// Returns the slot of the app at position `place` of its stage, counted from 0; positions are below
 /// [`MOST_APPS`](super::MOST_APPS).
 pub(super) fn slot(stage: Stage, place: usize) -> Band {
     let (lowest, highest) = match stage {
@@ -47,7 +47,7 @@ pub(super) fn slot(stage: Stage, place: usize) -> Band {
     Band { lowest: priority(lowest), highest: priority(highest) }
 }
 
-/// Whether two bands have a priority in common.
+/// Returns whether two bands have a priority in common.
 pub(super) fn overlap(one: Band, other: Band) -> bool {
     let range = |band: Band| -> RangeInclusive<u16> { band.lowest..=band.highest };
     range(one).contains(&other.lowest) || range(other).contains(&one.lowest)

@@ -1,17 +1,17 @@
-//! `fs.read:PATH`: a file or a directory that an app may read, with all below it. Its zone sees it, by
-//! the same path, and the kernel has nothing to do with it.
+//! Checks `fs.read:PATH`, which grants an app a file, or a directory with everything below it. The zone mounts it at the
+//! same path; the kernel is not involved.
 
 use std::path::{Component, Path, PathBuf};
 
-/// How it looks, for messages.
+/// Describes its form, for error messages.
 pub(super) const FORM: &str = "\"fs.read:PATH\" (an absolute path without `..`, not in /proc, /sys, /dev, \
                                /tmp or /app)";
 
-/// By which names no app is shown anything: the system's own state, which it is not shown by other names
-/// either, and what a zone has of its own.
+/// Directories that cannot be granted: the system's own state, also by other paths, and the zone's own
+/// directories.
 const NEVER: [&str; 5] = ["proc", "sys", "dev", "tmp", "app"];
 
-/// The path that `text` grants; `None` if it grants none.
+/// Returns the path that `text` grants; `None` if it has another form.
 pub(super) fn path_of(text: &str) -> Option<PathBuf> {
     let path = Path::new(text.strip_prefix("fs.read:")?);
     let mut components = path.components();
@@ -26,15 +26,15 @@ pub(super) fn path_of(text: &str) -> Option<PathBuf> {
     (absolute && !NEVER.contains(&first)).then(|| path.components().collect())
 }
 
-/// Why an app may not read `path`, if it may not, for where it leads now: the zone looks again when it
-/// starts. `own` are directories of Rosemary's, in which there are keys and sockets.
+/// Returns why an app may not read `path`, by its present target; the zone checks again when it
+/// starts. `own` are Rosemary's directories with keys and sockets.
 pub fn why_not(path: &Path, own: &[PathBuf]) -> Option<String> {
     let own: Vec<PathBuf> = own.iter().map(|dir| real(dir)).collect();
     let why = sys::sandbox::reason_not_grantable(&real(path), &own)?;
     Some(format!("fs.read:{}: {why}", path.display()))
 }
 
-/// Where a path leads, as far as it is there.
+/// Resolves the existing part of a path.
 pub fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -1,11 +1,10 @@
-//! The operator's configuration: `rosemary.toml`.
+//! Reads the operator's configuration, `rosemary.toml`.
 //!
-//! No file is needed: without one the learning switch runs. Every key stands in
-//! `docs/configuration.md` and, with its default, in `etc/rosemary.toml`. What the command line
-//! says goes before what is here.
+//! The file is optional: without it the learning switch runs. `docs/configuration.md` describes every
+//! key, and `etc/rosemary.toml` has it with its default. The command line overrides the file.
 //!
-//! A mistake is told with file and line, with what was found, and with what was expected; nothing
-//! is guessed and nothing unknown is passed over. Paths are relative to the file's directory.
+//! An error names file and line, the value found and the value expected. An unknown key is an error.
+//! Paths are relative to the file's directory.
 
 mod app;
 mod band;
@@ -37,20 +36,20 @@ pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
 pub use quotas::{LOG_KEYS, STORAGE_KEYS};
 pub use rights::IN_KERNEL;
 pub use rights::{Granted, ServiceRight};
-/// What there can be a limit on.
+/// A resource with a limit.
 pub use sdk::Limit;
-pub use trust::{TRUST_KEYS, TooMuch, Trust};
+pub use trust::{ExcessiveRequest, TRUST_KEYS, Trust};
 
 use value::{Mistake, Table};
 
-/// Most apps.
+/// Maximum number of apps.
 pub const MOST_APPS: usize = 64;
 
-/// Most elements of all apps' lists together: the kernel is told of all apps in one message, of at
+/// Maximum number of elements in all apps' lists together. The kernel receives all apps in one message of at
 /// most [`MAX_MESSAGE`](sys::channel::MAX_MESSAGE) bytes.
 pub const MOST_ELEMENTS: usize = 3072;
 
-/// The app that runs where the operator names none.
+/// The app that runs if the operator names none.
 pub const DEFAULT_APP: &str = "learning-switch";
 
 /// The configuration of an instance that root started.
@@ -77,7 +76,7 @@ pub const CONTROLLER_KEYS: [&str; 11] = [
 /// The keys of `[zones]`.
 pub const ZONES_KEYS: [&str; 2] = ["require", "hang-seconds"];
 
-/// Bytes of a configuration, at most.
+/// Maximum size of a configuration, in bytes.
 const LONGEST: u64 = 1024 * 1024;
 
 /// The configuration cannot be used.
@@ -98,7 +97,7 @@ pub enum ConfigError {
         file: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What the file says and what is allowed there.
+        /// The value found and the values allowed.
         what: String,
     },
 }
@@ -124,44 +123,43 @@ impl Require {
     }
 }
 
-/// What the operator wrote; empty where nothing was.
+/// The operator's settings; those that the file does not contain are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
     /// The file, if there is one.
     pub file: Option<PathBuf>,
     /// Where switches connect.
     pub listen: Vec<SocketAddr>,
-    /// From where switches may speak plain TCP.
+    /// From where switches may connect by plain TCP.
     pub plain: Option<PlainTcp>,
     /// The directory of the keys for TLS.
     pub tls_dir: Option<PathBuf>,
-    /// How many threads serve switches.
+    /// Number of threads that serve switches.
     pub workers: Option<u16>,
-    /// How they work.
+    /// Tuning of these threads.
     pub tuning: Tuning,
     /// The directory of the sockets.
     pub runtime_dir: Option<PathBuf>,
-    /// The directory of what outlives a run.
+    /// The directory of the state that outlives a run.
     pub state_dir: Option<PathBuf>,
-    /// How much of a wall there must be around each app.
+    /// How complete the sandbox of each app must be.
     pub require: Require,
-    /// How much services keep.
+    /// Quotas of the services.
     pub quotas: ServiceQuotas,
     /// The developers whose packages may be installed and run.
     pub trust: Vec<Trust>,
-    /// What a call of an app may last, in processor time.
+    /// Processor time that a call of an app may use.
     pub hang: Option<Duration>,
     /// The apps, in the operator's order; `None` if there is no `[[app]]` at all.
     pub apps: Option<Vec<AppConfig>>,
-    /// What the manifests of packages say, where this does not.
+    /// The manifests of packages, for keys that the file does not set.
     manifests: Manifests,
-    /// The file's text, to tell lines by.
+    /// The file's text, to compute line numbers.
     text: String,
 }
 
 impl Config {
-    /// Reads the configuration: `file` if one is named, which must be there, or else the default
-    /// one, which need not.
+    /// Reads the configuration: `file`, which must exist, or else the default file, which need not.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -181,7 +179,7 @@ impl Config {
         Self::parse(path, text)
     }
 
-    /// Understands `text`, the content of `file`.
+    /// Parses `text`, the content of `file`.
     ///
     /// # Errors
     /// [`ConfigError::Mistake`] for the first mistake.
@@ -192,10 +190,10 @@ impl Config {
         }
     }
 
-    /// The same, where what is not said of an app is as its manifest has it.
+    /// Returns this configuration with the manifests' values for keys of apps that the file does not set.
     ///
     /// # Errors
-    /// [`ConfigError::Mistake`]: together they make no sense, as that bands overlap.
+    /// [`ConfigError::Mistake`]: the two are not compatible, for example because bands overlap.
     pub fn over(&self, manifests: &Manifests) -> Result<Self, ConfigError> {
         let (file, text) = (self.file.clone().unwrap_or_default(), self.text.clone());
         match Self::understand(&file, &text, Some(manifests)) {
@@ -206,7 +204,7 @@ impl Config {
         }
     }
 
-    /// An app of which nothing is said here but its name: as its manifest has it, if there is one.
+    /// Returns the settings of an app that the file does not contain: those of its manifest, if it has one.
     pub fn named(&self, name: &str) -> AppConfig {
         self.manifests.get(name).cloned().unwrap_or_else(|| AppConfig::named(name))
     }
@@ -278,8 +276,8 @@ impl Config {
                 }
                 apps.push(app);
             }
-            // So that a file is right or wrong whichever apps are switched on. Where there may be packages
-            // their manifests have a say in it first.
+            // A file is valid or not whichever apps are enabled. With packages, their manifests are needed
+            // first.
             if manifests.is_some() || config.trust.is_empty() {
                 bands(&apps, text)?;
             }
@@ -288,12 +286,12 @@ impl Config {
         Ok(config)
     }
 
-    /// The app of that name, if it is there.
+    /// Returns the app of this name, if the file has one.
     pub fn app(&self, name: &str) -> Option<&AppConfig> {
         self.apps.iter().flatten().find(|app| app.name == name)
     }
 
-    /// The policies of `apps`, of which those run that are enabled, in the same order.
+    /// Returns the policies of `apps`, in the same order. Only enabled apps run.
     ///
     /// # Errors
     /// [`ConfigError::Mistake`]: two bands overlap.
@@ -321,7 +319,7 @@ impl Config {
     }
 }
 
-/// The band of each of `apps`: its own, or its place's.
+/// Returns the band of each of `apps`: the configured one, or that of its position.
 fn bands(apps: &[AppConfig], text: &str) -> Result<Vec<Band>, Mistake> {
     let stage = |app: &AppConfig| std::mem::discriminant(&app.stage);
     let mut bands: Vec<Band> = Vec::new();
@@ -355,7 +353,7 @@ fn bands(apps: &[AppConfig], text: &str) -> Result<Vec<Band>, Mistake> {
     Ok(bands)
 }
 
-/// Where the configuration is, if nobody names it.
+/// Returns the path of the default configuration.
 pub fn default_file() -> Option<PathBuf> {
     if sys::process::is_root() {
         return Some(SYSTEM_CONFIG.into());
@@ -363,8 +361,8 @@ pub fn default_file() -> Option<PathBuf> {
     user_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("rosemary.toml"))
 }
 
-/// Rosemary's directory below the directory that the variable `xdg` of the XDG Base Directory Specification
-/// names, or else below `home_dir` in the home directory; `None` without a home directory.
+/// Returns Rosemary's directory below the directory in the variable `xdg` (XDG Base Directory
+/// Specification), or else below `home_dir` in the home directory; `None` without a home directory.
 pub fn user_dir(xdg: &str, home_dir: &str) -> Option<PathBuf> {
     // The specification says that a relative path counts as unset.
     let absolute = |variable: &str| {
@@ -374,12 +372,12 @@ pub fn user_dir(xdg: &str, home_dir: &str) -> Option<PathBuf> {
     Some(dir.join("rosemary"))
 }
 
-/// The text of the file at `path`, whatever stands there.
+/// Reads the text of the file at `path`.
 fn read(path: &Path) -> io::Result<String> {
-    // A pipe in its place must not keep the monitor waiting.
+    // A pipe in its place must not block the monitor.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
-    // And one that is still empty must not pass for a configuration that says nothing.
+    // An empty pipe must not count as an empty configuration.
     if file.metadata()?.file_type().is_fifo() {
         return Err(io::Error::other("it is a pipe, which may come too late; it must be a file"));
     }

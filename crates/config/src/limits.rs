@@ -1,4 +1,4 @@
-//! How much an app may use: the table `limits`, of an `[[app]]` and of a package's `app.toml`.
+//! Reads an app's resource limits: the table `limits` of an `[[app]]` and of a package's `app.toml`.
 //!
 //! ```toml
 //! [limits]
@@ -7,8 +7,7 @@
 //! flow-mods-per-second = 1000
 //! ```
 //!
-//! What is not said is as the table before has it: the operator's `[[app]]` goes before the app's own
-//! `app.toml`, and that before [`Limits::default`].
+//! The operator's `[[app]]` overrides the app's own `app.toml`, which overrides [`Limits::default`].
 
 use control::kernel::Tuning;
 use sdk::Limit;
@@ -29,36 +28,36 @@ pub const LIMITS_KEYS: [&str; Limit::ALL.len()] = [
     "queue-bytes",
 ];
 
-/// The keys of a limit of which both values are given.
+/// The keys of a limit with both values.
 const BOTH: [&str; 2] = ["soft", "hard"];
 
-/// There is no limit.
+/// No limit.
 pub const NONE: u64 = u64::MAX;
 
-/// A limit: above `soft` the app and the operator are told, more than `hard` there is not. In the unit
+/// A limit: above `soft` the app and the operator receive an alert; `hard` cannot be exceeded. In the unit
 /// of its [`Limit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
-    /// Above this it is told.
+    /// Above this amount an alert is raised.
     pub soft: u64,
-    /// More than this there is not.
+    /// The most that the app can use.
     pub hard: u64,
 }
 
 impl Bound {
-    /// With that hard limit, and four fifths of it as the soft one.
+    /// Returns a limit with this hard value, and four fifths of it as the soft one.
     const fn hard(hard: u64) -> Self {
         Self { soft: if hard == NONE { NONE } else { hard - hard / 5 }, hard }
     }
 }
 
-/// How much an app may use of each.
+/// The limits of an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits([Bound; Limit::ALL.len()]);
 
 impl Default for Limits {
-    /// What an app gets of which nothing is said: room for a large network, no messages refused, and
-    /// no way to take a machine away from others.
+    /// Returns limits that suffice for a large network, refuse no messages, and keep an app from
+    /// exhausting the machine.
     fn default() -> Self {
         Self(Limit::ALL.map(|limit| {
             Bound::hard(match limit {
@@ -81,18 +80,18 @@ const QUEUE: u64 = (DEFAULT_CAPACITY - DEFAULT_CAPACITY / 8 * 3) as u64;
 const QUEUE_MOST: u64 = *Tuning::RING.end() as u64 / 8 * 5;
 
 impl Limits {
-    /// No limit on anything, for the programs that are ours.
+    /// Returns no limits, for Rosemary's own programs.
     pub fn none() -> Self {
         Self([Bound::hard(NONE); Limit::ALL.len()])
     }
 
-    /// The limit on `what`.
+    /// Returns the limit on `what`.
     pub fn of(&self, what: Limit) -> Bound {
         self.0[place(what)]
     }
 
-    /// As they are with rings of so many bytes: how many packet-ins can wait is no more than these let, and a soft
-    /// limit that is above that is four fifths of it.
+    /// Adapts the limits to rings of `ring` bytes: these bound the waiting packet-ins, and a soft limit above that
+    /// bound becomes four fifths of it.
     #[must_use]
     pub fn with_rings(mut self, ring: u32) -> Self {
         let Bound { soft, hard } = &mut self.0[place(Limit::Queue)];
@@ -104,7 +103,7 @@ impl Limits {
         self
     }
 
-    /// Those of the table `value`; what it does not say is as `before` has it.
+    /// Reads the table `value`; `before` has the values of missing keys.
     pub(super) fn read(value: Value<'_>, before: &Self) -> Result<Self, Mistake> {
         let table = value.table("limits", &LIMITS_KEYS)?;
         let mut limits = before.clone();
@@ -117,12 +116,12 @@ impl Limits {
     }
 }
 
-/// Where a limit stands among all.
+/// Returns the index of a limit among all.
 fn place(limit: Limit) -> usize {
     limit as usize - 1
 }
 
-/// A limit as `value` says it, and `before` where that says nothing.
+/// Reads a limit from `value`; `before` has the missing value.
 fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Result<Bound, Mistake> {
     let (least, most) = range(limit);
     let expected =
@@ -160,7 +159,7 @@ fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Result<Bound, Mistake
     Ok(bound)
 }
 
-/// Which hard limits make sense: below, no app could even start. Of what waits, which soft ones do.
+/// Returns the valid hard limits; below, no app could start. For waiting packet-ins, the valid soft ones.
 fn range(limit: Limit) -> (u64, u64) {
     match limit {
         Limit::Memory => (8 << 20, 1 << 50),
@@ -184,7 +183,7 @@ fn unit(limit: Limit) -> &'static str {
     }
 }
 
-/// A bound of the range, as one would write it.
+/// Formats a bound of the range as in the file.
 fn shown(limit: Limit, amount: u64) -> String {
     match limit {
         Limit::Memory | Limit::Queue | Limit::Log | Limit::Cpu => limit.shown(amount),
@@ -192,7 +191,7 @@ fn shown(limit: Limit, amount: u64) -> String {
     }
 }
 
-/// An amount that is in the range.
+/// Reads an amount within the range.
 fn amount(limit: Limit, value: &Value<'_>, least: u64, most: u64) -> Option<u64> {
     let amount = match limit {
         Limit::Memory | Limit::Queue | Limit::Log => {
@@ -204,7 +203,7 @@ fn amount(limit: Limit, value: &Value<'_>, least: u64, most: u64) -> Option<u64>
     (least..=most).contains(&amount).then_some(amount)
 }
 
-/// `64 MiB` and the like.
+/// Parses sizes such as `64 MiB`.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|char: char| !char.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
@@ -265,7 +264,11 @@ mod tests {
         let queue = |limits: Limits, ring| limits.with_rings(ring).of(Limit::Queue);
         let kib = |soft: u64, hard: u64| Bound { soft: soft << 10, hard: hard << 10 };
         assert_eq!(queue(Limits::default(), DEFAULT_CAPACITY), Bound::hard(QUEUE));
-        assert_eq!(queue(Limits::default(), 256 << 10), kib(128, 160), "so much never waits");
+        assert_eq!(
+            queue(Limits::default(), 256 << 10),
+            kib(128, 160),
+            "at most what the rings hold"
+        );
         assert_eq!(queue(Limits::default(), 1 << 20), kib(256, 640));
         let said = app("[app.limits]\nqueue-bytes = { soft = \"150 KiB\" }").unwrap().limits;
         assert_eq!(queue(said.clone(), 1 << 20), kib(150, 640));

@@ -1,8 +1,7 @@
-//! `app.toml`: what an app's developer says of it, and what it asks for.
+//! Reads `app.toml`, in which an app's developer describes the app and requests capabilities.
 //!
-//! The keys mean what they mean in an `[[app]]` of the configuration, of which these are the ones that
-//! are not the operator's alone. What is not asked for here is not had: unlike there, no capabilities
-//! are meant where none are named.
+//! The keys mean the same as in an `[[app]]` of the configuration; keys that only operators may set are
+//! missing. Unlike there, a manifest without capabilities requests none.
 
 use std::collections::BTreeMap;
 
@@ -29,33 +28,33 @@ pub const MANIFEST_KEYS: [&str; 9] = [
 const VERSION_FORM: &str =
     "letters, digits, dots, hyphens and plus signs, a digit first, at most 40 long";
 
-/// Apps as their manifests have them, by name.
+/// The apps of manifests, by name.
 pub type Manifests = BTreeMap<String, AppConfig>;
 
-/// What an app's developer says of it.
+/// A developer's description of an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     /// Its version.
     pub version: String,
-    /// Its name and what it asks for.
+    /// Its name and its requests.
     pub app: AppConfig,
 }
 
-/// What is wrong with a manifest.
+/// A mistake in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("app.toml:{line}: {what}")]
 pub struct ManifestMistake {
     /// The line, counted from 1.
     pub line: usize,
-    /// What was found and what was expected.
+    /// The value found and the value expected.
     pub what: String,
 }
 
 impl Manifest {
-    /// Understands `text`.
+    /// Parses `text`.
     ///
     /// # Errors
-    /// [`ManifestMistake`], the first.
+    /// [`ManifestMistake`] for the first mistake.
     pub fn parse(text: &str) -> Result<Self, ManifestMistake> {
         Self::understand(text)
             .map_err(|Mistake { at, what }| ManifestMistake { line: line_of(text, at), what })
@@ -78,7 +77,7 @@ impl Manifest {
     }
 }
 
-/// Part of a file's name, and of log lines.
+/// Returns whether a version is valid; it becomes part of a file's name and of log lines.
 fn is_version(text: &str) -> bool {
     text.len() <= 40
         && text.starts_with(|first: char| first.is_ascii_digit())

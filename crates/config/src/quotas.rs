@@ -1,4 +1,4 @@
-//! How much services keep: the tables `[storage]` and `[log]`.
+//! Reads the quotas of services: the tables `[storage]` and `[log]`.
 
 use control::service::ServiceQuotas;
 
@@ -11,13 +11,13 @@ pub const STORAGE_KEYS: [&str; 2] = ["bytes-per-app", "keys-per-app"];
 /// The keys of `[log]`.
 pub const LOG_KEYS: [&str; 1] = ["bytes-per-program"];
 
-/// Which bytes make sense: below, not even a few values or lines would be kept.
+/// Valid numbers of bytes; below, the service could not keep even a few values or lines.
 const BYTES: (u64, u64) = (64 << 10, 64 << 30);
 
-/// Which numbers of keys do.
+/// Valid numbers of keys.
 const KEYS: (u64, u64) = (1, 1 << 32);
 
-/// Those of the file `top`.
+/// Reads the quotas of the file `top`.
 pub(super) fn read(top: &Table<'_>) -> Result<ServiceQuotas, Mistake> {
     let mut quotas = ServiceQuotas::default();
     if let Some(storage) = top.get("storage") {

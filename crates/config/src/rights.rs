@@ -1,5 +1,5 @@
-//! What an app is granted: capabilities that the kernel enforces, files that its wall shows, services that
-//! it may use and rights with them, which the services enforce.
+//! Reads an app's grants: capabilities, which the kernel enforces; files, which its sandbox makes visible; services
+//! and rights in them, which the services enforce.
 
 use std::path::{Path, PathBuf};
 
@@ -18,13 +18,13 @@ use super::value::{Mistake, Table, Value};
 pub(super) enum Right {
     /// The kernel enforces it.
     Kernel(Capability),
-    /// The wall has a window there.
+    /// The sandbox makes it visible.
     Read(PathBuf),
     /// A service enforces it.
     Service(ServiceRight),
 }
 
-/// A right with a service, beyond what is an app's own there.
+/// A right in a service beyond an app's own data.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServiceRight {
     /// `storage.read:APP`: read and watch that app's namespace.
@@ -35,12 +35,12 @@ pub enum ServiceRight {
     Connect(Destination),
 }
 
-/// How these look, for messages.
+/// Describes the valid forms, for error messages.
 pub(super) const FORMS: &str = "\"storage.read:APP\", \"storage.write:APP\" (another app's namespace), \
                                 \"net.connect:HOST:PORT\"";
 
 impl ServiceRight {
-    /// As in the configuration; `None` if it is none of these.
+    /// Parses a right as in the configuration; `None` if it has none of these forms.
     pub(super) fn named(text: &str) -> Option<Self> {
         let (right, scope) = text.split_once(':')?;
         match right {
@@ -58,7 +58,7 @@ impl ServiceRight {
         }
     }
 
-    /// The service that it is about.
+    /// Returns the service of this right.
     pub fn service(&self) -> Service {
         match self {
             Self::StorageRead(_) | Self::StorageWrite(_) => Service::Storage,
@@ -77,25 +77,25 @@ impl std::fmt::Display for ServiceRight {
     }
 }
 
-/// What an app is granted.
+/// The grants of an app.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Granted {
-    /// What the kernel enforces.
+    /// Capabilities, which the kernel enforces.
     pub capabilities: Vec<Capability>,
-    /// What its wall shows of the machine's files.
+    /// Files and directories that its sandbox makes visible.
     pub read: Vec<PathBuf>,
-    /// The services that it reaches.
+    /// The services that it may use.
     pub services: Vec<Service>,
-    /// What the services enforce.
+    /// Rights, which the services enforce.
     pub service_rights: Vec<ServiceRight>,
 }
 
 impl Granted {
-    /// What of it is not within `most`.
+    /// Returns the grants that `most` does not contain.
     pub(super) fn beyond(&self, most: &Self) -> Self {
         let mut beyond = self.clone();
         beyond.capabilities.retain(|it| !most.capabilities.contains(it));
-        // A path is granted with what is below it, but not with where links there lead.
+        // A granted path includes everything below it, but not the targets of links there.
         let within = |path: &Path, granted: &Path| {
             path.starts_with(granted) && fs_read::real(path).starts_with(fs_read::real(granted))
         };
@@ -105,20 +105,20 @@ impl Granted {
         beyond
     }
 
-    /// The elements of `capabilities` that it stands for.
+    /// Returns the elements of `capabilities` for these grants.
     pub fn names(&self) -> Vec<String> {
         let names = self.capabilities.iter().map(ToString::to_string);
         let paths = self.read.iter().map(|path| format!("fs.read:{}", path.display()));
         names.chain(paths).chain(self.service_rights.iter().map(ToString::to_string)).collect()
     }
 
-    /// The elements of `services`.
+    /// Returns the elements of `services`.
     pub fn service_names(&self) -> Vec<String> {
         self.services.iter().map(ToString::to_string).collect()
     }
 }
 
-/// What `table` grants to an app that is run by `host`; what it does not say is as in `default`.
+/// Reads the grants of `table` to an app with this hosting; `default` has the values of missing keys.
 pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Result<Granted, Mistake> {
     let forms = format!("{}, {}, {FORMS}", known_capabilities(), fs_read::FORM);
     let mut granted = default;
@@ -166,7 +166,7 @@ fn right(value: &Value<'_>) -> Option<Right> {
     capability(value).map(Right::Kernel).or_else(read).or_else(service)
 }
 
-/// Why an app in the kernel has neither.
+/// Why a kernel app has neither.
 pub const IN_KERNEL: &str = "an app in the kernel reads no files and reaches no services, as the kernel opens \
                                     nothing; run it with host = \"user\", or leave fs.read and services out";
 

@@ -1,4 +1,4 @@
-//! `[[trust]]`: a developer's key, and the most that the apps signed with it may ask for.
+//! Reads `[[trust]]`: a developer's key, and the most that apps with its signature may request.
 
 use control::app::Hosting;
 use package::PublicKey;
@@ -22,17 +22,17 @@ pub const TRUST_KEYS: [&str; 9] = [
     "revoked-packages",
 ];
 
-/// Most developers.
+/// Maximum number of developers.
 const MOST: usize = 256;
 
-/// The stages of an app whose developer the operator says no more of: guards stop others' packets.
+/// The default stages. Guards are not among them, because they can stop packets of other apps.
 const STAGES: [&str; 2] = ["control", "observe"];
 
-/// The apps that ship with Rosemary. A developer may give an app such a name only if the operator has said so
-/// in `apps`: the operator would take it for the one that ships.
+/// The apps that ship with Rosemary. A developer's app may have such a name only if the operator lists it in
+/// `apps`; otherwise operators could confuse the two.
 const SHIPPED: [&str; 3] = ["firewall", "learning-switch", "link-monitor"];
 
-/// The app that ships with Rosemary and whose name can be mistaken for `name`.
+/// Returns the app that ships with Rosemary and whose name is similar to `name`.
 fn mistaken_for(name: &str) -> Option<&'static str> {
     SHIPPED.into_iter().find(|shipped| shape(shipped) == shape(name))
 }
@@ -51,10 +51,10 @@ fn shape(name: &str) -> String {
     folded.collect::<String>().replace("vv", "w").replace("rn", "m")
 }
 
-/// What the operator trusts a developer with.
+/// A developer and the most that their apps may request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
-    /// What the operator calls them.
+    /// The operator's name for the developer.
     pub name: String,
     /// Their public key.
     pub key: PublicKey,
@@ -62,62 +62,66 @@ pub struct Trust {
     pub apps: Option<Vec<String>>,
     /// The stages that their apps may be in, by name.
     pub stages: Vec<&'static str>,
-    /// What their apps may be granted.
+    /// The grants that their apps may have.
     pub granted: Granted,
-    /// The highest limits that their apps may ask for.
+    /// The highest limits that their apps may request.
     pub limits: Limits,
-    /// Whether the key is good for nothing any more.
+    /// Whether the key is revoked.
     pub revoked: bool,
     /// Packages of theirs that are refused, by their SHA-256 in hexadecimal digits.
     pub revoked_packages: Vec<String>,
 }
 
-/// More than a developer is trusted with.
+/// A request that exceeds a developer's `[[trust]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TooMuch {
-    /// What their app asks to do, as a phrase.
+pub struct ExcessiveRequest {
+    /// The request, as a phrase.
     pub what: String,
-    /// The key that would have to allow it.
+    /// The key of `[[trust]]` that would have to allow it.
     pub key: &'static str,
-    /// What that allows.
+    /// The values that this key allows.
     pub allowed: String,
 }
 
 impl Trust {
-    /// What of all that `app` asks for is more than this allows; `None` if nothing is.
-    pub fn too_much(&self, app: &AppConfig) -> Option<TooMuch> {
+    /// Returns the first request of `app` that this does not allow; `None` if it allows all.
+    pub fn too_much(&self, app: &AppConfig) -> Option<ExcessiveRequest> {
         if let Some(apps) = self.apps.as_ref().filter(|apps| !apps.contains(&app.name)) {
-            return Some(TooMuch::new(format!("be called {}", app.name), "apps", apps));
+            return Some(ExcessiveRequest::new(format!("be called {}", app.name), "apps", apps));
         }
         if self.apps.is_none()
             && let Some(shipped) = mistaken_for(&app.name)
         {
             let what = format!("be called {}, as {shipped}, which ships with Rosemary", app.name);
-            return Some(TooMuch::new(what, "apps", &["any other names"]));
+            return Some(ExcessiveRequest::new(what, "apps", &["any other names"]));
         }
         let stage = stage_name(app.stage);
         if !self.stages.contains(&stage) {
-            return Some(TooMuch::new(format!("be in the stage {stage}"), "stages", &self.stages));
+            return Some(ExcessiveRequest::new(
+                format!("be in the stage {stage}"),
+                "stages",
+                &self.stages,
+            ));
         }
         let (beyond, most) = (app.granted().beyond(&self.granted), &self.granted);
         if let names @ [_, ..] = beyond.names().as_slice() {
             let what = format!("have {}", names.join(", "));
-            return Some(TooMuch::new(what, "capabilities", &most.names()));
+            return Some(ExcessiveRequest::new(what, "capabilities", &most.names()));
         }
         if let names @ [_, ..] = beyond.service_names().as_slice() {
             let what = format!("reach the services {}", names.join(", "));
-            return Some(TooMuch::new(what, "services", &most.service_names()));
+            return Some(ExcessiveRequest::new(what, "services", &most.service_names()));
         }
         let hard = |limits: &Limits, limit: Limit| limits.of(limit).hard;
         let beyond = |limit: &Limit| hard(&app.limits, *limit) > hard(&self.limits, *limit);
         let limit = Limit::ALL.into_iter().find(beyond)?;
         let shown = |limits| format!("{} = {}", limit.name(), limit.shown(hard(limits, limit)));
         let what = format!("have the limit {}", shown(&app.limits));
-        Some(TooMuch::new(what, "limits", &[shown(&self.limits)]))
+        Some(ExcessiveRequest::new(what, "limits", &[shown(&self.limits)]))
     }
 }
 
-impl TooMuch {
+impl ExcessiveRequest {
     fn new(what: String, key: &'static str, allowed: &[impl AsRef<str>]) -> Self {
         let allowed: Vec<&str> = allowed.iter().map(AsRef::as_ref).collect();
         let allowed = if allowed.is_empty() { "none".into() } else { allowed.join(", ") };
@@ -125,7 +129,7 @@ impl TooMuch {
     }
 }
 
-/// All of them.
+/// Reads all `[[trust]]` tables.
 pub(super) fn read(value: Value<'_>, text: &str) -> Result<Vec<Trust>, Mistake> {
     let expected = "tables that begin with [[trust]], in two brackets";
     let tables = value.elements().ok_or_else(|| value.mistake(expected))?;
@@ -137,7 +141,7 @@ pub(super) fn read(value: Value<'_>, text: &str) -> Result<Vec<Trust>, Mistake> 
     for table in tables {
         let table = table.table("[[trust]]", &TRUST_KEYS)?;
         let one = read_one(table)?;
-        // By its number, which is what a signature names.
+        // By the key's number, because a signature contains only the number.
         let same = |(it, _): &&(Trust, usize)| it.key.id() == one.key.id() || it.name == one.name;
         if let Some((_, at)) = all.iter().find(same) {
             let what = format!(
@@ -189,7 +193,7 @@ fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
     })
 }
 
-/// Whether a developer can be called that, in log lines.
+/// Returns whether this is a valid name of a developer; it becomes part of log lines.
 fn is_developer(name: &str) -> bool {
     (1..=40).contains(&name.len())
         && name.bytes().all(|it| it.is_ascii_alphanumeric() || b".-@_".contains(&it))
@@ -226,10 +230,10 @@ mod tests {
         assert_eq!(acme.too_much(&app("capabilities = []")), None);
         let more = acme.too_much(&app("capabilities = [\"flow.write\", \"experimenter:0x1\"]"));
         let (what, allowed) = ("have flow.write, experimenter:0x00000001".into(), "none".into());
-        assert_eq!(more.unwrap(), TooMuch { what, key: "capabilities", allowed });
+        assert_eq!(more.unwrap(), ExcessiveRequest { what, key: "capabilities", allowed });
         let guard = acme.too_much(&app("stage = \"guard\"\ncapabilities = []")).unwrap();
         let (what, allowed) = ("be in the stage guard".into(), "control, observe".into());
-        assert_eq!(guard, TooMuch { what, key: "stages", allowed });
+        assert_eq!(guard, ExcessiveRequest { what, key: "stages", allowed });
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! How the workers work: keys of `[controller]` that nobody needs who measures nothing.
+//! Reads the keys of `[controller]` that tune the workers; only measurements need them.
 
 use control::kernel::Tuning;
 
 use super::limits::bytes;
 use super::value::{Mistake, Table, Value};
 
-/// What is said of it; the rest is as it is without.
+/// Reads the tuning keys; missing keys have their defaults.
 pub(super) fn read(controller: &Table<'_>) -> Result<Tuning, Mistake> {
     let usual = Tuning::default();
     let pin = controller.read("pin", "true or false", Value::boolean)?;

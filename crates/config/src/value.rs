@@ -1,20 +1,20 @@
-//! Reading a TOML table key by key, so that a mistake is told with its place, what was found and
-//! what was expected.
+//! Reads a TOML table key by key, so that an error names the line, the value found and the values
+//! expected.
 //!
-//! By hand rather than by `serde`: its errors name the type it wanted, not the values that are
-//! meant, and it stops at the word `unknown field` where a list of the keys helps.
+//! `serde` was rejected: its errors name the type instead of the valid values, and say `unknown field`
+//! without the closest key.
 
 use std::borrow::Cow;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A mistake, and where in the text it begins.
+/// A mistake, and its position in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mistake {
     /// Byte offset.
     pub(super) at: usize,
-    /// What was found and what was expected, as a phrase.
+    /// The value found and the value expected, as a phrase.
     pub(super) what: String,
 }
 
@@ -23,14 +23,14 @@ impl Mistake {
         Self { at, what: what.into() }
     }
 
-    /// That a text is not TOML.
+    /// Returns the mistake that a text is not TOML.
     pub(super) fn syntax(error: &toml::de::Error) -> Self {
         let at = error.span().map_or(0, |span| span.start);
         Self::new(at, format!("this is not TOML: {}", error.message().replace('\n', "; ")))
     }
 }
 
-/// A value and where it is.
+/// A value and its position.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value<'a> {
     key: &'a str,
@@ -38,16 +38,16 @@ pub(super) struct Value<'a> {
     is: &'a DeValue<'a>,
 }
 
-/// A table of the file, of which only known keys are there.
+/// A table of the file with known keys only.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Table<'a> {
-    /// Where it begins.
+    /// Byte offset of its beginning.
     pub(super) at: usize,
     table: &'a DeTable<'a>,
 }
 
 impl<'a> Table<'a> {
-    /// The table `name`, of which `keys` are the keys that there are.
+    /// Returns the table `name`, whose valid keys are `keys`.
     pub(super) fn new(
         name: &str,
         keys: &[&str],
@@ -68,13 +68,13 @@ impl<'a> Table<'a> {
         Err(Mistake::new(key.span().start, what))
     }
 
-    /// The value of `key`, if it is there.
+    /// Returns the value of `key`, if the table has it.
     pub(super) fn get(&self, key: &'a str) -> Option<Value<'a>> {
         let value = self.table.get(key)?;
         Some(Value { key, at: value.span().start, is: value.get_ref() })
     }
 
-    /// What `read` makes of the value of `key`, if it is there; `expected` says what it takes.
+    /// Converts the value of `key` with `read`, if the table has it; `expected` describes valid values.
     pub(super) fn read<T>(
         &self,
         key: &'a str,
@@ -84,7 +84,7 @@ impl<'a> Table<'a> {
         self.get(key).map(|value| value.read(expected, read)).transpose()
     }
 
-    /// What `read` makes of each element of the list at `key`, if it is there.
+    /// Converts each element of the list at `key` with `read`, if the table has it.
     pub(super) fn list<T>(
         &self,
         key: &'a str,
@@ -100,7 +100,7 @@ impl<'a> Table<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// What `read` makes of it; `expected` says what it takes.
+    /// Converts the value with `read`; `expected` describes valid values.
     pub(super) fn read<T>(
         &self,
         expected: &str,
@@ -109,7 +109,7 @@ impl<'a> Value<'a> {
         read(self).ok_or_else(|| self.mistake(expected))
     }
 
-    /// That it is not what was expected.
+    /// Returns the mistake that the value is not as expected.
     pub(super) fn mistake(&self, expected: &str) -> Mistake {
         Mistake::new(self.at, format!("{} is {}; expected {expected}", self.key, self.shown()))
     }
@@ -122,13 +122,13 @@ impl<'a> Value<'a> {
         self.is.as_bool()
     }
 
-    /// A number that is not negative, in any of TOML's notations.
+    /// Returns a number that is not negative, in any of TOML's notations.
     pub(super) fn number(&self) -> Option<u64> {
         let number = self.is.as_integer()?;
         u64::from_str_radix(number.as_str(), number.radix()).ok()
     }
 
-    /// A number with or without decimals.
+    /// Returns a number with or without decimals.
     pub(super) fn decimal(&self) -> Option<f64> {
         match self.is {
             DeValue::Float(number) => number.as_str().parse().ok(),
@@ -137,19 +137,19 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is a table.
+    /// Returns whether the value is a table.
     pub(super) fn is_table(&self) -> bool {
         self.is.is_table()
     }
 
-    /// The table that it is, of which `keys` are the keys that there are.
+    /// Returns the value as a table whose valid keys are `keys`.
     pub(super) fn table(&self, name: &str, keys: &[&str]) -> Result<Table<'a>, Mistake> {
         let table = self.is.as_table();
         let table = table.ok_or_else(|| self.mistake(&format!("a table, as {name} begins")))?;
         Table::new(name, keys, self.at, table)
     }
 
-    /// The elements of the list that it is.
+    /// Returns the elements of the value as a list.
     pub(super) fn elements(&self) -> Option<Vec<Self>> {
         let element = |it: &'a Spanned<DeValue<'a>>| Self {
             key: self.key,
@@ -159,7 +159,7 @@ impl<'a> Value<'a> {
         Some(self.is.as_array()?.iter().map(element).collect())
     }
 
-    /// It as a person would point at it, short.
+    /// Formats the beginning of the value for an error message.
     fn shown(&self) -> Cow<'a, str> {
         match self.is {
             DeValue::String(text) => {
@@ -177,7 +177,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// How many letters must be added, removed or replaced to make one of the other.
+/// Returns the edit distance of two words.
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (i, a) in one.bytes().enumerate() {

@@ -89,7 +89,7 @@ impl Admitted<'_> {
     /// much it may use is theirs alone.
     ///
     /// # Errors
-    /// [`Refused::TooMuch`].
+    /// [`Refused::ExcessiveRequest`].
     pub fn check(&self, app: &AppConfig) -> Result<(), Refused> {
         let mut app = app.clone();
         app.limits.clone_from(&self.manifest.app.limits);
@@ -99,7 +99,7 @@ impl Admitted<'_> {
 
 fn within(trust: &Trust, app: &AppConfig) -> Result<(), Refused> {
     match trust.too_much(app) {
-        Some(more) => Err(Refused::TooMuch { trust: trust.name.clone(), more }),
+        Some(more) => Err(Refused::ExcessiveRequest { trust: trust.name.clone(), more }),
         None => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use config::{ManifestMistake, TooMuch};
+use config::{ManifestMistake, ExcessiveRequest};
 
 /// Why a package is not installed, or not run.
 #[derive(Debug, Error)]
@@ -71,11 +71,11 @@ pub enum Refused {
         "it asks to {}: more than [[trust]] {trust:?} allows, whose `{}` are {}. Add it there if you want \
          that developer's apps to, or do without this app", .more.what, .more.key, .more.allowed
     )]
-    TooMuch {
+    ExcessiveRequest {
         /// By whose entry.
         trust: String,
         /// What.
-        more: TooMuch,
+        more: ExcessiveRequest,
     },
     /// It could not be looked into.
     #[error("it could not be looked into, so it is not trusted: {0}")]
