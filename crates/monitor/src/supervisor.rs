@@ -174,12 +174,12 @@ impl Supervisor {
     fn answer(&mut self, id: OperatorId, request: OperatorRequest, now: Instant) {
         match request {
             OperatorRequest::Status => {
-                self.admin.send(id, &OperatorReply::Status(self.status(now)), &[])
+                self.admin.send(id, &OperatorReply::Status(self.status(now)), &[]);
             }
             OperatorRequest::Usage => self.admin.send(id, &OperatorReply::Usage(self.usage()), &[]),
             OperatorRequest::Kernel => match self.processes.kernel().connect() {
                 Ok(operator_end) => {
-                    self.admin.send(id, &OperatorReply::Kernel, &[operator_end.as_fd()])
+                    self.admin.send(id, &OperatorReply::Kernel, &[operator_end.as_fd()]);
                 }
                 Err(why) => {
                     debug!(why, "could not connect an operator to the kernel");
@@ -190,7 +190,7 @@ impl Supervisor {
                 let Some(uid) = self.admin.uid(id) else { return };
                 match self.processes.services_mut().connect_operator_to_log(uid) {
                     Ok(operator_end) => {
-                        self.admin.send(id, &OperatorReply::Log, &[operator_end.as_fd()])
+                        self.admin.send(id, &OperatorReply::Log, &[operator_end.as_fd()]);
                     }
                     Err(why) => self.admin.send(id, &OperatorReply::Unavailable { why }, &[]),
                 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use config::{ManifestMistake, ExcessiveRequest};
+use config::{ExcessiveRequest, ManifestMistake};
 
 /// Why a package is not installed, or not run.
 #[derive(Debug, Error)]

@@ -15,7 +15,7 @@ fn host(number: u64) -> MacAddr {
 }
 
 fn port(number: u64) -> PortNo {
-    PortNo(u32::try_from(number % 23).unwrap() + 1)
+    PortNo(u32::try_from(number % 23).expect("it is below 23") + 1)
 }
 
 /// What can be done to a table.
