@@ -168,7 +168,7 @@ impl Fake {
                     let attached = KernelReply::Attached { app, capacity: 4096, batch: 64 };
                     self.monitor.send(&attached, &fds).unwrap();
                     if self.behaves_once("fault once") {
-                        let why = "ServiceReply(7) with 3 outstanding".into();
+                        let why = "Done(7) with 3 outstanding".into();
                         self.monitor.send(&KernelReply::Fault { app, why }, &[]).unwrap();
                     }
                 }
