@@ -30,7 +30,7 @@ fn used(source: &str) -> BTreeSet<String> {
             |part: &str| part.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect();
         parts.map(name).collect()
     };
-    lines.flat_map(|line| after(line)).filter(|name| !name.is_empty()).collect()
+    lines.flat_map(after).filter(|name| !name.is_empty()).collect()
 }
 
 fn graph(root: &Path) -> Graph {

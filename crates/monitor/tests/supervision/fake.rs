@@ -115,7 +115,7 @@ impl Fake {
             poll(&mut fds, None).unwrap();
             match self.monitor.receive() {
                 Ok((ServiceRequest::Start { .. }, _)) => {
-                    self.monitor.send(&ServiceReply::Ready, &[]).unwrap()
+                    self.monitor.send(&ServiceReply::Ready, &[]).unwrap();
                 }
                 Ok((ServiceRequest::Client(_), fds)) => {
                     client = fds.into_iter().next().map(Packets::from_fd);
