@@ -1,9 +1,9 @@
 //! Writes to standard output and standard error.
 //!
-//! `println!` panics when the reader has closed the pipe (`rosemary status
-//! head -1`). Here a closed pipe is no error, because the reader has read what it needs. Any other
-//! failure (a full disk, a closed descriptor) is an error, so that a script does not take partial
-//! output for the whole.
+//! `println!` panics when the reader has closed the pipe (`rosemary status | head -1`). Here a
+//! closed pipe is no error, because the reader has read what it needs. Any other failure (a full
+//! disk, a closed descriptor) is an error, so that a script does not take partial output for the
+//! whole.
 
 use std::fmt::Display;
 use std::io::{self, Write as _, stderr, stdout};

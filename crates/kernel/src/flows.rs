@@ -62,7 +62,7 @@ impl Flows {
         }
     }
 
-    /// Whether this is what was transactions.
+    /// Whether these are the flows for this question.
     pub(crate) fn is_about(&self, question: u64) -> bool {
         self.question == question
     }

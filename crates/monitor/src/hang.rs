@@ -6,7 +6,7 @@
 //!
 //! [`workers`] detects a kernel that hangs in its own code.
 //!
-//! The watched process itself writes the memory that is read here ([`sys::flight`]), so an app can forge it. [`events`]
+//! The watched process itself writes the memory that is read here ([`control::flight`]), so an app can forge it. [`events`]
 //! therefore judges a zone by what the kernel and the system observe.
 
 pub(crate) mod events;

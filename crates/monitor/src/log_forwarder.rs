@@ -192,7 +192,7 @@ pub(crate) fn parse(line: &str) -> (LogLevel, &str) {
     }
 }
 
-/// Removes the time at the begin of a line of the form of `sys::log::to_stderr`.
+/// Removes the time at the beginning of a line of the form of `sys::log::to_stderr`.
 pub(crate) fn without_time(line: &str) -> &str {
     match line.split_once(' ') {
         Some((time, rest)) if time.starts_with("20") && time.ends_with('Z') => rest,

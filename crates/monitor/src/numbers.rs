@@ -1,4 +1,4 @@
-//! The apps' numbers (design §10): each name gets one, once and for ever, and with each key that its
+//! The apps' numbers: each name gets one, once and for ever, and with each key that its
 //! packages are signed with another: the app of another developer is another app.
 //!
 //! The kernel marks flows with the number of the app that wrote them, and a process's user follows

@@ -49,14 +49,14 @@ pub(crate) struct Output {
     kind: ProgramKind,
     /// The name of the lines' author in the log.
     name: String,
-    /// The begin of a line whose end has not arrived.
+    /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
     /// Whether the line is too long, so that its rest is skipped.
     is_cut: bool,
     bucket: TokenBucket,
     bytes_written: u64,
     lines_dropped: u64,
-    /// The begin of the current [`PERIOD`], and the bytes that were read in it.
+    /// The beginning of the current [`PERIOD`], and the bytes that were read in it.
     read: (Instant, usize),
 }
 

@@ -4,8 +4,8 @@
 //! then the app is killed while they continue. Each line that starts with `ok` states a measurement
 //! of this run; a line with `FAILED` makes the exit code 1.
 //!
-//! With `--keep` the demo then keeps running for inspection (`keep.rs`). Without root, everything
-//! runs in a user namespace.
+//! With `--keep` the demo then keeps running for inspection (`keep_running.rs`). Without root,
+//! everything runs in a user namespace.
 //!
 //! The lab belongs to its own thread. When that thread has ended, the starting thread, which stays
 //! outside, checks that nothing is left.

@@ -69,7 +69,7 @@ struct SharedRole {
 }
 
 /// Makes a part for each worker, whose rings hold `capacity` bytes each. The descriptors are the
-/// zone's, in the order of [`Answer::Attached`](crate::control::Answer::Attached).
+/// zone's, in the order of [`KernelReply::Attached`](control::kernel::KernelReply::Attached).
 ///
 /// # Errors
 /// The system is out of descriptors or memory.

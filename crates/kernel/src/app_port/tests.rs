@@ -17,7 +17,7 @@ mod packets;
 
 const CAPACITY: u32 = 4096;
 
-/// A app port, the zone that holds its rings, if any, and the switches of its worker.
+/// An app port, the zone that holds its rings, if any, and the switches of its worker.
 struct Bench {
     app_port: AppPort,
     zone: Option<ZoneEnd>,

@@ -54,7 +54,7 @@ const AT_ONCE: usize = *Tuning::RING.start() as usize * 5 / 16;
 const SPARE: usize = 512;
 const SPARE_SIZE: usize = 2048;
 
-/// Names an entry to the app port that was given it; 0 is none.
+/// Names an entry to the app port that received it; 0 is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ticket(pub(crate) u64);
 
@@ -62,7 +62,7 @@ impl Ticket {
     /// For a record that nobody waits for.
     pub(crate) const NONE: Self = Self(0);
 
-    /// In the place of an entry: a packet for a app port that is skipped has none.
+    /// In the place of an entry: a packet for an app port that is skipped has none.
     const PROBE: u64 = 0xffff;
 }
 
@@ -77,8 +77,8 @@ pub(crate) enum Held {
 
 /// Where entries go.
 pub(crate) trait Deliver {
-    /// Gives a app port something. `true` if it took it, and will say something about the ticket if
-    /// it is one.
+    /// Delivers a packet or a port change to an app port. `true` if the app port took it. It then returns a verdict on
+    /// `ticket`, unless that is [`Ticket::NONE`].
     fn deliver(&mut self, app_port: usize, held: &Held, ticket: Ticket) -> bool;
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Holds {
     /// What copies of messages were in that are gone: the next are put there, so that holding a packet
     /// allocates nothing.
     spare: Vec<Vec<u8>>,
-    /// By app port: packets that were decided without it, as it was silent, and not told yet.
+    /// By app port: packets that were decided without its verdict and are not reported yet.
     pub(crate) late: BTreeMap<usize, u64>,
     /// Who is not waited for.
     pub(crate) patience: Patience,
@@ -126,8 +126,8 @@ impl Holds {
         copy
     }
 
-    /// Takes in a packet that has been given to `transactions` guards, or something that must queue
-    /// behind such. The ticket is to be the guards'; `None` if there is no room.
+    /// Holds a packet for the verdicts of the guards of `wanted`, or an entry that must queue behind such packets.
+    /// Returns the ticket for the guards; `None` if there is no room.
     pub(crate) fn hold(
         &mut self,
         queue: &mut VecDeque<usize>,
@@ -178,8 +178,8 @@ impl Holds {
         (entries, MOST_BYTES.saturating_sub(self.bytes + kept_bytes))
     }
 
-    /// A app port has spoken about a ticket. Returns the switch whose queue is to be
-    /// [moved on](Self::advance).
+    /// Applies the verdict of an app port on a ticket. Returns the switch whose queue the caller must
+    /// [advance](Self::advance).
     pub(crate) fn verdict(
         &mut self,
         ticket: Ticket,
@@ -216,7 +216,7 @@ impl Holds {
         Some(entry.owner)
     }
 
-    /// The ticket of a packet for a app port that is skipped.
+    /// Returns the ticket of a packet for an app port that is skipped.
     pub(crate) fn pass_over(&mut self, app_port: usize, now: Instant) -> Ticket {
         self.patience.pass_over(app_port, Ticket::probe(&mut self.next), now)
     }

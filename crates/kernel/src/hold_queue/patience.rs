@@ -57,7 +57,7 @@ pub(crate) enum News {
     },
 }
 
-/// An app that was not answering in time when it was last transactions.
+/// An app that did not answer in time when it was last waited for or probed.
 #[derive(Debug)]
 struct Silence {
     /// Rounds in a row without an answer in time, and when the last of them ended.
@@ -128,7 +128,7 @@ impl Patience {
         }
     }
 
-    /// An app has answered a packet that it was given at `buffer_table`, if that is still known, and is to answer within `bound`.
+    /// An app has answered a packet that it received at `given`, if that is still known, and must answer within `bound`.
     #[inline]
     pub(super) fn answered(
         &mut self,

@@ -33,7 +33,7 @@ struct Delivered {
     what: Vec<To>,
     /// Tickets by packet and app port.
     tickets: Vec<(u8, usize, Ticket)>,
-    /// A app port that has no room.
+    /// An app port that has no room.
     full: Option<usize>,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Workers {
 
 impl Workers {
     /// Starts the given number of workers, or one for each CPU; the first accepts connections on `listeners`. Each worker
-    /// notes its calls in its seat of `recorder`.
+    /// notes its calls in its slot of `recorder`.
     pub(super) fn start(
         (count, tuning): (Option<u16>, Tuning),
         listeners: Vec<TcpListener>,

@@ -1,4 +1,4 @@
-//! Calling the apps that run in this process (design §6, *Rosemary §3.2.7*).
+//! Calls the apps that run in this process (*Rosemary §3.2.7*).
 //!
 //! Each worker has its own instance of each. They are called once their records are a batch, and
 //! at the end of every turn with what there is; what they send passes the same checks as what

@@ -1,6 +1,6 @@
 //! Detects a zone that handles none of the events that wait in its rings, by what the kernel observes.
 //!
-//! An app shares its process with the code that hosts it, so it can forge the records of [`sys::flight`] and the
+//! An app shares its process with the code that hosts it, so it can forge the records of [`control::flight`] and the
 //! messages of the control socket. It cannot forge this: an event counts as handled only when it is taken off the ring.
 //! The system meanwhile reports the activity of the zone's main thread, which makes the calls:
 //!

@@ -95,7 +95,7 @@ pub(crate) struct Meter {
     enforced: Vec<Limit>,
     samples: VecDeque<(Instant, Sample)>,
     counters: VecDeque<(Instant, AppCounters)>,
-    /// The begin of the current [`CPU_WINDOW`], and the processor time at that moment.
+    /// The beginning of the current [`CPU_WINDOW`], and the processor time at that moment.
     cpu_window: Option<(Instant, Duration)>,
     /// How often the program had been refused something at a limit, by the last measurement.
     refusals: [u64; Limit::ALL.len()],

@@ -2,7 +2,7 @@
 //! app.
 //!
 //! The broker resolves names with the system's resolver, which blocks. Each connection is therefore
-//! attempts by its own thread; the number of threads and their time are bounded. An app must name the
+//! made by its own thread; the number of threads and their time are bounded. An app must name the
 //! host exactly as the operator granted it, and no other name is resolved. A connected socket
 //! belongs to the app: the broker keeps no copy.
 
