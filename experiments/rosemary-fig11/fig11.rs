@@ -2,7 +2,7 @@
 //! Fig. 11). In Rosemary each has a soft and a hard limit of what it takes; then the same in a controller that has no
 //! limits.
 //!
-//! What is drawn is what `rosemary top` says, in hundredths of the hard limit.
+//! The chart shows the figures of `rosemary top`, in hundredths of the hard limit.
 
 #![forbid(unsafe_code)]
 
@@ -71,7 +71,7 @@ const GLUTTONS: [Glutton; 3] = [
     },
 ];
 
-/// What was seen of one in Rosemary.
+/// The observations of one app in Rosemary.
 struct Seen {
     line: Line,
     most: f64,

@@ -98,7 +98,7 @@ fn with_packages(lab: &Lab) -> anyhow::Result<(Vec<(&'static str, String)>, Stri
     Ok((refusals, format!("runs, as one of {by}'s")))
 }
 
-/// What an app hears that reads a file it was not granted, and what the operator does of one that writes.
+/// Returns an app's error for reading a file without a grant, and the operator's record of a write.
 fn with_system_calls(lab: &Lab) -> anyhow::Result<(String, String)> {
     let files = in_c(lab, "files", "../crates/apps/hostile/files.c", "stage = \"observe\"")?;
     rosemary_tests::apps::configure(&[&files])?;
@@ -110,7 +110,7 @@ fn with_system_calls(lab: &Lab) -> anyhow::Result<(String, String)> {
     Ok((format!("refused: {said}"), record.trim().to_owned()))
 }
 
-/// What the app says in os-ken, if it runs.
+/// Returns the app's output in os-ken, if it runs.
 fn with_os_ken(lab: &Lab, program: &Path, app: &[u8]) -> anyhow::Result<String> {
     let path = lab.files().join("files.py");
     fs::write(&path, app)?;

@@ -1,4 +1,4 @@
-"""Says that it was started, and reads what is no app's business. What was added behind it changes it."""
+"""Reports its start and reads foreign files. Text appended to this file changes the app."""
 
 import sys
 

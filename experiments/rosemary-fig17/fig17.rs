@@ -53,7 +53,7 @@ fn row(line: &Line, restarts: u64, said: &str) -> String {
     format!("| {} | {most:.0} MB | {restarts} | {said} |\n", line.name)
 }
 
-/// The app in its zone; how often it was started again, and what the operator was told last.
+/// The app in its zone, the number of its restarts, and the operator's last record.
 fn with_rosemary(lab: &Lab, limit: &str, bytes: u64) -> anyhow::Result<(Line, u64, String)> {
     let keys = format!("limits = {{ memory = {bytes} }}\n");
     let leak = in_c(lab, "leak", "../experiments/rosemary-fig17/leak.c", &keys)?;

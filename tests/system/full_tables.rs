@@ -1,5 +1,5 @@
 //! Full flow tables: an app cannot exceed its flow quota, as counted by the switch, and the
-//! operator is told when a table is nearly full and which app fills it.
+//! operator gets a warning when a table is nearly full, with the app that fills it.
 
 use std::fs;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Asking a running Rosemary: the client's side of the admin socket and of the kernel's.
 //!
-//! Every question has [`PATIENCE`] to be answered: a process that hangs is told as such, and does
+//! Every request has [`PATIENCE`] for its answer: a process that hangs is reported as such, and does
 //! not hang the operator's terminal too.
 
 mod log;

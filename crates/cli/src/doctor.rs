@@ -24,9 +24,9 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
-/// A mechanism, as it is told.
+/// The report on one mechanism.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct MechanismReport<'a> {
     mechanism: Mechanism,
     /// `on`, `missing`, or `not needed` if something else that is on does the same.
     state: &'static str,
@@ -53,7 +53,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         #[derive(Serialize)]
         struct Doctor<'a> {
             full: bool,
-            zones: Vec<Told<'a>>,
+            zones: Vec<MechanismReport<'a>>,
             limits: &'a [KeptLimit],
             #[serde(skip_serializing_if = "Option::is_none")]
             processes_hidden: &'a Option<String>,
@@ -110,7 +110,7 @@ impl KeptLimit {
     }
 }
 
-/// How the limits are kept, and what an app has of each where nothing is said; for root or another user.
+/// Formats the mechanism behind each limit, and an app's default limits; for root or another user.
 fn limits_told(all: &[KeptLimit], is_root: bool) -> String {
     let mut text = String::from("The limits on an app, with what it has where nothing is said:\n");
     let defaults = Limits::default();
@@ -158,7 +158,7 @@ fn limits_told(all: &[KeptLimit], is_root: bool) -> String {
     text
 }
 
-fn tell(report: &Report) -> Vec<Told<'_>> {
+fn tell(report: &Report) -> Vec<MechanismReport<'_>> {
     let gaps = report.gaps();
     let one = |mechanism: Mechanism| {
         let found = report.findings.iter().find(|it| it.mechanism == mechanism);
@@ -173,12 +173,12 @@ fn tell(report: &Report) -> Vec<Told<'_>> {
             Some(_) if is_gap => "missing",
             Some(_) => "not needed",
         };
-        Told { mechanism, state, why, what_to_do: is_gap.then(|| what_to_do(mechanism)) }
+        MechanismReport { mechanism, state, why, what_to_do: is_gap.then(|| what_to_do(mechanism)) }
     };
     Mechanism::ALL.into_iter().map(one).collect()
 }
 
-/// What an operator can do about a gap.
+/// Returns an operator's remedy for a gap.
 fn what_to_do(mechanism: Mechanism) -> &'static str {
     match mechanism {
         Mechanism::UserNamespace

@@ -59,7 +59,7 @@ pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What is said of a switch that is not there, with those that are.
+/// Formats the error about a switch that is not connected, with the connected ones.
 fn not_connected(dpid: Dpid, switches: &[String]) -> String {
     const MOST: usize = 16;
     let others = match switches {

@@ -35,10 +35,10 @@ pub struct StatusArgs {
     pub place: Place,
 }
 
-/// What is printed; its JSON is a promise to programs.
+/// The printed status. Programs rely on its JSON form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What the monitor started.
+    /// The programs that the monitor started.
     #[serde(flatten)]
     pub programs: Status,
     /// The connected switches; `None` if the kernel could not be asked.

@@ -80,7 +80,7 @@ fn live(place: &Place, mut usage: Vec<ProgramUsage>) -> anyhow::Result<()> {
         if Screen::is_over(PERIOD)? {
             return Ok(());
         }
-        // A new connection each time: Rosemary may have been started anew meanwhile.
+        // A new connection each time, because Rosemary may have been restarted.
         usage = Monitor::connect(place)?.usage()?;
     }
 }

@@ -16,7 +16,7 @@ pub struct Policy {
     pub filter: Filter,
     /// The priorities that its flows may have.
     pub band: Band,
-    /// What it may send. The kernel refuses everything else.
+    /// Its capabilities. The kernel refuses every other message.
     pub capabilities: Vec<Capability>,
     /// The messages that it may send per second.
     pub quota: Quota,

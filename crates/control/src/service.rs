@@ -46,7 +46,7 @@ impl ServiceKind {
         }
     }
 
-    /// What an operator can do about a damaged state file; `None` if it keeps no state.
+    /// An operator's remedy for a damaged state file; `None` if it keeps no state.
     pub fn remedy_for_damage(self) -> Option<String> {
         let file = self.file()?;
         Some(format!(

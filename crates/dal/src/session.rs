@@ -1,4 +1,4 @@
-//! What a driver gives its caller: a session with one switch, and the events of that session.
+//! Defines the session that a driver opens with a switch, and the session's events.
 //!
 //! A session is a state machine without sockets or clock. Its caller passes in bytes and the time, and handles events
 //! and output. To the caller every switch is an OpenFlow datapath of a stated version: events come with OpenFlow

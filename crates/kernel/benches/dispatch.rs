@@ -1,4 +1,4 @@
-//! What the kernel does with a packet-in between a switch's socket and the rings, and with its answer on
+//! Measures the kernel's work for a packet-in between a switch's socket and the rings, and for its answer on
 //! the way back: `cargo bench -p rosemary-kernel --features bench --bench dispatch`.
 //!
 //! Per iteration: 64 packet-ins of 128 bytes of packet are decoded and dispatched, the zones are done

@@ -25,7 +25,7 @@ pub(crate) struct Switch {
     pub(crate) n_tables: u8,
     /// Its descriptions of them, by number.
     pub(crate) tables: BTreeMap<u8, Table>,
-    /// What was announced to each app.
+    /// The announcements to each app.
     pub(crate) announced: AnnouncedTo,
     pub(crate) counters: Counters,
     /// Its packets and port changes that wait for verdicts, oldest first; see [`Holds`](crate::hold_queue::Holds).
@@ -70,7 +70,7 @@ impl Vital {
     }
 }
 
-/// What was announced to each app of a switch's present connection.
+/// The announcements of a switch's present connection to each app.
 #[derive(Debug, Default)]
 pub(crate) struct AnnouncedTo(Vec<Announced>);
 
@@ -88,7 +88,7 @@ impl AnnouncedTo {
     }
 }
 
-/// What was announced to an app of a switch's present connection.
+/// The part of a switch's present connection that was announced to an app.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Announced {
     /// Nothing.

@@ -21,7 +21,7 @@ pub(crate) struct Attachment {
     retry_at: Option<Instant>,
 }
 
-/// What an `Attached` means.
+/// The meaning of an `Attached`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answered {
     /// The rings are for the zone that runs: pass them on.

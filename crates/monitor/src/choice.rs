@@ -32,11 +32,11 @@ pub(crate) struct App {
     pub(crate) config: Option<PathBuf>,
     /// Its rights and place.
     pub(crate) policy: Policy,
-    /// What is to run it.
+    /// The process that is to run it.
     pub(crate) host: Hosting,
     /// How much it may use.
     pub(crate) limits: Limits,
-    /// What it may read of the machine's files.
+    /// Files and directories of the machine that it may read.
     pub(crate) read: Vec<PathBuf>,
     /// What no app is shown: directories of Rosemary's, without links in their paths.
     pub(crate) never: Arc<[PathBuf]>,
@@ -44,7 +44,7 @@ pub(crate) struct App {
     pub(crate) hang: Duration,
     /// The services that it reaches.
     pub(crate) services: Vec<Service>,
-    /// What it may with them, beyond what is its own there.
+    /// Its rights in these services beyond its own data.
     pub(crate) service_rights: Vec<ServiceRight>,
 }
 

@@ -36,7 +36,7 @@ impl ConfigFile {
         Ok(())
     }
 
-    /// What was read last; nothing if there is no file.
+    /// The last content; empty if there is no file.
     pub(crate) fn taken(&self) -> &[u8] {
         &self.taken
     }

@@ -42,7 +42,7 @@ const LONGEST: u64 = 8 * 1024 * 1024;
 const HINT: &str = "name a directory of your own with --state-dir";
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Book {
+struct NumberFile {
     format: u32,
     apps: Vec<Entry>,
 }
@@ -71,7 +71,7 @@ pub(crate) fn of<'n>(
     let text = read(&path).map_err(|error| refuse("read", error))?;
     let damaged = |why| StartError::Numbers { file: path.clone(), why };
     let mut book = match text {
-        None => Book { format: FORMAT, apps: Vec::new() },
+        None => NumberFile { format: FORMAT, apps: Vec::new() },
         Some(text) => parse(&text).map_err(damaged)?,
     };
     let known = book.apps.len();
@@ -84,7 +84,7 @@ pub(crate) fn of<'n>(
     Ok(numbers)
 }
 
-impl Book {
+impl NumberFile {
     fn number(&mut self, name: &str, key: Option<&PublicKey>) -> Result<AppId, String> {
         let is_it = |entry: &&Entry| entry.name == name && entry.key.as_ref() == key;
         if let Some(entry) = self.apps.iter().find(is_it) {
@@ -98,8 +98,8 @@ impl Book {
     }
 }
 
-fn parse(text: &[u8]) -> Result<Book, String> {
-    let book: Result<Book, _> = serde_json::from_slice(text);
+fn parse(text: &[u8]) -> Result<NumberFile, String> {
+    let book: Result<NumberFile, _> = serde_json::from_slice(text);
     let book = book.map_err(|error| format!("it is damaged: {error}"))?;
     if book.format != FORMAT {
         return Err(format!("its format is {}, this version knows {FORMAT}", book.format));
@@ -130,7 +130,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn write(state_dir: &Path, book: &Book) -> io::Result<()> {
+fn write(state_dir: &Path, book: &NumberFile) -> io::Result<()> {
     let new = state_dir.join(format!("{FILE}.new"));
     let _ = std::fs::remove_file(&new); // of an instance that was killed here
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;

@@ -1,4 +1,4 @@
-//! What the monitor is started with, for its own command line and for that of `rosemary up`.
+//! Defines the options of the monitor, for its own command line and for that of `rosemary up`.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,7 +21,7 @@ const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALH
 /// The directory of what outlives a run, of an instance that root started.
 const SYSTEM_STATE_DIR: &str = "/var/lib/rosemary";
 
-/// What the monitor is told on its command line; it goes before what is in the configuration.
+/// The options on the monitor's command line; they override the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct Options {
     /// Address and port at which switches connect; may be given several times
@@ -79,7 +79,7 @@ pub struct Options {
 pub struct AppChoice {
     /// Its name.
     pub name: String,
-    /// What is to run it, if that was said.
+    /// The process that is to run it, if the option names one.
     pub host: Option<Hosting>,
 }
 

@@ -51,9 +51,9 @@ pub(crate) struct Service {
     failed: bool,
 }
 
-/// What came of listening to a service.
+/// The outcome of reading a service's control socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum ReadOutcome {
     /// It said nothing that could be taken now.
     Nothing,
     /// It said something.
@@ -130,19 +130,19 @@ impl Service {
     }
 
     /// Takes what it said, if it said something.
-    pub(crate) fn receive(&mut self, now: Instant) -> Heard {
+    pub(crate) fn receive(&mut self, now: Instant) -> ReadOutcome {
         let Some((answer, fds)) = self.program.receive::<ServiceReply>(now) else {
-            return Heard::Nothing;
+            return ReadOutcome::Nothing;
         };
         if self.failed {
             self.program.kill("it sent a message after it had failed");
-            return Heard::Something;
+            return ReadOutcome::Something;
         }
         match answer {
             ServiceReply::Confined { report } => self.program.confined(&report, fds),
             ServiceReply::Ready => {
                 if self.program.mark_ready() {
-                    return Heard::Ready;
+                    return ReadOutcome::Ready;
                 }
             }
             ServiceReply::Unfit { why } => {
@@ -162,7 +162,7 @@ impl Service {
                 self.program.mark_ending(now);
             }
         }
-        Heard::Something
+        ReadOutcome::Something
     }
 
     /// Its process has ended.
@@ -222,7 +222,7 @@ impl Service {
     }
 }
 
-/// Opens a service's state, which is nobody else's.
+/// Opens the state file of a service; no other process has access to it.
 fn open(path: &Path, owner: Option<u32>) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()

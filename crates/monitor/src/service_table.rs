@@ -15,7 +15,7 @@ use crate::error::StartError;
 use crate::log_forwarder::{InvalidReply, LogForwarder, REPLY_TIMEOUT};
 use crate::process_table::{Environment, MESSAGES_PER_TURN};
 use crate::program::Port;
-use crate::service::{Heard, Service};
+use crate::service::{ReadOutcome, Service};
 use crate::usage::report;
 use control::operator::{ProgramUsage, ServiceStatus};
 
@@ -124,10 +124,12 @@ impl ServiceTable {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(service) = self.services.get_mut(slot.0) else { break };
             match service.receive(now) {
-                Heard::Nothing => break,
-                Heard::Something => {}
-                Heard::Ready if service.kind == ServiceKind::Log => self.connect_log_forwarder(now),
-                Heard::Ready => became_ready = true,
+                ReadOutcome::Nothing => break,
+                ReadOutcome::Something => {}
+                ReadOutcome::Ready if service.kind == ServiceKind::Log => {
+                    self.connect_log_forwarder(now)
+                }
+                ReadOutcome::Ready => became_ready = true,
             }
         }
         became_ready

@@ -247,7 +247,7 @@ pub enum Answer {
     FlowMod,
 }
 
-/// What a run measures.
+/// The measurement of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mode {
     /// Answers a second, as fast as the controller answers.

@@ -81,7 +81,7 @@ impl Counts {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{why}\n  answer:    {answer}\n  packet-in: {packet_in}")]
 pub struct WrongAnswer {
-    /// What is wrong.
+    /// The mistake.
     pub why: String,
     /// The controller's message.
     pub answer: String,
@@ -89,7 +89,7 @@ pub struct WrongAnswer {
     pub packet_in: String,
 }
 
-/// What is wrong, before it is formatted.
+/// A mistake before it is formatted.
 #[derive(Debug, Clone, Copy)]
 enum Mismatch {
     Undecodable(DecodeError),
@@ -106,7 +106,7 @@ enum Mismatch {
     UnknownHost,
 }
 
-/// What a correct message was.
+/// The kind of a correct message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The answer to the packet-in with this sequence number.

@@ -66,7 +66,7 @@ pub enum Malformed {
     TooLong {
         /// Which.
         file: String,
-        /// What it may have.
+        /// The maximum.
         most: usize,
     },
     /// The digests are not those of the files.

@@ -1,4 +1,4 @@
-//! What an app is shipped in: a package, one file, and beside it its signature.
+//! Reads and writes packages, in which apps are shipped: one file, and beside it its signature.
 //!
 //! ```text
 //! hub-1.0.0.rosemary             the package: an archive of three files (archive.rs)
@@ -22,5 +22,5 @@ pub use signature::{
 /// How a package's file is named.
 pub const EXTENSION: &str = "rosemary";
 
-/// What the name of its signature has more, as the minisign tool has it.
+/// The suffix of the signature's file name, as in the minisign tool.
 pub const SIGNATURE_EXTENSION: &str = "minisig";

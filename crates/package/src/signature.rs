@@ -7,7 +7,7 @@
 //! BASE64                                         Ed25519 of the signature above and the comment
 //! ```
 //!
-//! What is verified is the prehashed form alone ("ED"), which the tool writes since 2021. The text is
+//! Only the prehashed form is accepted ("ED"), which the tool writes since 2021. The text is
 //! taken in one form only: four lines, base64 as it is encoded, nothing else; with the first line fixed
 //! ([`INSTALLED_COMMENT`]) no byte of it can then be changed.
 

@@ -34,7 +34,7 @@ impl Log {
         Self(Packets::from_fd(socket))
     }
 
-    /// The programs of which there are lines.
+    /// The programs that have lines in the log.
     ///
     /// # Errors
     /// It did not answer, or cannot be read.

@@ -88,7 +88,7 @@ pub enum LabError {
     Output {
         /// The program.
         program: &'static str,
-        /// What was missing.
+        /// The missing program.
         reason: String,
         /// Its output.
         output: String,

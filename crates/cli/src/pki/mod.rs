@@ -105,7 +105,7 @@ struct SwitchArgs {
 
 /// What `init` and `controller` print as JSON; a promise to programs.
 #[derive(Debug, Serialize)]
-struct Made<'a> {
+struct NewCertificate<'a> {
     dir: &'a Path,
     ca_cert: PathBuf,
     controller_cert: PathBuf,
@@ -159,7 +159,7 @@ fn init(common: &Common) -> anyhow::Result<()> {
     if dir.join("switches").exists() {
         say::note("switches/ holds certificates of the authority before, which are void now");
     }
-    // What was said once has to be said to the others too.
+    // The same warning applies to the other certificates.
     let [there, up] = match (&common.dir, &common.config) {
         (Some(_), _) => ["--dir", "--tls-dir"].map(|option| format!(" {option} {}", quoted(dir))),
         (None, Some(file)) => ["--config"; 2].map(|option| format!(" {option} {}", quoted(file))),
@@ -187,7 +187,7 @@ fn controller(common: &Common) -> anyhow::Result<()> {
 }
 
 fn tell(common: &Common, dir: &Path) -> anyhow::Result<()> {
-    let made = Made {
+    let made = NewCertificate {
         dir,
         ca_cert: dir.join(CA_CERT),
         controller_cert: dir.join(CONTROLLER_CERT),

@@ -50,7 +50,7 @@ impl AppPort {
                 self.snapshot.phase = Phase::Live;
                 return;
             };
-            // What an app in this process leaves behind goes to a zone, never the other way.
+            // The records of a kernel app go to its zone, never the other way.
             let Hosting::Zone(rings) = &mut self.hosting else { return };
             if rings.in_flight {
                 return;
@@ -60,7 +60,7 @@ impl AppPort {
                 .filter(|_| kind == Some(PACKET_IN))
                 .filter(|(words, _)| is_current(words[1], low_half(words[2])));
             match current {
-                // Other events are told by the snapshot; packets of past connections are moot.
+                // The snapshot announces other events; packets of past connections have no effect.
                 None => {
                     self.lost += u64::from(kind == Some(FLOW_REMOVED));
                     self.backlog.drop_oldest();

@@ -162,7 +162,7 @@ impl Holds {
         Some(ticket)
     }
 
-    /// Bytes of messages that may be read of a switch of which `waiting` entries wait.
+    /// Returns the bytes of messages that may be read from a switch with `waiting` entries in the queue.
     ///
     /// All that is held may be given to one app at once, so it should be no more than a ring takes.
     pub(crate) fn room(&self, waiting: usize) -> usize {

@@ -12,14 +12,14 @@ const A: usize = 2;
 const B: usize = 3;
 const C: usize = 4;
 
-/// What was delivered to whom: the app port, and the packet's number or the port's.
+/// The deliveries: the app port, and the number of the packet or switch port.
 #[derive(Debug, PartialEq, Eq)]
 enum To {
     Packet(usize, u8),
     Port(usize, u32),
 }
 
-/// Two guards, the second of which may be silent, and three control apps in the order A, B, C.
+/// Two guards, where the second may be silent, and three control apps in the order A, B, C.
 struct Bench {
     holds: Holds,
     plan: Plan,

@@ -31,7 +31,7 @@ pub enum Fault {
     System(#[from] io::Error),
 }
 
-/// What is wrong and, where it helps, what to do.
+/// A reason why a TLS connection is closed and, where possible, the remedy.
 fn explain(error: &TlsError) -> String {
     match error {
         TlsError::NoCertificatesPresented => {

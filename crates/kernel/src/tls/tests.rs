@@ -25,8 +25,8 @@ fn authority(name: &str) -> Authority {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// What a switch shows.
-struct Shown {
+/// The certificate that a switch presents.
+struct Presented {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
@@ -44,14 +44,14 @@ fn named(uris: &[&str]) -> CertificateParams {
     params
 }
 
-fn issued(authority: &Authority, params: &CertificateParams) -> Shown {
+fn issued(authority: &Authority, params: &CertificateParams) -> Presented {
     issued_for(&KeyPair::generate().unwrap(), authority, params)
 }
 
-fn issued_for(key: &KeyPair, authority: &Authority, params: &CertificateParams) -> Shown {
+fn issued_for(key: &KeyPair, authority: &Authority, params: &CertificateParams) -> Presented {
     let certificate = params.signed_by(key, authority).unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    Shown { chain: vec![certificate.der().clone()], key }
+    Presented { chain: vec![certificate.der().clone()], key }
 }
 
 fn server(authority: &Authority) -> Server {
@@ -71,9 +71,9 @@ fn server_with(key: &KeyPair, authority: &Authority) -> Server {
 
 /// A switch that believes any controller: what these tests look at is the other direction.
 #[derive(Debug)]
-struct Credulous;
+struct AcceptsAnyCertificate;
 
-impl ServerCertVerifier for Credulous {
+impl ServerCertVerifier for AcceptsAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -112,22 +112,22 @@ static BOTH: [&rustls::SupportedProtocolVersion; 2] =
     [&rustls::version::TLS12, &rustls::version::TLS13];
 
 fn client(
-    shown: Option<Shown>,
+    shown: Option<Presented>,
     version: &'static rustls::SupportedProtocolVersion,
 ) -> ClientConnection {
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[version])
         .unwrap()
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Credulous));
+        .with_custom_certificate_verifier(Arc::new(AcceptsAnyCertificate));
     let config = match shown {
-        Some(Shown { chain, key }) => config.with_client_auth_cert(chain, key).unwrap(),
+        Some(Presented { chain, key }) => config.with_client_auth_cert(chain, key).unwrap(),
         None => config.with_no_client_auth(),
     };
     ClientConnection::new(Arc::new(config), "controller".try_into().unwrap()).unwrap()
 }
 
-/// What the session was told, in pieces of at most `piece` bytes; plaintext is collected.
+/// Passes bytes to the session, in pieces of at most `piece` bytes, and collects the plaintext.
 fn take(session: &mut Session, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Fault> {
     let (mut scratch, mut plain) = (vec![0; piece], vec![0; 64 * 1024]);
     let mut socket = Cursor::new(bytes);
@@ -172,8 +172,8 @@ fn talk(
     }
 }
 
-/// What the controller records of a switch that shows this, in both versions of TLS.
-fn refusal(authority: &Authority, shown: impl Fn() -> Option<Shown>) -> String {
+/// The controller's record of a switch that presents this, in both versions of TLS.
+fn refusal(authority: &Authority, shown: impl Fn() -> Option<Presented>) -> String {
     let [one, other] = BOTH.map(|version| {
         let mut session = server(authority).session().unwrap();
         talk(&mut session, &mut client(shown(), version), 4096).unwrap_err()
@@ -297,7 +297,7 @@ fn nothing_is_sent_before_the_certificate_was_verified() {
     assert_eq!((wire.len(), sent), (0, 0));
 }
 
-/// A socket that takes so many bytes and then no more for now.
+/// A socket that accepts some bytes and then would block.
 struct Narrow(Vec<u8>, usize);
 
 impl io::Write for Narrow {

@@ -35,12 +35,12 @@ const HANDSHAKES: u32 = 4;
 
 /// What may still be read in a turn of the worker: some milliseconds of work, after which apps' messages are taken.
 #[derive(Debug, Clone, Copy)]
-struct Left {
+struct CutTurn {
     connections: usize,
     bytes: usize,
 }
 
-impl Left {
+impl CutTurn {
     /// At the beginning of a turn.
     const ALL: Self = Self { connections: 256, bytes: 8 << 20 };
 
@@ -79,11 +79,11 @@ impl Share {
 /// A worker that was late must not take its own delay for silence of the switches that it has still to read. A crowd that
 /// stays is read in turns, so its switches are heard in spite of it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Crowd {
+pub(super) struct Overload {
     since: Option<Instant>,
 }
 
-impl Crowd {
+impl Overload {
     /// Notes the end of a turn. `crowded`: it left connections unread. The next tick was due at `next`.
     pub(super) fn note(&mut self, crowded: bool, next: Instant, now: Instant) {
         let was_away = now.saturating_duration_since(next) >= CROWDED;
@@ -146,14 +146,14 @@ impl Ready {
 pub(super) struct Reader {
     ready: Ready,
     /// The rest of the worker's turn.
-    left: Left,
+    left: CutTurn,
     /// Connections that are still to be read once in this turn.
     turns: usize,
     /// Reads of handshakes that are left in this turn.
     handshakes: u32,
     /// Bytes read of one switch before the next one is read, at most.
     most: usize,
-    crowd: Crowd,
+    crowd: Overload,
 }
 
 impl Reader {
@@ -161,11 +161,11 @@ impl Reader {
     pub(super) fn new(most: usize) -> Self {
         Self {
             ready: Ready::default(),
-            left: Left::ALL,
+            left: CutTurn::ALL,
             turns: 0,
             handshakes: HANDSHAKES,
             most,
-            crowd: Crowd::default(),
+            crowd: Overload::default(),
         }
     }
 
@@ -179,7 +179,7 @@ impl Reader {
         self.ready.until
     }
 
-    /// The end of a turn of the worker; see [`Crowd::note`].
+    /// The end of a turn of the worker; see [`Overload::note`].
     pub(super) fn end_turn(&mut self, crowded: bool, next_tick: Instant, now: Instant) {
         self.crowd.note(crowded, next_tick, now);
     }
@@ -221,7 +221,7 @@ impl Reader {
 
     /// Begins a round: each connection that is ready now is read once, as far as the turn allows.
     pub(super) fn begin_round(&mut self) {
-        (self.left, self.turns) = (Left::ALL, self.ready.queue.len());
+        (self.left, self.turns) = (CutTurn::ALL, self.ready.queue.len());
         self.handshakes = HANDSHAKES;
     }
 
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn turn_is_over_after_so_many_connections_or_bytes() {
         for (size, reads) in [(0, 256), (1, 256), (32 << 10, 256), (256 << 10, 32), (9 << 20, 1)] {
-            let mut left = Left::ALL;
+            let mut left = CutTurn::ALL;
             for _ in 1..reads {
                 left.spend(size);
                 assert!(!left.is_none(), "{size}");
@@ -380,11 +380,11 @@ mod tests {
     #[test]
     fn crowd_and_absence_put_a_tick_off_from_when_they_were_noticed() {
         let (start, ms) = (Instant::now(), Duration::from_millis);
-        let due = |crowd: &mut Crowd, crowded, next, now| {
+        let due = |crowd: &mut Overload, crowded, next, now| {
             crowd.note(crowded, start + ms(next), start + ms(now));
             crowd.due(start + ms(next)).duration_since(start)
         };
-        let crowd = &mut Crowd::default();
+        let crowd = &mut Overload::default();
         assert_eq!(due(crowd, false, 100, 50), ms(100));
         assert_eq!(due(crowd, true, 100, 150), ms(1150));
         assert_eq!(due(crowd, true, 100, 900), ms(1150), "from its beginning");

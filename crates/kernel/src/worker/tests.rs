@@ -55,7 +55,7 @@ struct Bench {
     address: SocketAddr,
     threads: Vec<JoinHandle<io::Result<()>>>,
     attempts: u64,
-    /// What the workers told, but for what was waited for.
+    /// The workers' events, except those that a test waited for.
     told: Vec<WorkerEvent>,
 }
 
@@ -356,7 +356,7 @@ fn zone_that_dies_again_and_again_under_load_of_two_workers_loses_and_doubles_no
     let mut zone = bench.attach();
     zone.snapshot();
     let (answers, done) = std::sync::mpsc::channel();
-    // What was in flight alone when it died is not to be given to it again.
+    // The record that was in flight alone at its death must not be delivered again.
     let set_aside = |dpid| -> Vec<u32> {
         let records = bench.told.iter().filter_map(|notice| match notice {
             WorkerEvent::SetAside { record, .. } => Some(Seen::of(record)),

@@ -28,7 +28,7 @@ pub struct Gate<'a> {
 /// A package that was let in.
 #[derive(Debug)]
 pub struct Admitted<'a> {
-    /// What it says of itself, all of which its developer may ask for.
+    /// Its manifest; the developer may request everything in it.
     pub manifest: Manifest,
     /// Whose it is.
     pub trust: &'a Trust,

@@ -61,9 +61,9 @@ pub enum Refused {
          it anew"
     )]
     OtherApp {
-        /// What it is.
+        /// The app in the package.
         found: String,
-        /// What it should be.
+        /// The app of this file name.
         expected: String,
     },
     /// It asks for more than its developer is trusted with.

@@ -112,7 +112,7 @@ impl Store {
     /// into.
     ///
     /// # Errors
-    /// It cannot be written. What was there then still is.
+    /// The package cannot be written. The previous one is unchanged.
     pub fn install(&self, name: &str, files: &Files) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o755).create(&self.dir)?;
         let dir = File::open(&self.dir)?;
@@ -168,7 +168,7 @@ fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// What is in sealed memory.
+/// A package in sealed memory.
 fn bytes_of(memory: &OwnedFd) -> io::Result<Vec<u8>> {
     sys::shm::read_sealed(memory.try_clone()?, MAX_PACKAGE)
 }

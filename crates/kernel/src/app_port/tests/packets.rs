@@ -67,7 +67,7 @@ fn records(bench: &mut Bench) -> Vec<Vec<u8>> {
     records
 }
 
-/// What a run leads to, taken as one, and message by message.
+/// The effects of a run, delivered as one and message by message.
 fn both_ways(shape: Shape, bytes: &[u8]) -> [(usize, Vec<Vec<u8>>, Bench); 2] {
     both_ways_of(&Policy::default(), shape, bytes)
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A switch: answers what a controller asks, in a thread, and hands over what it is told.
+/// A switch in a thread: answers the controller's requests and collects its messages.
 pub(super) struct Fake {
     pub(super) socket: TcpStream,
     pub(super) dpid: u64,
@@ -61,7 +61,7 @@ impl Fake {
         self.socket.write_all(&packet_in(number)).unwrap();
     }
 
-    /// What the packet-outs that it was told say, until there were so many.
+    /// Returns the content of the packet-outs that arrived, after a given number of them.
     pub(super) fn packet_outs(&self, count: usize) -> Vec<u32> {
         let (mut numbers, give_up) = (Vec::new(), Instant::now() + PATIENCE);
         while numbers.len() < count {

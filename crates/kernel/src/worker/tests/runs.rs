@@ -1,4 +1,4 @@
-//! Messages that an app sends together, some of which must not go out.
+//! Tests messages that an app sends together when the kernel must refuse some.
 
 use openflow::{
     Action, Blanks, FlowMod, FlowModCommand, FlowModTemplate, GroupKind, GroupMod, GroupModCommand,
@@ -112,7 +112,7 @@ fn admitted_messages_of_a_run_keep_their_order() {
     bench.stop();
 }
 
-/// Checks that the next thing that a switch is told is what an app sent; the transaction id that it got.
+/// Checks that the switch's next message is that of the app; returns its transaction id.
 fn is_told(fake: &Fake, mut sent: Vec<u8>) -> u32 {
     let told = fake.told.recv_timeout(PATIENCE).unwrap();
     sent[4..8].copy_from_slice(&told[4..8]); // transaction ids are the kernel's
@@ -123,7 +123,7 @@ fn is_told(fake: &Fake, mut sent: Vec<u8>) -> u32 {
     u32::from_be_bytes(*told[4..].first_chunk().unwrap())
 }
 
-/// The next refusal that an app is told of by a ring, if there is one: why, and the message's beginning.
+/// Returns the next refusal in a ring, if there is one: the reason and the message's beginning.
 fn refused(zone: &mut Zone, ring: usize) -> Option<(u8, Vec<u8>)> {
     let ends = &mut zone.ends[ring].0;
     loop {
@@ -138,7 +138,7 @@ fn refused(zone: &mut Zone, ring: usize) -> Option<(u8, Vec<u8>)> {
     }
 }
 
-/// The next so many.
+/// Returns the next `count` of them.
 fn refusals(zone: &mut Zone, count: usize) -> Vec<(u8, Vec<u8>)> {
     (0..count).map(|_| wait_for("a refusal came", || refused(zone, 0))).collect()
 }
@@ -170,7 +170,7 @@ fn series(add: &FlowMod<'_>, all: &[Blanks]) -> Vec<u8> {
     said
 }
 
-/// What the flow-mod of a series is alone.
+/// Returns the flow-mod of a series as a single message.
 fn alone(add: &FlowMod<'_>, blanks: &Blanks, xid: u32) -> Vec<u8> {
     let mut message = vec![0; 128];
     let template = FlowModTemplate::new(add, OF).unwrap();
