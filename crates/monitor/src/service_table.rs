@@ -127,7 +127,7 @@ impl ServiceTable {
                 ReadOutcome::Nothing => break,
                 ReadOutcome::Something => {}
                 ReadOutcome::Ready if service.kind == ServiceKind::Log => {
-                    self.connect_log_forwarder(now)
+                    self.connect_log_forwarder(now);
                 }
                 ReadOutcome::Ready => became_ready = true,
             }
