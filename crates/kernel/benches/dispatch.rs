@@ -9,10 +9,10 @@
 #[path = "../../openflow/benches/thread_time/mod.rs"]
 mod thread_time;
 
+use control::policy::Fail;
+use control::policy::Stage::{self, Control, Guard, Observe};
 use criterion::{Criterion, Throughput, criterion_main};
 use openflow::{Action, FlowMod, MacAddr, Match, PacketIn, PortNo, Version, append};
-use rosemary_kernel::policy::Fail;
-use rosemary_kernel::policy::Stage::{self, Control, Guard, Observe};
 use rosemary_kernel::stages::Stages;
 use thread_time::ThreadTime;
 

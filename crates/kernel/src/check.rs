@@ -26,8 +26,8 @@ use openflow::{
 };
 use sdk::Refusal;
 
-use crate::control::AppId;
-use crate::policy::{Band, Capability, Policy};
+use control::app::AppId;
+use control::policy::{Band, Capability, Policy};
 
 mod lldp;
 mod outputs;

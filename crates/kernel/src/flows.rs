@@ -8,9 +8,9 @@ use std::collections::{HashMap, VecDeque};
 use openflow::{DecodeError, FlowStats, MultipartReply, ReplyBody};
 
 use crate::check::OWN_BITS;
-use crate::control::AppId;
-use crate::query::{FlowStatus, LONGEST_TEXT, Reply};
 use crate::rewrite::{KERNEL, owner};
+use control::app::AppId;
+use control::query::{FlowStatus, KernelQueryReply, MAX_TEXT};
 
 /// Bytes of a page, about: with one more flow it still fits into a message, also if every letter
 /// takes two bytes there.
@@ -73,34 +73,34 @@ impl Flows {
     }
 
     /// Takes in what a worker said; the first reply, once there is one.
-    pub(crate) fn take(&mut self, part: Part, names: &Names) -> Option<Reply> {
+    pub(crate) fn take(&mut self, part: Part, names: &Names) -> Option<KernelQueryReply> {
         match part {
             Part::NoSwitch => {
                 self.may_know = self.may_know.saturating_sub(1);
-                (self.may_know == 0).then_some(Reply::NoSwitch)
+                (self.may_know == 0).then_some(KernelQueryReply::NoSwitch)
             }
             Part::Of { message, last } => {
                 self.parts.push_back(message);
                 self.complete = last;
                 last.then(|| self.page(names))
             }
-            Part::Failed(why) => Some(Reply::Failed { why }),
+            Part::Failed(why) => Some(KernelQueryReply::Failed { why }),
         }
     }
 
     /// The next page.
-    pub(crate) fn page(&mut self, names: &Names) -> Reply {
+    pub(crate) fn page(&mut self, names: &Names) -> KernelQueryReply {
         let (mut flows, mut size) = (Vec::new(), 0);
         while size < PAGE_SIZE {
             while self.ready.is_empty() {
                 let Some(part) = self.parts.pop_front() else {
-                    return Reply::Flows { flows, more: false };
+                    return KernelQueryReply::Flows { flows, more: false };
                 };
                 match status(&part, names) {
                     Ok(flows) => self.ready = flows,
                     Err(error) => {
                         let why = format!("the switch's answer is malformed: {error}");
-                        return Reply::Failed { why };
+                        return KernelQueryReply::Failed { why };
                     }
                 }
             }
@@ -109,7 +109,7 @@ impl Flows {
                 flows.push(flow);
             }
         }
-        Reply::Flows { flows, more: !(self.ready.is_empty() && self.parts.is_empty()) }
+        KernelQueryReply::Flows { flows, more: !(self.ready.is_empty() && self.parts.is_empty()) }
     }
 }
 
@@ -146,8 +146,8 @@ fn of(flow: &FlowStats<'_>, names: &Names) -> FlowStatus {
 
 /// A text that fits into a page, whatever a switch says.
 fn cut(mut text: String) -> String {
-    if text.len() > LONGEST_TEXT {
-        let end = (0..=LONGEST_TEXT).rfind(|at| text.is_char_boundary(*at));
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rfind(|at| text.is_char_boundary(*at));
         text.truncate(end.unwrap_or(0));
         text.push_str("...");
     }
@@ -199,7 +199,8 @@ mod tests {
             let kernel = u64::from(KERNEL.0) << 48;
             assert_eq!(flows.take(part(version, &[own], &out, false), &names()), None);
             let last = part(version, &[other, 7, kernel], &[], true);
-            let Some(Reply::Flows { flows, more: false }) = flows.take(last, &names()) else {
+            let Some(KernelQueryReply::Flows { flows, more: false }) = flows.take(last, &names())
+            else {
                 panic!("whole")
             };
             let whose: Vec<_> =
@@ -236,8 +237,8 @@ mod tests {
         loop {
             let page = reply.take().unwrap_or_else(|| flows.page(&names()));
             here.send(&page, &[]).expect("it fits");
-            assert_eq!(there.receive::<Reply>().unwrap().0, page);
-            let Reply::Flows { flows: page, more } = page else { panic!("a page") };
+            assert_eq!(there.receive::<KernelQueryReply>().unwrap().0, page);
+            let KernelQueryReply::Flows { flows: page, more } = page else { panic!("a page") };
             seen.extend(page.iter().map(|flow| flow.cookie.clone()));
             pages += 1;
             if !more {
@@ -252,19 +253,20 @@ mod tests {
     fn switch_is_unknown_when_the_last_worker_says_so() {
         let mut flows = Flows::new(1, 2);
         assert_eq!(flows.take(Part::NoSwitch, &names()), None);
-        assert_eq!(flows.take(Part::NoSwitch, &names()), Some(Reply::NoSwitch));
+        assert_eq!(flows.take(Part::NoSwitch, &names()), Some(KernelQueryReply::NoSwitch));
     }
 
     #[test]
     fn malformed_answer_is_a_clear_failure() {
         let mut flows = Flows::new(1, 1);
         let message = vec![4, 19, 0, 18, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
-        let Some(Reply::Failed { why }) = flows.take(Part::Of { message, last: true }, &names())
+        let Some(KernelQueryReply::Failed { why }) =
+            flows.take(Part::Of { message, last: true }, &names())
         else {
             panic!("it was malformed")
         };
         assert!(why.contains("malformed: "), "{why}");
         let failed = Part::Failed("the switch does not answer".into());
-        assert!(matches!(flows.take(failed, &names()), Some(Reply::Failed { .. })));
+        assert!(matches!(flows.take(failed, &names()), Some(KernelQueryReply::Failed { .. })));
     }
 }

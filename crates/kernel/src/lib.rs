@@ -2,9 +2,6 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`control`] | messages between the monitor and the kernel |
-//! | [`policy`] | an app's capabilities and stage |
-//! | [`query`] | messages between an operator and the kernel |
 //! | [`server`] | the main thread, which serves the monitor and operators |
 //! | [`worker`] | the event loop that owns switches |
 //! | [`pool`] | the state that workers share |
@@ -39,7 +36,6 @@ mod back_pressure;
 mod buffer_table;
 mod check;
 mod connection;
-pub mod control;
 mod dispatch;
 mod fair_queue;
 mod flows;
@@ -49,9 +45,7 @@ pub mod ids;
 mod memory;
 mod occupancy;
 mod plan;
-pub mod policy;
 pub mod pool;
-pub mod query;
 mod record;
 mod rewrite;
 pub mod server;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use openflow::{FlowStatsRequest, Match, MultipartReply, MultipartRequest, Version};
 
 use crate::check::{APP_SHIFT, OWN_BITS};
-use crate::control::AppId;
 use crate::ids::AppSlot;
+use control::app::AppId;
 
 /// Hundredths of its size from which a table is nearly full, and below which it has room again.
 const NEARLY_FULL: u64 = 90;

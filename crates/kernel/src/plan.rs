@@ -5,7 +5,7 @@
 
 use openflow::ethernet;
 
-use crate::policy::{Fail, Filter, Policy, Stage};
+use control::policy::{Fail, Filter, Policy, Stage};
 
 /// Most apps: a bit each in a [`Set`].
 pub(crate) const MAX_LINKS: usize = 64;

@@ -23,7 +23,7 @@ use thiserror::Error;
 use crate::check::{
     APP_SHIFT, COOKIE_1_0, COOKIE_1_3, MASK_1_3, OWN_BITS, Rights, STATS_COOKIE_1_3, STATS_MASK_1_3,
 };
-use crate::control::AppId;
+use control::app::AppId;
 
 /// The number in the cookies of the kernel's own flows, in the place of an app's.
 pub(crate) const KERNEL: AppId = AppId(0xffff);

@@ -12,12 +12,12 @@ use openflow::{Dpid, Version};
 use sys::ring::{DEFAULT_CAPACITY, Down, MAX_BATCH, RingFds, ZoneEnd};
 
 use crate::app_port::{AppPort, Verdict, part};
-use crate::control::AppId;
 use crate::dispatch::Dispatch;
 use crate::ids::{AppSlot, ConnId};
-use crate::policy::Stage;
 use crate::pool::idle;
 use crate::switch::Switch;
+use control::app::AppId;
+use control::policy::Stage;
 
 /// See the module's description.
 #[derive(Debug)]

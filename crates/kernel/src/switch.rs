@@ -11,7 +11,7 @@ use crate::back_pressure::PATIENCE;
 use crate::buffer_table::BufferTable;
 use crate::ids::AppSlot;
 use crate::occupancy::{Change, Occupancy};
-use crate::query::{Fullest, SwitchStatus};
+use control::query::{Fullest, SwitchStatus};
 
 /// A switch that can be used.
 #[derive(Debug)]

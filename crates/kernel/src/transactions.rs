@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use openflow::Kind;
 
 use crate::check::Expects;
-use crate::control::AppId;
 use crate::ids::AppSlot;
+use control::app::AppId;
 
 use self::recent::Recent;
 
@@ -43,7 +43,7 @@ pub(crate) const LONGEST_ANSWER: Duration = Duration::from_secs(20);
 // The kernel gives up before the operator's command does.
 const _: () = assert!(
     LONGEST_ANSWER.as_secs() + OPERATORS_PATIENCE.as_secs()
-        < crate::query::FLOWS_PATIENCE.as_secs()
+        < control::query::FLOWS_TIMEOUT.as_secs()
 );
 
 /// Most bytes of a reply to an operator: more than a hundred thousand flows.

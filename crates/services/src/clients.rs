@@ -18,7 +18,7 @@ use sys::packets::{PacketError, Packets};
 use sys::rate::Rate;
 use tracing::{debug, info, warn};
 
-use crate::control::{self, Rights};
+use control::service::{ClientRights, LogRight, ServiceClient};
 
 /// Maximum number of requests of one client per turn.
 const MAX_REQUESTS_PER_TURN: usize = 16;
@@ -64,7 +64,7 @@ pub struct Reply<'a> {
 struct Client {
     app: u16,
     name: String,
-    rights: Rights,
+    rights: ClientRights,
     socket: Packets,
     /// Packets that its socket has not accepted yet.
     waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
@@ -75,7 +75,7 @@ struct Client {
 impl Client {
     /// Whether it writes the log: only the monitor does.
     fn is_writer(&self) -> bool {
-        self.rights.log == Some(control::LogRight::Write)
+        self.rights.log == Some(LogRight::Write)
     }
 }
 
@@ -107,8 +107,8 @@ impl Default for Clients {
 
 impl Clients {
     /// Adds a client that sends requests on this socket.
-    pub fn add(&mut self, client: control::Client, socket: OwnedFd) -> ClientId {
-        let control::Client { app, name, rights } = client;
+    pub fn add(&mut self, client: ServiceClient, socket: OwnedFd) -> ClientId {
+        let ServiceClient { app, name, rights } = client;
         if app == 0 {
             debug!(name, "an own client was connected");
         } else {
@@ -159,7 +159,7 @@ impl Clients {
     }
 
     /// Returns a client's rights.
-    pub fn rights(&self, client: ClientId) -> Option<&Rights> {
+    pub fn rights(&self, client: ClientId) -> Option<&ClientRights> {
         self.connected.get(&client).map(|client| &client.rights)
     }
 
@@ -320,7 +320,7 @@ mod tests {
 
     fn connected(clients: &mut Clients) -> (ClientId, Packets) {
         let (ours, theirs) = Packets::pair().unwrap();
-        let client = control::Client { app: 1, name: "app".into(), rights: Rights::default() };
+        let client = ServiceClient { app: 1, name: "app".into(), rights: ClientRights::default() };
         (clients.add(client, theirs.into_fd()), ours)
     }
 
@@ -369,17 +369,17 @@ mod tests {
         let mut add = |clients: &mut Clients, name: &str, log| {
             let (ours, theirs) = Packets::pair().unwrap();
             others.push(ours);
-            let rights = Rights { log: Some(log), ..Rights::default() };
-            clients.add(control::Client { app: 0, name: name.into(), rights }, theirs.into_fd())
+            let rights = ClientRights { log: Some(log), ..ClientRights::default() };
+            clients.add(ServiceClient { app: 0, name: name.into(), rights }, theirs.into_fd())
         };
-        let monitor = add(&mut clients, "monitor", control::LogRight::Write);
-        let first = add(&mut clients, "operator 7", control::LogRight::Read);
+        let monitor = add(&mut clients, "monitor", LogRight::Write);
+        let first = add(&mut clients, "operator 7", LogRight::Read);
         for _ in 0..1_000 {
-            add(&mut clients, "operator 8", control::LogRight::Read);
+            add(&mut clients, "operator 8", LogRight::Read);
         }
         assert_eq!(clients.connected.len(), 2 + MAX_PER_OWNER);
         for user in 1_000..2_000 {
-            add(&mut clients, &format!("operator {user}"), control::LogRight::Read);
+            add(&mut clients, &format!("operator {user}"), LogRight::Read);
         }
         assert_eq!(clients.connected.len(), MAX_CLIENTS);
         assert!(clients.connected.contains_key(&monitor));

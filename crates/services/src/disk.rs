@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redb::{Database, ReadableDatabase as _, StorageBackend, StorageError, WriteTransaction};
 use thiserror::Error;
 
-use crate::kind::Kind;
+use control::service::ServiceKind;
 
 /// Size of a file's header, in bytes.
 const HEADER_SIZE: u64 = 4096;
@@ -45,7 +45,7 @@ impl DiskError {
     /// Returns what the operator can do about the file of `service`, where the error does not say
     /// it.
     #[must_use]
-    pub fn remedy(&self, service: Kind) -> Option<String> {
+    pub fn remedy(&self, service: ServiceKind) -> Option<String> {
         match self {
             Self::Full | Self::Failed(_) => None,
             Self::Damaged(_) => service.remedy_for_damage(),

@@ -3,10 +3,8 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`control`] | messages between the monitor and a service |
 //! | [`run`](mod@run) | runs a service: confine, open, serve in turns |
 //! | [`clients`] | connected clients and their queued output |
-//! | [`kind`] | the list of services |
 //! | [`disk`] | the database file of a service |
 //! | [`log`] | the log lines of all programs, for operators |
 //! | [`storage`] | durable key-value pairs |
@@ -22,9 +20,7 @@
 
 pub mod broker;
 pub mod clients;
-pub mod control;
 pub mod disk;
-pub mod kind;
 pub mod log;
 pub mod run;
 pub mod storage;

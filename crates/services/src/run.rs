@@ -17,8 +17,8 @@ use thiserror::Error;
 use tracing::{info, warn};
 
 use crate::clients::{ClientId, ClientRequest, Clients};
-use crate::control::{Answer, Quotas, Request, Wall};
 use crate::disk::DiskError;
+use control::service::{ServiceQuotas, ServiceReply, ServiceRequest, ServiceSandbox};
 
 /// Maximum number of messages from the monitor per turn.
 const MESSAGES_PER_TURN: usize = 64;
@@ -53,7 +53,7 @@ pub trait Service: Sized {
     ///
     /// # Errors
     /// Why it cannot serve.
-    fn open(file: Option<OwnedFd>, quotas: Quotas) -> Result<Self, OpenError>;
+    fn open(file: Option<OwnedFd>, quotas: ServiceQuotas) -> Result<Self, OpenError>;
 
     /// Executes these requests in order and replies; replies may also follow later. `asked` is
     /// empty if [`wake_fd`](Self::wake_fd) or [`wake_at`](Self::wake_at) caused the turn.
@@ -124,9 +124,9 @@ pub fn run<S: Service>(monitor: &Channel) -> Result<(), ServiceError> {
     if let Err(error) = &result {
         let answer = match error {
             ServiceError::Open(OpenError::Disk(error @ DiskError::Damaged(_))) => {
-                Answer::Unfit { why: error.to_string() }
+                ServiceReply::Unfit { why: error.to_string() }
             }
-            error => Answer::Failed { why: error.to_string() },
+            error => ServiceReply::Failed { why: error.to_string() },
         };
         // If the monitor has ended, this fails; otherwise the monitor also sees the exit.
         let _ = monitor.send(&answer, &[]);
@@ -136,14 +136,14 @@ pub fn run<S: Service>(monitor: &Channel) -> Result<(), ServiceError> {
 
 fn start<S: Service>(monitor: &Channel) -> Result<S, ServiceError> {
     let (request, fds) = monitor.wait()?;
-    let Request::Start { wall, quotas } = request else {
+    let ServiceRequest::Start { wall, quotas } = request else {
         return Err(ServiceError::OutOfOrder("another message before Start"));
     };
     if let Some(wall) = wall {
         confine(monitor, &fds, wall, S::needs())?;
     }
     let service = S::open(fds.into_iter().next(), quotas).map_err(ServiceError::Open)?;
-    monitor.send(&Answer::Ready, &[])?;
+    monitor.send(&ServiceReply::Ready, &[])?;
     info!(service = S::NAME, "service was ready");
     Ok(service)
 }
@@ -151,7 +151,7 @@ fn start<S: Service>(monitor: &Channel) -> Result<S, ServiceError> {
 fn confine(
     monitor: &Channel,
     fds: &[OwnedFd],
-    wall: Wall,
+    wall: ServiceSandbox,
     needs: Needs,
 ) -> Result<(), ServiceError> {
     let keep: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
@@ -167,7 +167,7 @@ fn confine(
     // The report goes to the monitor in any case, so that it can log what is missing.
     let gaps = confined.report.gaps_text().filter(|_| wall.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
-    monitor.send(&Answer::Confined { report: confined.report }, listener.as_slice())?;
+    monitor.send(&ServiceReply::Confined { report: confined.report }, listener.as_slice())?;
     gaps.map_or(Ok(()), |gaps| Err(ServiceError::Gaps(gaps)))
 }
 
@@ -218,13 +218,15 @@ fn wait<S: Service>(service: &S, monitor: &Channel, clients: &Clients) -> Vec<Cl
 fn handle_monitor(monitor: &Channel, clients: &mut Clients) -> Result<bool, ServiceError> {
     for _ in 0..MESSAGES_PER_TURN {
         match monitor.receive() {
-            Ok((Request::Stop, _)) => return Ok(false),
-            Ok((Request::Client(client), fds)) => {
+            Ok((ServiceRequest::Stop, _)) => return Ok(false),
+            Ok((ServiceRequest::Client(client), fds)) => {
                 let socket = fds.into_iter().next();
                 let socket = socket.ok_or(ServiceError::OutOfOrder("Client without a socket"))?;
                 clients.add(client, socket);
             }
-            Ok((Request::Start { .. }, _)) => return Err(ServiceError::OutOfOrder("Start twice")),
+            Ok((ServiceRequest::Start { .. }, _)) => {
+                return Err(ServiceError::OutOfOrder("Start twice"));
+            }
             Err(ChannelError::WouldBlock) => return Ok(true),
             // The number of clients is bounded, so other descriptors used up the limit. Reject only
             // this client.

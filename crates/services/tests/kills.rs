@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rosemary_services::control::{Answer as Control, Client, Quotas, Request as Order, Rights};
+use control::service::{ClientRights, ServiceClient, ServiceQuotas, ServiceReply, ServiceRequest};
 use rustix::event::{PollFd, PollFlags, poll};
 use sdk::services::storage::{Answer, Expect, Request};
 use sys::channel::Channel;
@@ -41,14 +41,14 @@ impl Storage {
             .unwrap();
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
         ours.send(
-            &Order::Start { wall: None, quotas: Quotas::default() },
+            &ServiceRequest::Start { wall: None, quotas: ServiceQuotas::default() },
             &[file.unwrap().as_fd()],
         )
         .unwrap();
-        assert_eq!(ours.wait::<Control>().unwrap().0, Control::Ready);
+        assert_eq!(ours.wait::<ServiceReply>().unwrap().0, ServiceReply::Ready);
         let (app, socket) = Packets::pair().unwrap();
-        let client = Client { app: 1, name: "app".into(), rights: Rights::default() };
-        ours.send(&Order::Client(client), &[socket.as_fd()]).unwrap();
+        let client = ServiceClient { app: 1, name: "app".into(), rights: ClientRights::default() };
+        ours.send(&ServiceRequest::Client(client), &[socket.as_fd()]).unwrap();
         Self { process, _control: ours, app }
     }
 

@@ -16,7 +16,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod control;
 pub mod host;
 pub mod run;
 pub mod sandbox;

@@ -20,8 +20,8 @@ use super::hosting::Hosting;
 use super::outbox::Outbox;
 use super::tickets::{Tickets, Verdict};
 use super::tracked::Tracked;
-use crate::control::AppId;
 use crate::hold_queue::Ticket;
+use control::app::AppId;
 
 /// Receives the app's calls.
 #[derive(Debug)]

@@ -41,12 +41,13 @@ use sys::doorbell::Doorbell;
 use sys::ring::{Down, PeerFault, Room};
 
 use crate::check::Rights;
-use crate::control::{AppId, Tuning};
 use crate::ids::AppSlot;
-use crate::policy::Policy;
 use crate::pool::SharedQuota;
 use crate::record::refused_record;
 use crate::switch::Switch;
+use control::app::AppId;
+use control::kernel::Tuning;
+use control::policy::Policy;
 
 use self::backlog::Backlog;
 #[cfg(test)]

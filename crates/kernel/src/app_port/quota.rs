@@ -6,8 +6,8 @@ use std::time::Instant;
 use openflow::{Kind, Version};
 
 use crate::check::Allowed;
-use crate::policy::Quota;
 use crate::pool::{KINDS, SharedQuota};
+use control::policy::Quota;
 
 /// A kind of messages that is counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use openflow::PortNo;
 use sdk::Refusal;
 
 use super::allow;
-use crate::policy::{Capability, Policy};
+use control::policy::{Capability, Policy};
 
 /// The kind of message that an action belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

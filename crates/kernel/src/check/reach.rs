@@ -15,7 +15,7 @@
 
 use openflow::{FlowModCommand as Command, Header, Version};
 
-use crate::policy::Band;
+use control::policy::Band;
 
 /// `OFPFW_ALL`, OpenFlow 1.0.2 §5.2.3: the bits of the wildcards that have a meaning.
 const WILDCARDS_1_0: u32 = (1 << 22) - 1;

@@ -5,7 +5,7 @@ use openflow::{
 };
 
 use super::*;
-use crate::policy::Stage;
+use control::policy::Stage;
 
 mod lldp;
 mod outputs;

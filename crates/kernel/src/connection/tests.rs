@@ -9,14 +9,14 @@ use dal::drivers::openflow::framing::cut;
 use dal::{Driver as _, Timing};
 
 use super::*;
-use crate::control::Plain;
 use crate::ids::WorkerId;
 use crate::pool::idle;
 use crate::tls::{CLIENT_HELLO, TLS_MAJOR};
+use control::kernel::PlainTcp;
 
 /// A worker's buffer, for plain TCP, may be as small as a test likes.
 pub(super) fn pair() -> (Connection, TcpStream) {
-    let transport = TransportPolicy { plain: Plain::Loopback, tls: None };
+    let transport = TransportPolicy { plain: PlainTcp::Loopback, tls: None };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (socket, address) = listener.accept().unwrap();

@@ -6,10 +6,11 @@ use sys::ring::{DEFAULT_CAPACITY, Room};
 
 use super::*;
 use crate::app_port::{LARGER, part};
-use crate::control::{AppId, Tuning};
 use crate::ids::{AppSlot, ConnId};
-use crate::policy::{Policy, Stage};
 use crate::pool::idle;
+use control::app::AppId;
+use control::kernel::Tuning;
+use control::policy::{Policy, Stage};
 
 /// The longest turn.
 const READ: usize = 256 << 10;

@@ -25,9 +25,9 @@ use slab::Slab;
 
 pub(crate) use self::patience::News;
 use self::patience::{PROMPT, Patience};
-use crate::control::Tuning;
 use crate::ids::ConnId;
 use crate::plan::{Plan, Set, Wanted};
+use control::kernel::Tuning;
 
 /// How long a packet waits for guards, or for one control app, until it goes on without.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@ use openflow::{MacAddr, PortNo};
 use sdk::abi::RecordKind;
 
 use super::*;
-use crate::policy::{Fail, Policy, Stage};
+use control::policy::{Fail, Policy, Stage};
 
 const G1: usize = 0;
 const G2: usize = 1;

@@ -4,7 +4,7 @@
 //! a switch of another worker is copied here, and checked there as if it had come by that worker's
 //! own ring. Two messages to one switch that come by different rings have no order.
 
-use crate::control::AppId;
+use control::app::AppId;
 
 /// Most messages from one worker for another that wait, and most bytes of them.
 const MOST: usize = 4096;

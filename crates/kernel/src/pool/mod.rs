@@ -22,9 +22,10 @@ pub(crate) use self::datapaths::DatapathClaim;
 use self::datapaths::DatapathRegistry;
 pub(crate) use self::forwarding::{ForwardQueue, Head};
 pub(crate) use self::shared_quota::{KINDS, SharedQuota};
-use crate::control::{AppId, Tuning};
 use crate::ids::WorkerId;
 use crate::memory::Memory;
+use control::app::AppId;
+use control::kernel::Tuning;
 
 /// See the module's description.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use openflow::{
 };
 
 use super::*;
-use crate::policy::{Capability, Policy};
+use control::policy::{Capability, Policy};
 
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
 const APP: AppId = AppId(7);

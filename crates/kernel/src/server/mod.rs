@@ -27,11 +27,12 @@ use tracing::{info, warn};
 use self::questions::Operator;
 use self::rings::{Answered, Attempts};
 use self::workers::Workers;
-use crate::control::{Answer, App, AppId, Host, Request, Tuning};
 use crate::flows::{Names, Part};
 use crate::sandbox::{self, KernelSandbox};
 use crate::tls::{self, TransportPolicy};
 use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
+use control::app::{AppId, Hosting};
+use control::kernel::{AppSpec, KernelReply, KernelRequest, Tuning};
 
 /// Most operators at once; the oldest gives way.
 const OPERATORS: usize = 16;
@@ -91,10 +92,11 @@ struct Server {
 /// [`ServerError`]: the process is to end.
 pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let (request, fds) = monitor.wait()?;
-    let Request::Start { listeners, run_as, apps, plain, tls, workers, tuning } = request else {
+    let KernelRequest::Start { listeners, run_as, apps, plain, tls, workers, tuning } = request
+    else {
         return Err(ServerError::NotStarted);
     };
-    let hosting = apps.iter().filter(|app| app.host == Host::Kernel).count();
+    let hosting = apps.iter().filter(|app| app.host == Hosting::Kernel).count();
     let own_sandbox = KernelSandbox { monitor: &monitor, run_as, fds: &fds, objects: hosting };
     let confined = own_sandbox.enter().map_err(system("giving up privileges"))?;
     let mut fds = fds.into_iter();
@@ -114,16 +116,16 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let (apps, not_loaded) = load(apps, &configs, objects, &confined.objects, &recorder);
     let (report, listener) = sandbox::limit_calls(confined, &monitor);
     let listener_fd = listener.as_ref().map(OwnedFd::as_fd);
-    monitor.send(&Answer::Confined { report }, listener_fd.as_slice())?;
+    monitor.send(&KernelReply::Confined { report }, listener_fd.as_slice())?;
     drop(listener); // only the monitor may have it
     let workers = Workers::start((workers, tuning), sockets, &apps, &recorder, &transport);
     let workers = workers.map_err(system("starting the workers"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
     info!(listen = addresses.join(" "), workers = workers.count(), "kernel started");
-    monitor.send(&Answer::Ready, &[])?;
+    monitor.send(&KernelReply::Ready, &[])?;
     for (app, why) in not_loaded {
         let why = format!("its object could not be loaded: {why}");
-        monitor.send(&Answer::Demoted { app, why }, &[])?;
+        monitor.send(&KernelReply::Demoted { app, why }, &[])?;
     }
     let (operators, attempts, hosted) = (Vec::new(), Attempts::default(), HashMap::new());
     Server { monitor, operators, workers, attempts, hosted, names, questions: 0 }.serve()
@@ -132,7 +134,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
 /// Loads the objects of the apps that run in this process; `configs` holds their configurations, one behind the other.
 /// Returns all apps, and those that could not be loaded with the reasons.
 fn load(
-    apps: Vec<App>,
+    apps: Vec<AppSpec>,
     mut configs: &[u8],
     objects: Vec<OwnedFd>,
     copies: &[PathBuf],
@@ -142,7 +144,7 @@ fn load(
     let mut not_loaded = Vec::new();
     let mut objects = objects.into_iter();
     let mut copies = copies.iter();
-    let mut object_of = |app: &App| {
+    let mut object_of = |app: &AppSpec| {
         let object = objects.next()?;
         let (config, rest) = configs.split_at_checked(app.config_size as usize)?;
         configs = rest;
@@ -156,9 +158,9 @@ fn load(
         let loaded = loaded.map(|object| Arc::new(Loaded { object, config }));
         loaded.map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
     };
-    let with_object = |app: App| match app.host {
-        Host::User => Known { app, object: None },
-        Host::Kernel => {
+    let with_object = |app: AppSpec| match app.host {
+        Hosting::User => Known { app, object: None },
+        Hosting::Kernel => {
             let object = object_of(&app);
             Known { app, object }
         }
@@ -188,7 +190,7 @@ impl Server {
             }
             loop {
                 match self.monitor.receive() {
-                    Ok((Request::Stop, _)) => return self.stop(),
+                    Ok((KernelRequest::Stop, _)) => return self.stop(),
                     Ok((request, fds)) => self.obey(request, fds),
                     Err(ChannelError::WouldBlock) => break,
                     Err(ChannelError::Closed) => return Err(ChannelError::Closed.into()),
@@ -213,21 +215,23 @@ impl Server {
         let _ = poll(&mut fds, None); // if interrupted, everything is looked at anyway
     }
 
-    fn obey(&mut self, request: Request, fds: Vec<OwnedFd>) {
+    fn obey(&mut self, request: KernelRequest, fds: Vec<OwnedFd>) {
         match request {
-            Request::Attach { app, name, policy } => {
+            KernelRequest::Attach { app, name, policy } => {
                 self.names.insert(app, name.clone());
                 self.attempts.begin(&self.workers, app, &name, &policy);
             }
-            Request::Detach { app } => self.workers.command(|| Command::Detach { app }),
-            Request::Operator => {
+            KernelRequest::Detach { app } => self.workers.command(|| Command::Detach { app }),
+            KernelRequest::Operator => {
                 if self.operators.len() == OPERATORS {
                     self.operators.remove(0);
                 }
                 let channels = fds.into_iter().take(1).map(Channel::from_fd);
                 self.operators.extend(channels.map(Operator::new));
             }
-            Request::Start { .. } | Request::Stop => warn!("ignored a second start by the monitor"),
+            KernelRequest::Start { .. } | KernelRequest::Stop => {
+                warn!("ignored a second start by the monitor");
+            }
         }
     }
 
@@ -241,24 +245,24 @@ impl Server {
                 let count = self.hosted.entry(app).or_default();
                 *count = count.saturating_add(1);
                 if *count == self.workers.count() {
-                    tell(&self.monitor, &Answer::Hosted { app, version }, &[])?;
+                    tell(&self.monitor, &KernelReply::Hosted { app, version }, &[])?;
                 }
             }
             WorkerEvent::Demoted { app, why } => {
                 // Only the first report counts: a zone may have taken over since.
                 if self.hosted.insert(app, usize::MAX) != Some(usize::MAX) {
                     self.workers.command(|| Command::Disable { app });
-                    tell(&self.monitor, &Answer::Demoted { app, why }, &[])?;
+                    tell(&self.monitor, &KernelReply::Demoted { app, why }, &[])?;
                 }
             }
             WorkerEvent::Flows { question, part } => self.flows(question, part),
             WorkerEvent::Ended => return Err(ServerError::Worker),
             WorkerEvent::Fault { app, fault } => {
-                tell(&self.monitor, &Answer::Fault { app, why: fault }, &[])?;
+                tell(&self.monitor, &KernelReply::Fault { app, why: fault }, &[])?;
             }
             WorkerEvent::SetAside { app, record } => {
                 let record = hex(&record);
-                match tell(&self.monitor, &Answer::SetAside { app, record }, &[]) {
+                match tell(&self.monitor, &KernelReply::SetAside { app, record }, &[]) {
                     Err(ChannelError::TooLong { size }) => {
                         warn!(
                             app = app.0,
@@ -287,14 +291,14 @@ impl Server {
                 Ok(fds) => {
                     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
                     let Tuning { ring: capacity, batch, .. } = self.workers.pool.tuning();
-                    tell(&self.monitor, &Answer::Attached { app, capacity, batch }, &fds)?;
+                    tell(&self.monitor, &KernelReply::Attached { app, capacity, batch }, &fds)?;
                 }
                 Err(why) => {
                     if last {
                         // Some workers may use their parts of incomplete rings.
                         self.workers.command(|| Command::Detach { app });
                     }
-                    tell(&self.monitor, &Answer::NotAttached { app, why }, &[])?;
+                    tell(&self.monitor, &KernelReply::NotAttached { app, why }, &[])?;
                 }
             }
         }
@@ -310,7 +314,11 @@ impl Server {
 
 /// Sends a message to the monitor, and waits for room if needed: the reports about apps that end together can exceed its
 /// socket's buffer. No switch waits meanwhile, and the monitor never waits for the kernel.
-fn tell(monitor: &Channel, answer: &Answer, fds: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
+fn tell(
+    monitor: &Channel,
+    answer: &KernelReply,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), ChannelError> {
     let give_up = Instant::now() + PATIENCE;
     loop {
         let told = monitor.send(answer, fds);
@@ -339,14 +347,15 @@ mod tests {
     #[test]
     fn long_reports_to_a_slow_monitor_arrive() {
         let (ours, monitors) = Channel::pair().unwrap();
-        let told = |number| Answer::SetAside { app: AppId(number), record: "ab".repeat(60_000) };
+        let told =
+            |number| KernelReply::SetAside { app: AppId(number), record: "ab".repeat(60_000) };
         // So many at once are too many already.
         let full = (0..1_000).find(|number| ours.send(&told(*number), &[]).is_err()).unwrap();
         let monitor = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(50)); // it does other things
             let mut heard = 0;
             while heard < 2 * full {
-                match monitors.receive::<Answer>() {
+                match monitors.receive::<KernelReply>() {
                     Ok((answer, _)) => {
                         assert_eq!(answer, told(heard));
                         heard += 1;

@@ -8,8 +8,8 @@ use sys::channel::{Channel, ChannelError};
 
 use super::workers::Workers;
 use crate::flows::{Flows, Names, Part};
-use crate::query::{AppCounters, PAGE, Query, Reply, SwitchStatus};
 use crate::worker::Command;
+use control::query::{AppCounters, KernelQuery, KernelQueryReply, PAGE, SwitchStatus};
 
 /// How long workers may take to answer an operator.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,22 +31,22 @@ impl Operator {
     /// Answers a question. `false` if the operator must be forgotten.
     pub(super) fn serve(&mut self, workers: &Workers, names: &Names, questions: &mut u64) -> bool {
         match self.channel.receive() {
-            Ok((Query::Switches { after }, _)) => {
+            Ok((KernelQuery::Switches { after }, _)) => {
                 let Some((switches, more)) = switches(workers, after) else { return false };
-                self.reply(&Reply::Switches { switches, more })
+                self.reply(&KernelQueryReply::Switches { switches, more })
             }
-            Ok((Query::Apps, _)) => {
+            Ok((KernelQuery::Apps, _)) => {
                 let Some(apps) = apps(workers) else { return false };
-                self.reply(&Reply::Apps(apps))
+                self.reply(&KernelQueryReply::Apps(apps))
             }
-            Ok((Query::Flows { dpid }, _)) => {
+            Ok((KernelQuery::Flows { dpid }, _)) => {
                 *questions += 1;
                 let question = *questions;
                 self.flows = Some(Flows::new(question, workers.count()));
                 workers.command(|| Command::Flows { dpid, question });
                 true
             }
-            Ok((Query::MoreFlows, _)) => match &mut self.flows {
+            Ok((KernelQuery::MoreFlows, _)) => match &mut self.flows {
                 Some(flows) if flows.is_complete() => {
                     let page = flows.page(names);
                     self.reply(&page)
@@ -72,10 +72,12 @@ impl Operator {
     }
 
     /// Sends an answer; `false` if that fails.
-    fn reply(&mut self, reply: &Reply) -> bool {
+    fn reply(&mut self, reply: &KernelQueryReply) -> bool {
         if matches!(
             reply,
-            Reply::Flows { more: false, .. } | Reply::NoSwitch | Reply::Failed { .. }
+            KernelQueryReply::Flows { more: false, .. }
+                | KernelQueryReply::NoSwitch
+                | KernelQueryReply::Failed { .. }
         ) {
             self.flows = None;
         }

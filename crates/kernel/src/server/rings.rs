@@ -9,10 +9,10 @@ use std::os::fd::OwnedFd;
 
 use super::workers::Workers;
 use crate::app_port::part;
-use crate::control::AppId;
 use crate::ids::WorkerId;
-use crate::policy::Policy;
 use crate::worker::Command;
+use control::app::AppId;
+use control::policy::Policy;
 
 /// The pending attempts.
 #[derive(Debug, Default)]

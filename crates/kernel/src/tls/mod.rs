@@ -29,7 +29,7 @@ use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 
 pub use fault::Fault;
 
-use crate::control::Plain;
+use control::kernel::PlainTcp;
 
 /// Bytes of a handshake: certificates of a few intermediate authorities, with long keys.
 const MAX_HANDSHAKE: usize = 32 * 1024;
@@ -80,7 +80,7 @@ impl Server {
 #[derive(Debug, Clone)]
 pub struct TransportPolicy {
     /// Who may speak plain TCP.
-    pub plain: Plain,
+    pub plain: PlainTcp,
     /// The server side of TLS; `None` without keys.
     pub tls: Option<Server>,
 }

@@ -14,11 +14,11 @@ use crate::app_port::part::Part;
 use crate::app_port::{AppPort, Slowed};
 use crate::check::Rights;
 use crate::connection::DOES_NOT_READ;
-use crate::control::AppId;
 use crate::ids::{AppSlot, ConnId};
 use crate::plan::MAX_LINKS;
-use crate::policy::Policy;
-use crate::query::AppCounters;
+use control::app::AppId;
+use control::policy::Policy;
+use control::query::AppCounters;
 
 /// Records of one app in one turn, about, so that a busy app delays no other.
 const TURN: usize = 4096;

@@ -8,12 +8,13 @@ use sys::doorbell::{Doorbell, Ringer};
 
 use crate::app_port::part::Part;
 use crate::connection::Connection;
-use crate::control::{AppId, Tuning};
 use crate::flows;
 use crate::ids::WorkerId;
-use crate::policy::Policy;
 use crate::pool::WorkerPool;
-use crate::query::{AppCounters, SwitchStatus};
+use control::app::AppId;
+use control::kernel::Tuning;
+use control::policy::Policy;
+use control::query::{AppCounters, SwitchStatus};
 
 /// A command to a worker: [`Adopt`](Self::Adopt) comes from another worker, all others from the server thread.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ pub enum Command {
     },
     /// Serve a connection that another worker hands over.
     Adopt(MovedConnection),
-    /// Send the status of at most [`PAGE`](crate::query::PAGE) switches with a greater datapath id than `after`, and
+    /// Send the status of at most [`PAGE`](control::query::PAGE) switches with a greater datapath id than `after`, and
     /// whether there are more.
     Switches {
         /// `None` for the first page.

@@ -14,8 +14,8 @@ use sys::object::Object;
 use tracing::error;
 
 use super::{Worker, WorkerEvent};
-use crate::control::AppId;
 use crate::ids::AppSlot;
+use control::app::AppId;
 
 /// An app's object, and the configuration of its instances.
 #[derive(Debug)]

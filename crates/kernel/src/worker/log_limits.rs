@@ -7,9 +7,9 @@ use sys::rate::Rate;
 use tracing::{info, warn};
 
 use crate::app_port::{AppPort, DropReport};
-use crate::control::AppId;
 use crate::dispatch::Dispatch;
 use crate::hold_queue::{News, PATIENCE};
+use control::app::AppId;
 
 /// A limit for each kind of event that outsiders can repeat.
 #[derive(Debug)]

@@ -47,10 +47,10 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::app_port::{AppPort, Messages, Verdict};
-use crate::control::{App, Tuning};
 use crate::dispatch::Dispatch;
 use crate::ids::{AppSlot, ConnId};
 use crate::tls::{self, TransportPolicy};
+use control::kernel::{AppSpec, Tuning};
 
 use self::acceptor::Acceptor;
 use self::forwarder::Forwarder;
@@ -95,7 +95,7 @@ const WHICH: u64 = 0xffff_ffff;
 #[derive(Debug, Clone)]
 pub struct Known {
     /// The monitor's description of it.
-    pub app: App,
+    pub app: AppSpec,
     /// Its code, if it runs in this process.
     pub object: Option<Arc<Loaded>>,
 }
@@ -184,7 +184,7 @@ impl Worker {
             epoll,
             channels,
         };
-        for Known { app: App { app, name, policy, .. }, object } in apps.apps {
+        for Known { app: AppSpec { app, name, policy, .. }, object } in apps.apps {
             worker.know(app, name, policy)?;
             if let Some(object) = object {
                 worker.host(app, &object);

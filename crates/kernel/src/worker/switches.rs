@@ -11,8 +11,8 @@ use crate::admission::Admission;
 use crate::connection::Connection;
 use crate::dispatch::Dispatch;
 use crate::ids::ConnId;
-use crate::query::{PAGE, SwitchStatus};
 use crate::switch::Switch;
+use control::query::{PAGE, SwitchStatus};
 
 /// See the module's description.
 #[derive(Debug)]

@@ -9,12 +9,12 @@ use tracing::{info, warn};
 use super::answers::Replies;
 use crate::check::Expects;
 use crate::connection::Connection;
-use crate::control::AppId;
 use crate::dispatch::Dispatch;
 use crate::ids::AppSlot;
 use crate::occupancy::{Change, count};
-use crate::query::Fullest;
 use crate::switch::Switch;
+use control::app::AppId;
+use control::query::Fullest;
 
 impl Replies<'_> {
     /// Takes in what a switch reported about its tables.

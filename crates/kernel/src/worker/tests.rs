@@ -16,10 +16,11 @@ use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 
 use super::*;
 use crate::app_port::part;
-use crate::control::{AppId, Host, Plain, Tuning};
 use crate::ids::WorkerId;
-use crate::policy::Policy;
-use crate::query::{AppCounters, SwitchStatus};
+use control::app::{AppId, Hosting};
+use control::kernel::{AppSpec, PlainTcp, Tuning};
+use control::policy::Policy;
+use control::query::{AppCounters, SwitchStatus};
 
 mod claims;
 mod drivers;
@@ -71,16 +72,16 @@ impl Bench {
         let (channels, office) =
             connect(workers, Tuning { ring: CAPACITY, ..Tuning::default() }).unwrap();
         let mut listeners = Some(vec![listener]);
-        let app = App {
+        let app = AppSpec {
             app: APP,
             name: "app".into(),
             policy: Policy::default(),
-            host: Host::User,
+            host: Hosting::User,
             config_size: 0,
         };
         let threads = channels.into_iter().map(|channels| {
             let listeners = listeners.take().unwrap_or_default();
-            let transport = TransportPolicy { plain: Plain::Loopback, tls: None };
+            let transport = TransportPolicy { plain: PlainTcp::Loopback, tls: None };
             let apps = Apps { apps: vec![Known { app: app.clone(), object: None }], seat: None };
             std::thread::spawn(move || {
                 let mut worker = Worker::new(listeners, apps, transport, channels)?;

@@ -18,8 +18,8 @@ use sys::sandbox::Limits;
 use sys::sandbox::seccomp::Profile;
 
 use crate::clients::{ClientId, ClientRequest, Clients, Reply};
-use crate::control::{Host, Quotas};
 use crate::run::{Needs, OpenError, Service};
+use control::service::{Destination, ServiceQuotas};
 
 /// Maximum number of pending connections per client.
 const MAX_PER_CLIENT: usize = 4;
@@ -85,7 +85,7 @@ impl Service for Broker {
         Needs { profile: Profile::Broker, network: true, read, limits }
     }
 
-    fn open(_file: Option<OwnedFd>, _quotas: Quotas) -> Result<Self, OpenError> {
+    fn open(_file: Option<OwnedFd>, _quotas: ServiceQuotas) -> Result<Self, OpenError> {
         let (bell, ringer) = Doorbell::new()?;
         let (pending, threads) = (Vec::new(), 0);
         Ok(Self { bell, ringer: Ringer::from_fd(ringer), attempts: channel(), pending, threads })
@@ -128,7 +128,7 @@ impl Broker {
         clients: &mut Clients,
         now: Instant,
     ) -> Option<Answer<'static>> {
-        let host = Host { name: request.host.to_owned(), port: request.port };
+        let host = Destination { name: request.host.to_owned(), port: request.port };
         if !clients.rights(client).is_some_and(|rights| rights.hosts.contains(&host)) {
             // The app chose the name: bound and escape it before it reaches the log.
             let name: String = host.name.chars().take(100).flat_map(char::escape_debug).collect();
@@ -184,7 +184,7 @@ impl Broker {
 }
 
 /// Connects to the first address of the host that accepts. The returned socket is non-blocking.
-fn connect(host: &Host) -> Result<OwnedFd, String> {
+fn connect(host: &Destination) -> Result<OwnedFd, String> {
     let addresses = (host.name.as_str(), host.port).to_socket_addrs();
     let addresses: Vec<_> =
         addresses.map_err(|error| error.to_string())?.take(MAX_ADDRESSES).collect();

@@ -9,7 +9,7 @@ use rustix::net::sockopt::{socket_recv_buffer_size, socket_send_buffer_size};
 use sys::packets::Packets;
 
 use super::*;
-use crate::control::{Client, Rights};
+use control::service::{ClientRights, ServiceClient};
 
 struct Bench {
     broker: Broker,
@@ -20,12 +20,13 @@ struct Bench {
 
 /// Creates a broker with an app that was granted these hosts.
 fn bench(hosts: &[(&str, u16)]) -> Bench {
-    let hosts = hosts.iter().map(|(name, port)| Host { name: (*name).into(), port: *port });
-    let rights = Rights { hosts: hosts.collect(), ..Rights::default() };
+    let hosts = hosts.iter().map(|(name, port)| Destination { name: (*name).into(), port: *port });
+    let rights = ClientRights { hosts: hosts.collect(), ..ClientRights::default() };
     let (app, theirs) = Packets::pair().unwrap();
     let mut clients = Clients::default();
-    let client = clients.add(Client { app: 1, name: "app".into(), rights }, theirs.into_fd());
-    Bench { broker: Broker::open(None, Quotas::default()).unwrap(), clients, client, app }
+    let client =
+        clients.add(ServiceClient { app: 1, name: "app".into(), rights }, theirs.into_fd());
+    Bench { broker: Broker::open(None, ServiceQuotas::default()).unwrap(), clients, client, app }
 }
 
 impl Bench {

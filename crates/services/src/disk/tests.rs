@@ -43,7 +43,7 @@ fn file_without_header_is_an_error_and_unchanged() {
         let before = bytes(&file);
         let error = store(&file).with(|_| Ok(())).unwrap_err();
         assert!(matches!(error, DiskError::Damaged(_)), "{error}");
-        assert!(error.remedy(Kind::Log).unwrap().contains("log.redb"));
+        assert!(error.remedy(ServiceKind::Log).unwrap().contains("log.redb"));
         assert_eq!(bytes(&file), before, "the file is unchanged");
     }
 }
@@ -123,7 +123,7 @@ fn system_error_is_not_reported_as_damage() {
         (ill.at_opening, ill.at_reading) = (at_opening, at_reading);
         let error = DiskStore::new(&mut ill, schema).with(|_| Ok(())).unwrap_err();
         assert!(matches!(error, DiskError::Failed(_)), "{error}");
-        assert_eq!(error.remedy(Kind::Log), None);
+        assert_eq!(error.remedy(ServiceKind::Log), None);
     }
     (ill.at_opening, ill.at_reading) = (None, None);
     DiskStore::new(&mut ill, schema).with(|_| Ok(())).unwrap();

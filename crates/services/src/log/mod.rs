@@ -5,7 +5,6 @@
 //! resends lines that could not be stored, within its own bounds: a full disk delays no program and
 //! at most loses lines. The service reports this once when it starts and once when it ends.
 
-pub mod messages;
 mod store;
 
 use std::fs::File;
@@ -15,16 +14,16 @@ use sys::sandbox::Limits;
 use sys::sandbox::seccomp::Profile;
 use tracing::{error, info};
 
-use self::messages::{Answer, Request};
 use self::store::{LogStore, Page, Part};
 use crate::clients::{ClientRequest, Clients, Reply};
-use crate::control::{LogRight, Quotas};
 use crate::disk::{Disk, DiskError};
-use crate::kind;
 use crate::run::{Needs, OpenError, Service};
+use control::log::{LogReply, LogRequest};
+use control::service::ServiceKind;
+use control::service::{LogRight, ServiceQuotas};
 
 /// This service.
-const OURS: kind::Kind = kind::Kind::Log;
+const OURS: ServiceKind = ServiceKind::Log;
 
 /// Maximum number of last lines that an operator can request.
 const MAX_LAST: usize = 10_000;
@@ -48,7 +47,7 @@ impl Service for Log {
         Needs { profile: Profile::Log, network: false, read: Vec::new(), limits }
     }
 
-    fn open(file: Option<OwnedFd>, quotas: Quotas) -> Result<Self, OpenError> {
+    fn open(file: Option<OwnedFd>, quotas: ServiceQuotas) -> Result<Self, OpenError> {
         let file = file.ok_or(OpenError::NoFile)?;
         Ok(Self::of(File::from(file), quotas))
     }
@@ -61,7 +60,7 @@ impl Service for Log {
 impl<D: Disk> Log<D> {
     /// Creates the service. The disk is first used by a request, so a log without space starts
     /// working once there is some.
-    fn of(disk: D, quotas: Quotas) -> Self {
+    fn of(disk: D, quotas: ServiceQuotas) -> Self {
         Self { store: LogStore::new(disk, quotas.log_bytes), fails: None }
     }
 
@@ -78,24 +77,24 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    fn answer(&mut self, request: Request, right: LogRight) -> Answer {
+    fn answer(&mut self, request: LogRequest, right: LogRight) -> LogReply {
         let done = match (request, right) {
-            (Request::Next, LogRight::Write) => return self.write(LogStore::next),
-            (Request::Keep(lines), LogRight::Write) => {
+            (LogRequest::Next, LogRight::Write) => return self.write(LogStore::next),
+            (LogRequest::Keep(lines), LogRight::Write) => {
                 return self.write(|store| store.keep(&lines));
             }
-            (Request::Programs, LogRight::Read) => self.store.programs().map(Answer::Programs),
-            (Request::Last { count, before, filter }, LogRight::Read) => {
+            (LogRequest::Programs, LogRight::Read) => self.store.programs().map(LogReply::Programs),
+            (LogRequest::Last { count, before, filter }, LogRight::Read) => {
                 let count = usize::try_from(count).unwrap_or(MAX_LAST).min(MAX_LAST);
                 self.store.last(count, before, &filter).map(|Part { from, found, before, end }| {
                     let found = u32::try_from(found).unwrap_or(u32::MAX);
-                    Answer::Last { from, found, before, end }
+                    LogReply::Last { from, found, before, end }
                 })
             }
-            (Request::Read { from, filter }, LogRight::Read) => {
+            (LogRequest::Read { from, filter }, LogRight::Read) => {
                 let not_kept = self.fails.clone();
                 let lines =
-                    |Page { lines, next, end }| Answer::Lines { lines, next, end, not_kept };
+                    |Page { lines, next, end }| LogReply::Lines { lines, next, end, not_kept };
                 self.store.read(from, &filter).map(lines)
             }
             _ => return refused("you may not send this request"),
@@ -109,13 +108,13 @@ impl<D: Disk> Log<D> {
     }
 
     /// Runs a write request of the monitor; logs the first failure and the first success after it.
-    fn write(&mut self, what: impl FnOnce(&mut LogStore<D>) -> Result<u64, DiskError>) -> Answer {
+    fn write(&mut self, what: impl FnOnce(&mut LogStore<D>) -> Result<u64, DiskError>) -> LogReply {
         match what(&mut self.store) {
             Ok(next) => {
                 if self.fails.take().is_some() {
                     info!("stored log lines again; a line in the log counts the missing ones");
                 }
-                Answer::Next(next)
+                LogReply::Next(next)
             }
             Err(error) => {
                 if self.fails.replace(error.to_string()).is_none() {
@@ -125,14 +124,14 @@ impl<D: Disk> Log<D> {
                         .unwrap_or("Rosemary retries until it succeeds; nothing else is affected");
                     error!(%error, hint, "could not store log lines");
                 }
-                Answer::NotKept
+                LogReply::NotKept
             }
         }
     }
 }
 
-fn refused(why: &str) -> Answer {
-    Answer::Refused { why: why.to_owned() }
+fn refused(why: &str) -> LogReply {
+    LogReply::Refused { why: why.to_owned() }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Each program has its own quota, so a program that logs without end only displaces its own lines.
 //! Reports of one of our programs about an app count as a separate program
-//! ([`program_on`](super::messages::program_on)).
+//! ([`program_on`](control::log::program_on)).
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use redb::{
     ReadableTableMetadata as _, Table, TableDefinition,
 };
 
-use super::messages::{Filter, Level, Line, MOST_LINES};
 use crate::disk::{Disk, DiskError, DiskStore, Schema, begin_write};
+use control::log::{LogFilter, LogLevel, LogLine, MAX_LINES};
 
 /// Program and line number.
 type EntryKey = (&'static str, u64);
@@ -59,7 +59,7 @@ pub(super) struct LogStore<D> {
 /// A page of lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<LogLine>,
     /// Number from which to continue.
     pub(super) next: u64,
     /// Whether there are no more lines.
@@ -92,7 +92,7 @@ impl<D: Disk> LogStore<D> {
 
     /// Stores lines except those already stored; returns the number of the next line. The lines are
     /// then on the disk.
-    pub(super) fn keep(&mut self, lines: &[Line]) -> Result<u64, DiskError> {
+    pub(super) fn keep(&mut self, lines: &[LogLine]) -> Result<u64, DiskError> {
         let most = self.most;
         self.store.with(|database| {
             let begun = begin_write(database)?;
@@ -125,7 +125,7 @@ impl<D: Disk> LogStore<D> {
         &mut self,
         count: usize,
         before: u64,
-        filter: &Filter,
+        filter: &LogFilter,
     ) -> Result<Part, DiskError> {
         self.store.with(|database| {
             let begun = database.begin_read()?;
@@ -163,7 +163,7 @@ impl<D: Disk> LogStore<D> {
     }
 
     /// Returns the selected lines from number `from` on, in order.
-    pub(super) fn read(&mut self, from: u64, filter: &Filter) -> Result<Page, DiskError> {
+    pub(super) fn read(&mut self, from: u64, filter: &LogFilter) -> Result<Page, DiskError> {
         self.store.with(|database| {
             let begun = database.begin_read()?;
             let table = begun.open_table(LINES)?;
@@ -186,7 +186,7 @@ impl<D: Disk> LogStore<D> {
                 size += if wanted { line.size() } else { 0 };
                 // The page is full. `next` still points to this line, so the next page starts with
                 // it.
-                if size > MOST_LINES {
+                if size > MAX_LINES {
                     break;
                 }
                 page.next = line.number.saturating_add(1);
@@ -212,8 +212,8 @@ struct Tables<'a> {
 
 impl Tables<'_> {
     /// Adds a line and removes lines beyond the quota.
-    fn add(&mut self, line: &Line, most: u64) -> Result<(), DiskError> {
-        let Line { number, time, level, program, text } = line;
+    fn add(&mut self, line: &LogLine, most: u64) -> Result<(), DiskError> {
+        let LogLine { number, time, level, program, text } = line;
         let held = self.programs.get(program.as_str())?.map(|it| it.value());
         while held.is_none() && self.programs.len()? >= MAX_PROGRAMS && self.removals_left > 0 {
             self.remove_oldest_program()?;
@@ -292,7 +292,7 @@ fn programs(database: &Database) -> Result<Vec<String>, DiskError> {
 }
 
 /// Returns the selected programs among those with lines.
-fn wanted(database: &Database, filter: &Filter) -> Result<Vec<String>, DiskError> {
+fn wanted(database: &Database, filter: &LogFilter) -> Result<Vec<String>, DiskError> {
     let mut all = programs(database)?;
     // A set, because an operator may name thousands.
     let named: BTreeSet<&String> = filter.programs.iter().collect();
@@ -312,7 +312,7 @@ fn range(
 /// Returns the number of the newest line in the range, and whether it is selected.
 fn newest(
     lines: &mut Range<'_, EntryKey, LineValue>,
-    filter: &Filter,
+    filter: &LogFilter,
 ) -> Result<Option<(u64, bool)>, DiskError> {
     let Some(entry) = lines.next_back().transpose()? else { return Ok(None) };
     let (key, value) = entry;
@@ -321,16 +321,16 @@ fn newest(
 }
 
 /// Returns the first line in the range.
-fn first(lines: &mut Range<'_, EntryKey, LineValue>) -> Result<Option<Line>, DiskError> {
+fn first(lines: &mut Range<'_, EntryKey, LineValue>) -> Result<Option<LogLine>, DiskError> {
     let Some(entry) = lines.next().transpose()? else { return Ok(None) };
     let (key, value) = entry;
     let ((program, number), (time, level, text)) = (key.value(), value.value());
     let (program, text) = (program.to_owned(), text.to_owned());
-    Ok(Some(Line { number, time, level: self::level(level), program, text }))
+    Ok(Some(LogLine { number, time, level: self::level(level), program, text }))
 }
 
-fn level(number: u8) -> Level {
-    Level::ALL.into_iter().find(|it| *it as u8 == number).unwrap_or(Level::Debug)
+fn level(number: u8) -> LogLevel {
+    LogLevel::ALL.into_iter().find(|it| *it as u8 == number).unwrap_or(LogLevel::Debug)
 }
 
 #[cfg(test)]

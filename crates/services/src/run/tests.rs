@@ -10,9 +10,9 @@ use sys::packets::Packets;
 use super::*;
 use crate::broker::Broker;
 use crate::clients::MAX_QUEUED;
-use crate::control::{Client, Host, LogRight, Namespace, Rights};
-use crate::log::{Log, messages};
+use crate::log::Log;
 use crate::storage::Storage;
+use control::service::{ClientRights, Destination, LogRight, Namespace, ServiceClient};
 
 /// Number of turns with hostile clients.
 const TURNS: u32 = 150;
@@ -86,7 +86,7 @@ fn packet(random: &mut Random, valid: &impl Fn(&mut Random) -> Vec<u8>) -> Vec<u
 /// sends `honest` regularly; returns its last reply.
 fn storm<S: Service>(
     service: &mut S,
-    rights: &Rights,
+    rights: &ClientRights,
     valid: impl Fn(&mut Random) -> Vec<u8>,
     honest: &[u8],
 ) -> Vec<u8> {
@@ -94,7 +94,7 @@ fn storm<S: Service>(
     let mut clients = Clients::default();
     let connect = |clients: &mut Clients, app| {
         let (ours, theirs) = Packets::pair().unwrap();
-        let client = Client { app, name: format!("app {app}"), rights: rights.clone() };
+        let client = ServiceClient { app, name: format!("app {app}"), rights: rights.clone() };
         (clients.add(client, theirs.into_fd()), ours)
     };
     let mut hostile: Vec<_> = (0..HOSTILE).map(|_| connect(&mut clients, 1)).collect();
@@ -135,39 +135,43 @@ fn storm<S: Service>(
 
 #[test]
 fn log_survives_hostile_operators() {
-    use messages::{Answer, Filter, Level, Line, Request};
+    use control::log::{LogFilter, LogLevel, LogLine, LogReply, LogRequest};
     let file = tempfile::tempfile().unwrap().into();
-    let mut log = Log::open(Some(file), Quotas::default()).unwrap();
-    let rights = Rights { log: Some(LogRight::Read), ..Rights::default() };
+    let mut log = Log::open(Some(file), ServiceQuotas::default()).unwrap();
+    let rights = ClientRights { log: Some(LogRight::Read), ..ClientRights::default() };
     let valid = |random: &mut Random| {
         let named = random.one_of(&[0, 1, 500]);
         let programs = (0..named).map(|number| format!("app {number}")).collect();
-        let filter = Filter { programs, since: random.number(), level: random.one_of(&Level::ALL) };
+        let filter =
+            LogFilter { programs, since: random.number(), level: random.one_of(&LogLevel::ALL) };
         let request = match random.below(5) {
-            0 => Request::Next,
-            1 => Request::Programs,
-            2 => Request::Last { count: u32::MAX, before: random.number(), filter },
-            3 => Request::Read { from: random.number(), filter },
+            0 => LogRequest::Next,
+            1 => LogRequest::Programs,
+            2 => LogRequest::Last { count: u32::MAX, before: random.number(), filter },
+            3 => LogRequest::Read { from: random.number(), filter },
             _ => {
                 let (program, text) = ("monitor".into(), "forged".into());
-                let (number, time, level) = (random.number(), random.number(), Level::Error);
-                Request::Keep(vec![Line { number, time, level, program, text }])
+                let (number, time, level) = (random.number(), random.number(), LogLevel::Error);
+                LogRequest::Keep(vec![LogLine { number, time, level, program, text }])
             }
         };
         serde_json::to_vec(&request).unwrap()
     };
-    let honest = serde_json::to_vec(&Request::Programs).unwrap();
+    let honest = serde_json::to_vec(&LogRequest::Programs).unwrap();
     let answer = storm(&mut log, &rights, valid, &honest);
-    assert_eq!(serde_json::from_slice::<Answer>(&answer).unwrap(), Answer::Programs(Vec::new()));
+    assert_eq!(
+        serde_json::from_slice::<LogReply>(&answer).unwrap(),
+        LogReply::Programs(Vec::new())
+    );
 }
 
 #[test]
 fn storage_survives_hostile_apps() {
     use storage::{Answer, Expect, Request};
     let file = tempfile::tempfile().unwrap().into();
-    let mut storage = Storage::open(Some(file), Quotas::default()).unwrap();
+    let mut storage = Storage::open(Some(file), ServiceQuotas::default()).unwrap();
     let namespace = Namespace { name: "other".into(), app: 9, read: true, write: true };
-    let rights = Rights { namespaces: vec![namespace], ..Rights::default() };
+    let rights = ClientRights { namespaces: vec![namespace], ..ClientRights::default() };
     let valid = |random: &mut Random| {
         let namespace = random.one_of(&["", "other", "nobody's", "\u{202e}"]);
         let (size, long) = (random.one_of(&[0, 1, 512, 513]), random.one_of(&[0, 9, 32 * 1024]));
@@ -194,9 +198,9 @@ fn broker_survives_hostile_apps() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let mut broker = Broker::open(None, Quotas::default()).unwrap();
-    let hosts = vec![Host { name: "127.0.0.1".into(), port }];
-    let rights = Rights { hosts, ..Rights::default() };
+    let mut broker = Broker::open(None, ServiceQuotas::default()).unwrap();
+    let hosts = vec![Destination { name: "127.0.0.1".into(), port }];
+    let rights = ClientRights { hosts, ..ClientRights::default() };
     let valid = |random: &mut Random| {
         while listener.accept().is_ok() {}
         let host = random.one_of(&["127.0.0.1", "127.0.0.2", "", "\u{feff}127.0.0.1"]);
@@ -211,9 +215,10 @@ fn broker_survives_hostile_apps() {
 fn service_without_descriptors_rejects_clients() {
     let (monitor, service) = Channel::pair().unwrap();
     for _ in 0..10 {
-        let client = Client { app: 0, name: "operator 7".into(), rights: Rights::default() };
+        let client =
+            ServiceClient { app: 0, name: "operator 7".into(), rights: ClientRights::default() };
         let (_, theirs) = Packets::pair().unwrap();
-        monitor.send(&Request::Client(client), &[theirs.as_fd()]).unwrap();
+        monitor.send(&ServiceRequest::Client(client), &[theirs.as_fd()]).unwrap();
     }
     let child = sys::testing::in_a_child(|| {
         let none = Rlimit { current: Some(0), maximum: Some(0) };

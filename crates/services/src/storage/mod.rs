@@ -20,13 +20,13 @@ use tracing::error;
 use self::engine::{Engine, Op, Outcome};
 use self::redb::Redb;
 use crate::clients::{ClientId, ClientRequest, Clients, Reply};
-use crate::control::Quotas;
 use crate::disk::DiskError;
-use crate::kind;
 use crate::run::{Needs, OpenError, Service};
+use control::service::ServiceKind;
+use control::service::ServiceQuotas;
 
 /// This service.
-const OURS: kind::Kind = kind::Kind::ForApps(sdk::services::Service::Storage);
+const OURS: ServiceKind = ServiceKind::ForApps(sdk::services::Service::Storage);
 
 /// Maximum number of watches per client.
 const MAX_WATCHES: usize = 16;
@@ -71,7 +71,7 @@ impl Service for Storage {
         Needs { profile: Profile::Storage, network: false, read: Vec::new(), limits }
     }
 
-    fn open(file: Option<OwnedFd>, quotas: Quotas) -> Result<Self, OpenError> {
+    fn open(file: Option<OwnedFd>, quotas: ServiceQuotas) -> Result<Self, OpenError> {
         let file = file.ok_or(OpenError::NoFile)?;
         let engine = Redb::open(File::from(file), quotas)?;
         Ok(Self::of(engine))

@@ -6,8 +6,8 @@ use redb::{Database, ReadableDatabase as _, ReadableTable, StorageError, Table, 
 use sdk::services::storage::{Expect, KeysWriter};
 
 use super::engine::{Engine, Op, Outcome};
-use crate::control::Quotas;
 use crate::disk::{Disk, DiskError, DiskStore, Schema, begin_write};
+use control::service::ServiceQuotas;
 
 /// App number and key.
 type EntryKey = (u16, &'static [u8]);
@@ -33,7 +33,7 @@ const SCHEMA: Schema = Schema {
 #[derive(Debug)]
 pub struct Redb<D = File> {
     store: DiskStore<D>,
-    quotas: Quotas,
+    quotas: ServiceQuotas,
 }
 
 impl<D: Disk> Redb<D> {
@@ -42,7 +42,7 @@ impl<D: Disk> Redb<D> {
     ///
     /// # Errors
     /// [`DiskError::Damaged`] or [`DiskError::Failed`].
-    pub fn open(disk: D, quotas: Quotas) -> Result<Self, DiskError> {
+    pub fn open(disk: D, quotas: ServiceQuotas) -> Result<Self, DiskError> {
         let mut store = DiskStore::new(disk, SCHEMA);
         match store.with(|_| Ok(())) {
             Ok(()) | Err(DiskError::Full) => {}
@@ -59,7 +59,11 @@ impl<D: Disk> Engine for Redb<D> {
     }
 }
 
-fn run(database: &Database, ops: &[Op<'_>], quotas: Quotas) -> Result<Vec<Outcome>, DiskError> {
+fn run(
+    database: &Database,
+    ops: &[Op<'_>],
+    quotas: ServiceQuotas,
+) -> Result<Vec<Outcome>, DiskError> {
     if !ops.iter().any(Op::writes) {
         let values = database.begin_read()?.open_table(VALUES)?;
         return ops.iter().map(|op| Ok(read(&values, op)?)).collect();
@@ -124,7 +128,7 @@ fn read(
 struct Tables<'a> {
     values: Table<'a, EntryKey, VersionedValue>,
     spaces: Table<'a, u16, (u64, u64, u64)>,
-    quotas: Quotas,
+    quotas: ServiceQuotas,
 }
 
 impl Tables<'_> {

@@ -6,7 +6,7 @@ use sdk::services::storage::Expect;
 use sys::packets::Packets;
 
 use super::*;
-use crate::control::{Client, Namespace, Rights};
+use control::service::{ClientRights, Namespace, ServiceClient};
 
 struct Bench {
     storage: Storage,
@@ -18,14 +18,14 @@ struct Bench {
 /// Creates apps `a` (1) and `b` (2); `b` has the rights `read` and `write` in `a`'s namespace.
 fn bench(read: bool, write: bool) -> Bench {
     let file: File = tempfile::tempfile().unwrap();
-    let storage = Storage::of(Redb::open(file, Quotas::default()).unwrap());
+    let storage = Storage::of(Redb::open(file, ServiceQuotas::default()).unwrap());
     let mut clients = Clients::default();
     let granted = Namespace { name: "a".into(), app: 1, read, write };
     let rights = [vec![], vec![granted]];
     let apps = rights.into_iter().zip([(1, "a"), (2, "b")]).map(|(namespaces, (app, name))| {
         let (ours, theirs) = Packets::pair().unwrap();
-        let rights = Rights { namespaces, ..Rights::default() };
-        (clients.add(Client { app, name: name.into(), rights }, theirs.into_fd()), ours)
+        let rights = ClientRights { namespaces, ..ClientRights::default() };
+        (clients.add(ServiceClient { app, name: name.into(), rights }, theirs.into_fd()), ours)
     });
     let apps = apps.collect();
     Bench { storage, clients, apps, asked: Vec::new() }
@@ -147,7 +147,7 @@ fn invalid_requests_are_rejected_with_a_reason() {
     assert_eq!(bench.next_reply(0), Some((1, false, malformed)));
     let value = vec![0; 32 * 1024];
     let mut refused = false;
-    for key in 0..=Quotas::default().storage_bytes / value.len() as u64 {
+    for key in 0..=ServiceQuotas::default().storage_bytes / value.len() as u64 {
         let key = key.to_be_bytes();
         let request =
             Request::Put { namespace: "", key: &key, expect: Expect::Anything, value: &value };

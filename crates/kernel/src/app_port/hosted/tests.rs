@@ -9,11 +9,12 @@ use sdk::{App, Event, Network, PacketIn};
 
 use super::super::messages::Messages;
 use super::*;
-use crate::control::{AppId, Tuning};
 use crate::ids::AppSlot;
 use crate::pool::idle;
 use crate::record::switch_record;
 use crate::switch::Switch;
+use control::app::AppId;
+use control::kernel::Tuning;
 
 thread_local! {
     /// How often the app was woken.

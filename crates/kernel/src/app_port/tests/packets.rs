@@ -4,7 +4,7 @@ use openflow::{PacketIn, append};
 
 use super::*;
 use crate::check::{APP_SHIFT, Rights};
-use crate::policy::{Capability, Policy};
+use control::policy::{Capability, Policy};
 
 /// How the packet-ins of a run look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use sdk::Refusal;
 use series::{BLANKS_SIZE, MAX_SERIES};
 
 use super::*;
-use crate::policy::{Capability, Quota};
+use control::policy::{Capability, Quota};
 
 /// A message for the switch, and whether it may go out.
 fn messages() -> Vec<(Vec<u8>, bool)> {

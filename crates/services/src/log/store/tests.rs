@@ -7,16 +7,16 @@ use crate::disk::small::SmallDisk;
 
 const KIB: u64 = 1024;
 
-fn line(number: u64, program: &str, text: &str) -> Line {
-    let level = if text.starts_with("warn") { Level::Warn } else { Level::Info };
-    Line { number, time: 100 + number, level, program: program.into(), text: text.into() }
+fn line(number: u64, program: &str, text: &str) -> LogLine {
+    let level = if text.starts_with("warn") { LogLevel::Warn } else { LogLevel::Info };
+    LogLine { number, time: 100 + number, level, program: program.into(), text: text.into() }
 }
 
-fn all() -> Filter {
-    Filter { programs: Vec::new(), since: 0, level: Level::Debug }
+fn all() -> LogFilter {
+    LogFilter { programs: Vec::new(), since: 0, level: LogLevel::Debug }
 }
 
-fn read<D: Disk>(store: &mut LogStore<D>, filter: &Filter) -> Vec<Line> {
+fn read<D: Disk>(store: &mut LogStore<D>, filter: &LogFilter) -> Vec<LogLine> {
     let (mut lines, mut from) = (Vec::new(), 0);
     loop {
         let page = store.read(from, filter).unwrap();
@@ -29,7 +29,7 @@ fn read<D: Disk>(store: &mut LogStore<D>, filter: &Filter) -> Vec<Line> {
     }
 }
 
-fn numbers(lines: &[Line]) -> Vec<u64> {
+fn numbers(lines: &[LogLine]) -> Vec<u64> {
     lines.iter().map(|line| line.number).collect()
 }
 
@@ -41,29 +41,29 @@ fn selected_lines_are_read_in_order() {
     let programs = ["kernel", "app b", "app a"].into_iter().cycle();
     let texts = ["warn", "x"].into_iter().cycle();
     let said = programs.zip(texts).zip(0..9);
-    let lines: Vec<Line> =
+    let lines: Vec<LogLine> =
         said.map(|((program, text), number)| line(number, program, text)).collect();
     assert_eq!(store.keep(&lines[..4]).unwrap(), 4);
     assert_eq!(store.keep(&lines[2..]).unwrap(), 9, "two are already stored");
     assert_eq!(read(&mut store, &all()), lines);
     assert_eq!(store.programs().unwrap(), ["app a", "app b", "kernel"]);
-    let of = |programs: &[&str]| Filter {
+    let of = |programs: &[&str]| LogFilter {
         programs: programs.iter().map(|it| (*it).to_owned()).collect(),
         ..all()
     };
     assert_eq!(numbers(&read(&mut store, &of(&["app b"]))), [1, 4, 7]);
     assert_eq!(numbers(&read(&mut store, &of(&["app b", "kernel"]))), [0, 1, 3, 4, 6, 7]);
     assert!(read(&mut store, &of(&["app"])).is_empty());
-    assert_eq!(numbers(&read(&mut store, &Filter { since: 106, ..all() })), [6, 7, 8]);
+    assert_eq!(numbers(&read(&mut store, &LogFilter { since: 106, ..all() })), [6, 7, 8]);
     assert_eq!(
-        numbers(&read(&mut store, &Filter { level: Level::Warn, ..all() })),
+        numbers(&read(&mut store, &LogFilter { level: LogLevel::Warn, ..all() })),
         [0, 2, 4, 6, 8]
     );
-    let mut last = |count, before, filter: &Filter| {
+    let mut last = |count, before, filter: &LogFilter| {
         let Part { from, found, end, .. } = store.last(count, before, filter).unwrap();
         (from, found, end)
     };
-    let (most, warnings) = (u64::MAX, Filter { level: Level::Warn, ..all() });
+    let (most, warnings) = (u64::MAX, LogFilter { level: LogLevel::Warn, ..all() });
     assert_eq!(last(2, most, &of(&["app a"])), (5, 2, false));
     assert_eq!(last(3, most, &warnings), (4, 3, false));
     assert_eq!(last(3, 4, &warnings), (0, 2, true));
@@ -78,9 +78,9 @@ fn search_for_last_lines_continues_to_the_oldest() {
     let count = 2 * MAX_SCANNED as u64 + 10;
     let text = |number| if number % 150 == 3 { "warn" } else { "x" };
     let program = |number| if number % 2 == 0 { "kernel" } else { "app a" };
-    let lines: Vec<Line> = (0..count).map(|it| line(it, program(it), text(it))).collect();
+    let lines: Vec<LogLine> = (0..count).map(|it| line(it, program(it), text(it))).collect();
     store.keep(&lines).unwrap();
-    let warnings = Filter { level: Level::Warn, ..all() };
+    let warnings = LogFilter { level: LogLevel::Warn, ..all() };
     let (mut before, mut parts) = (u64::MAX, Vec::new());
     loop {
         let part = store.last(10, before, &warnings).unwrap();
@@ -101,7 +101,7 @@ fn program_over_quota_loses_its_own_oldest_lines() {
     store.keep(&[line(0, "app quiet", "here I am")]).unwrap();
     let text = "x".repeat(100);
     for turn in 0..20 {
-        let lines: Vec<Line> =
+        let lines: Vec<LogLine> =
             (0..20).map(|it| line(1 + turn * 20 + it, "app chatter", &text)).collect();
         store.keep(&lines).unwrap();
     }
@@ -118,7 +118,7 @@ fn program_over_quota_loses_its_own_oldest_lines() {
 #[test]
 fn silent_programs_are_removed_for_others() {
     let mut store = LogStore::new(tempfile::tempfile().unwrap(), 4 * KIB);
-    let lines: Vec<Line> =
+    let lines: Vec<LogLine> =
         (0..MAX_PROGRAMS + 2).map(|it| line(it, &format!("app {it}"), "x")).collect();
     assert_eq!(store.keep(&lines).unwrap(), MAX_PROGRAMS + 2);
     assert_eq!(read(&mut store, &all()), lines[2..]);
@@ -129,7 +129,7 @@ fn removals_per_batch_are_bounded() {
     let file = tempfile::tempfile().unwrap();
     let open = |most| LogStore::<File>::new(file.try_clone().unwrap(), most);
     let mut store = open(1024 * KIB);
-    let lines: Vec<Line> = (0..25_000).map(|it| line(it, "kernel", "x")).collect();
+    let lines: Vec<LogLine> = (0..25_000).map(|it| line(it, "kernel", "x")).collect();
     for batch in lines.chunks(5_000) {
         store.keep(batch).unwrap();
     }
@@ -145,14 +145,14 @@ fn removals_per_batch_are_bounded() {
 
     drop(store);
     let mut store = open(1024 * KIB);
-    let lines: Vec<Line> = (next..next + 15_000).map(|it| line(it, "kernel", "x")).collect();
+    let lines: Vec<LogLine> = (next..next + 15_000).map(|it| line(it, "kernel", "x")).collect();
     store.keep(&lines).unwrap();
     next += 15_000;
-    let kernels = Filter { programs: vec!["kernel".into()], ..all() };
+    let kernels = LogFilter { programs: vec!["kernel".into()], ..all() };
     let mut left = most + 15_000;
     let app = |number: u64, app: u64| line(number, &format!("app {app}"), "x");
     let others = MAX_PROGRAMS - 1;
-    let lines: Vec<Line> = (0..others).map(|it| app(next + it, it)).collect();
+    let lines: Vec<LogLine> = (0..others).map(|it| app(next + it, it)).collect();
     store.keep(&lines).unwrap();
     next += others;
     for more in 0..3 {
@@ -168,13 +168,13 @@ fn removals_per_batch_are_bounded() {
 #[test]
 fn long_log_is_read_in_pages() {
     let mut store = LogStore::new(tempfile::tempfile().unwrap(), 64 * 1024 * KIB);
-    let lines: Vec<Line> = (0..25_000).map(|it| line(it, "kernel", "x")).collect();
+    let lines: Vec<LogLine> = (0..25_000).map(|it| line(it, "kernel", "x")).collect();
     for batch in lines.chunks(5_000) {
         store.keep(batch).unwrap();
     }
     store.keep(&[line(25_000, "kernel", "warn")]).unwrap();
     assert_eq!(read(&mut store, &all()).len(), 25_001);
-    let warn = Filter { level: Level::Warn, ..all() };
+    let warn = LogFilter { level: LogLevel::Warn, ..all() };
     let page = store.read(0, &warn).unwrap();
     assert_eq!((page.lines.len(), page.next, page.end), (0, MAX_SCANNED as u64, false));
     assert_eq!(numbers(&read(&mut store, &warn)), [25_000]);

@@ -11,7 +11,7 @@ use super::*;
 use crate::disk::small::SmallDisk;
 
 fn engine() -> Redb<File> {
-    Redb::open(tempfile::tempfile().unwrap(), Quotas::default()).unwrap()
+    Redb::open(tempfile::tempfile().unwrap(), ServiceQuotas::default()).unwrap()
 }
 
 fn put<'a>(key: &'a [u8], value: &'a [u8], expect: Expect) -> Op<'a> {
@@ -93,7 +93,7 @@ fn quota_is_enforced_and_freed_by_deleting() {
     let ops: Vec<Op<'_>> = keys.iter().map(|key| put(key, &value, Expect::Anything)).collect();
     let outcomes = engine.run(&ops).unwrap();
     let refused = outcomes.iter().position(|it| *it == Outcome::OverQuota).unwrap();
-    assert_eq!(refused as u64, Quotas::default().storage_bytes / (value.len() as u64 + 2));
+    assert_eq!(refused as u64, ServiceQuotas::default().storage_bytes / (value.len() as u64 + 2));
     let other = Op::Put { space: 2, key: b"k", expect: Expect::Anything, value: &value };
     assert_eq!(engine.run(&[other]).unwrap(), [done(1)], "other namespaces are unaffected");
     let delete = Op::Delete { space: 1, key: &keys[0], expect: Expect::Anything };
@@ -105,7 +105,7 @@ fn quota_is_enforced_and_freed_by_deleting() {
 fn lowered_quota_keeps_existing_data() {
     let file = tempfile::tempfile().unwrap();
     let open = |storage_bytes, storage_keys| {
-        let quotas = Quotas { storage_bytes, storage_keys, ..Quotas::default() };
+        let quotas = ServiceQuotas { storage_bytes, storage_keys, ..ServiceQuotas::default() };
         Redb::open(file.try_clone().unwrap(), quotas).unwrap()
     };
     let mut engine = open(100, 2);
@@ -133,7 +133,7 @@ fn lowered_quota_keeps_existing_data() {
 #[test]
 fn full_disk_loses_nothing_and_recovers() {
     let (disk, room) = SmallDisk::new(2 << 20);
-    let mut engine = Redb::open(disk, Quotas::default()).unwrap();
+    let mut engine = Redb::open(disk, ServiceQuotas::default()).unwrap();
     let value = vec![1; 32 * 1024];
     let (mut written, mut full) = (0_u16, 0);
     for key in 0..200_u16 {
@@ -166,7 +166,7 @@ fn full_disk_loses_nothing_and_recovers() {
 fn foreign_file_is_an_error() {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(&vec![7; 100_000], 0).unwrap();
-    assert!(matches!(Redb::open(file, Quotas::default()), Err(DiskError::Damaged(_))));
+    assert!(matches!(Redb::open(file, ServiceQuotas::default()), Err(DiskError::Damaged(_))));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn unfinished_file_is_recreated() {
     drop(store);
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(b"red", 0).unwrap();
-    Redb::open(file, Quotas::default()).unwrap();
+    Redb::open(file, ServiceQuotas::default()).unwrap();
 }
 
 /// Contents by the model: version and value.
@@ -238,7 +238,7 @@ proptest! {
         let file = tempfile::tempfile().unwrap();
         let mut model = Model::default();
         for turn in turns {
-            let mut engine = Redb::open(file.try_clone().unwrap(), Quotas::default()).unwrap();
+            let mut engine = Redb::open(file.try_clone().unwrap(), ServiceQuotas::default()).unwrap();
             let keys: Vec<[u8; 1]> = turn.iter().map(|(_, _, key, _)| [*key]).collect();
             let ops: Vec<Op<'_>> = turn.iter().zip(&keys).map(|((what, space, _, number), key)| {
                 let space = *space;

@@ -1,3 +1,0 @@
-//! An app's policy.
-
-pub use control::policy::{Band, Capability, Fail, Filter, Policy, Quota, Stage};

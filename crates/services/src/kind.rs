@@ -1,3 +1,0 @@
-//! The services, by the name they had before.
-
-pub use control::service::ServiceKind as Kind;
