@@ -137,14 +137,14 @@ impl BufferTable {
     pub(crate) fn note(&mut self, buffer: u32, app: AppSlot) {
         if let Some(at) = self.find(buffer) {
             let place = &mut self.places[at];
-            *place = occupied(place[0], apps(*place).with(Set::of(app.index())));
+            *place = occupied(place[0], apps(*place).with(Set::of(app)));
         }
     }
 
     /// Looks for a buffer; `None` if the app may not use it.
     #[inline]
     pub(crate) fn usable(&self, buffer: u32, app: AppSlot) -> Option<Usable> {
-        let at = self.find(buffer).filter(|at| apps(self.places[*at]).has(app.index()))?;
+        let at = self.find(buffer).filter(|at| apps(self.places[*at]).has(app))?;
         Some(Usable { at, is_displaced: at != self.home(buffer) })
     }
 
@@ -336,7 +336,7 @@ mod tests {
         table.note(5, slot(63));
         assert!(table.has(5, slot(1)) && table.has(5, slot(63)));
         assert!(!table.has(5, slot(2)) && !table.has(5 + 256, slot(1)));
-        table.kept(5, Set::of(2));
+        table.kept(5, Set::of(slot(2)));
         assert!(table.has(5, slot(2)) && !table.has(5, slot(1)), "another packet");
         assert!(!table.take(5, slot(1)) && table.has(5, slot(2)));
         table.note(5, slot(1));
@@ -360,7 +360,7 @@ mod tests {
             let ids: BTreeSet<u32> = ids.iter().copied().filter(|id| *id != u32::MAX).collect();
             let mut table = BufferTable::within(budget(MOST_PLACES));
             for id in &ids {
-                table.kept(*id, Set::of(0));
+                table.kept(*id, Set::of(slot(0)));
             }
             let known = known(&table, ids.iter().copied());
             assert!(known * 10_000 >= ids.len() * 9_999, "{choice}: {known} of {}", ids.len());
@@ -385,7 +385,7 @@ mod tests {
             let id = u32::try_from(state >> 33).unwrap();
             let id = [id % 3000, (id % 3000) << 18, id % 3000 * 4095][(state >> 20) as usize % 3];
             if state >> 60 < 9 {
-                table.kept(id, Set::of(0));
+                table.kept(id, Set::of(slot(0)));
                 model.insert(id);
             } else {
                 assert_eq!(table.take(id, slot(0)), model.remove(&id), "{id}");
@@ -400,12 +400,12 @@ mod tests {
         let budget = budget(MOST_PLACES);
         let mut table = BufferTable::within(budget);
         for id in 0..400_000 {
-            table.kept(id, Set::of(0));
+            table.kept(id, Set::of(slot(0)));
         }
         assert!(table.places.len() <= MOST_PLACES && table.ids <= MOST_PLACES);
         assert_eq!(known(&table, 399_000..400_000), 1000, "the latest are known");
         for id in 0..300_000_u32 {
-            table.kept(id.rotate_right(14), Set::of(0));
+            table.kept(id.rotate_right(14), Set::of(slot(0)));
         }
         assert!(table.places.len() <= MOST_PLACES);
         assert_eq!(left(budget), MOST_PLACES - beyond_always(table.places.len()));
@@ -419,7 +419,7 @@ mod tests {
         let budget = budget(all);
         let fill = |_| {
             let mut table = BufferTable::within(budget);
-            (0..100_000).for_each(|id| table.kept(id, Set::of(0)));
+            (0..100_000).for_each(|id| table.kept(id, Set::of(slot(0))));
             table
         };
         let switches: Vec<BufferTable> = (0..64).map(fill).collect();
@@ -440,15 +440,15 @@ mod tests {
         let budget = budget(MOST_PLACES);
         let mut table = BufferTable::within(budget);
         let look = |table: &mut BufferTable| (0..LOOK).for_each(|_| table.tick());
-        (0..100_000).for_each(|id| table.kept(id, Set::of(0)));
+        (0..100_000).for_each(|id| table.kept(id, Set::of(slot(0))));
         look(&mut table);
         assert_eq!((table.places.len(), table.ids), (1 << 17, 100_000));
         (0..99_000).for_each(|id| assert!(table.take(id, slot(0))));
-        table.kept(7, Set::of(0));
+        table.kept(7, Set::of(slot(0)));
         look(&mut table);
         assert_eq!(table.places.len(), ALWAYS);
         assert_eq!(known(&table, (99_000..100_000).chain([7])), 1001);
-        (0..100_000).for_each(|id| table.kept(id, Set::of(0)));
+        (0..100_000).for_each(|id| table.kept(id, Set::of(slot(0))));
         look(&mut table);
         look(&mut table);
         assert_eq!((table.places.len(), table.ids, left(budget)), (0, 0, MOST_PLACES));

@@ -12,7 +12,7 @@ use sdk::abi::Record;
 use crate::app_port::{AppPort, Fill, Verdict};
 use crate::back_pressure::{Full, PATIENCE};
 use crate::hold_queue::{Deliver, Held, Holds, News, Ticket};
-use crate::ids::ConnId;
+use crate::ids::{AppSlot, ConnId};
 use crate::plan::{Plan, Set, Wanted};
 use crate::record::packet_in_record;
 use crate::rewrite;
@@ -54,13 +54,13 @@ const HARDLY_ANY: usize = 8 * 1024;
 
 /// Delivers held entries of a switch.
 struct To<'d> {
-    app_ports: &'d mut [AppPort],
+    app_ports: &'d mut Vec<AppPort>,
     switch: &'d mut Switch,
 }
 
 impl Deliver for To<'_> {
-    fn deliver(&mut self, app_port: usize, held: &Held, ticket: Ticket) -> bool {
-        let (app_port, switch) = (&mut self.app_ports[app_port], &mut *self.switch);
+    fn deliver(&mut self, app: AppSlot, held: &Held, ticket: Ticket) -> bool {
+        let (app_port, switch) = (&mut self.app_ports[app], &mut *self.switch);
         match held {
             Held::Packet(record, message) => {
                 let taken = app_port.packet_in(switch, record, message, ticket);
@@ -106,17 +106,17 @@ impl Dispatch {
         let (mut all, mut some) = (!feeds.is_empty(), false);
         let (mut behind, mut busy) = (false, false);
         let (mut room, mut pace) = (usize::MAX, usize::MAX);
-        for place in feeds.iter() {
-            let fill = self.fill(place, now);
-            let is_pacing = pacing.has(place);
-            busy |= is_pacing && self.app_ports[place].is_busy(now);
+        for slot in feeds.iter() {
+            let fill = self.fill(slot, now);
+            let is_pacing = pacing.has(slot);
+            busy |= is_pacing && self.app_ports[slot].is_busy(now);
             match fill {
                 Fill::Behind(bytes) if is_pacing => {
                     (behind, room) = (true, room.min(bytes / 2));
                 }
                 // A record is at most twice as long as its message, if that carries a whole frame.
                 Fill::Room(bytes) | Fill::Behind(bytes) => {
-                    (all, room) = (all && !waited_for.has(place), room.min(bytes / 2));
+                    (all, room) = (all && !waited_for.has(slot), room.min(bytes / 2));
                 }
                 Fill::Full(since) => {
                     // An app that waiting has not helped is not worth more of it.
@@ -124,7 +124,7 @@ impl Dispatch {
                 }
             }
             if is_pacing && !matches!(fill, Fill::Full(_)) {
-                pace = pace.min(self.app_ports[place].pace());
+                pace = pace.min(self.app_ports[slot].pace());
             }
         }
         let turn = (pace / (3 * active.max(FEW_SWITCHES))).max(LEAST_TURN).min(most);
@@ -147,14 +147,14 @@ impl Dispatch {
 
     /// Notes that a switch has sent more than one turn allows.
     pub(crate) fn hold_back(&mut self, dpid: u64) {
-        for place in self.plan.feeds(dpid).iter() {
-            self.app_ports[place].hold_back();
+        for slot in self.plan.feeds(dpid).iter() {
+            self.app_ports[slot].hold_back();
         }
     }
 
     /// How full an app is now.
-    fn fill(&mut self, place: usize, now: Instant) -> Fill {
-        let app_port = &mut self.app_ports[place];
+    fn fill(&mut self, slot: AppSlot, now: Instant) -> Fill {
+        let app_port = &mut self.app_ports[slot];
         let was_waited_for = app_port.is_waited_for();
         let fill = app_port.fill(now);
         self.room_came |= was_waited_for && !app_port.is_waited_for();
@@ -163,8 +163,8 @@ impl Dispatch {
 
     /// Whether, since the last call, an app that was full has room again, or the hold queue has.
     pub(crate) fn room_came(&mut self, now: Instant) -> bool {
-        for place in 0..self.app_ports.len() {
-            self.fill(place, now);
+        for slot in AppSlot::first(self.app_ports.len()) {
+            self.fill(slot, now);
         }
         let crowded = self.holds.room(usize::MAX) < HARDLY_ANY;
         self.room_came |= self.crowded && !crowded;
@@ -265,8 +265,8 @@ impl Dispatch {
         let held = Held::Packet(record, self.holds.copy(message));
         let Some(ticket) = self.holds.hold(&mut switch.queue, owner, held, wanted, now) else {
             switch.counters.dropped += 1;
-            for app_port in wanted.guards.with(wanted.controls).iter() {
-                self.app_ports[app_port].counts.packet_in(false);
+            for slot in wanted.guards.with(wanted.controls).iter() {
+                self.app_ports[slot].counts.packet_in(false);
             }
             return;
         };
@@ -324,9 +324,9 @@ impl Dispatch {
                 later = controls;
             }
         }
-        for (place, app_port) in self.app_ports.iter_mut().enumerate() {
-            if !later.has(place) {
-                app_port.port(switch, reason, &desc);
+        for slot in AppSlot::first(self.app_ports.len()) {
+            if !later.has(slot) {
+                self.app_ports[slot].port(switch, reason, &desc);
             }
         }
         if !switch.queue.is_empty() {
@@ -358,26 +358,25 @@ impl Dispatch {
     }
 
     /// Applies verdicts of an app.
-    pub(crate) fn verdicts(&mut self, app_port: usize, verdicts: &mut Vec<Verdict>, now: Instant) {
+    pub(crate) fn verdicts(&mut self, app: AppSlot, verdicts: &mut Vec<Verdict>, now: Instant) {
         for (ticket, stop) in verdicts.drain(..) {
-            self.moved.extend(self.holds.verdict(ticket, app_port, stop, now));
+            self.moved.extend(self.holds.verdict(ticket, app, stop, now));
         }
     }
 
     /// Names each app that began or ceased to be skipped to `tell`, and whether packets go on without it.
     pub(crate) fn skipped(&mut self, mut tell: impl FnMut(&AppPort, News, bool)) {
         for news in self.holds.patience.take_news() {
-            let (News::Skipped { app_port: place } | News::WaitedFor { app_port: place, .. }) =
-                news;
-            if let Some(app_port) = self.app_ports.get(place) {
-                tell(app_port, news, self.plan.goes_on_without(place));
+            let (News::Skipped { app } | News::WaitedFor { app, .. }) = news;
+            if let Some(app_port) = self.app_ports.get(app.index()) {
+                tell(app_port, news, self.plan.goes_on_without(app));
             }
         }
     }
 
     /// Whether an app is skipped as it does not answer in time, and packets for which it was not waited.
-    pub(crate) fn skips(&self, place: usize) -> (bool, u64) {
-        (self.holds.patience.skips(place), self.holds.patience.packets(place))
+    pub(crate) fn skips(&self, app: AppSlot) -> (bool, u64) {
+        (self.holds.patience.skips(app), self.holds.patience.packets(app))
     }
 
     /// When the next app is late with a verdict.
@@ -396,9 +395,9 @@ impl Dispatch {
     /// until it returns true.
     pub(crate) fn late(&mut self, mut tell: impl FnMut(&AppPort, u64, bool) -> bool) {
         let (app_ports, plan) = (&self.app_ports, &self.plan);
-        self.holds.late.retain(|place, packets| {
-            let app_port = app_ports.get(*place);
-            app_port.is_some_and(|app_port| !tell(app_port, *packets, plan.goes_on_without(*place)))
+        self.holds.late.retain(|app, packets| {
+            let app_port = app_ports.get(app.index());
+            app_port.is_some_and(|app_port| !tell(app_port, *packets, plan.goes_on_without(*app)))
         });
     }
 

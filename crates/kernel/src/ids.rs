@@ -13,7 +13,7 @@ pub struct WorkerId(pub usize);
 
 /// An app's place among the app ports of a worker, the same with every worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct AppSlot(u8);
+pub(crate) struct AppSlot(pub(crate) u8);
 
 impl AppSlot {
     /// # Panics

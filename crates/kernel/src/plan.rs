@@ -1,28 +1,29 @@
 //! Chooses the apps that see a packet-in, and their order. The plan is made from the apps' policies whenever an app is
 //! added.
 //!
-//! App ports are named by their place in the worker's list; a set of app ports is a bit each in a `u64`.
+//! A set of apps is a bit for each [`AppSlot`] in a `u64`.
 
 use openflow::ethernet;
 
+use crate::ids::AppSlot;
 use control::policy::{Fail, Filter, Policy, Stage};
 
 /// Most apps: a bit each in a [`Set`].
-pub(crate) const MAX_LINKS: usize = 64;
+pub(crate) const MAX_APPS: usize = 64;
 
-/// A set of app ports.
+/// A set of apps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Set(pub(crate) u64);
 
 impl Set {
     pub(crate) const EMPTY: Self = Self(0);
 
-    pub(crate) fn of(app_port: usize) -> Self {
-        Self(1 << app_port)
+    pub(crate) fn of(app: AppSlot) -> Self {
+        Self(1 << app.index())
     }
 
-    pub(crate) fn has(self, app_port: usize) -> bool {
-        self.0 & 1 << app_port != 0
+    pub(crate) fn has(self, app: AppSlot) -> bool {
+        self.0 & 1 << app.index() != 0
     }
 
     pub(crate) fn is_empty(self) -> bool {
@@ -41,14 +42,20 @@ impl Set {
         Self(self.0 & !other.0)
     }
 
-    /// The app ports, in the order of their places.
-    pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
-        let mut left = self.0;
+    /// The apps, in the order of their slots.
+    pub(crate) fn iter(self) -> impl Iterator<Item = AppSlot> {
+        let mut rest = self;
         std::iter::from_fn(move || {
-            let next = (left != 0).then_some(left.trailing_zeros() as usize)?;
-            left &= left - 1;
+            let next = rest.lowest()?;
+            rest.0 &= rest.0 - 1;
             Some(next)
         })
+    }
+
+    /// The app with the lowest slot.
+    #[inline]
+    fn lowest(self) -> Option<AppSlot> {
+        (!self.is_empty()).then(|| AppSlot::new(self.0.trailing_zeros() as usize))
     }
 }
 
@@ -57,19 +64,19 @@ impl Set {
 pub(crate) struct Plan {
     filters: Vec<Filter>,
     guards: Set,
-    /// Guards whose silence ends a packet.
+    /// Guards without whose verdict a packet ends.
     fail_closed: Set,
     controls: Set,
-    /// The control apps in the operator's order, behind their place in it.
-    order: Vec<(u16, usize)>,
+    /// The control apps in the operator's order, each after its rank.
+    order: Vec<(u16, AppSlot)>,
     observers: Set,
-    /// Whether some filter asks for ethertypes.
+    /// Whether some filter selects ethertypes.
     ethertypes_matter: bool,
-    /// Whether some filter asks for anything.
+    /// Whether some filter selects anything.
     filters_matter: bool,
 }
 
-/// Who wants a packet.
+/// The apps that receive a packet, by stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) guards: Set,
@@ -78,11 +85,12 @@ pub(crate) struct Wanted {
 }
 
 impl Plan {
-    /// Of the apps there are, connected or not.
+    /// Makes the plan from the policies of all apps, attached or not, in the order of their slots.
     pub(crate) fn of<'p>(policies: impl Iterator<Item = &'p Policy>) -> Self {
         let mut plan = Self::default();
-        for (place, policy) in policies.enumerate() {
-            let set = Set::of(place);
+        for (index, policy) in policies.enumerate() {
+            let slot = AppSlot::new(index);
+            let set = Set::of(slot);
             match policy.stage {
                 Stage::Guard(fail) => {
                     plan.guards = plan.guards.with(set);
@@ -92,7 +100,7 @@ impl Plan {
                 }
                 Stage::Control => {
                     plan.controls = plan.controls.with(set);
-                    plan.order.push((policy.order, place));
+                    plan.order.push((policy.order, slot));
                 }
                 Stage::Observe => plan.observers = plan.observers.with(set),
             }
@@ -104,7 +112,7 @@ impl Plan {
         plan
     }
 
-    /// Who wants a packet of this switch with this frame.
+    /// Returns the apps whose filters select this frame of this switch.
     #[inline]
     pub(crate) fn wanted(&self, dpid: u64, frame: &[u8]) -> Wanted {
         if !self.filters_matter {
@@ -117,12 +125,12 @@ impl Plan {
     fn filtered(&self, dpid: u64, frame: &[u8]) -> Wanted {
         let packet = if self.ethertypes_matter { ethernet::packet(frame) } else { None };
         let mut wants = Set::EMPTY;
-        for (place, filter) in self.filters.iter().enumerate() {
+        for (index, filter) in self.filters.iter().enumerate() {
             let dpid_fits = filter.dpids.is_empty() || filter.dpids.contains(&dpid);
             let type_fits = filter.ethertypes.is_empty()
                 || packet.is_some_and(|packet| filter.ethertypes.contains(&packet.ethertype));
             if dpid_fits && type_fits {
-                wants = wants.with(Set::of(place));
+                wants = wants.with(Set::of(AppSlot::new(index)));
             }
         }
         Wanted {
@@ -132,37 +140,39 @@ impl Plan {
         }
     }
 
-    /// Who wants any packet of this switch.
+    /// Returns the apps whose filters select packets of this switch.
     pub(crate) fn feeds(&self, dpid: u64) -> Set {
         let fits = |filter: &Filter| filter.dpids.is_empty() || filter.dpids.contains(&dpid);
         let fed = self.filters.iter().enumerate().filter(|(_, filter)| fits(filter));
-        fed.fold(Set::EMPTY, |fed, (place, _)| fed.with(Set::of(place)))
+        fed.fold(Set::EMPTY, |fed, (index, _)| fed.with(Set::of(AppSlot::new(index))))
     }
 
-    /// Those of these apps whose speed decides how much is read at once: guards and control apps. Observers answer
-    /// nothing, so a switch that waited long for them would hear nothing meanwhile.
+    /// Returns the guards and control apps among `fed`: their speed decides how much is read at once. Observers send no
+    /// answers, so a switch that waits for them is served by nobody meanwhile.
     pub(crate) fn pacing(&self, fed: Set) -> Set {
         fed.without(self.observers)
     }
 
-    /// Whether packets for all of these may have to wait for what one of them says.
+    /// Whether a packet for `wanted` may have to wait for the verdict of one of them.
     pub(crate) fn holds(&self, wanted: Set) -> bool {
         !Set(wanted.0 & self.guards.0).is_empty()
             || !Set(wanted.0 & self.controls.0).is_at_most_one()
     }
 
     /// The first of `controls` in the operator's order.
-    pub(crate) fn first(&self, controls: Set) -> Option<usize> {
-        self.order.iter().map(|(_, place)| *place).find(|place| controls.has(*place))
+    pub(crate) fn first(&self, controls: Set) -> Option<AppSlot> {
+        self.order.iter().map(|(_, slot)| *slot).find(|slot| controls.has(*slot))
     }
 
-    /// The app that gets every packet of every switch, if no other gets any.
+    /// Returns the control app that receives every packet of every switch, if no other app receives packets.
     #[inline]
-    pub(crate) fn only(&self) -> Option<usize> {
+    pub(crate) fn only(&self) -> Option<AppSlot> {
         let Self { guards, controls, observers, filters_matter, .. } = *self;
-        let is = !filters_matter && guards.is_empty() && observers.is_empty();
-        (is && !controls.is_empty() && controls.is_at_most_one())
-            .then(|| controls.0.trailing_zeros() as usize)
+        let is_alone = !filters_matter
+            && guards.is_empty()
+            && observers.is_empty()
+            && controls.is_at_most_one();
+        if is_alone { controls.lowest() } else { None }
     }
 
     /// All control apps.
@@ -170,8 +180,8 @@ impl Plan {
         self.controls
     }
 
-    /// Whether a packet goes on if this guard says nothing about it.
-    pub(crate) fn goes_on_without(&self, guard: usize) -> bool {
+    /// Whether a packet goes on without a verdict of this guard.
+    pub(crate) fn goes_on_without(&self, guard: AppSlot) -> bool {
         !self.fail_closed.has(guard)
     }
 }
@@ -179,11 +189,12 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     #[test]
     fn set_is_walked_in_order() {
-        let set = Set::of(63).with(Set::of(0)).with(Set::of(7));
-        assert!(set.iter().eq([0, 7, 63]));
-        assert!(set.without(Set::of(7)).iter().eq([0, 63]));
+        let set = Set::of(AppSlot(63)).with(Set::of(AppSlot(0))).with(Set::of(AppSlot(7)));
+        assert!(set.iter().eq([0, 7, 63].map(AppSlot)));
+        assert!(set.without(Set::of(AppSlot(7))).iter().eq([0, 63].map(AppSlot)));
     }
 
     #[test]
@@ -200,14 +211,17 @@ mod tests {
         frame[12..14].copy_from_slice(&[0x81, 0]);
         frame[16..18].copy_from_slice(&[0x08, 0x06]);
         let wanted = plan.wanted(2, &frame);
-        assert_eq!((wanted.guards, wanted.controls), (Set::of(2), Set::EMPTY));
-        assert_eq!(wanted.observers, Set::of(0));
+        assert_eq!((wanted.guards, wanted.controls), (Set::of(AppSlot(2)), Set::EMPTY));
+        assert_eq!(wanted.observers, Set::of(AppSlot(0)));
         frame[16] = 0x86;
         let wanted = plan.wanted(1, &frame);
-        assert_eq!((wanted.controls, wanted.observers), (Set::of(1), Set::EMPTY));
+        assert_eq!((wanted.controls, wanted.observers), (Set::of(AppSlot(1)), Set::EMPTY));
         assert_eq!(plan.wanted(1, &frame[..13]).observers, Set::EMPTY);
-        assert_eq!(plan.feeds(2), Set::of(0).with(Set::of(2)));
-        assert_eq!(plan.feeds(1), Set::of(0).with(Set::of(1)).with(Set::of(2)));
+        assert_eq!(plan.feeds(2), Set::of(AppSlot(0)).with(Set::of(AppSlot(2))));
+        assert_eq!(
+            plan.feeds(1),
+            Set::of(AppSlot(0)).with(Set::of(AppSlot(1))).with(Set::of(AppSlot(2)))
+        );
     }
 
     #[test]
@@ -217,7 +231,7 @@ mod tests {
         let filter = Filter { ethertypes: vec![], dpids: vec![1] };
         let filtered = || Policy { filter: filter.clone(), ..Policy::default() };
         let only = |policies: &[Policy]| Plan::of(policies.iter()).only();
-        assert_eq!(only(&[control()]), Some(0));
+        assert_eq!(only(&[control()]), Some(AppSlot(0)));
         for others in [
             &[][..],
             &[observer()],
@@ -236,8 +250,8 @@ mod tests {
         let at = |order| Policy { order, ..Policy::default() };
         let policies = [at(7), at(3), at(5)];
         let plan = Plan::of(policies.iter());
-        assert_eq!(plan.first(plan.controls()), Some(1));
-        assert_eq!(plan.first(plan.controls().without(Set::of(1))), Some(2));
+        assert_eq!(plan.first(plan.controls()), Some(AppSlot(1)));
+        assert_eq!(plan.first(plan.controls().without(Set::of(AppSlot(1)))), Some(AppSlot(2)));
         assert_eq!(plan.first(Set::EMPTY), None);
     }
 }

@@ -50,12 +50,12 @@ impl Stages {
             copy: Vec::new(),
             verdicts: Vec::new(),
         };
-        for (slot, stage) in stages.iter().enumerate() {
-            let app = AppId(u16::try_from(slot + 1).unwrap_or(u16::MAX - 1));
+        for (index, stage) in stages.iter().enumerate() {
+            let app = AppId(u16::try_from(index + 1).unwrap_or(u16::MAX - 1));
             let mut app_port = AppPort::new(
                 app,
                 "app".into(),
-                AppSlot::new(slot),
+                AppSlot::new(index),
                 pool.tuning(),
                 pool.shared_quota(app),
             );
@@ -106,8 +106,8 @@ impl Stages {
             }
             zone.messages.done(&mut zone.records, records);
         }
-        for index in 0..self.dispatch.app_ports.len() {
-            let app_port = &mut self.dispatch.app_ports[index];
+        for slot in AppSlot::first(self.dispatch.app_ports.len()) {
+            let app_port = &mut self.dispatch.app_ports[slot];
             self.copy.clear();
             while let Some(down) =
                 app_port.take(&mut self.copy, &mut self.verdicts).expect("an honest zone")
@@ -121,7 +121,7 @@ impl Stages {
                 }
             }
             app_port.release();
-            self.dispatch.verdicts(index, &mut self.verdicts, self.now);
+            self.dispatch.verdicts(slot, &mut self.verdicts, self.now);
         }
         while self.dispatch.next_moved().is_some() {
             self.dispatch.advance(&mut self.switch, self.now);

@@ -26,7 +26,7 @@ impl AppPort {
         if self.snapshot.phase != Phase::Live || self.is_full() || !self.announce(switch) {
             return 0;
         }
-        let to = (&self.rights, Set::of(self.slot.index()));
+        let to = (&self.rights, Set::of(self.slot));
         let (count, size) = match &mut self.hosting {
             Hosting::Nowhere => return 0,
             Hosting::Zone(rings) => rings.ring.write(Room::Ordinary, |span| {

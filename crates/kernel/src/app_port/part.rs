@@ -54,7 +54,7 @@ impl AppPort {
 /// One of the workers that serve a zone.
 #[derive(Debug)]
 pub(super) struct Role {
-    worker: usize,
+    worker: WorkerId,
     shared: Arc<SharedRole>,
 }
 
@@ -86,7 +86,7 @@ pub fn make(pool: &Arc<WorkerPool>, capacity: u32) -> io::Result<(Vec<Part>, Vec
         let (ring, ring_fds) = KernelEnd::create(capacity)?;
         let (down_bell, rings) = Doorbell::new()?;
         fds.extend([ring_fds.up, ring_fds.down, rings]);
-        let role = Role { worker, shared: shared.clone() };
+        let role = Role { worker: WorkerId(worker), shared: shared.clone() };
         parts.push(Part { ring, up_bell: up_bell.try_clone()?, down_bell, role });
     }
     Ok((parts, fds))
@@ -106,19 +106,19 @@ pub(super) enum Turn {
 impl Role {
     /// Whether this worker begins the snapshot.
     pub(super) fn begins(&self) -> bool {
-        self.worker == 0
+        self.worker == WorkerId(0)
     }
 
     /// The kind of the record that ends this worker's part of the snapshot.
     pub(super) fn end(&self) -> RecordKind {
-        let last = self.worker + 1 == self.shared.pool.workers();
+        let last = self.worker.0 + 1 == self.shared.pool.workers();
         if last { RecordKind::SnapshotEnd } else { RecordKind::SnapshotPart }
     }
 
     /// Notes that the worker serves the zone from now on, and whether it has records that a dead zone may have seen.
     pub(super) fn join(&self, repeats: bool) {
         if repeats {
-            self.shared.repeating.fetch_or(1 << self.worker, Ordering::Relaxed);
+            self.shared.repeating.fetch_or(1 << self.worker.0, Ordering::Relaxed);
         }
         // Release and acquire: who sees that all have joined sees what each has to repeat.
         self.shared.joined.fetch_add(1, Ordering::AcqRel);
@@ -133,20 +133,20 @@ impl Role {
         }
         match repeating.load(Ordering::Acquire) {
             0 => Turn::Go,
-            others if others.trailing_zeros() as usize == self.worker => Turn::Repeat,
+            others if others.trailing_zeros() as usize == self.worker.0 => Turn::Repeat,
             _ => Turn::Wait,
         }
     }
 
     /// Notes that the worker has nothing left to repeat: it is the next worker's turn.
     pub(super) fn repeated(&self) {
-        self.shared.repeating.fetch_and(!(1 << self.worker), Ordering::AcqRel);
+        self.shared.repeating.fetch_and(!(1 << self.worker.0), Ordering::AcqRel);
         self.wake_others();
     }
 
     fn wake_others(&self) {
         let pool = &self.shared.pool;
-        let others = (0..pool.workers()).filter(|other| *other != self.worker);
-        others.for_each(|other| pool.wake(WorkerId(other)));
+        let others = (0..pool.workers()).map(WorkerId).filter(|other| *other != self.worker);
+        others.for_each(|other| pool.wake(other));
     }
 }

@@ -18,12 +18,12 @@ const READ: usize = 256 << 10;
 /// Apps that are away, so that their packet-ins wait in their backlogs.
 fn dispatch(policies: Vec<Policy>) -> Dispatch {
     let mut dispatch = Dispatch::default();
-    for (slot, policy) in policies.into_iter().enumerate() {
+    for (index, policy) in policies.into_iter().enumerate() {
         let shared_quota = idle(1).shared_quota(AppId(1));
         let mut app_port = AppPort::new(
             AppId(1),
             "app".into(),
-            AppSlot::new(slot),
+            AppSlot::new(index),
             Tuning::default(),
             shared_quota,
         );

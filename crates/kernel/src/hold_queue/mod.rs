@@ -25,7 +25,7 @@ use slab::Slab;
 
 pub(crate) use self::patience::News;
 use self::patience::{PROMPT, Patience};
-use crate::ids::ConnId;
+use crate::ids::{AppSlot, ConnId};
 use crate::plan::{Plan, Set, Wanted};
 use control::kernel::Tuning;
 
@@ -54,7 +54,7 @@ const AT_ONCE: usize = *Tuning::RING.start() as usize * 5 / 16;
 const SPARE: usize = 512;
 const SPARE_SIZE: usize = 2048;
 
-/// Names an entry to the app port that received it; 0 is none.
+/// Names an entry to the app that received it; 0 is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ticket(pub(crate) u64);
 
@@ -62,7 +62,7 @@ impl Ticket {
     /// For a record that nobody waits for.
     pub(crate) const NONE: Self = Self(0);
 
-    /// In the place of an entry: a packet for an app port that is skipped has none.
+    /// In the place of an entry: a packet for an app that is skipped has none.
     const PROBE: u64 = 0xffff;
 }
 
@@ -77,9 +77,9 @@ pub(crate) enum Held {
 
 /// Where entries go.
 pub(crate) trait Deliver {
-    /// Delivers a packet or a port change to an app port. `true` if the app port took it. It then returns a verdict on
+    /// Delivers a packet or a port change to an app. `true` if the app took it. It then returns a verdict on
     /// `ticket`, unless that is [`Ticket::NONE`].
-    fn deliver(&mut self, app_port: usize, held: &Held, ticket: Ticket) -> bool;
+    fn deliver(&mut self, app: AppSlot, held: &Held, ticket: Ticket) -> bool;
 }
 
 #[derive(Debug)]
@@ -112,8 +112,8 @@ pub(crate) struct Holds {
     /// What copies of messages were in that are gone: the next are put there, so that holding a packet
     /// allocates nothing.
     spare: Vec<Vec<u8>>,
-    /// By app port: packets that were decided without its verdict and are not reported yet.
-    pub(crate) late: BTreeMap<usize, u64>,
+    /// By app: packets that were decided without its verdict and are not reported yet.
+    pub(crate) late: BTreeMap<AppSlot, u64>,
     /// Who is not waited for.
     pub(crate) patience: Patience,
 }
@@ -178,36 +178,34 @@ impl Holds {
         (entries, MOST_BYTES.saturating_sub(self.bytes + kept_bytes))
     }
 
-    /// Applies the verdict of an app port on a ticket. Returns the switch whose queue the caller must
+    /// Applies the verdict of an app on a ticket. Returns the switch whose queue the caller must
     /// [advance](Self::advance).
     pub(crate) fn verdict(
         &mut self,
         ticket: Ticket,
-        app_port: usize,
+        app: AppSlot,
         stop: bool,
         now: Instant,
     ) -> Option<ConnId> {
         if ticket.is_probe() {
-            self.patience.probe_answered(app_port, ticket, now);
+            self.patience.probe_answered(app, ticket, now);
             return None;
         }
-        let given = self
-            .find(ticket)
-            .filter(|entry| entry.guards.has(app_port) || entry.with.has(app_port));
+        let given = self.find(ticket).filter(|entry| entry.guards.has(app) || entry.with.has(app));
         let bound = match &given {
-            Some(entry) if entry.with.has(app_port) => PROMPT,
+            Some(entry) if entry.with.has(app) => PROMPT,
             _ => Duration::MAX, // a guard that speaks at all is in time
         };
         let given = given.and_then(|entry| entry.until?.checked_sub(PATIENCE));
-        self.patience.answered(app_port, given, bound, now);
-        self.decide(ticket, app_port, stop)
+        self.patience.answered(app, given, bound, now);
+        self.decide(ticket, app, stop)
     }
 
     /// As [`verdict`](Self::verdict), for an app that has said nothing.
-    pub(crate) fn decide(&mut self, ticket: Ticket, app_port: usize, stop: bool) -> Option<ConnId> {
+    pub(crate) fn decide(&mut self, ticket: Ticket, app: AppSlot, stop: bool) -> Option<ConnId> {
         let entry = self.find(ticket)?;
-        let set = Set::of(app_port);
-        if !entry.guards.has(app_port) && entry.with != set {
+        let set = Set::of(app);
+        if !entry.guards.has(app) && entry.with != set {
             return None; // it was passed over meanwhile
         }
         entry.guards = entry.guards.without(set);
@@ -216,9 +214,9 @@ impl Holds {
         Some(entry.owner)
     }
 
-    /// Returns the ticket of a packet for an app port that is skipped.
-    pub(crate) fn pass_over(&mut self, app_port: usize, now: Instant) -> Ticket {
-        self.patience.pass_over(app_port, Ticket::probe(&mut self.next), now)
+    /// Returns the ticket of a packet for an app that is skipped.
+    pub(crate) fn pass_over(&mut self, app: AppSlot, now: Instant) -> Ticket {
+        self.patience.pass_over(app, Ticket::probe(&mut self.next), now)
     }
 
     /// When [`expire`](Self::expire) has something to do.
@@ -241,14 +239,14 @@ impl Holds {
             entry.gone |= silent.iter().any(|guard| !plan.goes_on_without(guard));
             let with = std::mem::replace(&mut entry.with, Set::EMPTY);
             owners.push(entry.owner);
-            for app_port in silent.with(with).iter() {
-                *self.late.entry(app_port).or_default() += 1;
-                let bound = match (with.has(app_port), plan.goes_on_without(app_port)) {
+            for app in silent.with(with).iter() {
+                *self.late.entry(app).or_default() += 1;
+                let bound = match (with.has(app), plan.goes_on_without(app)) {
                     (true, _) => PROMPT,
                     (false, true) => PATIENCE,
                     (false, false) => Duration::MAX,
                 };
-                self.patience.expired(app_port, bound, at);
+                self.patience.expired(app, bound, at);
             }
         }
     }

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::{PATIENCE, Ticket};
+use crate::ids::AppSlot;
 use crate::plan::Set;
 
 /// Rounds in a row without an answer in time, after which an app is skipped. A round lasts [`PATIENCE`]: packets
@@ -44,12 +45,12 @@ pub(crate) enum News {
     /// The app is skipped from now on.
     Skipped {
         /// Its place.
-        app_port: usize,
+        app: AppSlot,
     },
     /// The app is waited for again.
     WaitedFor {
         /// Its place.
-        app_port: usize,
+        app: AppSlot,
         /// Packets for which it was not waited.
         packets: u64,
         /// How long it was skipped.
@@ -93,23 +94,23 @@ pub(crate) struct Patience {
     answered: Vec<Option<Answered>>,
     skipped: Set,
     /// By place; those that answer are not here.
-    silent: BTreeMap<usize, Silence>,
+    silent: BTreeMap<AppSlot, Silence>,
     /// Two for each app at most between two calls of [`take_news`](Self::take_news).
     news: Vec<News>,
     /// Packets for which an app was not waited, by its place.
-    packets: BTreeMap<usize, u64>,
+    packets: BTreeMap<AppSlot, u64>,
 }
 
 impl Patience {
     /// Whether an app is skipped.
     #[inline]
-    pub(crate) fn skips(&self, app_port: usize) -> bool {
-        self.skipped.has(app_port)
+    pub(crate) fn skips(&self, app: AppSlot) -> bool {
+        self.skipped.has(app)
     }
 
     /// Packets for which an app was not waited so far.
-    pub(crate) fn packets(&self, app_port: usize) -> u64 {
-        self.packets.get(&app_port).copied().unwrap_or_default()
+    pub(crate) fn packets(&self, app: AppSlot) -> u64 {
+        self.packets.get(&app).copied().unwrap_or_default()
     }
 
     /// The changes since the last call.
@@ -119,12 +120,12 @@ impl Patience {
 
     /// The time is up for an app's answer to a packet that it was given `PATIENCE` before `at`. It is to answer a probe
     /// within `bound`.
-    pub(super) fn expired(&mut self, app_port: usize, bound: Duration, at: Instant) {
-        let last = self.answered.get(app_port).copied().flatten().map(|answered| answered.last);
+    pub(super) fn expired(&mut self, app: AppSlot, bound: Duration, at: Instant) {
+        let last = self.answered.get(app.index()).copied().flatten().map(|answered| answered.last);
         let given = at.checked_sub(PATIENCE).unwrap_or(at);
         let waited = at.saturating_duration_since(last.map_or(given, |last| last.max(given)));
         if waited >= bound.min(PATIENCE) {
-            self.late(app_port, bound, at);
+            self.late(app, bound, at);
         }
     }
 
@@ -132,37 +133,37 @@ impl Patience {
     #[inline]
     pub(super) fn answered(
         &mut self,
-        app_port: usize,
+        app: AppSlot,
         given: Option<Instant>,
         bound: Duration,
         now: Instant,
     ) {
-        let before = self.note_answer(app_port, now);
+        let before = self.note_answer(app, now);
         let Some(given) = given else { return };
         let is_prompt = |since| now.saturating_duration_since(since) < bound;
         if is_prompt(given) {
             let was_late =
-                self.silent.get(&app_port).is_some_and(|silence| silence.late_answer == Some(now));
+                self.silent.get(&app).is_some_and(|silence| silence.late_answer == Some(now));
             if !was_late && !self.silent.is_empty() {
-                self.end(app_port, now);
+                self.end(app, now);
             }
         } else if !before.is_some_and(is_prompt) {
-            self.late(app_port, bound, now).late_answer = Some(now);
+            self.late(app, bound, now).late_answer = Some(now);
         }
     }
 
     /// Notes an answer. Returns when the app answered before; answers at the same time are one.
-    fn note_answer(&mut self, app_port: usize, now: Instant) -> Option<Instant> {
-        if self.answered.len() <= app_port {
-            self.answered.resize(app_port + 1, None);
+    fn note_answer(&mut self, app: AppSlot, now: Instant) -> Option<Instant> {
+        if self.answered.len() <= app.index() {
+            self.answered.resize(app.index() + 1, None);
         }
         let first = Answered { last: now, before: None };
-        let answered = self.answered[app_port].get_or_insert(first);
+        let answered = self.answered[app.index()].get_or_insert(first);
         if answered.last != now {
             *answered = Answered { last: now, before: Some(answered.last) };
         }
         let before = answered.before;
-        if let Some(silence) = self.silent.get_mut(&app_port) {
+        if let Some(silence) = self.silent.get_mut(&app) {
             silence.answers = silence.answers.saturating_add(1);
             silence.since_probe = silence.since_probe.saturating_add(1);
         }
@@ -170,8 +171,8 @@ impl Patience {
     }
 
     /// An app has not answered in time, as is known at `now`.
-    fn late(&mut self, app_port: usize, bound: Duration, now: Instant) -> &mut Silence {
-        let silence = self.silent.entry(app_port).or_insert(Silence {
+    fn late(&mut self, app: AppSlot, bound: Duration, now: Instant) -> &mut Silence {
+        let silence = self.silent.entry(app).or_insert(Silence {
             rounds: 0,
             round_ended: now.checked_sub(PATIENCE).unwrap_or(now),
             late_answer: None,
@@ -191,17 +192,17 @@ impl Patience {
         silence.round_ended = now;
         if silence.rounds == ROUNDS {
             silence.since = Some(now);
-            self.skipped = self.skipped.with(Set::of(app_port));
-            self.news.push(News::Skipped { app_port });
+            self.skipped = self.skipped.with(Set::of(app));
+            self.news.push(News::Skipped { app });
         }
         silence
     }
 
     /// A packet goes to an app that is skipped, with this ticket. It becomes the probe, if there is none.
-    pub(super) fn pass_over(&mut self, app_port: usize, ticket: Ticket, now: Instant) -> Ticket {
-        let Some(silence) = self.silent.get_mut(&app_port) else { return Ticket::NONE };
+    pub(super) fn pass_over(&mut self, app: AppSlot, ticket: Ticket, now: Instant) -> Ticket {
+        let Some(silence) = self.silent.get_mut(&app) else { return Ticket::NONE };
         silence.packets += 1;
-        *self.packets.entry(app_port).or_default() += 1;
+        *self.packets.entry(app).or_default() += 1;
         if silence.probe.is_none_or(|(_, sent)| now >= sent + PROBE_AGAIN) {
             (silence.probe, silence.since_probe) = (Some((ticket, now)), 0);
         }
@@ -209,9 +210,9 @@ impl Patience {
     }
 
     /// An app has answered a packet with such a ticket.
-    pub(super) fn probe_answered(&mut self, app_port: usize, ticket: Ticket, now: Instant) {
-        let before = self.note_answer(app_port, now);
-        let Some(silence) = self.silent.get_mut(&app_port) else { return };
+    pub(super) fn probe_answered(&mut self, app: AppSlot, ticket: Ticket, now: Instant) {
+        let before = self.note_answer(app, now);
+        let Some(silence) = self.silent.get_mut(&app) else { return };
         let Some((probe, sent)) = silence.probe else { return };
         // As many as in a round that does not count; the probe itself may be far behind in the app's queue.
         let took = now.saturating_duration_since(sent);
@@ -223,16 +224,16 @@ impl Patience {
             silence.probe = None;
         }
         if is_busy || probe == ticket && is_prompt {
-            self.end(app_port, now);
+            self.end(app, now);
         }
     }
 
-    fn end(&mut self, app_port: usize, now: Instant) {
-        let Some(silence) = self.silent.remove(&app_port) else { return };
-        self.skipped = self.skipped.without(Set::of(app_port));
+    fn end(&mut self, app: AppSlot, now: Instant) {
+        let Some(silence) = self.silent.remove(&app) else { return };
+        self.skipped = self.skipped.without(Set::of(app));
         if let Some(since) = silence.since {
             let took = now.saturating_duration_since(since);
-            self.news.push(News::WaitedFor { app_port, packets: silence.packets, took });
+            self.news.push(News::WaitedFor { app, packets: silence.packets, took });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The rules of the stages, without rings: app ports are numbers, time is passed in.
+//! The rules of the stages, without rings: apps are numbers, time is passed in.
 
 use openflow::{MacAddr, PortNo};
 use sdk::abi::RecordKind;
@@ -6,17 +6,17 @@ use sdk::abi::RecordKind;
 use super::*;
 use control::policy::{Fail, Policy, Stage};
 
-const G1: usize = 0;
-const G2: usize = 1;
-const A: usize = 2;
-const B: usize = 3;
-const C: usize = 4;
+const G1: AppSlot = AppSlot(0);
+const G2: AppSlot = AppSlot(1);
+const A: AppSlot = AppSlot(2);
+const B: AppSlot = AppSlot(3);
+const C: AppSlot = AppSlot(4);
 
-/// The deliveries: the app port, and the number of the packet or switch port.
+/// The deliveries: the app, and the number of the packet or switch port.
 #[derive(Debug, PartialEq, Eq)]
 enum To {
-    Packet(usize, u8),
-    Port(usize, u32),
+    Packet(AppSlot, u8),
+    Port(AppSlot, u32),
 }
 
 /// Two guards, where the second may be silent, and three control apps in the order A, B, C.
@@ -31,23 +31,23 @@ struct Bench {
 #[derive(Default)]
 struct Delivered {
     what: Vec<To>,
-    /// Tickets by packet and app port.
-    tickets: Vec<(u8, usize, Ticket)>,
-    /// An app port that has no room.
-    full: Option<usize>,
+    /// Tickets by packet and app.
+    tickets: Vec<(u8, AppSlot, Ticket)>,
+    /// An app that has no room.
+    full: Option<AppSlot>,
 }
 
 impl Deliver for Delivered {
-    fn deliver(&mut self, app_port: usize, held: &Held, ticket: Ticket) -> bool {
-        if self.full == Some(app_port) {
+    fn deliver(&mut self, app: AppSlot, held: &Held, ticket: Ticket) -> bool {
+        if self.full == Some(app) {
             return false;
         }
         match held {
             Held::Packet(_, message) => {
-                self.what.push(To::Packet(app_port, message[0]));
-                self.tickets.push((message[0], app_port, ticket));
+                self.what.push(To::Packet(app, message[0]));
+                self.tickets.push((message[0], app, ticket));
             }
-            Held::Port(_, port) => self.what.push(To::Port(app_port, port.port_no.0)),
+            Held::Port(_, port) => self.what.push(To::Port(app, port.port_no.0)),
         }
         true
     }
@@ -75,10 +75,9 @@ impl Bench {
         }
     }
 
-    fn packet(&mut self, number: u8, guards: &[usize], controls: &[usize]) -> Ticket {
-        let set = |app_ports: &[usize]| {
-            app_ports.iter().fold(Set::EMPTY, |set, app_port| set.with(Set::of(*app_port)))
-        };
+    fn packet(&mut self, number: u8, guards: &[AppSlot], controls: &[AppSlot]) -> Ticket {
+        let set =
+            |apps: &[AppSlot]| apps.iter().fold(Set::EMPTY, |set, app| set.with(Set::of(*app)));
         let wanted = Wanted { guards: set(guards), controls: set(controls), observers: Set::EMPTY };
         let record = Record::new(RecordKind::PacketIn, 4, 1, 1);
         let held = Held::Packet(record, vec![number; 100]);
@@ -99,15 +98,15 @@ impl Bench {
         self.holds.advance(&mut self.queue, &self.plan, self.now, &mut self.delivered);
     }
 
-    /// Lets `app_port` speak about packet `number` that it was given.
-    fn say(&mut self, number: u8, app_port: usize, stop: bool) {
-        let given = |(packet, to, _): &&(u8, usize, Ticket)| (*packet, *to) == (number, app_port);
+    /// Lets `app` speak about packet `number` that it was given.
+    fn say(&mut self, number: u8, app: AppSlot, stop: bool) {
+        let given = |(packet, to, _): &&(u8, AppSlot, Ticket)| (*packet, *to) == (number, app);
         let (_, _, ticket) = *self.delivered.tickets.iter().find(given).expect("it was given");
-        self.say_ticket(ticket, app_port, stop);
+        self.say_ticket(ticket, app, stop);
     }
 
-    fn say_ticket(&mut self, ticket: Ticket, app_port: usize, stop: bool) {
-        if self.holds.verdict(ticket, app_port, stop, self.now).is_some() {
+    fn say_ticket(&mut self, ticket: Ticket, app: AppSlot, stop: bool) {
+        if self.holds.verdict(ticket, app, stop, self.now).is_some() {
             self.advance();
         }
     }
@@ -329,7 +328,7 @@ fn silent_control_app_is_skipped_until_it_answers() {
     silence(&mut bench, 2);
     assert_eq!(news(&mut bench), []);
     silence(&mut bench, 1);
-    assert_eq!(news(&mut bench), [News::Skipped { app_port: A }]);
+    assert_eq!(news(&mut bench), [News::Skipped { app: A }]);
     bench.packet(1, &[], &[A, B]);
     bench.packet(2, &[], &[A, B]);
     let both = [To::Packet(A, 1), To::Packet(B, 1), To::Packet(A, 2), To::Packet(B, 2)];
@@ -345,7 +344,7 @@ fn silent_control_app_is_skipped_until_it_answers() {
     let took = Duration::from_millis(49);
     bench.later(took);
     bench.say(1, A, true);
-    assert_eq!(news(&mut bench), [News::WaitedFor { app_port: A, packets: 2, took }]);
+    assert_eq!(news(&mut bench), [News::WaitedFor { app: A, packets: 2, took }]);
     assert_eq!(bench.holds.patience.packets(A), 2);
     bench.packet(3, &[], &[A, B]);
     assert_eq!(bench.delivered(), [To::Packet(A, 3)], "it is waited for");
@@ -414,7 +413,7 @@ fn probe_answered_late_lets_another_packet_probe() {
     bench.later(Duration::from_secs(1)); // as if it was restarted, and this was lost
     bench.packet(3, &[], &[A, B]);
     bench.say(3, A, false);
-    assert!(matches!(news(&mut bench)[..], [News::WaitedFor { app_port: A, packets: 3, .. }]));
+    assert!(matches!(news(&mut bench)[..], [News::WaitedFor { app: A, packets: 3, .. }]));
 }
 
 #[test]
@@ -426,7 +425,7 @@ fn guard_that_fails_closed_is_waited_for_after_any_answer() {
             bench.say_ticket(ticket, other, false);
             bench.later(PATIENCE);
         }
-        assert_eq!(news(&mut bench), [News::Skipped { app_port: guard }]);
+        assert_eq!(news(&mut bench), [News::Skipped { app: guard }]);
         let probe = bench.holds.pass_over(guard, bench.now);
         let other = bench.holds.pass_over(guard, bench.now);
         bench.say_ticket(other, guard, false);

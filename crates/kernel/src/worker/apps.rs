@@ -15,7 +15,7 @@ use crate::app_port::{AppPort, Slowed};
 use crate::check::Rights;
 use crate::connection::DOES_NOT_READ;
 use crate::ids::{AppSlot, ConnId};
-use crate::plan::MAX_LINKS;
+use crate::plan::MAX_APPS;
 use control::app::AppId;
 use control::policy::Policy;
 use control::query::AppCounters;
@@ -100,7 +100,7 @@ impl Worker {
                  nothing"
             );
         }
-        self.dispatch.verdicts(slot.index(), &mut verdicts, now);
+        self.dispatch.verdicts(slot, &mut verdicts, now);
         (self.calls.messages, self.calls.verdicts) = (messages, verdicts);
         result
     }
@@ -231,8 +231,8 @@ impl Worker {
     pub(super) fn know(&mut self, app: AppId, name: String, policy: Policy) -> io::Result<AppSlot> {
         let known = self.slot_of(app);
         let app_ports = &mut self.dispatch.app_ports;
-        if known.is_none() && app_ports.len() == MAX_LINKS {
-            return Err(io::Error::other(format!("there are {MAX_LINKS} apps already")));
+        if known.is_none() && app_ports.len() == MAX_APPS {
+            return Err(io::Error::other(format!("there are {MAX_APPS} apps already")));
         }
         let slot = known.unwrap_or(AppSlot::new(app_ports.len()));
         if known.is_none() {
@@ -257,8 +257,8 @@ impl Worker {
         for queued in self.switches.iter().filter_map(|(_, connection)| connection.queued()) {
             queued.sizes().for_each(|(slot, size)| unsent[slot.index()] += size as u64);
         }
-        let counters = |((place, app_port), unsent): ((usize, &AppPort), u64)| {
-            let (skipped, passed_over) = self.dispatch.skips(place);
+        let counters = |((index, app_port), unsent): ((usize, &AppPort), u64)| {
+            let (skipped, passed_over) = self.dispatch.skips(AppSlot::new(index));
             let [flow_mods, packet_outs, requests] = app_port.quota.sent();
             AppCounters {
                 name: app_port.name.clone(),

@@ -97,7 +97,7 @@ impl Worker {
             {
                 self.send_all(slot, &mut messages, now);
             }
-            self.dispatch.verdicts(slot.index(), &mut verdicts, now);
+            self.dispatch.verdicts(slot, &mut verdicts, now);
         }
         (self.calls.messages, self.calls.verdicts) = (messages, verdicts);
         called
