@@ -27,7 +27,7 @@ use rosemary_tests::fake::features;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use sys::channel::{Channel, ChannelError};
-use sys::doorbell::{Doorbell, Ringer};
+use sys::doorbell::{Doorbell, DoorbellSender};
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 use sys::shm::Shared;
 use sys::testing::{Counting, in_a_child};
@@ -161,7 +161,7 @@ impl Rig {
             };
             let [hears, up, down, rings] = fds.try_into().unwrap();
             let end = ZoneEnd::map(&RingFds { up, down }, capacity).unwrap();
-            let (hears, rings) = (Doorbell::from_fd(hears), Ringer::from_fd(rings));
+            let (hears, rings) = (Doorbell::from_fd(hears), DoorbellSender::from_fd(rings));
             thread::spawn(move || serve(end, &hears, &rings, answers));
         }
         let mut packet_in = Vec::new();
@@ -260,7 +260,7 @@ fn kind(message: &[u8]) -> Option<Kind> {
 }
 
 /// Runs a zone whose app answers every packet-in with a packet-out, or with nothing.
-fn serve(end: ZoneEnd, hears: &Doorbell, rings: &Ringer, answers: bool) {
+fn serve(end: ZoneEnd, hears: &Doorbell, rings: &DoorbellSender, answers: bool) {
     let ZoneEnd { mut records, mut messages } = end;
     let (mut answer, output) = (Vec::new(), [Action::output(PortNo(2))]);
     append(&mut answer, |out| PacketOut::new(PortNo(1), &output, &[7; 100]).encode(OF, 0, out))

@@ -72,7 +72,7 @@ pub enum ServiceRequest {
     /// [`ServiceReply::Unfit`] or [`ServiceReply::Failed`].
     Start {
         /// The sandbox to enter; `None` for no sandbox, which only tests request.
-        wall: Option<ServiceSandbox>,
+        sandbox: Option<ServiceSandbox>,
         /// The bounds of its state.
         quotas: ServiceQuotas,
     },

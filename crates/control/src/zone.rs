@@ -38,7 +38,7 @@ pub enum ZoneRequest {
         name: String,
         /// The sandbox to enter first. `None` runs the app with all privileges of the monitor, which only
         /// tests of the sandbox do.
-        wall: Option<ZoneSandbox>,
+        sandbox: Option<ZoneSandbox>,
         /// The SHA-256 of the object in hexadecimal digits. The zone refuses an object with another one.
         sha256: String,
         /// The numbers on switches that belong to the app.
@@ -51,7 +51,7 @@ pub enum ZoneRequest {
     /// [`ZoneReply::Failed`].
     Try {
         /// The sandbox to enter.
-        wall: ZoneSandbox,
+        sandbox: ZoneSandbox,
     },
     /// From now on, note each call of the app in this memory, so that the monitor notices a call that does
     /// not return. Descriptor: the memory of a [flight recorder](crate::flight).

@@ -1,28 +1,28 @@
 //! Bounds the connections that are not switches yet, and chooses the one that gives way to another.
 //!
-//! Anybody who reaches the port can open connections and send nothing, or begin handshakes and not
-//! complete them. So their number is bounded, for each source and in total. At a bound the kernel does not refuse the
-//! newcomer, as it may be the one real switch among a thousand. Instead it closes the connection that has come least
-//! far ([`Progress`]), and among those the oldest. So a silent peer never displaces one that spoke, and a peer without
-//! a certificate never displaces one that showed one.
+//! Any host that reaches the port can open connections and send nothing, or begin handshakes and not
+//! complete them. So their number is bounded, for each source and in total. At a bound the kernel does not refuse the new
+//! connection, as it may be the one real switch among a thousand. Instead it closes the connection with the least
+//! [`Progress`], and among equals the oldest. So a silent peer never displaces one that has sent bytes, and a peer without
+//! a certificate never displaces one whose certificate was verified.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::ids::ConnId;
 
-/// Unfinished handshakes of one source: an IPv4 address, or an IPv6 network of 64 bits, which is what
-/// one machine commonly has.
+/// Most unfinished handshakes of one source: an IPv4 address, or an IPv6 network of 64 bits, which one machine commonly
+/// has.
 const PER_SOURCE: usize = 256;
 
-/// Unfinished handshakes from this machine, where Mininet starts a thousand switches at once.
+/// Most unfinished handshakes from this machine, where Mininet starts a thousand switches at once.
 const LOOPBACK: usize = 1024;
 
-/// Unfinished handshakes in total. Each keeps at most the 32 KiB of a TLS handshake, so unknown peers
-/// take at most about 100 MiB.
+/// Most unfinished handshakes in total. Each keeps at most the 32 KiB of a TLS handshake, so unknown peers use at most
+/// about 100 MiB.
 const IN_ALL: usize = 2048;
 
-/// How far a handshake has come; less gives way to more.
+/// Progress of a handshake; a connection with less gives way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Progress {
     /// Nothing was received.
@@ -33,8 +33,8 @@ pub(crate) enum Progress {
     Proven,
 }
 
-/// Orders the connections: by progress, then by age.
-type Place = (Progress, u64);
+/// Orders the connections: by progress, then by age. The lowest gives way.
+type Rank = (Progress, u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Source(IpAddr);
@@ -60,33 +60,33 @@ impl Source {
 pub(crate) struct Admission {
     /// The number of workers that share the bounds.
     workers: usize,
-    tickets: HashMap<ConnId, Ticket>,
-    sources: HashMap<Source, BTreeSet<(Place, ConnId)>>,
-    all: BTreeSet<(Place, ConnId)>,
+    candidates: HashMap<ConnId, Candidate>,
+    sources: HashMap<Source, BTreeSet<(Rank, ConnId)>>,
+    all: BTreeSet<(Rank, ConnId)>,
     next: u64,
 }
 
-/// A connection's place.
+/// A connection that is not a switch yet.
 #[derive(Debug, Clone, Copy)]
-struct Ticket {
+struct Candidate {
     source: Source,
-    place: Place,
+    rank: Rank,
 }
 
 impl Admission {
-    /// The admission of one of `workers` workers, whose bounds together are those above.
+    /// The admission of one of `workers` workers, which divide the bounds among them.
     pub(crate) fn new(workers: usize) -> Self {
         Self {
             workers,
-            tickets: HashMap::new(),
+            candidates: HashMap::new(),
             sources: HashMap::new(),
             all: BTreeSet::new(),
             next: 0,
         }
     }
 
-    /// The connection that must be closed before another one from `address` is admitted.
-    pub(crate) fn who_gives_way(&self, address: IpAddr) -> Option<ConnId> {
+    /// Returns the connection that must be closed before another one from `address` is admitted.
+    pub(crate) fn connection_to_displace(&self, address: IpAddr) -> Option<ConnId> {
         let source = Source::of(address);
         let of_source =
             self.sources.get(&source).filter(|it| it.len() >= source.limit() / self.workers);
@@ -96,42 +96,42 @@ impl Admission {
 
     /// Admits connection `id` from `address`.
     pub(crate) fn enter(&mut self, address: IpAddr, id: ConnId, progress: Progress) {
-        let ticket = Ticket { source: Source::of(address), place: (progress, self.next) };
+        let candidate = Candidate { source: Source::of(address), rank: (progress, self.next) };
         self.next += 1;
-        self.insert(id, ticket);
+        self.insert(id, candidate);
     }
 
-    /// Notes that connection `id` has come further. No effect for a switch.
+    /// Notes progress of connection `id`. No effect for a switch.
     pub(crate) fn advance(&mut self, id: ConnId, progress: Progress) {
-        if self.tickets.get(&id).is_some_and(|ticket| progress > ticket.place.0)
-            && let Some(mut ticket) = self.remove(id)
+        if self.candidates.get(&id).is_some_and(|candidate| progress > candidate.rank.0)
+            && let Some(mut candidate) = self.remove(id)
         {
-            ticket.place.0 = progress;
-            self.insert(id, ticket);
+            candidate.rank.0 = progress;
+            self.insert(id, candidate);
         }
     }
 
-    /// Connection `id` is a switch now, or closed, or with another worker.
+    /// Removes connection `id`: it became a switch, was closed, or moved to another worker.
     pub(crate) fn leave(&mut self, id: ConnId) {
         self.remove(id);
     }
 
-    fn insert(&mut self, id: ConnId, ticket: Ticket) {
-        self.all.insert((ticket.place, id));
-        self.sources.entry(ticket.source).or_default().insert((ticket.place, id));
-        self.tickets.insert(id, ticket);
+    fn insert(&mut self, id: ConnId, candidate: Candidate) {
+        self.all.insert((candidate.rank, id));
+        self.sources.entry(candidate.source).or_default().insert((candidate.rank, id));
+        self.candidates.insert(id, candidate);
     }
 
-    fn remove(&mut self, id: ConnId) -> Option<Ticket> {
-        let ticket = self.tickets.remove(&id)?;
-        self.all.remove(&(ticket.place, id));
-        if let Some(of_source) = self.sources.get_mut(&ticket.source) {
-            of_source.remove(&(ticket.place, id));
+    fn remove(&mut self, id: ConnId) -> Option<Candidate> {
+        let candidate = self.candidates.remove(&id)?;
+        self.all.remove(&(candidate.rank, id));
+        if let Some(of_source) = self.sources.get_mut(&candidate.source) {
+            of_source.remove(&(candidate.rank, id));
             if of_source.is_empty() {
-                self.sources.remove(&ticket.source);
+                self.sources.remove(&candidate.source);
             }
         }
-        Some(ticket)
+        Some(candidate)
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
         let switch = enter(&mut admission, home, 0);
         admission.advance(switch, Progress::Spoke);
         for id in 1..5_000 {
-            if let Some(gone) = admission.who_gives_way(home) {
+            if let Some(gone) = admission.connection_to_displace(home) {
                 assert_ne!(gone, switch);
                 admission.leave(gone);
             }
@@ -171,12 +171,12 @@ mod tests {
         for id in 0..PER_SOURCE {
             enter(&mut admission, there, id);
         }
-        assert_eq!(admission.who_gives_way(there), Some(ConnId(0)));
+        assert_eq!(admission.connection_to_displace(there), Some(ConnId(0)));
         admission.advance(ConnId(0), Progress::Proven);
-        assert_eq!(admission.who_gives_way(there), Some(ConnId(1)));
-        assert_eq!(admission.who_gives_way(address("192.0.2.2")), None, "another source");
+        assert_eq!(admission.connection_to_displace(there), Some(ConnId(1)));
+        assert_eq!(admission.connection_to_displace(address("192.0.2.2")), None, "another source");
         admission.leave(ConnId(1));
-        assert_eq!(admission.who_gives_way(there), None);
+        assert_eq!(admission.connection_to_displace(there), None);
     }
 
     #[test]
@@ -185,8 +185,8 @@ mod tests {
         for id in 0..PER_SOURCE {
             enter(&mut admission, address(&format!("2001:db8::{id:x}")), id);
         }
-        assert_eq!(admission.who_gives_way(address("2001:db8::ffff:1")), Some(ConnId(0)));
-        assert_eq!(admission.who_gives_way(address("2001:db8:0:1::1")), None);
+        assert_eq!(admission.connection_to_displace(address("2001:db8::ffff:1")), Some(ConnId(0)));
+        assert_eq!(admission.connection_to_displace(address("2001:db8:0:1::1")), None);
         assert_eq!(Source::of(address("::ffff:192.0.2.1")), Source::of(address("192.0.2.1")));
     }
 
@@ -197,6 +197,6 @@ mod tests {
         admission.advance(id, Progress::Spoke);
         admission.leave(id);
         assert!(admission.all.is_empty() && admission.sources.is_empty());
-        assert!(admission.tickets.is_empty());
+        assert!(admission.candidates.is_empty());
     }
 }

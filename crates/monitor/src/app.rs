@@ -185,7 +185,7 @@ impl App {
         let ends = |range: RangeInclusive<u32>| range.into_inner();
         let load = ZoneRequest::Load {
             name: self.name.clone(),
-            wall: self.zone_settings.sandbox.clone(),
+            sandbox: self.zone_settings.sandbox.clone(),
             sha256: self.files.sha256.clone().unwrap_or_default(),
             numbers: SwitchNumbers {
                 band: (self.policy.band.lowest, self.policy.band.highest),

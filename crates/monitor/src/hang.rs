@@ -186,14 +186,14 @@ mod tests {
     /// A detector with the recorder of the process that it watches.
     struct Fixture {
         detector: HangDetector,
-        seat: FlightSlot,
+        flight_slot: FlightSlot,
         begin: Instant,
     }
 
     fn fixture() -> Fixture {
         let begin = Instant::now();
         let (detector, fd) = HangDetector::new(begin).unwrap();
-        Fixture { detector, seat: FlightRecorder::map(&fd).unwrap().slot(3), begin }
+        Fixture { detector, flight_slot: FlightRecorder::map(&fd).unwrap().slot(3), begin }
     }
 
     fn app() -> NonZeroU16 {
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn call_that_uses_its_processor_time_hangs() {
-        let Fixture { mut detector, mut seat, begin } = fixture();
-        let _call = seat.begin_call(app());
+        let Fixture { mut detector, mut flight_slot, begin } = fixture();
+        let _call = flight_slot.begin_call(app());
         let mut check = |s: u32, received: u64| {
             let progress = || Progress::ProcessorTime(Duration::from_millis(received));
             detector.check(begin + SECOND * s, progress, |_| LONGEST)
@@ -221,9 +221,9 @@ mod tests {
 
     #[test]
     fn many_short_calls_do_not_hang() {
-        let Fixture { mut detector, mut seat, begin } = fixture();
+        let Fixture { mut detector, mut flight_slot, begin } = fixture();
         for s in 1..100 {
-            let _call = seat.begin_call(app());
+            let _call = flight_slot.begin_call(app());
             let progress = || Progress::ProcessorTime(SECOND * s * 2);
             assert_eq!(detector.check(begin + SECOND * s, progress, |_| LONGEST), None);
         }
@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn idle_call_hangs_much_later() {
-        let Fixture { mut detector, mut seat, begin } = fixture();
-        let _call = seat.begin_call(app());
+        let Fixture { mut detector, mut flight_slot, begin } = fixture();
+        let _call = flight_slot.begin_call(app());
         let mut check = |s: u32| {
             let progress = || Progress::ProcessorTime(Duration::ZERO);
             detector.check(begin + SECOND * s, progress, |_| LONGEST)
@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn clock_limits_calls_in_kernel() {
-        let Fixture { mut detector, mut seat, begin } = fixture();
-        let _call = seat.begin_call(app());
+        let Fixture { mut detector, mut flight_slot, begin } = fixture();
+        let _call = flight_slot.begin_call(app());
         let mut check =
             |s: u32| detector.check(begin + SECOND * s, || Progress::Clock, |_| LONGEST);
         assert_eq!((check(1), check(2)), (None, None));
@@ -262,8 +262,8 @@ mod tests {
 
     #[test]
     fn processor_time_before_first_reading_does_not_count() {
-        let Fixture { mut detector, mut seat, begin } = fixture();
-        let _call = seat.begin_call(app());
+        let Fixture { mut detector, mut flight_slot, begin } = fixture();
+        let _call = flight_slot.begin_call(app());
         let mut check =
             |s: u32, progress| detector.check(begin + SECOND * s, || progress, |_| LONGEST);
         let time = |s: u32| Progress::ProcessorTime(SECOND * s);
@@ -276,8 +276,8 @@ mod tests {
 
     #[test]
     fn call_without_readings_hangs_by_the_clock() {
-        let Fixture { mut detector, mut seat, begin } = fixture();
-        let _call = seat.begin_call(app());
+        let Fixture { mut detector, mut flight_slot, begin } = fixture();
+        let _call = flight_slot.begin_call(app());
         let mut check =
             |s: u32| detector.check(begin + SECOND * s, || Progress::Unknown, |_| LONGEST);
         assert_eq!((check(1), check(40)), (None, None));

@@ -18,7 +18,7 @@ use crate::users::Users;
 /// The program cannot be started, or could not give up its user or its privileges.
 pub fn run(zone: &Path) -> io::Result<Report> {
     let users = Users::find().map_err(io::Error::other)?;
-    let wall = ZoneSandbox {
+    let sandbox = ZoneSandbox {
         run_as: users.for_nobody(),
         full: false,
         read: Vec::new(),
@@ -27,7 +27,7 @@ pub fn run(zone: &Path) -> io::Result<Report> {
     };
     // The content does not matter: the probe copies the object and does not load it.
     let object = sys::shm::sealed_copy("object", b"object")?;
-    match one_shot::request(zone, &ZoneRequest::Try { wall }, &[object.as_fd()])? {
+    match one_shot::request(zone, &ZoneRequest::Try { sandbox }, &[object.as_fd()])? {
         ZoneReply::Confined { report } => Ok(report),
         ZoneReply::Failed { why } | ZoneReply::Unfit { why } | ZoneReply::NotLoaded { why } => {
             Err(io::Error::other(why))

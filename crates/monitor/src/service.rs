@@ -37,8 +37,8 @@ pub(crate) struct Service {
     pub(crate) kind: ServiceKind,
     pub(crate) program: Program,
     pub(crate) meter: Meter,
-    /// How high its wall is to be; `None` for none.
-    wall: Option<Require>,
+    /// Which mechanisms its sandbox must have; `None` for no sandbox.
+    sandbox: Option<Require>,
     run_as: Option<u32>,
     /// The file that it keeps its state in, if it keeps any.
     state: Option<PathBuf>,
@@ -72,8 +72,8 @@ impl Service {
         settings: &ServiceSettings,
         around: &Environment,
     ) -> Result<Self, StartError> {
-        let wall = around.require;
-        let apart = if wall.is_some() { PidNamespace::find() } else { PidNamespace::No };
+        let sandbox = around.require;
+        let apart = if sandbox.is_some() { PidNamespace::find() } else { PidNamespace::No };
         let state = kind.file().map(|name| settings.state_dir.join(name));
         Ok(Self {
             kind,
@@ -84,8 +84,8 @@ impl Service {
                 (around.enforcement.clone(), Limits::default()),
             ),
             meter: Meter::new(Limits::none(), Vec::new()),
-            wall,
-            run_as: around.users.for_service(kind).filter(|_| wall.is_some()),
+            sandbox,
+            run_as: around.users.for_service(kind).filter(|_| sandbox.is_some()),
             state,
             quotas: settings.quotas,
             not_opened: None,
@@ -111,11 +111,11 @@ impl Service {
         self.failed = false;
         self.meter.restart();
         self.program.start(now);
-        let wall = self
-            .wall
+        let sandbox = self
+            .sandbox
             .map(|require| ServiceSandbox { run_as: self.run_as, full: require == Require::Full });
         let fds: Vec<BorrowedFd<'_>> = state.iter().map(File::as_fd).collect();
-        self.program.send(&ServiceRequest::Start { wall, quotas: self.quotas }, &fds);
+        self.program.send(&ServiceRequest::Start { sandbox, quotas: self.quotas }, &fds);
     }
 
     /// It cannot have its state, as where one of an instance that was killed still has it: it waits for it,

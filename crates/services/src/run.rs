@@ -136,11 +136,11 @@ pub fn run<S: Service>(monitor: &Channel) -> Result<(), ServiceError> {
 
 fn start<S: Service>(monitor: &Channel) -> Result<S, ServiceError> {
     let (request, fds) = monitor.wait()?;
-    let ServiceRequest::Start { wall, quotas } = request else {
+    let ServiceRequest::Start { sandbox, quotas } = request else {
         return Err(ServiceError::OutOfOrder("another message before Start"));
     };
-    if let Some(wall) = wall {
-        confine(monitor, &fds, wall, S::needs())?;
+    if let Some(sandbox) = sandbox {
+        confine(monitor, &fds, sandbox, S::needs())?;
     }
     let service = S::open(fds.into_iter().next(), quotas).map_err(ServiceError::Open)?;
     monitor.send(&ServiceReply::Ready, &[])?;
@@ -151,13 +151,13 @@ fn start<S: Service>(monitor: &Channel) -> Result<S, ServiceError> {
 fn confine(
     monitor: &Channel,
     fds: &[OwnedFd],
-    wall: ServiceSandbox,
+    required: ServiceSandbox,
     needs: Needs,
 ) -> Result<(), ServiceError> {
     let keep: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
     let read: Vec<PathBuf> = needs.read.into_iter().filter(|path| path.exists()).collect();
     let sandbox = Sandbox {
-        run_as: wall.run_as,
+        run_as: required.run_as,
         keep: &keep,
         read: &read,
         network: needs.network,
@@ -165,7 +165,7 @@ fn confine(
     };
     let confined = sandbox.confine().map_err(ServiceError::Confine)?;
     // The report goes to the monitor in any case, so that it can log what is missing.
-    let gaps = confined.report.gaps_text().filter(|_| wall.full);
+    let gaps = confined.report.gaps_text().filter(|_| required.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&ServiceReply::Confined { report: confined.report }, listener.as_slice())?;
     gaps.map_or(Ok(()), |gaps| Err(ServiceError::Gaps(gaps)))

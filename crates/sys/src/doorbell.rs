@@ -1,43 +1,44 @@
-//! A doorbell: wakes a peer that said it would sleep.
+//! Wakes a peer that announced in the ring that it sleeps.
 //!
-//! A pipe, whose bytes say nothing: what there is to do stands in the ring. One side rings, the
-//! other hears, and each holds an open file description of its own. (An eventfd would be one
-//! description for both: a hostile peer could make it block, and whoever rings would wait for
-//! ever.) A peer can cost us a spurious wake-up, or itself a missed one, and nothing else: it cannot
-//! make our end block, and because we keep its end open as well it cannot hang up on us.
+//! A doorbell is a pipe. Its bytes carry no meaning: the ring holds the records. One side rings by a [`DoorbellSender`],
+//! the other waits on a [`Doorbell`], and each end is an open file description of its own. (An eventfd would be one
+//! description for both: a hostile peer could make it block, and a sender would wait for ever.)
+//!
+//! A peer can cause a spurious wake-up on our side or a missed one on its own, and nothing else. It cannot make our end
+//! block, and it cannot hang up on us, because we keep its end open as well.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
-/// Bytes that a doorbell holds: rings that were not heard yet, beyond which it is loud enough.
+/// Size of the pipe in bytes: the rings that it holds before the receiver reads them. Further rings are dropped.
 const SIZE: usize = 4096;
 
-/// The end that hears.
+/// The receiving end, which becomes readable when the peer rings.
 #[derive(Debug)]
 pub struct Doorbell {
     ours: OwnedFd,
-    /// The peer's end: while we have it open, the peer cannot hang up.
+    /// The peer's end: while it is open here, the peer cannot hang up.
     _theirs: Option<OwnedFd>,
 }
 
-/// The end that rings.
+/// The sending end, which wakes the peer.
 #[derive(Debug)]
-pub struct Ringer {
+pub struct DoorbellSender {
     ours: OwnedFd,
     /// As for [`Doorbell`].
     theirs: Option<OwnedFd>,
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (hears, rings) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    fcntl_setpipe_size(&rings, SIZE)?;
-    Ok((hears, rings))
+    let (receiver, sender) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    fcntl_setpipe_size(&sender, SIZE)?;
+    Ok((receiver, sender))
 }
 
 impl Doorbell {
-    /// Makes a silent doorbell that we hear; the descriptor is for the peer to ring it by.
+    /// Makes a silent doorbell for this process to wait on. The descriptor is the sending end, for the peer.
     ///
     /// # Errors
     /// The system is out of descriptors or memory.
@@ -46,21 +47,21 @@ impl Doorbell {
         Ok((Self { ours, _theirs: Some(theirs.try_clone()?) }, theirs))
     }
 
-    /// Takes the hearing end that a peer made.
+    /// Uses the receiving end that a peer made.
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self { ours: fd, _theirs: None }
     }
 
-    /// Silences it, so that the next wait sleeps.
+    /// Reads all rings, so that the next wait sleeps.
     pub fn silence(&self) {
         let mut rings = [0_u8; SIZE];
-        // Nothing there is silence, too.
+        // Fails only where there is nothing to read.
         let _ = rustix::io::read(&self.ours, &mut rings);
     }
 }
 
-impl Ringer {
-    /// Makes a silent doorbell that we ring; the descriptor is for the peer to hear it by.
+impl DoorbellSender {
+    /// Makes a silent doorbell for this process to ring. The descriptor is the receiving end, for the peer.
     ///
     /// # Errors
     /// The system is out of descriptors or memory.
@@ -69,12 +70,12 @@ impl Ringer {
         Ok((Self { ours, theirs: Some(theirs.try_clone()?) }, theirs))
     }
 
-    /// Takes the ringing end that a peer made.
+    /// Uses the sending end that a peer made.
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self { ours: fd, theirs: None }
     }
 
-    /// Another ringer of the same doorbell.
+    /// Makes another sending end of the same doorbell.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -83,9 +84,9 @@ impl Ringer {
         Ok(Self { ours: self.ours.try_clone()?, theirs })
     }
 
-    /// Wakes the peer. A doorbell that is already as loud as it gets stays so.
+    /// Wakes the peer.
     pub fn ring(&self) {
-        // A full pipe rings already; one whose reader is gone has nobody to wake.
+        // Fails if the pipe is full, so the peer wakes anyway, or if the peer is gone.
         let _ = rustix::io::write(&self.ours, &[1]);
     }
 }
@@ -111,21 +112,21 @@ mod tests {
     #[test]
     fn doorbell_rings_until_it_is_silenced() {
         let (bell, fd) = Doorbell::new().unwrap();
-        let ringer = Ringer::from_fd(fd);
+        let sender = DoorbellSender::from_fd(fd);
         assert!(!rings(&bell));
-        ringer.ring();
-        ringer.ring();
+        sender.ring();
+        sender.ring();
         assert!(rings(&bell));
         bell.silence();
         assert!(!rings(&bell));
     }
 
     #[test]
-    fn peer_that_makes_its_end_block_and_fills_the_doorbell_does_not_block_ours() {
-        let (ringer, theirs) = Ringer::new().unwrap();
+    fn peer_with_a_blocking_end_does_not_block_ours() {
+        let (sender, theirs) = DoorbellSender::new().unwrap();
         fcntl_setfl(&theirs, OFlags::empty()).unwrap();
         for _ in 0..=2 * SIZE {
-            ringer.ring();
+            sender.ring();
         }
         let (bell, theirs) = Doorbell::new().unwrap();
         fcntl_setfl(&theirs, OFlags::empty()).unwrap();
@@ -134,12 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn peer_that_closes_its_end_is_silent_not_loud() {
+    fn closed_peer_does_not_ring() {
         let (bell, theirs) = Doorbell::new().unwrap();
         drop(theirs);
         assert!(!rings(&bell));
-        let (ringer, theirs) = Ringer::new().unwrap();
+        let (sender, theirs) = DoorbellSender::new().unwrap();
         drop(theirs);
-        ringer.ring();
+        sender.ring();
     }
 }

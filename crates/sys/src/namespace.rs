@@ -199,9 +199,9 @@ mod tests {
         }
         let mut groups = Command::new("setpriv");
         groups.args(["--groups=31415", "id", "-G"]);
-        let told = |output: std::process::Output| String::from_utf8(output.stdout).unwrap();
-        assert_eq!(told(groups.output().unwrap()).split_whitespace().next_back(), Some("31415"));
-        let pretended = told(pretend_to_set_groups(&mut groups).output().unwrap());
+        let text = |output: std::process::Output| String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text(groups.output().unwrap()).split_whitespace().next_back(), Some("31415"));
+        let pretended = text(pretend_to_set_groups(&mut groups).output().unwrap());
         assert!(!pretended.is_empty() && !pretended.contains("31415"), "{pretended}");
     }
 

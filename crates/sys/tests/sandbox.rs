@@ -160,7 +160,8 @@ fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
     let (_child, output) = Child::spawn_with(apart, &mut command, theirs).unwrap();
     drop(command); // it keeps the other end open
     let mut listener: Option<Listener> = None;
-    let (mut told, mut reader) = (Vec::new(), TargetReader::with_budget(Duration::from_secs(10)));
+    let (mut refused, mut reader) =
+        (Vec::new(), TargetReader::with_budget(Duration::from_secs(10)));
     loop {
         let mut fds = vec![PollFd::new(&ours, PollFlags::IN)];
         fds.extend(listener.iter().map(|it| PollFd::new(it, PollFlags::IN)));
@@ -173,7 +174,7 @@ fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
                     Target::Path(text) => format!("{text:?}"),
                 };
                 let call = one.call;
-                told.push(format!(
+                refused.push(format!(
                     "{call} {target}{}",
                     if one.continued { " went on" } else { "" }
                 ));
@@ -191,9 +192,9 @@ fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
             continue;
         }
         match ours.receive::<Said>() {
-            Ok((said, _)) => return (said, told),
+            Ok((said, _)) => return (said, refused),
             Err(ChannelError::WouldBlock) => {}
-            Err(error) => panic!("{error}: {} {told:?}", text_of(&output)),
+            Err(error) => panic!("{error}: {} {refused:?}", text_of(&output)),
         }
     }
 }
@@ -253,10 +254,10 @@ fn process_of_root_is_confined_and_reported() {
         println!("SKIPPED: this needs root");
         return;
     }
-    let (said, told) = run(Command::new(std::env::current_exe().unwrap()), "1879113727");
+    let (said, refused) = run(Command::new(std::env::current_exe().unwrap()), "1879113727");
     check(&said);
     assert!(said.report.is_on(Mechanism::User) && said.report.is_on(Mechanism::UserNamespace));
-    println!("{told:#?}");
+    println!("{refused:#?}");
     for line in [
         "openat \"/app/0.so\"",
         "openat \"/tmp/../rosemary-test\"",
@@ -265,7 +266,7 @@ fn process_of_root_is_confined_and_reported() {
         "socket ",
         "openat \"/tmp/file\" went on",
     ] {
-        assert!(told.iter().any(|it| it == line), "{line}");
+        assert!(refused.iter().any(|it| it == line), "{line}");
     }
 }
 
@@ -276,13 +277,13 @@ fn process_without_root_is_confined_too() {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "61234", "--regid", "61234", "--clear-groups"]).arg(&test);
     let own = Command::new(&test);
-    let (said, told) = run(if is_root() { command } else { own }, "");
+    let (said, refused) = run(if is_root() { command } else { own }, "");
     check(&said);
     assert!(!said.report.is_on(Mechanism::User) && said.report.is_on(Mechanism::UserNamespace));
     // Without root the listener cannot read its memory. It may write to /tmp all the same.
     let (program, file) =
         if is_root() { ("\"/bin/true\"", "\"/tmp/file\"") } else { ("unread", "unread") };
     for line in [format!("execve {program}"), format!("openat {file} went on")] {
-        assert!(told.contains(&line), "{line}: {told:?}");
+        assert!(refused.contains(&line), "{line}: {refused:?}");
     }
 }

@@ -27,14 +27,14 @@ pub struct ZoneHost {
     /// Whether the current batch came by no ring. The app cannot stop its records then: no other app gets them.
     pub aside: bool,
     /// Records in the flight recorder that the app is being called, if the monitor watches the zone.
-    pub seat: Option<FlightSlot>,
+    pub flight_slot: Option<FlightSlot>,
 }
 
 impl ZoneHost {
     /// A host without rings for an app with this name, its numbers, its configuration and its services.
     pub fn new(app: String, numbers: SwitchNumbers, config: Vec<u8>, services: Services) -> Self {
-        let (messages, ring, aside, seat) = (Vec::new(), 0, false, None);
-        Self { app, numbers, config, messages, ring, services, aside, seat }
+        let (messages, ring, aside, flight_slot) = (Vec::new(), 0, false, None);
+        Self { app, numbers, config, messages, ring, services, aside, flight_slot }
     }
 
     fn messages(&mut self) -> Option<&mut DownWriter> {

@@ -33,7 +33,7 @@ use sdk::abi::host::{Answer, Failed, Gathered, Host as _, HostedApp, LoadError, 
 use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, RecordKind};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
-use sys::doorbell::{Doorbell, Ringer};
+use sys::doorbell::{Doorbell, DoorbellSender};
 use sys::object::Object;
 use sys::ring::{DownWriter, MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
 use thiserror::Error;
@@ -150,7 +150,7 @@ struct Times {
 #[derive(Debug)]
 struct Ring {
     records: UpReader,
-    down_bell: Ringer,
+    down_bell: DoorbellSender,
     /// Since when the kernel sleeps on messages for which the zone has not rung its doorbell, in nanoseconds.
     unrung_ns: Option<u64>,
     /// The result of the ring's last turn.
@@ -171,20 +171,20 @@ enum Turn {
 /// Confines this process and loads the app. Returns `None` if the monitor requested only the first.
 fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
     let (request, fds) = monitor.wait()?;
-    if let ZoneRequest::Try { wall } = request {
+    if let ZoneRequest::Try { sandbox } = request {
         let objects: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        let confined = sandbox::confine(monitor, &objects, &wall).map_err(ZoneError::Confine)?;
+        let confined = sandbox::confine(monitor, &objects, &sandbox).map_err(ZoneError::Confine)?;
         monitor.send(&ZoneReply::Confined { report: confined.report }, &[])?;
         return Ok(None);
     }
-    let ZoneRequest::Load { name, wall, sha256, numbers, services } = request else {
+    let ZoneRequest::Load { name, sandbox, sha256, numbers, services } = request else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
     let [object, config] = <[OwnedFd; 2]>::try_from(fds)
         .map_err(|_| ZoneError::OutOfOrder("Load without an object and a configuration"))?;
     let config = sys::shm::read_sealed(config, MAX_CONFIG).map_err(ZoneError::Config)?;
-    let object = match wall {
-        Some(wall) => sandbox::confine_and_load(monitor, object, &wall, &sha256)?,
+    let object = match sandbox {
+        Some(sandbox) => sandbox::confine_and_load(monitor, object, &sandbox, &sha256)?,
         None => Object::load(object).map_err(ZoneError::Load)?,
     };
     let services = Services::named(&services);
@@ -384,7 +384,7 @@ impl Zone {
     fn record_calls(&mut self, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
         let fd = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Watch without its memory"))?;
         let recorder = FlightRecorder::map(&fd).map_err(ZoneError::Watch)?;
-        self.app.host().seat = Some(recorder.slot(0));
+        self.app.host().flight_slot = Some(recorder.slot(0));
         Ok(())
     }
 
@@ -402,7 +402,7 @@ impl Zone {
             };
             let ZoneEnd { records, messages } =
                 ZoneEnd::map(&RingFds { up, down }, capacity).map_err(ZoneError::Rings)?;
-            let down_bell = Ringer::from_fd(down_bell);
+            let down_bell = DoorbellSender::from_fd(down_bell);
             rings.push(Ring { records, down_bell, unrung_ns: None, turn: Turn::Idle });
             writers.push(messages);
         }
@@ -432,12 +432,12 @@ fn call(
     called_ns: u64,
     records: &[WholeRecord<'_>],
 ) -> Result<usize, ZoneError> {
-    let mut seat = app.host().seat.take();
-    let noted = seat.as_mut().map(|seat| seat.begin_call(NonZeroU16::MIN)); // there is one app
+    let mut flight_slot = app.host().flight_slot.take();
+    let noted = flight_slot.as_mut().map(|flight_slot| flight_slot.begin_call(NonZeroU16::MIN)); // there is one app
     let answered = app.on_records(called_ns, records);
     drop(noted);
     times.returned_ns = now_ns();
-    app.host().seat = seat;
+    app.host().flight_slot = flight_slot;
     match answered {
         Ok(Answer { handled, wake_at_ns: again }) => {
             times.wake_at_ns = again;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use sdk::abi::RecordKind;
-use sys::doorbell::{Doorbell, Ringer};
+use sys::doorbell::{Doorbell, DoorbellSender};
 use sys::ring::KernelEnd;
 
 use super::AppPort;
@@ -29,7 +29,7 @@ use crate::pool::WorkerPool;
 pub struct Part {
     pub(super) ring: KernelEnd,
     /// The worker rings it after writing to the up ring.
-    pub(super) up_bell: Ringer,
+    pub(super) up_bell: DoorbellSender,
     /// The zone rings it after writing to the down ring.
     pub(super) down_bell: Doorbell,
     pub(super) role: Role,
@@ -80,7 +80,7 @@ pub fn make(pool: &Arc<WorkerPool>, capacity: u32) -> io::Result<(Vec<Part>, Vec
         repeating: AtomicU32::new(0),
     };
     let shared = Arc::new(shared);
-    let (up_bell, hears) = Ringer::new()?;
+    let (up_bell, hears) = DoorbellSender::new()?;
     let (mut parts, mut fds) = (Vec::new(), vec![hears]);
     for worker in 0..pool.workers() {
         let (ring, ring_fds) = KernelEnd::create(capacity)?;

@@ -1,6 +1,6 @@
 //! The kernel's end of the rings that an app's zone shares with one worker, and their doorbells.
 
-use sys::doorbell::{Doorbell, Ringer};
+use sys::doorbell::{Doorbell, DoorbellSender};
 use sys::ring::{PeerFault, Room};
 
 use super::part::{Part, Role};
@@ -11,7 +11,7 @@ use super::tracked::Tracked;
 pub(super) struct Rings {
     pub(super) ring: Tracked,
     /// The worker rings it after writing to the up ring.
-    up_bell: Ringer,
+    up_bell: DoorbellSender,
     /// The zone rings it after writing to the down ring.
     down_bell: Doorbell,
     /// Whether the ring's oldest record is also the backlog's: delivered alone, and not done.

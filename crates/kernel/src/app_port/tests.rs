@@ -49,7 +49,7 @@ impl Bench {
         Self { app_port, zone: None, switches }
     }
 
-    /// One whose app is live, having been told of its switches.
+    /// One whose app is live, with the snapshot of its switches.
     fn live(switches: Vec<Switch>) -> Self {
         let mut bench = Self::new(switches);
         bench.attach();
@@ -154,8 +154,8 @@ fn packets_wait_behind_the_snapshot() {
     bench.attach();
     assert!(bench.packet(1));
     assert!(bench.packet(2));
-    let told = [Seen::Begin, Seen::Up(7), Seen::End, Seen::Packet(1), Seen::Packet(2)];
-    assert_eq!(bench.seen(), told);
+    let records = [Seen::Begin, Seen::Up(7), Seen::End, Seen::Packet(1), Seen::Packet(2)];
+    assert_eq!(bench.seen(), records);
 }
 
 #[test]
@@ -260,17 +260,17 @@ fn lost_port_change_announces_the_switch_again() {
     while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let port = bench.switches[0].ports[&1];
     bench.app_port.port(&mut bench.switches[0], 2, &port);
-    let mut told = Vec::new();
+    let mut records = Vec::new();
     for _ in 0..10 {
         bench.pump();
         let zone = bench.zone.as_mut().unwrap();
         let batch = zone.records.batch(MAX_BATCH).unwrap();
         let count = batch.len();
         let news = batch.iter().filter(|record| record[4] != 2);
-        told.extend(news.map(seen));
+        records.extend(news.map(seen));
         zone.messages.done(&mut zone.records, count);
     }
-    assert_eq!(told, [Seen::Up(7), Seen::Port(1)]);
+    assert_eq!(records, [Seen::Up(7), Seen::Port(1)]);
 }
 
 #[test]
@@ -279,12 +279,12 @@ fn end_of_a_switch_waits_for_room() {
     while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let gone = bench.switches.remove(0);
     bench.app_port.switch_down(&gone);
-    let mut told = Vec::new();
+    let mut records = Vec::new();
     for _ in 0..10 {
-        told.extend(bench.seen());
+        records.extend(bench.seen());
     }
-    told.retain(|seen| *seen != Seen::End);
-    assert_eq!(told, [Seen::Down(7)], "and nothing else is announced again");
+    records.retain(|seen| *seen != Seen::End);
+    assert_eq!(records, [Seen::Down(7)], "and nothing else is announced again");
 }
 
 #[test]
@@ -297,12 +297,12 @@ fn reconnect_with_a_full_ring_is_announced_in_order() {
     back.epoch = 2;
     assert!(!bench.app_port.announce(&mut back));
     bench.switches.push(back);
-    let mut told = Vec::new();
+    let mut records = Vec::new();
     for _ in 0..10 {
-        told.extend(bench.seen());
+        records.extend(bench.seen());
     }
-    told.retain(|seen| *seen != Seen::End);
-    assert_eq!(told, [Seen::Down(7), Seen::Up(7), Seen::Port(1)]);
+    records.retain(|seen| *seen != Seen::End);
+    assert_eq!(records, [Seen::Down(7), Seen::Up(7), Seen::Port(1)]);
 }
 
 #[test]
@@ -311,11 +311,11 @@ fn full_app_still_gets_announcements() {
     while bench.packet(1) {}
     let gone = bench.switches.remove(0);
     bench.app_port.switch_down(&gone);
-    let mut told = Vec::new();
+    let mut records = Vec::new();
     for _ in 0..10 {
-        told.extend(bench.seen());
+        records.extend(bench.seen());
     }
-    assert_eq!(told.last(), Some(&Seen::Down(7)));
+    assert_eq!(records.last(), Some(&Seen::Down(7)));
 }
 
 #[test]
@@ -372,11 +372,11 @@ fn death_before_a_pending_announcement_loses_nothing() {
     bench.peek(MAX_BATCH);
     bench.die();
     bench.attach();
-    let mut told = Vec::new();
+    let mut records = Vec::new();
     for _ in 0..10 {
-        told.extend(bench.seen());
+        records.extend(bench.seen());
     }
-    let packets: Vec<_> = told.into_iter().filter(|seen| !matches!(seen, Seen::End)).collect();
+    let packets: Vec<_> = records.into_iter().filter(|seen| !matches!(seen, Seen::End)).collect();
     assert_eq!(packets, [Seen::Begin, Seen::Up(7), Seen::Again(1)]);
 }
 
@@ -413,12 +413,12 @@ fn stale_switch_that_ends_is_announced() {
     bench.app_port.port(&mut bench.switches[0], 2, &port);
     let gone = bench.switches.pop().unwrap();
     bench.app_port.switch_down(&gone);
-    let mut told = Vec::new();
+    let mut records = Vec::new();
     for _ in 0..10 {
-        told.extend(bench.seen());
+        records.extend(bench.seen());
     }
-    told.retain(|seen| *seen != Seen::End);
-    assert_eq!(told, [Seen::Down(7)]);
+    records.retain(|seen| *seen != Seen::End);
+    assert_eq!(records, [Seen::Down(7)]);
 }
 
 #[test]
@@ -434,11 +434,11 @@ fn port_changed_amid_announcement_is_announced_as_it_is() {
         let port = bench.switches[0].ports.remove(&number).unwrap();
         bench.app_port.port(&mut bench.switches[0], 1, &port);
     }
-    let mut told = Vec::new();
+    let mut records = Vec::new();
     for _ in 0..100 {
-        told.extend(bench.seen());
+        records.extend(bench.seen());
     }
-    let of = |number| told.iter().filter(|seen| **seen == Seen::Port(number)).count();
+    let of = |number| records.iter().filter(|seen| **seen == Seen::Port(number)).count();
     assert_eq!((of(1), of(next)), (1, 0), "its end is announced; the other was never announced");
 }
 

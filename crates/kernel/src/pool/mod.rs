@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use control::kernel::MAX_WORKERS;
-use sys::doorbell::Ringer;
+use sys::doorbell::DoorbellSender;
 
 pub(crate) use self::datapaths::DatapathClaim;
 use self::datapaths::DatapathRegistry;
@@ -41,14 +41,14 @@ pub struct WorkerPool {
 /// A worker, as the others see it.
 #[derive(Debug)]
 struct Member {
-    bell: Ringer,
+    bell: DoorbellSender,
     /// Messages that each of the others has posted for it.
     forward_queue: Vec<Mutex<ForwardQueue>>,
 }
 
 impl WorkerPool {
     /// A pool of the workers that these bells wake.
-    pub(crate) fn new(bells: Vec<Ringer>, tuning: Tuning) -> Self {
+    pub(crate) fn new(bells: Vec<DoorbellSender>, tuning: Tuning) -> Self {
         let count = bells.len();
         let member = |bell| {
             let forward_queue = (0..count).map(|_| Mutex::default()).collect();
@@ -157,7 +157,7 @@ impl Drop for LoadGuard {
 /// A pool without threads.
 #[cfg(any(test, feature = "bench"))]
 pub(crate) fn idle(workers: usize) -> Arc<WorkerPool> {
-    let bells = (0..workers).map(|_| Ringer::new().expect("a pipe").0);
+    let bells = (0..workers).map(|_| DoorbellSender::new().expect("a pipe").0);
     Arc::new(WorkerPool::new(bells.collect(), Tuning::default()))
 }
 

@@ -140,7 +140,7 @@ fn load(
     copies: &[PathBuf],
     recorder: &FlightRecorder,
 ) -> (Vec<Known>, Vec<(AppId, String)>) {
-    let mut seat = Some(recorder.slot(SLOTS - 1));
+    let mut flight_slot = Some(recorder.slot(SLOTS - 1));
     let mut not_loaded = Vec::new();
     let mut objects = objects.into_iter();
     let mut copies = copies.iter();
@@ -149,7 +149,7 @@ fn load(
         let (config, rest) = configs.split_at_checked(app.config_size as usize)?;
         configs = rest;
         let config = config.into();
-        let _noted = note(&mut seat, app.app); // its constructors run
+        let _noted = note(&mut flight_slot, app.app); // its constructors run
         // The copies are in a file system of the kernel's own, and read-only; the descriptors are sealed.
         let loaded = match copies.next() {
             Some(copy) => Object::load_copy(copy),
@@ -186,7 +186,7 @@ impl Server {
             self.wait();
             self.workers.events_bell.silence();
             while let Ok(notice) = self.workers.events.try_recv() {
-                self.tell(notice)?;
+                self.report_to(notice)?;
             }
             loop {
                 match self.monitor.receive() {
@@ -235,7 +235,7 @@ impl Server {
         }
     }
 
-    fn tell(&mut self, notice: WorkerEvent) -> Result<(), ServerError> {
+    fn report_to(&mut self, notice: WorkerEvent) -> Result<(), ServerError> {
         match notice {
             WorkerEvent::Attached { attempt, result } => {
                 self.attempts.note_result(attempt, result);
@@ -245,24 +245,24 @@ impl Server {
                 let count = self.hosted.entry(app).or_default();
                 *count = count.saturating_add(1);
                 if *count == self.workers.count() {
-                    tell(&self.monitor, &KernelReply::Hosted { app, version }, &[])?;
+                    report_to(&self.monitor, &KernelReply::Hosted { app, version }, &[])?;
                 }
             }
             WorkerEvent::Demoted { app, why } => {
                 // Only the first report counts: a zone may have taken over since.
                 if self.hosted.insert(app, usize::MAX) != Some(usize::MAX) {
                     self.workers.command(|| Command::Disable { app });
-                    tell(&self.monitor, &KernelReply::Demoted { app, why }, &[])?;
+                    report_to(&self.monitor, &KernelReply::Demoted { app, why }, &[])?;
                 }
             }
             WorkerEvent::Flows { question, part } => self.flows(question, part),
             WorkerEvent::Ended => return Err(ServerError::Worker),
             WorkerEvent::Fault { app, fault } => {
-                tell(&self.monitor, &KernelReply::Fault { app, why: fault }, &[])?;
+                report_to(&self.monitor, &KernelReply::Fault { app, why: fault }, &[])?;
             }
             WorkerEvent::SetAside { app, record } => {
                 let record = hex(&record);
-                match tell(&self.monitor, &KernelReply::SetAside { app, record }, &[]) {
+                match report_to(&self.monitor, &KernelReply::SetAside { app, record }, &[]) {
                     Err(ChannelError::TooLong { size }) => {
                         warn!(
                             app = app.0,
@@ -291,14 +291,18 @@ impl Server {
                 Ok(fds) => {
                     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
                     let Tuning { ring: capacity, batch, .. } = self.workers.pool.tuning();
-                    tell(&self.monitor, &KernelReply::Attached { app, capacity, batch }, &fds)?;
+                    report_to(
+                        &self.monitor,
+                        &KernelReply::Attached { app, capacity, batch },
+                        &fds,
+                    )?;
                 }
                 Err(why) => {
                     if last {
                         // Some workers may use their parts of incomplete rings.
                         self.workers.command(|| Command::Detach { app });
                     }
-                    tell(&self.monitor, &KernelReply::NotAttached { app, why }, &[])?;
+                    report_to(&self.monitor, &KernelReply::NotAttached { app, why }, &[])?;
                 }
             }
         }
@@ -314,17 +318,17 @@ impl Server {
 
 /// Sends a message to the monitor, and waits for room if needed: the reports about apps that end together can exceed its
 /// socket's buffer. No switch waits meanwhile, and the monitor never waits for the kernel.
-fn tell(
+fn report_to(
     monitor: &Channel,
     answer: &KernelReply,
     fds: &[BorrowedFd<'_>],
 ) -> Result<(), ChannelError> {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        let told = monitor.send(answer, fds);
+        let sent = monitor.send(answer, fds);
         let rest = give_up.saturating_duration_since(Instant::now());
-        if !matches!(told, Err(ChannelError::WouldBlock)) || rest.is_zero() {
-            return told;
+        if !matches!(sent, Err(ChannelError::WouldBlock)) || rest.is_zero() {
+            return sent;
         }
         let rest: Option<Timespec> = rest.try_into().ok();
         let _ = poll(&mut [PollFd::new(monitor, PollFlags::OUT)], rest.as_ref()); // then again
@@ -347,18 +351,18 @@ mod tests {
     #[test]
     fn long_reports_to_a_slow_monitor_arrive() {
         let (ours, monitors) = Channel::pair().unwrap();
-        let told =
+        let report =
             |number| KernelReply::SetAside { app: AppId(number), record: "ab".repeat(60_000) };
         // So many at once are too many already.
-        let full = (0..1_000).find(|number| ours.send(&told(*number), &[]).is_err()).unwrap();
+        let full = (0..1_000).find(|number| ours.send(&report(*number), &[]).is_err()).unwrap();
         let monitor = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(50)); // it does other things
-            let mut heard = 0;
-            while heard < 2 * full {
+            let mut received = 0;
+            while received < 2 * full {
                 match monitors.receive::<KernelReply>() {
                     Ok((answer, _)) => {
-                        assert_eq!(answer, told(heard));
-                        heard += 1;
+                        assert_eq!(answer, report(received));
+                        received += 1;
                     }
                     Err(ChannelError::WouldBlock) => std::thread::yield_now(),
                     Err(error) => panic!("{error}"),
@@ -366,7 +370,7 @@ mod tests {
             }
         });
         for number in full..2 * full {
-            tell(&ours, &told(number), &[]).unwrap();
+            report_to(&ours, &report(number), &[]).unwrap();
         }
         monitor.join().unwrap();
     }

@@ -53,8 +53,8 @@ impl Workers {
                 .filter(|_| tuning.pin && count > 1 && cpus.len() >= count);
             let ended = (channels.events.clone(), channels.events_bell.try_clone()?);
             let listeners = listeners.take().unwrap_or_default();
-            let seat = Some(recorder.slot(number));
-            let (apps, transport) = (Apps { apps: apps.to_vec(), seat }, transport.clone());
+            let flight_slot = Some(recorder.slot(number));
+            let (apps, transport) = (Apps { apps: apps.to_vec(), flight_slot }, transport.clone());
             let thread = std::thread::Builder::new().name(worker_name(number));
             threads.push(thread.spawn(move || {
                 if let Some(cpu) = cpu {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use sys::doorbell::{Doorbell, Ringer};
+use sys::doorbell::{Doorbell, DoorbellSender};
 
 use crate::app_port::part::Part;
 use crate::connection::Connection;
@@ -158,7 +158,7 @@ pub struct WorkerChannels {
     /// Events for the server.
     pub events: Sender<WorkerEvent>,
     /// To be rung after an event was sent.
-    pub events_bell: Ringer,
+    pub events_bell: DoorbellSender,
 }
 
 impl WorkerChannels {
@@ -206,7 +206,7 @@ pub fn connect(
     let (mut senders, mut bells, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..workers {
         let (commands, received) = channel();
-        let (bell, hears) = Ringer::new()?;
+        let (bell, hears) = DoorbellSender::new()?;
         senders.push(commands);
         bells.push(bell);
         ends.push((received, Doorbell::from_fd(hears), rings.try_clone()?));
@@ -220,7 +220,7 @@ pub fn connect(
         commands,
         commands_bell,
         events: to_report.clone(),
-        events_bell: Ringer::from_fd(rings),
+        events_bell: DoorbellSender::from_fd(rings),
     };
     let channels = ends.into_iter().enumerate().map(channels).collect();
     Ok((channels, ServerChannels { pool, commander, events, events_bell }))

@@ -51,7 +51,8 @@ impl Worker {
 
     /// Serves a connection from now on.
     fn take_in(&mut self, connection: Connection, now: Instant) -> io::Result<ConnId> {
-        if let Some(other) = self.switches.admission.who_gives_way(connection.address.ip()) {
+        if let Some(other) = self.switches.admission.connection_to_displace(connection.address.ip())
+        {
             self.close(other, TOO_MANY, now);
         }
         let data = EventData::new_u64(CONNECTION | self.switches.next_id().0 as u64);

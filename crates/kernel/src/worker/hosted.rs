@@ -31,7 +31,7 @@ impl Worker {
     pub(super) fn host(&mut self, app: AppId, loaded: &Loaded) {
         let Some(slot) = self.slot_of(app) else { return };
         let app_port = &mut self.dispatch.app_ports[slot];
-        let noted = note(&mut self.calls.seat, app);
+        let noted = note(&mut self.calls.flight_slot, app);
         let hosted = app_port.host(&loaded.object, &loaded.config);
         drop(noted);
         if let Err(why) = hosted {
@@ -88,7 +88,7 @@ impl Worker {
         let mut messages = std::mem::take(&mut self.calls.messages);
         let mut verdicts = std::mem::take(&mut self.calls.verdicts);
         let app_port = &mut self.dispatch.app_ports[slot];
-        let noted = note(&mut self.calls.seat, app_port.app);
+        let noted = note(&mut self.calls.flight_slot, app_port.app);
         let called = app_port.call(now_ns(), &mut verdicts);
         drop(noted);
         if let Some(Ok(_)) = called {
@@ -132,6 +132,6 @@ impl Worker {
 }
 
 /// Notes in the flight recorder that an app is being called, until the returned value is dropped.
-pub(crate) fn note(seat: &mut Option<FlightSlot>, app: AppId) -> Option<CallGuard<'_>> {
-    Some(seat.as_mut()?.begin_call(NonZeroU16::new(app.0)?))
+pub(crate) fn note(flight_slot: &mut Option<FlightSlot>, app: AppId) -> Option<CallGuard<'_>> {
+    Some(flight_slot.as_mut()?.begin_call(NonZeroU16::new(app.0)?))
 }

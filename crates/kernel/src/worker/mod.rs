@@ -106,7 +106,7 @@ pub struct Apps {
     /// Each app, wherever it runs.
     pub apps: Vec<Known>,
     /// The worker's place in the flight recorder, if there is one.
-    pub seat: Option<FlightSlot>,
+    pub flight_slot: Option<FlightSlot>,
 }
 
 /// A worker; see the module's description.
@@ -130,7 +130,7 @@ pub struct Worker {
 #[derive(Debug, Default)]
 struct Calls {
     /// Records turns, and which app in this process is being called.
-    seat: Option<FlightSlot>,
+    flight_slot: Option<FlightSlot>,
     verdicts: Vec<Verdict>,
     /// The portion of an app's messages that is being sent.
     messages: Messages,
@@ -177,7 +177,7 @@ impl Worker {
             dispatch: Dispatch::default(),
             output: Output::default(),
             forwarder: Forwarder::default(),
-            calls: Calls { seat: apps.seat, ..Calls::default() },
+            calls: Calls { flight_slot: apps.flight_slot, ..Calls::default() },
             scratch: Scratch::default(),
             timers: Timers { next_tick: now + TICK, pace: Pace::new() },
             log_limits: LogLimits::new(now),
@@ -209,14 +209,14 @@ impl Worker {
                 result => result?,
             };
             let now = Instant::now();
-            self.calls.seat.iter_mut().for_each(FlightSlot::begin_turn);
+            self.calls.flight_slot.iter_mut().for_each(FlightSlot::begin_turn);
             for app_port in &mut self.dispatch.app_ports {
                 app_port.awake();
             }
             if !self.handle_events(ready, now) {
                 return Ok(());
             }
-            let crowded = self.read_ready(&mut buffer, now) || ready.len() == EVENTS;
+            let is_cut_short = self.read_ready(&mut buffer, now) || ready.len() == EVENTS;
             self.serve_apps(now);
             self.move_on(now); // also to apps that are called below
             self.call_apps(now);
@@ -224,7 +224,7 @@ impl Worker {
             self.pump();
             self.reader.resume(&mut self.switches, &mut self.dispatch, now);
             self.flush(now);
-            self.reader.end_turn(crowded, self.timers.next_tick, now);
+            self.reader.end_turn(is_cut_short, self.timers.next_tick, now);
             if now >= self.reader.tick_due(self.timers.next_tick) {
                 self.tick(now);
             }

@@ -9,9 +9,9 @@
 //!           all bytes are read       apps have room, or timeout
 //! ```
 //!
-//! Epoll reports new bytes once, when they come (`EPOLLET`), so that neither a paused switch nor one with more bytes
-//! costs a system call. Ready connections are read in turns, each so short that a round over all of them takes
-//! their apps some milliseconds. [`BackPressure`](crate::back_pressure::BackPressure) decides how long a switch is
+//! Epoll reports new bytes once, when they arrive (`EPOLLET`), so that neither a paused switch nor one with more bytes
+//! costs a system call. Ready connections are read in turns, each so short that the apps need only some milliseconds
+//! for a round over all of them. [`BackPressure`](crate::back_pressure::BackPressure) decides how long a switch is
 //! paused, from how full its apps are ([`Dispatch::pressure`]).
 
 use std::collections::VecDeque;
@@ -29,38 +29,38 @@ use crate::ids::ConnId;
 pub(super) const INTEREST: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// Reads per turn that may cost a signature (0.1 ms, or 1 ms for RSA), so that
-/// handshakes delay no connected switch.
+/// Reads per turn that may cost a signature (0.1 ms, or 1 ms for RSA): more would delay connected switches.
 const HANDSHAKES: u32 = 4;
 
-/// What may still be read in a turn of the worker: some milliseconds of work, after which apps' messages are taken.
+/// The connections and bytes that the worker may still read in this turn: some milliseconds of work, after which it takes
+/// the apps' messages.
 #[derive(Debug, Clone, Copy)]
-struct CutTurn {
+struct TurnBudget {
     connections: usize,
     bytes: usize,
 }
 
-impl CutTurn {
+impl TurnBudget {
     /// At the beginning of a turn.
     const ALL: Self = Self { connections: 256, bytes: 8 << 20 };
 
-    /// Notes that a connection was read, which brought `size` bytes.
+    /// Subtracts one connection, from which `size` bytes were read.
     fn spend(&mut self, size: usize) {
         self.connections = self.connections.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);
     }
 
     /// Whether the turn is over.
-    fn is_none(self) -> bool {
+    fn is_spent(self) -> bool {
         self.connections == 0 || self.bytes == 0
     }
 }
 
-/// Extra delay before session timeouts while more is to be read than one turn can, and after the worker itself was late
-/// by as much.
-const CROWDED: Duration = Duration::from_secs(1);
+/// Extra delay before session timeouts while switches have more unread bytes than one turn can read, and after the worker
+/// itself was late by as much.
+const OVERLOAD_DELAY: Duration = Duration::from_secs(1);
 
-/// How much may be read of a connection at once.
+/// How much may be read from a connection at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
     /// In bytes.
@@ -74,38 +74,38 @@ impl Share {
     const ALL: Self = Self { most: usize::MAX, turn: 0 };
 }
 
-/// Since when there may be unread bytes of switches.
+/// When the worker began to leave bytes of switches unread at the end of its turns.
 ///
-/// A worker that was late must not take its own delay for silence of the switches that it has still to read. A crowd that
-/// stays is read in turns, so its switches are heard in spite of it.
+/// A worker that was late must not mistake its own delay for silence of switches that it has not read yet. The delay is
+/// granted once: in a lasting overload switches are read in turns, so the worker does receive their messages.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Overload {
     since: Option<Instant>,
 }
 
 impl Overload {
-    /// Notes the end of a turn. `crowded`: it left connections unread. The next tick was due at `next`.
-    pub(super) fn note(&mut self, crowded: bool, next: Instant, now: Instant) {
-        let was_away = now.saturating_duration_since(next) >= CROWDED;
+    /// Notes the end of a turn. `is_cut_short`: connections remained unread. The next tick was due at `next`.
+    pub(super) fn note(&mut self, is_cut_short: bool, next: Instant, now: Instant) {
+        let was_away = now.saturating_duration_since(next) >= OVERLOAD_DELAY;
         self.since = match self.since {
-            Some(since) if was_away && since + CROWDED <= next => Some(now), // again
-            since if crowded || was_away => since.or(Some(now)),
+            Some(since) if was_away && since + OVERLOAD_DELAY <= next => Some(now), // again
+            since if is_cut_short || was_away => since.or(Some(now)),
             _ => None,
         };
     }
 
-    /// When the tick that was due at `next` is due now.
+    /// Returns when the tick that was due at `next` is due now.
     pub(super) fn due(&self, next: Instant) -> Instant {
-        self.since.map_or(next, |since| next.max(since + CROWDED))
+        self.since.map_or(next, |since| next.max(since + OVERLOAD_DELAY))
     }
 }
 
 /// The result of reading a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Served {
-    /// Bytes that were handled, the partial message of earlier reads included.
+    /// Bytes that were handled, including the partial message of earlier reads.
     pub(super) size: usize,
-    /// Whether there may be more. If nothing was handled, its handshake waits for the next turn.
+    /// Whether there may be more. If no bytes were handled, the handshake waits for the next turn.
     pub(super) more: bool,
 }
 
@@ -116,12 +116,12 @@ struct Ready {
     queue: VecDeque<ConnId>,
     /// Those that are paused.
     paused: Vec<ConnId>,
-    /// When the first of these must be read.
+    /// When the first of the paused connections must be read.
     until: Option<Instant>,
 }
 
 impl Ready {
-    /// How many there are.
+    /// The number of ready and paused connections.
     fn len(&self) -> usize {
         self.queue.len() + self.paused.len()
     }
@@ -141,31 +141,31 @@ impl Ready {
     }
 }
 
-/// Decides what is read; see the module's description.
+/// Chooses the connections to read; see the module's description.
 #[derive(Debug)]
 pub(super) struct Reader {
     ready: Ready,
     /// The rest of the worker's turn.
-    left: CutTurn,
-    /// Connections that are still to be read once in this turn.
+    budget: TurnBudget,
+    /// Connections that this turn has yet to read once.
     turns: usize,
     /// Reads of handshakes that are left in this turn.
     handshakes: u32,
-    /// Bytes read of one switch before the next one is read, at most.
+    /// Most bytes that are read from one switch before the next one.
     most: usize,
-    crowd: Overload,
+    overload: Overload,
 }
 
 impl Reader {
-    /// A reader that reads at most `most` bytes of a switch at once.
+    /// A reader that reads at most `most` bytes from a switch at once.
     pub(super) fn new(most: usize) -> Self {
         Self {
             ready: Ready::default(),
-            left: CutTurn::ALL,
+            budget: TurnBudget::ALL,
             turns: 0,
             handshakes: HANDSHAKES,
             most,
-            crowd: Overload::default(),
+            overload: Overload::default(),
         }
     }
 
@@ -179,14 +179,14 @@ impl Reader {
         self.ready.until
     }
 
-    /// The end of a turn of the worker; see [`Overload::note`].
-    pub(super) fn end_turn(&mut self, crowded: bool, next_tick: Instant, now: Instant) {
-        self.crowd.note(crowded, next_tick, now);
+    /// Ends a turn of the worker; see [`Overload::note`].
+    pub(super) fn end_turn(&mut self, is_cut_short: bool, next_tick: Instant, now: Instant) {
+        self.overload.note(is_cut_short, next_tick, now);
     }
 
-    /// When the tick is due that was to be at `next`.
+    /// Returns when the tick is due that was planned for `next`.
     pub(super) fn tick_due(&self, next: Instant) -> Instant {
-        self.crowd.due(next)
+        self.overload.due(next)
     }
 
     /// Applies what epoll reported about a connection.
@@ -221,13 +221,13 @@ impl Reader {
 
     /// Begins a round: each connection that is ready now is read once, as far as the turn allows.
     pub(super) fn begin_round(&mut self) {
-        (self.left, self.turns) = (CutTurn::ALL, self.ready.queue.len());
+        (self.budget, self.turns) = (TurnBudget::ALL, self.ready.queue.len());
         self.handshakes = HANDSHAKES;
     }
 
     /// The connection to be read next; `None` at the end of the round.
     pub(super) fn next(&mut self) -> Option<ConnId> {
-        if self.turns == 0 || self.left.is_none() {
+        if self.turns == 0 || self.budget.is_spent() {
             return None;
         }
         let id = self.ready.queue.pop_front();
@@ -240,14 +240,14 @@ impl Reader {
         self.turns > 0
     }
 
-    /// Lists a connection again that was read, if it may have more.
+    /// Lists a connection that was read again, if it may have more bytes.
     pub(super) fn put_back(
         &mut self,
         id: ConnId,
         connection: Option<&mut Connection>,
         served: Served,
     ) {
-        self.left.spend(served.size);
+        self.budget.spend(served.size);
         let Some(connection) = connection.filter(|_| served.more) else { return };
         connection.reading = Reading::Ready;
         if connection.phase.up().is_some_and(|up| up.turn > 0) {
@@ -265,9 +265,9 @@ impl Reader {
         left.is_some()
     }
 
-    /// How much may be read of a connection that has sent something; `None` if it is paused.
+    /// Returns how much may be read from a connection that has sent something; `None` if it is paused.
     ///
-    /// A connection whose other side is gone is read to its end.
+    /// A connection whose peer is gone is never paused.
     pub(super) fn may_read(
         &mut self,
         id: ConnId,
@@ -283,7 +283,7 @@ impl Reader {
         if connection.peer != Peer::Gone
             && let Some(until) = back_pressure.wait(pressure.full, now)
         {
-            // Unread bytes are a sign of life too.
+            // Unread bytes show that the switch lives, too.
             connection.session.heard(now);
             connection.reading = Reading::Paused;
             switch.counters.pauses += 1;
@@ -294,10 +294,10 @@ impl Reader {
         back_pressure.read();
         switch.vital.refresh(now);
         let most = if pressure.full == Full::None {
-            // Half a turn at least, as turns may have become shorter.
+            // At least half a turn, as turns may have become shorter.
             pressure.turn.saturating_sub(*turn).max(pressure.turn / 2)
         } else {
-            // After a pause, a whole buffer: behind what waited stand the switch's echo requests.
+            // After a pause, a whole buffer: the switch's echo requests are behind the bytes that waited.
             usize::MAX
         };
         Some(Share { most: pressure.room.min(most), turn: pressure.turn })
@@ -335,8 +335,8 @@ impl Reader {
 }
 
 impl Share {
-    /// Notes that `size` bytes were read of `connection`, and whether there are more. A turn that the apps' lack of
-    /// room has cut short goes on as soon as they have some, so that all switches get as much.
+    /// Notes that `size` bytes were read from `connection`, and whether there are more. A turn that ended early because the
+    /// apps had no room continues as soon as they have some, so that all switches receive equal shares.
     pub(super) fn note(
         self,
         connection: &mut Connection,
@@ -353,8 +353,8 @@ impl Share {
     }
 }
 
-/// Returns the used part of a turn of `all` bytes, `turn` of which were used before a read of `size` bytes out of `most`
-/// allowed; 0 if the turn is over.
+/// Returns how many bytes of a turn of `all` bytes are used, or 0 if the turn is over. `turn` bytes were used before a read
+/// of `size` bytes, which was limited to `most`.
 fn after(turn: usize, (size, most): (usize, usize), all: usize) -> usize {
     let is_cut_short = turn.saturating_add(most) < all;
     if is_cut_short { turn + size.min(most) } else { 0 }
@@ -365,40 +365,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turn_is_over_after_so_many_connections_or_bytes() {
+    fn turn_ends_after_256_connections_or_8_mib() {
         for (size, reads) in [(0, 256), (1, 256), (32 << 10, 256), (256 << 10, 32), (9 << 20, 1)] {
-            let mut left = CutTurn::ALL;
+            let mut budget = TurnBudget::ALL;
             for _ in 1..reads {
-                left.spend(size);
-                assert!(!left.is_none(), "{size}");
+                budget.spend(size);
+                assert!(!budget.is_spent(), "{size}");
             }
-            left.spend(size);
-            assert!(left.is_none(), "{size}");
+            budget.spend(size);
+            assert!(budget.is_spent(), "{size}");
         }
     }
 
     #[test]
-    fn crowd_and_absence_put_a_tick_off_from_when_they_were_noticed() {
+    fn overload_and_absence_delay_a_tick_once() {
         let (start, ms) = (Instant::now(), Duration::from_millis);
-        let due = |crowd: &mut Overload, crowded, next, now| {
-            crowd.note(crowded, start + ms(next), start + ms(now));
-            crowd.due(start + ms(next)).duration_since(start)
+        let due = |overload: &mut Overload, is_cut_short, next, now| {
+            overload.note(is_cut_short, start + ms(next), start + ms(now));
+            overload.due(start + ms(next)).duration_since(start)
         };
-        let crowd = &mut Overload::default();
-        assert_eq!(due(crowd, false, 100, 50), ms(100));
-        assert_eq!(due(crowd, true, 100, 150), ms(1150));
-        assert_eq!(due(crowd, true, 100, 900), ms(1150), "from its beginning");
-        assert_eq!(due(crowd, true, 1300, 1200), ms(1300), "it has lasted");
-        assert_eq!(due(crowd, false, 1300, 1250), ms(1300));
-        assert_eq!(due(crowd, false, 1300, 17_000), ms(18_000), "we were away");
-        assert_eq!(due(crowd, false, 1300, 17_500), ms(18_000));
-        assert_eq!(due(crowd, true, 19_000, 18_990), ms(19_000));
-        assert_eq!(due(crowd, true, 19_000, 40_000), ms(41_000), "away from a crowd");
-        assert_eq!(due(crowd, true, 19_000, 41_100), ms(41_000), "turns are long, and it ticks");
+        let overload = &mut Overload::default();
+        assert_eq!(due(overload, false, 100, 50), ms(100));
+        assert_eq!(due(overload, true, 100, 150), ms(1150));
+        assert_eq!(due(overload, true, 100, 900), ms(1150), "from its beginning");
+        assert_eq!(due(overload, true, 1300, 1200), ms(1300), "it has lasted");
+        assert_eq!(due(overload, false, 1300, 1250), ms(1300));
+        assert_eq!(due(overload, false, 1300, 17_000), ms(18_000), "we were away");
+        assert_eq!(due(overload, false, 1300, 17_500), ms(18_000));
+        assert_eq!(due(overload, true, 19_000, 18_990), ms(19_000));
+        assert_eq!(due(overload, true, 19_000, 40_000), ms(41_000), "away during an overload");
+        assert_eq!(due(overload, true, 19_000, 41_100), ms(41_000), "turns are long, and it ticks");
     }
 
     #[test]
-    fn turn_goes_on_where_the_lack_of_room_has_cut_it_short_and_is_no_longer_than_another() {
+    fn turn_cut_short_by_full_apps_continues() {
         let mut turn = 0;
         for (room, used) in [(30, 30), (50, 80), (10, 90), (70, 0), (100, 0), (120, 0), (99, 99)] {
             let most = room.min(100 - turn);

@@ -11,7 +11,7 @@ use openflow::{
     Version, append, echo_reply,
 };
 use sdk::abi::{RECORD_HEAD, REPEATED, RecordKind};
-use sys::doorbell::Ringer;
+use sys::doorbell::DoorbellSender;
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 
 use super::*;
@@ -52,12 +52,12 @@ fn wait_for<T>(what: &str, mut try_it: impl FnMut() -> Option<T>) -> T {
 
 /// The workers, and the server's part played by the test.
 struct Bench {
-    office: ServerChannels,
+    server: ServerChannels,
     address: SocketAddr,
     threads: Vec<JoinHandle<io::Result<()>>>,
     attempts: u64,
     /// The workers' events, except those that a test waited for.
-    told: Vec<WorkerEvent>,
+    other_events: Vec<WorkerEvent>,
 }
 
 impl Bench {
@@ -69,7 +69,7 @@ impl Bench {
     fn with(workers: usize, prepare: fn(&mut Worker)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (channels, office) =
+        let (channels, server) =
             connect(workers, Tuning { ring: CAPACITY, ..Tuning::default() }).unwrap();
         let mut listeners = Some(vec![listener]);
         let app = AppSpec {
@@ -82,7 +82,8 @@ impl Bench {
         let threads = channels.into_iter().map(|channels| {
             let listeners = listeners.take().unwrap_or_default();
             let transport = TransportPolicy { plain: PlainTcp::Loopback, tls: None };
-            let apps = Apps { apps: vec![Known { app: app.clone(), object: None }], seat: None };
+            let apps =
+                Apps { apps: vec![Known { app: app.clone(), object: None }], flight_slot: None };
             std::thread::spawn(move || {
                 let mut worker = Worker::new(listeners, apps, transport, channels)?;
                 prepare(&mut worker);
@@ -90,11 +91,11 @@ impl Bench {
             })
         });
         let threads = threads.collect();
-        Self { office, address, threads, attempts: 0, told: Vec::new() }
+        Self { server, address, threads, attempts: 0, other_events: Vec::new() }
     }
 
     fn each(&self, command: impl Fn() -> Command) {
-        self.office.commander.send_all(command);
+        self.server.commander.send_all(command);
     }
 
     /// Attaches a new zone.
@@ -109,31 +110,31 @@ impl Bench {
 
     /// The same of any app.
     fn attach_as(&mut self, app: AppId, policy: &Policy) -> Zone {
-        let (parts, fds) = part::make(&self.office.pool, CAPACITY).unwrap();
+        let (parts, fds) = part::make(&self.server.pool, CAPACITY).unwrap();
         self.attempts += 1;
         let workers = parts.len();
         for (worker, part) in parts.into_iter().enumerate() {
             let (name, policy) = (format!("app-{}", app.0), policy.clone());
             let (attempt, part) = (self.attempts, Box::new(part));
             let attach = Command::Attach { attempt, app, name, policy, part };
-            self.office.commander.send(WorkerId(worker), attach);
+            self.server.commander.send(WorkerId(worker), attach);
         }
         let mut silent = workers;
         while silent > 0 {
-            let notice = wait_for("each worker attached", || self.office.events.try_recv().ok());
+            let notice = wait_for("each worker attached", || self.server.events.try_recv().ok());
             match notice {
                 WorkerEvent::Attached { attempt, result } => {
                     assert_eq!((attempt, result), (self.attempts, Ok(())));
                     silent -= 1;
                 }
-                notice => self.told.push(notice),
+                notice => self.other_events.push(notice),
             }
         }
         let mut fds = fds.into_iter().skip(1);
         let mut ends = Vec::new();
         while let (Some(up), Some(down), Some(down_bell)) = (fds.next(), fds.next(), fds.next()) {
             let end = ZoneEnd::map(&RingFds { up, down }, CAPACITY).unwrap();
-            ends.push((end, Ringer::from_fd(down_bell)));
+            ends.push((end, DoorbellSender::from_fd(down_bell)));
         }
         Zone { ends }
     }
@@ -162,7 +163,7 @@ impl Bench {
     /// The same of all apps.
     fn all_counters(&self) -> Vec<AppCounters> {
         let (reply, answers) = std::sync::mpsc::channel();
-        self.office.commander.send(WorkerId(0), Command::Apps { reply });
+        self.server.commander.send(WorkerId(0), Command::Apps { reply });
         answers.recv().unwrap()
     }
 
@@ -194,23 +195,23 @@ const UP: u16 = RecordKind::SwitchUp as u16;
 const DOWN: u16 = RecordKind::SwitchDown as u16;
 
 #[test]
-fn switches_are_spread_over_the_workers_and_told_in_one_snapshot() {
+fn switches_are_spread_over_workers_and_in_one_snapshot() {
     let mut bench = Bench::new(2);
     let fakes = bench.connect(1..=4);
     let epochs: Vec<u32> = bench.switches().iter().map(|switch| switch.epoch).collect();
     assert_eq!(epochs, [2, 1, 4, 3], "two each, in turn, and the epoch says with whom");
     let mut zone = bench.attach();
-    let told = zone.snapshot();
+    let snapshot = zone.snapshot();
     let of = |range: std::ops::Range<usize>| {
-        let mut part = told[range].to_vec();
+        let mut part = snapshot[range].to_vec();
         part.sort_unstable();
         part
     };
-    assert_eq!((told.len(), told[0]), (7, (BEGIN, 0)));
+    assert_eq!((snapshot.len(), snapshot[0]), (7, (BEGIN, 0)));
     assert_eq!(of(1..3), [(UP, 1), (UP, 3)]);
-    assert_eq!(told[3], (PART, 0));
+    assert_eq!(snapshot[3], (PART, 0));
     assert_eq!(of(4..6), [(UP, 2), (UP, 4)]);
-    assert_eq!(told[6], (END, 0));
+    assert_eq!(snapshot[6], (END, 0));
     drop(fakes);
     bench.stop();
 }
@@ -261,12 +262,12 @@ fn datapath_that_another_worker_has_is_not_taken_over_while_it_lives_and_comes_b
     wait_for("the switch is gone", || (bench.switches().len() == 1).then_some(()));
     // It comes to worker 1 or to worker 0, and then what it has said goes with it.
     let again = Fake::connect_and_say(bench.address, 2, &packet_in(6));
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     wait_for("the packet came", || {
-        told.extend(zone.handle(1, back));
-        told.iter().any(|seen| seen.is_packet()).then_some(())
+        received.extend(zone.handle(1, back));
+        received.iter().any(|seen| seen.is_packet()).then_some(())
     });
-    let kinds: Vec<u16> = told.iter().map(|seen| seen.kind).collect();
+    let kinds: Vec<u16> = received.iter().map(|seen| seen.kind).collect();
     assert_eq!(kinds, [DOWN, UP, RecordKind::PacketIn as u16], "in order, by one ring");
     let after = &bench.switches()[1];
     assert_eq!(after.epoch, before[1].epoch + 2);
@@ -322,7 +323,7 @@ fn record_that_ends_the_zone_twice_is_set_aside_and_none_of_the_other_ring() {
     assert_eq!(zone.peek(1), []);
     bench.detach(zone);
     let mut zone = bench.attach();
-    let set_aside = bench.told.iter().filter_map(|notice| match notice {
+    let set_aside = bench.other_events.iter().filter_map(|notice| match notice {
         WorkerEvent::SetAside { record, .. } => Some(Seen::of(record).number),
         _ => None,
     });
@@ -359,7 +360,7 @@ fn zone_that_dies_again_and_again_under_load_of_two_workers_loses_and_doubles_no
     let (answers, done) = std::sync::mpsc::channel();
     // The record that was in flight alone at its death must not be delivered again.
     let set_aside = |dpid| -> Vec<u32> {
-        let records = bench.told.iter().filter_map(|notice| match notice {
+        let records = bench.other_events.iter().filter_map(|notice| match notice {
             WorkerEvent::SetAside { record, .. } => Some(Seen::of(record)),
             _ => None,
         });
@@ -392,7 +393,7 @@ fn answer_of_another_type_is_reported_to_the_operator_who_asked() {
     // It answers every multipart request with port descriptions.
     let _fake = bench.connect([1]);
     bench.each(|| Command::Flows { dpid: 1, question: 5 });
-    let why = wait_for("the answer came", || match bench.office.events.try_recv() {
+    let why = wait_for("the answer came", || match bench.server.events.try_recv() {
         Ok(WorkerEvent::Flows { question: 5, part: Part::Failed(why) }) => Some(why),
         _ => None,
     });

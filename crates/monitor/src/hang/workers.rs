@@ -97,9 +97,9 @@ mod tests {
     fn workers() -> (FlightReader, [FlightSlot; 2]) {
         let (reading, fd) = FlightReader::new().unwrap();
         let recorder = FlightRecorder::map(&fd).unwrap();
-        let mut seats = [recorder.slot(0), recorder.slot(1)];
-        seats.iter_mut().for_each(FlightSlot::begin_turn);
-        (reading, seats)
+        let mut flight_slots = [recorder.slot(0), recorder.slot(1)];
+        flight_slots.iter_mut().for_each(FlightSlot::begin_turn);
+        (reading, flight_slots)
     }
 
     fn s(s: u64) -> Duration {

@@ -189,10 +189,10 @@ impl Fake {
 
     /// Runs a worker that begins one turn and stays busy in it.
     fn begin_endless_turn(fds: &[OwnedFd]) {
-        let mut seat = FlightRecorder::map(fds.last().unwrap()).unwrap().slot(3);
+        let mut flight_slot = FlightRecorder::map(fds.last().unwrap()).unwrap().slot(3);
         let worker = std::thread::Builder::new().name(worker_name(3));
         let turn = move || {
-            seat.begin_turn();
+            flight_slot.begin_turn();
             loop {
                 std::hint::spin_loop();
             }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
 use sdk::services::broker::{Answer, Request};
-use sys::doorbell::{Doorbell, Ringer};
+use sys::doorbell::{Doorbell, DoorbellSender};
 use sys::sandbox::Limits;
 use sys::sandbox::seccomp::Profile;
 
@@ -51,7 +51,7 @@ const FILES: [&str; 6] = [
 #[derive(Debug)]
 pub struct Broker {
     bell: Doorbell,
-    ringer: Ringer,
+    wake: DoorbellSender,
     attempts: (Sender<Attempt>, Receiver<Attempt>),
     /// Connections that are not answered yet.
     pending: Vec<PendingConnection>,
@@ -86,9 +86,15 @@ impl Service for Broker {
     }
 
     fn open(_file: Option<OwnedFd>, _quotas: ServiceQuotas) -> Result<Self, OpenError> {
-        let (bell, ringer) = Doorbell::new()?;
+        let (bell, wake) = Doorbell::new()?;
         let (pending, threads) = (Vec::new(), 0);
-        Ok(Self { bell, ringer: Ringer::from_fd(ringer), attempts: channel(), pending, threads })
+        Ok(Self {
+            bell,
+            wake: DoorbellSender::from_fd(wake),
+            attempts: channel(),
+            pending,
+            threads,
+        })
     }
 
     fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients) {
@@ -140,12 +146,12 @@ impl Broker {
         if of_client >= MAX_PER_CLIENT || self.threads >= MAX_THREADS {
             return Some(Answer::Refused);
         }
-        let Ok(ringer) = self.ringer.try_clone() else { return Some(Answer::Refused) };
+        let Ok(wake) = self.wake.try_clone() else { return Some(Answer::Refused) };
         let attempts = self.attempts.0.clone();
         let thread = std::thread::Builder::new().name("connect".into()).spawn(move || {
             let result = connect(&host);
             if attempts.send(Attempt { client, id, result }).is_ok() {
-                ringer.ring();
+                wake.ring();
             }
         });
         if thread.is_err() {

@@ -163,10 +163,10 @@ fn program_joins_a_group_of_version_2() {
     let group = Group { dirs: vec![dir], controllers: Vec::new(), lower: Vec::new() };
     let (mut child, _control, output) = shell(&group, "exec grep ^0:: /proc/self/cgroup");
     assert_eq!(wait(&mut child), Exit::Code(0));
-    let mut told = [0; 256];
-    let size = rustix::io::read(&output, &mut told).unwrap();
-    let told = String::from_utf8_lossy(&told[..size]).into_owned();
-    assert!(told.trim().ends_with(&name("test-joins")), "{told}");
+    let mut text = [0; 256];
+    let size = rustix::io::read(&output, &mut text).unwrap();
+    let text = String::from_utf8_lossy(&text[..size]).into_owned();
+    assert!(text.trim().ends_with(&name("test-joins")), "{text}");
 }
 
 #[test]

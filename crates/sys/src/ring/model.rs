@@ -32,14 +32,14 @@ fn pair(capacity: u32) -> (KernelEnd, ZoneEnd) {
     (KernelEnd::over(up, down_view, capacity), zone)
 }
 
-/// Models a doorbell.
+/// A doorbell for loom: a flag and a condition variable.
 #[derive(Default)]
-struct Bell {
+struct ModelDoorbell {
     loud: Mutex<bool>,
     rung: Condvar,
 }
 
-impl Bell {
+impl ModelDoorbell {
     fn ring(&self) {
         *self.loud.lock().unwrap() = true;
         self.rung.notify_one();
@@ -57,8 +57,8 @@ impl Bell {
 /// A pair of rings with its doorbells, as the two loops use them.
 struct Kernel {
     end: KernelEnd,
-    up_bell: Arc<Bell>,
-    down_bell: Arc<Bell>,
+    up_bell: Arc<ModelDoorbell>,
+    down_bell: Arc<ModelDoorbell>,
     out: Vec<u8>,
     /// Numbers of the messages, and of the records stopped and done, in the order they came.
     sent: Vec<u64>,
@@ -68,14 +68,14 @@ struct Kernel {
 
 struct Zone {
     end: ZoneEnd,
-    up_bell: Arc<Bell>,
-    down_bell: Arc<Bell>,
+    up_bell: Arc<ModelDoorbell>,
+    down_bell: Arc<ModelDoorbell>,
     seen: u64,
 }
 
 fn start(capacity: u32) -> (Kernel, Zone) {
     let (kernel, zone) = pair(capacity);
-    let (up_bell, down_bell) = (Arc::<Bell>::default(), Arc::<Bell>::default());
+    let (up_bell, down_bell) = (Arc::<ModelDoorbell>::default(), Arc::<ModelDoorbell>::default());
     let kernel = Kernel {
         end: kernel,
         up_bell: Arc::clone(&up_bell),

@@ -69,7 +69,7 @@ impl Bench {
 
     fn of(app: HostedApp<ZoneHost>, rings: usize) -> Self {
         let mut zone = Zone::of(app);
-        let (_, hears) = Ringer::new().unwrap();
+        let (_, hears) = DoorbellSender::new().unwrap();
         let (mut fds, mut kernel, mut bells) = (vec![hears], Vec::new(), Vec::new());
         for _ in 0..rings {
             let (end, ring_fds) = KernelEnd::create(CAPACITY).unwrap();
@@ -238,8 +238,8 @@ fn app_with_an_expired_timer_gets_its_packets() {
         bench.push(0, RecordKind::PacketIn, dpid);
     }
     (0..2).for_each(|_| assert!(bench.zone.turn().unwrap()));
-    let told = RECEIVED.take();
-    assert_eq!(told, [WOKEN, packet(1), WOKEN, packet(2), WOKEN, packet(3), WOKEN]);
+    let received = RECEIVED.take();
+    assert_eq!(received, [WOKEN, packet(1), WOKEN, packet(2), WOKEN, packet(3), WOKEN]);
 }
 
 #[test]
@@ -257,12 +257,12 @@ fn full_ring_leaves_the_others_their_turns() {
 #[test]
 fn ring_without_room_does_not_block_the_others() {
     let mut bench = Bench::after_snapshot(2);
-    let mut told = 0;
-    while told < 400 && bench.push(0, RecordKind::PacketIn, 1) {
-        told += 1;
+    let mut pushed = 0;
+    while pushed < 400 && bench.push(0, RecordKind::PacketIn, 1) {
+        pushed += 1;
         bench.zone.turn().unwrap();
     }
-    assert!(told < 400, "its ring is full, as nobody takes its messages");
+    assert!(pushed < 400, "its ring is full, as nobody takes its messages");
     let Turn::NeedsRoom { .. } = bench.zone.rings[0].turn else { panic!("it has room") };
     RECEIVED.take();
     bench.push(1, RecordKind::PacketIn, 2);

@@ -68,11 +68,11 @@ impl Inventory {
                 expected: "the type that was requested: get_config_reply or multipart_reply",
             });
         }
-        let told = self.read(header.xid, message);
-        if !matches!(told, Ok((_, true))) {
+        let read = self.read(header.xid, message);
+        if !matches!(read, Ok((_, true))) {
             self.close(header.xid);
         }
-        told.map(|(told, _)| told)
+        read.map(|(description, _)| description)
     }
 
     /// The reply's content, and whether more parts follow.

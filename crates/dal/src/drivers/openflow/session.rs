@@ -248,8 +248,8 @@ impl Session {
                 | Kind::RoleReply
                 | Kind::GetAsyncReply,
             ) if self.inventory.is_open(header.xid) => {
-                let told = self.inventory.reply(kind, message);
-                Ok(Some(told.map_or_else(Event::Malformed, Event::Described)))
+                let description = self.inventory.reply(kind, message);
+                Ok(Some(description.map_or_else(Event::Malformed, Event::Described)))
             }
             (
                 _,

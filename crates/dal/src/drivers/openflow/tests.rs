@@ -279,14 +279,14 @@ fn what_a_switch_tells_of_itself_comes_as_it_answers() {
         let (mut script, xids) = asked(version);
         let config = SwitchConfig { flags: 1, miss_send_len: 0xffff };
         let reply = bytes(|out| config.encode_reply(version, xids[0], out));
-        let told = script.receive(&reply).unwrap();
-        assert!(matches!(told, Some(Event::Described(Description::Config(it))) if it == config));
+        let event = script.receive(&reply).unwrap();
+        assert!(matches!(event, Some(Event::Described(Description::Config(it))) if it == config));
         for more in [true, false] {
             let reply = table_stats(version, more, xids[1]);
             let Some(Event::Described(Description::Tables(tables))) =
                 script.receive(&reply).unwrap()
             else {
-                panic!("not told")
+                panic!("no such event")
             };
             let max_entries = (version == Version::V1_0).then_some(1000);
             assert_eq!(tables, [Table { table_id: 3, max_entries, active_count: Some(7) }]);
@@ -333,7 +333,7 @@ fn table_features_say_how_much_a_table_holds() {
         let reply = table_features(xids[2], properties);
         let Some(Event::Described(Description::Tables(tables))) = script.receive(&reply).unwrap()
         else {
-            panic!("not told: {properties:x?}")
+            panic!("no such event: {properties:x?}")
         };
         let table = Table { table_id: 5, max_entries: Some(1_000_000), active_count: None };
         assert_eq!(tables, [table]);
@@ -364,7 +364,9 @@ fn answer_of_another_shape_than_the_question_is_left_out() {
     });
     assert!(matches!(script.receive(&garbled).unwrap(), Some(Event::Malformed(_))));
     let desc = bytes(|out| PortDescReply::encode(&[port(1)], false, Version::V1_3, xids[2], out));
-    let Some(Event::Malformed(error)) = script.receive(&desc).unwrap() else { panic!("not told") };
+    let Some(Event::Malformed(error)) = script.receive(&desc).unwrap() else {
+        panic!("no such event")
+    };
     let words = "multipart_reply.type at byte 8 is 0xd, expected 3 (tables)";
     assert!(error.to_string().starts_with(words), "{error}");
     let barrier = bytes(|out| Kind::BarrierReply.encode_empty(Version::V1_3, xids[0], out));

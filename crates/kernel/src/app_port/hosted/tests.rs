@@ -65,13 +65,13 @@ struct Bench {
 
 impl Bench {
     fn live() -> Self {
-        let mut bench = Self::told(Tuning { ring: 64 * 1024, ..Tuning::default() });
+        let mut bench = Self::with(Tuning { ring: 64 * 1024, ..Tuning::default() });
         assert_eq!(bench.call(), Ok(3), "the snapshot, with the switch in it");
         bench
     }
 
     /// With a snapshot that waits.
-    fn told(tuning: Tuning) -> Self {
+    fn with(tuning: Tuning) -> Self {
         let mut app_port = AppPort::new(
             AppId(1),
             "echo".into(),
@@ -137,7 +137,7 @@ fn messages_of_a_batch_are_complete_after_its_call() {
 
 #[test]
 fn batch_is_bounded_by_the_operators_setting() {
-    let mut bench = Bench::told(Tuning { batch: 2, ..Tuning::default() });
+    let mut bench = Bench::with(Tuning { batch: 2, ..Tuning::default() });
     assert_eq!([bench.call(), bench.call()], [Ok(2), Ok(1)], "the snapshot, with the switch in it");
     for (number, waits) in [(2, false), (4, true), (6, true)] {
         assert!(bench.packet(number, 0));

@@ -72,15 +72,15 @@ fn lost_answers_are_reported_when_there_is_room() {
     let port = bench.switches[0].ports[&1];
     bench.app_port.port(&mut bench.switches[0], 2, &port);
     bench.pump();
-    let mut told: Vec<Vec<u8>> = Vec::new();
+    let mut records: Vec<Vec<u8>> = Vec::new();
     for _ in 0..10 {
-        told.extend(all(&mut bench));
+        records.extend(all(&mut bench));
     }
-    let kinds: Vec<u16> = told.iter().map(|record| kind(record)).collect();
+    let kinds: Vec<u16> = records.iter().map(|record| kind(record)).collect();
     assert_eq!(kinds.iter().filter(|kind| **kind == 9).count(), given);
     assert!(kinds.contains(&5), "there is room for what happens to ports");
     let lost: Vec<&[u8]> =
-        told.iter().filter(|record| kind(record) == 12).map(|record| body(record)).collect();
+        records.iter().filter(|record| kind(record) == 12).map(|record| body(record)).collect();
     assert_eq!(lost, [2_u64.to_le_bytes()], "once");
     assert!(answer(&mut bench, &[0; 200]));
 }
@@ -97,13 +97,13 @@ fn flows_removed_while_away_are_reported_after_the_snapshot() {
     bench.die();
     assert!(!bench.app_port.flow_removed(&mut bench.switches[0], &gone, &[0; 64]));
     bench.attach();
-    let mut told = Vec::new();
+    let mut records = Vec::new();
     for _ in 0..10 {
-        told.extend(all(&mut bench));
+        records.extend(all(&mut bench));
     }
-    let kinds: Vec<u16> = told.iter().map(|record| kind(record)).collect();
+    let kinds: Vec<u16> = records.iter().map(|record| kind(record)).collect();
     assert_eq!(kinds, [1, 3, 2, 12], "no answer to another instance");
-    assert_eq!(body(&told[3]), 2_u64.to_le_bytes());
+    assert_eq!(body(&records[3]), 2_u64.to_le_bytes());
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn port_that_comes_while_the_other_connection_is_asked_is_known_when_that_is_gon
         stays_away[0].is_mute.store(true, Ordering::Relaxed);
         let comes = Fake::connect_and_say(bench.address, 7, &status);
         wait_for("the known connection is asked", || {
-            let message = stays_away[0].told.try_recv().ok()?;
+            let message = stays_away[0].received.try_recv().ok()?;
             (Kind::from_wire(OF, message[1]) == Ok(Kind::EchoRequest)).then_some(())
         });
         drop(stays_away);

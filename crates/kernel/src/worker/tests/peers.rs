@@ -6,7 +6,7 @@ use super::*;
 pub(super) struct Fake {
     pub(super) socket: TcpStream,
     pub(super) dpid: u64,
-    pub(super) told: std::sync::mpsc::Receiver<Vec<u8>>,
+    pub(super) received: std::sync::mpsc::Receiver<Vec<u8>>,
     /// Whether it answers nothing any more.
     pub(super) is_mute: Arc<AtomicBool>,
     /// Whether it reads nothing.
@@ -24,7 +24,7 @@ impl Fake {
         let mut hello = Vec::new();
         append(&mut hello, |out| Hello::new(&[OF]).encode(1, out)).unwrap();
         socket.write_all(&hello).unwrap();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (forward, received) = std::sync::mpsc::channel();
         let (mut own, mut more) = (socket.try_clone().unwrap(), more.to_vec());
         let is_mute = Arc::new(AtomicBool::new(false));
         let mute = Arc::clone(&is_mute);
@@ -48,12 +48,12 @@ impl Fake {
                 if mute.load(Ordering::Relaxed) {
                     answer.clear();
                 }
-                if own.write_all(&answer).is_err() || tell.send(message.clone()).is_err() {
+                if own.write_all(&answer).is_err() || forward.send(message.clone()).is_err() {
                     break;
                 }
             }
         });
-        Self { socket, dpid, told, is_mute, is_deaf }
+        Self { socket, dpid, received, is_mute, is_deaf }
     }
 
     /// Sends a packet-in whose packet is this number.
@@ -66,7 +66,7 @@ impl Fake {
         let (mut numbers, give_up) = (Vec::new(), Instant::now() + PATIENCE);
         while numbers.len() < count {
             let rest = give_up.saturating_duration_since(Instant::now());
-            let message = self.told.recv_timeout(rest);
+            let message = self.received.recv_timeout(rest);
             let message = message.unwrap_or_else(|_| panic!("{count} packet-outs: {numbers:?}"));
             if let Ok(packet_out) = PacketOut::decode(&message) {
                 numbers.push(u32::from_be_bytes(packet_out.data.try_into().unwrap()));
@@ -79,7 +79,7 @@ impl Fake {
     pub(super) fn is_closed(&self) -> bool {
         let give_up = Instant::now() + Duration::from_secs(1);
         loop {
-            match self.told.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
+            match self.received.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
                 Ok(_) => {}
                 Err(error) => return error == std::sync::mpsc::RecvTimeoutError::Disconnected,
             }
@@ -127,7 +127,7 @@ pub(super) fn answer(header: Header, message: &[u8], dpid: u64) -> Vec<u8> {
 
 /// A zone's ends of its rings.
 pub(super) struct Zone {
-    pub(super) ends: Vec<(ZoneEnd, Ringer)>,
+    pub(super) ends: Vec<(ZoneEnd, DoorbellSender)>,
 }
 
 /// A record: its kind, the switch, the epoch, the packet's number and whether it came again.
@@ -186,10 +186,10 @@ impl Zone {
         seen
     }
 
-    /// Reads a ring until it has told its part of the snapshot.
+    /// Reads a ring to the end of its part of the snapshot.
     pub(super) fn part(&mut self, ring: usize) -> Vec<Seen> {
         let mut all = Vec::new();
-        wait_for("the part of the snapshot is told", || {
+        wait_for("the part of the snapshot came", || {
             let mut seen = self.peek(ring);
             let end = seen.iter().position(|seen| [END, PART].contains(&seen.kind));
             seen.truncate(end.map_or(seen.len(), |end| end + 1));

@@ -45,7 +45,7 @@ fn messages() -> Vec<(Vec<u8>, bool)> {
     ]
 }
 
-/// A worker, a switch that has told all of its handshake and sent packet 9, and the zone that has it, not handled.
+/// A worker, a switch that has completed its handshake and sent packet 9, and the zone, which has not handled it.
 fn asked() -> (Bench, Vec<Fake>, Zone, Seen) {
     asked_with(&Policy::default())
 }
@@ -56,7 +56,7 @@ fn asked_with(policy: &Policy) -> (Bench, Vec<Fake>, Zone, Seen) {
     let mut fakes = bench.connect([1]);
     let mut zone = bench.attach_with(policy);
     zone.snapshot();
-    while fakes[0].told.try_recv().is_ok() {} // the handshake
+    while fakes[0].received.try_recv().is_ok() {} // the handshake
     fakes[0].packet(9);
     let at = wait_for("the packet came", || zone.peek(0).first().copied());
     (bench, fakes, zone, at)
@@ -78,20 +78,20 @@ fn handled(zone: &mut Zone) {
     }
 }
 
-/// Has the switch say an error about a message of `kind` and `size` with this transaction id; the one in what the app is
-/// told of it.
+/// Has the switch send an error about a message of `kind` and `size` with this transaction id. Returns the transaction id in
+/// the error that the app receives.
 fn error_about(fake: &mut Fake, zone: &mut Zone, (kind, size): (u8, u8), xid: u32) -> u32 {
     let quote = [&[4, kind, 0, size][..], &xid.to_be_bytes()].concat();
     let error = [&[4, 1, 0, 20][..], &xid.to_be_bytes(), &[0, 1, 0, 8], &quote].concat();
     fake.socket.write_all(&error).unwrap();
-    let told = wait_for("the error came", || {
+    let error_record = wait_for("the error came", || {
         let ends = &mut zone.ends[0].0;
         let batch = ends.records.batch(MAX_BATCH).unwrap();
-        let told = batch.iter().next().map(|record| record[RECORD_HEAD..].to_vec());
-        ends.messages.done(&mut ends.records, usize::from(told.is_some()));
-        told
+        let error_record = batch.iter().next().map(|record| record[RECORD_HEAD..].to_vec());
+        ends.messages.done(&mut ends.records, usize::from(error_record.is_some()));
+        error_record
     });
-    u32::from_be_bytes(*told[4..].first_chunk().unwrap())
+    u32::from_be_bytes(*error_record[4..].first_chunk().unwrap())
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn admitted_messages_of_a_run_keep_their_order() {
     }
     handled(&mut zone);
     for (sent, _) in messages().into_iter().filter(|(_, passes)| *passes) {
-        is_told(&fakes[0], sent);
+        expect_message(&fakes[0], sent);
     }
     let expected = messages().into_iter().filter(|(_, passes)| !passes);
     let expected: Vec<_> =
@@ -113,14 +113,14 @@ fn admitted_messages_of_a_run_keep_their_order() {
 }
 
 /// Checks that the switch's next message is that of the app; returns its transaction id.
-fn is_told(fake: &Fake, mut sent: Vec<u8>) -> u32 {
-    let told = fake.told.recv_timeout(PATIENCE).unwrap();
-    sent[4..8].copy_from_slice(&told[4..8]); // transaction ids are the kernel's
+fn expect_message(fake: &Fake, mut sent: Vec<u8>) -> u32 {
+    let message = fake.received.recv_timeout(PATIENCE).unwrap();
+    sent[4..8].copy_from_slice(&message[4..8]); // transaction ids are the kernel's
     if sent[1] == 14 {
         sent[8..10].copy_from_slice(&APP.0.to_be_bytes()); // and so is the cookie's top
     }
-    assert_eq!(told, sent);
-    u32::from_be_bytes(*told[4..].first_chunk().unwrap())
+    assert_eq!(message, sent);
+    u32::from_be_bytes(*message[4..].first_chunk().unwrap())
 }
 
 /// Returns the next refusal in a ring, if there is one: the reason and the message's beginning.
@@ -130,10 +130,10 @@ fn refused(zone: &mut Zone, ring: usize) -> Option<(u8, Vec<u8>)> {
         let batch = ends.records.batch(1).unwrap();
         let record = batch.iter().next()?;
         let kind = u16::from_le_bytes([record[4], record[5]]);
-        let told = (record[40], record[RECORD_HEAD..].to_vec());
+        let refusal = (record[40], record[RECORD_HEAD..].to_vec());
         ends.messages.done(&mut ends.records, 1);
         if kind == RecordKind::Refused as u16 {
-            return Some(told);
+            return Some(refusal);
         }
     }
 }
@@ -220,7 +220,7 @@ fn series_is_sent_as_single_flow_mods() {
     ];
     let mut xids = Vec::new();
     for sent in expected {
-        xids.push(is_told(&fakes[0], sent));
+        xids.push(expect_message(&fakes[0], sent));
     }
     assert!(xids.is_sorted_by(|a, b| a < b), "{xids:?}");
     let beginning = |message: Vec<u8>| message[..message.len().min(64)].to_vec();
@@ -266,7 +266,7 @@ fn single_message_and_series_are_refused_in_one_order() {
     }
     handled(&mut zone);
     assert_eq!(refusals(&mut zone, expected.len()), expected);
-    assert!(fakes[0].told.try_recv().is_err(), "nothing was sent");
+    assert!(fakes[0].received.try_recv().is_err(), "nothing was sent");
     bench.stop();
 }
 
@@ -327,7 +327,7 @@ fn packets_of_a_series_follow_their_flow_mods() {
         packet(4, 58),
         packet(4, 51), // whose flow-mod was refused
     ];
-    let xids = sent.map(|sent| is_told(&fakes[0], sent));
+    let xids = sent.map(|sent| expect_message(&fakes[0], sent));
     assert!(xids.is_sorted_by(|a, b| a < b), "{xids:?}");
     let beginning = |message: Vec<u8>| message[..message.len().min(64)].to_vec();
     let expected = [
@@ -361,12 +361,12 @@ fn series_does_not_bypass_capabilities_or_version() {
     }
     handled(&mut zone);
     for (blanks, _) in &all {
-        is_told(&fakes[0], alone(&add, blanks, 0));
+        expect_message(&fakes[0], alone(&add, blanks, 0));
     }
-    let told: Vec<_> = refusals(&mut zone, 6).into_iter().map(|(why, _)| why).collect();
+    let reasons: Vec<_> = refusals(&mut zone, 6).into_iter().map(|(why, _)| why).collect();
     let (shape, capability) = (Refusal::Shape as u8, Refusal::Capability as u8);
-    assert_eq!(told, [shape, shape, shape, shape, capability, capability]);
-    assert!(fakes[0].told.try_recv().is_err(), "and no more");
+    assert_eq!(reasons, [shape, shape, shape, shape, capability, capability]);
+    assert!(fakes[0].received.try_recv().is_err(), "and no more");
     bench.stop();
 }
 
@@ -384,7 +384,7 @@ fn refused_series_does_not_evict_senders() {
     };
     say(&mut zone, to, &series(&add, &[blanks(1, None)]), 1);
     say_refused(&mut zone);
-    let xid = is_told(&fakes[0], alone(&add, &blanks(1, None), 50));
+    let xid = expect_message(&fakes[0], alone(&add, &blanks(1, None), 50));
     // As many as an error can be led back past, in portions for which a ring has room.
     for _ in 0..40 {
         assert_eq!(refusals(&mut zone, 30).len(), 30);
@@ -407,8 +407,8 @@ fn refused_series_does_not_evict_senders() {
             say(&mut zone, to, &said, 1);
         }
         handled(&mut zone);
-        let told = std::iter::repeat_with(|| fakes[0].told.recv_timeout(PATIENCE).unwrap());
-        let flow_mods = told.filter(|told| told[1] == 14); // the kernel asks how many flows there are
+        let messages = std::iter::repeat_with(|| fakes[0].received.recv_timeout(PATIENCE).unwrap());
+        let flow_mods = messages.filter(|message| message[1] == 14); // the kernel asks how many flows there are
         assert_eq!(flow_mods.take(30).count(), 30);
         refusals(&mut zone, 30);
     }
@@ -430,8 +430,9 @@ fn error_about_a_forgotten_message_is_reported() {
         say(&mut zone, (1, at.epoch), &out(number.wrapping_mul(0x9e37_79b1)), 0);
     }
     handled(&mut zone);
-    let xids: Vec<u32> =
-        (0..300_u32).map(|it| is_told(&fakes[0], out(it.wrapping_mul(0x9e37_79b1)))).collect();
+    let xids: Vec<u32> = (0..300_u32)
+        .map(|it| expect_message(&fakes[0], out(it.wrapping_mul(0x9e37_79b1))))
+        .collect();
     let own = error_about(&mut fakes[0], &mut zone, (13, 28), xids[299]);
     assert_eq!(own, 299_u32.wrapping_mul(0x9e37_79b1), "it is remembered");
     let quote = [&[4, 13, 0, 28][..], &xids[0].to_be_bytes()].concat();
@@ -454,7 +455,7 @@ fn series_is_forwarded_to_the_switchs_worker() {
     let seen = [0, 1].map(|ring| wait_for("each came", || zone.peek(ring).first().copied()));
     assert_ne!(seen[0].dpid, seen[1].dpid, "each worker has one");
     let other = fakes.iter().find(|fake| fake.dpid == seen[1].dpid).unwrap();
-    while other.told.try_recv().is_ok() {} // the handshake
+    while other.received.try_recv().is_ok() {} // the handshake
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let all = [blanks(1, None), blanks(2, Some(77)), blanks(3, None)];
     let whole = series(&add, &all);
@@ -464,9 +465,9 @@ fn series_is_forwarded_to_the_switchs_worker() {
     }
     handled(&mut zone);
     for blanks in [&all[0], &all[2], &all[0]] {
-        is_told(other, alone(&add, blanks, 0));
+        expect_message(other, alone(&add, blanks, 0));
     }
-    is_told(other, behind(&all[0], b"a packet", 0));
+    expect_message(other, behind(&all[0], b"a packet", 0));
     let beginning = |message: &[u8]| message[..64].to_vec();
     // Each of the two workers tells what it refuses.
     let shape = wait_for("it is none", || refused(&mut zone, 0));
@@ -497,13 +498,13 @@ fn delete_uses_no_buffer_up() {
         say(&mut zone, (1, at.epoch), &said, 0);
     }
     handled(&mut zone);
-    let told = |_| {
+    let command = |_| {
         wait_for("a flow-mod came", || {
-            let message = fakes[0].told.try_recv().ok()?;
+            let message = fakes[0].received.try_recv().ok()?;
             FlowMod::decode(&message).ok().map(|it| it.command)
         })
     };
-    assert_eq!([0; 3].map(told), [delete, FlowModCommand::DeleteStrict, add]);
+    assert_eq!([0; 3].map(command), [delete, FlowModCommand::DeleteStrict, add]);
     let refused = refusals(&mut zone, 1);
     assert_eq!((refused[0].0, refused[0].1[7]), (Refusal::Buffer as u8, 4), "the add used it up");
     bench.stop();

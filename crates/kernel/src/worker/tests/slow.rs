@@ -57,7 +57,7 @@ fn flooding_a_slow_switch_delays_no_other_app() {
     flooder.snapshot();
     let mut other = bench.attach_as(OTHER, &Policy { order: 1, ..Policy::default() });
     other.snapshot();
-    while fakes[0].told.try_recv().is_ok() {} // the handshake
+    while fakes[0].received.try_recv().is_ok() {} // the handshake
     fakes[0].is_deaf.store(true, Ordering::Relaxed);
     // Until the flooder's share is full, which also fills the socket.
     let mut flood = 0;
@@ -80,7 +80,7 @@ fn flooding_a_slow_switch_delays_no_other_app() {
     let (mut ours, mut last, mut behind) = (Vec::new(), None, 0);
     let mut of_flooder = 0;
     wait_for("everything accepted came", || {
-        while let Ok(message) = fakes[0].told.try_recv() {
+        while let Ok(message) = fakes[0].received.try_recv() {
             let Ok(packet_out) = PacketOut::decode(&message) else { continue };
             let number = u32::from_be_bytes(*packet_out.data.last_chunk().unwrap());
             if packet_out.data.len() == 10 {
@@ -111,7 +111,7 @@ fn refusals_slow_down_only_their_app() {
     offender.snapshot();
     let mut other = bench.attach_as(OTHER, &Policy { order: 1, ..Policy::default() });
     other.snapshot();
-    while fakes[0].told.try_recv().is_ok() {} // the handshake
+    while fakes[0].received.try_recv().is_ok() {} // the handshake
     let (start, time) = (Instant::now(), Duration::from_millis(1500));
     let (mut sent, mut others, to_nowhere) = (0_u64, 0, packet_out(0, 6));
     while start.elapsed() < time {
@@ -144,7 +144,7 @@ fn doorbell_that_rings_for_nothing_is_not_listened_to() {
     let to = (1, bench.switches()[0].epoch);
     let mut zone = bench.attach();
     zone.snapshot();
-    while fakes[0].told.try_recv().is_ok() {} // the handshake
+    while fakes[0].received.try_recv().is_ok() {} // the handshake
     let give_up = Instant::now() + PATIENCE;
     while bench.counters().slowed == 0 {
         assert!(Instant::now() < give_up, "it is not slowed down");
