@@ -191,7 +191,7 @@ fn message_without_capability_is_refused() {
         buckets: vec![Bucket::new([Action::output(PortNo(1))])],
     };
     let order = Order::to_say(|out| group.encode(OF, 1, out));
-    refused(order, 6, "was not granted what it takes");
+    refused(order, 6, "lacks the capability that this message needs");
 }
 
 #[test]
@@ -270,6 +270,6 @@ fn app_without_packet_out_capability_sends_none() {
         let mut testbed = Testbed::open(lab, OF, keys, &format!("[[app]]\nname = \"{APP}\"\n"))?;
         let out = [Action::output(PortNo(1))];
         let order = Order::packet_out(&PacketOut::new(PortNo(2), &out, b"no packet at all"));
-        testbed.refuses(&order, 6, "was not granted what it takes")
+        testbed.refuses(&order, 6, "lacks the capability that this message needs")
     });
 }

@@ -59,8 +59,11 @@ fn monitor_without_probe_right_reports_ports_only() {
         let _h1 = lab.host("h1", &s1)?;
         rosemary.wait_for_log(&["port 1 (s1-h1)", "is up"], SOON)?;
         rosemary.wait_for_log(&["links are not looked for", "topology.probe"], SOON)?;
-        let refused =
-            ["refused a message of an app", "link-monitor", "was not granted what it takes"];
+        let refused = [
+            "refused a message of an app",
+            "link-monitor",
+            "lacks the capability that this message needs",
+        ];
         rosemary.wait_for_log(&refused, SOON)?;
         Ok(())
     });

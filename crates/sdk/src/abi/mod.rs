@@ -136,7 +136,7 @@ impl std::fmt::Display for Refusal {
             Self::Shape => "not a well-formed message of the switch's version",
             Self::Kind => "of a kind that applications may not send",
             Self::Full => "the switch does not read what is sent to it",
-            Self::Capability => "the app was not granted what it takes",
+            Self::Capability => "the app lacks the capability that this message needs",
             Self::Priority => "its priority is outside the app's band",
             Self::Cookie => "its cookie has more than the app's 48 bits",
             Self::Foreign => "it could touch flows of others",
