@@ -1,6 +1,6 @@
 //! Datapath ids and Ethernet addresses, with their text forms.
 
-use crate::wire::Wire;
+use crate::wire::WireFormat;
 use crate::{DecodeError, Reader, Writer};
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -97,7 +97,7 @@ impl FromStr for MacAddr {
     }
 }
 
-impl<'a> Wire<'a> for MacAddr {
+impl<'a> WireFormat<'a> for MacAddr {
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         from.array(field).map(Self)
@@ -109,7 +109,7 @@ impl<'a> Wire<'a> for MacAddr {
 }
 
 /// Four bytes in network byte order.
-impl<'a> Wire<'a> for Ipv4Addr {
+impl<'a> WireFormat<'a> for Ipv4Addr {
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         from.array::<4>(field).map(Self::from)

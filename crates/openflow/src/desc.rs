@@ -2,7 +2,7 @@
 //! OpenFlow 1.3.5 §7.3.5.1, OpenFlow 1.0.2 §5.3.5.
 
 use crate::text::Text;
-use crate::wire::{Wire, wire_struct};
+use crate::wire::{WireFormat, wire_struct};
 use crate::{DecodeError, Reader, Writer};
 
 /// Size of the five texts, in bytes.
@@ -25,7 +25,7 @@ impl<'a> DescBytes<'a> {
     }
 }
 
-impl<'a> Wire<'a> for DescBytes<'a> {
+impl<'a> WireFormat<'a> for DescBytes<'a> {
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         let offset = from.offset();
         let have = from.left();

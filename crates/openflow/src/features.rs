@@ -4,7 +4,7 @@
 
 use crate::header::{begin, open};
 use crate::port::bits;
-use crate::wire::{Pad, Wire};
+use crate::wire::{Pad, WireFormat};
 use crate::{DecodeError, Dpid, EncodeError, Kind, PortDesc, Version, v1_0, v1_3};
 
 bits! {

@@ -14,7 +14,7 @@ use crate::action::Action;
 use crate::header::{begin, open};
 use crate::instruction::Instructions;
 use crate::matching::Match;
-use crate::wire::Wire;
+use crate::wire::WireFormat;
 use crate::write::put;
 use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, Writer, v1_0, v1_3};
 

@@ -4,7 +4,7 @@
 
 use crate::header::{begin, open};
 use crate::matching::Match;
-use crate::wire::{Pad, Wire};
+use crate::wire::{Pad, WireFormat};
 use crate::{DecodeError, EncodeError, Header, Kind, Version, Writer, v1_0, v1_3};
 use core::time::Duration;
 

@@ -4,7 +4,7 @@
 
 use crate::action::{Action, Actions};
 use crate::header::{begin, open};
-use crate::wire::Wire;
+use crate::wire::WireFormat;
 use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, Writer, v1_3};
 
 /// Command of a group-mod (`ofp_group_mod_command`).

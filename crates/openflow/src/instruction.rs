@@ -3,7 +3,7 @@
 //! OpenFlow 1.3.5 §5.9, §7.2.4. OpenFlow 1.0 has a list of actions instead.
 
 use crate::action::Actions;
-use crate::wire::{List, Pad, Wire};
+use crate::wire::{List, Pad, WireFormat};
 use crate::write::put;
 use crate::{DecodeError, EncodeError, Version, Writer, v1_3};
 

@@ -6,7 +6,7 @@
 //! format is the format for both directions.
 
 use crate::matching::Field;
-use crate::wire::{Align8, Empty, List, Pad, Padded, Wire};
+use crate::wire::{Align8, Empty, List, Pad, Padded, WireFormat};
 use crate::{Actions, Dpid, MacAddr, Match, OtherInstructions, PacketInMatch, PortNo, Text, v1_3};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -164,13 +164,13 @@ impl<const N: usize> AsField for Text<N> {
     }
 }
 
-impl<'a, T: Wire<'a> + AsField> AsField for List<'a, T> {
+impl<'a, T: WireFormat<'a> + AsField> AsField for List<'a, T> {
     fn serialize_field<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter().map(Item))
     }
 }
 
-impl<'a, T: Wire<'a> + AsField> Serialize for List<'a, T> {
+impl<'a, T: WireFormat<'a> + AsField> Serialize for List<'a, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.serialize_field(serializer)
     }

@@ -70,7 +70,7 @@ macro_rules! message_enum {
                 let (header, mut from) = $crate::Header::split(message)?;
                 let body = match header.kind {
                     $( $number => Body::$variant(
-                        $crate::wire::Wire::read(&mut from, stringify!($variant))?), )*
+                        $crate::wire::WireFormat::read(&mut from, stringify!($variant))?), )*
                     kind => Body::Unknown { kind, body: from.rest() },
                 };
                 from.finish("message")?;
@@ -86,7 +86,7 @@ macro_rules! message_enum {
                 let mut to = $crate::Writer::message(
                     out, $version.wire(), self.body.kind(), self.xid);
                 match &self.body {
-                    $( Body::$variant(body) => $crate::wire::Wire::write(body, &mut to), )*
+                    $( Body::$variant(body) => $crate::wire::WireFormat::write(body, &mut to), )*
                     Body::Unknown { body, .. } => to.bytes(body),
                 }
                 to.finish()
@@ -162,17 +162,17 @@ macro_rules! multipart_enum {
             }
         }
 
-        impl<'a> $crate::wire::Wire<'a> for $name<'a> {
+        impl<'a> $crate::wire::WireFormat<'a> for $name<'a> {
             fn read(
                 from: &mut $crate::Reader<'a>,
                 _field: &'static str,
             ) -> Result<Self, $crate::DecodeError> {
                 let kind = from.u16(concat!($label, ".type"))?;
                 let flags = from.u16(concat!($label, ".flags"))?;
-                let pad = $crate::wire::Wire::read(from, concat!($label, ".pad"))?;
+                let pad = $crate::wire::WireFormat::read(from, concat!($label, ".pad"))?;
                 let body = match kind {
                     $( $number => $body::$variant(
-                        $crate::wire::Wire::read(from, concat!($label, ".body"))?), )*
+                        $crate::wire::WireFormat::read(from, concat!($label, ".body"))?), )*
                     _ => $body::Unknown { kind, body: from.rest() },
                 };
                 Ok(Self { flags, pad, body })
@@ -180,9 +180,9 @@ macro_rules! multipart_enum {
             fn write(&self, to: &mut $crate::Writer<'_>) {
                 to.u16(self.body.kind());
                 to.u16(self.flags);
-                $crate::wire::Wire::write(&self.pad, to);
+                $crate::wire::WireFormat::write(&self.pad, to);
                 match &self.body {
-                    $( $body::$variant(body) => $crate::wire::Wire::write(body, to), )*
+                    $( $body::$variant(body) => $crate::wire::WireFormat::write(body, to), )*
                     $body::Unknown { body, .. } => to.bytes(body),
                 }
             }

@@ -5,7 +5,7 @@
 use crate::header::{begin, open};
 use crate::port::bits;
 use crate::tlv::write_aligned;
-use crate::wire::{Pad, Wire};
+use crate::wire::{Pad, WireFormat};
 use crate::{DecodeError, EncodeError, Header, Kind, Version, Writer, v1_3};
 
 /// Command of a meter-mod (`ofp_meter_mod_command`).

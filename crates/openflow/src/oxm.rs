@@ -13,7 +13,7 @@
 //!
 //! In class `0xffff` a 4-byte experimenter id precedes the value and is included in `length`.
 
-use crate::wire::Wire;
+use crate::wire::WireFormat;
 use crate::{DecodeError, Reader, Writer};
 
 /// The class of the fields that the specification defines (`OFPXMC_OPENFLOW_BASIC`).
@@ -102,7 +102,7 @@ impl<'a> Oxm<'a> {
     }
 }
 
-impl<'a> Wire<'a> for Oxm<'a> {
+impl<'a> WireFormat<'a> for Oxm<'a> {
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         let class = from.u16("oxm.class")?;

@@ -7,7 +7,7 @@ use crate::flow_mod::NO_BUFFER;
 use crate::header::{begin, open};
 use crate::matching::{Field, Match};
 use crate::oxm::{OPENFLOW_BASIC, Oxm};
-use crate::wire::{List, Pad, Wire};
+use crate::wire::{List, Pad, WireFormat};
 use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
 
 /// Reason for a packet-in. OpenFlow 1.3.5 §7.4.1 (`ofp_packet_in_reason`).

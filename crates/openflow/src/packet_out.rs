@@ -6,7 +6,7 @@ use crate::action::{Action, Actions};
 use crate::flow_mod::NO_BUFFER;
 use crate::header::{begin, open};
 use crate::read::Reader;
-use crate::wire::Wire;
+use crate::wire::WireFormat;
 use crate::write::put;
 use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, v1_0, v1_3};
 

@@ -4,7 +4,7 @@
 
 use crate::header::{begin, open};
 use crate::text::Text;
-use crate::wire::{List, Pad, Wire};
+use crate::wire::{List, Pad, WireFormat};
 use crate::{DecodeError, EncodeError, Header, Kind, MacAddr, PortNo, Version, Writer, v1_0, v1_3};
 
 /// A port's name.

@@ -4,7 +4,7 @@
 
 use crate::header::{begin, open};
 use crate::port::{PortConfig, PortFeatures};
-use crate::wire::{Pad, Wire};
+use crate::wire::{Pad, WireFormat};
 use crate::{DecodeError, EncodeError, Kind, MacAddr, PortNo, Version, v1_0, v1_3};
 
 /// A port-mod.

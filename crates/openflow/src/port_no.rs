@@ -1,6 +1,6 @@
 //! Port numbers: physical, logical and reserved.
 
-use crate::wire::Wire;
+use crate::wire::WireFormat;
 use crate::{DecodeError, Reader, Writer};
 use core::fmt;
 
@@ -86,7 +86,7 @@ impl fmt::Display for PortNo {
     }
 }
 
-impl<'a> Wire<'a> for PortNo {
+impl<'a> WireFormat<'a> for PortNo {
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         from.u32(field).map(Self)

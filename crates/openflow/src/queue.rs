@@ -3,7 +3,7 @@
 //! OpenFlow 1.3.5 §7.2.2, §7.3.6; OpenFlow 1.0.2 §5.2.2, §5.3.4.
 
 use crate::header::{begin, open};
-use crate::wire::{Pad, Wire};
+use crate::wire::{Pad, WireFormat};
 use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
 
 /// A queue of a port.

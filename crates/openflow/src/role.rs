@@ -2,7 +2,7 @@
 //! OpenFlow 1.3.5 §6.3 (multiple controllers), §7.3.9, §7.3.10.
 
 use crate::header::{begin, open};
-use crate::wire::{Pad, Wire};
+use crate::wire::{Pad, WireFormat};
 use crate::{DecodeError, EncodeError, Header, Kind, Version, v1_3};
 
 /// Role of a controller towards a switch (`ofp_controller_role`).

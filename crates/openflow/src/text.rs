@@ -1,6 +1,6 @@
 //! Fixed-size text fields: names and descriptions that a switch sends.
 
-use crate::wire::Wire;
+use crate::wire::WireFormat;
 use crate::{DecodeError, Reader, Writer};
 use core::fmt;
 
@@ -56,7 +56,7 @@ impl<const N: usize> fmt::Debug for Text<N> {
     }
 }
 
-impl<'a, const N: usize> Wire<'a> for Text<N> {
+impl<'a, const N: usize> WireFormat<'a> for Text<N> {
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         from.array(field).map(Self)

@@ -78,7 +78,7 @@ macro_rules! tlv_enum {
             }
         }
 
-        impl<$life> $crate::wire::Wire<$life> for $name<$life> {
+        impl<$life> $crate::wire::WireFormat<$life> for $name<$life> {
             #[inline]
             fn read(
                 from: &mut $crate::Reader<$life>,
@@ -87,7 +87,7 @@ macro_rules! tlv_enum {
                 let (kind, mut body) = $crate::tlv::read_head(
                     from, concat!($label, ".type"), concat!($label, ".len"), $align)?;
                 let item = match kind {
-                    $( $number => Self::$variant($crate::wire::Wire::read(&mut body, $label)?), )*
+                    $( $number => Self::$variant($crate::wire::WireFormat::read(&mut body, $label)?), )*
                     _ => Self::Unknown { kind, body: body.rest() },
                 };
                 body.finish(concat!($label, ".len"))?;
@@ -100,7 +100,7 @@ macro_rules! tlv_enum {
                 to.u16(self.kind());
                 to.u16(0);
                 match self {
-                    $( Self::$variant(body) => $crate::wire::Wire::write(body, to), )*
+                    $( Self::$variant(body) => $crate::wire::WireFormat::write(body, to), )*
                     Self::Unknown { body, .. } => to.bytes(body),
                 }
                 to.patch_size(start + 2, start);
@@ -119,7 +119,7 @@ pub(crate) use tlv_enum;
 /// [`crate::EncodeError::TooLong`] if the length field cannot express it.
 #[inline]
 pub(crate) fn write_aligned<'a>(
-    element: &impl crate::wire::Wire<'a>,
+    element: &impl crate::wire::WireFormat<'a>,
     to: &mut crate::Writer<'_>,
 ) -> Result<(), crate::EncodeError> {
     let start = to.position();

@@ -1,6 +1,6 @@
 //! The building blocks of the per-version types.
 //!
-//! [`Wire`] reads and writes one value. [`Pad`] is padding, kept so that a message re-encodes to
+//! [`WireFormat`] reads and writes one value. [`Pad`] is padding, kept so that a message re-encodes to
 //! the same bytes. [`List`] is a sequence of values, borrowed from a message or from a slice of the
 //! caller, so that neither direction allocates. The macro `wire_struct!` defines a struct of fixed
 //! layout from its fields, in the order of the specification's figure.
@@ -9,7 +9,7 @@ use crate::{DecodeError, Reader, Writer};
 use core::fmt;
 
 /// A value with a wire format.
-pub trait Wire<'a>: Copy {
+pub trait WireFormat<'a>: Copy {
     /// Reads a value from `from`; `field` is its name in errors.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ pub trait Wire<'a>: Copy {
 
 macro_rules! wire_integer {
     ($($int:ident),*) => {$(
-        impl<'a> Wire<'a> for $int {
+        impl<'a> WireFormat<'a> for $int {
             #[inline]
             fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
                 from.$int(field)
@@ -36,7 +36,7 @@ macro_rules! wire_integer {
 }
 wire_integer!(u8, u16, u32, u64);
 
-impl<'a, T: Wire<'a> + Default, const N: usize> Wire<'a> for [T; N] {
+impl<'a, T: WireFormat<'a> + Default, const N: usize> WireFormat<'a> for [T; N] {
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         let mut items = [T::default(); N];
@@ -54,7 +54,7 @@ impl<'a, T: Wire<'a> + Default, const N: usize> Wire<'a> for [T; N] {
 }
 
 /// All remaining bytes.
-impl<'a> Wire<'a> for &'a [u8] {
+impl<'a> WireFormat<'a> for &'a [u8] {
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         Ok(from.rest())
@@ -84,7 +84,7 @@ impl<const N: usize> fmt::Debug for Pad<N> {
     }
 }
 
-impl<'a, const N: usize> Wire<'a> for Pad<N> {
+impl<'a, const N: usize> WireFormat<'a> for Pad<N> {
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         from.array(field).map(Self)
@@ -158,7 +158,7 @@ impl<T> From<T> for Padded<T> {
     }
 }
 
-impl<'a, T: Wire<'a>> Wire<'a> for Padded<T> {
+impl<'a, T: WireFormat<'a>> WireFormat<'a> for Padded<T> {
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         let before = from.left();
         let item = T::read(from, field)?;
@@ -176,7 +176,7 @@ impl<'a, T: Wire<'a>> Wire<'a> for Padded<T> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Empty;
 
-impl<'a> Wire<'a> for Empty {
+impl<'a> WireFormat<'a> for Empty {
     fn read(_: &mut Reader<'a>, _: &'static str) -> Result<Self, DecodeError> {
         Ok(Self)
     }
@@ -193,7 +193,7 @@ pub struct List<'a, T> {
 
 enum Repr<'a, T> {
     /// Received bytes, already validated.
-    Wire(&'a [u8]),
+    WireFormat(&'a [u8]),
     /// Items of the caller.
     Items(&'a [T]),
 }
@@ -236,18 +236,18 @@ impl<'a, T> From<&'a Vec<T>> for List<'a, T> {
     }
 }
 
-impl<'a, T: Wire<'a>> List<'a, T> {
+impl<'a, T: WireFormat<'a>> List<'a, T> {
     /// Wraps bytes that are already validated.
     #[inline]
     pub(crate) fn checked(bytes: &'a [u8]) -> Self {
-        Self { repr: Repr::Wire(bytes) }
+        Self { repr: Repr::WireFormat(bytes) }
     }
 
     /// Returns the bytes of a received list.
     #[inline]
     pub(crate) fn received(&self) -> Option<&'a [u8]> {
         match self.repr {
-            Repr::Wire(bytes) => Some(bytes),
+            Repr::WireFormat(bytes) => Some(bytes),
             Repr::Items(_) => None,
         }
     }
@@ -261,13 +261,13 @@ impl<'a, T: Wire<'a>> List<'a, T> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         match self.repr {
-            Repr::Wire(bytes) => bytes.is_empty(),
+            Repr::WireFormat(bytes) => bytes.is_empty(),
             Repr::Items(items) => items.is_empty(),
         }
     }
 }
 
-impl<'a, T: Wire<'a>> Wire<'a> for List<'a, T> {
+impl<'a, T: WireFormat<'a>> WireFormat<'a> for List<'a, T> {
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         let mut check = *from;
         while !check.is_empty() {
@@ -283,7 +283,7 @@ impl<'a, T: Wire<'a>> Wire<'a> for List<'a, T> {
                 });
             }
         }
-        Ok(Self { repr: Repr::Wire(from.rest()) })
+        Ok(Self { repr: Repr::WireFormat(from.rest()) })
     }
 
     fn write(&self, to: &mut Writer<'_>) {
@@ -293,7 +293,7 @@ impl<'a, T: Wire<'a>> Wire<'a> for List<'a, T> {
     }
 }
 
-impl<'a, T: Wire<'a>> IntoIterator for List<'a, T> {
+impl<'a, T: WireFormat<'a>> IntoIterator for List<'a, T> {
     type Item = T;
     type IntoIter = ListIter<'a, T>;
     fn into_iter(self) -> ListIter<'a, T> {
@@ -301,7 +301,7 @@ impl<'a, T: Wire<'a>> IntoIterator for List<'a, T> {
     }
 }
 
-impl<'a, T: Wire<'a>> IntoIterator for &List<'a, T> {
+impl<'a, T: WireFormat<'a>> IntoIterator for &List<'a, T> {
     type Item = T;
     type IntoIter = ListIter<'a, T>;
     fn into_iter(self) -> ListIter<'a, T> {
@@ -309,14 +309,14 @@ impl<'a, T: Wire<'a>> IntoIterator for &List<'a, T> {
     }
 }
 
-impl<'a, T: Wire<'a> + PartialEq> PartialEq for List<'a, T> {
+impl<'a, T: WireFormat<'a> + PartialEq> PartialEq for List<'a, T> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
 }
-impl<'a, T: Wire<'a> + Eq> Eq for List<'a, T> {}
+impl<'a, T: WireFormat<'a> + Eq> Eq for List<'a, T> {}
 
-impl<'a, T: Wire<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
+impl<'a, T: WireFormat<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(*self).finish()
     }
@@ -327,12 +327,12 @@ pub struct ListIter<'a, T> {
     repr: Repr<'a, T>,
 }
 
-impl<'a, T: Wire<'a>> Iterator for ListIter<'a, T> {
+impl<'a, T: WireFormat<'a>> Iterator for ListIter<'a, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
         match &mut self.repr {
-            Repr::Wire(bytes) => {
+            Repr::WireFormat(bytes) => {
                 let mut reader = Reader::new(bytes, 0);
                 // The list was validated when it was read, so this fails only at its end.
                 let item = T::read(&mut reader, "item").ok();
@@ -348,7 +348,7 @@ impl<'a, T: Wire<'a>> Iterator for ListIter<'a, T> {
     }
 }
 
-/// Defines structs of fixed layout from their fields in wire order, each of a [`Wire`] type. The
+/// Defines structs of fixed layout from their fields in wire order, each of a [`WireFormat`] type. The
 /// string is the struct's name in errors.
 macro_rules! wire_struct {
     ($(
@@ -374,41 +374,41 @@ macro_rules! wire_struct {
     )*};
 }
 
-/// Implements [`Wire`] for `wire_struct!`.
+/// Implements [`WireFormat`] for `wire_struct!`.
 macro_rules! wire_impl {
     ($name:ident = $label:literal { $($field:ident : $type:ty,)* }) => {
         #[cfg(feature = "serde")]
         $crate::json::as_field!($name);
-        impl<'a> $crate::wire::Wire<'a> for $name {
+        impl<'a> $crate::wire::WireFormat<'a> for $name {
             #[inline]
             fn read(
                 from: &mut $crate::Reader<'a>,
                 _field: &'static str,
             ) -> Result<Self, $crate::DecodeError> {
-                Ok(Self { $($field: $crate::wire::Wire::read(
+                Ok(Self { $($field: $crate::wire::WireFormat::read(
                     from, concat!($label, ".", stringify!($field)))?,)* })
             }
             #[inline]
             fn write(&self, to: &mut $crate::Writer<'_>) {
-                $($crate::wire::Wire::write(&self.$field, to);)*
+                $($crate::wire::WireFormat::write(&self.$field, to);)*
             }
         }
     };
     ($name:ident<$life:lifetime> = $label:literal { $($field:ident : $type:ty,)* }) => {
         #[cfg(feature = "serde")]
         $crate::json::as_field!($name<'_>);
-        impl<$life> $crate::wire::Wire<$life> for $name<$life> {
+        impl<$life> $crate::wire::WireFormat<$life> for $name<$life> {
             #[inline]
             fn read(
                 from: &mut $crate::Reader<$life>,
                 _field: &'static str,
             ) -> Result<Self, $crate::DecodeError> {
-                Ok(Self { $($field: $crate::wire::Wire::read(
+                Ok(Self { $($field: $crate::wire::WireFormat::read(
                     from, concat!($label, ".", stringify!($field)))?,)* })
             }
             #[inline]
             fn write(&self, to: &mut $crate::Writer<'_>) {
-                $($crate::wire::Wire::write(&self.$field, to);)*
+                $($crate::wire::WireFormat::write(&self.$field, to);)*
             }
         }
     };
@@ -470,18 +470,18 @@ macro_rules! sized_struct {
         #[cfg(feature = "serde")]
         $crate::json::as_field!($name<'_>);
 
-        impl<$life> $crate::wire::Wire<$life> for $name<$life> {
+        impl<$life> $crate::wire::WireFormat<$life> for $name<$life> {
             fn read(
                 from: &mut $crate::Reader<$life>,
                 _field: &'static str,
             ) -> Result<Self, $crate::DecodeError> {
                 let start = from.left();
-                $( let $before = $crate::wire::Wire::read(
+                $( let $before = $crate::wire::WireFormat::read(
                     from, concat!($label, ".", stringify!($before)))?; )*
                 let mut from = $crate::wire::read_sized(from, concat!($label, ".length"), start)?;
                 let read = Self {
                     $( $before, )*
-                    $( $after: $crate::wire::Wire::read(
+                    $( $after: $crate::wire::WireFormat::read(
                         &mut from, concat!($label, ".", stringify!($after)))?, )*
                 };
                 from.finish(concat!($label, ".length"))?;
@@ -489,10 +489,10 @@ macro_rules! sized_struct {
             }
             fn write(&self, to: &mut $crate::Writer<'_>) {
                 let start = to.position();
-                $( $crate::wire::Wire::write(&self.$before, to); )*
+                $( $crate::wire::WireFormat::write(&self.$before, to); )*
                 let length_at = to.position();
                 to.u16(0);
-                $( $crate::wire::Wire::write(&self.$after, to); )*
+                $( $crate::wire::WireFormat::write(&self.$after, to); )*
                 to.patch_size(length_at, start);
             }
         }

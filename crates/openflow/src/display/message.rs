@@ -1,7 +1,7 @@
 //! Formats a whole message: name, version, xid and content.
 
 use super::{Hex, list};
-use crate::wire::{List, Wire};
+use crate::wire::{List, WireFormat};
 use crate::{
     AsyncConfig, DecodeError, ErrorMessage, Features, FlowMod, FlowRemoved, GroupMod, Hello,
     Message, MeterMod, MultipartReply, MultipartRequest, PacketIn, PacketOut, PortMod, PortStatus,
@@ -158,7 +158,7 @@ fn hello_element(
 
 /// Formats the queue properties that the queue's own line omits: those of types other than `known`,
 /// and repeated properties of a known type.
-fn other_properties<'a, T: Wire<'a>>(
+fn other_properties<'a, T: WireFormat<'a>>(
     f: &mut fmt::Formatter<'_>,
     properties: List<'a, T>,
     known: [u16; 2],

@@ -7,7 +7,7 @@ use crate::instruction::Instructions;
 use crate::matching::{Field, Match};
 use crate::oxm::{OPENFLOW_BASIC, basic_size};
 use crate::v1_0::matching::wildcard::DL_TYPE;
-use crate::wire::Wire;
+use crate::wire::WireFormat;
 use crate::{DecodeError, Header, Kind, Reader, Version, v1_0, v1_3};
 
 /// Field name for errors that the caller discards.

@@ -14,7 +14,7 @@ pub use field::{Field, Isid, Masked, OpaqueField, VLAN_PRESENT};
 pub(crate) use link::Link;
 
 use crate::oxm::{OPENFLOW_BASIC, Oxm};
-use crate::wire::{List, Wire as _};
+use crate::wire::{List, WireFormat as _};
 use crate::{DecodeError, MacAddr, PortNo, Reader, Writer, v1_3};
 use core::fmt;
 use core::hash::{Hash, Hasher};

@@ -5,7 +5,7 @@ use super::groups::{GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeat
 use super::request::{unknown, write_experimenter};
 use super::stats::{AggregateStats, FlowStats, PortStats, QueueStats, TableStats};
 use crate::header::{begin, open};
-use crate::wire::{List, Pad, Wire};
+use crate::wire::{List, Pad, WireFormat};
 use crate::{
     DecodeError, DescText, EncodeError, Header, Kind, PortDesc, Version, Writer, v1_0, v1_3,
 };

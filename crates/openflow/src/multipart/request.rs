@@ -3,7 +3,7 @@
 use super::{ALL_QUEUES, MORE};
 use crate::header::{begin, open};
 use crate::matching::{Bytes, Match};
-use crate::wire::{Empty, List, Pad, Wire};
+use crate::wire::{Empty, List, Pad, WireFormat};
 use crate::{DecodeError, EncodeError, FlowMod, Header, Kind, PortNo, Version, Writer, v1_0, v1_3};
 
 /// Selects flow entries.

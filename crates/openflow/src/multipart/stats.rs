@@ -4,7 +4,7 @@ use crate::action::Actions;
 use crate::flow_removed::{duration, duration_if_kept, seconds, write_duration_if_kept};
 use crate::instruction::Instructions;
 use crate::matching::Match;
-use crate::wire::{Pad, Wire};
+use crate::wire::{Pad, WireFormat};
 use crate::{DecodeError, EncodeError, FlowModFlags, PortNo, Text, Version, Writer, v1_0, v1_3};
 use core::time::Duration;
 

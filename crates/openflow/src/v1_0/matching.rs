@@ -96,7 +96,7 @@ wire_struct! {
 }
 
 impl Match {
-    /// Writes the same bytes as [`Wire::write`](crate::wire::Wire), in one copy.
+    /// Writes the same bytes as [`WireFormat::write`](crate::wire::WireFormat), in one copy.
     #[inline]
     pub(crate) fn put(&self, room: &mut [u8; 40]) {
         put(room, 0, self.wildcards.to_be_bytes());

@@ -1,7 +1,7 @@
 //! Packet-in and packet-out messages. OpenFlow 1.0.2 §5.4.1, §5.3.6.
 
 use super::Action;
-use crate::wire::{List, Pad, Wire, wire_struct};
+use crate::wire::{List, Pad, WireFormat, wire_struct};
 use crate::{DecodeError, Reader, Writer};
 
 wire_struct! {
@@ -37,7 +37,7 @@ pub struct PacketOut<'a> {
     pub data: &'a [u8],
 }
 
-impl<'a> Wire<'a> for PacketOut<'a> {
+impl<'a> WireFormat<'a> for PacketOut<'a> {
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         let buffer_id = from.u32("packet_out.buffer_id")?;

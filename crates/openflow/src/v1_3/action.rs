@@ -9,7 +9,7 @@
 
 use crate::oxm::{OPENFLOW_BASIC, Oxm};
 use crate::tlv::tlv_enum;
-use crate::wire::{Align8, Pad, Wire, wire_struct};
+use crate::wire::{Align8, Pad, WireFormat, wire_struct};
 use crate::{DecodeError, PortNo, Reader, Writer};
 
 tlv_enum! {
@@ -107,7 +107,7 @@ pub struct SetField<'a> {
     pub pad: Align8,
 }
 
-impl<'a> Wire<'a> for SetField<'a> {
+impl<'a> WireFormat<'a> for SetField<'a> {
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         let offset = from.offset();

@@ -4,7 +4,7 @@ use super::action::{self, Action as Wired};
 use crate::action::Action;
 use crate::matching::Field;
 use crate::oxm::{OPENFLOW_BASIC, Oxm};
-use crate::wire::{Align8, Pad, Wire};
+use crate::wire::{Align8, Pad, WireFormat};
 use crate::write::put;
 use crate::{EncodeError, Version, Writer};
 

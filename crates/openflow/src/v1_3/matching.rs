@@ -9,7 +9,7 @@
 //! ```
 
 use crate::oxm::Oxm;
-use crate::wire::{Align8, List, Wire};
+use crate::wire::{Align8, List, WireFormat};
 use crate::write::put;
 use crate::{DecodeError, Reader, Writer};
 
@@ -36,7 +36,7 @@ impl<'a> Match<'a> {
     }
 }
 
-impl<'a> Wire<'a> for Match<'a> {
+impl<'a> WireFormat<'a> for Match<'a> {
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         let (mut fields, pad) = read_parts(from)?;

@@ -16,7 +16,7 @@ use super::table::TableFeatures;
 use super::{Instruction, Match, Port};
 use crate::PortNo;
 use crate::message_enum::multipart_enum;
-use crate::wire::{Empty, List, Pad, Wire, sized_struct, wire_struct};
+use crate::wire::{Empty, List, Pad, WireFormat, sized_struct, wire_struct};
 use crate::{DecodeError, Reader, Writer};
 
 multipart_enum! {
@@ -283,7 +283,7 @@ impl Experimenter<'_> {
     }
 }
 
-impl<'a> Wire<'a> for Experimenter<'a> {
+impl<'a> WireFormat<'a> for Experimenter<'a> {
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         let experimenter = from.u32("experimenter_multipart.experimenter")?;
         let mut check = *from;

@@ -14,7 +14,7 @@
 //! ```
 
 use super::{Action, Match};
-use crate::wire::{List, Pad, Wire, wire_struct};
+use crate::wire::{List, Pad, WireFormat, wire_struct};
 use crate::{DecodeError, PortNo, Reader, Writer};
 
 wire_struct! {
@@ -58,7 +58,7 @@ pub struct PacketOut<'a> {
     pub data: &'a [u8],
 }
 
-impl<'a> Wire<'a> for PacketOut<'a> {
+impl<'a> WireFormat<'a> for PacketOut<'a> {
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         let buffer_id = from.u32("packet_out.buffer_id")?;

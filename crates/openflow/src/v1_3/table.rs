@@ -3,7 +3,7 @@
 use crate::oxm::EXPERIMENTER;
 use crate::text::Text;
 use crate::tlv::tlv_enum;
-use crate::wire::{List, Pad, Padded, Wire, sized_struct, wire_struct};
+use crate::wire::{List, Pad, Padded, WireFormat, sized_struct, wire_struct};
 use crate::{DecodeError, Reader, Writer};
 
 wire_struct! {
@@ -109,7 +109,7 @@ pub struct FeatureId<'a> {
     pub data: &'a [u8],
 }
 
-impl<'a> Wire<'a> for FeatureId<'a> {
+impl<'a> WireFormat<'a> for FeatureId<'a> {
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         const TYPE: &str = "table_feature_prop.id.type";
         const LEN: &str = "table_feature_prop.id.len";
@@ -151,7 +151,7 @@ pub struct OxmId {
     pub experimenter: Option<u32>,
 }
 
-impl<'a> Wire<'a> for OxmId {
+impl<'a> WireFormat<'a> for OxmId {
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         let class = from.u16("oxm_id.class")?;
         let field_and_has_mask = from.u8("oxm_id.field")?;
