@@ -10,7 +10,7 @@ use openflow::{
 };
 use rosemary_tests::in_a_lab;
 
-use super::{Wire, groups_and_meters, v1_0, v1_3};
+use super::{CapturedSession, groups_and_meters, v1_0, v1_3};
 
 /// An entry to add, and the text that `ovs-ofctl dump-flows` must show.
 pub(super) struct Entry {
@@ -58,7 +58,7 @@ fn flow_entries_round_trip_over_openflow_1_3() {
 }
 
 fn entries_come_back_equal(lab: &Lab, of: Of, entries: &[Entry]) -> anyhow::Result<()> {
-    let mut wire = Wire::start(lab, of)?;
+    let mut wire = CapturedSession::start(lab, of)?;
     if of == Of::V1_3 {
         groups_and_meters::add(&mut wire.controller)?; // referenced by the entries
     }
@@ -137,7 +137,7 @@ fn modify_and_delete_work_over_openflow_1_3() {
 
 fn modify_and_delete_do_what_they_say(lab: &Lab, of: Of) -> anyhow::Result<()> {
     use openflow::FlowModCommand::{Delete, DeleteStrict, Modify, ModifyStrict};
-    let mut wire = Wire::start(lab, of)?;
+    let mut wire = CapturedSession::start(lab, of)?;
     let to = |port| [Action::output(PortNo(port))];
     let (to_1, to_2, to_3) = (to(1), to(2), to(3));
     let tcp = || Match::new().eth_type(0x0800).ip_proto(6);

@@ -9,7 +9,7 @@ use openflow::{
 use rosemary_tests::controller::Controller;
 use rosemary_tests::in_a_lab;
 
-use super::Wire;
+use super::CapturedSession;
 
 fn out(port: u32) -> Action {
     Action::output(PortNo(port))
@@ -136,7 +136,7 @@ fn as_told(group: &GroupMod) -> GroupDesc {
 #[test]
 fn groups_round_trip() {
     in_a_lab(|lab| {
-        let mut wire = Wire::start(lab, Of::V1_3)?;
+        let mut wire = CapturedSession::start(lab, Of::V1_3)?;
         add(&mut wire.controller)?;
         let expected: Vec<_> = groups().iter().map(|(group, _)| as_told(group)).collect();
         assert_eq!(group_descs(&mut wire.controller)?, expected);
@@ -183,7 +183,7 @@ fn groups_round_trip() {
 #[test]
 fn meters_round_trip() {
     in_a_lab(|lab| {
-        let mut wire = Wire::start(lab, Of::V1_3)?;
+        let mut wire = CapturedSession::start(lab, Of::V1_3)?;
         add(&mut wire.controller)?;
         let expected: Vec<_> = meters()
             .iter()

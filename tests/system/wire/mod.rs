@@ -23,7 +23,7 @@ use rosemary_tests::{rosemary_binary, skip};
 
 /// A listening switch with three ports, a controller connected to it, and a capture of their
 /// messages.
-struct Wire<'lab> {
+struct CapturedSession<'lab> {
     lab: &'lab Lab,
     switch: Switch<'lab>,
     _hosts: [Host<'lab>; 3],
@@ -31,7 +31,7 @@ struct Wire<'lab> {
     capture: Running,
 }
 
-impl<'lab> Wire<'lab> {
+impl<'lab> CapturedSession<'lab> {
     fn start(lab: &'lab Lab, of: Of) -> anyhow::Result<Self> {
         let switch = lab.switch("s1", of)?;
         let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &switch));
