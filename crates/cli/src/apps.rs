@@ -4,10 +4,10 @@ use anyhow::Context as _;
 use clap::Args;
 use control::operator::AppStatus;
 use control::query::AppCounters;
-use monitor::options::Place;
+use monitor::options::InstancePaths;
 use serde::Serialize;
 
-use crate::ask::Monitor;
+use crate::client::Monitor;
 use crate::say;
 use crate::table::Table;
 
@@ -27,9 +27,9 @@ pub struct AppsArgs {
     /// Print JSON: a list with an object per app
     #[arg(long)]
     pub json: bool,
-    /// Which Rosemary to ask.
+    /// The instance to query.
     #[command(flatten)]
-    pub place: Place,
+    pub instance: InstancePaths,
 }
 
 /// Queries and prints.
@@ -37,7 +37,7 @@ pub struct AppsArgs {
 /// # Errors
 /// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &AppsArgs) -> anyhow::Result<()> {
-    let monitor = Monitor::connect(&args.place)?;
+    let monitor = Monitor::connect(&args.instance)?;
     let status = monitor.status()?.apps;
     let counters = monitor.kernel().and_then(|kernel| kernel.apps()).unwrap_or_else(|error| {
         say::error(&anyhow::Error::from(error).context("cannot query the packet-in counters"));

@@ -1,8 +1,7 @@
-//! `rosemary doctor`: what this machine lets Rosemary put around an app, found out by trying.
+//! `rosemary doctor`: reports which sandbox mechanisms and limits this machine supports.
 //!
-//! A zone's own program confines itself as it would for an app, as the user who asks, and says what
-//! could be done. So what is told here is what an app started now would get. For its limits a group is made
-//! and removed.
+//! The zone program confines itself as for an app, as the calling user, and reports the result. So the
+//! report is true for an app that starts now. For the limits, the command creates a cgroup and removes it.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -16,7 +15,7 @@ use sys::sandbox::{Mechanism, Report, State};
 
 use crate::say;
 
-/// The options of `rosemary doctor`.
+/// Options of `rosemary doctor`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DoctorArgs {
     /// Print JSON
@@ -28,7 +27,7 @@ pub struct DoctorArgs {
 #[derive(Debug, Serialize)]
 struct MechanismReport<'a> {
     mechanism: Mechanism,
-    /// `on`, `missing`, or `not needed` if something else that is on does the same.
+    /// `on`, `missing`, or `not needed` if another mechanism that is on has the same effect.
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'a str>,
@@ -36,57 +35,62 @@ struct MechanismReport<'a> {
     what_to_do: Option<&'static str>,
 }
 
-/// Tries, and tells; 1 if there are gaps.
+/// Probes the machine and prints the report; exit code 1 if a mechanism is missing.
 ///
 /// # Errors
-/// The program of zones is missing or cannot be started.
+/// The zone program is missing or cannot be started.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let zone = installation::program("rosemary-zone", &installation::own_dir()?)?;
-    let report = sandbox_probe::run(&zone).context("cannot try to confine a process")?;
-    let told = tell(&report);
+    let report = sandbox_probe::run(&zone).context("cannot probe the sandbox")?;
+    let mechanisms = mechanism_reports(&report);
     let gaps = report.gaps().len();
     let enforcement = Enforcement::find();
-    let kept = Limit::ALL
-        .map(|limit| KeptLimit { limit: limit.name(), kept: enforcement.enforced_by(limit) });
+    let limits = limit_reports(&enforcement);
     let hidden = sys::process::read_other().err().map(|error| error.to_string());
     if args.json {
         #[derive(Serialize)]
         struct Doctor<'a> {
             full: bool,
             zones: Vec<MechanismReport<'a>>,
-            limits: &'a [KeptLimit],
+            limits: &'a [LimitReport],
             #[serde(skip_serializing_if = "Option::is_none")]
             processes_hidden: &'a Option<String>,
         }
-        let doctor =
-            Doctor { full: gaps == 0, zones: told, limits: &kept, processes_hidden: &hidden };
+        let doctor = Doctor {
+            full: gaps == 0,
+            zones: mechanisms,
+            limits: &limits,
+            processes_hidden: &hidden,
+        };
         say::data(format_args!("{}\n", serde_json::to_string_pretty(&doctor)?))?;
     } else {
-        let mut text = String::from("The wall around an app, if you started Rosemary now:\n");
+        let mut text = String::from("The sandbox of an app, if you started Rosemary now:\n");
         let mut advice = None;
-        for it in &told {
+        for it in &mechanisms {
             let state =
                 if it.state == "missing" { "MISSING".to_owned() } else { it.state.to_owned() };
-            // A String takes everything.
-            let _ = writeln!(text, "  {state:<11} {}", it.mechanism);
+            let _ = writeln!(text, "  {state:<11} {}", it.mechanism); // writing to a String cannot fail
             if let Some(why) = it.why {
                 let _ = writeln!(text, "              {why}");
             }
-            // One piece of advice is good for several, and said once.
+            // Consecutive mechanisms with the same remedy show it once.
             if let Some(what) = it.what_to_do.filter(|what| advice.replace(*what) != Some(*what)) {
                 let _ = writeln!(text, "              -> {what}");
             }
         }
         let _ = match gaps {
-            0 => writeln!(text, "It has no gaps: `require = \"full\"` in [zones] will start."),
+            0 => writeln!(
+                text,
+                "It has no gaps: Rosemary starts with `require = \"full\"` in [zones]."
+            ),
             1 => writeln!(text, "It has a gap."),
             gaps => writeln!(text, "It has {gaps} gaps."),
         };
-        text.push_str(&limits_told(&kept, sys::process::is_root()));
-        if let Some(why) = hidden.filter(|_| kept.iter().any(KeptLimit::is_looked_at)) {
+        text.push_str(&limits_text(&limits, sys::process::is_root()));
+        if let Some(why) = hidden.filter(|_| limits.iter().any(LimitReport::needs_monitor)) {
             let _ = writeln!(
                 text,
-                "  Rosemary CANNOT LOOK at apps ({why}), so it does not end those above a limit\n              \
+                "  Rosemary CANNOT MEASURE apps ({why}), so it does not kill apps that exceed a limit\n              \
                  -> mount /proc without hidepid, or run Rosemary as root"
             );
         }
@@ -95,54 +99,61 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     Ok(if gaps == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How a limit is kept.
+/// The report on one limit.
 #[derive(Debug, Serialize)]
-struct KeptLimit {
+struct LimitReport {
     limit: &'static str,
     #[serde(flatten)]
-    kept: EnforcedBy,
+    enforced_by: EnforcedBy,
 }
 
-impl KeptLimit {
-    /// Whether the monitor has to look at processes for it.
-    fn is_looked_at(&self) -> bool {
-        matches!(self.kept, EnforcedBy::Monitor { .. } | EnforcedBy::GroupWithoutSwap { .. })
+impl LimitReport {
+    /// Whether the monitor must measure processes to enforce the limit.
+    fn needs_monitor(&self) -> bool {
+        matches!(self.enforced_by, EnforcedBy::Monitor { .. } | EnforcedBy::GroupWithoutSwap { .. })
     }
 }
 
-/// Formats the mechanism behind each limit, and an app's default limits; for root or another user.
-fn limits_told(all: &[KeptLimit], is_root: bool) -> String {
-    let mut text = String::from("The limits on an app, with what it has where nothing is said:\n");
+fn limit_reports(enforcement: &Enforcement) -> [LimitReport; Limit::ALL.len()] {
+    Limit::ALL.map(|limit| LimitReport {
+        limit: limit.name(),
+        enforced_by: enforcement.enforced_by(limit),
+    })
+}
+
+/// Formats each limit with its default value and what enforces it. The remedy depends on whether root calls.
+fn limits_text(all: &[LimitReport], is_root: bool) -> String {
+    let mut text = String::from("The limits of an app, with their default values:\n");
     let defaults = Limits::default();
     let mut reasons: Vec<&str> = Vec::new();
-    for (KeptLimit { limit, kept }, of) in all.iter().zip(Limit::ALL) {
-        let how = match kept {
+    for (LimitReport { limit, enforced_by }, of) in all.iter().zip(Limit::ALL) {
+        let how = match enforced_by {
             EnforcedBy::Group { version } => {
-                format!("by a cgroup (version {version}): cannot be passed")
+                format!("by a cgroup (version {version}): cannot be exceeded")
             }
             EnforcedBy::GroupWithoutSwap { version } => format!(
                 "by a cgroup (version {version}), and setrlimit; /tmp in swap is NOT counted: \
                  boot with swapaccount=1"
             ),
-            EnforcedBy::Process => "by setrlimit: cannot be passed".to_owned(),
-            EnforcedBy::Rosemary => "by Rosemary: more is refused or left out".to_owned(),
+            EnforcedBy::Process => "by setrlimit: cannot be exceeded".to_owned(),
+            EnforcedBy::Rosemary => "by Rosemary: the excess is refused or dropped".to_owned(),
             EnforcedBy::Monitor { why } => {
                 if !reasons.contains(&why.as_str()) {
                     reasons.push(why);
                 }
                 match of {
                     Limit::Memory => {
-                        "by LOOKING, up to 50 times a second: who is above is ended; setrlimit bounds address \
-                         space by twice that meanwhile, but NOT page tables, which may be four times that; names \
-                         of files that are not there are NOT counted"
+                        "by MEASURING, up to 50 times a second: an app above it is killed; between two \
+                         measurements setrlimit limits the address space to twice the limit, but NOT page \
+                         tables, which may take four times the limit; names of missing files are NOT counted"
                     }
-                    _ => "by LOOKING twice a second: who is above is ended",
+                    _ => "by MEASURING twice a second: an app above it is killed",
                 }
                 .to_owned()
             }
         };
         let default = of.shown(defaults.of(of).hard);
-        let _ = writeln!(text, "  {limit:<22} {default:<8} {how}"); // a String takes everything
+        let _ = writeln!(text, "  {limit:<22} {default:<8} {how}"); // writing to a String cannot fail
     }
     for why in &reasons {
         let _ = writeln!(text, "              {why}");
@@ -151,21 +162,21 @@ fn limits_told(all: &[KeptLimit], is_root: bool) -> String {
         let user = if is_root { "" } else { "--user " };
         let _ = writeln!(
             text,
-            "              -> start Rosemary as a service of systemd with Delegate=yes, or for a try as \
+            "              -> start Rosemary as a systemd service with Delegate=yes; to try it, type: \
              systemd-run {user}--scope -p Delegate=yes rosemary up"
         );
     }
     text
 }
 
-fn tell(report: &Report) -> Vec<MechanismReport<'_>> {
+fn mechanism_reports(report: &Report) -> Vec<MechanismReport<'_>> {
     let gaps = report.gaps();
     let one = |mechanism: Mechanism| {
         let found = report.findings.iter().find(|it| it.mechanism == mechanism);
         let why = match found.map(|it| &it.state) {
             Some(State::On | State::Granted) => None,
             Some(State::Missing { why }) => Some(why.as_str()),
-            None => Some("it was not got to"),
+            None => Some("the probe ended before it"),
         };
         let is_gap = gaps.iter().any(|(gap, _)| *gap == mechanism);
         let state = match why {
@@ -190,21 +201,21 @@ fn what_to_do(mechanism: Mechanism) -> &'static str {
         | Mechanism::HostNameNamespace
         | Mechanism::CgroupNamespace => {
             "run as root outside of a container; or, without root, allow user namespaces: \
-             sysctl user.max_user_namespaces=10000, where there are these also \
-             kernel.unprivileged_userns_clone=1 (Debian), \
-             kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu)"
+             sysctl user.max_user_namespaces=10000; on Debian also \
+             kernel.unprivileged_userns_clone=1, on Ubuntu also \
+             kernel.apparmor_restrict_unprivileged_userns=0"
         }
-        Mechanism::Root => "it takes a mount namespace, and Linux 5.12 or newer",
+        Mechanism::Root => "it requires a mount namespace and Linux 5.12 or newer",
         Mechanism::LandlockFiles | Mechanism::LandlockTcp | Mechanism::LandlockScopes => {
-            "it takes Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and landlock in the list of \
-             /sys/kernel/security/lsm: boot with lsm=landlock,... in front of that list"
+            "it requires Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and landlock in the list in \
+             /sys/kernel/security/lsm: boot with lsm=landlock,... before that list"
         }
-        Mechanism::SystemCalls => "it takes a Linux with CONFIG_SECCOMP_FILTER",
+        Mechanism::SystemCalls => "it requires a Linux with CONFIG_SECCOMP_FILTER",
         Mechanism::CallReports => {
-            "it takes Linux 5.0 or newer, and that Rosemary is not itself behind a seccomp filter \
-             with a listener, as of some containers"
+            "it requires Linux 5.0 or newer, and that Rosemary does not itself run under a seccomp filter \
+             with a listener, as in some containers"
         }
-        Mechanism::Limits => "raise the hard limits of who starts Rosemary: ulimit -H",
+        Mechanism::Limits => "raise the hard limits of the user who starts Rosemary: ulimit -H",
         Mechanism::Environment
         | Mechanism::Descriptors
         | Mechanism::Capabilities
@@ -218,24 +229,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limit_that_nothing_better_keeps_is_told_with_its_reason_once() {
+    fn limit_without_cgroup_shows_reason_once() {
         let enforcement = Enforcement::without_groups("there are none");
-        let kept = Limit::ALL
-            .map(|limit| KeptLimit { limit: limit.name(), kept: enforcement.enforced_by(limit) });
-        let text = limits_told(&kept, true);
-        assert!(text.contains("memory                 512 MiB  by LOOKING"), "{text}");
+        let limits = limit_reports(&enforcement);
+        let text = limits_text(&limits, true);
+        assert!(text.contains("memory                 512 MiB  by MEASURING"), "{text}");
         assert_eq!(text.matches("there are none").count(), 1, "{text}");
         assert_eq!(text.matches("Delegate=yes").count(), 2, "{text}");
         assert!(text.contains("systemd-run --scope"), "{text}");
-        let text = limits_told(&kept, false);
-        assert!(text.contains("systemd-run --user --scope"), "another user has no other: {text}");
+        let text = limits_text(&limits, false);
+        assert!(
+            text.contains("systemd-run --user --scope"),
+            "a user other than root has no other remedy: {text}"
+        );
     }
 
     #[test]
-    fn each_gap_is_told_with_its_reason_and_what_to_do() {
+    fn missing_mechanism_has_a_remedy() {
         let report = Report::default();
-        let told = tell(&report);
-        assert_eq!(told.len(), Mechanism::ALL.len());
-        assert!(told.iter().all(|it| it.state == "missing" && it.what_to_do.is_some()));
+        let reports = mechanism_reports(&report);
+        assert_eq!(reports.len(), Mechanism::ALL.len());
+        assert!(reports.iter().all(|it| it.state == "missing" && it.what_to_do.is_some()));
     }
 }

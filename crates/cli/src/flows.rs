@@ -1,48 +1,49 @@
-//! `rosemary flows`: what is in a switch's tables, asked of the switch, and whose it is.
+//! `rosemary flows`: shows the flows of a switch and their owners.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use control::query::FlowStatus;
-use monitor::options::Place;
+use monitor::options::InstancePaths;
 use openflow::Dpid;
 
-use crate::ask::Monitor;
+use crate::client::Monitor;
 use crate::say;
 use crate::table::Table;
 
 const AFTER_HELP: &str = "\
-SWITCH is a datapath identifier as `rosemary switches` shows it, as Open vSwitch does (16 digits), in \
-hexadecimal behind 0x, or a decimal number. OWNER is the app that wrote the flow, kernel for \
-Rosemary's own, or other.
+SWITCH is a datapath id: as `rosemary switches` shows it, as Open vSwitch shows it (16 digits), in \
+hexadecimal with the prefix 0x, or a decimal number. OWNER is the app that wrote the flow, \"kernel\" for \
+a flow of Rosemary itself, or \"other\".
 
-Exit codes: 0 the switch answered, 1 it did not, is not connected, or nothing runs, 2 wrong usage.";
+Exit codes: 0 the switch answered; 1 it did not answer or is not connected, or Rosemary does not run; 2 wrong \
+usage.";
 
-/// The options of `rosemary flows`.
+/// Options of `rosemary flows`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct FlowsArgs {
-    /// Which switch, as 00:00:00:00:00:00:00:01, 0x1 or 1
+    /// Datapath id of the switch, such as 00:00:00:00:00:00:00:01, 0x1 or 1
     #[arg(value_parser = dpid)]
     pub switch: Dpid,
-    /// Print JSON, for programs: a list, an object per flow
+    /// Print JSON: a list with an object per flow
     #[arg(long)]
     pub json: bool,
-    /// Where it runs.
+    /// The instance to query.
     #[command(flatten)]
-    pub place: Place,
+    pub instance: InstancePaths,
 }
 
-/// Asks and prints.
+/// Queries and prints.
 ///
 /// # Errors
-/// Nothing runs, there is no such switch, or it does not answer; what it said cannot be written.
+/// Rosemary is not running, the switch is not connected or does not answer, or the output cannot be written.
 pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
-    let kernel = Monitor::connect(&args.place)?.kernel()?;
+    let kernel = Monitor::connect(&args.instance)?.kernel()?;
     let flows = kernel
         .flows(args.switch.0)
-        .with_context(|| format!("the flows of {} are not known", args.switch))?;
+        .with_context(|| format!("cannot query the flows of {}", args.switch))?;
     let Some(flows) = flows else {
         let switches: Vec<String> =
             kernel.switches()?.into_iter().map(|switch| switch.dpid).collect();
@@ -52,7 +53,7 @@ pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
         let json = serde_json::to_string(&flows).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))
     } else if flows.is_empty() {
-        say::note("it has no flows");
+        say::note("the switch has no flows");
         Ok(())
     } else {
         say::data(table(&flows))
@@ -63,18 +64,18 @@ pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
 fn not_connected(dpid: Dpid, switches: &[String]) -> String {
     const MOST: usize = 16;
     let others = match switches {
-        [] => "no switch is".to_owned(),
+        [] => "no switch is connected".to_owned(),
         all if all.len() > MOST => {
-            format!("connected are {}, and {} more", all[..MOST].join(", "), all.len() - MOST)
+            format!("connected: {}, and {} more", all[..MOST].join(", "), all.len() - MOST)
         }
         all => format!("connected: {}", all.join(", ")),
     };
     format!("{dpid} is not connected; {others}")
 }
 
-/// A DPID in any usual spelling.
+/// Parses a datapath id in any usual notation.
 fn dpid(text: &str) -> Result<Dpid, &'static str> {
-    const FORM: &str = "expected a datapath identifier, as 00:00:00:00:00:00:00:01, 0x1 or 1";
+    const FORM: &str = "expected a datapath id such as 00:00:00:00:00:00:00:01, 0x1 or 1";
     let hex = |digits: &str| {
         let are_digits = !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_hexdigit());
         are_digits.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
@@ -94,7 +95,7 @@ fn dpid(text: &str) -> Result<Dpid, &'static str> {
     number.map(Dpid).ok_or(FORM)
 }
 
-/// A line per flow.
+/// Formats one line per flow.
 fn table(flows: &[FlowStatus]) -> String {
     let mut table = Table::new([
         "TABLE", "PRIORITY", "OWNER", "COOKIE", "PACKETS", "BYTES", "AGE", "IDLE", "HARD", "MATCH",
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switch_is_named_in_any_usual_spelling() {
+    fn every_notation_of_a_datapath_id_parses() {
         for text in
             ["00:00:00:00:00:00:01:0a", "000000000000010a", "0x10a", "0X10A", "266", "00266"]
         {
@@ -155,18 +156,18 @@ mod tests {
     }
 
     #[test]
-    fn switch_that_is_not_there_is_told_with_those_that_are() {
+    fn not_connected_error_names_connected_switches() {
         let one = "00:00:00:00:00:00:00:01".to_owned();
         assert_eq!(
             not_connected(Dpid(2), std::slice::from_ref(&one)),
             "00:00:00:00:00:00:00:02 is not connected; connected: 00:00:00:00:00:00:00:01"
         );
-        assert!(not_connected(Dpid(2), &[]).ends_with("is not connected; no switch is"));
+        assert!(not_connected(Dpid(2), &[]).ends_with("is not connected; no switch is connected"));
         assert!(not_connected(Dpid(2), &vec![one; 20]).ends_with(", and 4 more"));
     }
 
     #[test]
-    fn flows_are_a_line_each_and_what_there_is_not_a_dash() {
+    fn each_flow_is_one_line() {
         let flow = FlowStatus {
             table: 0,
             priority: 2,

@@ -15,7 +15,7 @@
 //! | [`demo`] | `rosemary demo`: demonstrates fault isolation on this machine |
 //! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
 //! | [`lab`] | a miniature network, for the demo and the tests |
-//! | [`ask`] | clients of the admin socket, the kernel and the log |
+//! | [`client`] | clients of the admin socket, the kernel and the log |
 //! | [`say`] | writes to standard output and standard error; no other module does |
 //!
 //! Data goes to standard output, everything else to standard error. The exit code is 0 for success,
@@ -27,7 +27,7 @@
 
 pub mod app;
 pub mod apps;
-pub mod ask;
+pub mod client;
 pub mod demo;
 pub mod doctor;
 pub mod flows;

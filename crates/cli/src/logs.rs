@@ -10,11 +10,11 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use control::log::{LogFilter, LogLevel, LogLine, is_named};
-use monitor::options::Place;
+use monitor::options::InstancePaths;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::ask::{AskError, Log, Monitor};
+use crate::client::{ClientError, Log, Monitor};
 use crate::say;
 
 /// Default number of lines.
@@ -55,9 +55,9 @@ pub struct Selection {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Which Rosemary to ask.
+    /// The instance to query.
     #[command(flatten)]
-    pub place: Place,
+    pub instance: InstancePaths,
 }
 
 /// Options of `rosemary logs`.
@@ -128,7 +128,7 @@ fn parse_since(text: &str) -> Result<Since, String> {
 /// Rosemary is not running or does not answer, the program is unknown, or the output cannot be
 /// written.
 pub fn run(args: &LogsArgs) -> anyhow::Result<()> {
-    let monitor = Monitor::connect(&args.wanted.place)?;
+    let monitor = Monitor::connect(&args.wanted.instance)?;
     let log = monitor.log()?;
     let known = log.programs()?;
     let mut programs = Vec::new();
@@ -147,7 +147,7 @@ pub fn run(args: &LogsArgs) -> anyhow::Result<()> {
 /// # Errors
 /// Like [`run`].
 pub fn run_app(args: &AppLogsArgs) -> anyhow::Result<()> {
-    let monitor = Monitor::connect(&args.wanted.place)?;
+    let monitor = Monitor::connect(&args.wanted.instance)?;
     let log = monitor.log()?;
     let program = format!("app {}", args.app);
     if !log.programs()?.contains(&program) {
@@ -177,8 +177,8 @@ fn show(mut log: Log, programs: Vec<String>, wanted: &Selection) -> anyhow::Resu
     loop {
         let page = match log.read(from, &filter) {
             // The log service restarted, or is busy.
-            Err(AskError::Silent { .. } | AskError::Late { .. }) if wanted.follow => {
-                log = reconnect(&wanted.place)?;
+            Err(ClientError::NoReply { .. } | ClientError::TimedOut { .. }) if wanted.follow => {
+                log = reconnect(&wanted.instance)?;
                 continue;
             }
             page => page?,
@@ -205,11 +205,12 @@ fn show(mut log: Log, programs: Vec<String>, wanted: &Selection) -> anyhow::Resu
 }
 
 /// Reconnects to the log while Rosemary runs.
-fn reconnect(place: &Place) -> anyhow::Result<Log> {
+fn reconnect(paths: &InstancePaths) -> anyhow::Result<Log> {
     loop {
         std::thread::sleep(POLL_INTERVAL);
-        match Monitor::connect(place)?.log() {
-            Err(AskError::Unavailable(_) | AskError::Late { .. }) if !say::is_unread() => {}
+        match Monitor::connect(paths)?.log() {
+            Err(ClientError::Unavailable(_) | ClientError::TimedOut { .. })
+                if !say::is_unread() => {}
             log => return Ok(log?),
         }
     }

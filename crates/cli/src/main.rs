@@ -61,7 +61,7 @@ enum Command {
     Up(Options),
     /// Show the running programs and the connected switches
     Status(StatusArgs),
-    /// Make keys and certificates, for switches that connect over TLS
+    /// Create keys and certificates for switches that connect over TLS
     Pki(PkiArgs),
     /// Show the connected switches and their counters
     Switches(SwitchesArgs),

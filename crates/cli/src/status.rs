@@ -1,64 +1,64 @@
-//! `rosemary status`: what runs, as a table or as JSON.
+//! `rosemary status`: shows the running programs and the connected switches.
 //!
-//! The monitor says what it started; the kernel, asked over a connection of its own, says which
-//! switches it has. If only the kernel cannot be asked, the rest is shown all the same.
+//! The monitor reports the programs, and the kernel, over a connection of its own, the switches. If only
+//! the kernel does not reply, the command shows the programs.
 
 use anyhow::Context as _;
 use clap::Args;
 use control::operator::{AppStatus, Status};
 use control::query::SwitchStatus;
-use monitor::options::Place;
+use monitor::options::InstancePaths;
 use serde::{Deserialize, Serialize};
 
 use crate::apps;
-use crate::ask::Monitor;
+use crate::client::Monitor;
 use crate::say;
 use crate::switches;
 use crate::table::Table;
 
 const AFTER_HELP: &str = "\
-While the kernel is being started again, the switches are not known: then \"switches\" is null in JSON \
-and \"switches_error\" says why, and the exit code is still 0.
+While the kernel restarts, the switches are unknown: in JSON, \"switches\" is null and \"switches_error\" \
+contains the reason. The exit code is still 0.
 
-Exit codes: 0 Rosemary answered, 1 nothing runs, it did not answer, or the answer could not be \
-written, 2 wrong usage.";
+Exit codes: 0 Rosemary answered; 1 it does not run, it did not answer, or the output could not be \
+written; 2 wrong usage.";
 
-/// The options of `rosemary status`.
+/// Options of `rosemary status`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct StatusArgs {
-    /// Print JSON, for programs
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Where it runs.
+    /// The instance to query.
     #[command(flatten)]
-    pub place: Place,
+    pub instance: InstancePaths,
 }
 
-/// The printed status. Programs rely on its JSON form.
+/// The printed status; its JSON is a stable interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The programs that the monitor started.
     #[serde(flatten)]
     pub programs: Status,
-    /// The connected switches; `None` if the kernel could not be asked.
+    /// The connected switches; `None` if the kernel did not report them.
     pub switches: Option<Vec<SwitchStatus>>,
-    /// Why not, with the causes; `None` if it could be asked.
+    /// Why `switches` is `None`, with the causes.
     pub switches_error: Option<String>,
 }
 
 impl Report {
-    /// The app of that name.
+    /// Returns the app with this name.
     pub fn app(&self, name: &str) -> Option<&AppStatus> {
         self.programs.apps.iter().find(|app| app.name == name)
     }
 
-    /// The connected switch of that identifier.
+    /// Returns the connected switch with this datapath id.
     pub fn switch(&self, dpid: &str) -> Option<&SwitchStatus> {
         self.switches.iter().flatten().find(|switch| switch.dpid == dpid)
     }
 
-    /// The processes it names.
+    /// Returns the ids of all listed processes.
     pub fn pids(&self) -> Vec<u32> {
         let apps = self.programs.apps.iter().filter_map(|app| app.pid);
         let kernel = self.programs.kernel.pid;
@@ -68,19 +68,19 @@ impl Report {
     }
 }
 
-/// Asks and prints.
+/// Queries and prints.
 ///
 /// # Errors
-/// Nothing runs, or it does not answer; what it said cannot be written.
+/// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
-    let monitor = Monitor::connect(&args.place)?;
+    let monitor = Monitor::connect(&args.instance)?;
     let programs = monitor.status()?;
     let (switches, switches_error) = match monitor.kernel().and_then(|kernel| kernel.switches()) {
         Ok(switches) => (Some(switches), None),
         Err(error) => {
             let error = anyhow::Error::from(error);
             let why = format!("{error:#}");
-            say::error(&error.context("the switches are not known"));
+            say::error(&error.context("cannot query the switches"));
             (None, Some(why))
         }
     };
@@ -141,7 +141,7 @@ fn text(report: &Report) -> String {
     text.push('\n');
 
     match switches.as_deref() {
-        None => text.push_str("The switches are not known.\n"),
+        None => text.push_str("The switches are unknown.\n"),
         Some([]) => text.push_str("No switch is connected.\n"),
         Some(connected) => text.push_str(&switches::table(connected)),
     }
@@ -152,7 +152,7 @@ fn pid(pid: Option<u32>) -> String {
     pid.map_or_else(|| "-".into(), |pid| pid.to_string())
 }
 
-/// A time as people say it: `3.2 s`, `5 min`, `7 h 4 min`, `12 d 3 h`.
+/// Formats a duration with at most two units: `3.2 s`, `5 min`, `7 h 4 min`, `12 d 3 h`.
 fn duration(seconds: f64) -> String {
     let whole = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs();
     let (minutes, hours, days) = (whole / 60, whole / 3_600, whole / 86_400);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_promised_form() {
+    fn json_form_is_stable() {
         let expected = concat!(
             r#"{"version":"0.1.0","monitor":{"pid":1,"uptime_seconds":3.2},"#,
             r#""kernel":{"pid":2,"state":"running","restarts":0,"last_exit":null,"#,
@@ -263,8 +263,8 @@ mod tests {
     }
 
     #[test]
-    fn json_without_the_switches_says_why() {
-        let why = "cannot be asked now: the kernel is starting; try again in a moment";
+    fn json_without_switches_has_the_reason() {
+        let why = "not available now: the kernel is starting; try again in a moment";
         let report = Report { switches: None, switches_error: Some(why.into()), ..report() };
         let json = serde_json::to_string(&report).unwrap();
         let end = format!(r#""switches":null,"switches_error":"{why}"}}"#);
@@ -291,16 +291,16 @@ SWITCH                   OPENFLOW  ADDRESS          OVER     EPOCH  PORTS  PACKE
     }
 
     #[test]
-    fn no_switch_and_no_kernel_are_told_apart() {
+    fn no_switches_and_unknown_switches_differ() {
         let mut report = report();
         report.switches = Some(Vec::new());
         assert!(text(&report).ends_with("No switch is connected.\n"));
         report.switches = None;
-        assert!(text(&report).ends_with("The switches are not known.\n"));
+        assert!(text(&report).ends_with("The switches are unknown.\n"));
     }
 
     #[test]
-    fn times_are_written_as_people_say_them() {
+    fn durations_have_at_most_two_units() {
         let said = [3.21, 60.0, 3_600.0 * 7.0 + 240.0, 86_400.0 * 12.5].map(duration);
         assert_eq!(said, ["3.2 s", "1 min", "7 h 4 min", "12 d 12 h"]);
     }

@@ -1,33 +1,33 @@
-//! `rosemary switches`: the connected switches, as the kernel knows them.
+//! `rosemary switches`: shows the connected switches and their counters.
 
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use clap::Args;
 use control::query::{Fullest, SwitchStatus};
-use monitor::options::Place;
+use monitor::options::InstancePaths;
 
-use crate::ask::Monitor;
+use crate::client::Monitor;
 use crate::say;
 use crate::table::Table;
 
-/// The options of `rosemary switches`.
+/// Options of `rosemary switches`.
 #[derive(Debug, Clone, Args)]
 pub struct SwitchesArgs {
-    /// Print JSON, for programs: a list, an object per switch
+    /// Print JSON: a list with an object per switch
     #[arg(long)]
     pub json: bool,
-    /// Where it runs.
+    /// The instance to query.
     #[command(flatten)]
-    pub place: Place,
+    pub instance: InstancePaths,
 }
 
-/// Asks and prints.
+/// Queries and prints.
 ///
 /// # Errors
-/// Nothing runs, or it does not answer; what it said cannot be written.
+/// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
-    let switches = Monitor::connect(&args.place)?.kernel()?.switches()?;
+    let switches = Monitor::connect(&args.instance)?.kernel()?.switches()?;
     if args.json {
         let json = serde_json::to_string(&switches).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))
@@ -39,7 +39,7 @@ pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
     }
 }
 
-/// A line per switch.
+/// Formats one line per switch.
 pub(crate) fn table(switches: &[SwitchStatus]) -> String {
     let mut table = Table::new([
         "SWITCH",
@@ -78,12 +78,12 @@ pub(crate) fn table(switches: &[SwitchStatus]) -> String {
     table.text()
 }
 
-/// How many flows it has, and what fills up.
+/// Formats the number of flows, and the fullest table if that is nearly full.
 fn flows(switch: &SwitchStatus) -> String {
     let mut text = switch.flows.map_or("-".to_owned(), |flows| flows.to_string());
     if let Some(Fullest { table, flows, size, nearly_full: true, app }) = &switch.fullest {
         let most = app.as_ref().map_or(String::new(), |app| format!(", most by {app}"));
-        let _ = write!(text, ", table {table} nearly full ({flows} of {size}{most})"); // a String takes all
+        let _ = write!(text, ", table {table} nearly full ({flows} of {size}{most})"); // cannot fail
     }
     text
 }

@@ -1,7 +1,7 @@
-//! `rosemary top`: how much each program uses, live.
+//! `rosemary top`: shows the resource use of each program, live.
 //!
-//! The monitor looks twice a second and says what it saw; here it is only drawn. On a terminal the picture
-//! is drawn again each second until Ctrl-C or `q`; elsewhere, and with `--json`, it is printed once.
+//! The monitor measures twice a second; this command displays its latest measurements. On a terminal it
+//! refreshes the display each second until Ctrl-C or `q`. Otherwise, and with `--json`, it prints once.
 
 use std::io::{IsTerminal as _, Write as _, stdin, stdout};
 use std::time::Duration;
@@ -9,60 +9,61 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use control::operator::ProgramUsage;
-use monitor::options::Place;
+use monitor::options::InstancePaths;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use sys::text::shown_lines;
 
-use crate::ask::Monitor;
+use crate::client::Monitor;
 use crate::say;
 use crate::table::Table;
 
-/// Between two pictures.
+/// Interval between two refreshes.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Of the terminal: the other screen and no cursor; and back.
+/// Terminal sequences: switch to the alternate screen and hide the cursor; undo both.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// Of the terminal: to the top left; what is left of the line, and of the screen, is empty.
+/// Terminal sequences: move to the top left; clear the rest of the line; clear the rest of the screen.
 const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_REST: &str = "\x1b[J";
 
 const AFTER_HELP: &str = "\
-CPU% is of one processor. EVENTS are packet-ins that the app got in the last second; MODS (changes of \
-switches), OUTS (packet-outs) and ASKS (requests) what it sent in it. DROPPED and REFUSED count since the \
-kernel started, QUEUE is what waits for the app now. A value above the app's soft limit is marked with !. \
-What is not known is a dash, in JSON null: the memory of an app in the kernel is the kernel's. Where no cgroup counts \
-memory, names of files that are not there and buffers of connections are not part of it.
+CPU% is relative to one processor. EVENTS/S counts the packet-ins that the app received in the last second. \
+MODS/S (changes of switches), OUTS/S (packet-outs) and ASKS/S (requests) count the messages that it sent. QUEUE \
+is the number of bytes that wait for the app now. DROPPED and REFUSED count since the kernel started. The mark ! \
+shows a value above the app's soft limit, a dash an unknown value (null in JSON): for example, the memory of an \
+app in the kernel is part of the kernel's. Without a memory cgroup, MEMORY does not include names of missing \
+files and buffers of connections.
 
-JSON: a list, an object per program with \"name\", \"kind\", \"state\", \"pid\", \"restarts\", \
-\"events_per_second\", \"dropped\", \"refused\", \"above\" (names of limits), and \"uses\": for each limit by \
-its name \"value\", \"soft\" and \"hard\", in bytes, descriptors, threads, thousandths of a processor, and \
-bytes or messages in a second; null for no limit.";
+JSON: a list with an object per program, with \"name\", \"kind\", \"state\", \"pid\", \"restarts\", \
+\"events_per_second\", \"dropped\", \"refused\", \"above\" (names of limits), and \"uses\": for each limit its \
+name, \"value\", \"soft\" and \"hard\", in bytes, descriptors, threads, thousandths of a processor, and bytes or \
+messages per second; null means no limit.";
 
-/// The options of `rosemary top`.
+/// Options of `rosemary top`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct TopArgs {
-    /// Print JSON once, for programs
+    /// Print JSON once
     #[arg(long)]
     pub json: bool,
     /// Print once
     #[arg(long)]
     pub once: bool,
-    /// Where it runs.
+    /// The instance to query.
     #[command(flatten)]
-    pub place: Place,
+    pub instance: InstancePaths,
 }
 
-/// Asks and draws.
+/// Queries and displays.
 ///
 /// # Errors
-/// Nothing runs, or it does not answer; what it said cannot be written.
+/// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &TopArgs) -> anyhow::Result<()> {
-    let usage = Monitor::connect(&args.place)?.usage()?;
+    let usage = Monitor::connect(&args.instance)?.usage()?;
     if args.json {
         let json = serde_json::to_string(&usage).context("cannot write JSON")?;
         return say::data(format_args!("{json}\n"));
@@ -70,10 +71,10 @@ pub fn run(args: &TopArgs) -> anyhow::Result<()> {
     if args.once || !stdin().is_terminal() || !stdout().is_terminal() {
         return say::data(text(&usage));
     }
-    live(&args.place, usage)
+    live(&args.instance, usage)
 }
 
-fn live(place: &Place, mut usage: Vec<ProgramUsage>) -> anyhow::Result<()> {
+fn live(paths: &InstancePaths, mut usage: Vec<ProgramUsage>) -> anyhow::Result<()> {
     let _screen = Screen::enter().context("cannot use this terminal; try `rosemary top --once`")?;
     loop {
         Screen::draw(&text(&usage)).context("cannot write to the terminal")?;
@@ -81,14 +82,14 @@ fn live(place: &Place, mut usage: Vec<ProgramUsage>) -> anyhow::Result<()> {
             return Ok(());
         }
         // A new connection each time, because Rosemary may have been restarted.
-        usage = Monitor::connect(place)?.usage()?;
+        usage = Monitor::connect(paths)?.usage()?;
     }
 }
 
-/// The terminal, while we draw on it. Dropping it gives it back as it was.
+/// The terminal in full-screen mode; dropping it restores the previous mode.
 #[derive(Debug)]
 struct Screen {
-    /// How it treated keys.
+    /// The previous mode.
     before: Termios,
 }
 
@@ -96,7 +97,7 @@ impl Screen {
     fn enter() -> std::io::Result<Self> {
         let before = tcgetattr(stdin())?;
         let mut keys = before.clone();
-        // Each key at once and unseen. Ctrl-C is a key too, so that we leave in order.
+        // Keys arrive at once and without echo. Ctrl-C arrives as a key, so that the mode is restored.
         keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
         tcsetattr(stdin(), OptionalActions::Now, &keys)?;
         let screen = Self { before };
@@ -105,24 +106,24 @@ impl Screen {
     }
 
     fn draw(text: &str) -> std::io::Result<()> {
-        // A terminal that does not know its size says 0.
+        // A terminal of unknown size reports 0.
         let size = tcgetwinsize(stdout()).ok().filter(|size| size.ws_row > 0 && size.ws_col > 0);
         let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));
-        let mut picture = String::from(HOME);
+        let mut frame = String::from(HOME);
         for (row, line) in text.lines().take(rows.into()).enumerate() {
             if row > 0 {
-                picture.push_str("\r\n");
+                frame.push_str("\r\n");
             }
-            picture.extend(shown_lines(line).chars().take(columns.into()));
-            picture.push_str(CLEAR_LINE);
+            frame.extend(shown_lines(line).chars().take(columns.into()));
+            frame.push_str(CLEAR_LINE);
         }
-        picture.push_str(CLEAR_REST);
+        frame.push_str(CLEAR_REST);
         let mut out = stdout().lock();
-        out.write_all(picture.as_bytes())?;
+        out.write_all(frame.as_bytes())?;
         out.flush()
     }
 
-    /// Waits so long, or until the user wants to leave; says whether they do.
+    /// Waits for `wait` or for a key. Returns whether the user ends the command.
     fn is_over(wait: Duration) -> anyhow::Result<bool> {
         let timeout: Timespec = wait.try_into().context("a second")?;
         match poll(&mut [PollFd::new(&stdin(), PollFlags::IN)], Some(&timeout)) {
@@ -139,7 +140,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = write!(stdout(), "{LEAVE}"); // the terminal is gone: so is its screen
+        let _ = write!(stdout(), "{LEAVE}"); // fails only if the terminal is gone
         let _ = stdout().flush();
         let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
     }
@@ -181,7 +182,7 @@ fn text(programs: &[ProgramUsage]) -> String {
     table.text()
 }
 
-/// Bytes, in few letters: `12K`, `3.4M`.
+/// Formats a number of bytes in at most four digits: `12K`, `3.4M`.
 fn size(bytes: u64) -> String {
     const UNITS: [(u64, char); 3] = [(1 << 30, 'G'), (1 << 20, 'M'), (1 << 10, 'K')];
     let Some((unit, name)) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit) else {
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_a_line_each_what_is_not_known_a_dash_and_what_is_too_much_marked() {
+    fn each_program_is_one_line() {
         let uses = [("cpu", 1_234), ("memory", 50 << 20), ("threads", 3), ("queue-bytes", 1_500)];
         let text =
             text(&[program("learning-switch", "app", &uses), program("b", "kernel app", &[])]);
@@ -235,7 +236,7 @@ b                kernel app  running  42   -      -       -    -        -       
     }
 
     #[test]
-    fn sizes_are_few_letters() {
+    fn sizes_are_short() {
         assert_eq!(
             [0, 1023, 1024, 10_240, 5_767_168, 1 << 34].map(size),
             ["0", "1023", "1.0K", "10K", "5.5M", "16G"]

@@ -180,10 +180,10 @@ fn check_transport(
 /// [`StartError`] if it cannot start. It then leaves nothing behind except a state directory.
 pub fn run(options: &Options) -> Result<bool, StartError> {
     let system = |what| move |source| StartError::System { what, source };
-    let config = Config::load(options.place.config.as_deref())?;
+    let config = Config::load(options.instance.config.as_deref())?;
     let installation = Installation::find()?;
     let state_dir = options.state.resolve(&config)?;
-    let dir = options.place.resolve(&config)?;
+    let dir = options.instance.resolve(&config)?;
     // First, because the default action of a signal would leave the files that follow behind.
     let signals = Signals::catch().map_err(system("catch signals"))?;
     sys::process::forbid_new_privileges().map_err(system("forbid new privileges"))?;

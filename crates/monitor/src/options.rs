@@ -15,24 +15,22 @@ use crate::error::StartError;
 use config::user_dir;
 use config::{Config, NAME_FORM, host_name, host_named, is_name};
 
-/// Where switches connect if nobody says otherwise: OpenFlow's port, from this machine.
+/// The default address for switches: OpenFlow's port, on this machine only.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 6653);
 
-/// The directory of what outlives a run, of an instance that root started.
+/// The state directory of an instance that root started.
 const SYSTEM_STATE_DIR: &str = "/var/lib/rosemary";
 
-/// The options on the monitor's command line; they override the configuration.
+/// The options of the monitor; they override the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct Options {
-    /// Address and port at which switches connect; may be given several times
-    /// [default: 127.0.0.1:6653]
+    /// Address and port at which switches connect; repeatable [default: 127.0.0.1:6653]
     ///
-    /// 0.0.0.0 stands for all IPv4 addresses of this machine, [::] for IPv6. Who may speak plain TCP
-    /// there, --plain says: by default only switches of this machine.
+    /// 0.0.0.0 stands for all IPv4 addresses of this machine, [::] for all IPv6 addresses. --plain decides
+    /// which switches may use plain TCP there: by default only those on this machine.
     #[arg(long = "listen", value_name = "ADDR:PORT", value_parser = parse_address)]
     pub listen: Vec<SocketAddr>,
-    /// From where switches may speak plain TCP: from this machine, from anywhere, or not at all
-    /// [default: loopback]
+    /// Switches that may use plain TCP: those on this machine, any, or none [default: loopback]
     #[arg(
         long,
         value_name = "WHO",
@@ -40,38 +38,38 @@ pub struct Options {
             .try_map(|text| text.parse::<PlainTcp>())
     )]
     pub plain: Option<PlainTcp>,
-    /// Where the keys for TLS are.
+    /// The directory of the TLS keys.
     #[command(flatten)]
     pub tls: TlsDir,
-    /// Threads that serve switches, 1 to 16 [default: one for each CPU, 16 at most]
+    /// Number of threads that serve switches, 1 to 16 [default: one per CPU, at most 16]
     #[arg(
         long,
         value_name = "COUNT",
         value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS))
     )]
     pub workers: Option<u16>,
-    /// App to run, in this order, instead of those of the configuration; may be given several times
+    /// App to run; repeatable, in order [default: the apps of the configuration]
     ///
-    /// What the configuration says about an app of that name holds for it. Behind the colon stands
-    /// what runs it: `user`, a zone of its own, or `kernel`, the kernel itself, which then trusts it.
+    /// The configuration of the app with this name applies. The word after the colon chooses the host: `user`
+    /// is a zone of its own, and `kernel` is the kernel itself, which then has to trust the app.
     #[arg(long = "app", value_name = "NAME[:user|:kernel]", value_parser = parse_app)]
     pub apps: Vec<AppChoice>,
-    /// Where what outlives a run is.
+    /// The state directory.
     #[command(flatten)]
     pub state: StateDir,
-    /// For development: run apps that the configuration names by a bare `object`, which nobody signed.
-    /// Plain TCP is for this machine only then
+    /// For development: run unsigned apps, which the configuration names by a bare `object`; switches on other
+    /// machines then cannot use plain TCP
     #[arg(long)]
     pub allow_unsigned: bool,
-    /// Runs apps without any wall, for tests of the wall.
+    /// Runs apps without a sandbox, for tests of the sandbox.
     #[arg(long, hide = true)]
     pub unconfined: bool,
-    /// Makes no cgroups, for tests of what is left then.
+    /// Uses no cgroups, for tests of the other enforcement of limits.
     #[arg(long, hide = true)]
     pub no_cgroups: bool,
-    /// Where the sockets are.
+    /// The configuration and the runtime directory.
     #[command(flatten)]
-    pub place: Place,
+    pub instance: InstancePaths,
 }
 
 /// An app named on the command line.
@@ -79,7 +77,7 @@ pub struct Options {
 pub struct AppChoice {
     /// Its name.
     pub name: String,
-    /// The process that is to run it, if the option names one.
+    /// What hosts it, if the option says so.
     pub host: Option<Hosting>,
 }
 
@@ -92,20 +90,20 @@ impl fmt::Display for AppChoice {
     }
 }
 
-/// The configuration and the runtime directory, for who uses them and for who looks for them.
+/// The options that identify an instance: its configuration and its runtime directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
-pub struct Place {
-    /// The configuration, if it is not the default one.
+pub struct InstancePaths {
+    /// The configuration, unless the default.
     #[arg(
         long,
         value_name = "FILE",
         env = "ROSEMARY_CONFIG",
         hide_env_values = true,
-        help = "Configuration; none is needed [default: /etc/rosemary/rosemary.toml for root, \
+        help = "Configuration; optional [default: /etc/rosemary/rosemary.toml for root, \
                 $XDG_CONFIG_HOME/rosemary/rosemary.toml for others]"
     )]
     pub config: Option<PathBuf>,
-    /// The directory, if it is not the default.
+    /// The directory, unless the default.
     #[arg(
         long,
         value_name = "DIR",
@@ -117,16 +115,16 @@ pub struct Place {
     pub runtime_dir: Option<PathBuf>,
 }
 
-/// The directory of what outlives a run, for who writes there.
+/// The option for the state directory, whose files outlive a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct StateDir {
-    /// The directory, if it is not the default.
+    /// The directory, unless the default.
     #[arg(
         long,
         value_name = "DIR",
         env = "ROSEMARY_STATE_DIR",
         hide_env_values = true,
-        help = "Directory of what outlives a run [default: /var/lib/rosemary for root, \
+        help = "Directory of the state that outlives a run [default: /var/lib/rosemary for root, \
                 $XDG_STATE_HOME/rosemary for others]"
     )]
     pub state_dir: Option<PathBuf>,
@@ -136,41 +134,41 @@ impl StateDir {
     /// The directory, as an absolute path.
     ///
     /// # Errors
-    /// [`StartError::NoStateDir`] if nothing says which it is.
+    /// [`StartError::NoStateDir`] if no option, configuration or environment variable names one.
     pub fn resolve(&self, config: &Config) -> Result<PathBuf, StartError> {
         let dir = match self.state_dir.as_ref().or(config.state_dir.as_ref()) {
             Some(dir) => dir.clone(),
             None if sys::process::is_root() => SYSTEM_STATE_DIR.into(),
             None => user_dir("XDG_STATE_HOME", ".local/state").ok_or(StartError::NoStateDir)?,
         };
-        absolute(dir, "name another one with --state-dir")
+        absolute(dir, "name another directory with --state-dir")
     }
 }
 
-/// The directory of the keys for TLS, for who makes them and for who uses them.
+/// The option for the directory of the TLS keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct TlsDir {
-    /// The directory, if it is not the default.
+    /// The directory, unless the default.
     #[arg(
         long,
         value_name = "DIR",
-        help = "Directory of the keys for TLS, as `rosemary pki init` makes it; used if it is \
-                there [default: /etc/rosemary/pki for root, $XDG_CONFIG_HOME/rosemary/pki for \
+        help = "Directory of the TLS keys, as `rosemary pki init` creates it; used if it exists \
+                [default: /etc/rosemary/pki for root, $XDG_CONFIG_HOME/rosemary/pki for \
                 others]"
     )]
     pub tls_dir: Option<PathBuf>,
 }
 
-/// Where root's keys are.
+/// The directory of the TLS keys of an instance that root started.
 pub const SYSTEM_TLS_DIR: &str = "/etc/rosemary/pki";
 
 impl TlsDir {
-    /// The directory that the operator names, if one is named.
+    /// The directory that an option or the configuration names, if any.
     pub fn named<'a>(&'a self, config: &'a Config) -> Option<&'a Path> {
         self.tls_dir.as_deref().or(config.tls_dir.as_deref())
     }
 
-    /// The directory that is meant, as an absolute path; `None` if nothing says which it is.
+    /// The directory, as an absolute path; `None` if no option, configuration or environment variable names one.
     pub fn resolve(&self, config: &Config) -> Option<PathBuf> {
         let dir = match self.named(config) {
             Some(dir) => dir.to_owned(),
@@ -181,14 +179,14 @@ impl TlsDir {
     }
 }
 
-/// As the XDG Base Directory Specification says: relative paths are to be taken as not set.
+/// Returns the default directory of a user's keys. The XDG Base Directory Specification says to ignore relative paths.
 fn config_dir(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |dir: OsString| Some(PathBuf::from(dir)).filter(|dir| dir.is_absolute());
     let base = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".config")))?;
     Some(base.join("rosemary/pki"))
 }
 
-/// The directory of an instance that root started.
+/// The runtime directory of an instance that root started.
 pub const SYSTEM_RUNTIME_DIR: &str = "/run/rosemary";
 
 /// The name of the admin socket in the runtime directory.
@@ -198,7 +196,7 @@ pub const ADMIN_SOCKET: &str = "admin.sock";
 pub const LOCK_FILE: &str = "rosemary.lock";
 
 impl Options {
-    /// The arguments that give these options again.
+    /// Returns arguments that parse to these options.
     pub fn to_args(&self) -> Vec<OsString> {
         let mut args = Vec::new();
         for address in &self.listen {
@@ -227,8 +225,8 @@ impl Options {
         }
         let paths = [
             ("--state-dir", &self.state.state_dir),
-            ("--config", &self.place.config),
-            ("--runtime-dir", &self.place.runtime_dir),
+            ("--config", &self.instance.config),
+            ("--runtime-dir", &self.instance.runtime_dir),
         ];
         for (option, path) in paths {
             if let Some(path) = path {
@@ -238,35 +236,35 @@ impl Options {
         args
     }
 
-    /// Where switches connect.
+    /// The addresses at which switches connect.
     pub fn listen(&self, config: &Config) -> Vec<SocketAddr> {
-        let said = [&self.listen, &config.listen].into_iter().find(|list| !list.is_empty());
-        said.cloned().unwrap_or_else(|| vec![LISTEN])
+        let given = [&self.listen, &config.listen].into_iter().find(|list| !list.is_empty());
+        given.cloned().unwrap_or_else(|| vec![LISTEN])
     }
 
-    /// From where switches may speak plain TCP.
+    /// The switches that may use plain TCP.
     pub fn plain(&self, config: &Config) -> PlainTcp {
         self.plain.or(config.plain).unwrap_or_default()
     }
 
-    /// How many threads serve switches; `None` for one for each CPU.
+    /// The number of threads that serve switches; `None` for one per CPU.
     pub fn workers(&self, config: &Config) -> Option<u16> {
         self.workers.or(config.workers)
     }
 }
 
-impl Place {
-    /// The runtime directory that is meant, as an absolute path.
+impl InstancePaths {
+    /// The runtime directory, as an absolute path.
     ///
     /// # Errors
-    /// [`StartError::NoRuntimeDir`] if nothing says which it is.
+    /// [`StartError::NoRuntimeDir`] if no option, configuration or environment variable names one.
     pub fn resolve(&self, config: &Config) -> Result<PathBuf, StartError> {
         let dir = match self.runtime_dir.as_ref().or(config.runtime_dir.as_ref()) {
             Some(dir) => dir.clone(),
             None if sys::process::is_root() => SYSTEM_RUNTIME_DIR.into(),
             None => session_dir(std::env::var_os("XDG_RUNTIME_DIR"))?,
         };
-        absolute(dir, "name another one with --runtime-dir")
+        absolute(dir, "name another directory with --runtime-dir")
     }
 }
 
@@ -281,7 +279,7 @@ fn absolute(dir: PathBuf, hint: &'static str) -> Result<PathBuf, StartError> {
 
 fn session_dir(xdg: Option<OsString>) -> Result<PathBuf, StartError> {
     match xdg {
-        // A relative path is to be taken as not set (XDG Base Directory Specification).
+        // The XDG Base Directory Specification says to ignore a relative path.
         Some(dir) if Path::new(&dir).is_absolute() => Ok(Path::new(&dir).join("rosemary")),
         _ => Err(StartError::NoRuntimeDir),
     }
@@ -289,8 +287,8 @@ fn session_dir(xdg: Option<OsString>) -> Result<PathBuf, StartError> {
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
-        "give an address and a port, as 127.0.0.1:6653, 0.0.0.0:6653 (all addresses of this machine) or \
-         [::1]:6653"
+        "expected an address and a port such as 127.0.0.1:6653, [::1]:6653 or 0.0.0.0:6653 (all IPv4 addresses of \
+         this machine)"
             .to_owned()
     })
 }
@@ -298,12 +296,12 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 fn parse_app(text: &str) -> Result<AppChoice, String> {
     let (name, host) = match text.split_once(':') {
         Some((name, host)) => {
-            (name, Some(host_named(host).ok_or("behind the colon, say user or kernel")?))
+            (name, Some(host_named(host).ok_or("expected user or kernel after the colon")?))
         }
         None => (text, None),
     };
     if !is_name(name) {
-        return Err(format!("give {NAME_FORM}"));
+        return Err(format!("expected {NAME_FORM}"));
     }
     Ok(AppChoice { name: name.to_owned(), host })
 }
@@ -326,19 +324,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_argument_means_the_openflow_port_on_loopback() {
+    fn default_address_is_openflow_port_on_loopback() {
         let listen = parse(&[]).unwrap().listen(&Config::default());
         assert_eq!(listen, ["127.0.0.1:6653".parse().unwrap()]);
     }
 
     #[test]
-    fn command_line_goes_before_the_configuration() {
+    fn command_line_overrides_configuration() {
         let text = "controller = { listen = [\"127.0.0.1:1\"], runtime-dir = \"r\", \
                     state-dir = \"/s\", plain = \"any\", tls-dir = \"k\", workers = 3 }";
         let config = Config::parse("/etc/x/rosemary.toml".into(), text.into()).unwrap();
         let options = parse(&[]).unwrap();
         assert_eq!(options.listen(&config), ["127.0.0.1:1".parse().unwrap()]);
-        assert_eq!(options.place.resolve(&config).unwrap(), Path::new("/etc/x/r"));
+        assert_eq!(options.instance.resolve(&config).unwrap(), Path::new("/etc/x/r"));
         assert_eq!(options.state.resolve(&config).unwrap(), Path::new("/s"));
         assert_eq!(options.plain(&config), PlainTcp::Any);
         assert_eq!(options.workers(&config), Some(3));
@@ -349,12 +347,12 @@ pub(crate) mod tests {
         assert_eq!(options.workers(&config), Some(1));
         assert_eq!(options.tls.resolve(&config).unwrap(), Path::new("/k2"));
         assert_eq!(options.listen(&config), ["[::1]:2".parse().unwrap()]);
-        assert_eq!(options.place.resolve(&config).unwrap(), Path::new("/r2"));
+        assert_eq!(options.instance.resolve(&config).unwrap(), Path::new("/r2"));
         assert_eq!(options.state.resolve(&config).unwrap(), Path::new("/s2"));
     }
 
     #[test]
-    fn app_is_a_name_and_perhaps_what_runs_it() {
+    fn app_option_is_a_name_and_an_optional_host() {
         let choice = |name: &str, host| AppChoice { name: name.into(), host };
         let options = parse(&["--app", "a", "--app", "b:user", "--app", "c:kernel"]).unwrap();
         let [user, kernel] = [Hosting::User, Hosting::Kernel].map(Some);
@@ -365,7 +363,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn arguments_survive_being_passed_on() {
+    fn to_args_gives_the_same_options() {
         let args = "--listen 127.0.0.1:6653 --listen [::1]:6633 --plain never --tls-dir /tmp/k \
                     --workers 2 --app a:user --app b --allow-unsigned --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
         let args: Vec<&str> = args.split_whitespace().collect();
@@ -376,20 +374,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn address_without_a_port_is_refused_with_an_example() {
+    fn address_without_port_is_refused() {
         let error = parse(&["--listen", "6653"]).unwrap_err();
         assert!(error.contains("as 127.0.0.1:6653"), "{error}");
     }
 
     #[test]
-    fn plain_tcp_is_for_this_machine_unless_said_otherwise() {
+    fn plain_tcp_is_limited_to_loopback_by_default() {
         assert_eq!(parse(&[]).unwrap().plain(&Config::default()), PlainTcp::Loopback);
         assert_eq!(parse(&[]).unwrap().to_args(), [""; 0]);
         assert!(parse(&["--plain", "yes"]).unwrap_err().contains("loopback, any, never"));
     }
 
     #[test]
-    fn keys_of_a_user_are_with_the_users_configuration() {
+    fn keys_of_a_user_are_in_the_config_directory() {
         let some = |dir: &str| Some(OsString::from(dir));
         let dir = config_dir(some("/x"), some("/home/u"));
         assert_eq!(dir.unwrap(), Path::new("/x/rosemary/pki"));
@@ -399,7 +397,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn session_without_a_runtime_directory_is_told_what_to_set() {
+    fn missing_runtime_directory_error_names_remedies() {
         for xdg in [None, Some("relative".into())] {
             let error = session_dir(xdg).unwrap_err().to_string();
             assert!(

@@ -55,7 +55,7 @@ impl Running {
 
     /// Returns its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        // It is our child and nobody else waits for it, so waiting cannot fail.
+        // Only this value waits for the child, so waiting cannot fail.
         self.child.try_wait().ok().flatten()
     }
 

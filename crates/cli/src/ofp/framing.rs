@@ -15,7 +15,7 @@ const MAX_MESSAGE_SIZE: usize = 0xffff;
 pub(super) enum Frame<'a> {
     /// A message that is complete according to its header.
     Message(&'a [u8]),
-    /// A message of `size` bytes, some of which are missing.
+    /// An incomplete message of `size` bytes.
     Incomplete {
         /// Its size; `None` if the length field is missing too.
         size: Option<usize>,

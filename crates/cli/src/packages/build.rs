@@ -42,7 +42,7 @@ pub struct BuildArgs {
 pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let file = args.dir.join("app.toml");
     let text = fs::read_to_string(&file).with_context(|| {
-        format!("cannot read {}; `rosemary app new` makes an app that has one", file.display())
+        format!("cannot read {}; `rosemary app new` creates an app that has one", file.display())
     })?;
     let manifest = Manifest::parse(&text).map_err(|ManifestMistake { line, what }| {
         anyhow::anyhow!("{}:{line}: {what}", file.display())
@@ -106,7 +106,7 @@ fn by_cargo(manifest: &Path, arguments: &[OsString]) -> anyhow::Result<PathBuf> 
     }
     object(&String::from_utf8_lossy(&output.stdout), &manifest).with_context(|| {
         let manifest = manifest.display();
-        format!("{manifest} makes no shared object; say crate-type = [\"cdylib\"] in its [lib]")
+        format!("{manifest} builds no shared object; set crate-type = [\"cdylib\"] in its [lib]")
     })
 }
 

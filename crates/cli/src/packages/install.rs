@@ -142,8 +142,8 @@ pub fn install(args: &PackageArgs) -> anyhow::Result<()> {
     let name = &admitted.manifest.app.name;
     if let Some(other) = of_another(&store, &config, &admitted)? {
         bail!(
-            "the app {name} that is installed was signed by {other}, and this one by {}: another \
-             developer's app is another app. If you mean it: rosemary app remove {name}",
+            "the installed app {name} was signed by {other}, and this package by {}. To replace an app by that of \
+             another developer, remove it first: rosemary app remove {name}",
             admitted.trust.name
         );
     }
@@ -173,11 +173,11 @@ pub fn remove(args: &RemoveArgs) -> anyhow::Result<()> {
     let removed = store.remove(name);
     let path = store.path(name);
     if !removed.with_context(|| format!("cannot remove {}", path.display()))? {
-        bail!("the app {name} is not installed; `rosemary app list` shows those that are");
+        bail!("the app {name} is not installed; `rosemary app list` shows the installed ones");
     }
     say::note(format_args!("removed {}", path.display()));
     if config.app(name).is_some() {
-        say::note(format_args!("its [[app]] is still in the configuration; remove that too"));
+        say::note(format_args!("its [[app]] is still in the configuration; remove that, too"));
     }
     Ok(())
 }
@@ -277,5 +277,5 @@ fn print_json(it: &impl Serialize) -> anyhow::Result<()> {
 }
 
 fn parse_name(text: &str) -> Result<String, String> {
-    if is_name(text) { Ok(text.to_owned()) } else { Err(format!("give {NAME_FORM}")) }
+    if is_name(text) { Ok(text.to_owned()) } else { Err(format!("expected {NAME_FORM}")) }
 }

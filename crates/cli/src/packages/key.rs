@@ -77,7 +77,7 @@ pub fn run(command: &KeyCommand) -> anyhow::Result<()> {
     let path = &args.key.path()?;
     let public = &path.with_extension("pub");
     if !args.force && path.symlink_metadata().is_ok() {
-        bail!("{} is there already; --force replaces it", path.display()); // before asking for a password
+        bail!("{} exists already; --force replaces it", path.display()); // before the prompt for a password
     }
     let password = args.key.password.get_new()?;
     let pair = KeyPair::generate_encrypted_keypair(Some(password.to_string()))?;
@@ -103,7 +103,7 @@ pub fn run(command: &KeyCommand) -> anyhow::Result<()> {
     }
     say::note(format_args!("created {} and {}", path.display(), public.display()));
     say::note(
-        "this is for the rosemary.toml of operators who trust you, with as much of it as they like:",
+        "operators who trust you add this to their rosemary.toml, with the capabilities that they grant you:",
     );
     say::data(format_args!(
         "[[trust]]\nname = \"{}\"\nkey = \"{key}\"\ncapabilities = [\"packet-out\", \"flow.write\"]\n",
@@ -117,7 +117,7 @@ impl KeyArgs {
         match &self.key {
             Some(path) => Ok(path.clone()),
             None => user_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("developer.key")).context(
-                "there is no place for the key: neither XDG_CONFIG_HOME nor HOME is set; name a file \
+                "there is no directory for the key, as neither XDG_CONFIG_HOME nor HOME is set; name a file \
                  with --key",
             ),
         }
@@ -131,7 +131,7 @@ impl KeyArgs {
         let path = self.path()?;
         let text = match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                bail!("{} is missing; `rosemary key new` makes it", path.display())
+                bail!("{} is missing; `rosemary key new` creates it", path.display())
             }
             text => text.with_context(|| format!("cannot read {}", path.display()))?,
         };

@@ -1,4 +1,4 @@
-//! Files of keys: made whole or not at all, and closed to others before the first byte is in them.
+//! Writes key files completely or not at all, with their final mode from the first byte on.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,16 +11,16 @@ use anyhow::{Context as _, bail};
 pub(crate) struct New<'a> {
     pub(crate) path: PathBuf,
     pub(crate) content: &'a str,
-    /// For its owner alone.
+    /// Whether only the owner may read it.
     pub(crate) secret: bool,
 }
 
-/// Makes `dir`, closed to others, and those above it.
+/// Creates `dir` with mode 0700, and its missing parents.
 ///
 /// # Errors
-/// It cannot be made, or is there and others may write to it.
+/// It cannot be created, or it exists and other users may write to it.
 pub(crate) fn make_dir(dir: &Path) -> anyhow::Result<()> {
-    let cannot = || format!("cannot make the directory {}", dir.display());
+    let cannot = || format!("cannot create the directory {}", dir.display());
     if let Some(above) = dir.parent() {
         DirBuilder::new().recursive(true).mode(0o755).create(above).with_context(cannot)?;
     }
@@ -33,22 +33,20 @@ pub(crate) fn make_dir(dir: &Path) -> anyhow::Result<()> {
     let metadata = std::fs::metadata(dir).with_context(cannot)?;
     if metadata.mode() & 0o022 != 0 {
         let dir = dir.display();
-        bail!(
-            "others may write to {dir}, and could put keys of theirs there; type: chmod go-w {dir}"
-        );
+        bail!("other users may write to {dir} and could replace the keys; type: chmod go-w {dir}");
     }
     Ok(())
 }
 
-/// Writes `files`; unless `force` is given none of them may be there.
+/// Writes `files`. Without `force`, none of them may exist.
 ///
-/// Nothing that was there is touched before everything new has been written beside it.
+/// Existing files are replaced only after all new ones have been written beside them.
 ///
 /// # Errors
-/// One is there, or cannot be written.
+/// A file exists or cannot be written.
 pub(crate) fn write(files: &[New<'_>], force: bool) -> anyhow::Result<()> {
     if !force && let Some(there) = files.iter().find(|file| file.path.symlink_metadata().is_ok()) {
-        bail!("{} is there already; --force replaces it", there.path.display());
+        bail!("{} exists already; --force replaces it", there.path.display());
     }
     let beside = |path: &Path| {
         let mut name = path.as_os_str().to_owned();
@@ -69,7 +67,7 @@ pub(crate) fn write(files: &[New<'_>], force: bool) -> anyhow::Result<()> {
 fn write_one(path: &Path, new: &New<'_>) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {} // of a command that was interrupted
+        _ => {} // an interrupted command may have left it
     }
     let mode = if new.secret { 0o600 } else { 0o644 };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
@@ -82,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_replaced_only_by_force() {
+    fn existing_file_is_replaced_only_with_force() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key.pem");
         let file = |content| [New { path: path.clone(), content, secret: true }];
@@ -97,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_is_closed_to_others_and_one_that_is_open_is_refused() {
+    fn directory_writable_by_others_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let pki = dir.path().join("a/b/pki");
         make_dir(&pki).unwrap();

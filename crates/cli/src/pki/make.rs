@@ -1,4 +1,4 @@
-//! The authority, and the certificates it issues: X.509 (RFC 5280) with keys on the curve P-256.
+//! Creates a certificate authority and issues certificates: X.509 (RFC 5280) with keys on the curve P-256.
 //!
 //! | | authority | controller | switch |
 //! | --- | --- | --- | --- |
@@ -7,9 +7,9 @@
 //! | extended | | serverAuth | clientAuth |
 //! | names | `Rosemary CA` and a number | `rosemary-controller` | its name, its datapaths |
 //!
-//! The two purposes keep a stolen switch from playing the controller to other switches. Everything
-//! is valid from an hour ago, for switches whose clocks are late. A serial number is the hash of the
-//! certificate's public key, so no two certificates share one.
+//! The extended key usages keep a thief of a switch's key from posing as the controller. A certificate is
+//! valid from an hour before its creation, for switches whose clocks are slow. Its serial number is the hash
+//! of its public key, so no two certificates have the same one.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,10 +25,10 @@ use zeroize::Zeroizing;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How long an authority is valid, in days.
+/// Validity of an authority, in days.
 const AUTHORITY_DAYS: u32 = 3650;
 
-/// How long what it issues is valid, in days, unless said otherwise.
+/// Default validity of an issued certificate, in days.
 pub(crate) const DAYS: u32 = 825;
 
 /// A certificate and its key, as PEM.
@@ -43,7 +43,7 @@ impl Issued {
     }
 }
 
-/// A private key that is overwritten when it goes.
+/// A private key, overwritten on drop.
 struct Key(Zeroizing<KeyPair>);
 
 impl PublicKeyData for Key {
@@ -62,20 +62,20 @@ impl SigningKey for Key {
     }
 }
 
-/// What can issue certificates. Its key is overwritten when it goes.
+/// A certificate authority. Its key is overwritten on drop.
 pub(crate) struct Authority {
     issuer: Issuer<'static, Key>,
 }
 
 impl Authority {
-    /// Makes a new one, and what is to be kept of it.
+    /// Creates an authority. Returns it with its certificate and key, for storage.
     ///
     /// # Errors
-    /// The system has no randomness.
+    /// The system cannot provide random numbers.
     pub(crate) fn create() -> anyhow::Result<(Self, Issued)> {
         let key = new_key()?;
         let mut params = params("", AUTHORITY_DAYS);
-        // A number, because two authorities of one name are hard to tell apart in an error.
+        // The number distinguishes authorities in error messages.
         let number = key.der_bytes().iter().skip(1).take(4);
         let number = number.fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
         params.distinguished_name.push(DnType::CommonName, format!("Rosemary CA {number:08x}"));
@@ -86,10 +86,10 @@ impl Authority {
         Ok((Self { issuer: Issuer::new(params, key) }, issued))
     }
 
-    /// Takes one that was kept.
+    /// Loads a stored authority.
     ///
     /// # Errors
-    /// They are not what they should be.
+    /// The certificate or the key is invalid.
     pub(crate) fn open(certificate: &str, key: &str) -> anyhow::Result<Self> {
         let key = KeyPair::from_pem(key).context("its key cannot be used")?;
         let issuer = Issuer::from_ca_cert_pem(certificate, Key(Zeroizing::new(key)))
@@ -100,7 +100,7 @@ impl Authority {
     /// Issues a certificate for the controller.
     ///
     /// # Errors
-    /// The system has no randomness.
+    /// The system cannot provide random numbers.
     pub(crate) fn controller(&self, days: u32) -> anyhow::Result<Issued> {
         const NAME: &str = "rosemary-controller";
         let mut params = params(NAME, days);
@@ -109,11 +109,11 @@ impl Authority {
         self.issue(params)
     }
 
-    /// Issues a certificate for a switch, which may then call itself by any of `dpids`, or by
-    /// anything if there are none.
+    /// Issues a certificate with which a switch may claim each datapath id in `dpids`, or any datapath id if
+    /// the list is empty.
     ///
     /// # Errors
-    /// The system has no randomness.
+    /// The system cannot provide random numbers.
     pub(crate) fn switch(&self, name: &str, dpids: &[Dpid], days: u32) -> anyhow::Result<Issued> {
         let mut params = params(name, days);
         params.subject_alt_names = dpids
@@ -135,7 +135,7 @@ impl Authority {
 }
 
 fn new_key() -> anyhow::Result<Key> {
-    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).context("cannot make a key")?;
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).context("cannot create a key")?;
     Ok(Key(Zeroizing::new(key)))
 }
 

@@ -1,16 +1,16 @@
-//! `rosemary pki`: the keys and certificates that switches and the controller show each other.
+//! `rosemary pki`: creates the keys and certificates for TLS between switches and the controller.
 //!
 //! ```text
 //! DIR/                           0700; /etc/rosemary/pki for root
-//!     ca-key.pem                 the authority's key: needed here only, may be kept elsewhere
-//!     ca-cert.pem                its certificate: for the controller and for every switch
-//!     controller-key.pem         \ what `rosemary up` shows switches
-//!     controller-cert.pem        /
-//!     switches/NAME/             what a switch needs, to be copied there as it is
+//!     ca-key.pem                 the authority's key; only this command needs it
+//!     ca-cert.pem                its certificate, for the controller and every switch
+//!     controller-key.pem         the controller's key
+//!     controller-cert.pem        the certificate that the controller presents
+//!     switches/NAME/             files to copy to the switch
 //!         key.pem  cert.pem  ca-cert.pem
 //! ```
 //!
-//! Keys are 0600 and never shown. Nothing is replaced without `--force`.
+//! Keys have mode 0600 and are never printed. Existing files are replaced only with `--force`.
 
 pub(crate) mod files;
 mod make;
@@ -34,10 +34,10 @@ use crate::say;
 
 const CA_KEY: &str = "ca-key.pem";
 
-/// The most days a certificate may be valid: as long as the authority is.
+/// Maximum validity of a certificate in days: that of the authority.
 const MOST_DAYS: i64 = 3650;
 
-/// `rosemary pki`.
+/// Options of `rosemary pki`.
 #[derive(Debug, Clone, Args)]
 pub struct PkiArgs {
     #[command(subcommand)]
@@ -46,17 +46,17 @@ pub struct PkiArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Pki {
-    /// Make an authority, and a key and a certificate for the controller
+    /// Create an authority, and a key and a certificate for the controller
     Init(Common),
-    /// Make a key and a certificate for a switch, and show the commands for Open vSwitch
+    /// Create a key and a certificate for a switch, and print the commands for Open vSwitch
     Switch(SwitchArgs),
-    /// Make a new key and certificate for the controller, by the authority that is there
+    /// Create a new key and certificate for the controller with the existing authority
     Controller(Common),
 }
 
 #[derive(Debug, Clone, Args)]
 struct Common {
-    /// The directory, if it is not the default.
+    /// The directory, unless the default.
     #[arg(
         long,
         visible_alias = "tls-dir",
@@ -65,45 +65,44 @@ struct Common {
                 $XDG_CONFIG_HOME/rosemary/pki for others]"
     )]
     dir: Option<PathBuf>,
-    /// The configuration, if it is not the default one.
+    /// The configuration, unless the default.
     #[arg(
         long,
         value_name = "FILE",
         env = "ROSEMARY_CONFIG",
         hide_env_values = true,
-        help = "Configuration, whose tls-dir is used where --dir is not given [default: as for \
-                `rosemary up`]"
+        help = "Configuration, whose tls-dir is used without --dir [default: as for `rosemary up`]"
     )]
     config: Option<PathBuf>,
-    /// Replace what is there
+    /// Replace existing files
     #[arg(long)]
     force: bool,
-    /// How long what is issued is valid, in days
+    /// Validity of the certificate in days
     #[arg(long, value_name = "DAYS", default_value_t = DAYS,
           value_parser = clap::value_parser!(u32).range(1..=MOST_DAYS))]
     days: u32,
-    /// Print JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Clone, Args)]
 struct SwitchArgs {
-    /// A name for the switch: letters, digits, dots, dashes and underscores
+    /// Name of the switch: letters, digits, dots, hyphens and underscores
     #[arg(value_name = "NAME", value_parser = parse_name)]
     name: String,
-    /// The datapath that it may call itself; several for one Open vSwitch with several bridges,
-    /// any if this is left out. `ovs-vsctl get bridge BRIDGE datapath_id` shows it
+    /// Datapath id that the switch may claim, as `ovs-vsctl get bridge BRIDGE datapath_id` shows it; repeat it
+    /// for an Open vSwitch with several bridges [default: any]
     #[arg(long, value_name = "DPID", value_parser = parse_dpid)]
     dpid: Vec<Dpid>,
-    /// Where the controller is, for the commands that are shown
+    /// Address of the controller in the printed commands
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6653")]
     controller: SocketAddr,
     #[command(flatten)]
     common: Common,
 }
 
-/// What `init` and `controller` print as JSON; a promise to programs.
+/// The JSON output of `init` and `controller`; a stable interface.
 #[derive(Debug, Serialize)]
 struct NewCertificate<'a> {
     dir: &'a Path,
@@ -112,9 +111,9 @@ struct NewCertificate<'a> {
     controller_key: PathBuf,
 }
 
-/// What `switch` prints as JSON; a promise to programs.
+/// The JSON output of `switch`; a stable interface.
 #[derive(Debug, Serialize)]
-struct MadeSwitch<'a> {
+struct NewSwitch<'a> {
     name: &'a str,
     dpids: Vec<String>,
     key: PathBuf,
@@ -123,13 +122,13 @@ struct MadeSwitch<'a> {
     commands: [String; 2],
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// What kept it from being done.
+/// The authority cannot be used, or a file exists or cannot be written.
 pub fn run(args: &PkiArgs) -> anyhow::Result<()> {
-    // Keys pass through this process; nobody is to look into it.
-    sys::process::forbid_new_privileges().context("cannot close the process to others")?;
+    // Secret keys pass through this process: keep other processes from reading its memory.
+    sys::process::forbid_new_privileges().context("cannot protect the memory of the process")?;
     match &args.command {
         Pki::Init(common) => init(common),
         Pki::Switch(args) => switch(args),
@@ -153,22 +152,24 @@ fn init(common: &Common) -> anyhow::Result<()> {
         common.force,
     )?;
     say::note(format_args!(
-        "made an authority and the controller's certificate in {}",
+        "created an authority and the controller's certificate in {}",
         dir.display()
     ));
     if dir.join("switches").exists() {
-        say::note("switches/ holds certificates of the authority before, which are void now");
+        say::note(
+            "switches/ contains certificates of the previous authority, which are now invalid",
+        );
     }
-    // The same warning applies to the other certificates.
-    let [there, up] = match (&common.dir, &common.config) {
+    // The next commands must find the same directory.
+    let [pki, up] = match (&common.dir, &common.config) {
         (Some(_), _) => ["--dir", "--tls-dir"].map(|option| format!(" {option} {}", quoted(dir))),
         (None, Some(file)) => ["--config"; 2].map(|option| format!(" {option} {}", quoted(file))),
         (None, None) => [String::new(), String::new()],
     };
     say::note(format_args!(
-        "next: `rosemary pki switch NAME --dpid DPID{there}` for each switch, then `rosemary up{up}`"
+        "next: `rosemary pki switch NAME --dpid DPID{pki}` for each switch, then `rosemary up{up}`"
     ));
-    tell(common, dir)
+    print_controller_files(common, dir)
 }
 
 fn controller(common: &Common) -> anyhow::Result<()> {
@@ -182,21 +183,23 @@ fn controller(common: &Common) -> anyhow::Result<()> {
         ],
         common.force,
     )?;
-    say::note("made a new certificate for the controller; it is used from the next start on");
-    tell(common, dir)
+    say::note(
+        "created a new certificate for the controller; Rosemary uses it from its next start on",
+    );
+    print_controller_files(common, dir)
 }
 
-fn tell(common: &Common, dir: &Path) -> anyhow::Result<()> {
-    let made = NewCertificate {
+fn print_controller_files(common: &Common, dir: &Path) -> anyhow::Result<()> {
+    let created = NewCertificate {
         dir,
         ca_cert: dir.join(CA_CERT),
         controller_cert: dir.join(CONTROLLER_CERT),
         controller_key: dir.join(CONTROLLER_KEY),
     };
     if common.json {
-        return json(&made);
+        return json(&created);
     }
-    for path in [&made.ca_cert, &made.controller_cert, &made.controller_key] {
+    for path in [&created.ca_cert, &created.controller_cert, &created.controller_key] {
         say::data(format_args!("{}\n", path.display()))?;
     }
     Ok(())
@@ -207,23 +210,23 @@ fn switch(args: &SwitchArgs) -> anyhow::Result<()> {
     let dir = common.resolve()?;
     let authority = open(&dir)?;
     let issued = authority.switch(name, dpid, common.days)?;
-    let authoritys = read(&dir.join(CA_CERT))?;
+    let ca_cert = read(&dir.join(CA_CERT))?;
     let switches = dir.join("switches");
     files::make_dir(&switches)?;
-    let place = switches.join(name);
-    files::make_dir(&place)?;
-    let made = MadeSwitch {
+    let switch_dir = switches.join(name);
+    files::make_dir(&switch_dir)?;
+    let created = NewSwitch {
         name,
         dpids: dpid.iter().map(Dpid::to_string).collect(),
-        key: place.join("key.pem"),
-        cert: place.join("cert.pem"),
-        ca_cert: place.join(CA_CERT),
+        key: switch_dir.join("key.pem"),
+        cert: switch_dir.join("cert.pem"),
+        ca_cert: switch_dir.join(CA_CERT),
         commands: [
             format!(
                 "ovs-vsctl set-ssl {} {} {}",
-                quoted(&place.join("key.pem")),
-                quoted(&place.join("cert.pem")),
-                quoted(&place.join(CA_CERT))
+                quoted(&switch_dir.join("key.pem")),
+                quoted(&switch_dir.join("cert.pem")),
+                quoted(&switch_dir.join(CA_CERT))
             ),
             format!("ovs-vsctl set-controller {name} ssl:{controller}"),
         ],
@@ -231,31 +234,31 @@ fn switch(args: &SwitchArgs) -> anyhow::Result<()> {
     let new = |path: &PathBuf, content, secret| New { path: path.clone(), content, secret };
     files::write(
         &[
-            new(&made.key, &issued.key, true),
-            new(&made.cert, &issued.certificate, false),
-            new(&made.ca_cert, &authoritys, false),
+            new(&created.key, &issued.key, true),
+            new(&created.cert, &issued.certificate, false),
+            new(&created.ca_cert, &ca_cert, false),
         ],
         common.force,
     )?;
     if dpid.is_empty() {
         say::note(format_args!(
-            "{name} may call itself any datapath, also another switch's; --dpid binds it to one"
+            "{name} may claim any datapath, also that of another switch; --dpid binds it to one"
         ));
     } else {
-        let shown = made.dpids.join(", ");
-        say::note(format_args!("{name} may call itself {shown} and nothing else"));
+        let shown = created.dpids.join(", ");
+        say::note(format_args!("{name} may claim only {shown}"));
     }
     say::note(format_args!(
-        "type on the switch, where the files must be too, with its bridge in place of {name}:"
+        "copy the files to the switch and type there, with its bridge in place of {name}:"
     ));
     if common.json {
-        return json(&made);
+        return json(&created);
     }
-    say::data(format_args!("{}\n", made.commands.join("\n")))
+    say::data(format_args!("{}\n", created.commands.join("\n")))
 }
 
-fn json(made: &impl Serialize) -> anyhow::Result<()> {
-    let text = serde_json::to_string(made).context("cannot write JSON")?;
+fn json(output: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string(output).context("cannot write JSON")?;
     say::data(format_args!("{text}\n"))
 }
 
@@ -267,13 +270,13 @@ impl Common {
             None => Config::load(self.config.as_deref())?,
         };
         dir.resolve(&config).context(
-            "there is no place for keys: neither XDG_CONFIG_HOME nor HOME is set; name a directory \
+            "there is no directory for the keys, as neither XDG_CONFIG_HOME nor HOME is set; name one \
              with --dir",
         )
     }
 }
 
-/// Takes the authority in `dir`, whose key must be its own.
+/// Loads the authority in `dir` and checks that its key belongs to its certificate.
 fn open(dir: &Path) -> anyhow::Result<Authority> {
     let (certificate, key) = (read(&dir.join(CA_CERT))?, read(&dir.join(CA_KEY))?);
     let own = Keys {
@@ -290,7 +293,7 @@ fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Zeroizing::new(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            bail!("{} is missing; `rosemary pki init` makes it", path.display())
+            bail!("{} is missing; `rosemary pki init` creates it", path.display())
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
@@ -298,10 +301,11 @@ fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {
 
 fn parse_name(text: &str) -> Result<String, &'static str> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    // RFC 5280's bound of a common name; and no name that hides, or looks like an option.
+    // RFC 5280 limits a common name to 64 characters. A leading dot would hide the directory, and a leading
+    // hyphen would look like an option.
     if datapaths::is_misleading(text) {
         Err(
-            "a name without \"rosemary\" and then \"dpid\": it would be taken for a datapath's; name that by --dpid",
+            "the name must not contain \"rosemary\" followed by \"dpid\", which marks a datapath id; use --dpid for that",
         )
     } else if (1..=64).contains(&text.len())
         && text.chars().all(good)
@@ -309,18 +313,20 @@ fn parse_name(text: &str) -> Result<String, &'static str> {
     {
         Ok(text.to_owned())
     } else {
-        Err("1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first")
+        Err(
+            "expected 1 to 64 letters, digits, dots, hyphens and underscores, with a letter or digit first",
+        )
     }
 }
 
 fn parse_dpid(text: &str) -> Result<Dpid, &'static str> {
     text.parse().map_err(|_| {
-        "as 00:00:00:00:00:00:00:01, 0x1, or the 16 digits that `ovs-vsctl get bridge BRIDGE \
-         datapath_id` shows"
+        "expected a datapath id such as 00:00:00:00:00:00:00:01 or 0x1, or the 16 digits that `ovs-vsctl get \
+         bridge BRIDGE datapath_id` shows"
     })
 }
 
-/// The path as a shell takes it for one word.
+/// Quotes the path so that a shell reads it as one word.
 pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
@@ -336,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_may_be_named_as_for_up() {
+    fn tls_dir_is_an_alias_of_dir() {
         #[derive(clap::Parser)]
         struct Command {
             #[command(flatten)]
@@ -356,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_were_made_are_what_the_controller_takes() {
+    fn created_keys_are_valid_for_the_controller() {
         let parent = tempfile::tempdir().unwrap();
         let dir = &parent.path().join("pki");
         init(&common(dir)).unwrap();
@@ -376,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_replaced_without_force() {
+    fn existing_keys_stay_without_force() {
         let parent = tempfile::tempdir().unwrap();
         let dir = &parent.path().join("pki");
         init(&common(dir)).unwrap();
@@ -397,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn authority_whose_key_is_another_ones_issues_nothing() {
+    fn authority_with_foreign_key_is_refused() {
         let parent = tempfile::tempdir().unwrap();
         let (dir, other) = (&parent.path().join("pki"), &parent.path().join("other"));
         init(&common(dir)).unwrap();
@@ -408,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_where_the_configuration_says_unless_a_directory_is_given() {
+    fn dir_option_overrides_configuration() {
         let parent = tempfile::tempdir().unwrap();
         let config = parent.path().join("rosemary.toml");
         std::fs::write(&config, "controller = { tls-dir = \"keys\" }").unwrap();
@@ -420,14 +426,14 @@ mod tests {
     }
 
     #[test]
-    fn switch_before_init_is_told_what_to_type() {
+    fn missing_authority_error_names_init() {
         let parent = tempfile::tempdir().unwrap();
         let error = switch(&switch_args(parent.path(), "s1", Vec::new())).unwrap_err();
         assert!(error.to_string().contains("rosemary pki init"), "{error}");
     }
 
     #[test]
-    fn name_that_is_a_path_or_an_option_is_refused() {
+    fn name_like_path_or_option_is_refused() {
         let long = "a".repeat(65);
         let like = "Rosemary_DPID-00.01";
         for name in ["", "..", "a/b", "-f", ".x", "a b", &long, like] {
@@ -437,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn path_with_a_space_or_a_quote_stays_one_word() {
+    fn path_with_space_or_quote_is_one_word() {
         assert_eq!(quoted(Path::new("/etc/rosemary/pki")), "/etc/rosemary/pki");
         assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
     }

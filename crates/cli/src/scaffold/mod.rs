@@ -1,8 +1,8 @@
-//! Makes a new app that builds and runs without changes: `rosemary app new`.
+//! `rosemary app new`: creates an app that builds and runs without changes.
 //!
-//! An app in Rust uses the SDK in the source tree that this program was built from, at the versions of
-//! its `Cargo.lock`, so that Cargo downloads nothing that it has already. An app in C gets a copy of
-//! `rosemary_app.h`; it is `sdk/c/hub.c`, which the SDK's tests compile.
+//! An app in Rust uses the SDK in the source tree from which this program was built. It gets a copy of that
+//! tree's `Cargo.lock`, so that Cargo downloads no further versions of the same packages. An app in C is a
+//! copy of `sdk/c/hub.c`, which the SDK's tests compile, with `rosemary_app.h`.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,30 +14,30 @@ use config::{NAME_FORM, is_name};
 
 use crate::say;
 
-/// The SDK that this program was built with.
+/// The SDK in the source tree of this program.
 const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk");
 
-/// The options of `rosemary app new`.
+/// Options of `rosemary app new`.
 #[derive(Debug, Clone, Args)]
 pub struct NewArgs {
     /// Name of the app: lower-case letters, digits and hyphens
     #[arg(value_parser = parse_name)]
     pub name: String,
-    /// Make an app in C instead of Rust
+    /// Create an app in C instead of Rust
     #[arg(long)]
     pub c: bool,
-    /// Directory to make [default: the name, in the present directory]
+    /// Directory to create [default: the name, in the current directory]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Directory of Rosemary's SDK for Rust, if it is not where this program was built
+    /// Directory of Rosemary's SDK for Rust [default: in the source tree of this program]
     #[arg(long, value_name = "DIR", conflicts_with = "c")]
     pub sdk: Option<PathBuf>,
 }
 
-/// Makes the app.
+/// Creates the app.
 ///
 /// # Errors
-/// The directory is in use or cannot be written, or the SDK is not there.
+/// The directory is not empty or cannot be written, or the SDK is missing.
 pub fn run(args: &NewArgs) -> anyhow::Result<()> {
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     let (files, build) = if args.c {
@@ -47,7 +47,7 @@ pub fn run(args: &NewArgs) -> anyhow::Result<()> {
     };
     write(&dir, &files)?;
     say::note(format_args!(
-        "made the app {} in {dir}; to build and run it:\n  cd {dir}\n  {build}\n  rosemary up --allow-unsigned --config rosemary.toml",
+        "created the app {} in {dir}; to build and run it:\n  cd {dir}\n  {build}\n  rosemary up --allow-unsigned --config rosemary.toml",
         args.name,
         dir = dir.display()
     ));
@@ -55,7 +55,7 @@ pub fn run(args: &NewArgs) -> anyhow::Result<()> {
 }
 
 fn parse_name(text: &str) -> Result<String, String> {
-    if is_name(text) { Ok(text.to_owned()) } else { Err(format!("give {NAME_FORM}")) }
+    if is_name(text) { Ok(text.to_owned()) } else { Err(format!("expected {NAME_FORM}")) }
 }
 
 /// A file's path in the app's directory, and its content.
@@ -66,12 +66,11 @@ fn rust(name: &str, sdk: Option<&Path>) -> anyhow::Result<Vec<File>> {
     let sdk = match fs::canonicalize(sdk) {
         Ok(found) if found.join("Cargo.toml").is_file() => found,
         _ => bail!(
-            "the SDK is not in {}; say with --sdk where the directory crates/sdk of Rosemary's \
-             source is",
+            "the SDK is not in {}; name the directory crates/sdk of Rosemary's source tree with --sdk",
             sdk.display()
         ),
     };
-    let path = sdk.to_str().context("the path of the SDK is not in UTF-8")?;
+    let path = sdk.to_str().context("the path of the SDK is not valid UTF-8")?;
     let quoted = serde_json::to_string(path).context("cannot write the path of the SDK")?;
     let fill = |template: &str| filled(template, name, "target/debug/").replace("@SDK@", &quoted);
     let mut files = vec![
@@ -107,7 +106,7 @@ fn c(name: &str) -> Vec<File> {
     ]
 }
 
-/// Returns the name in the form of a library's.
+/// Returns the name of the app's library, without prefix and suffix.
 fn lib(name: &str) -> String {
     name.replace('-', "_")
 }
@@ -125,7 +124,7 @@ fn write(dir: &Path, files: &[File]) -> anyhow::Result<()> {
     let used = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
         entries => {
-            let entries = entries.with_context(|| format!("cannot look into {}", dir.display()));
+            let entries = entries.with_context(|| format!("cannot list {}", dir.display()));
             entries?.next().is_some()
         }
     };
@@ -150,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_for_the_name_is_filled() {
+    fn every_placeholder_is_replaced() {
         let rust = rust("my-app", None).unwrap();
         for (path, text) in
             rust.into_iter().filter(|(path, _)| path != "Cargo.lock").chain(c("my-app"))
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn configuration_that_is_made_is_one() {
+    fn created_configuration_is_valid() {
         for files in [rust("my-app", None).unwrap(), c("my-app")] {
             let (_, text) = files.iter().find(|(path, _)| path == "rosemary.toml").unwrap();
             let file = PathBuf::from("/apps/my-app/rosemary.toml");
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn manifest_that_is_made_is_one() {
+    fn created_manifest_is_valid() {
         for files in [rust("my-app", None).unwrap(), c("my-app")] {
             let (_, text) = files.iter().find(|(path, _)| path == "app.toml").unwrap();
             assert_eq!(Manifest::parse(text).unwrap().app.name, "my-app");
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn sdk_that_is_not_there_is_told_with_what_to_say() {
+    fn missing_sdk_error_names_the_option() {
         let error = rust("a", Some(Path::new("/nowhere"))).unwrap_err().to_string();
         assert!(error.contains("/nowhere") && error.contains("--sdk"), "{error}");
     }

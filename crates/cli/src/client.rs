@@ -1,7 +1,7 @@
-//! Asking a running Rosemary: the client's side of the admin socket and of the kernel's.
+//! Sends operators' requests to a running Rosemary: clients of the monitor, the kernel and the log service.
 //!
-//! Every request has [`PATIENCE`] for its answer: a process that hangs is reported as such, and does
-//! not hang the operator's terminal too.
+//! A program that does not reply within [`REPLY_TIMEOUT`] is reported, so that it does not block the operator's
+//! terminal.
 
 mod log;
 
@@ -15,7 +15,7 @@ use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, Status};
 use control::query::{
     AppCounters, FLOWS_TIMEOUT, FlowStatus, KernelQuery, KernelQueryReply, SwitchStatus,
 };
-use monitor::options::{ADMIN_SOCKET, Place, SYSTEM_RUNTIME_DIR};
+use monitor::options::{ADMIN_SOCKET, InstancePaths, SYSTEM_RUNTIME_DIR};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,62 +24,62 @@ use thiserror::Error;
 
 pub use self::log::Log;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest time that the client waits for a reply.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a question was not answered.
+/// Why a request got no result.
 #[derive(Debug, Error)]
-pub enum AskError {
-    /// There is no Rosemary.
-    #[error("nothing runs here (no {}); start it with `rosemary up`", list(.0))]
-    NothingRuns(Vec<PathBuf>),
-    /// There is one, or was, and it cannot be connected to.
+pub enum ClientError {
+    /// No admin socket exists at any of these paths.
+    #[error("Rosemary does not run here (no {}); start it with `rosemary up`", list(.0))]
+    NotRunning(Vec<PathBuf>),
+    /// The admin socket exists, but the connection failed.
     #[error("cannot connect to {path}; {hint}")]
     Connect {
         /// The admin socket.
         path: PathBuf,
-        /// What to do.
+        /// A remedy.
         hint: &'static str,
         /// The system's reason.
         source: io::Error,
     },
-    /// It did not answer.
-    #[error("{whom} did not answer; its log says why")]
-    Silent {
-        /// Who was asked.
-        whom: &'static str,
+    /// The program closed the connection, or its reply could not be read.
+    #[error("{peer} did not reply; see its log")]
+    NoReply {
+        /// The program.
+        peer: &'static str,
         /// What happened to the connection.
         source: ChannelError,
     },
-    /// It hangs, or the machine does.
-    #[error("{whom} did not answer within {} s", .patience.as_secs())]
-    Late {
-        /// Who was asked.
-        whom: &'static str,
-        /// How long it had.
-        patience: Duration,
+    /// The program did not reply in time.
+    #[error("{peer} did not reply within {} s", .timeout.as_secs())]
+    TimedOut {
+        /// The program.
+        peer: &'static str,
+        /// The time that it had.
+        timeout: Duration,
     },
-    /// The kernel could not find it out.
+    /// The kernel or the log service could not obtain the data.
     #[error("{0}")]
-    NotKnown(String),
-    /// It refused.
+    Failed(String),
+    /// The monitor refused the request.
     #[error("the monitor refused: {0}")]
     Refused(String),
-    /// It cannot answer now.
-    #[error("cannot be asked now: {0}; try again in a moment")]
+    /// The monitor cannot connect the client to the program now.
+    #[error("not available now: {0}; try again in a moment")]
     Unavailable(String),
-    /// It answered something else; the two programs are not of the same version.
-    #[error("{whom} answered another question; is it of another version than this command?")]
+    /// The reply does not fit the request, as from a program of another version.
+    #[error("{peer} sent an unexpected reply; check that it has the same version as this command")]
     Unexpected {
-        /// Who was asked.
-        whom: &'static str,
+        /// The program.
+        peer: &'static str,
     },
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Nothing says where the runtime directory is.
+    /// The runtime directory is unknown.
     #[error(transparent)]
-    Place(#[from] monitor::error::StartError),
+    RuntimeDir(#[from] monitor::error::StartError),
 }
 
 /// A connection to the monitor of a running Rosemary.
@@ -87,75 +87,78 @@ pub enum AskError {
 pub struct Monitor(Channel);
 
 impl Monitor {
-    /// Connects to the Rosemary at `place`.
+    /// Connects to the instance at `paths`.
     ///
-    /// Where the place is not stated, a user's own is looked for first and then the system's,
-    /// which members of the group `rosemary` may ask.
+    /// Without a runtime directory in `paths`, the user's own instance is tried first, then the system's.
+    /// The latter accepts root and members of the group `rosemary`.
     ///
     /// # Errors
-    /// [`AskError::NothingRuns`], [`AskError::Connect`] or [`AskError::Place`].
-    pub fn connect(place: &Place) -> Result<Self, AskError> {
-        let sockets = sockets(place)?;
+    /// [`ClientError::NotRunning`], [`ClientError::Connect`] or [`ClientError::RuntimeDir`].
+    pub fn connect(paths: &InstancePaths) -> Result<Self, ClientError> {
+        let sockets = sockets(paths)?;
         for path in &sockets {
-            match sys::named::connect_patiently(path, PATIENCE) {
+            match sys::named::connect_patiently(path, REPLY_TIMEOUT) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => {
                     let (path, hint) = (path.clone(), hint(&source));
-                    return Err(AskError::Connect { path, hint, source });
+                    return Err(ClientError::Connect { path, hint, source });
                 }
                 Ok(channel) => return Ok(Self(channel)),
             }
         }
-        Err(AskError::NothingRuns(sockets))
+        Err(ClientError::NotRunning(sockets))
     }
 
-    /// What runs.
+    /// Requests the status of all programs.
     ///
     /// # Errors
-    /// It did not answer, or refused.
-    pub fn status(&self) -> Result<Status, AskError> {
-        match self.ask(OperatorRequest::Status)? {
+    /// The monitor does not reply, or refuses.
+    pub fn status(&self) -> Result<Status, ClientError> {
+        match self.request(OperatorRequest::Status)? {
             (OperatorReply::Status(status), _) => Ok(status),
-            (tell, _) => Err(refusal(tell)),
+            (reply, _) => Err(refusal(reply)),
         }
     }
 
-    /// How much each program uses.
+    /// Requests the resource use of all programs.
     ///
     /// # Errors
-    /// It did not answer, or refused.
-    pub fn usage(&self) -> Result<Vec<ProgramUsage>, AskError> {
-        match self.ask(OperatorRequest::Usage)? {
+    /// The monitor does not reply, or refuses.
+    pub fn usage(&self) -> Result<Vec<ProgramUsage>, ClientError> {
+        match self.request(OperatorRequest::Usage)? {
             (OperatorReply::Usage(usage), _) => Ok(usage),
-            (tell, _) => Err(refusal(tell)),
+            (reply, _) => Err(refusal(reply)),
         }
     }
 
-    /// A connection to the kernel.
+    /// Requests a connection to the kernel.
     ///
     /// # Errors
-    /// [`AskError::Unavailable`] while there is none; it did not answer, or refused.
-    pub fn kernel(&self) -> Result<Kernel, AskError> {
-        match self.ask(OperatorRequest::Kernel)? {
+    /// [`ClientError::Unavailable`] while the kernel does not run; the monitor does not reply, or refuses.
+    pub fn kernel(&self) -> Result<Kernel, ClientError> {
+        match self.request(OperatorRequest::Kernel)? {
             (OperatorReply::Kernel, Some(fd)) => Ok(Kernel(Channel::from_fd(fd))),
-            (tell, _) => Err(refusal(tell)),
+            (reply, _) => Err(refusal(reply)),
         }
     }
 
-    /// A connection to the log.
+    /// Requests a connection to the log service.
     ///
     /// # Errors
-    /// [`AskError::Unavailable`] while there is none; it did not answer, or refused.
-    pub fn log(&self) -> Result<Log, AskError> {
-        match self.ask(OperatorRequest::Log)? {
+    /// [`ClientError::Unavailable`] while the log service does not run; the monitor does not reply, or refuses.
+    pub fn log(&self) -> Result<Log, ClientError> {
+        match self.request(OperatorRequest::Log)? {
             (OperatorReply::Log, Some(fd)) => Ok(Log::new(fd)),
-            (tell, _) => Err(refusal(tell)),
+            (reply, _) => Err(refusal(reply)),
         }
     }
 
-    fn ask(&self, ask: OperatorRequest) -> Result<(OperatorReply, Option<OwnedFd>), AskError> {
-        let (tell, fds) = exchange(&self.0, &ask, "the monitor", PATIENCE)?;
-        Ok((tell, fds.into_iter().next()))
+    fn request(
+        &self,
+        request: OperatorRequest,
+    ) -> Result<(OperatorReply, Option<OwnedFd>), ClientError> {
+        let (reply, fds) = exchange(&self.0, &request, "the monitor", REPLY_TIMEOUT)?;
+        Ok((reply, fds.into_iter().next()))
     }
 }
 
@@ -164,25 +167,25 @@ impl Monitor {
 pub struct Kernel(Channel);
 
 impl Kernel {
-    const WHOM: &str = "the kernel";
+    const NAME: &str = "the kernel";
 
-    /// What became of the packet-ins for the apps, and of their messages.
+    /// Requests the counters of the apps' packet-ins and messages.
     ///
     /// # Errors
-    /// It did not answer.
-    pub fn apps(&self) -> Result<Vec<AppCounters>, AskError> {
-        match exchange(&self.0, &KernelQuery::Apps, Self::WHOM, PATIENCE)? {
+    /// The kernel does not reply.
+    pub fn apps(&self) -> Result<Vec<AppCounters>, ClientError> {
+        match exchange(&self.0, &KernelQuery::Apps, Self::NAME, REPLY_TIMEOUT)? {
             (KernelQueryReply::Apps(apps), _) => Ok(apps),
-            _ => Err(AskError::Unexpected { whom: Self::WHOM }),
+            _ => Err(ClientError::Unexpected { peer: Self::NAME }),
         }
     }
 
-    /// The switches that are connected, in the order of their DPIDs.
+    /// Requests the connected switches, in the order of their datapath ids.
     ///
     /// # Errors
-    /// It did not answer.
-    pub fn switches(&self) -> Result<Vec<SwitchStatus>, AskError> {
-        let unexpected = || AskError::Unexpected { whom: Self::WHOM };
+    /// The kernel does not reply.
+    pub fn switches(&self) -> Result<Vec<SwitchStatus>, ClientError> {
+        let unexpected = || ClientError::Unexpected { peer: Self::NAME };
         let mut all: Vec<SwitchStatus> = Vec::new();
         loop {
             let after = match all.last() {
@@ -190,12 +193,12 @@ impl Kernel {
                 None => None,
             };
             let query = KernelQuery::Switches { after };
-            let (reply, _) = exchange(&self.0, &query, Self::WHOM, PATIENCE)?;
+            let (reply, _) = exchange(&self.0, &query, Self::NAME, REPLY_TIMEOUT)?;
             let KernelQueryReply::Switches { switches, more } = reply else {
                 return Err(unexpected());
             };
             if more && switches.is_empty() {
-                return Err(unexpected()); // would be asked for ever
+                return Err(unexpected()); // otherwise this loop would never end
             }
             all.extend(switches);
             if !more {
@@ -203,24 +206,22 @@ impl Kernel {
             }
         }
     }
-}
 
-impl Kernel {
-    /// The flows that a switch has, in its order; `None` if no such switch is connected.
+    /// Requests the flows of a switch, in the switch's order. Returns `None` if no such switch is connected.
     ///
     /// # Errors
-    /// [`AskError::NotKnown`] if the switch does not tell; the kernel did not answer.
-    pub fn flows(&self, dpid: u64) -> Result<Option<Vec<FlowStatus>>, AskError> {
+    /// [`ClientError::Failed`] if the switch does not report them; the kernel does not reply.
+    pub fn flows(&self, dpid: u64) -> Result<Option<Vec<FlowStatus>>, ClientError> {
         let mut all = Vec::new();
         let mut query = KernelQuery::Flows { dpid };
         loop {
-            let (reply, _) = exchange(&self.0, &query, Self::WHOM, FLOWS_TIMEOUT)?;
+            let (reply, _) = exchange(&self.0, &query, Self::NAME, FLOWS_TIMEOUT)?;
             match reply {
                 KernelQueryReply::NoSwitch => return Ok(None),
-                KernelQueryReply::Failed { why } => return Err(AskError::NotKnown(why)),
+                KernelQueryReply::Failed { why } => return Err(ClientError::Failed(why)),
                 KernelQueryReply::Flows { flows, more } => {
                     if more && flows.is_empty() {
-                        return Err(AskError::Unexpected { whom: Self::WHOM });
+                        return Err(ClientError::Unexpected { peer: Self::NAME });
                     }
                     all.extend(flows);
                     if !more {
@@ -228,7 +229,7 @@ impl Kernel {
                     }
                 }
                 KernelQueryReply::Switches { .. } | KernelQueryReply::Apps(_) => {
-                    return Err(AskError::Unexpected { whom: Self::WHOM });
+                    return Err(ClientError::Unexpected { peer: Self::NAME });
                 }
             }
             query = KernelQuery::MoreFlows;
@@ -236,21 +237,21 @@ impl Kernel {
     }
 }
 
-/// The admin sockets that may be meant, the likeliest first.
-fn sockets(place: &Place) -> Result<Vec<PathBuf>, AskError> {
-    let config = match Config::load(place.config.as_deref()) {
-        Err(error) if place.config.is_some() => return Err(error.into()),
-        // What runs was started before it was broken.
+/// Returns the paths at which the admin socket may be, in the order in which to try them.
+fn sockets(paths: &InstancePaths) -> Result<Vec<PathBuf>, ClientError> {
+    let config = match Config::load(paths.config.as_deref()) {
+        Err(error) if paths.config.is_some() => return Err(error.into()),
+        // The default configuration may have been damaged since the instance started.
         result => result.unwrap_or_default(),
     };
     let mut dirs = Vec::new();
-    match place.resolve(&config) {
+    match paths.resolve(&config) {
         Ok(dir) => dirs.push(dir),
-        Err(error) if place.runtime_dir.is_some() => return Err(error.into()),
-        Err(_) => {} // without a session there is still the system's
+        Err(error) if paths.runtime_dir.is_some() => return Err(error.into()),
+        Err(_) => {} // the system's instance is reachable without a login session
     }
-    if place.runtime_dir.is_none() {
-        // Who is not root may not be allowed to read it.
+    if paths.runtime_dir.is_none() {
+        // A user other than root may lack the permission to read this file.
         let system = Config::load(Some(Path::new(SYSTEM_CONFIG))).unwrap_or_default();
         dirs.extend(system.runtime_dir);
         dirs.push(SYSTEM_RUNTIME_DIR.into());
@@ -264,7 +265,7 @@ fn sockets(place: &Place) -> Result<Vec<PathBuf>, AskError> {
     Ok(sockets)
 }
 
-/// The number of a DPID written as `00:00:00:00:00:00:00:01`.
+/// Parses a datapath id such as `00:00:00:00:00:00:00:01`.
 fn dpid(text: &str) -> Option<u64> {
     u64::from_str_radix(&text.replace(':', ""), 16).ok()
 }
@@ -272,62 +273,64 @@ fn dpid(text: &str) -> Option<u64> {
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "only root, the user who started Rosemary and the group rosemary may ask"
+            "only root, the user who started Rosemary and members of the group rosemary may connect"
         }
         io::ErrorKind::ConnectionRefused => {
-            "Rosemary was killed there; start it again with `rosemary up`"
+            "Rosemary was killed; start it again with `rosemary up`"
         }
-        io::ErrorKind::WouldBlock => "too many ask it at the same time; try again",
-        _ => "`rosemary up` starts Rosemary, --runtime-dir says where it is",
+        io::ErrorKind::WouldBlock => "too many clients connect at the same time; try again",
+        _ => "start Rosemary with `rosemary up`, or name its directory with --runtime-dir",
     }
 }
 
-fn refusal(tell: OperatorReply) -> AskError {
-    match tell {
-        OperatorReply::Refused { why } => AskError::Refused(why),
-        OperatorReply::Unavailable { why } => AskError::Unavailable(why),
+fn refusal(reply: OperatorReply) -> ClientError {
+    match reply {
+        OperatorReply::Refused { why } => ClientError::Refused(why),
+        OperatorReply::Unavailable { why } => ClientError::Unavailable(why),
         OperatorReply::Status(_)
         | OperatorReply::Usage(_)
         | OperatorReply::Kernel
-        | OperatorReply::Log => AskError::Unexpected { whom: "the monitor" },
+        | OperatorReply::Log => ClientError::Unexpected { peer: "the monitor" },
     }
 }
 
-/// Sends a question and waits for its answer.
+/// Sends a request and waits for the reply.
 fn exchange<Q: Serialize, A: DeserializeOwned>(
     channel: &Channel,
-    question: &Q,
-    whom: &'static str,
-    patience: Duration,
-) -> Result<(A, Vec<OwnedFd>), AskError> {
-    let silent = |source| AskError::Silent { whom, source };
-    channel.send(question, &[]).map_err(silent)?;
-    let give_up = Instant::now() + patience;
+    request: &Q,
+    peer: &'static str,
+    timeout: Duration,
+) -> Result<(A, Vec<OwnedFd>), ClientError> {
+    let no_reply = |source| ClientError::NoReply { peer, source };
+    channel.send(request, &[]).map_err(no_reply)?;
+    let deadline = Instant::now() + timeout;
     loop {
         match channel.receive() {
             Err(ChannelError::WouldBlock) => {}
-            result => return result.map_err(silent),
+            result => return result.map_err(no_reply),
         }
-        wait(channel, whom, patience, give_up)?;
+        wait(channel, peer, timeout, deadline)?;
     }
 }
 
-/// Waits until something can be read, or it is too late.
+/// Waits until the socket is readable, or fails at `deadline`.
 fn wait(
     socket: &impl AsFd,
-    whom: &'static str,
-    patience: Duration,
-    give_up: Instant,
-) -> Result<(), AskError> {
-    let late = || AskError::Late { whom, patience };
-    let rest = give_up.saturating_duration_since(Instant::now());
+    peer: &'static str,
+    timeout: Duration,
+    deadline: Instant,
+) -> Result<(), ClientError> {
+    let timed_out = || ClientError::TimedOut { peer, timeout };
+    let rest = deadline.saturating_duration_since(Instant::now());
     if rest.is_zero() {
-        return Err(late());
+        return Err(timed_out());
     }
-    let rest = Timespec::try_from(rest).map_err(|_| late())?;
+    let rest = Timespec::try_from(rest).map_err(|_| timed_out())?;
     match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&rest)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(AskError::Silent { whom, source: ChannelError::System(error.into()) }),
+        Err(error) => {
+            Err(ClientError::NoReply { peer, source: ChannelError::System(error.into()) })
+        }
     }
 }
 
@@ -380,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_asked_for_page_by_page() {
+    fn switches_arrive_in_pages() {
         for last in [0, 1, 2, 3, 5] {
             let switches = kernel_with(last).switches().unwrap();
             let numbers: Vec<_> = switches.iter().map(|it| dpid(&it.dpid).unwrap()).collect();
@@ -389,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_asked_for_page_by_page_and_what_is_not_known_is_told_as_such() {
+    fn flows_arrive_in_pages_and_failure_is_reported() {
         let flow = |number: u16| FlowStatus {
             table: 0,
             priority: number,
@@ -435,20 +438,20 @@ mod tests {
     }
 
     #[test]
-    fn place_where_nothing_runs_is_told_with_what_to_type() {
-        let place = Place { runtime_dir: Some("/nowhere".into()), config: None };
-        let error = Monitor::connect(&place).unwrap_err().to_string();
+    fn missing_instance_error_names_remedy() {
+        let paths = InstancePaths { runtime_dir: Some("/nowhere".into()), config: None };
+        let error = Monitor::connect(&paths).unwrap_err().to_string();
         assert_eq!(
             error,
-            "nothing runs here (no /nowhere/admin.sock); start it with `rosemary up`"
+            "Rosemary does not run here (no /nowhere/admin.sock); start it with `rosemary up`"
         );
     }
 
     #[test]
-    fn peer_that_closes_without_an_answer_is_an_error() {
+    fn closed_connection_is_an_error() {
         let (ours, theirs) = Channel::pair().unwrap();
         drop(theirs);
         let error = Monitor(ours).status().unwrap_err().to_string();
-        assert_eq!(error, "the monitor did not answer; its log says why");
+        assert_eq!(error, "the monitor did not reply; see its log");
     }
 }
