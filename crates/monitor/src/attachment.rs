@@ -1,95 +1,96 @@
-//! Whose rings a zone holds: the bookkeeping between an `Attach` and its `Attached`.
+//! Tracks which rings a zone holds, from an `Attach` to its `Attached`.
 //!
-//! The kernel answers each `Attach` once, in order: with `Attached`, or with `NotAttached` when it has
-//! no room for more rings, and then it is asked again after a moment. Between the two the zone may have died and a
-//! new one may have been loaded, so an answer counts only if it answers the last `Attach`, and
-//! that one was sent for the process that runs now. The same for a fault: a kernel that reports
-//! one before it has answered the current zone's `Attach` speaks of the zone before.
+//! The kernel replies to each `Attach` once, in order: with `Attached`, or with `NotAttached` if it has no room for more
+//! rings. After a `NotAttached` the monitor sends another `Attach` a moment later. Between `Attach` and reply the zone may
+//! have died, and a new one may have been loaded. So only the reply to the last `Attach` counts, and only if that was sent
+//! for the current process. The same holds for faults: until the kernel has replied to the `Attach` of the current zone,
+//! a fault that it reports belongs to the previous zone.
 
 use std::time::{Duration, Instant};
 
-/// From an attempt that failed to the next.
+/// The time from a failed attempt to the next.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The state between one zone and one kernel.
 #[derive(Debug, Default)]
 pub(crate) struct Attachment {
+    /// The number of `Attach` messages without a reply.
     unanswered: u32,
-    asked: bool,
+    /// Whether an `Attach` was sent for the current process.
+    requested: bool,
     connected: bool,
-    /// When to ask again, after it could not be done.
+    /// When to send another `Attach` after a failure.
     retry_at: Option<Instant>,
 }
 
-/// The meaning of an `Attached`.
+/// What a reply to an `Attach` concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answered {
-    /// The rings are for the zone that runs: pass them on.
-    PassOn,
-    /// The rings are for a zone that has ended, or were replaced: close them.
-    Stale,
-    /// Nothing was asked: the kernel talks nonsense.
-    Unasked,
+pub(crate) enum ReplyFor {
+    /// The current zone.
+    CurrentZone,
+    /// A zone that has ended, or rings that were replaced. The monitor closes the rings.
+    EarlierZone,
+    /// No request: the kernel breaks the protocol.
+    NoRequest,
 }
 
 impl Attachment {
-    /// An `Attach` was sent for the zone that runs now.
-    pub(crate) fn asked(&mut self) {
+    /// An `Attach` was sent for the current zone.
+    pub(crate) fn requested(&mut self) {
         self.unanswered += 1;
-        self.asked = true;
+        self.requested = true;
         self.connected = false;
         self.retry_at = None;
     }
 
-    /// An `Attached` came.
-    pub(crate) fn answered(&mut self) -> Answered {
-        let answered = self.count();
-        self.connected |= answered == Answered::PassOn;
-        answered
+    /// An `Attached` arrived with its rings.
+    pub(crate) fn attached(&mut self) -> ReplyFor {
+        let reply = self.count_reply();
+        self.connected |= reply == ReplyFor::CurrentZone;
+        reply
     }
 
-    /// A `NotAttached` came, or an `Attached` whose rings were lost on the way. What it means is
-    /// what the rings would have meant.
-    pub(crate) fn failed(&mut self, now: Instant) -> Answered {
-        let answered = self.count();
-        if answered == Answered::PassOn {
-            self.asked = false;
+    /// A `NotAttached` arrived, or an `Attached` whose rings were lost on the way.
+    pub(crate) fn not_attached(&mut self, now: Instant) -> ReplyFor {
+        let reply = self.count_reply();
+        if reply == ReplyFor::CurrentZone {
+            self.requested = false;
             self.retry_at = Some(now + RETRY);
         }
-        answered
+        reply
     }
 
-    /// Counts an answer.
-    fn count(&mut self) -> Answered {
-        let Some(rest) = self.unanswered.checked_sub(1) else { return Answered::Unasked };
+    fn count_reply(&mut self) -> ReplyFor {
+        let Some(rest) = self.unanswered.checked_sub(1) else { return ReplyFor::NoRequest };
         self.unanswered = rest;
-        if rest > 0 || !self.asked { Answered::Stale } else { Answered::PassOn }
+        if rest > 0 || !self.requested { ReplyFor::EarlierZone } else { ReplyFor::CurrentZone }
     }
 
-    /// When to ask again, if it has to be.
+    /// When [`take_retry`](Self::take_retry) is due, after a failure.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
 
-    /// Whether that time has come. Said once: who then finds zone or kernel not ready asks when
-    /// they are.
-    pub(crate) fn retry(&mut self, now: Instant) -> bool {
+    /// Returns once, at the time of a retry, that another `Attach` must be sent.
+    ///
+    /// If the zone or the kernel is not ready at that time, the `Attach` follows when both are.
+    pub(crate) fn take_retry(&mut self, now: Instant) -> bool {
         self.retry_at.take_if(|at| *at <= now).is_some()
     }
 
-    /// Whether a fault that the kernel reports now is of the zone that runs now.
+    /// Returns whether a fault that the kernel reports now concerns the current zone.
     pub(crate) fn is_connected(&self) -> bool {
         self.connected
     }
 
-    /// The zone has ended. Says whether the kernel has to be told.
+    /// The zone has ended. Returns whether the kernel must receive a `Detach`.
     pub(crate) fn zone_ended(&mut self) -> bool {
         self.connected = false;
         self.retry_at = None;
-        std::mem::take(&mut self.asked)
+        std::mem::take(&mut self.requested)
     }
 
-    /// The kernel has ended: what was asked of it will not be answered.
+    /// The kernel has ended, so no outstanding request gets a reply.
     pub(crate) fn kernel_ended(&mut self) {
         *self = Self::default();
     }
@@ -100,69 +101,69 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings_are_passed_on_to_the_zone_they_were_asked_for() {
+    fn requested_rings_connect_the_zone() {
         let mut attachment = Attachment::default();
-        attachment.asked();
+        attachment.requested();
         assert!(!attachment.is_connected());
-        assert_eq!(attachment.answered(), Answered::PassOn);
+        assert_eq!(attachment.attached(), ReplyFor::CurrentZone);
         assert!(attachment.is_connected());
     }
 
     #[test]
-    fn rings_of_a_zone_that_died_meanwhile_are_stale_even_if_a_new_one_has_asked() {
+    fn rings_of_ended_zone_do_not_reach_its_successor() {
         let mut attachment = Attachment::default();
-        attachment.asked();
+        attachment.requested();
         assert!(attachment.zone_ended());
-        attachment.asked();
-        assert_eq!(attachment.answered(), Answered::Stale);
-        assert!(!attachment.is_connected(), "a fault now would be the old zone's");
-        assert_eq!(attachment.answered(), Answered::PassOn);
+        attachment.requested();
+        assert_eq!(attachment.attached(), ReplyFor::EarlierZone);
+        assert!(!attachment.is_connected(), "a fault now concerns the old zone");
+        assert_eq!(attachment.attached(), ReplyFor::CurrentZone);
     }
 
     #[test]
-    fn rings_for_a_zone_that_died_and_has_not_been_loaded_again_are_stale() {
+    fn rings_of_ended_zone_are_stale() {
         let mut attachment = Attachment::default();
-        attachment.asked();
+        attachment.requested();
         attachment.zone_ended();
-        assert_eq!(attachment.answered(), Answered::Stale);
+        assert_eq!(attachment.attached(), ReplyFor::EarlierZone);
     }
 
     #[test]
-    fn rings_nobody_asked_for_are_nonsense() {
-        assert_eq!(Attachment::default().answered(), Answered::Unasked);
-        assert_eq!(Attachment::default().failed(Instant::now()), Answered::Unasked);
+    fn rings_without_request_break_the_protocol() {
+        assert_eq!(Attachment::default().attached(), ReplyFor::NoRequest);
+        assert_eq!(Attachment::default().not_attached(Instant::now()), ReplyFor::NoRequest);
     }
 
     #[test]
-    fn attempt_that_failed_is_answered_and_is_repeated_after_a_moment() {
+    fn failed_attempt_is_retried() {
         let (mut attachment, now) = (Attachment::default(), Instant::now());
-        attachment.asked();
-        assert_eq!(attachment.failed(now), Answered::PassOn);
+        attachment.requested();
+        assert_eq!(attachment.not_attached(now), ReplyFor::CurrentZone);
         assert_eq!(attachment.retry_at(), Some(now + RETRY));
-        assert!(!attachment.zone_ended(), "the kernel does not know it");
+        assert!(!attachment.zone_ended(), "the kernel does not know the zone");
         assert_eq!(attachment.retry_at(), None);
-        attachment.asked();
-        assert_eq!(attachment.failed(now), Answered::PassOn);
-        assert!(!attachment.retry(now));
-        assert!(attachment.retry(now + RETRY) && !attachment.retry(now + RETRY));
-        attachment.asked();
-        assert_eq!(attachment.answered(), Answered::PassOn);
+        attachment.requested();
+        assert_eq!(attachment.not_attached(now), ReplyFor::CurrentZone);
+        assert!(!attachment.take_retry(now));
+        assert!(attachment.take_retry(now + RETRY) && !attachment.take_retry(now + RETRY));
+        attachment.requested();
+        assert_eq!(attachment.attached(), ReplyFor::CurrentZone);
     }
 
     #[test]
-    fn attempt_that_failed_for_a_zone_that_died_is_not_repeated() {
+    fn failed_attempt_for_ended_zone_is_not_retried() {
         let (mut attachment, now) = (Attachment::default(), Instant::now());
-        attachment.asked();
+        attachment.requested();
         attachment.zone_ended();
-        assert_eq!(attachment.failed(now), Answered::Stale);
+        assert_eq!(attachment.not_attached(now), ReplyFor::EarlierZone);
         assert_eq!(attachment.retry_at(), None);
     }
 
     #[test]
-    fn kernel_is_told_of_a_zones_end_only_if_it_knew_the_zone() {
+    fn kernel_receives_detach_only_for_known_zone() {
         let mut attachment = Attachment::default();
         assert!(!attachment.zone_ended());
-        attachment.asked();
+        attachment.requested();
         attachment.kernel_ended();
         assert!(!attachment.zone_ended());
     }

@@ -1,4 +1,4 @@
-//! Which apps run, and where their objects are: from the configuration and the command line.
+//! Chooses the apps that run, from the configuration and the command line, and finds their objects.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,48 +24,48 @@ use config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, Servi
 pub(crate) struct App {
     /// Its name.
     pub(crate) name: String,
-    /// Its object, which is there.
+    /// Its object, which exists.
     pub(crate) object: Object,
-    /// Who answers for it.
+    /// Who vouches for it.
     pub(crate) origin: Origin,
-    /// The file of its configuration, if it has one.
+    /// The file with its own configuration, if it has one.
     pub(crate) config: Option<PathBuf>,
-    /// Its rights and place.
+    /// Its rights, stage and priorities.
     pub(crate) policy: Policy,
-    /// The process that is to run it.
+    /// What hosts it.
     pub(crate) host: Hosting,
-    /// How much it may use.
+    /// Its resource limits.
     pub(crate) limits: Limits,
     /// Files and directories of the machine that it may read.
     pub(crate) read: Vec<PathBuf>,
-    /// What no app is shown: directories of Rosemary's, without links in their paths.
+    /// Rosemary's own directories, which no app may read; paths without symbolic links.
     pub(crate) never: Arc<[PathBuf]>,
-    /// What one of its calls may last.
+    /// How long one of its calls may take.
     pub(crate) hang: Duration,
-    /// The services that it reaches.
+    /// The services that it may use.
     pub(crate) services: Vec<Service>,
     /// Its rights in these services beyond its own data.
     pub(crate) service_rights: Vec<ServiceRight>,
 }
 
-/// Who answers for an app.
+/// Who vouches for an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A developer, who has signed its package.
+    /// A developer, who signed its package.
     Package {
-        /// By their name in `[[trust]]`.
+        /// The developer's name in `[[trust]]`.
         developer: String,
-        /// With this key.
+        /// The developer's public key.
         key: PublicKey,
     },
-    /// Who installed Rosemary: it came with it.
+    /// The installer of Rosemary: the app ships with it.
     Shipped,
     /// Nobody.
     Unsigned,
 }
 
 impl Origin {
-    /// In a word, for operators.
+    /// The origin in one word, for operators.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Package { .. } => "package",
@@ -74,7 +74,7 @@ impl Origin {
         }
     }
 
-    /// Who has signed it.
+    /// The developer who signed it.
     pub(crate) fn developer(&self) -> Option<&str> {
         match self {
             Self::Package { developer, .. } => Some(developer),
@@ -84,7 +84,7 @@ impl Origin {
 }
 
 impl App {
-    /// The key of its developer, which with its name makes it the app it is.
+    /// The key of its developer. Name and key together identify an app.
     pub(crate) fn key(&self) -> Option<&PublicKey> {
         match &self.origin {
             Origin::Package { key, .. } => Some(key),
@@ -93,11 +93,11 @@ impl App {
     }
 }
 
-/// The apps that run: those on the command line, or else those of the configuration, or else the
+/// Returns the apps that run: those on the command line, otherwise those of the configuration, otherwise the
 /// learning switch.
 ///
 /// # Errors
-/// An app cannot run as it is wanted, its package is refused, or its object is missing.
+/// An app cannot be hosted as requested, its package is refused, or its object is missing.
 pub(crate) fn apps(
     config: &Config,
     options: &Options,
@@ -134,7 +134,7 @@ pub(crate) fn apps(
             let AppConfig { name, config: file, host, read, limits, .. } = app;
             let (services, service_rights) = (app.services, app.service_rights);
             let app = App {
-                never: Arc::default(), // said when its directories are there
+                never: Arc::default(), // set when Rosemary's directories exist
                 name,
                 object,
                 origin,
@@ -152,11 +152,11 @@ pub(crate) fn apps(
         .collect()
 }
 
-/// Says loudly which apps nobody signed.
+/// Warns of unsigned apps.
 pub(crate) fn warn_of_unsigned(apps: &[App]) {
     for App { name, object, .. } in apps.iter().filter(|app| app.origin == Origin::Unsigned) {
         let object = object.path().display();
-        warn!(app = name, %object, "UNSIGNED: nobody answers for this app; this is for development alone");
+        warn!(app = name, %object, "UNSIGNED: nobody vouches for this app; use this for development only");
     }
 }
 
@@ -168,7 +168,7 @@ fn wanted(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, Start
     }
 }
 
-/// The packages of `apps`, by name. One that is refused is an error if its app is to run.
+/// Admits the packages of `apps` and returns them by name. A refused package is an error if its app is enabled.
 fn admit<'a>(
     config: &'a Config,
     apps: &[AppConfig],
@@ -187,7 +187,9 @@ fn admit<'a>(
             Err(why) if *enabled => {
                 return Err(StartError::Package { app: name.clone(), why });
             }
-            Err(why) => warn!(app = name, %why, "package of an app that is not enabled is refused"),
+            Err(why) => {
+                warn!(app = name, %why, "refused the package of an app that is not enabled");
+            }
         }
     }
     Ok(admitted)
@@ -207,11 +209,11 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
     let app = |(i, choice): (usize, &AppChoice)| {
         let refuse = |why| Err(StartError::App { app: choice.to_string(), why });
         if chosen.iter().take(i).any(|before| before.name == choice.name) {
-            return refuse("it is given twice; leave one of them out");
+            return refuse("it is given twice; remove one of them");
         }
         let known = config.app(&choice.name).cloned();
         let mut app = known.unwrap_or_else(|| config.named(&choice.name));
-        app.enabled = true; // who names it wants it
+        app.enabled = true; // the command line overrides the configuration
         app.host = choice.host.unwrap_or(app.host);
         if app.host == Hosting::Kernel && app.needs_a_zone() {
             return refuse(IN_KERNEL);
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn command_line_names_the_apps_and_the_configuration_says_what_they_are() {
+    fn named_apps_have_their_configuration() {
         let text = "[[app]]\nname = \"a\"\n\
                     [[app]]\nname = \"b\"\nstage = \"observe\"\nenabled = false\nhost = \"kernel\"";
         let apps = chosen(text, &[("b", None), ("c", None)]).unwrap();
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_file_runs_only_where_what_nobody_signed_is_allowed() {
+    fn bare_file_runs_only_with_allow_unsigned() {
         let dir = tempfile::tempdir().unwrap();
         let object = dir.path().join("a.so");
         std::fs::write(&object, "object").unwrap();

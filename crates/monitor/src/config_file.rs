@@ -1,5 +1,6 @@
-//! An app's configuration, as the operator wrote it: bytes that only the app understands, read anew at
-//! each of its starts.
+//! Reads the file with an app's own configuration at each start of the app.
+//!
+//! Its content is a byte string for Rosemary; only the app parses it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,38 +8,38 @@ use sdk::abi::MAX_CONFIG;
 
 use crate::installation::read_file;
 
-/// The file, if the app has one, and what was read of it last.
+/// The path of the file, if the app has one, and the content that was read last.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
     path: Option<PathBuf>,
-    taken: Vec<u8>,
+    content: Vec<u8>,
 }
 
 impl ConfigFile {
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
-        Self { path, taken: Vec::new() }
+        Self { path, content: Vec::new() }
     }
 
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Reads it as it is now.
+    /// Reads the file.
     ///
     /// # Errors
-    /// Why it cannot be read.
-    pub(crate) fn take(&mut self) -> Result<(), String> {
+    /// Why it cannot be read, as a phrase.
+    pub(crate) fn read(&mut self) -> Result<(), String> {
         if let Some(path) = &self.path {
             let read = read_file(path, MAX_CONFIG as u64);
-            self.taken =
+            self.content =
                 read.map_err(|error| format!("could not read {}: {error}", path.display()))?;
         }
         Ok(())
     }
 
-    /// The last content; empty if there is no file.
-    pub(crate) fn taken(&self) -> &[u8] {
-        &self.taken
+    /// The content that was read last; empty without a file.
+    pub(crate) fn content(&self) -> &[u8] {
+        &self.content
     }
 }
 
@@ -47,20 +48,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn configuration_is_read_at_each_start_and_may_not_be_too_long_or_missing() {
+    fn missing_or_too_long_file_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rules");
         let mut file = ConfigFile::new(Some(path.clone()));
-        assert!(file.take().unwrap_err().contains("rules"));
+        assert!(file.read().unwrap_err().contains("rules"));
         for text in ["one", "two"] {
             std::fs::write(&path, text).unwrap();
-            file.take().unwrap();
-            assert_eq!(file.taken(), text.as_bytes());
+            file.read().unwrap();
+            assert_eq!(file.content(), text.as_bytes());
         }
         std::fs::write(&path, vec![b' '; MAX_CONFIG + 1]).unwrap();
-        assert!(file.take().unwrap_err().contains("longer than 65536 bytes"));
+        assert!(file.read().unwrap_err().contains("longer than 65536 bytes"));
         let mut none = ConfigFile::new(None);
-        none.take().unwrap();
-        assert_eq!(none.taken(), b"");
+        none.read().unwrap();
+        assert_eq!(none.content(), b"");
     }
 }

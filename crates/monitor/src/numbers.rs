@@ -1,16 +1,15 @@
-//! The apps' numbers: each name gets one, once and for ever, and with each key that its
-//! packages are signed with another: the app of another developer is another app.
+//! Assigns a permanent number to each app, identified by its name and its developer's key.
 //!
-//! The kernel marks flows with the number of the app that wrote them, and a process's user follows
-//! from it. So a number never comes to mean another app, whatever is added, removed or renamed:
+//! The kernel marks flows with the number of the app that wrote them, and a zone's user id depends on it. So no number is
+//! ever used for another app, even if apps are added, removed or renamed.
 //!
 //! ```text
 //! /var/lib/rosemary/apps.json     { "format": 1, "apps": [ { "name": ..., "key": ..., "number": 1 }, ... ] }
 //! ```
 //!
-//! The file is replaced as a whole (written beside it, synchronised, renamed), by the one instance that
-//! holds the [state directory](crate::state_dir). A file that does not make sense stops the start: numbering
-//! anew would give one app's flows to another.
+//! Only the instance that holds the [state directory](crate::state_dir) replaces the file: it writes a new file beside it,
+//! synchronises that and renames it. A damaged file prevents the start, because new numbers would give one app's flows to
+//! another app.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -30,13 +29,13 @@ use config::is_name;
 /// The file's name in the state directory.
 const FILE: &str = "apps.json";
 
-/// The form that is written and understood.
+/// The version of the file's format.
 const FORMAT: u32 = 1;
 
-/// Numbers that apps may have; 0 and 0xffff are reserved.
+/// The valid numbers; 0 and 0xffff are reserved.
 const NUMBERS: std::ops::RangeInclusive<u16> = 1..=0xfffe;
 
-/// Bytes of the file, at most: what all the numbers there are would need.
+/// The most bytes of the file: enough for all numbers.
 const LONGEST: u64 = 8 * 1024 * 1024;
 
 const HINT: &str = "name a directory of your own with --state-dir";
@@ -51,17 +50,17 @@ struct NumberFile {
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: String,
-    /// The public key of its developer; without one if it comes with Rosemary, or is a bare file.
+    /// The public key of its developer; `None` for an app that ships with Rosemary and for a bare file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<PublicKey>,
     number: u16,
 }
 
-/// The numbers of the apps of these names and keys, in their order; new ones are given to new apps.
+/// Returns the numbers of the apps with these names and keys, in their order. New apps get new numbers.
 ///
 /// # Errors
-/// [`StartError::Numbers`] if the file is damaged or the numbers are used up;
-/// [`StartError::Path`].
+/// [`StartError::Numbers`] if the file is damaged or no number is free; [`StartError::Path`] if it cannot be read or
+/// written.
 pub(crate) fn of<'n>(
     state: &StateDir,
     apps: impl IntoIterator<Item = (&'n str, Option<&'n PublicKey>)>,
@@ -70,16 +69,16 @@ pub(crate) fn of<'n>(
     let refuse = |what, source| StartError::Path { what, path: path.clone(), hint: HINT, source };
     let text = read(&path).map_err(|error| refuse("read", error))?;
     let damaged = |why| StartError::Numbers { file: path.clone(), why };
-    let mut book = match text {
+    let mut file = match text {
         None => NumberFile { format: FORMAT, apps: Vec::new() },
         Some(text) => parse(&text).map_err(damaged)?,
     };
-    let known = book.apps.len();
+    let known = file.apps.len();
     let numbers =
-        apps.into_iter().map(|(name, key)| book.number(name, key)).collect::<Result<_, _>>();
+        apps.into_iter().map(|(name, key)| file.number(name, key)).collect::<Result<_, _>>();
     let numbers = numbers.map_err(damaged)?;
-    if book.apps.len() > known {
-        write(state.path(), &book).map_err(|error| refuse("write", error))?;
+    if file.apps.len() > known {
+        write(state.path(), &file).map_err(|error| refuse("write", error))?;
     }
     Ok(numbers)
 }
@@ -92,20 +91,20 @@ impl NumberFile {
         }
         let last = self.apps.iter().map(|entry| entry.number).max().unwrap_or(0);
         let number = Some(last + 1).filter(|number| NUMBERS.contains(number));
-        let number = number.ok_or("all numbers are used up")?;
+        let number = number.ok_or("no number is free")?;
         self.apps.push(Entry { name: name.to_owned(), key: key.cloned(), number });
         Ok(AppId(number))
     }
 }
 
 fn parse(text: &[u8]) -> Result<NumberFile, String> {
-    let book: Result<NumberFile, _> = serde_json::from_slice(text);
-    let book = book.map_err(|error| format!("it is damaged: {error}"))?;
-    if book.format != FORMAT {
-        return Err(format!("its format is {}, this version knows {FORMAT}", book.format));
+    let file: Result<NumberFile, _> = serde_json::from_slice(text);
+    let file = file.map_err(|error| format!("it is damaged: {error}"))?;
+    if file.format != FORMAT {
+        return Err(format!("its format is {}, and this version reads only {FORMAT}", file.format));
     }
     let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
-    for Entry { name, key, number } in &book.apps {
+    for Entry { name, key, number } in &file.apps {
         if !is_name(name) {
             return Err(format!("{name:?} is not an app's name"));
         }
@@ -113,10 +112,10 @@ fn parse(text: &[u8]) -> Result<NumberFile, String> {
             return Err(format!("{number} is not an app's number"));
         }
         if !names.insert((name, key.as_ref().map(ToString::to_string))) || !numbers.insert(number) {
-            return Err(format!("{name:?} or {number} is there twice"));
+            return Err(format!("it contains {name:?} or {number} twice"));
         }
     }
-    Ok(book)
+    Ok(file)
 }
 
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -126,15 +125,15 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
         result => result?,
     };
     let mut bytes = Vec::new();
-    file.take(LONGEST).read_to_end(&mut bytes)?; // a longer one does not parse
+    file.take(LONGEST).read_to_end(&mut bytes)?; // a truncated file does not parse
     Ok(Some(bytes))
 }
 
-fn write(state_dir: &Path, book: &NumberFile) -> io::Result<()> {
+fn write(state_dir: &Path, content: &NumberFile) -> io::Result<()> {
     let new = state_dir.join(format!("{FILE}.new"));
-    let _ = std::fs::remove_file(&new); // of an instance that was killed here
+    let _ = std::fs::remove_file(&new); // a killed instance may have left it
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
-    file.write_all(&serde_json::to_vec_pretty(book)?)?;
+    file.write_all(&serde_json::to_vec_pretty(content)?)?;
     file.write_all(b"\n")?;
     file.sync_all()?;
     std::fs::rename(&new, state_dir.join(FILE))?;
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn number_stays_with_its_name_whatever_comes_and_goes() {
+    fn numbers_are_permanent() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("made/for/us");
         assert_eq!(numbers(&dir, &["b", "a"]), Ok(vec![1, 2]));
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn app_of_another_developer_is_another_app_whatever_its_name() {
+    fn app_of_another_developer_gets_another_number() {
         let dir = tempfile::tempdir().unwrap();
         let key = || -> PublicKey {
             let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
@@ -180,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn number_of_an_app_that_went_is_not_given_again() {
+    fn number_of_removed_app_is_not_reused() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(numbers(dir.path(), &["gone", "also-gone"]), Ok(vec![1, 2]));
         assert_eq!(numbers(dir.path(), &["new"]), Ok(vec![3]));
     }
 
     #[test]
-    fn damaged_file_is_told_with_what_to_do_and_left_as_it_is() {
+    fn damaged_file_error_names_remedy() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         numbers(dir.path(), &["a", "b"]).unwrap();
@@ -217,11 +216,11 @@ mod tests {
         let text = br#"{"format":1,"apps":[{"name":"last","number":65533}]}"#;
         std::fs::write(dir.path().join(FILE), text).unwrap();
         assert_eq!(numbers(dir.path(), &["x"]), Ok(vec![0xfffe]));
-        assert!(numbers(dir.path(), &["y"]).unwrap_err().contains("used up"));
+        assert!(numbers(dir.path(), &["y"]).unwrap_err().contains("no number is free"));
     }
 
     #[test]
-    fn half_written_file_of_a_killed_instance_is_no_hindrance() {
+    fn half_written_file_of_killed_instance_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         numbers(dir.path(), &["a"]).unwrap();
         std::fs::write(dir.path().join("apps.json.new"), "{\"for").unwrap();

@@ -82,8 +82,8 @@ impl ProcessTable {
         services: &ServiceSettings,
         around: &Environment,
     ) -> Result<Self, StartError> {
-        let (rights, idle) = rights::of(&apps);
-        for (app, right) in idle {
+        let (rights, ignored) = rights::of(&apps);
+        for (app, right) in ignored {
             warn!(app, right, "granted nothing for a right that names an app which does not run");
         }
         let services = ServiceTable::for_apps(apps.iter().map(|(_, app)| app), services, around)?;

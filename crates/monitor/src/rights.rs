@@ -1,4 +1,4 @@
-//! What each app may ask of services: names in the configuration, numbers for the services.
+//! Translates the apps' rights in services from names of apps to their numbers.
 
 use control::app::AppId;
 use control::service::{ClientRights, Namespace};
@@ -6,10 +6,12 @@ use control::service::{ClientRights, Namespace};
 use crate::choice::App;
 use config::ServiceRight;
 
-/// The rights of each of the apps, in their order; and which of them are void, of whom and which, because
-/// they name an app that does not run: its number is not known, and its name may be another's one day.
+/// Returns the rights of each app, in the order of `apps`, and the ignored rights: pairs of an app and the right.
+///
+/// A right is ignored if it names an app that does not run. The number of that app is unknown, and another app may
+/// have its name one day.
 pub(crate) fn of(apps: &[(AppId, App)]) -> (Vec<ClientRights>, Vec<(String, String)>) {
-    let mut idle = Vec::new();
+    let mut ignored = Vec::new();
     let rights = apps.iter().map(|(_, app)| {
         let mut rights = ClientRights::default();
         for right in &app.service_rights {
@@ -22,17 +24,17 @@ pub(crate) fn of(apps: &[(AppId, App)]) -> (Vec<ClientRights>, Vec<(String, Stri
                 }
             };
             let Some((number, _)) = apps.iter().find(|(_, other)| other.name == *name) else {
-                idle.push((app.name.clone(), right.to_string()));
+                ignored.push((app.name.clone(), right.to_string()));
                 continue;
             };
             let known = rights.namespaces.iter().position(|it| it.app == number.0);
-            let place = known.unwrap_or_else(|| {
+            let index = known.unwrap_or_else(|| {
                 let namespace =
                     Namespace { name: name.clone(), app: number.0, read: false, write: false };
                 rights.namespaces.push(namespace);
                 rights.namespaces.len() - 1
             });
-            if let Some(namespace) = rights.namespaces.get_mut(place) {
+            if let Some(namespace) = rights.namespaces.get_mut(index) {
                 namespace.read |= !write;
                 namespace.write |= write;
             }
@@ -40,5 +42,5 @@ pub(crate) fn of(apps: &[(AppId, App)]) -> (Vec<ClientRights>, Vec<(String, Stri
         rights
     });
     let rights = rights.collect();
-    (rights, idle)
+    (rights, ignored)
 }

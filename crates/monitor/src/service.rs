@@ -1,8 +1,8 @@
-//! A service: its process, and the file that it keeps its state in.
+//! Runs one service: starts its process, and opens its state file.
 //!
-//! The log always runs; one that apps use is started when an app that runs names it. It opens nothing itself:
-//! what it keeps is in a file of the state directory that is opened and locked here and handed over, and its
-//! clients are sockets that are made here, for an app that is loaded and a service that is ready.
+//! The log service always runs. Another service runs if an app that runs names it. A service opens no files itself: the
+//! monitor opens and locks its state file in the state directory and passes it on. The monitor also makes the sockets of
+//! its clients, once the app is loaded and the service is ready.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -31,49 +31,50 @@ use config::Require;
 use control::operator::ProgramState;
 use control::operator::ServiceStatus;
 
-/// A service, and its process if it runs.
+/// One service.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) kind: ServiceKind,
     pub(crate) program: Program,
     pub(crate) meter: Meter,
-    /// Which mechanisms its sandbox must have; `None` for no sandbox.
-    sandbox: Option<Require>,
+    /// How complete its sandbox must be; `None` to run without a sandbox.
+    require: Option<Require>,
     run_as: Option<u32>,
-    /// The file that it keeps its state in, if it keeps any.
+    /// The path of its state file, if it has state.
     state: Option<PathBuf>,
     quotas: ServiceQuotas,
-    /// Why its state could not be opened, if so.
+    /// Why its state file could not be opened, if so.
     not_opened: Option<String>,
-    /// Why it is not started again, if what is in its file is damaged. A file that somebody is just putting in
-    /// its place is not looked at: who does that stops us first.
+    /// Why it is held, if its state file is damaged. To replace the file, the operator stops Rosemary, so the file is
+    /// not checked again.
     damaged: Option<String>,
+    /// Whether the process has reported that it failed. It must send nothing after that.
     failed: bool,
 }
 
 /// The outcome of reading a service's control socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadOutcome {
-    /// It said nothing that could be taken now.
-    Nothing,
-    /// It said something.
-    Something,
-    /// It serves from now on.
+    /// There was no message.
+    Empty,
+    /// A message was handled.
+    Handled,
+    /// The service became ready for clients.
     Ready,
 }
 
 impl Service {
-    /// The service, with its state where `settings` say.
+    /// Describes the service without starting it.
     ///
     /// # Errors
-    /// Its program is missing.
+    /// The program is missing.
     pub(crate) fn new(
         kind: ServiceKind,
         settings: &ServiceSettings,
         around: &Environment,
     ) -> Result<Self, StartError> {
-        let sandbox = around.require;
-        let apart = if sandbox.is_some() { PidNamespace::find() } else { PidNamespace::No };
+        let require = around.require;
+        let apart = if require.is_some() { PidNamespace::find() } else { PidNamespace::No };
         let state = kind.file().map(|name| settings.state_dir.join(name));
         Ok(Self {
             kind,
@@ -84,8 +85,8 @@ impl Service {
                 (around.enforcement.clone(), Limits::default()),
             ),
             meter: Meter::new(Limits::none(), Vec::new()),
-            sandbox,
-            run_as: around.users.for_service(kind).filter(|_| sandbox.is_some()),
+            require,
+            run_as: around.users.for_service(kind).filter(|_| require.is_some()),
             state,
             quotas: settings.quotas,
             not_opened: None,
@@ -94,7 +95,7 @@ impl Service {
         })
     }
 
-    /// Starts its process and gives it its state.
+    /// Starts the process and passes it the state file.
     pub(crate) fn start(&mut self, now: Instant) {
         if let Some(why) = &self.damaged {
             return self.program.hold(now, why);
@@ -112,14 +113,15 @@ impl Service {
         self.meter.restart();
         self.program.start(now);
         let sandbox = self
-            .sandbox
+            .require
             .map(|require| ServiceSandbox { run_as: self.run_as, full: require == Require::Full });
         let fds: Vec<BorrowedFd<'_>> = state.iter().map(File::as_fd).collect();
         self.program.send(&ServiceRequest::Start { sandbox, quotas: self.quotas }, &fds);
     }
 
-    /// It cannot have its state, as where one of an instance that was killed still has it: it waits for it,
-    /// which is said once.
+    /// Holds the service until its state file can be opened, and logs each reason once.
+    ///
+    /// A service of a killed instance may still have the file locked.
     fn hold(&mut self, why: String, now: Instant) {
         if self.not_opened.as_ref() != Some(&why) {
             let service = self.kind.name();
@@ -129,14 +131,14 @@ impl Service {
         self.not_opened = Some(why);
     }
 
-    /// Takes what it said, if it said something.
+    /// Receives and handles its next message.
     pub(crate) fn receive(&mut self, now: Instant) -> ReadOutcome {
         let Some((answer, fds)) = self.program.receive::<ServiceReply>(now) else {
-            return ReadOutcome::Nothing;
+            return ReadOutcome::Empty;
         };
         if self.failed {
             self.program.kill("it sent a message after it had failed");
-            return ReadOutcome::Something;
+            return ReadOutcome::Handled;
         }
         match answer {
             ServiceReply::Confined { report } => self.program.confined(&report, fds),
@@ -162,22 +164,22 @@ impl Service {
                 self.program.mark_ending(now);
             }
         }
-        ReadOutcome::Something
+        ReadOutcome::Handled
     }
 
-    /// Its process has ended.
+    /// The process has ended.
     pub(crate) fn ended(&mut self, now: Instant) {
         if let Some(why) = &self.damaged {
             self.program.hold(now, why);
         }
     }
 
-    /// Whether it serves.
+    /// Returns whether it is ready for clients.
     pub(crate) fn is_ready(&self) -> bool {
         self.program.lifecycle().state() == ProgramState::Running
     }
 
-    /// Why it does not serve, if it does not, as a phrase.
+    /// Checks that it is ready for clients. The error is the reason, as a phrase.
     pub(crate) fn must_be_ready(&self) -> Result<(), String> {
         let (name, lifecycle) = (self.kind.name(), self.program.lifecycle());
         match (lifecycle.state(), lifecycle.last_exit()) {
@@ -187,12 +189,12 @@ impl Service {
         }
     }
 
-    /// Gives it an app's socket.
+    /// Passes it the socket of an app.
     pub(crate) fn admit(&mut self, client: ServiceClient, socket: &OwnedFd) {
         self.program.send(&ServiceRequest::Client(client), &[socket.as_fd()]);
     }
 
-    /// Gives it an operator's socket, if it keeps up with those that it was given before.
+    /// Passes it the socket of an operator. Fails if it has not yet received earlier ones.
     pub(crate) fn admit_operator(
         &self,
         client: ServiceClient,
@@ -201,7 +203,7 @@ impl Service {
         self.program.send_for_operator(&ServiceRequest::Client(client), &[socket.as_fd()])
     }
 
-    /// For the operator.
+    /// The service's status for operators.
     pub(crate) fn status(&self) -> ServiceStatus {
         let lifecycle = self.program.lifecycle();
         ServiceStatus {
@@ -214,7 +216,7 @@ impl Service {
         }
     }
 
-    /// Asks it to end, if it runs.
+    /// Asks the process to end, if it runs.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.program.request_stop(now) {
             self.program.send(&ServiceRequest::Stop, &[]);
@@ -222,7 +224,7 @@ impl Service {
     }
 }
 
-/// Opens the state file of a service; no other process has access to it.
+/// Opens and locks the state file of a service, which is created if it is missing. Only `owner` may access it.
 fn open(path: &Path, owner: Option<u32>) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
@@ -236,10 +238,10 @@ fn open(path: &Path, owner: Option<u32>) -> io::Result<File> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    // With the file it goes to the service, and ends with that.
+    // The service inherits the lock with the descriptor. The lock ends with the service.
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
         rustix::io::Errno::WOULDBLOCK => {
-            io::Error::other("another process has it locked; end that one")
+            io::Error::other("another process has locked it; end that process")
         }
         error => error.into(),
     })?;
@@ -254,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_is_opened_once_at_a_time_and_for_its_owner_alone() {
+    fn state_file_is_locked_and_private() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");

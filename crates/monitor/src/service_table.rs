@@ -124,8 +124,8 @@ impl ServiceTable {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(service) = self.services.get_mut(slot.0) else { break };
             match service.receive(now) {
-                ReadOutcome::Nothing => break,
-                ReadOutcome::Something => {}
+                ReadOutcome::Empty => break,
+                ReadOutcome::Handled => {}
                 ReadOutcome::Ready if service.kind == ServiceKind::Log => {
                     self.connect_log_forwarder(now);
                 }

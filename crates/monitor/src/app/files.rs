@@ -37,7 +37,7 @@ impl AppFiles {
     /// # Errors
     /// Why one of them cannot be read, as a phrase.
     pub(super) fn read(&mut self, app: &str) -> Result<(), String> {
-        self.config.take()?;
+        self.config.read()?;
         self.forget_loaded();
         let sha256 = self.object.read(app).map(ToOwned::to_owned);
         let why = |error| format!("could not read {}: {error}", self.object.path().display());
@@ -57,7 +57,7 @@ impl AppFiles {
 
     /// The configuration that was read last.
     pub(super) fn config(&self) -> &[u8] {
-        self.config.taken()
+        self.config.content()
     }
 
     /// Copies the configuration that was read last into sealed memory.

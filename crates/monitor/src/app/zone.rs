@@ -11,7 +11,7 @@ use sys::process::{PidNamespace, main_thread};
 use tracing::{info, warn};
 
 use super::hold::Hold;
-use crate::attachment::{Answered, Attachment};
+use crate::attachment::{Attachment, ReplyFor};
 use crate::hang::events::{Activity, EventProgress};
 use crate::hang::{HangDetector, Progress};
 use crate::program::{Program, ProgramKind};
@@ -167,19 +167,19 @@ impl Zone {
         meter.memory_excess(memory)
     }
 
-    /// The kernel was asked for rings.
+    /// The monitor has requested rings from the kernel.
     pub(super) fn rings_requested(&mut self) {
-        self.rings.asked();
+        self.rings.requested();
     }
 
     /// The kernel made rings of `capacity` bytes and calls the app with at most `batch` records. Returns whether the
-    /// monitor had asked for them.
+    /// monitor had requested them.
     pub(crate) fn rings_made(&mut self, (capacity, batch): (u32, u16), fds: &[OwnedFd]) -> bool {
-        match self.rings.answered() {
-            Answered::Unasked => return false,
+        match self.rings.attached() {
+            ReplyFor::NoRequest => return false,
             // They belong to a process that has ended. Dropping the descriptors frees them.
-            Answered::Stale => {}
-            Answered::PassOn => {
+            ReplyFor::EarlierZone => {}
+            ReplyFor::CurrentZone => {
                 let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
                 self.program.send(&ZoneRequest::Rings { capacity, batch }, &fds);
                 info!(app = self.app, "app was connected to the kernel");
@@ -188,26 +188,26 @@ impl Zone {
         true
     }
 
-    /// The kernel made no rings, or they were lost on the way. Returns whether the monitor had asked for them.
+    /// The kernel made no rings, or they were lost on the way. Returns whether the monitor had requested them.
     pub(crate) fn rings_failed(&mut self, why: &str, now: Instant) -> bool {
-        match self.rings.failed(now) {
-            Answered::Unasked => return false,
-            Answered::Stale => {}
-            Answered::PassOn => {
+        match self.rings.not_attached(now) {
+            ReplyFor::NoRequest => return false,
+            ReplyFor::EarlierZone => {}
+            ReplyFor::CurrentZone => {
                 warn!(app = self.app, why, "could not connect the app to the kernel; trying again");
             }
         }
         true
     }
 
-    /// When the kernel must be asked for rings again.
+    /// When [`must_retry`](Self::must_retry) is due.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.rings.retry_at()
     }
 
-    /// Returns once, at that time, that the kernel must be asked for rings again.
+    /// Returns once, at that time, that the monitor must request rings again.
     pub(crate) fn must_retry(&mut self, now: Instant) -> bool {
-        self.rings.retry(now)
+        self.rings.take_retry(now)
     }
 
     /// The kernel reports that the zone broke the rules of its rings.

@@ -1,5 +1,4 @@
-//! Letting a package in, or not: what `rosemary-security` says of it, held against what the operator
-//! trusts its developer with.
+//! Admits or refuses a package: compares the findings of `rosemary-security` with the operator's trust policy.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +16,7 @@ use crate::one_shot;
 use crate::users::Users;
 use config::{AppConfig, Manifest, Trust};
 
-/// Who looks at packages before they are let in.
+/// Admits packages by the operator's trust policy.
 #[derive(Debug)]
 pub struct Gate<'a> {
     program: PathBuf,
@@ -25,35 +24,36 @@ pub struct Gate<'a> {
     trust: &'a [Trust],
 }
 
-/// A package that was let in.
+/// An admitted package.
 #[derive(Debug)]
 pub struct Admitted<'a> {
-    /// Its manifest; the developer may request everything in it.
+    /// Its manifest, whose requests the trust policy allows.
     pub manifest: Manifest,
-    /// Whose it is.
+    /// The trust policy of its developer.
     pub trust: &'a Trust,
-    /// The package's SHA-256, in hexadecimal digits.
+    /// The SHA-256 of the package, in hexadecimal digits.
     pub sha256: String,
     /// The object, sealed.
     pub object: OwnedFd,
-    /// The object's SHA-256.
+    /// The SHA-256 of the object, in hexadecimal digits.
     pub object_sha256: String,
 }
 
 impl<'a> Gate<'a> {
-    /// With the developers of `trust`.
+    /// Creates a gate with these trust policies.
     ///
     /// # Errors
-    /// [`StartError`]: the program that looks into packages is missing, or the users are not known.
+    /// [`StartError`]: `rosemary-security` is missing, or the available users cannot be determined.
     pub fn new(trust: &'a [Trust]) -> Result<Self, StartError> {
         Ok(Self { program: Installation::security()?, users: Users::find()?, trust })
     }
 
-    /// Lets `files` in, as the package of the app `name` if that is known; `installed`: they are in
-    /// the store, where a signature has one form.
+    /// Admits `files`, which must be the package of the app `name` if one is given.
+    ///
+    /// `installed` says that the files are in the store, whose signatures have a stricter form.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`Refused`] with the reason.
     pub fn admit(
         &self,
         files: &Files,
@@ -73,11 +73,12 @@ impl<'a> Gate<'a> {
             SecurityReply::Refused { why } => return Err(Refused::Package(why)),
             SecurityReply::Failed { why } => return Err(Refused::Unknown(io::Error::other(why))),
             SecurityReply::KeysUsable { .. } | SecurityReply::KeysUnusable { .. } => {
-                return Err(lie("these are keys for TLS"));
+                return Err(unexpected("these are keys for TLS"));
             }
         };
         let trust = self.trust.get(signed.key);
-        let trust = trust.ok_or_else(|| lie("it was signed with a key that was not asked for"))?;
+        let trust = trust
+            .ok_or_else(|| unexpected("it was signed with a key that is not in the request"))?;
         let manifest = allowed(trust, &signed, name)?;
         let (object, object_sha256) = object(files, &signed).map_err(Refused::Unknown)?;
         Ok(Admitted { manifest, trust, sha256: signed.sha256, object, object_sha256 })
@@ -85,8 +86,9 @@ impl<'a> Gate<'a> {
 }
 
 impl Admitted<'_> {
-    /// Refuses an app that the operator's own words have made more of than its developer may ask for. How
-    /// much it may use is theirs alone.
+    /// Refuses an app whose rights in the operator's configuration exceed its developer's trust policy.
+    ///
+    /// The operator's configuration may set any resource limits.
     ///
     /// # Errors
     /// [`Refused::ExcessiveRequest`].
@@ -104,7 +106,7 @@ fn within(trust: &Trust, app: &AppConfig) -> Result<(), Refused> {
     }
 }
 
-/// The manifest of what was signed, if the operator has nothing against it.
+/// Returns the manifest of a signed package that the trust policy allows.
 fn allowed(trust: &Trust, signed: &SignedPackage, name: Option<&str>) -> Result<Manifest, Refused> {
     if trust.revoked {
         let (trust, key) = (trust.name.clone(), trust.key.id().to_string());
@@ -123,19 +125,19 @@ fn allowed(trust: &Trust, signed: &SignedPackage, name: Option<&str>) -> Result<
     Ok(manifest)
 }
 
-/// The object of what was signed, sealed, and its digest, which is what it was said to be.
+/// Returns the object of a signed package in sealed memory, and its digest, which must match the reported one.
 fn object(files: &Files, signed: &SignedPackage) -> io::Result<(OwnedFd, String)> {
     let (at, size) = signed.object;
     let package = File::from(files.package.try_clone()?);
     let object = File::from(sys::shm::sealed_copy("object", &range(&package, at, size)?)?);
     let found = sha256(&object)?;
     if found != signed.object_sha256 {
-        return Err(io::Error::other("rosemary-security gave another digest than the object has"));
+        return Err(io::Error::other("rosemary-security reported a wrong digest of the object"));
     }
     Ok((object.into(), found))
 }
 
-/// `size` bytes of `file` from `at` on, which must be there.
+/// Reads `size` bytes of `file` from offset `at`. Fails if the file is shorter.
 fn range(file: &File, at: usize, size: usize) -> io::Result<Vec<u8>> {
     let there = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     if at.checked_add(size).is_none_or(|end| end > there) {
@@ -146,8 +148,9 @@ fn range(file: &File, at: usize, size: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn lie(what: &str) -> Refused {
-    Refused::Unknown(io::Error::other(format!("rosemary-security says that {what}")))
+/// The error about a report that cannot be true.
+fn unexpected(what: &str) -> Refused {
+    Refused::Unknown(io::Error::other(format!("rosemary-security reported that {what}")))
 }
 
 #[cfg(test)]
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_of_the_operator_has_its_own_words() {
+    fn each_refusal_names_its_reason() {
         let says = |keys: &str, manifest: &str, name| {
             allowed(&trust(keys), &signed(manifest), name).unwrap_err().to_string()
         };
@@ -196,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn object_that_is_not_where_or_what_was_said_is_not_taken() {
+    fn object_that_differs_from_report_is_refused() {
         let sealed = |bytes: &[u8]| sys::shm::sealed_copy("package", bytes).unwrap();
         let files = Files { package: sealed(b"..object"), signature: sealed(b"") };
         let (memory, digest) = object(&files, &signed("")).unwrap();
         assert_eq!(digest, sha256(&File::from(memory)).unwrap());
-        for place in [(0, 6), (2, 5), (2, 7), (usize::MAX, 6), (9, 0)] {
-            let signed = SignedPackage { object: place, ..signed("") };
-            assert!(object(&files, &signed).is_err(), "{place:?}");
+        for range in [(0, 6), (2, 5), (2, 7), (usize::MAX, 6), (9, 0)] {
+            let signed = SignedPackage { object: range, ..signed("") };
+            assert!(object(&files, &signed).is_err(), "{range:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why a package is refused, each with what to do about it.
+//! The reasons to refuse a package, each with a remedy.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,58 +7,57 @@ use thiserror::Error;
 
 use config::{ExcessiveRequest, ManifestMistake};
 
-/// Why a package is not installed, or not run.
+/// Why a package is not installed or does not run.
 #[derive(Debug, Error)]
 pub enum Refused {
-    /// It is not there, or cannot be read.
+    /// It is missing or cannot be read.
     #[error("cannot read {}: {why}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's reason, which is in the text already.
+        /// The system's reason. It is part of the text, so it is no source.
         why: io::Error,
     },
-    /// There is no signature beside it.
+    /// No signature is beside it.
     #[error(
         "it is not signed: there is no {}; get that file from its developer, or sign the package with \
          `rosemary app sign` if it is yours", signature.display()
     )]
     Unsigned {
-        /// Where the signature should be.
+        /// The expected path of the signature.
         signature: PathBuf,
     },
-    /// Its signature or its contents are not right.
+    /// Its signature or its content is invalid.
     #[error("{0}")]
     Package(String),
-    /// The key is good for nothing any more.
+    /// The operator revoked the key.
     #[error(
         "it is signed with the key {key}, which was revoked: [[trust]] {trust:?} has revoked = true; get \
-         the package signed with their new key, or remove it with `rosemary app remove`"
+         the package with a signature by the new key, or remove it with `rosemary app remove`"
     )]
     RevokedKey {
-        /// Whose key.
+        /// The name of the trust policy.
         trust: String,
-        /// Its number.
+        /// The id of the key.
         key: String,
     },
-    /// This very package is refused.
+    /// The operator revoked this package.
     #[error(
         "this package was revoked: the revoked-packages of [[trust]] {trust:?} have its SHA-256, {sha256}; \
          install another version"
     )]
     RevokedPackage {
-        /// Whose.
+        /// The name of the trust policy.
         trust: String,
-        /// Its digest.
+        /// The SHA-256 of the package.
         sha256: String,
     },
-    /// Its manifest is not right.
-    #[error("it is signed, but {0}; its developer has to correct that")]
+    /// Its manifest is invalid.
+    #[error("it is signed, but {0}; its developer must correct that")]
     Manifest(#[from] ManifestMistake),
-    /// It is another app than its place says.
+    /// The package contains another app than its file name says.
     #[error(
-        "it is the package of the app {found}, not of {expected}; somebody gave it another name: install \
-         it anew"
+        "it is the package of the app {found}, not of {expected}, so the file was renamed: install it again"
     )]
     OtherApp {
         /// The app in the package.
@@ -66,18 +65,18 @@ pub enum Refused {
         /// The app of this file name.
         expected: String,
     },
-    /// It asks for more than its developer is trusted with.
+    /// It requests more than the trust policy of its developer allows.
     #[error(
-        "it asks to {}: more than [[trust]] {trust:?} allows, whose `{}` are {}. Add it there if you want \
-         that developer's apps to, or do without this app", .more.what, .more.key, .more.allowed
+        "it asks to {}: more than [[trust]] {trust:?} allows, whose `{}` are {}. Add it there to allow it \
+         for all apps of that developer, or do not run this app", .more.what, .more.key, .more.allowed
     )]
     ExcessiveRequest {
-        /// By whose entry.
+        /// The name of the trust policy.
         trust: String,
-        /// What.
+        /// The request.
         more: ExcessiveRequest,
     },
-    /// It could not be looked into.
-    #[error("it could not be looked into, so it is not trusted: {0}")]
+    /// The check failed.
+    #[error("it could not be checked, so it is not trusted: {0}")]
     Unknown(#[source] io::Error),
 }

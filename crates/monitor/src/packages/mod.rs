@@ -1,15 +1,14 @@
-//! Packages of apps: where they are installed, who looks into them, and what they may be.
+//! Stores packages of apps, and admits them by the operator's trust policy.
 //!
 //! ```text
-//! STATE/apps/                        closed to writing by others
+//! STATE/apps/                        0755, writable by the owner only
 //!     NAME.rosemary                  an installed package (crate `package`)
 //!     NAME.rosemary.minisig          its signature
 //! ```
 //!
-//! A package is looked into by a process of its own, `rosemary-security`, each time that Rosemary
-//! starts; its bytes were copied into sealed memory before, so that what is run is what was looked
-//! into. What that process says about the package is held here against what the operator trusts the
-//! developer with: a process that has read hostile bytes does not decide that.
+//! At each start of Rosemary a separate confined process, `rosemary-security`, checks each package. The monitor
+//! copies the package into sealed memory first, so that the checked bytes are the executed ones. That process reads
+//! hostile bytes, so it does not decide: the monitor itself compares its report with the trust policy.
 
 mod admit;
 mod error;

@@ -1,4 +1,4 @@
-//! The packages that are installed, and reading those that are not yet.
+//! Reads package files, and manages the directory of installed packages.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,19 +14,19 @@ use super::Refused;
 use crate::installation::read_file;
 use config::is_name;
 
-/// The directory of the packages, in the state directory.
+/// The name of the directory, in the state directory.
 const DIR: &str = "apps";
 
-/// How long somebody else may hold the lock, which is for moments only.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest wait for the lock, which another process holds for moments only.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where packages are installed.
+/// The directory of installed packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     dir: PathBuf,
 }
 
-/// A package and its signature, in memory that nobody can change.
+/// A package and its signature, in sealed memory.
 #[derive(Debug)]
 pub struct Files {
     /// The package.
@@ -58,19 +58,19 @@ impl Files {
 }
 
 impl Store {
-    /// That of an instance with this state directory.
+    /// The store in this state directory.
     pub fn of(state_dir: &Path) -> Self {
         Self { dir: state_dir.join(DIR) }
     }
 
-    /// Where the package of the app `name` is, if it is installed.
+    /// The path of the package of the app `name`, whether or not it is installed.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}.{EXTENSION}"))
     }
 
-    /// Whether the app `name` is installed.
+    /// Returns whether the app `name` is installed.
     pub fn has(&self, name: &str) -> bool {
-        // What cannot be looked at is taken for there: reading it will say why.
+        // If this is unknown, the answer is yes: reading the package then reports why.
         !matches!(self.path(name).symlink_metadata(),
             Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
@@ -80,17 +80,17 @@ impl Store {
     /// # Errors
     /// As [`Files::read`].
     pub fn read(&self, name: &str) -> Result<Files, Refused> {
-        // Not between the two files of one that is just being installed.
+        // The lock prevents reading a package and the signature of its replacement.
         let locked = File::open(&self.dir)
             .and_then(|dir| lock(&dir, FlockOperation::NonBlockingLockShared).map(|()| dir));
         let _held = locked.map_err(|why| Refused::Unreadable { path: self.dir.clone(), why })?;
         Files::read(&self.path(name))
     }
 
-    /// The names of the apps that are installed, in order.
+    /// The names of the installed apps, in alphabetical order.
     ///
     /// # Errors
-    /// The directory is there and cannot be read.
+    /// The directory exists and cannot be read.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let entries = match std::fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -108,8 +108,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Installs the package of the app `name`, in place of the one that is there. `files` were looked
-    /// into.
+    /// Installs the package of the app `name`, which replaces an installed one. `files` must be admitted.
     ///
     /// # Errors
     /// The package cannot be written. The previous one is unchanged.
@@ -127,14 +126,14 @@ impl Store {
         for (path, bytes) in &contents {
             write(&beside(path), bytes)?;
         }
-        // Somebody who pulls the plug between the two has a package with another's signature: refused.
+        // After a power failure between the two, the package does not match its signature and is refused.
         for (path, _) in &contents {
             std::fs::rename(beside(path), path)?;
         }
         dir.sync_all()
     }
 
-    /// Removes the package of the app `name`. Says whether it was there.
+    /// Removes the package of the app `name`. Returns whether it was installed.
     ///
     /// # Errors
     /// It cannot be removed.
@@ -155,7 +154,7 @@ impl Store {
     }
 }
 
-/// Where the signature of the package at `path` is.
+/// Returns the path of the signature of the package at `path`.
 pub fn signature_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{SIGNATURE_EXTENSION}"));
@@ -168,7 +167,7 @@ fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// A package in sealed memory.
+/// Reads sealed memory.
 fn bytes_of(memory: &OwnedFd) -> io::Result<Vec<u8>> {
     sys::shm::read_sealed(memory.try_clone()?, MAX_PACKAGE)
 }
@@ -176,19 +175,19 @@ fn bytes_of(memory: &OwnedFd) -> io::Result<Vec<u8>> {
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {} // of a command that was interrupted
+        _ => {} // an interrupted command may have left it
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
-/// Locks a directory, by one of the two operations that do not block.
+/// Locks a directory with a non-blocking operation, which is repeated until [`LOCK_TIMEOUT`].
 fn lock(dir: &File, operation: FlockOperation) -> io::Result<()> {
-    let give_up = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match flock(dir, operation) {
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < give_up => {
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             result => return Ok(result?),
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_installed_is_found_replaced_and_removed() {
+    fn package_is_installed_replaced_and_removed() {
         let parent = tempfile::tempdir().unwrap();
         let store = Store::of(&parent.path().join("new"));
         assert!(!store.has("hub") && store.names().unwrap().is_empty());
@@ -230,21 +229,21 @@ mod tests {
     }
 
     #[test]
-    fn package_without_a_signature_is_unsigned_and_not_unreadable() {
+    fn package_without_signature_is_unsigned() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("hub.rosemary");
         let error = Files::read(&path).unwrap_err();
         assert!(
             matches!(error, Refused::Unreadable { .. }) && error.to_string().contains("No such")
         );
-        assert!(std::error::Error::source(&error).is_none(), "it would be told twice");
+        assert!(std::error::Error::source(&error).is_none(), "the reason would appear twice");
         std::fs::write(&path, "package").unwrap();
         let error = Files::read(&path).unwrap_err().to_string();
         assert!(error.contains("hub.rosemary.minisig") && error.contains("app sign"), "{error}");
     }
 
     #[test]
-    fn what_is_not_a_file_is_refused_and_not_waited_for() {
+    fn pipes_devices_and_directories_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
