@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How fast Rosemary is: `make bench`, `make bench AGAINST=REV`, `make bench-long`.
+"""Measures Rosemary's speed: `make bench`, `make bench AGAINST=REV`, `make bench-long`.
 
-All of Rosemary is kept to one core and `ofbench` to another; the controllers wait side by side and are
-measured in turn, one at a time. Every figure is a median of intervals, with the least and the most.
+All processes of a controller are pinned to one core and `ofbench` to another. The controllers run side by
+side and receive load in turn, one at a time. Every figure is a median of intervals, with minimum and maximum.
 """
 
 import argparse
@@ -23,8 +23,8 @@ SWITCHES = [1, 16, 64]
 MILLION = 1e6
 
 
-class House:
-    """The controllers that wait to be measured, by name; each is started when it is first asked for."""
+class Bench:
+    """The controllers under measurement, by name; each starts at its first use."""
 
     def __init__(self):
         self.core, self.generator = cores()
@@ -59,46 +59,46 @@ class House:
 
 
 class Rounds:
-    """The same load on several controllers, in turn, round by round: machines change by the minute."""
+    """Puts the same load on several controllers in turn, in rounds, because a machine's speed changes by the minute."""
 
-    def __init__(self, house, controllers, words, repeat):
-        self.told = {who.name: [] for who in controllers}
+    def __init__(self, bench, controllers, words, repeat):
+        self.results = {each.name: [] for each in controllers}
         for _ in range(repeat):
-            for who in controllers:
-                self.told[who.name].append(house.run("throughput", who, *words, "--repeat", 1))
+            for each in controllers:
+                self.results[each.name].append(bench.run("throughput", each, *words, "--repeat", 1))
 
     def rates(self, name):
-        return [told["answered_per_second"]["median"] for told in self.told[name]]
+        return [result["answered_per_second"]["median"] for result in self.results[name]]
 
     def rate(self, name):
         return spread(spread_of(self.rates(name)), MILLION)
 
     def ratio(self, name, other):
-        """Round by round."""
+        """The ratio of two controllers, computed within each round."""
         return spread_of([a / b for a, b in zip(self.rates(name), self.rates(other))])
 
     def cpu(self, name):
-        """In seconds for a million answers."""
-        return spread_of([told["cpu_seconds_per_million"] for told in self.told[name]])["median"]
+        """CPU seconds per million answers."""
+        return spread_of([result["cpu_seconds_per_million"] for result in self.results[name]])["median"]
 
     def evenness(self, name):
-        """The switches that got least and most, and the one by the other, of the round in the middle."""
-        ends = [(told["per_switch"]["least"], told["per_switch"]["most"]) for told in self.told[name]]
+        """The least and the most answers of one switch and their ratio, from the round with the median ratio."""
+        ends = [(result["per_switch"]["least"], result["per_switch"]["most"]) for result in self.results[name]]
         ratios = sorted((least / most if most else 0, least, most) for least, most in ends)
         ratio, least, most = ratios[len(ratios) // 2]
         return [least, most, ratio]
 
 
-def throughput(house, seconds, repeat):
-    """The first tables: answers a second, fractions of the null controller, evenness, CPU."""
+def throughput(bench, seconds, repeat):
+    """Answers per second, fractions of the null controller, evenness and CPU time."""
     names = [("null", "null"), ("kernel", "kernel app"), ("user", "user app")]
     speeds, fractions, even, cpu = [], [], [], []
     for macs in [1000, 100_000]:
         rounds = []
         for switches in SWITCHES:
             words = ["--of", "1.0", "--switches", switches, "--macs", macs, "--seconds", seconds]
-            who = [house.null(), house.rosemary("kernel"), house.rosemary("user")]
-            rounds.append(Rounds(house, who, words, repeat))
+            controllers = [bench.null(), bench.rosemary("kernel"), bench.rosemary("user")]
+            rounds.append(Rounds(bench, controllers, words, repeat))
         for name, what in names:
             row = f"{what}, {macs:,} MACs"
             speeds.append([row] + [each.rate(name) for each in rounds])
@@ -115,37 +115,37 @@ def throughput(house, seconds, repeat):
     table("Evenness: answers per second of one of 64 switches", ["", "least", "most", "ratio"], even)
 
 
-def compile_c(house, name):
+def compile_c(bench, name):
     """Compiles `apps/NAME.c`; returns the object."""
     source = Path(__file__).resolve().parent / "apps" / f"{name}.c"
-    built = Path(house.directory.name) / f"lib{name}_c.so"
+    built = Path(bench.directory.name) / f"lib{name}_c.so"
     words = ["cc", "-O2", "-shared", "-fPIC", f"-I{ROOT}/crates/sdk/c", "-o", str(built), str(source)]
     if subprocess.run(words).returncode:
         raise Failed(f"{source} does not compile")
     return built
 
 
-def ordinary(house, seconds, repeat):
+def ordinary(bench, seconds, repeat):
     """Apps that use none of the SDK's batch interfaces, beside the tuned learning switch."""
     objects = [
         ("HashMap, Rust", BUILT / "examples" / "libordinary.so"),
         ("host table, Rust", BUILT / "examples" / "libhost_table.so"),
-        ("hash map, C", compile_c(house, "ordinary")),
+        ("hash map, C", compile_c(bench, "ordinary")),
     ]
-    who = [house.null(), house.rosemary("kernel"), house.rosemary("user")]
+    controllers = [bench.null(), bench.rosemary("kernel"), bench.rosemary("user")]
     names = [("null", "null"), ("kernel", "tuned, kernel"), ("user", "tuned, user")]
     for what, built in objects:
         for host in ["kernel", "user"]:
             name = f"{what}, {host}"
             config = app("ordinary", object=str(built), host=host)
-            # Built here, so nobody has signed it.
-            who.append(house.configured(name, config, args=["--allow-unsigned"]))
+            # The object is unsigned, as this script built it.
+            controllers.append(bench.configured(name, config, args=["--allow-unsigned"]))
             names.append((name, name))
     sizes = [(1, 1000), (16, 1000), (64, 1000), (16, 100_000)]
     rounds = []
     for switches, macs in sizes:
         words = ["--of", "1.0", "--switches", switches, "--macs", macs, "--seconds", seconds]
-        rounds.append(Rounds(house, who, words, repeat))
+        rounds.append(Rounds(bench, controllers, words, repeat))
     speeds, fractions = [], []
     for name, what in names:
         speeds.append([what] + [each.rate(name) for each in rounds])
@@ -156,12 +156,12 @@ def ordinary(house, seconds, repeat):
     table("Ordinary apps, as fractions of `ofbench null`, round by round", head, fractions)
 
 
-def buffers(house, seconds, _repeat):
-    """Switches that use more buffers than they claim, as cbench's do; ten pairs."""
+def buffers(bench, seconds, _repeat):
+    """Switches that use more buffers than they announce, as in cbench; ten pairs."""
     words = ["--of", "1.0", "--seconds", seconds, "--buffer-ids", 100_000, "--claim-buffers", 256]
     rounds = [
         Rounds(
-            house, [house.rosemary("kernel"), house.rosemary("user")],
+            bench, [bench.rosemary("kernel"), bench.rosemary("user")],
             [*words, "--switches", switches], 10,
         )
         for switches in SWITCHES
@@ -172,15 +172,15 @@ def buffers(house, seconds, _repeat):
     table("Million answers per second with cbench's buffers, ten pairs", head, rows)
 
 
-def versions(house, seconds, repeat):
-    """OpenFlow 1.0 and 1.3, buffered and not."""
+def versions(bench, seconds, repeat):
+    """OpenFlow 1.0 and 1.3, with buffered and whole packets."""
     rows = []
     for of in ["1.0", "1.3"]:
         for buffered in [True, False]:
             words = ["--of", of, "--switches", 16, "--seconds", seconds]
             words += [] if buffered else ["--no-buffer"]
-            who = [house.null(), house.rosemary("kernel"), house.rosemary("user")]
-            rounds = Rounds(house, who, words, repeat)
+            controllers = [bench.null(), bench.rosemary("kernel"), bench.rosemary("user")]
+            rounds = Rounds(bench, controllers, words, repeat)
             row = [f"{of}, {'buffered' if buffered else 'whole packets'}", rounds.rate("null")]
             for host in ["kernel", "user"]:
                 row += [rounds.rate(host), figure(rounds.ratio(host, "null")["median"])]
@@ -189,14 +189,14 @@ def versions(house, seconds, repeat):
     table("Million answers per second, by version", head, rows)
 
 
-def latency(house, seconds, repeat):
-    """One question at a time."""
+def latency(bench, seconds, repeat):
+    """Latency with one outstanding packet-in."""
     rows = []
     for of in ["1.0", "1.3"]:
         words = ["--of", of, "--seconds", seconds, "--repeat", 1]
-        who = [house.null(), house.rosemary("kernel"), house.rosemary("user")]
+        controllers = [bench.null(), bench.rosemary("kernel"), bench.rosemary("user")]
         rounds = [
-            {each.name: house.run("latency", each, *words)["latency_us"] for each in who}
+            {each.name: bench.run("latency", each, *words)["latency_us"] for each in controllers}
             for _ in range(repeat)
         ]
         for name in rounds[0]:
@@ -211,7 +211,7 @@ def latency(house, seconds, repeat):
 
 
 def keys(directory):
-    """Keys as an operator makes them; returns the controller's and the switches' directories."""
+    """Creates keys as an operator does; returns the directories of the controller and of the switch."""
     rosemary = str(BUILT / "rosemary")
     for words in [["init"], ["switch", "bench"]]:
         made = subprocess.run(
@@ -222,19 +222,19 @@ def keys(directory):
     return f"{directory}/pki", f"{directory}/pki/switches/bench"
 
 
-def tls(house, seconds, repeat):
-    """Processor time with TLS and without; and with handshakes."""
-    directory, switch = keys(house.directory.name)
+def tls(bench, seconds, repeat):
+    """CPU time with and without TLS, and of handshakes."""
+    directory, switch = keys(bench.directory.name)
     rows = []
     for host in ["kernel", "user"]:
-        who = house.rosemary(host, tls=directory)
+        controller = bench.rosemary(host, tls=directory)
         words = ["--of", "1.0", "--switches", 16, "--seconds", seconds, "--repeat", 1]
         pairs = [
-            [house.run("throughput", who, *words, *more) for more in ([], ["--tls-dir", switch])]
+            [bench.run("throughput", controller, *words, *more) for more in ([], ["--tls-dir", switch])]
             for _ in range(repeat)
         ]
-        rates = [[told["answered_per_second"]["median"] for told in each] for each in zip(*pairs)]
-        times = [[told["cpu_seconds_per_million"] for told in each] for each in zip(*pairs)]
+        rates = [[result["answered_per_second"]["median"] for result in each] for each in zip(*pairs)]
+        times = [[result["cpu_seconds_per_million"] for result in each] for each in zip(*pairs)]
         rows.append(
             [f"{host} app", *(spread(spread_of(each), MILLION) for each in rates)]
             + [figure(spread_of(each)["median"]) for each in times]
@@ -246,62 +246,62 @@ def tls(house, seconds, repeat):
     rows = []
     for what, more in [("TCP", []), ("TLS", ["--tls-dir", switch])]:
         words = ["--switches", 1000, "--seconds", seconds, "--repeat", repeat, *more]
-        told = house.run("connect", house.rosemary("user", tls=directory), *words)
+        result = bench.run("connect", bench.rosemary("user", tls=directory), *words)
         rows.append(
-            [what, figure(told["all_settled_seconds"]), spread(told["handshakes_per_second"])]
-            + [figure(told["handshake_us"]["p99"] / 1000), figure(told["cpu_seconds_per_thousand"])]
+            [what, figure(result["all_settled_seconds"]), spread(result["handshakes_per_second"])]
+            + [figure(result["handshake_us"]["p99"] / 1000), figure(result["cpu_seconds_per_thousand"])]
         )
     head = ["1,000 switches", "all connected, s", "handshakes/s", "p99, ms", "CPU s per thousand"]
     table("Connections", head, rows)
 
 
-def fairness(house, seconds, repeat):
-    """One switch floods."""
+def fairness(bench, seconds, repeat):
+    """Latency of quiet switches while another switch floods."""
     rows = []
     for host in ["kernel", "user"]:
         words = ["--switches", 4, "--seconds", seconds, "--repeat", repeat]
-        told = house.run("flood", house.rosemary(host), *words)
+        result = bench.run("flood", bench.rosemary(host), *words)
         for when in ["alone", "beside"]:
-            times = told[when]
+            times = result[when]
             cells = [times.get(f"{what}_us") for what in ["echo", "arp", "port", "handshake"]]
             shown = [f"{figure(t['p50'] / 1000)} / {figure(t['max'] / 1000)}" if t else "-" for t in cells]
             name = f"{host} app, " + ("no flood" if when == "alone" else "flood")
             rows.append([name, *shown, times["unanswered"]])
-        rows[-1][0] += f" of {figure(told['flood_per_second']['median'] / 1000)} k/s"
-        arps = f"{told['flood_arps_answered']} of {told['flood_arps']}"
+        rows[-1][0] += f" of {figure(result['flood_per_second']['median'] / 1000)} k/s"
+        arps = f"{result['flood_arps_answered']} of {result['flood_arps']}"
         rows.append([f"{host} app, ARP among the flood", "", arps, "", "", ""])
     head = ["median / longest, in ms", "echo", "ARP", "port event", "handshake", "lost"]
     table("Four quiet switches and a new one, while another floods", head, rows)
 
 
-def idle(house, seconds):
-    """Ten thousand switches that say nothing."""
+def idle(bench, seconds):
+    """Memory and CPU time of idle switches."""
     rows = []
     for switches, ports in [(1000, 48), (10_000, 4), (10_000, 48)]:
-        who = house.rosemary("user")
+        controller = bench.rosemary("user")
         words = ["--switches", switches, "--ports", ports, "--seconds", seconds, "--repeat", 1]
-        told = house.run("idle", who, *words)
+        result = bench.run("idle", controller, *words)
         rows.append(
-            [f"{switches:,} switches of {ports} ports", figure(told["all_settled_seconds"])]
-            + [figure(told["resident_bytes_per_switch"] / 1024), figure(told["cpu_percent"])]
+            [f"{switches:,} switches of {ports} ports", figure(result["all_settled_seconds"])]
+            + [figure(result["resident_bytes_per_switch"] / 1024), figure(result["cpu_percent"])]
         )
-        for key in [key for key, running in house.running.items() if running is who]:
-            house.stop(key)  # what it has kept would be missing in the next measurement
+        for key in [key for key, running in bench.running.items() if running is controller]:
+            bench.stop(key)  # memory that it retains would distort the next measurement
     head = ["idle", "all connected, s", "KiB each", "CPU, % of a core"]
     table("Idle switches, user app", head, rows)
 
 
-def addresses(house, seconds, repeat):
-    """Addresses that an attacker might choose."""
+def addresses(bench, seconds, repeat):
+    """Throughput with addresses that an attacker chooses."""
     rows = []
     for host in ["kernel", "user"]:
-        told = {}
+        result = {}
         for how in ["random", "alike", "random ", "alike "]:
             words = ["--of", "1.0", "--macs", 100_000, "--switches", 4, "--addresses", how.strip()]
             words += ["--seconds", seconds, "--repeat", repeat]
-            told[how] = house.run("throughput", house.rosemary(host), *words)
+            result[how] = bench.run("throughput", bench.rosemary(host), *words)
         both = [
-            spread_of([told[how + more]["answered_per_second"]["median"] for more in ["", " "]])
+            spread_of([result[how + more]["answered_per_second"]["median"] for more in ["", " "]])
             for how in ["random", "alike"]
         ]
         cost = both[0]["median"] / both[1]["median"]
@@ -310,30 +310,30 @@ def addresses(house, seconds, repeat):
     table("Million answers per second, by how addresses are chosen", head, rows)
 
 
-def scale(house, seconds, repeat):
-    """Whether cost grows with size, and with nothing else."""
+def scale(bench, seconds, repeat):
+    """Throughput and CPU time by number of switches, workers and apps."""
 
-    def row(what, told):
-        rate, cpu = told["answered_per_second"], told["cpu_seconds_per_million"]
+    def row(what, result):
+        rate, cpu = result["answered_per_second"], result["cpu_seconds_per_million"]
         return [what, spread(rate, MILLION), figure(cpu)]
 
     rows = []
     words = ["--of", "1.0", "--seconds", seconds, "--repeat", repeat]
     for host in ["kernel", "user"]:
         for switches in [1, 4, 16, 64, 256]:
-            told = house.run("throughput", house.rosemary(host), *words, "--switches", switches)
-            rows.append(row(f"{host} app, {switches} switches", told))
+            result = bench.run("throughput", bench.rosemary(host), *words, "--switches", switches)
+            rows.append(row(f"{host} app, {switches} switches", result))
     table("By switches: 1,000 MACs each", ["one core", "million/s", "CPU s per million"], rows)
 
     rows = []
-    both = f"{house.core},{house.generator}"
+    both = f"{bench.core},{bench.generator}"
     for workers in [1, 2]:
         name = f"{workers} workers"
-        who = house.configured(name, app(LEARNING), both, ["--workers", workers])
-        rate = ["rate", who, "--rate", 500_000, "--switches", 16, "--of", "1.0"]
-        told = house.run(*rate, "--seconds", seconds, "--repeat", repeat)
-        rows.append(row(f"user app, {name}", told))
-        house.stop(name)
+        controller = bench.configured(name, app(LEARNING), both, ["--workers", workers])
+        rate = ["rate", controller, "--rate", 500_000, "--switches", 16, "--of", "1.0"]
+        result = bench.run(*rate, "--seconds", seconds, "--repeat", repeat)
+        rows.append(row(f"user app, {name}", result))
+        bench.stop(name)
     title = "By workers, on both cores, at 500,000 packet-ins a second"
     table(title, ["16 switches, 1,000 MACs", "million/s", "CPU s per million"], rows)
 
@@ -344,71 +344,71 @@ def scale(house, seconds, repeat):
             app(f"observer-{n}", object=str(observer), stage="observe") for n in range(1, apps)
         )
         name = f"{apps} apps"
-        # An observer is built here and nobody has signed it.
-        who = house.configured(name, config, args=["--allow-unsigned"])
-        told = house.run("throughput", who, *words, "--switches", 16)
-        rows.append(row(f"learning switch and {apps - 1} observers", told))
-        house.stop(name)
-    # An observer that does not keep up loses packets; nobody waits for it.
+        # The observer is unsigned, as this script built it.
+        controller = bench.configured(name, config, args=["--allow-unsigned"])
+        result = bench.run("throughput", controller, *words, "--switches", 16)
+        rows.append(row(f"learning switch and {apps - 1} observers", result))
+        bench.stop(name)
+    # An observer that falls behind loses packets and does not delay the others.
     table("By apps, each in its zone", ["16 switches, one core", "million/s", "CPU s per million"], rows)
 
 
-def against(house, revision, seconds, repeat):
-    """This tree and another, in turn."""
+def against(bench, revision, seconds, repeat):
+    """Compares this tree with another revision, in turn."""
     other, commit = build_revision(revision)
     rows = []
     for host in ["kernel", "user"]:
-        here, there = house.rosemary(host), house.rosemary(host, other)
+        here, there = bench.rosemary(host), bench.rosemary(host, other)
         for macs, switches in [(1000, 1), (1000, 16), (1000, 64), (100_000, 16)]:
             words = ["--of", "1.0", "--switches", switches, "--macs", macs]
             words += ["--seconds", seconds, "--repeat", repeat]
-            told = house.run("throughput", here, *words, vs=there)
-            rows.append(compared(f"{host} app, {switches} x {macs:,} MACs", told, MILLION))
+            result = bench.run("throughput", here, *words, vs=there)
+            rows.append(compared(f"{host} app, {switches} x {macs:,} MACs", result, MILLION))
     head = ["million answers per second", "here", commit, "here / there", "CPU, here / there"]
     table(f"Against {revision}: throughput, in pairs", head, rows)
     rows = []
     for host in ["kernel", "user"]:
         words = ["--of", "1.0", "--seconds", seconds, "--repeat", repeat]
-        here, there = house.rosemary(host), house.rosemary(host, other)
-        told = house.run("latency", here, *words, vs=there)
-        cells = [figure(side["latency_us"]["p50"]) for side in (told, told["vs"])]
-        rows.append([f"{host} app", *cells, spread(told["vs"]["ratios"]["ratio"])])
+        here, there = bench.rosemary(host), bench.rosemary(host, other)
+        result = bench.run("latency", here, *words, vs=there)
+        cells = [figure(side["latency_us"]["p50"]) for side in (result, result["vs"])]
+        rows.append([f"{host} app", *cells, spread(result["vs"]["ratios"]["ratio"])])
     head = ["microseconds, median", "here", commit, "here / there"]
     table(f"Against {revision}: latency, in pairs", head, rows)
 
 
-def compared(what, told, scale):
-    other = told["vs"]
-    cpu = told["cpu_seconds_per_million"] / other["cpu_seconds_per_million"]
-    sides = [spread(side["answered_per_second"], scale) for side in (told, other)]
+def compared(what, result, scale):
+    other = result["vs"]
+    cpu = result["cpu_seconds_per_million"] / other["cpu_seconds_per_million"]
+    sides = [spread(side["answered_per_second"], scale) for side in (result, other)]
     return [what, *sides, spread(other["ratios"]["ratio"]), figure(cpu)]
 
 
 def measure():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--long", action="store_true", help="everything, with longer intervals")
+    parser.add_argument("--long", action="store_true", help="measure all tables, with longer intervals")
     parser.add_argument("--against", metavar="REV", help="compare with another revision, in turn")
-    parser.add_argument("--only", metavar="TABLE,...", help="these alone: " + ", ".join(TABLES))
-    parser.add_argument("--no-build", action="store_true", help="measure what is built already")
-    asked = parser.parse_args()
-    only = asked.only.split(",") if asked.only else None
+    parser.add_argument("--only", metavar="TABLE,...", help="only these tables: " + ", ".join(TABLES))
+    parser.add_argument("--no-build", action="store_true", help="do not build first")
+    options = parser.parse_args()
+    only = options.only.split(",") if options.only else None
     for name in only or []:
         if name not in TABLES:
             parser.error(f"there is no table {name}; there are {', '.join(TABLES)}")
-    if not asked.no_build:
+    if not options.no_build:
         build()
     began = time.monotonic()
     print(f"{machine()}\nController on core {cores()[0]}, ofbench on core {cores()[1]}.")
-    house = House()
+    bench = Bench()
     try:
-        seconds, repeat = (2, 5) if asked.long else (1, 3)
-        if asked.against:
-            against(house, asked.against, seconds, max(repeat, 4))
+        seconds, repeat = (2, 5) if options.long else (1, 3)
+        if options.against:
+            against(bench, options.against, seconds, max(repeat, 4))
         else:
-            for name in only or (TABLES if asked.long else SHORT):
-                TABLES[name](house, seconds, repeat)
+            for name in only or (TABLES if options.long else SHORT):
+                TABLES[name](bench, seconds, repeat)
     finally:
-        house.stop()
+        bench.stop()
     say(f"measured in {time.monotonic() - began:.0f} s")
 
 
@@ -422,7 +422,7 @@ TABLES = {
     "flood": fairness,
     "addresses": addresses,
     "scale": scale,
-    "idle": lambda house, seconds, repeat: idle(house, 10),
+    "idle": lambda bench, seconds, repeat: idle(bench, 10),
 }
 SHORT = ["throughput", "ordinary", "buffers", "versions", "latency", "tls", "flood"]
 
