@@ -7,6 +7,7 @@
 mod files;
 mod hold;
 mod hosting;
+mod status;
 mod zone;
 
 use std::ops::RangeInclusive;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use control::app::{AppId, Hosting as Host};
 use control::kernel::{AppSpec, KernelRequest};
-use control::policy::{Band, Policy};
+use control::policy::Policy;
 use control::query::AppCounters;
 use control::service::{ClientRights, ServiceClient};
 use control::zone::{SwitchNumbers, ZoneReply, ZoneRequest, ZoneSandbox};
@@ -32,11 +33,8 @@ use crate::process_table::Environment;
 use crate::program::Program;
 use crate::text::{harmless, shortened};
 use crate::usage::meter::{LimitEvent, Meter, Severity};
-use crate::usage::report;
 use config::Require;
-use config::{NO_BAND, host_name, stage_name};
 use control::operator::ProgramState;
-use control::operator::{AppStatus, KernelStatus, ProgramUsage};
 
 /// An app that the operator wants to run.
 #[derive(Debug)]
@@ -439,65 +437,5 @@ impl App {
             // messages. It is no reason to kill the zone.
             let _ = program.try_send(&ZoneRequest::Alert { limit: limit as u8, numbers }, &[]);
         }
-    }
-
-    fn uid(&self) -> u32 {
-        if self.is_in_kernel() {
-            self.kernel_uid.unwrap_or_else(|| rustix::process::geteuid().as_raw())
-        } else {
-            self.zone_settings.uid()
-        }
-    }
-
-    /// The app's process, state and number of restarts, where the kernel's process and state are these.
-    fn process(&self, kernel: (Option<u32>, ProgramState)) -> (Option<u32>, ProgramState, u64) {
-        let kernel_starts = self.hosting.kernel_starts();
-        match &self.hosting {
-            Hosting::Kernel(in_kernel) => {
-                let (pid, state) = kernel;
-                (pid, in_kernel.state(state), kernel_starts.saturating_sub(1))
-            }
-            Hosting::Zone { zone, .. } => {
-                let lifecycle = zone.program.lifecycle();
-                let restarts = (kernel_starts + lifecycle.starts()).saturating_sub(1);
-                (zone.program.pid(), lifecycle.state(), restarts)
-            }
-        }
-    }
-
-    /// The app's status for operators, with the kernel's status.
-    pub(crate) fn status(&self, kernel: &KernelStatus) -> AppStatus {
-        let (pid, state, restarts) = self.process((kernel.pid, kernel.state));
-        let demoted = self.hosting.demoted();
-        let last_exit = match self.program() {
-            Some(program) => program.lifecycle().last_exit().or(demoted),
-            None => kernel.last_exit.as_deref(),
-        };
-        let Band { lowest, highest } = self.policy.band;
-        AppStatus {
-            name: self.name.clone(),
-            number: self.id.0,
-            stage: stage_name(self.policy.stage).into(),
-            band: (self.policy.band != NO_BAND).then_some([lowest, highest]),
-            host: host_name(self.hosting.host()).into(),
-            demoted: demoted.map(Into::into),
-            version: self.files.version.clone(),
-            sha256: self.files.sha256.clone(),
-            origin: self.files.origin.name().into(),
-            signed_by: self.files.origin.developer().map(Into::into),
-            pid,
-            uid: self.uid(),
-            state,
-            restarts,
-            last_exit: last_exit.map(Into::into),
-        }
-    }
-
-    /// The app's usage for operators, where the kernel's process and state are these.
-    pub(crate) fn usage(&self, kernel: (Option<u32>, ProgramState)) -> ProgramUsage {
-        let kind = if self.is_in_kernel() { "kernel app" } else { "app" };
-        let (pid, state, restarts) = self.process(kernel);
-        let usage = report::program_usage(&self.name, kind, state, &self.meter);
-        ProgramUsage { pid, restarts, ..usage }
     }
 }

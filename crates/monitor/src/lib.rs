@@ -11,7 +11,7 @@
 //! | `kernel_process.rs`, `kernel_settings.rs` | the kernel's process; what each kernel receives at its start |
 //! | `app.rs`, `app/`, `attachment.rs` | an app, its files and its hosting; which rings of the kernel its zone holds |
 //! | `service_table.rs`, `service.rs`, `rights.rs` | the services; what each app may request from them |
-//! | `program.rs`, `lifecycle.rs` | one program's process; when it is started, killed and restarted |
+//! | `program.rs`, `program/`, `lifecycle.rs` | one program's process; when it is started, killed and restarted |
 //! | `hang.rs`, `hang/` | whether the calls of apps return, and whether zones and the kernel make progress |
 //! | `usage/` | how much each program uses, and what enforces its limits |
 //! | `output.rs`, `text.rs`, `log_forwarder.rs` | what programs write, into the log; text of apps, made harmless; log lines, to the log service |

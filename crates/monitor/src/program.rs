@@ -1,40 +1,32 @@
 //! Keeps one supervised program's process, control socket and [`Lifecycle`] in step.
 //!
 //! The program's messages arrive on its control socket, its end on its pidfd, its log lines on a pipe. The monitor never
-//! waits for any of them. A process starts with the environment variables of [`ENVIRONMENT`] only, so an app learns
-//! nothing from the operator's shell.
+//! waits for any of them.
+
+mod process;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::process::Signal;
-use sdk::Limit;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sys::cgroup::{Controller, Group};
+use sys::cgroup::Controller;
 use sys::channel::{Channel, ChannelError};
-use sys::process::{Child, Exit, Memory, PidNamespace, Usage};
+use sys::process::{Memory, PidNamespace, Usage};
 use sys::sandbox::Report;
 use tracing::{error, info, warn};
 
+use self::process::{Killed, Process};
 use crate::lifecycle::{Due, Ended, Lifecycle, Next};
-use crate::output::Output;
 use crate::sandbox::RefusedCalls;
 use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::usage::meter::Sample;
 use config::Limits;
 use control::operator::ProgramState;
-
-/// The signal by which the system ends a process at its memory limit.
-const KILL: i32 = Signal::KILL.as_raw();
-
-/// The monitor's own environment variables that a program inherits.
-const ENVIRONMENT: [&str; 1] = ["RUST_BACKTRACE"];
 
 /// Which program this is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,32 +78,13 @@ pub(crate) struct Program {
     name: String,
     executable: PathBuf,
     kind: ProgramKind,
-    /// How processes that it forks are made to end with it.
+    /// How processes that the program forks are made to end with it.
     apart: PidNamespace,
     enforcement: Arc<Enforcement>,
     limits: Limits,
     lifecycle: Lifecycle,
     refused_calls: RefusedCalls,
     process: Option<Process>,
-}
-
-#[derive(Debug)]
-struct Process {
-    child: Child,
-    /// `None` after the process has closed its end, which counts as a sign that it ends.
-    control: Option<Channel>,
-    output: Output,
-    /// Why the monitor killed it. A process is killed and logged as killed only once.
-    killed: Option<Killed>,
-    /// Declared after `child`: fields drop in order, and only an empty group can be removed.
-    group: Group,
-}
-
-#[derive(Debug)]
-struct Killed {
-    why: String,
-    /// Whether the program broke a time or resource limit; otherwise it broke the protocol or had to stop.
-    is_own_failure: bool,
 }
 
 /// How a program ended.
@@ -246,7 +219,7 @@ impl Program {
     /// Starts the process. A failure is logged and counts as an end.
     pub(crate) fn start(&mut self, now: Instant) {
         self.refused_calls.over();
-        match self.spawn(now) {
+        match Process::spawn(self, now) {
             Ok(process) => {
                 info!(program = self.name, pid = process.child.pid(), "started");
                 self.process = Some(process);
@@ -270,53 +243,9 @@ impl Program {
         self.lifecycle.hold(now, why.to_owned());
     }
 
-    fn spawn(&self, now: Instant) -> io::Result<Process> {
-        let (ours, theirs) = Channel::pair()?;
-        let mut command = Command::new(&self.executable);
-        command.env_clear().current_dir("/");
-        command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
-        command.env(sys::log::VARIABLE, sys::log::for_children());
-        let tree = self.enforcement.tree();
-        let bounds = || Enforcement::bounds(&self.limits, self.apart);
-        let group = match &self.kind {
-            ProgramKind::Kernel => tree.group("kernel", &Enforcement::kernel_bounds()),
-            ProgramKind::Service(name) => tree.group(&format!("service-{name}"), &bounds()),
-            ProgramKind::Zone(app) => tree.group(&format!("zone-{app}"), &bounds()),
-        }?;
-        for (controller, why) in group.lower() {
-            let (limit, hint) =
-                (controller.name(), "give the parent cgroup more, or its apps less");
-            warn!(program = self.name, limit, why, hint, "started with less than its limit");
-        }
-        // The child joins the group before it executes, so that nothing it does is outside of its limits.
-        group.start_in(&mut command)?;
-        let (child, output) = Child::spawn_with(self.apart, &mut command, theirs)?;
-        let log = self.limits.of(Limit::Log).hard;
-        let output = Output::new(output, self.kind.clone(), log, now);
-        Ok(Process { child, control: Some(ours), output, killed: None, group })
-    }
-
     /// Reads how much the program uses; `None` if it has no process, or the process is just ending.
     pub(crate) fn sample(&self) -> Option<Sample> {
-        let Process { child, output, group, .. } = self.process.as_ref()?;
-        let own = Usage::of(child.pid()).ok()?;
-        // A group that cannot be read is treated as no group.
-        let all = group.usage().unwrap_or_default();
-        let own_memory = own.memory.without_rings(self.enforcement.rings());
-        Some(Sample {
-            cpu: all.cpu.unwrap_or(own.cpu),
-            memory: match all.memory {
-                Some(memory) if self.enforcement.tree().counts_swap() => memory,
-                Some(memory) => memory.saturating_add(own.memory.swap),
-                None => own_memory,
-            },
-            own_memory,
-            threads: own.threads,
-            descriptors: own.descriptors,
-            log: output.written(),
-            log_left_out: output.lines_dropped(),
-            refused_threads: all.refused_tasks,
-        })
+        self.process.as_ref()?.sample(&self.enforcement)
     }
 
     /// Returns whether it has a process whose memory no group counts.
@@ -449,20 +378,7 @@ impl Program {
     /// Reaps the process after its pidfd became readable; `None` if it has not ended after all.
     pub(crate) fn reap(&mut self, now: Instant) -> Option<ProgramExit> {
         let process = self.process.as_mut()?;
-        let exit = match process.child.try_reap() {
-            Ok(None) => return None,
-            Ok(Some(exit)) => {
-                // The system uses SIGKILL for a process at its memory limit, as the monitor does for its own reasons.
-                let by_system = process.killed.is_none() && exit == Exit::Signal(KILL);
-                if by_system && process.group.usage().is_ok_and(|used| used.memory_kills > 0) {
-                    let most = Limit::Memory.shown(self.limits.of(Limit::Memory).hard);
-                    format!("{exit}: it was at its memory limit of {most}")
-                } else {
-                    exit.to_string()
-                }
-            }
-            Err(error) => format!("ended, with an exit status that could not be read: {error}"),
-        };
+        let exit = process.try_reap(&self.limits)?;
         let pid = process.child.pid();
         // Before the line about the end, so that the log shows the program's last lines first.
         process.output.read_rest(now);

@@ -1,0 +1,72 @@
+//! Reports an app's status and resource use to operators.
+
+use config::{NO_BAND, host_name, stage_name};
+use control::operator::{AppStatus, KernelStatus, ProgramState, ProgramUsage};
+use control::policy::Band;
+
+use super::App;
+use super::hosting::Hosting;
+use crate::usage::report;
+
+impl App {
+    /// The user that the app runs as.
+    pub(super) fn uid(&self) -> u32 {
+        if self.is_in_kernel() {
+            self.kernel_uid.unwrap_or_else(|| rustix::process::geteuid().as_raw())
+        } else {
+            self.zone_settings.uid()
+        }
+    }
+
+    /// The app's process, state and number of restarts. `kernel` is the kernel's process and state.
+    fn process(&self, kernel: (Option<u32>, ProgramState)) -> (Option<u32>, ProgramState, u64) {
+        let kernel_starts = self.hosting.kernel_starts();
+        match &self.hosting {
+            Hosting::Kernel(in_kernel) => {
+                let (pid, state) = kernel;
+                (pid, in_kernel.state(state), kernel_starts.saturating_sub(1))
+            }
+            Hosting::Zone { zone, .. } => {
+                let lifecycle = zone.program.lifecycle();
+                let restarts = (kernel_starts + lifecycle.starts()).saturating_sub(1);
+                (zone.program.pid(), lifecycle.state(), restarts)
+            }
+        }
+    }
+
+    /// The app's status for operators, with the kernel's status.
+    pub(crate) fn status(&self, kernel: &KernelStatus) -> AppStatus {
+        let (pid, state, restarts) = self.process((kernel.pid, kernel.state));
+        let demoted = self.hosting.demoted();
+        let last_exit = match self.program() {
+            Some(program) => program.lifecycle().last_exit().or(demoted),
+            None => kernel.last_exit.as_deref(),
+        };
+        let Band { lowest, highest } = self.policy.band;
+        AppStatus {
+            name: self.name.clone(),
+            number: self.id.0,
+            stage: stage_name(self.policy.stage).into(),
+            band: (self.policy.band != NO_BAND).then_some([lowest, highest]),
+            host: host_name(self.hosting.host()).into(),
+            demoted: demoted.map(Into::into),
+            version: self.files.version.clone(),
+            sha256: self.files.sha256.clone(),
+            origin: self.files.origin.name().into(),
+            signed_by: self.files.origin.developer().map(Into::into),
+            pid,
+            uid: self.uid(),
+            state,
+            restarts,
+            last_exit: last_exit.map(Into::into),
+        }
+    }
+
+    /// The app's usage for operators. `kernel` is the kernel's process and state.
+    pub(crate) fn usage(&self, kernel: (Option<u32>, ProgramState)) -> ProgramUsage {
+        let kind = if self.is_in_kernel() { "kernel app" } else { "app" };
+        let (pid, state, restarts) = self.process(kernel);
+        let usage = report::program_usage(&self.name, kind, state, &self.meter);
+        ProgramUsage { pid, restarts, ..usage }
+    }
+}

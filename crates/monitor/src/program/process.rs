@@ -1,0 +1,119 @@
+//! One process of a supervised program: its start, its resource use, and its exit status.
+//!
+//! A process starts with the environment variables of [`ENVIRONMENT`] only, so an app learns nothing from the operator's
+//! shell.
+
+use std::io;
+use std::process::Command;
+use std::time::Instant;
+
+use config::Limits;
+use rustix::process::Signal;
+use sdk::Limit;
+use sys::cgroup::Group;
+use sys::channel::Channel;
+use sys::process::{Child, Exit, Usage};
+use tracing::warn;
+
+use super::{Program, ProgramKind};
+use crate::output::Output;
+use crate::usage::Enforcement;
+use crate::usage::meter::Sample;
+
+/// The signal by which the system ends a process at its memory limit.
+const KILL: i32 = Signal::KILL.as_raw();
+
+/// The monitor's own environment variables that a program inherits.
+const ENVIRONMENT: [&str; 1] = ["RUST_BACKTRACE"];
+
+/// The process of a program. Dropping it kills it.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) child: Child,
+    /// `None` after the process has closed its end, which counts as a sign that it ends.
+    pub(super) control: Option<Channel>,
+    pub(super) output: Output,
+    /// Why the monitor killed it. A process is killed and logged as killed only once.
+    pub(super) killed: Option<Killed>,
+    /// Declared after `child`: fields drop in order, and only an empty group can be removed.
+    group: Group,
+}
+
+/// Why the monitor killed a process.
+#[derive(Debug)]
+pub(super) struct Killed {
+    pub(super) why: String,
+    /// Whether the program broke a time or resource limit; otherwise it broke the protocol or had to stop.
+    pub(super) is_own_failure: bool,
+}
+
+impl Process {
+    /// Starts a process of `program` within the program's limits.
+    ///
+    /// # Errors
+    /// The executable is missing, or the system is out of processes, descriptors or memory.
+    pub(super) fn spawn(program: &Program, now: Instant) -> io::Result<Self> {
+        let Program { name, executable, kind, apart, enforcement, limits, .. } = program;
+        let (ours, theirs) = Channel::pair()?;
+        let mut command = Command::new(executable);
+        command.env_clear().current_dir("/");
+        command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
+        command.env(sys::log::VARIABLE, sys::log::for_children());
+        let tree = enforcement.tree();
+        let bounds = || Enforcement::bounds(limits, *apart);
+        let group = match kind {
+            ProgramKind::Kernel => tree.group("kernel", &Enforcement::kernel_bounds()),
+            ProgramKind::Service(name) => tree.group(&format!("service-{name}"), &bounds()),
+            ProgramKind::Zone(app) => tree.group(&format!("zone-{app}"), &bounds()),
+        }?;
+        for (controller, why) in group.lower() {
+            let (limit, hint) =
+                (controller.name(), "give the parent cgroup more, or its apps less");
+            warn!(program = name, limit, why, hint, "started with less than its limit");
+        }
+        // The child joins the group before it executes, so that nothing it does is outside of its limits.
+        group.start_in(&mut command)?;
+        let (child, output) = Child::spawn_with(*apart, &mut command, theirs)?;
+        let output = Output::new(output, kind.clone(), limits.of(Limit::Log).hard, now);
+        Ok(Self { child, control: Some(ours), output, killed: None, group })
+    }
+
+    /// Reads how much the process uses; `None` if it is just ending.
+    pub(super) fn sample(&self, enforcement: &Enforcement) -> Option<Sample> {
+        let own = Usage::of(self.child.pid()).ok()?;
+        // A group that cannot be read is treated as no group.
+        let all = self.group.usage().unwrap_or_default();
+        let own_memory = own.memory.without_rings(enforcement.rings());
+        Some(Sample {
+            cpu: all.cpu.unwrap_or(own.cpu),
+            memory: match all.memory {
+                Some(memory) if enforcement.tree().counts_swap() => memory,
+                Some(memory) => memory.saturating_add(own.memory.swap),
+                None => own_memory,
+            },
+            own_memory,
+            threads: own.threads,
+            descriptors: own.descriptors,
+            log: self.output.written(),
+            log_left_out: self.output.lines_dropped(),
+            refused_threads: all.refused_tasks,
+        })
+    }
+
+    /// Reaps the process and returns its exit status as a phrase; `None` if it still runs.
+    pub(super) fn try_reap(&mut self, limits: &Limits) -> Option<String> {
+        let exit = match self.child.try_reap() {
+            Ok(exit) => exit?,
+            Err(error) => {
+                return Some(format!("ended, with an exit status that could not be read: {error}"));
+            }
+        };
+        // The system uses SIGKILL for a process at its memory limit, as the monitor does for its own reasons.
+        let by_system = self.killed.is_none() && exit == Exit::Signal(KILL);
+        if by_system && self.group.usage().is_ok_and(|used| used.memory_kills > 0) {
+            let most = Limit::Memory.shown(limits.of(Limit::Memory).hard);
+            return Some(format!("{exit}: it was at its memory limit of {most}"));
+        }
+        Some(exit.to_string())
+    }
+}
