@@ -48,7 +48,7 @@ pub struct AppConfig {
     pub object: Option<PathBuf>,
     /// The file of its configuration, if it has one.
     pub config: Option<PathBuf>,
-    /// The process that runs it.
+    /// What hosts it.
     pub host: Hosting,
     /// Whether it runs.
     pub enabled: bool,
@@ -62,7 +62,7 @@ pub struct AppConfig {
     pub capabilities: Vec<Capability>,
     /// Files and directories of the machine that it may read.
     pub read: Vec<PathBuf>,
-    /// Most flows that it may have in each switch.
+    /// Maximum number of flows that it may have in each switch.
     pub flows: u32,
     /// The services that it may use.
     pub services: Vec<Service>,
@@ -72,7 +72,7 @@ pub struct AppConfig {
     pub limits: Limits,
     /// Processor time that one of its calls may use; `None` for the setting of `[zones]`.
     pub hang: Option<Duration>,
-    /// Byte offset in the file of its band, or else of its table.
+    /// Byte offset of its band in the file, otherwise of its table.
     pub(super) at: usize,
 }
 
@@ -116,7 +116,7 @@ impl AppConfig {
         self.capabilities.iter().any(|capability| writes.contains(capability))
     }
 
-    /// All that it is granted.
+    /// Returns all its grants.
     pub fn granted(&self) -> Granted {
         Granted {
             capabilities: self.capabilities.clone(),
@@ -126,19 +126,19 @@ impl AppConfig {
         }
     }
 
-    /// Whether it is granted what only a zone can be given.
+    /// Whether it has grants that only a zone can have.
     pub fn needs_a_zone(&self) -> bool {
         !self.read.is_empty() || !self.services.is_empty()
     }
 
-    /// The elements of all its lists.
+    /// Returns the number of elements in all its lists.
     pub(super) fn elements(&self) -> usize {
         let rights = self.capabilities.len() + self.read.len() + self.service_rights.len();
         self.filter.ethertypes.len() + self.filter.dpids.len() + rights
     }
 
-    /// What `table` says of an app; what it does not say is as the app's manifest, `base`, has it, if
-    /// there is one.
+    /// Reads the settings of an app from `table`. Missing keys have the values of the app's manifest, or else the
+    /// defaults.
     pub(super) fn read(table: Table<'_>, base: &Manifests) -> Result<Self, Mistake> {
         let name = table.read("name", NAME_FORM, |it| it.text().filter(|name| is_name(name)))?;
         let name = name.ok_or_else(|| {
@@ -188,21 +188,21 @@ impl AppConfig {
     }
 }
 
-/// The key `hang-seconds`, of an app or of all.
+/// Reads `hang-seconds`, which exists for one app and for all apps.
 pub(super) fn hang(table: Table<'_>) -> Result<Option<Duration>, Mistake> {
     table.read("hang-seconds", "seconds of processor time, 1 to 3600", |it| {
         it.number().filter(|seconds| (1..=3600).contains(seconds)).map(Duration::from_secs)
     })
 }
 
-/// Whether it can be an app's name: part of a path, of a library's name and of log lines.
+/// Returns whether this is a valid name of an app; it becomes part of paths, library names and log lines.
 pub fn is_name(text: &str) -> bool {
     text.len() <= LONGEST_NAME
         && text.starts_with(|first: char| first.is_ascii_lowercase())
         && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-')
 }
 
-/// An observer decides nothing unless the operator says so.
+/// Returns the default capabilities of a stage: an observer has none.
 fn default_capabilities(stage: Stage) -> Vec<Capability> {
     match stage {
         Stage::Guard(_) | Stage::Control => vec![Capability::PacketOut, Capability::FlowWrite],
@@ -210,7 +210,7 @@ fn default_capabilities(stage: Stage) -> Vec<Capability> {
     }
 }
 
-/// A path that is not empty.
+/// Reads a path that is not empty.
 pub(super) fn path(value: &Value<'_>) -> Option<PathBuf> {
     value.text().filter(|path| !path.is_empty()).map(PathBuf::from)
 }
@@ -233,7 +233,7 @@ fn stage(table: Table<'_>, default: Stage) -> Result<Stage, Mistake> {
         (Stage::Guard(_), Some(fail), _) => Ok(Stage::Guard(fail)),
         (Stage::Control | Stage::Observe, _, Some(fail)) => Err(Mistake::new(
             fail.at,
-            "fail says what becomes of packets while a guard does not answer, and this app is none; \
+            "fail decides about packets while a guard does not answer, and this app is no guard; \
              leave it out, or say stage = \"guard\"",
         )),
         (stage, ..) => Ok(stage),
@@ -241,18 +241,18 @@ fn stage(table: Table<'_>, default: Stage) -> Result<Stage, Mistake> {
 }
 
 fn filter(table: Table<'_>, default: Filter) -> Result<Filter, Mistake> {
-    let expected = "ethertypes from 0x0600 to 0xffff, as 0x0806 for ARP";
+    let expected = "ethertypes from 0x0600 to 0xffff, such as 0x0806 for ARP";
     let ethertypes = table.list("ethertypes", expected, |it| {
         u16::try_from(it.number()?).ok().filter(|ethertype| *ethertype >= 0x600)
     })?;
-    let expected = "datapath identifiers, as \"00:00:00:00:00:00:00:01\"";
+    let expected = "datapath ids such as \"00:00:00:00:00:00:00:01\"";
     let dpids = table.list("dpids", expected, |it| dpid(it.text()?))?;
     for (key, len) in [
         ("ethertypes", ethertypes.as_ref().map_or(1, Vec::len)),
         ("dpids", dpids.as_ref().map_or(1, Vec::len)),
     ] {
         if let Some(list) = table.get(key).filter(|_| len == 0) {
-            let what = format!("{key} is an empty list; leave it out for all there are");
+            let what = format!("{key} is an empty list; remove the key to select all");
             return Err(Mistake::new(list.at, what));
         }
     }
@@ -262,7 +262,7 @@ fn filter(table: Table<'_>, default: Filter) -> Result<Filter, Mistake> {
     })
 }
 
-/// A DPID as Rosemary prints it, or the same 16 digits without colons, as Open vSwitch does.
+/// Parses a datapath id in Rosemary's notation, or in that of Open vSwitch: 16 digits without colons.
 fn dpid(text: &str) -> Option<u64> {
     let colons = text.len() == 23 && text.bytes().skip(2).step_by(3).all(|it| it == b':');
     let digits = if colons { text.replace(':', "") } else { text.to_owned() };
@@ -292,12 +292,12 @@ pub(super) fn known_capabilities() -> String {
     format!("{}, \"experimenter:0x00002320\" (with its id)", names.join(", "))
 }
 
-/// What runs an app, by its name in the configuration.
+/// Returns the hosting with this name in the configuration.
 pub fn host_named(name: &str) -> Option<Hosting> {
     [Hosting::User, Hosting::Kernel].into_iter().find(|host| host_name(*host) == name)
 }
 
-/// The name of what runs an app, as the configuration has it.
+/// Returns the name of a hosting in the configuration.
 pub fn host_name(host: Hosting) -> &'static str {
     match host {
         Hosting::User => "user",
@@ -305,7 +305,7 @@ pub fn host_name(host: Hosting) -> &'static str {
     }
 }
 
-/// The name of a stage, as the configuration has it.
+/// Returns the name of a stage in the configuration.
 pub fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Guard(_) => "guard",

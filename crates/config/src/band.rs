@@ -8,7 +8,7 @@
 //! 65535  guards      the first four 2048 each, the next four 1024, the others 64
 //! 49151  control     the first four 4096 each, the next four 2048, the others 128
 //! 16383  observers   as guards
-//!     0  the kernel's
+//!     0  the kernel
 //! ```
 //!
 //! Rejected: equal shares of a region, because each added app would move all others.
@@ -72,12 +72,12 @@ mod tests {
                 assert!(band.lowest < band.highest && band.lowest >= region, "{band:?}");
                 above = u32::from(band.lowest);
             }
-            above = u32::from(region); // what is left of it stays free
+            above = u32::from(region); // the rest of the region stays free
         }
     }
 
     #[test]
-    fn documented_sizes_are_those_given() {
+    fn slots_have_documented_sizes() {
         let size = |stage, place| {
             let band = slot(stage, place);
             band.highest - band.lowest + 1

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_absolute_and_lead_nowhere_else() {
+    fn only_absolute_normal_paths_are_accepted() {
         let of = |text: &str| path_of(text).map(|path| path.display().to_string());
         assert_eq!(of("fs.read:/etc/hosts").as_deref(), Some("/etc/hosts"));
         assert_eq!(of("fs.read:/usr/share//geoip/./").as_deref(), Some("/usr/share/geoip"));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rosemarys_own_is_not_shown_by_any_way_there() {
+    fn own_directories_are_refused_by_any_path() {
         let dir = tempfile::tempdir().unwrap();
         let keys = dir.path().join("pki");
         std::fs::create_dir(&keys).unwrap();

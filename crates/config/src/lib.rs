@@ -128,9 +128,9 @@ impl Require {
 pub struct Config {
     /// The file, if there is one.
     pub file: Option<PathBuf>,
-    /// Where switches connect.
+    /// The addresses at which switches connect.
     pub listen: Vec<SocketAddr>,
-    /// From where switches may connect by plain TCP.
+    /// The switches that may use plain TCP.
     pub plain: Option<PlainTcp>,
     /// The directory of the keys for TLS.
     pub tls_dir: Option<PathBuf>,
@@ -217,12 +217,12 @@ impl Config {
         let mut config = Self::default();
         if let Some(controller) = top.get("controller") {
             let controller = controller.table("[controller]", &CONTROLLER_KEYS)?;
-            let address = "an address and a port, as \"127.0.0.1:6653\", \"0.0.0.0:6653\" (all \
+            let address = "an address and a port such as \"127.0.0.1:6653\", \"0.0.0.0:6653\" (all \
                            addresses of this machine) or \"[::1]:6653\"";
             let listen = controller.list("listen", address, |it| it.text()?.parse().ok())?;
             config.listen = listen.unwrap_or_default();
             let dir = |key| controller.read(key, "the path of a directory", app::path);
-            let plain = r#""loopback" (from this machine), "any" (from everywhere) or "never""#;
+            let plain = r#""loopback" (switches on this machine), "any" (all switches) or "never""#;
             config.plain = controller.read("plain", plain, |it| it.text()?.parse().ok())?;
             config.tls_dir = dir("tls-dir")?.map(below);
             let count = format!("a number from 1 to {MAX_WORKERS}");
@@ -250,7 +250,7 @@ impl Config {
             let tables = value.elements().ok_or_else(|| value.mistake(expected))?;
             if let Some(first) = tables.get(MOST_APPS) {
                 let what =
-                    format!("this is app number {}; expected {MOST_APPS} at most", 1 + MOST_APPS);
+                    format!("this is app number {}; expected at most {MOST_APPS}", 1 + MOST_APPS);
                 return Err(Mistake::new(first.at, what));
             }
             let mut apps: Vec<AppConfig> = Vec::new();
@@ -260,7 +260,7 @@ impl Config {
                 (app.object, app.config) = (app.object.map(&below), app.config.map(&below));
                 if let Some(first) = apps.iter().find(|other| other.name == app.name) {
                     let what = format!(
-                        "there is an app {:?} already, in line {}; expected a name of its own",
+                        "another app has the name {:?}, in line {}; expected a different name",
                         app.name,
                         line_of(text, first.at)
                     );
@@ -269,8 +269,8 @@ impl Config {
                 let elements = app.elements() + apps.iter().map(AppConfig::elements).sum::<usize>();
                 if elements > MOST_ELEMENTS {
                     let what = format!(
-                        "with this app ethertypes, dpids and capabilities are {elements} in all; \
-                         expected {MOST_ELEMENTS} at most"
+                        "the lists ethertypes, dpids and capabilities up to this app have {elements} elements in all; \
+                         expected at most {MOST_ELEMENTS}"
                     );
                     return Err(Mistake::new(table.at, what));
                 }
@@ -341,7 +341,7 @@ fn bands(apps: &[AppConfig], text: &str) -> Result<Vec<Band>, Mistake> {
         let whose = if other.band.is_some() {
             format!("given in line {}", line_of(text, other.at))
         } else {
-            "its by its place among the apps".to_owned()
+            "assigned by its position among the apps".to_owned()
         };
         let what = format!(
             "band is [{}, {}], which overlaps [{}, {}] of the app {:?}, {whose}; expected \
@@ -379,14 +379,14 @@ fn read(path: &Path) -> io::Result<String> {
     let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
     // An empty pipe must not count as an empty configuration.
     if file.metadata()?.file_type().is_fifo() {
-        return Err(io::Error::other("it is a pipe, which may come too late; it must be a file"));
+        return Err(io::Error::other("it is a pipe, which may block; name a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LONGEST {
         return Err(io::Error::other(format!("it is longer than {LONGEST} bytes")));
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
 fn tell(file: PathBuf, text: &str, mistake: Mistake) -> ConfigError {

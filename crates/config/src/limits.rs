@@ -73,10 +73,10 @@ impl Default for Limits {
     }
 }
 
-/// Bytes of packet-ins that can wait for an app with one of the kernel's workers, in rings of the usual size.
+/// Bytes of packet-ins that can wait for an app in the ring of one worker, with rings of the default size.
 const QUEUE: u64 = (DEFAULT_CAPACITY - DEFAULT_CAPACITY / 8 * 3) as u64;
 
-/// The most that can wait in any ring.
+/// Bytes of packet-ins that can wait in the largest possible ring.
 const QUEUE_MOST: u64 = *Tuning::RING.end() as u64 / 8 * 5;
 
 impl Limits {
@@ -128,7 +128,7 @@ fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Result<Bound, Mistake
         format!("{}, from {} to {}", unit(limit), shown(limit, least), shown(limit, most));
     if limit == Limit::Queue {
         if !value.is_table() {
-            return Err(value.mistake("{ soft = ... }: the hard limit goes with ring-bytes"));
+            return Err(value.mistake("{ soft = ... }: ring-bytes determines the hard limit"));
         }
         let table = value.table(limit.name(), &["soft"])?;
         let soft = table.read("soft", &expected, |it| amount(limit, it, least, most))?;
@@ -150,7 +150,7 @@ fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Result<Bound, Mistake
     };
     if bound.soft > bound.hard {
         let what = format!(
-            "{limit} has a soft limit of {}, which is above its hard one of {}; expected it below",
+            "{limit} has a soft limit of {}, which is above its hard limit of {}; expected it below",
             limit.shown(bound.soft),
             limit.shown(bound.hard)
         );
@@ -174,9 +174,9 @@ fn range(limit: Limit) -> (u64, u64) {
 
 fn unit(limit: Limit) -> &'static str {
     match limit {
-        Limit::Memory | Limit::Queue => "bytes, or as \"64 MiB\"",
-        Limit::Log => "bytes in a second, or as \"4 KiB\"",
-        Limit::Cpu => "processors, as 0.5",
+        Limit::Memory | Limit::Queue => "bytes, such as \"64 MiB\"",
+        Limit::Log => "bytes per second, such as \"4 KiB\"",
+        Limit::Cpu => "processors, such as 0.5",
         Limit::Descriptors => "descriptors",
         Limit::Threads => "threads",
         Limit::FlowMods | Limit::PacketOuts | Limit::Requests => "messages per second",
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_the_names_of_the_limits_in_their_order() {
+    fn keys_are_the_names_of_the_limits() {
         assert_eq!(LIMITS_KEYS, Limit::ALL.map(Limit::name));
         assert_eq!(QUEUE, Room::Ordinary.of(DEFAULT_CAPACITY) as u64);
         for limit in Limit::ALL {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn app_of_which_nothing_is_said_has_the_defaults() {
+    fn app_without_limits_has_the_defaults() {
         assert_eq!(app("").unwrap().limits, Limits::default());
         let memory = Limits::default().of(Limit::Memory);
         assert_eq!((memory.soft * 10 / memory.hard, memory.hard), (8, 512 << 20));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn more_waits_in_larger_rings_and_what_was_said_holds() {
+    fn queue_limit_follows_ring_size() {
         let queue = |limits: Limits, ring| limits.with_rings(ring).of(Limit::Queue);
         let kib = |soft: u64, hard: u64| Bound { soft: soft << 10, hard: hard << 10 };
         assert_eq!(queue(Limits::default(), DEFAULT_CAPACITY), Bound::hard(QUEUE));
@@ -294,21 +294,21 @@ mod tests {
     }
 
     #[test]
-    fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
+    fn mistake_names_found_and_expected_value() {
         for (limits, found, expected) in [
-            ("memory = \"64 MB\"", "\"64 MB\"", "bytes, or as \"64 MiB\", from 8 MiB"),
+            ("memory = \"64 MB\"", "\"64 MB\"", "bytes, such as \"64 MiB\", from 8 MiB"),
             ("memory = 1000", "1000", "from 8 MiB"),
             ("memory = -1", "-1", "bytes"),
             ("memory = \"99999999999999999999 GiB\"", "9999", "bytes"),
             ("memory = { soft = 1, hard = \"x\" }", "hard is \"x\"", "bytes"),
             ("memory = { low = 1 }", "\"low\"", "soft, hard"),
             ("memory = { soft = \"2 GiB\" }", "a soft limit of 2 GiB", "below"),
-            ("cpu = 0.05", "0.05", "processors, as 0.5, from 0.1 to 1000"),
+            ("cpu = 0.05", "0.05", "processors, such as 0.5, from 0.1 to 1000"),
             ("cpu = nan", "nan", "processors"),
             ("cpu = \"1\"", "\"1\"", "processors"),
             ("descriptors = 3", "is 3", "from 64"),
             ("threads = 0", "is 0", "from 1"),
-            ("queue-bytes = 1", "is 1", "{ soft = ... }: the hard limit goes with ring-bytes"),
+            ("queue-bytes = 1", "is 1", "{ soft = ... }: ring-bytes determines the hard limit"),
             ("queue-bytes = { hard = 1 }", "\"hard\"", "soft"),
             ("queue-bytes = { soft = \"3 MiB\" }", "3 MiB", "from 0 B to 2.5 MiB"),
             ("flow-mods-per-second = -1", "-1", "messages per second"),

@@ -94,7 +94,7 @@ mod tests {
     const HUB: &str = "name = \"hub\"\nversion = \"1.0.0\"\n";
 
     #[test]
-    fn manifest_asks_for_what_it_names_and_nothing_else() {
+    fn manifest_requests_only_what_it_names() {
         let manifest = Manifest::parse(HUB).unwrap();
         assert_eq!((manifest.app.name.as_str(), manifest.version.as_str()), ("hub", "1.0.0"));
         assert_eq!(manifest.app.capabilities, []);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_the_operator_alone_are_no_keys_of_a_manifest() {
+    fn operator_keys_are_unknown_in_a_manifest() {
         for key in ["host = \"kernel\"", "band = [1, 2]", "object = \"/x\"", "enabled = true"] {
             let error = Manifest::parse(&format!("{HUB}{key}")).unwrap_err().to_string();
             assert!(error.starts_with("app.toml:3: unknown key"), "{error}");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn mistake_is_told_with_its_line() {
+    fn mistake_names_its_line() {
         for (text, line, part) in [
             ("", 1, "name is missing"),
             ("name = \"hub\"", 1, "version is missing"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn operator_goes_before_the_manifest_key_by_key() {
+    fn configuration_overrides_manifest_per_key() {
         let text = format!(
             "{HUB}stage = \"guard\"\ncapabilities = [\"flow.write\"]\nethertypes = [0x806]"
         );
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_are_judged_when_the_stages_of_packages_are_known() {
+    fn overlap_is_checked_with_manifests() {
         let key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
         let text = format!(
             "[[trust]]\nname = \"a\"\nkey = \"{key}\"\n[[app]]\nname = \"hub\"\n\

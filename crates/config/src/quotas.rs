@@ -38,7 +38,7 @@ pub(super) fn read(top: &Table<'_>) -> Result<ServiceQuotas, Mistake> {
 
 fn size<'a>(table: &Table<'a>, key: &'a str) -> Result<Option<u64>, Mistake> {
     let amount = |it: &Value<'_>| it.number().or_else(|| bytes(it.text()?)).filter(within(BYTES));
-    table.read(key, "bytes, or as \"16 MiB\", from 64 KiB to 64 GiB", amount)
+    table.read(key, "bytes, such as \"16 MiB\", from 64 KiB to 64 GiB", amount)
 }
 
 fn within((least, most): (u64, u64)) -> impl Fn(&u64) -> bool {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_are_the_operators_and_otherwise_the_defaults() {
+    fn missing_quotas_have_the_defaults() {
         assert_eq!(quotas("").unwrap(), ServiceQuotas::default());
         let text = "[storage]\nbytes-per-app = \"1 GiB\"\n[log]\nbytes-per-program = 65536\n";
         let expected = ServiceQuotas {
@@ -69,9 +69,9 @@ mod tests {
     }
 
     #[test]
-    fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
+    fn mistake_names_found_and_expected_value() {
         for (text, found, expected) in [
-            ("[storage]\nbytes-per-app = \"16 MB\"", "\"16 MB\"", "bytes, or as \"16 MiB\""),
+            ("[storage]\nbytes-per-app = \"16 MB\"", "\"16 MB\"", "bytes, such as \"16 MiB\""),
             ("[storage]\nbytes-per-app = 7", "is 7", "from 64 KiB to 64 GiB"),
             ("[storage]\nkeys-per-app = 0", "is 0", "a number from 1 to 4294967296"),
             ("[storage]\nbytes = 7", "\"bytes\"", "bytes-per-app, keys-per-app"),

@@ -166,16 +166,16 @@ fn right(value: &Value<'_>) -> Option<Right> {
     capability(value).map(Right::Kernel).or_else(read).or_else(service)
 }
 
-/// Why a kernel app has neither.
-pub const IN_KERNEL: &str = "an app in the kernel reads no files and reaches no services, as the kernel opens \
-                                    nothing; run it with host = \"user\", or leave fs.read and services out";
+/// Why an app in the kernel can have no files and no services, with the remedy.
+pub const IN_KERNEL: &str = "an app in the kernel can read no files and use no services, as the kernel opens \
+                                    nothing; run it with host = \"user\", or remove fs.read and services";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rights_are_understood_and_written_the_same_way() {
+    fn rights_parse_and_print_alike() {
         for text in [
             "storage.read:firewall",
             "storage.write:learning-switch",
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_right_is_none() {
+    fn invalid_rights_are_refused() {
         for text in [
             "storage.read",
             "storage.read:",

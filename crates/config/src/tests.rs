@@ -24,19 +24,19 @@ fn apps(apps: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn file_of_comments_is_a_configuration_of_defaults() {
+fn file_of_comments_has_the_defaults() {
     let config = parse("# nothing\n").unwrap();
     assert_eq!((config.apps, config.listen), (None, vec![]));
     assert_eq!(parse("").unwrap().runtime_dir, None);
 }
 
 #[test]
-fn app_with_nothing_but_a_name_is_a_control_app_with_the_default_policy() {
+fn app_with_only_a_name_has_the_defaults() {
     assert_eq!(policies(&apps(&[("a", "")])), [Policy::default()]);
 }
 
 #[test]
-fn every_key_arrives_where_it_belongs() {
+fn every_key_is_read() {
     let config = parse(
         r#"
         [controller]
@@ -84,7 +84,7 @@ fn every_key_arrives_where_it_belongs() {
 }
 
 #[test]
-fn guard_fails_closed_and_observer_may_do_nothing_unless_the_file_says_so() {
+fn guards_and_observers_have_safe_defaults() {
     let text = apps(&[("g", "stage = \"guard\""), ("o", "stage = \"observe\"")]);
     let [guard, observer] = &policies(&text)[..] else { panic!("two") };
     assert_eq!(guard.stage, Stage::Guard(Fail::Closed));
@@ -94,7 +94,7 @@ fn guard_fails_closed_and_observer_may_do_nothing_unless_the_file_says_so() {
 }
 
 #[test]
-fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
+fn mistake_names_line_found_and_expected_value() {
     let app = |keys: &str| format!("# a comment\n[[app]]\nname = \"a\"\n{keys}\n");
     for (text, line, found, expected) in [
         ("[[app".into(), 1, "not TOML", ""),
@@ -123,7 +123,7 @@ fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
             app("satge = \"guard\""),
             4,
             "\"satge\"",
-            "did you mean `stage`? the keys there are: name,",
+            "did you mean `stage`? the valid keys are: name,",
         ),
         (
             app("stage = \"gaurd\""),
@@ -137,11 +137,11 @@ fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
         (app("host = \"wasm\""), 4, "\"wasm\"", "\"user\" or \"kernel\""),
         (app("enabled = \"yes\""), 4, "enabled is \"yes\"", "true or false"),
         (app("ethertypes = [0x0806, 1]"), 4, "ethertypes is 1;", "0x0806 for ARP"),
-        (app("ethertypes = []"), 4, "an empty list", "leave it out for all"),
+        (app("ethertypes = []"), 4, "an empty list", "remove the key"),
         (app("dpids = [\"1\"]"), 4, "dpids is \"1\"", "00:00:00:00:00:00:00:01"),
         (app("dpids = [1]"), 4, "dpids is 1", "00:00:00:00:00:00:00:01"),
-        (app("dpids = [\"0000:00:00:00:00:00:01a\"]"), 4, "dpids", "datapath identifiers"),
-        (app("dpids = [\"+000000000000001\"]"), 4, "dpids", "datapath identifiers"),
+        (app("dpids = [\"0000:00:00:00:00:00:01a\"]"), 4, "dpids", "datapath ids"),
+        (app("dpids = [\"+000000000000001\"]"), 4, "dpids", "datapath ids"),
         (app("band = [0, 10]"), 4, "band is a list", "from 1 to 65535"),
         (app("band = [10, 9]"), 4, "band is a list", "the lower one first"),
         (app("band = 10"), 4, "band is 10", "[LOWEST, HIGHEST]"),
@@ -149,7 +149,7 @@ fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
         (app("capabilities = [\"experimenter\"]"), 4, "\"experimenter\"", "experimenter:0x"),
         (app("capabilities = \"flow.write\""), 4, "\"flow.write\"", "a list in brackets"),
         (app("object = 7"), 4, "object is 7", "the path of a file"),
-        (apps(&[("a", ""), ("b", ""), ("a", "")]), 7, "in line 1", "a name of its own"),
+        (apps(&[("a", ""), ("b", ""), ("a", "")]), 7, "in line 1", "a different name"),
     ] {
         let error = parse(&text).unwrap_err();
         let place = format!("/etc/rosemary/rosemary.toml:{line}: ");
@@ -160,7 +160,7 @@ fn mistake_is_told_with_its_line_what_was_found_and_what_was_expected() {
 }
 
 #[test]
-fn long_or_strange_value_is_shown_short_and_in_one_line() {
+fn long_or_strange_value_is_shown_on_one_line() {
     let text = format!("[[app]]\nname = \"a\\n\\u001b[31m{}\"", "x".repeat(1000));
     let error = parse(&text).unwrap_err();
     assert!(error.contains(r"a\n\u{1b}[31mxxx"), "{error}");
@@ -173,11 +173,11 @@ fn app_65_is_one_too_many() {
     let all: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
     assert_eq!(bands_of(&apps(&all[..64])).len(), 64);
     let error = parse(&apps(&all)).unwrap_err();
-    assert!(error.contains("toml:193: this is app number 65; expected 64"), "{error}");
+    assert!(error.contains("toml:193: this is app number 65; expected at most 64"), "{error}");
 }
 
 #[test]
-fn longest_lists_there_may_be_fit_into_one_message_to_the_kernel() {
+fn longest_lists_fit_into_one_message() {
     let names: Vec<String> = (0..64).map(|i| format!("{i:0>39}").replacen('0', "a", 1)).collect();
     let experimenters = ["\"experimenter:0xffffffff\""; 48].join(", ");
     let keys = format!("capabilities = [{experimenters}]\n");
@@ -195,11 +195,11 @@ fn longest_lists_there_may_be_fit_into_one_message_to_the_kernel() {
     assert!(size + 8 * 1024 < sys::channel::MAX_MESSAGE, "{size}"); // addresses and the rest
     let more =
         format!("{}{}", apps(&all[1..]), apps(&[("a", &keys.replace(']', ", \"packet-out\"]"))]));
-    assert!(parse(&more).unwrap_err().contains("are 3073 in all; expected 3072"));
+    assert!(parse(&more).unwrap_err().contains("have 3073 elements in all; expected at most 3072"));
 }
 
 #[test]
-fn only_app_that_writes_flows_has_all_priorities() {
+fn sole_writer_of_flows_has_all_priorities() {
     let observer = ("o", "stage = \"observe\"");
     let off = ("off", "enabled = false\nband = [100, 200]");
     assert_eq!(bands_of(&apps(&[("a", ""), observer, off])), [(1, 65_535), (0, 0), (100, 200)]);
@@ -207,7 +207,7 @@ fn only_app_that_writes_flows_has_all_priorities() {
 }
 
 #[test]
-fn guards_are_above_control_apps_and_the_first_of_a_stage_is_the_highest() {
+fn bands_follow_stage_and_position() {
     let guard = "stage = \"guard\"";
     let text = apps(&[("c1", ""), ("g1", guard), ("c2", ""), ("g2", guard)]);
     let [c1, g1, c2, g2] = bands_of(&text)[..] else { panic!("four") };
@@ -215,7 +215,7 @@ fn guards_are_above_control_apps_and_the_first_of_a_stage_is_the_highest() {
 }
 
 #[test]
-fn app_added_at_the_end_or_switched_off_moves_no_other() {
+fn added_or_disabled_app_moves_no_band() {
     let two = bands_of(&apps(&[("a", ""), ("b", "")]));
     let off = ("c", "enabled = false");
     let more = [("a", ""), ("b", ""), off, ("d", ""), ("g", "stage = \"guard\"")];
@@ -226,27 +226,27 @@ fn app_added_at_the_end_or_switched_off_moves_no_other() {
 }
 
 #[test]
-fn bands_that_overlap_are_refused_at_the_one_that_was_given() {
+fn overlapping_bands_are_refused() {
     let error = parse(&apps(&[("a", "band = [10, 20]"), ("b", "band = [20, 30]")])).unwrap_err();
     let expected =
         "toml:6: band is [20, 30], which overlaps [10, 20] of the app \"a\", given in line 3";
     assert!(error.contains(expected), "{error}");
     let error = parse(&apps(&[("a", "band = [40000, 41000]"), ("b", "")])).unwrap_err();
     assert!(error.contains("toml:3: band is [40000, 41000], which overlaps [4"), "{error}");
-    assert!(error.contains("\"b\", its by its place"), "{error}");
+    assert!(error.contains("\"b\", assigned by its position"), "{error}");
     let error = parse(&apps(&[("a", ""), ("b", "band = [48000, 48001]")])).unwrap_err();
     assert!(error.contains("toml:6: band is [48000, 48001]"), "{error}");
 }
 
 #[test]
-fn file_that_is_named_must_be_there_and_be_text() {
+fn named_file_must_exist_and_be_text() {
     assert!(Config::load(Some(Path::new("/nowhere.toml"))).is_err());
     assert_eq!(Config::load(Some(Path::new("/dev/null"))).unwrap().apps, None);
     let endless = Config::load(Some(Path::new("/dev/zero"))).unwrap_err();
     assert!(std::error::Error::source(&endless).unwrap().to_string().contains("longer than"));
 }
 
-/// The default file, with its keys switched on.
+/// The default file with its keys uncommented.
 fn default_file_switched_on() -> String {
     let text = include_str!("../../../etc/rosemary.toml");
     let is_key = |line: &str| {
@@ -258,7 +258,7 @@ fn default_file_switched_on() -> String {
 }
 
 #[test]
-fn default_file_says_nothing_as_it_is_and_every_key_when_switched_on() {
+fn default_file_has_every_key_commented_out() {
     let config = parse(include_str!("../../../etc/rosemary.toml")).unwrap();
     assert_eq!((config.listen.len(), config.apps), (0, None));
     assert_eq!((config.plain, config.tls_dir), (None, None));
@@ -296,7 +296,7 @@ fn every_key_and_every_capability_is_documented() {
 }
 
 #[test]
-fn wall_is_the_best_there_is_or_all_of_it_and_nothing_else() {
+fn require_is_best_or_full() {
     let require = |value: &str| {
         let text = format!("[zones]\nrequire = {value}\n");
         Config::parse("/r.toml".into(), text).map(|it| it.require).map_err(|it| it.to_string())
@@ -309,7 +309,7 @@ fn wall_is_the_best_there_is_or_all_of_it_and_nothing_else() {
 }
 
 #[test]
-fn pipe_in_the_files_place_is_refused_whether_something_is_in_it_or_not() {
+fn pipe_instead_of_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("rosemary.toml");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
@@ -317,7 +317,7 @@ fn pipe_in_the_files_place_is_refused_whether_something_is_in_it_or_not() {
     let refused = || {
         let error = Config::load(Some(&pipe)).unwrap_err();
         let source = std::error::Error::source(&error).unwrap().to_string();
-        assert_eq!(source, "it is a pipe, which may come too late; it must be a file");
+        assert_eq!(source, "it is a pipe, which may block; name a regular file");
     };
     refused();
     let both = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
@@ -327,12 +327,12 @@ fn pipe_in_the_files_place_is_refused_whether_something_is_in_it_or_not() {
 }
 
 #[test]
-fn null_device_is_a_configuration_of_defaults() {
+fn null_device_has_the_defaults() {
     assert_eq!(Config::load(Some(Path::new("/dev/null"))).unwrap().apps, None);
 }
 
 #[test]
-fn requirement_has_two_names() {
+fn requirement_names_parse() {
     assert_eq!(Require::named("full"), Some(Require::Full));
     assert_eq!(Require::named("best"), Some(Require::Best));
     assert_eq!(Require::named("Full"), None);

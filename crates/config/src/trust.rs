@@ -68,7 +68,7 @@ pub struct Trust {
     pub limits: Limits,
     /// Whether the key is revoked.
     pub revoked: bool,
-    /// Packages of theirs that are refused, by their SHA-256 in hexadecimal digits.
+    /// Their revoked packages, by SHA-256 in hexadecimal digits.
     pub revoked_packages: Vec<String>,
 }
 
@@ -134,14 +134,14 @@ pub(super) fn read(value: Value<'_>, text: &str) -> Result<Vec<Trust>, Mistake> 
     let expected = "tables that begin with [[trust]], in two brackets";
     let tables = value.elements().ok_or_else(|| value.mistake(expected))?;
     if let Some(first) = tables.get(MOST) {
-        let what = format!("this is [[trust]] number {}; expected {MOST} at most", MOST + 1);
+        let what = format!("this is [[trust]] number {}; expected at most {MOST}", MOST + 1);
         return Err(Mistake::new(first.at, what));
     }
     let mut all: Vec<(Trust, usize)> = Vec::new();
     for table in tables {
         let table = table.table("[[trust]]", &TRUST_KEYS)?;
         let one = read_one(table)?;
-        // By the key's number, because a signature contains only the number.
+        // Compares the ids of the keys, because a signature contains only the id.
         let same = |(it, _): &&(Trust, usize)| it.key.id() == one.key.id() || it.name == one.name;
         if let Some((_, at)) = all.iter().find(same) {
             let what = format!(
@@ -162,7 +162,7 @@ fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
     let form = "1 to 40 letters, digits, dots, hyphens or at signs";
     let name = table.read("name", form, |it| it.text().filter(|name| is_developer(name)))?;
     let name = name.ok_or_else(|| missing("name", form))?.to_owned();
-    let form = "a public key as `rosemary key new` or minisign shows it: 56 letters, RWQ first";
+    let form = "a public key of 56 letters that begins with RWQ, as `rosemary key new` or minisign prints it";
     let key = table.read("key", form, |it| it.text()?.parse().ok())?;
     let key = key.ok_or_else(|| missing("key", form))?;
     let app = |it: &Value<'_>| it.text().filter(|name| is_name(name)).map(ToOwned::to_owned);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn developer_of_whom_no_more_is_said_may_make_apps_that_send_nothing() {
+    fn default_policy_allows_no_capabilities() {
         let acme = acme("");
         assert_eq!(acme.too_much(&app("capabilities = []")), None);
         let more = acme.too_much(&app("capabilities = [\"flow.write\", \"experimenter:0x1\"]"));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn app_within_what_is_granted_is_not_too_much_and_any_more_is() {
+    fn requests_beyond_policy_are_refused() {
         let acme = acme(
             "apps = [\"hub\"]\nstages = [\"guard\"]\ncapabilities = [\"packet-out\", \"flow.write\"]",
         );
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn app_is_not_called_like_one_that_ships_unless_the_operator_says_so() {
+    fn names_like_shipped_apps_need_permission() {
         let named = |name: &str| AppConfig { name: name.into(), ..app("capabilities = []") };
         for name in [
             "firewall",
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn apps_that_ship_are_those_that_are_built() {
+    fn list_of_shipped_apps_is_complete() {
         let manifest = include_str!("../../apps/Cargo.toml");
         let examples = manifest.split("[[example]]").skip(1);
         let name = |entry: &str| {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn app_asks_for_no_higher_limits_than_the_default_or_those_granted() {
+    fn limits_above_policy_are_refused() {
         let asks = |trust: &str, limits: &str| {
             let app = app(&format!("capabilities = []\nlimits = {{ {limits} }}"));
             acme(trust).too_much(&app).map(|it| (it.what, it.allowed))
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn path_is_granted_with_what_is_below_it_and_nothing_beside() {
+    fn granted_path_includes_paths_below() {
         let acme = acme("capabilities = [\"fs.read:/usr/share/geo\"]");
         let asks = |path: &str| {
             acme.too_much(&app(&format!("capabilities = [\"fs.read:{path}\"]"))).map(|it| it.what)
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn service_is_granted_as_such_and_rights_with_it_one_by_one() {
+    fn services_and_rights_are_granted_separately() {
         let acme = acme("services = [\"broker\"]\ncapabilities = [\"net.connect:a.example:80\"]");
         let asks = |services: &str, rights: &str| {
             let app = app(&format!("services = [{services}]\ncapabilities = [{rights}]"));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn mistake_is_told_with_its_line() {
+    fn mistake_names_its_line() {
         let second = format!("[[trust]]\nname = \"b\"\nkey = \"{KEY}\"\n");
         for (text, line, part) in [
             ("[[trust]]\nname = \"a\"".into(), 1, "without key"),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn each_capability_has_the_name_by_which_it_is_read() {
+    fn capability_names_parse_and_print_alike() {
         for (name, known) in Capability::NAMED {
             assert_eq!(known.to_string(), name);
         }

@@ -15,12 +15,12 @@ pub(super) fn read(controller: &Table<'_>) -> Result<Tuning, Mistake> {
             u32::try_from(amount).ok().filter(fits)
         })
     };
-    let read = size("read-bytes", "bytes, or as \"256 KiB\", from 4 KiB to 1 MiB", |amount| {
+    let read = size("read-bytes", "bytes, such as \"256 KiB\", from 4 KiB to 1 MiB", |amount| {
         Tuning::READ.contains(amount)
     })?;
     let ring = size(
         "ring-bytes",
-        "bytes, or as \"512 KiB\", a power of two from 256 KiB to 4 MiB",
+        "bytes, such as \"512 KiB\", a power of two from 256 KiB to 4 MiB",
         |amount| Tuning::RING.contains(amount) && amount.is_power_of_two(),
     )?;
     let batch = controller.read("batch", "a number from 1 to 64", |it| {
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_holds_and_the_rest_is_as_without() {
+    fn missing_keys_have_the_defaults() {
         let usual = Tuning::default();
         assert_eq!(tuning(""), Ok(usual));
         assert_eq!(tuning("[controller]\nworkers = 1"), Ok(usual));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_what_would() {
+    fn invalid_value_error_names_valid_values() {
         for (line, expected) in [
             ("pin = 1", "true or false"),
             ("read-bytes = 1", "from 4 KiB to 1 MiB"),

@@ -62,7 +62,7 @@ impl<'a> Table<'a> {
         let meant = keys.iter().find(|known| distance(known, found) <= 2);
         let meant = meant.map_or_else(String::new, |key| format!("did you mean `{key}`? "));
         let what = format!(
-            "unknown key {found:?} in {name}; {meant}the keys there are: {}",
+            "unknown key {found:?} in {name}; {meant}the valid keys are: {}",
             keys.join(", ")
         );
         Err(Mistake::new(key.span().start, what))
@@ -93,7 +93,7 @@ impl<'a> Table<'a> {
     ) -> Result<Option<Vec<T>>, Mistake> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let list = value.elements().ok_or_else(|| {
-            value.mistake(&format!("a list in brackets; in it, each: {expected}"))
+            value.mistake(&format!("a list in brackets; each element: {expected}"))
         })?;
         list.iter().map(|element| element.read(expected, &read)).collect::<Result<_, _>>().map(Some)
     }
@@ -132,7 +132,10 @@ impl<'a> Value<'a> {
     pub(super) fn decimal(&self) -> Option<f64> {
         match self.is {
             DeValue::Float(number) => number.as_str().parse().ok(),
-            #[expect(clippy::cast_precision_loss, reason = "large ones make no sense either way")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "numbers that lose precision are above every valid maximum"
+            )]
             _ => self.number().map(|number| number as f64),
         }
     }

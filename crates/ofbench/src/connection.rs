@@ -153,7 +153,7 @@ impl Connection {
         &self.partial
     }
 
-    /// Whether so much output is queued that the peer cannot be reading.
+    /// Whether the queued output exceeds the limit, because the peer does not read.
     pub fn is_output_full(&self) -> bool {
         self.out.len() - self.sent > MAX_QUEUED_OUTPUT
     }

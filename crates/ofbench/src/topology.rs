@@ -1,4 +1,4 @@
-//! Describes which ports of which switches are linked.
+//! Describes a network: the links between the ports of switches.
 //!
 //! A topology comes from a generator (`line:5`, `ring:5`, `mesh:4`, `tree:3,2`, `fat-tree:4`) or
 //! from a file:

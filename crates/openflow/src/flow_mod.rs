@@ -404,7 +404,7 @@ impl<'a> FlowMod<'a> {
         let flags = self.flags.to_v1_0()?;
         match to.array::<40>() {
             Some(room) => v1_0::convert::put_match(&self.match_, room)?,
-            // What the version cannot express is an error also without room.
+            // Without room, a match that the version cannot express is still the error to report.
             None => v1_0::convert::match_to_wire(&self.match_).map(|_| ())?,
         }
         if let Some(room) = to.array::<24>() {

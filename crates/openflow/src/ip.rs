@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn payload_of_an_unstated_or_longer_size_is_all_there_is() {
+    fn payload_without_valid_size_is_the_rest() {
         let mut unstated = [v4(0, 5, 0), SEGMENT.to_vec()].concat();
         unstated[2..4].fill(0);
         assert_eq!(IpPacket::read_v4(&unstated).unwrap().unpadded_payload(), SEGMENT);

@@ -48,8 +48,8 @@ impl<'b> Writer<'b> {
         self.position = end;
     }
 
-    /// Returns the next `N` bytes, all of which the caller must [`put`]; `None` if they do not fit:
-    /// they are then only counted.
+    /// Returns the next `N` bytes; the caller must [`put`] all of them. Returns `None` if they do not fit, and
+    /// only counts them.
     ///
     /// Several values at known offsets thus need one bounds check.
     #[inline]

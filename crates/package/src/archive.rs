@@ -1,16 +1,15 @@
-//! The package's file: an uncompressed archive that `tar` lists and unpacks.
+//! Reads and writes the file of a package: an uncompressed archive that `tar` can list and unpack.
 //!
 //! ```text
-//! SHA256SUMS     as sha256sum(1) writes and checks it: the digests of the other two
-//! app.toml       the manifest: what the app is called and what it asks for
+//! SHA256SUMS     the digests of the other two, in the format of sha256sum(1)
+//! app.toml       the manifest: the name of the app and its requests
 //! app.so         the object
 //! ```
 //!
-//! POSIX.1-2017, pax, "ustar Interchange Format": for each file a header of 512 bytes, its bytes, and
-//! zeros up to a multiple of 512; in the end 1024 zeros. Everything in the headers but names and sizes
-//! is fixed, so the same manifest and object always make the same bytes. [`open`] takes nothing from a
-//! header but the size, and then wants the header that [`pack`] would have written: an archive can be
-//! read in two ways only by who has two ways to read it.
+//! The format is POSIX.1-2017, pax, "ustar Interchange Format": for each file a header of 512 bytes, its content, and
+//! zeros up to a multiple of 512, and 1024 zeros at the end. All header fields except names and sizes are fixed, so the
+//! same manifest and object always give the same bytes. [`open`] reads only the size from a header and requires all
+//! other bytes to be those that [`pack`] writes. So all programs that read the archive find the same content in it.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -19,34 +18,34 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-/// The longest manifest, in bytes.
+/// Maximum size of a manifest, in bytes.
 pub const MAX_MANIFEST: usize = 16 * 1024;
 
-/// The longest object, in bytes.
+/// Maximum size of an object, in bytes.
 pub const MAX_OBJECT: usize = 256 * 1024 * 1024;
 
-/// The longest package, in bytes.
+/// Maximum size of a package, in bytes.
 pub const MAX_PACKAGE: usize = MAX_OBJECT + MAX_MANIFEST + 8 * BLOCK;
 
 const SUMS: &str = "SHA256SUMS";
 const MANIFEST: &str = "app.toml";
 const OBJECT: &str = "app.so";
 
-/// The archive's unit.
+/// Size of a block of the archive, in bytes.
 const BLOCK: usize = 512;
 
-/// Where a header has its file's size: 11 octal digits.
+/// Position of the file's size in a header: 11 octal digits.
 const SIZE: Range<usize> = 124..135;
 
-/// When all files are said to have been made, in seconds since 1970: at 1970 itself tar wonders.
-const MADE: u64 = 1_000_000_000;
+/// Modification time of all files, in seconds since 1970. For the time 0, `tar` prints a warning.
+const MODIFIED: u64 = 1_000_000_000;
 
-/// A package that was opened.
+/// The contents of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contents<'a> {
     /// The text of the manifest.
     pub manifest: &'a str,
-    /// Where the object is in the package.
+    /// Position of the object in the package.
     pub object: Range<usize>,
     /// The object's SHA-256 in hexadecimal digits.
     pub object_sha256: String,
@@ -55,32 +54,32 @@ pub struct Contents<'a> {
 /// Why bytes are not a package.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum Malformed {
-    /// A file is not there as a package has it.
-    #[error("{file} is not in it as `rosemary app build` would have put it there")]
+    /// A file is missing, or differs from what [`pack`] writes.
+    #[error("{file} is missing, or is not stored as `rosemary app build` stores it")]
     Layout {
-        /// Which.
+        /// The file.
         file: String,
     },
-    /// A file is longer than it may be.
+    /// A file is too long.
     #[error("{file} is longer than {most} bytes")]
     TooLong {
-        /// Which.
+        /// The file.
         file: String,
         /// The maximum.
         most: usize,
     },
-    /// The digests are not those of the files.
-    #[error("what is in it does not have the digests that are in it")]
+    /// The digests do not match the files.
+    #[error("its files do not match its digests in {SUMS}")]
     Digests,
     /// The manifest is not text.
-    #[error("{MANIFEST} is not text in UTF-8")]
+    #[error("{MANIFEST} is not UTF-8 text")]
     Manifest,
-    /// There is more behind the end, or less.
-    #[error("it does not end where it should")]
+    /// The end is missing, or bytes follow it.
+    #[error("its end is missing, or bytes follow it")]
     End,
 }
 
-/// The package of this manifest and this object.
+/// Returns the package with this manifest and this object.
 ///
 /// # Errors
 /// [`Malformed::TooLong`].
@@ -100,10 +99,10 @@ pub fn pack(manifest: &str, object: &[u8]) -> Result<Vec<u8>, Malformed> {
     Ok(package)
 }
 
-/// Opens a package.
+/// Reads a package.
 ///
 /// # Errors
-/// [`Malformed`]: [`pack`] never wrote these bytes.
+/// [`Malformed`] for bytes that [`pack`] does not write.
 pub fn open(package: &[u8]) -> Result<Contents<'_>, Malformed> {
     let at = &mut 0;
     let sums_are = file(package, at, SUMS, 2 * BLOCK)?;
@@ -123,11 +122,11 @@ pub fn open(package: &[u8]) -> Result<Contents<'_>, Malformed> {
     Ok(Contents { manifest, object, object_sha256 })
 }
 
-/// The SHA-256 of `bytes` in hexadecimal digits.
+/// Returns the SHA-256 of `bytes` in hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // a String takes everything
+        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
         text
     })
 }
@@ -140,7 +139,7 @@ fn too_long(file: &str, size: usize, most: usize) -> Result<(), Malformed> {
     if size > most { Err(Malformed::TooLong { file: file.into(), most }) } else { Ok(()) }
 }
 
-/// The file `name`, whose header is at `at`; moves `at` behind it.
+/// Returns the position of the content of the file `name`, whose header is at `at`. Advances `at` to the next header.
 fn file(
     package: &[u8],
     at: &mut usize,
@@ -165,7 +164,7 @@ fn file(
     Ok(content)
 }
 
-/// The header of the file `name` with `size` bytes.
+/// Returns the header of the file `name` with `size` bytes.
 fn header(name: &str, size: usize) -> [u8; BLOCK] {
     let mut header = [0; BLOCK];
     let mut put = |at: usize, text: &str| {
@@ -178,8 +177,8 @@ fn header(name: &str, size: usize) -> [u8; BLOCK] {
     put(108, "0000000"); // user and group: root
     put(116, "0000000");
     put(SIZE.start, &format!("{size:011o}"));
-    put(136, &format!("{MADE:011o}"));
-    put(148, "        "); // the checksum counts itself as spaces
+    put(136, &format!("{MODIFIED:011o}"));
+    put(148, "        "); // the checksum is computed as if its own field held spaces
     put(156, "0"); // a regular file
     put(257, "ustar");
     put(263, "00"); // the format's version
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn package_holds_what_was_packed_and_is_the_same_each_time() {
+    fn packing_is_deterministic_and_reversible() {
         let package = pack(TEXT, b"object").unwrap();
         let contents = open(&package).unwrap();
         assert_eq!(contents.manifest, TEXT);
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn tar_and_sha256sum_take_it_without_a_word_of_doubt() {
+    fn tar_and_sha256sum_accept_package() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("p"), pack(TEXT, &[7; 5000]).unwrap()).unwrap();
         let run = |program: &str, args: &[&str]| {
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn package_with_any_byte_changed_in_any_way_is_none() {
+    fn package_with_changed_byte_is_refused() {
         let package = pack(TEXT, b"object").unwrap();
         for at in 0..package.len() {
             for flip in [0x01, 0x20, 0x80, 0xff] {
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn package_cut_anywhere_or_with_more_behind_it_is_none() {
+    fn truncated_or_extended_package_is_refused() {
         let package = pack(TEXT, b"object").unwrap();
         for len in 0..package.len() {
             assert!(open(&package[..len]).is_err(), "{len}");
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn archive_of_tar_itself_is_not_taken_for_a_package() {
+    fn archive_made_by_tar_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (path, package) = (dir.path(), pack(TEXT, b"object").unwrap());
         let text = sums(&sha256(TEXT.as_bytes()), &sha256(b"object"));
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn manifest_that_is_too_long_is_refused_by_both_sides() {
+    fn too_long_manifest_is_refused() {
         let long = "#".repeat(MAX_MANIFEST + 1);
         let expected = Malformed::TooLong { file: MANIFEST.into(), most: MAX_MANIFEST };
         assert_eq!(pack(&long, b"").unwrap_err(), expected);
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn manifest_that_is_not_text_is_refused() {
+    fn binary_manifest_is_refused() {
         let mut package = pack(TEXT, b"object").unwrap();
         package[1536] = 0xff;
         let (manifest, object) = (&package[1536..1536 + TEXT.len()], b"object");
@@ -294,7 +293,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_content_comes_back(text in ".{0,600}", object_is in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        fn any_content_is_unpacked_unchanged(text in ".{0,600}", object_is in proptest::collection::vec(any::<u8>(), 0..2000)) {
             let package = pack(&text, &object_is).unwrap();
             prop_assert_eq!(open(&package).unwrap().manifest, text);
             prop_assert_eq!(object(&package), object_is);

@@ -1,13 +1,12 @@
-//! Reads and writes packages, in which apps are shipped: one file, and beside it its signature.
+//! Reads and writes packages of apps, and verifies their signatures.
 //!
 //! ```text
 //! hub-1.0.0.rosemary             the package: an archive of three files (archive.rs)
 //! hub-1.0.0.rosemary.minisig     the signature, in minisign's format (signature.rs)
 //! ```
 //!
-//! [`pack`] writes packages; the only bytes that [`open`] takes are those that `pack` would have
-//! written, so no two packages hold the same and none holds what nobody looks at. Nothing here reads a
-//! file or decides whom to trust.
+//! [`open`] accepts only bytes that [`pack`] can write. So no two packages have the same contents, and no package has
+//! hidden contents. This crate reads no files and does not decide whom to trust.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +18,7 @@ pub use signature::{
     BadSignature, INSTALLED_COMMENT, KeyId, MAX_SIGNATURE, PublicKey, Signature, SignatureFormat,
 };
 
-/// How a package's file is named.
+/// The suffix of a package's file name.
 pub const EXTENSION: &str = "rosemary";
 
 /// The suffix of the signature's file name, as in the minisign tool.

@@ -1,4 +1,4 @@
-//! Signatures and keys in minisign's formats, <https://jedisct1.github.io/minisign/>.
+//! Parses keys and signatures in minisign's formats, and verifies signatures: <https://jedisct1.github.io/minisign/>.
 //!
 //! ```text
 //! untrusted comment: anything                    not signed
@@ -7,9 +7,9 @@
 //! BASE64                                         Ed25519 of the signature above and the comment
 //! ```
 //!
-//! Only the prehashed form is accepted ("ED"), which the tool writes since 2021. The text is
-//! taken in one form only: four lines, base64 as it is encoded, nothing else; with the first line fixed
-//! ([`INSTALLED_COMMENT`]) no byte of it can then be changed.
+//! Only the prehashed form ("ED") is accepted, which the minisign tool has written since 2021. The text must consist of
+//! exactly four lines with canonical base64. The first line is not signed. For an installed package it is fixed
+//! ([`INSTALLED_COMMENT`]), so that every changed byte is detected.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,20 +19,20 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The longest text of a signature, in bytes.
+/// Maximum size of a signature's text, in bytes.
 pub const MAX_SIGNATURE: usize = 4096;
 
-/// The first line of a signature that lies beside an installed package.
+/// The first line of an installed package's signature.
 pub const INSTALLED_COMMENT: &str = "untrusted comment: installed by rosemary app install";
 
 const UNTRUSTED: &str = "untrusted comment: ";
 const TRUSTED: &str = "trusted comment: ";
 
-/// The algorithms' names: of a key, and of a signature of a hash.
+/// The algorithm of keys and of signatures without a hash; the algorithm of signatures of a hash.
 const KEY: &[u8] = b"Ed";
 const PREHASHED: &[u8] = b"ED";
 
-/// A developer's public key, as the second line of minisign's `.pub` files has it.
+/// A developer's public key, in the form of the second line of minisign's `.pub` files.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct PublicKey {
@@ -41,7 +41,7 @@ pub struct PublicKey {
     key: minisign_verify::PublicKey,
 }
 
-/// A key's number: 8 random bytes, which its signatures name.
+/// A key's id: 8 random bytes, which its signatures contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyId([u8; 8]);
 
@@ -52,12 +52,12 @@ pub struct Signature {
     id: KeyId,
 }
 
-/// A text is no signature that could be verified.
+/// Why a text is not a signature.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{0}")]
 pub struct SignatureFormat(String);
 
-/// The signature is not of these bytes by this key.
+/// The signature does not belong to these bytes and this key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the signature does not fit")]
 pub struct BadSignature;
@@ -65,9 +65,10 @@ pub struct BadSignature;
 impl FromStr for PublicKey {
     type Err = &'static str;
 
-    /// Takes the key alone, without the comment's line.
+    /// Parses the key alone, without the line of the comment.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const FORM: &str = "a public key as `rosemary key new` or minisign shows it, 56 letters";
+        const FORM: &str =
+            "a public key of 56 letters, as `rosemary key new` or minisign prints it";
         let bytes = STANDARD.decode(text).map_err(|_| FORM)?;
         if bytes.len() != 42 || !bytes.starts_with(KEY) {
             return Err(FORM);
@@ -93,7 +94,7 @@ impl TryFrom<String> for PublicKey {
 }
 
 impl PublicKey {
-    /// Its number.
+    /// Returns the key's id.
     pub fn id(&self) -> KeyId {
         self.id
     }
@@ -112,7 +113,7 @@ impl fmt::Debug for PublicKey {
 }
 
 impl fmt::Display for KeyId {
-    /// As the minisign tool prints it: without zeros in front.
+    /// Formats the id as the minisign tool does: without leading zeros.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:X}", u64::from_le_bytes(self.0))
     }
@@ -128,53 +129,53 @@ impl FromStr for Signature {
         }
         let lines: Vec<&str> = text.split('\n').collect();
         let [untrusted, signature, trusted, global, ""] = lines.as_slice() else {
-            return no("it does not have the four lines of minisign's format");
+            return no("it does not consist of the four lines of minisign's format");
         };
         if !untrusted.starts_with(UNTRUSTED)
             || !trusted.starts_with(TRUSTED)
             || text.contains(|letter: char| letter.is_control() && !"\n\t".contains(letter))
         {
-            return no("its lines are not as in minisign's format");
+            return no("its lines differ from minisign's format");
         }
         let (Ok(signature), Ok(global)) = (STANDARD.decode(signature), STANDARD.decode(global))
         else {
-            return no("it is not in base64");
+            return no("it is not valid base64");
         };
         if signature.len() != 74 || global.len() != 64 {
-            return no("its parts do not have the lengths of minisign's format");
+            return no("its parts have other lengths than in minisign's format");
         }
         let (algorithm, rest) = signature.split_at(2);
         match algorithm {
             PREHASHED => {}
-            KEY => return no("it is of minisign's old form, without a hash; sign it anew"),
-            _ => return no("its algorithm is not known"),
+            KEY => return no("it has minisign's old form without a hash; sign the package again"),
+            _ => return no("its algorithm is unknown"),
         }
-        let id = rest.first_chunk().copied().map_or(KeyId([0; 8]), KeyId); // 72 bytes are there
+        let id = rest.first_chunk().copied().map_or(KeyId([0; 8]), KeyId); // 72 bytes, so the id is always present
         Ok(Self { text: text.to_owned(), id })
     }
 }
 
 impl Signature {
-    /// The number of the key that it says it was made with.
+    /// Returns the id of the key that it claims to be made with.
     pub fn key_id(&self) -> KeyId {
         self.id
     }
 
-    /// The same signature, as it lies beside an installed package.
+    /// Returns the text of this signature with the first line of an installed package's signature.
     pub fn installed(&self) -> String {
         let signed = self.text.split_once('\n').map_or("", |(_, signed)| signed);
         format!("{INSTALLED_COMMENT}\n{signed}")
     }
 
-    /// Whether it is in that form.
+    /// Whether the first line is that of an installed package's signature.
     pub fn is_installed(&self) -> bool {
         self.text.lines().next() == Some(INSTALLED_COMMENT)
     }
 
-    /// Verifies that it was made of `package` by the owner of `key`.
+    /// Verifies that the owner of `key` made the signature of `package`.
     ///
     /// # Errors
-    /// [`BadSignature`].
+    /// [`BadSignature`]: the package was changed, or another key made the signature.
     pub fn verify(&self, package: &[u8], key: &PublicKey) -> Result<(), BadSignature> {
         let signature = minisign_verify::Signature::decode(&self.text).map_err(|_| BadSignature)?;
         key.key.verify(package, &signature, false).map_err(|_| BadSignature)
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_fits_its_bytes_and_its_key_and_nothing_else() {
+    fn signature_fits_only_its_bytes_and_key() {
         let ((pair, key), (_, other)) = (pair(), pair());
         let signature: Signature = signed(&pair, DATA).parse().unwrap();
         assert_eq!(signature.key_id(), key.id());
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn installed_signature_with_any_bit_changed_is_none() {
+    fn installed_signature_with_changed_bit_is_refused() {
         let (pair, key) = pair();
         let signature: Signature = signed(&pair, DATA).parse().unwrap();
         assert!(!signature.is_installed());
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_of_another_key_with_the_same_number_does_not_fit() {
+    fn signature_of_key_with_same_id_is_refused() {
         let ((mut forger, _), (_, key)) = (pair(), pair());
         let number = STANDARD.decode(key.to_string()).unwrap();
         forger.sk = {
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_signatures_of_the_tool_are_taken_and_those_of_its_old_form_not() {
+    fn prehashed_signatures_of_minisign_tool_are_accepted() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
         let run = |args: &[&str]| {
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_told_what_one_looks_like() {
+    fn invalid_key_error_describes_the_form() {
         let (_, key) = pair();
         let text = key.to_string();
         for wrong in ["", "RWQ", &text[1..], &text.replace("RWQ", "RWR")[..55], &format!("{text} ")]

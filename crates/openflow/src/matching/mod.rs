@@ -232,7 +232,7 @@ impl Match {
         Ok(match_)
     }
 
-    /// Reads canonical OXMs, the last of which has the order `last`. Returns `None` if another field comes before the
+    /// Reads canonical OXMs that end with the field of order `last`. Returns `None` if another field comes before the
     /// link-layer fields.
     #[inline]
     fn from_canonical(bytes: &[u8], last: Option<u64>) -> Option<Self> {
@@ -422,7 +422,7 @@ mod tests {
             (|it| it.ipv6_src(Ipv6Addr::LOCALHOST), Field::Ipv6Src(Ipv6Addr::LOCALHOST.into())),
             (|it| it.ipv6_dst(Ipv6Addr::LOCALHOST), Field::Ipv6Dst(Ipv6Addr::LOCALHOST.into())),
         ];
-        // Every sequence of six builders, some of which repeat: 46,656.
+        // Every sequence of six builders, with repetitions: 46,656.
         for sequence in 0..6_usize.pow(6) {
             let chosen = (0..6).map(|place| sequence / 6_usize.pow(place) % 6);
             let mut fields: Vec<Field> = chosen.clone().map(|it| builders[it].1.clone()).collect();
