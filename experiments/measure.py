@@ -1,8 +1,7 @@
-"""What the measurements have in common: controllers on one core, ofbench on another, tables.
+"""Shared parts of the measurements: starts controllers on one core and ofbench on another, prints tables.
 
-Nothing but Python's standard library. A controller is a process (with those it starts) that is kept to
-one core and listens at a port of 127.0.0.1; `ofbench` is kept to another. Whoever measures calls
-`tables` for what people read and `keep` for what programs read.
+It uses only Python's standard library. A controller is a process, with its children, that is pinned to one
+core and listens at a port of 127.0.0.1; `ofbench` is pinned to another core.
 """
 
 import json
@@ -23,11 +22,11 @@ BUILT = ROOT / "target" / "release"
 
 
 class Failed(Exception):
-    """Something that keeps a measurement from being made, in words."""
+    """The reason why a measurement cannot be made, as text."""
 
 
 def cores():
-    """The two cores that are used: the controller's and the generator's."""
+    """Returns the controller's core and the generator's core."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
         raise Failed("two cores are needed, one for the controller and one for ofbench")
@@ -35,7 +34,7 @@ def cores():
 
 
 def build(source=ROOT, target=ROOT / "target"):
-    """Builds a tree; returns where its programs are."""
+    """Builds a source tree; returns the directory of its programs."""
     words = ["cargo", "build", "--release", "--workspace", "--bins", "--examples"]
     say(f"building {source}")
     if subprocess.run(words, cwd=source, env=dict(os.environ, CARGO_TARGET_DIR=str(target))).returncode:
@@ -44,14 +43,14 @@ def build(source=ROOT, target=ROOT / "target"):
 
 
 def build_revision(revision):
-    """Builds a revision in a worktree of its own below target/; returns where its programs are, and
-    its name."""
+    """Builds a revision in its own worktree below target/; returns the directory of its programs and the
+    commit's short name."""
     found = subprocess.run(
         ["git", "rev-parse", "--verify", "--quiet", revision + "^{commit}"],
         cwd=ROOT, capture_output=True, text=True,
     )
     if found.returncode != 0:
-        raise Failed(f"there is no revision {revision}")
+        raise Failed(f"the revision {revision} does not exist")
     commit = found.stdout.strip()
     tree = ROOT / "target" / "against" / "tree"
     if tree.exists():
@@ -60,19 +59,19 @@ def build_revision(revision):
         subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
         words = ["git", "worktree", "add", "--quiet", "--detach", str(tree), commit]
     if subprocess.run(words, cwd=ROOT).returncode != 0:
-        raise Failed(f"no worktree of {revision} could be made in {tree}")
+        raise Failed(f"cannot make a worktree of {revision} in {tree}")
     return build(tree, ROOT / "target" / "against" / "build"), commit[:10]
 
 
 def free_port():
-    """A port that nobody listens at."""
+    """Returns a free port."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]
 
 
 def wait_for(what, condition, seconds=20):
-    """Waits until `condition` returns something true, which is returned."""
+    """Polls until `condition` returns a true value; returns that value."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         found = condition()
@@ -83,7 +82,7 @@ def wait_for(what, condition, seconds=20):
 
 
 class Controller:
-    """A controller that runs, until `stop`."""
+    """A running controller; `stop` ends it."""
 
     def __init__(self, name, words, port, core, env=None, cwd=None, log=None):
         self.name, self.port = name, port
@@ -107,7 +106,7 @@ class Controller:
     def listens(self):
         if self.process.poll() is not None:
             raise Failed(f"{self.name} ended: {last_lines(self.log)}")
-        # Asked of the system, as a connection would be one more switch.
+        # A test connection would count as another switch, so this asks the system instead.
         listening = subprocess.run(
             ["ss", "-Hltn", f"sport = :{self.port}"], capture_output=True, text=True
         )
@@ -164,7 +163,7 @@ class Rosemary(Controller):
         return status is not None and all(app["state"] == "running" for app in status["apps"])
 
     def pids(self):
-        """The monitor, the kernel, and whatever else it says it has started."""
+        """Returns the ids of all processes that `rosemary status` lists."""
         return sorted(set(pids_in(self.status() or {})))
 
     def stop(self):
@@ -182,7 +181,7 @@ def pids_in(status):
 
 
 def app(name, **keys):
-    """An entry of `rosemary.toml`."""
+    """Returns an [[app]] entry of `rosemary.toml`."""
     lines = ["[[app]]", f"name = {json.dumps(name)}"]
     lines += [f"{key.replace('_', '-')} = {json.dumps(value)}" for key, value in keys.items()]
     return "\n".join(lines) + "\n"
@@ -216,7 +215,7 @@ def say(text):
 
 
 def figure(number, digits=3):
-    """So many significant digits: 1.23, 12.3, 123, 1,234."""
+    """Formats a number with at least `digits` significant digits: 1.23, 12.3, 123, 1,234."""
     if number is None:
         return "-"
     if number == 0:
@@ -227,7 +226,7 @@ def figure(number, digits=3):
 
 
 def spread(figures, scale=1.0):
-    """`median (least to most)` of what ofbench tells of its intervals."""
+    """Formats ofbench's figures of several intervals as `median (least to most)`."""
     return (
         f"{figure(figures['median'] / scale)} "
         f"({figure(figures['least'] / scale)} to {figure(figures['most'] / scale)})"
@@ -235,7 +234,7 @@ def spread(figures, scale=1.0):
 
 
 def spread_of(numbers):
-    """What ofbench tells of intervals, of numbers of one's own."""
+    """Computes the same figures as ofbench from a list of numbers."""
     ordered = sorted(numbers)
     middle = len(ordered) // 2
     median = ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
@@ -243,7 +242,7 @@ def spread_of(numbers):
 
 
 def table(title, head, rows):
-    """Prints a table in Markdown: what is a page of the documentation, if it is copied there."""
+    """Prints a table in Markdown, to be copied into the documentation."""
     cells = [list(map(str, row)) for row in [head, *rows]]
     widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
 
@@ -261,7 +260,7 @@ def table(title, head, rows):
 
 
 def machine():
-    """What was measured on, in a line."""
+    """Describes this machine in one line."""
     try:
         text = Path("/proc/cpuinfo").read_text()
         model = re.search(r"^model name\s*:\s*(.*)$", text, re.M)
@@ -278,7 +277,7 @@ def machine():
 
 
 def main(measure):
-    """Runs a measurement; its failure is one message."""
+    """Runs a measurement; prints a failure as one message."""
     try:
         measure()
     except Failed as failed:

@@ -1,5 +1,5 @@
-//! How long the first ping between two hosts takes that have never talked, through real Open vSwitch: by
-//! Rosemary with the learning switch in its zone, and by `ovs-testcontroller`.
+//! Measures the delay of the first ping between two hosts behind Open vSwitch: with Rosemary and its learning
+//! switch in a zone, and with `ovs-testcontroller`.
 //!
 //! ```text
 //! h1 --\                 /-- 127.0.0.1:6653  Rosemary
@@ -7,9 +7,9 @@
 //! h2 --/                 \-- 127.0.0.1:6654  ovs-testcontroller
 //! ```
 //!
-//! Before each ping both hosts get new Ethernet addresses and forget each other's, so that nobody
-//! knows anything: the ping waits for an ARP request, its reply, an echo request and its reply, each
-//! of which asks the controller. The controllers take turns, a block of pings each.
+//! Before each ping both hosts get new Ethernet addresses and empty ARP tables. So the ping waits for an ARP
+//! request, its reply, an echo request and its reply, and each of them is a packet-in. The controllers take
+//! turns, a block of pings each.
 
 #![forbid(unsafe_code)]
 
@@ -23,13 +23,13 @@ use rosemary_tests::rosemary_binary;
 const ROSEMARY: &str = "tcp:127.0.0.1:6653";
 const OTHER: &str = "tcp:127.0.0.1:6654";
 
-/// Pings of a block.
+/// Number of pings per block.
 const BLOCK: usize = 20;
 
-/// Open vSwitch tries again after a second.
+/// Time limit for a connection. Open vSwitch retries after a second.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The pings of a controller.
+/// The results of one controller.
 struct Pings {
     name: &'static str,
     at: &'static str,
@@ -40,7 +40,7 @@ fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let pings: usize = match &words[..] {
         [] => 200,
-        [number] => number.parse().context("how many pings?")?,
+        [number] => number.parse().context("expected a number of pings")?,
         _ => bail!("usage: first_ping [PINGS]"),
     };
     let lab = Lab::enter()?;
@@ -82,12 +82,12 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has the switch, empty, take orders of a controller, and waits until it does.
+/// Empties the switch, connects it to a controller and waits for the controller's flows.
 fn connect(lab: &Lab, switch: &Switch<'_>, controller: &str) -> anyhow::Result<()> {
-    switch.connect_to("ptcp:6699:127.0.0.1")?; // neither of the two
+    switch.connect_to("ptcp:6699:127.0.0.1")?; // disconnects it from both
     switch.ofctl(&["del-flows"])?;
     switch.connect_to(controller)?;
-    lab.wait_for(format!("{controller} gives orders"), PATIENCE, |evidence| {
+    lab.wait_for(format!("{controller} installs flows"), PATIENCE, |evidence| {
         let bridges = lab.run("ovs-vsctl", &["--db=unix:/run/lab/db.sock", "show"])?;
         let connected = bridges.contains("is_connected: true");
         evidence.0 = bridges;
@@ -97,7 +97,7 @@ fn connect(lab: &Lab, switch: &Switch<'_>, controller: &str) -> anyhow::Result<(
     Ok(lab.pause(Duration::from_millis(500))?)
 }
 
-/// Makes the hosts new, and has the first ping the second.
+/// Gives the hosts new addresses and makes the first ping the second.
 fn first_ping(hosts: &[Host<'_>; 2], fresh: u16) -> anyhow::Result<Duration> {
     let [high, low] = fresh.to_be_bytes();
     for (host, number) in hosts.iter().zip(1_u8..) {

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Rosemary beside what packages provide: the same runs of ofbench on each.
+"""Compares Rosemary with packaged controllers by the same runs of ofbench.
 
-`ovs-testcontroller` is Debian's (openvswitch-testcontroller), os-ken is PyPI's, in an environment of its
-own below target/. Each controller has one core, ofbench another; they are measured in turn, round by
-round.
+`ovs-testcontroller` comes from Debian (openvswitch-testcontroller), os-ken from PyPI, in an environment of its
+own below target/. The controllers run on one core and ofbench on another; they are measured in rounds.
 """
 
 import argparse
@@ -20,13 +19,13 @@ from measure import (  # noqa: E402
 
 OS_KEN = "2.3.1"
 
-# ovs-testcontroller takes 16 switches and leaves the others waiting; the flood's measurement has six.
+# ovs-testcontroller serves at most 16 switches. The flood's measurement has six.
 SWITCHES = [1, 4, 16]
 VENV = ROOT / "target" / "peers" / "venv"
 
 
 def os_ken():
-    """The program that runs os-ken's apps; it is installed if it is not there."""
+    """Returns the program that runs os-ken's apps; installs it if it is missing."""
     program = VENV / "bin" / "osken-manager"
     if not program.exists():
         say(f"installing os-ken {OS_KEN} into {VENV}")
@@ -57,7 +56,7 @@ def measure():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=1, help="of each interval")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--no-build", action="store_true", help="measure what is built already")
+    parser.add_argument("--no-build", action="store_true", help="do not build first")
     asked = parser.parse_args()
     if not asked.no_build:
         build()

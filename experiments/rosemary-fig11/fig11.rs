@@ -1,6 +1,5 @@
-//! Apps that take more and more of what there are limits on: processor time, memory, descriptors (*Rosemary*
-//! Fig. 11). In Rosemary each has a soft and a hard limit of what it takes; then the same in a controller that has no
-//! limits.
+//! Runs apps that use more and more processor time, memory and descriptors (*Rosemary* Fig. 11): in Rosemary, where
+//! each has a soft and a hard limit, and in a controller without limits.
 //!
 //! The chart shows the figures of `rosemary top`, in hundredths of the hard limit.
 
@@ -19,21 +18,21 @@ use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::figure::{Figure, Line};
 use rosemary_tests::{os_ken, rosemary_binary};
 
-/// How long each is watched, and how often it is looked at.
+/// Duration of each observation, and the interval between two measurements.
 const TIME: Duration = Duration::from_secs(20);
 const EVERY: Duration = Duration::from_millis(250);
 
-/// An app of `tests/apps/gluttons`, and what it takes.
+/// An app of `tests/apps/gluttons` and the resource that it uses.
 struct Glutton {
     app: &'static str,
     limit: &'static str,
-    /// As in the configuration.
+    /// The limit as in the configuration.
     limits: &'static str,
-    /// The hard limit, in the unit of `rosemary top`, and for people.
+    /// The hard limit, in the unit of `rosemary top`, and as text.
     hard: f64,
     hard_text: &'static str,
     soft_text: &'static str,
-    /// What one of the unit that people use is.
+    /// The unit of the table, in units of `rosemary top`.
     unit: f64,
     unit_text: &'static str,
 }
@@ -75,7 +74,7 @@ const GLUTTONS: [Glutton; 3] = [
 struct Seen {
     line: Line,
     most: f64,
-    told: Option<f64>,
+    alert_at: Option<f64>,
     restarts: u64,
 }
 
@@ -84,31 +83,31 @@ fn here() -> PathBuf {
 }
 
 fn main() -> anyhow::Result<()> {
-    let program = os_ken::install().context("os-ken is what Rosemary is compared with")?;
+    let program = os_ken::install().context("the comparison requires os-ken")?;
     let lab = Lab::enter()?;
     let (seen, record) = with_rosemary(&lab)?;
     let unlimited = with_os_ken(&lab, &program)?;
     let mut text = format!(
-        "| what | soft | hard | most in Rosemary | the app is told after | starts again | most in os-ken {} |\n\
+        "| resource | soft | hard | maximum in Rosemary | alert after | restarts | maximum in os-ken {} |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
         os_ken::VERSION
     );
     for ((glutton, seen), most) in GLUTTONS.iter().zip(&seen).zip(unlimited) {
-        let told = seen.told.map_or_else(|| "never".into(), |at| format!("{at:.1} s"));
+        let alert = seen.alert_at.map_or_else(|| "never".into(), |at| format!("{at:.1} s"));
         let Glutton { unit, unit_text, soft_text, hard_text, .. } = glutton;
         writeln!(
             text,
-            "| {unit_text} | {soft_text} | {hard_text} | {:.0} | {told} | {} | {:.0} |",
+            "| {unit_text} | {soft_text} | {hard_text} | {:.0} | {alert} | {} | {:.0} |",
             seen.most / unit,
             seen.restarts,
             most / unit
         )?;
     }
-    writeln!(text, "\nThe operator's record of one: `{record}`")?;
+    writeln!(text, "\nThe operator's record of a hard limit: `{record}`")?;
     let marks = Vec::new();
     let lines = seen.into_iter().map(|it| it.line).collect();
     let figure = Figure {
-        title: "Apps that take more and more".into(),
+        title: "Apps that use more and more".into(),
         value: "% of the hard limit".into(),
         lines,
         marks,
@@ -131,7 +130,7 @@ fn with_rosemary(lab: &Lab) -> anyhow::Result<(Vec<Seen>, String)> {
     let of = |glutton: &Glutton| Seen {
         line: Line { name: format!("{} of {}", glutton.limit, glutton.hard_text), points: vec![] },
         most: 0.0,
-        told: None,
+        alert_at: None,
         restarts: 0,
     };
     let mut seen: Vec<Seen> = GLUTTONS.iter().map(of).collect();
@@ -140,8 +139,8 @@ fn with_rosemary(lab: &Lab) -> anyhow::Result<(Vec<Seen>, String)> {
         let usage: Vec<ProgramUsage> = serde_json::from_str(&json).context(json)?;
         let (at, log) = (start.elapsed().as_secs_f64(), rosemary.log());
         for (glutton, seen) in GLUTTONS.iter().zip(&mut seen) {
-            let program = usage.iter().find(|it| it.name == glutton.app).context("it is there")?;
-            // Between its end and its next start it uses nothing.
+            let program = usage.iter().find(|it| it.name == glutton.app).context("the app is listed")?;
+            // Between its end and its next start the app uses nothing.
             let value = program.amount(glutton.limit).and_then(|it| it.value).unwrap_or(0);
             let value = f64::from(u32::try_from(value)?);
             ensure!(value <= glutton.hard * 1.2, "{} passed its limit: {value}", glutton.app);
@@ -149,8 +148,8 @@ fn with_rosemary(lab: &Lab) -> anyhow::Result<(Vec<Seen>, String)> {
             seen.most = seen.most.max(value);
             seen.restarts = program.restarts;
             let alert = format!("{}: ALERT limit", glutton.app);
-            if seen.told.is_none() && log.contains(&alert) {
-                seen.told = Some(at);
+            if seen.alert_at.is_none() && log.contains(&alert) {
+                seen.alert_at = Some(at);
             }
         }
         lab.pause(EVERY)?;
@@ -160,10 +159,10 @@ fn with_rosemary(lab: &Lab) -> anyhow::Result<(Vec<Seen>, String)> {
     Ok((seen, record.trim().to_owned()))
 }
 
-/// The most of each that the whole controller took.
+/// Returns the maximum that the whole controller used, for each resource.
 fn with_os_ken(lab: &Lab, program: &Path) -> anyhow::Result<[f64; 3]> {
     let os_ken = os_ken::start(lab, program, 6654, &[here().join("greedy.py")])?;
-    lab.pause(Duration::from_secs(2))?; // it is loaded
+    lab.pause(Duration::from_secs(2))?; // the app is loaded meanwhile
     let (start, before) = (Instant::now(), processor_ticks(os_ken.pid())?);
     lab.pause(TIME)?;
     let ticks = processor_ticks(os_ken.pid())? - before;
@@ -173,12 +172,12 @@ fn with_os_ken(lab: &Lab, program: &Path) -> anyhow::Result<[f64; 3]> {
     let status = fs::read_to_string(proc.join("status"))?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let resident = resident.and_then(|line| line.split_whitespace().next());
-    let kib: f64 = resident.context("it has memory")?.parse()?;
+    let kib: f64 = resident.context("the process has memory")?.parse()?;
     let descriptors = u32::try_from(fs::read_dir(proc.join("fd"))?.count())?;
     Ok([thousandths, kib * 1024.0, f64::from(descriptors)])
 }
 
-/// Processor time of a process, proc(5).
+/// Returns the processor time of a process, proc(5).
 fn processor_ticks(pid: u32) -> anyhow::Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, rest) = stat.rsplit_once(") ").context("a name in brackets")?;

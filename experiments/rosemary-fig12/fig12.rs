@@ -1,6 +1,5 @@
-//! Who may run an app, and what it may do then (*Rosemary* Fig. 12): an app is authenticated before it runs, and
-//! what it asks of the system is checked against what it was granted. Beside it a controller that runs whatever
-//! file it is given.
+//! Shows that Rosemary authenticates an app before it runs it, and checks its system calls against its grants
+//! (*Rosemary* Fig. 12). The other controller runs any file.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +15,7 @@ use rosemary_tests::apps::in_c;
 use rosemary_tests::developer::{Developer, entry, refused, rosemary, trust};
 use rosemary_tests::{os_ken, rosemary_binary};
 
-/// To start and to say something.
+/// Time limit for an app to start and to write a line.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const HUB: &str = "[[app]]\nname = \"hub\"\n";
@@ -26,7 +25,7 @@ fn here() -> PathBuf {
 }
 
 fn main() -> anyhow::Result<()> {
-    let program = os_ken::install().context("os-ken is what Rosemary is compared with")?;
+    let program = os_ken::install().context("the comparison requires os-ken")?;
     let lab = Lab::enter()?;
     let (refusals, runs) = with_packages(&lab)?;
     let (reads, record) = with_system_calls(&lab)?;
@@ -37,7 +36,7 @@ fn main() -> anyhow::Result<()> {
     let changed = with_os_ken(&lab, &program, &[&app[..], b"# changed\n"].concat())?;
     writeln!(text, "| as its developer signed it | {runs} | {} |", ran(&whole))?;
     for (what, why) in refusals {
-        // os-ken looks at nothing but the file, of which only one case makes another.
+        // os-ken depends on the file alone, and only one case changes that.
         let there = if what.contains("changed") { ran(&changed) } else { ran(&whole) };
         writeln!(text, "| {what} | {why} | {there} |")?;
     }
@@ -51,7 +50,7 @@ fn ran(said: &str) -> &'static str {
     if said.is_empty() { "does not run" } else { "runs" }
 }
 
-/// What becomes of an app that may not run, each with why; and of the one that may.
+/// Returns the reason of each refusal, and the result for the valid package.
 fn with_packages(lab: &Lab) -> anyhow::Result<(Vec<(&'static str, String)>, String)> {
     let (joe, eve) = (Developer::new(lab, "joe")?, Developer::new(lab, "eve")?);
     let package = joe.package(lab, "hub", "")?;
@@ -62,7 +61,7 @@ fn with_packages(lab: &Lab) -> anyhow::Result<(Vec<(&'static str, String)>, Stri
         let said = refused(lab, &["app", "install", &package])?;
         let (_, why) =
             said.split_once("because: ").or_else(|| said.split_once(": ")).context(said.clone())?;
-        // What to do about it stands behind that.
+        // The remedy follows the reason.
         let end = ["; ", ". ", "\n"].iter().filter_map(|end| why.find(end)).min();
         let why = why.get(..end.unwrap_or(why.len())).unwrap_or(why).replace("/run/lab/joe/", "");
         refusals.push((what, format!("refused: {why}")));

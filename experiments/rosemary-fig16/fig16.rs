@@ -1,14 +1,13 @@
-//! An app that exits, beside a firewall: in Rosemary, and in a controller whose apps share its process
+//! Runs an app that exits beside a firewall: in Rosemary, and in a controller whose apps share its process
 //! (*Rosemary* Fig. 16).
 //!
 //! ```text
 //!  h1 --- allowed ---> h3        firewall, crash, hub: three apps, twice
-//!  h1 --- denied ----> h2        the switch forwards by itself when it has no controller
+//!  h1 --- denied ----> h2        without a controller the switch forwards on its own
 //! ```
 //!
-//! Every packet goes by the controller, so that what becomes of it is seen. The switch is as Open vSwitch is if
-//! nobody says otherwise: without a controller for a while it becomes an ordinary switch, for which there is
-//! no firewall.
+//! Every packet passes the controller. The switch has the default settings of Open vSwitch: some time after it loses
+//! its controller it becomes an ordinary switch, which has no firewall.
 
 #![forbid(unsafe_code)]
 
@@ -24,13 +23,13 @@ use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::figure::{Figure, Line};
 use rosemary_tests::{os_ken, rosemary_binary};
 
-/// How long each is watched, and when its app exits first.
+/// Duration of each observation, and the time of the app's first exit.
 const TIME: Duration = Duration::from_secs(45);
 const CRASH: f64 = 10.0;
 
 const OS_KENS_PORT: u16 = 6654;
 
-/// Pings of one look, and from one to the next.
+/// Number of pings per measurement, and the interval between two of them.
 const PINGS: u32 = 5;
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -38,7 +37,7 @@ fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/rosemary-fig16")
 }
 
-/// How many of a hundred pings were answered, over time.
+/// Answered pings in percent, over time.
 #[derive(Default)]
 struct Watched {
     allowed: Vec<(f64, f64)>,
@@ -46,7 +45,7 @@ struct Watched {
 }
 
 fn main() -> anyhow::Result<()> {
-    let program = os_ken::install().context("os-ken is what Rosemary is compared with")?;
+    let program = os_ken::install().context("the comparison requires os-ken")?;
     let lab = Lab::enter()?;
     let s1 = lab.switch("s1", Of::V1_3)?;
     let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &s1));
@@ -78,7 +77,7 @@ fn main() -> anyhow::Result<()> {
         let after = |points: &[(f64, f64)]| {
             let late: Vec<(f64, f64)> =
                 points.iter().filter(|(at, _)| *at > CRASH).copied().collect();
-            // Looks take longer where pings are lost: each counts for the time until the next.
+            // A measurement with lost pings takes longer, so each counts for the time until the next one.
             let answered = late.windows(2).map(|two| (two[1].0 - two[0].0) * two[0].1).sum::<f64>();
             let (first, last) = (late.first().copied(), late.last().copied());
             answered / (last.unwrap_or_default().0 - first.unwrap_or_default().0).max(1.0)
@@ -107,7 +106,7 @@ fn with_rosemary<'lab>(
     rosemary.wait_for_switch(s1)?;
     let watched = watch(hosts, start)?;
     let restarts =
-        rosemary.wait_for("it answers", TIME, |status| Some(status.app("crash")?.restarts))?;
+        rosemary.wait_for("Rosemary answers", TIME, |status| Some(status.app("crash")?.restarts))?;
     Ok((watched, restarts))
 }
 
@@ -117,7 +116,7 @@ fn with_os_ken<'lab>(
     s1: &Switch<'lab>,
     hosts: &[Host<'lab>; 3],
 ) -> anyhow::Result<Watched> {
-    s1.connect_to("ptcp:6699:127.0.0.1")?; // nobody
+    s1.connect_to("ptcp:6699:127.0.0.1")?; // no controller listens there
     s1.ofctl(&["del-flows"])?;
     let apps = ["firewall.py", "crash.py", "hub.py"].map(|app| here().join(app));
     let start = Instant::now();
@@ -126,7 +125,7 @@ fn with_os_ken<'lab>(
     watch(hosts, start)
 }
 
-/// Has the first host ping the two others, again and again.
+/// Makes the first host ping the two others repeatedly.
 fn watch(hosts: &[Host<'_>; 3], start: Instant) -> anyhow::Result<Watched> {
     let [h1, h2, h3] = hosts;
     let mut watched = Watched::default();

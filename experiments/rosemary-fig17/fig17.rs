@@ -1,5 +1,5 @@
-//! An app that leaks: in Rosemary with a hard limit of 1.2 GB, with one of 64 MiB, and in a controller that has
-//! no limits (*Rosemary* Fig. 17).
+//! Runs an app that leaks memory: in Rosemary with hard limits of 1.2 GB and 64 MiB, and in a controller without
+//! limits (*Rosemary* Fig. 17).
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::figure::{Figure, Line};
 use rosemary_tests::{os_ken, rosemary_binary};
 
-/// How long each is watched, and how often it is looked at.
+/// Duration of each observation, and the interval between two measurements.
 const TIME: Duration = Duration::from_secs(25);
 const EVERY: Duration = Duration::from_millis(100);
 
@@ -23,11 +23,11 @@ fn here() -> PathBuf {
 }
 
 fn main() -> anyhow::Result<()> {
-    let program = os_ken::install().context("os-ken is what Rosemary is compared with")?;
+    let program = os_ken::install().context("the comparison requires os-ken")?;
     let lab = Lab::enter()?;
     let mut lines = Vec::new();
     let mut text =
-        "| | most memory | ends of the app | what is said |\n| --- | ---: | ---: | --- |\n"
+        "| | maximum memory | ends of the app | record for the operator |\n| --- | ---: | ---: | --- |\n"
             .to_owned();
     for (name, bytes) in [("1.2 GB", 1_200_000_000), ("64 MiB", 64 << 20)] {
         let (line, restarts, said) = with_rosemary(&lab, name, bytes)?;
@@ -38,7 +38,7 @@ fn main() -> anyhow::Result<()> {
     text += &row(&line, 0, "nothing");
     lines.push(line);
     let figure = Figure {
-        title: "An app that leaks 160 MB in a second".into(),
+        title: "An app that leaks 160 MB per second".into(),
         value: "resident memory of its process, MB".into(),
         lines,
         marks: Vec::new(),
@@ -53,7 +53,7 @@ fn row(line: &Line, restarts: u64, said: &str) -> String {
     format!("| {} | {most:.0} MB | {restarts} | {said} |\n", line.name)
 }
 
-/// The app in its zone, the number of its restarts, and the operator's last record.
+/// Returns the memory of the app in its zone, the number of its restarts, and the operator's last record.
 fn with_rosemary(lab: &Lab, limit: &str, bytes: u64) -> anyhow::Result<(Line, u64, String)> {
     let keys = format!("limits = {{ memory = {bytes} }}\n");
     let leak = in_c(lab, "leak", "../experiments/rosemary-fig17/leak.c", &keys)?;
@@ -88,7 +88,7 @@ fn with_os_ken(lab: &Lab, program: &Path) -> anyhow::Result<Line> {
     Ok(Line { name: format!("os-ken {}, no limit", os_ken::VERSION), points })
 }
 
-/// Resident memory of a process and those below it (a zone's init has the app below it), in MB.
+/// Returns the resident memory of a process and its descendants in MB. The app is a child of its zone's init.
 fn resident(pid: u32) -> Option<f64> {
     let of = |pid: u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

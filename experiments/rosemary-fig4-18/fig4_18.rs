@@ -1,8 +1,8 @@
-//! An app that deletes links while another watches them: in Rosemary, where what it sends is refused, and in a
-//! controller whose apps reach each other's data (*Rosemary* Figs. 4 and 18).
+//! Runs an app that deletes links while another watches them: in Rosemary, which refuses its messages, and in a
+//! controller whose apps can write each other's data (*Rosemary* Figs. 4 and 18).
 //!
 //! ```text
-//!  s1 ---- s2        a monitor that says which links there are, and the app that deletes them, twice
+//!  s1 ---- s2        an app that reports the links, and an app that deletes them
 //! ```
 
 #![forbid(unsafe_code)]
@@ -17,7 +17,7 @@ use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::figure::{Figure, Line};
 use rosemary_tests::{os_ken, rosemary_binary};
 
-/// How long each is watched; when the attacks begin, after the app's start.
+/// Duration of each observation; time from the app's start to the attack, in seconds.
 const TIME: Duration = Duration::from_secs(35);
 const ATTACK: f64 = 15.0;
 const EVERY: Duration = Duration::from_millis(250);
@@ -29,7 +29,7 @@ fn here() -> PathBuf {
 }
 
 fn main() -> anyhow::Result<()> {
-    let program = os_ken::install().context("os-ken is what Rosemary is compared with")?;
+    let program = os_ken::install().context("the comparison requires os-ken")?;
     let lab = Lab::enter()?;
     let switches = [lab.switch("s1", Of::V1_3)?, lab.switch("s2", Of::V1_3)?];
     switches[0].link_to(&switches[1])?;
@@ -40,14 +40,14 @@ fn main() -> anyhow::Result<()> {
         late.fold(f64::INFINITY, f64::min)
     };
     let text = format!(
-        "| | links the monitor sees, at least, under attack | messages of the app that were refused |\n\
+        "| | fewest links that the monitor sees during the attack | refused messages of the attacker |\n\
          | --- | ---: | ---: |\n| Rosemary | {:.0} | {refused} |\n| os-ken {} | {:.0} | none |\n",
         least(&rosemary),
         os_ken::VERSION,
         least(&os_ken)
     );
     let figure = Figure {
-        title: "An app deletes links, another watches them".into(),
+        title: "An app deletes links while another watches them".into(),
         value: "links that the monitor sees (one each way)".into(),
         lines: vec![rosemary, os_ken],
         marks: vec![(ATTACK, "attacks begin".into())],

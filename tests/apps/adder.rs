@@ -1,5 +1,4 @@
-//! Adds as many flows to each switch as its configuration says, one after the other and from the first again,
-//! and says once why one was refused.
+//! Adds the configured number of flows to each switch, one after the other and repeatedly, and logs the first refusal.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +7,7 @@ use std::time::Duration;
 use rosemary_sdk::abi::Refusal;
 use rosemary_sdk::{App, Event, FlowMod, MacAddr, Match, Network, Switch, export_app};
 
-/// From one flow to the next.
+/// Interval between two flows.
 const EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Default)]

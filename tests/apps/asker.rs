@@ -32,7 +32,7 @@ struct Asker {
     round: u32,
     refused: Option<Xid>,
     barrier: Option<Xid>,
-    /// Every request that is open, so that an answer to another one is noticed.
+    /// Pending requests, to detect a reply to another one.
     asked: Vec<Xid>,
 }
 
@@ -86,7 +86,7 @@ impl Asker {
         }
     }
 
-    /// Writes what is its own, and one flow that cannot be.
+    /// Writes its flows, group and meter, and one flow that the switch refuses.
     fn begin(&mut self, switch: Switch, network: &mut Network<'_>) -> Result<(), SendError> {
         self.switch = Some(switch);
         let to_port_1 = [Action::output(PortNo(1))];

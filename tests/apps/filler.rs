@@ -1,5 +1,4 @@
-//! Writes values into the storage until it is refused, looks whether all that was acknowledged is there, and
-//! tries again from time to time.
+//! Writes values into the storage until a write is refused, then checks that all acknowledged values exist, and repeats.
 
 #![forbid(unsafe_code)]
 
@@ -14,9 +13,9 @@ const SIZE: usize = 16 * 1024;
 
 #[derive(Default)]
 struct Filler {
-    /// Values that were acknowledged; the keys are their numbers.
+    /// Number of acknowledged values; the keys are their numbers.
     written: u32,
-    /// How many of these were looked at, since it was refused.
+    /// Number of values checked since the refusal.
     looked: Option<u32>,
     last: Option<RequestId>,
 }

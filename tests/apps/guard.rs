@@ -1,4 +1,4 @@
-//! A guard that stops every marked packet and lets the rest go. `guard.c` is the same in C.
+//! A guard that stops every marked packet and no other. `guard.c` is the same app in C.
 
 #![forbid(unsafe_code)]
 

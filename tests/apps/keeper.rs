@@ -1,8 +1,7 @@
-//! Asks the storage and the broker for what a test writes into its own namespace's key `do`, and logs what
-//! it is answered.
+//! Sends the storage and the broker the requests that a test writes to the key `do` of its namespace, and logs the replies.
 //!
 //! It counts its starts under the key `starts` with compare-and-set, watches the key `do` of its own
-//! namespace and tries to reach another's.
+//! namespace, and tries to access another app's.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +14,7 @@ use rosemary_sdk::services::storage::{Answer, Expect};
 use rosemary_sdk::services::{RequestId, Service};
 use rosemary_sdk::{App, Event, Network, export_app};
 
-/// The other app, whose namespace it tries, and the host that it connects to.
+/// The app whose namespace it tries to access, and the host to which it connects.
 const OTHER: &str = "observer";
 const HOST: (&str, u16) = ("127.0.0.1", 7007);
 
@@ -77,7 +76,7 @@ impl Keeper {
         }
     }
 
-    /// Speaks over the connection: one line out, one line in.
+    /// Sends a line over the connection and receives one.
     fn speak(&mut self, network: &mut Network<'_>) {
         let Some((connection, heard)) = &mut self.connection else { return };
         let mut room = [0; 64];
@@ -111,7 +110,7 @@ impl App for Keeper {
                     self.connection = Some((connection, String::new()));
                 }
             }
-            // Where no service is named there is none to say that it is there.
+            // Without a named service, no event reports that one is available.
             Event::SnapshotEnd => {
                 if let Err(error) = network.storage().get(b"starts") {
                     network.info(&format!("not asked: {error}"));

@@ -1,5 +1,5 @@
-//! A control app that answers a packet-in of one switch by a flow on every other one, whose cookie
-//! is the number of the first.
+//! A control app that answers a packet-in of one switch with a flow on every other switch. The cookie is the first
+//! switch's number.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ impl App for Neighbours {
             Event::PacketIn(packet_in) => {
                 let from = packet_in.switch.dpid;
                 let number = u32::try_from(from.0).unwrap_or(u32::MAX);
-                // Nothing comes in at these ports: the flows take no packets away from us.
+                // These ports receive no packets, so the flows do not reduce the packet-ins.
                 let match_ = Match::new().in_port(PortNo(1000 + number));
                 let flow_mod = FlowMod::add(match_).priority(PRIORITY).cookie(from.0);
                 for other in self.switches.values().filter(|other| other.dpid != from) {

@@ -1,5 +1,4 @@
-//! An observer that counts the marked packets it gets a copy of, and logs its count when a packet
-//! tells it to.
+//! An observer that counts its copies of marked packets, and logs the count when a packet's task says so.
 
 #![forbid(unsafe_code)]
 

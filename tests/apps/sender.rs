@@ -1,8 +1,7 @@
-//! A control app that answers every marked packet by exactly one packet-out of it to port 2, and dies
-//! when a packet tells it to.
+//! A control app that answers every marked packet with exactly one packet-out to port 2, and ends when a packet's task
+//! says so.
 //!
-//! No answer depends on another, so what arrives behind port 2 shows how often each packet was
-//! handled.
+//! The answers are independent, so the packets that arrive behind port 2 show how often each one was handled.
 
 #![forbid(unsafe_code)]
 

@@ -187,7 +187,7 @@ impl Emulated {
 
 impl Drop for Emulated {
     fn drop(&mut self) {
-        let _ = self.shared.stream.shutdown(Shutdown::Both); // which ends the threads
+        let _ = self.shared.stream.shutdown(Shutdown::Both); // ends the threads
         if let Some(reading) = self.reading.take() {
             let _ = reading.join();
         }

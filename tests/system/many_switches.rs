@@ -25,7 +25,7 @@ const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 /// --fairness`).
 const FAIR: f64 = 0.5;
 
-/// Number of runs, one of which must reach [`FAIR`] and lose nothing. A busy machine can suspend the
+/// Number of runs. At least one must reach [`FAIR`] and lose nothing. A busy machine can suspend the
 /// app for longer than a span, or for longer than back-pressure may last (50 ms); packet-ins are then
 /// dropped.
 const RUNS: usize = 3;

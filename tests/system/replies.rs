@@ -44,7 +44,7 @@ fn silent_switch_delays_no_other_query() {
         let ask = ask.args(["flows", "7"]).stdin(Stdio::null());
         let mut ask = ask.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut answered = 0;
-        let status = lab.wait_for("who asked is told", FLOWS_TIMEOUT, |_| {
+        let status = lab.wait_for("`rosemary flows` ends", FLOWS_TIMEOUT, |_| {
             let path = rosemary_binary().display().to_string();
             answered += u32::from(lab.run(&path, &["switches", "--json"])?.contains("\"dpid\""));
             Ok(ask.try_wait().ok().flatten())

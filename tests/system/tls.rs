@@ -266,7 +266,7 @@ fn broken_tls_is_recorded_and_the_switch_stays() {
         let output = client.output()?;
         println!("{}", net.rosemary.wait_for_log(&["it showed no certificate"], SOON)?);
         let heard = String::from_utf8_lossy(&output.stderr);
-        assert!(heard.contains("SSL alert"), "the peer is told too: {heard}");
+        assert!(heard.contains("SSL alert"), "the peer also receives an alert: {heard}");
 
         assert_eq!(net.switch_status()?.epoch, epoch, "on the same connection");
         assert_eq!(net.h1.ping(&net.h3, 10, INTERVAL)?.lost(), 0);
