@@ -93,7 +93,8 @@ fn connect(lab: &Lab, switch: &Switch<'_>, controller: &str) -> anyhow::Result<(
         evidence.0 = bridges;
         Ok(connected.then_some(()))
     })?;
-    // It is connected before the handshake is over, and Rosemary's learning switch hears of it later.
+    // The switch reports the connection before the end of the handshake, and Rosemary's learning switch
+    // receives its event later.
     Ok(lab.pause(Duration::from_millis(500))?)
 }
 

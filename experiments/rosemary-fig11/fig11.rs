@@ -166,7 +166,7 @@ fn with_os_ken(lab: &Lab, program: &Path) -> anyhow::Result<[f64; 3]> {
     let (start, before) = (Instant::now(), processor_ticks(os_ken.pid())?);
     lab.pause(TIME)?;
     let ticks = processor_ticks(os_ken.pid())? - before;
-    // Hundredths of a second, which are what Linux tells everybody.
+    // Linux reports hundredths of a second on all machines.
     let thousandths = ticks * 10.0 / start.elapsed().as_secs_f64();
     let proc = PathBuf::from(format!("/proc/{}", os_ken.pid()));
     let status = fs::read_to_string(proc.join("status"))?;

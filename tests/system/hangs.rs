@@ -39,7 +39,7 @@ fn hung_app_is_ended_and_restarted() {
     });
 }
 
-/// Without the sandbox, which would not let it send itself the signal.
+/// Runs without the sandbox, which would refuse the signal that the guard sends itself.
 #[test]
 fn stopped_guard_is_ended() {
     in_a_lab(|lab| {

@@ -258,7 +258,7 @@ fn app_with_one_thread_starts() {
             let status = rosemary.status()?.context("it answers")?;
             let pid = status.app("threads").and_then(|app| app.pid).context("it runs")?;
             let users = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/user"));
-            ensure!(users(&pid.to_string())? != users("self")?, "its wall is whole");
+            ensure!(users(&pid.to_string())? != users("self")?, "its sandbox is complete");
             Ok(())
         });
     }

@@ -153,7 +153,7 @@ fn issue(
 }
 
 #[test]
-fn certificates_of_ovs_pki_are_taken() {
+fn certificates_of_ovs_pki_are_accepted() {
     in_a_lab(|lab| {
         let dir = lab.files().join("ovs-pki");
         let dir_option = format!("--dir={}", dir.display());

@@ -1,14 +1,14 @@
 //! The hostile apps that run beside others: the rights of each folder of `crates/apps/hostile`, how
 //! its apps run without restrictions, and their expected outcome.
 //!
-//! | folder | attacks | let loose by |
+//! | folder | attacks | unrestricted by |
 //! | --- | --- | --- |
-//! | the folder itself | the system and other processes | running it without a wall |
-//! | `deadly` | whoever shares a process with it | running it in the kernel, as other controllers do |
-//! | `greedy` | memory, processor, the system's tables | running it without a wall |
-//! | `network` | others' flows and packets | granting it what it takes |
-//! | `services` | services, and what others keep with them | naming and granting what it takes |
-//! | `rings`, `flood` | kernel and monitor, by what it holds | nothing: they believe nobody |
+//! | the folder itself | the system and other processes | running it without a sandbox |
+//! | `deadly` | programs that share its process | running it in the kernel, as other controllers do |
+//! | `greedy` | memory, processor, the system's tables | running it without a sandbox |
+//! | `network` | flows and packets of other apps | granting the missing capability |
+//! | `services` | services, and the data of other apps | naming the services and granting the rights |
+//! | `rings`, `flood` | kernel and monitor, through its rings and sockets | nothing: no program trusts these |
 
 use std::fs;
 use std::path::{Path, PathBuf};

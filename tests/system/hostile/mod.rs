@@ -83,7 +83,7 @@ fn descriptor_flood_kills_the_app_only() {
         let words =
             ["killed the program", "control-flood", "it sent a message after it had failed"];
         println!("{}", rosemary.wait_for_log(&words, SOON)?);
-        let after = rosemary.wait_for("it is waited with", SOON, |status| {
+        let after = rosemary.wait_for("its restart is delayed", SOON, |status| {
             let app = status.app("control-flood")?;
             (app.restarts > 1).then(|| status.clone())
         })?;
@@ -199,7 +199,7 @@ fn unsandboxed_hostile_apps_succeed() {
         let mut kept = Vec::new();
         for (app, attempts) in &said {
             for (what, how) in attempts.iter().filter(|(_, how)| !how.starts_with("GOT")) {
-                println!("without a wall: {app}: {what}: {how}");
+                println!("without a sandbox: {app}: {what}: {how}");
                 if !SEALED.contains(&what.as_str()) {
                     kept.push(what.clone());
                 }

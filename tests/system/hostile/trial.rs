@@ -2,10 +2,10 @@
 //! reports their effects.
 //!
 //! ```text
-//! h1 <== pings on flows that are there ==> h2
+//! h1 <== pings on existing flows ==> h2
 //! h3 <-- pings that need new flows --> h1
-//! h4 --- what the firewall denies --X
-//! h5 --- the word to begin
+//! h4 --- packets that the firewall denies --X
+//! h5 --- the packet that starts the attack
 //! ```
 
 use std::collections::BTreeMap;
