@@ -95,7 +95,8 @@ fn random_bytes_on_many_connections_affect_no_switch() {
             }
             let _ = peer.write_all(&bytes);
         }
-        net.rosemary.wait_for_log(&["connection closed before it was a switch"], SOON)?;
+        net.rosemary
+            .wait_for_log(&["connection closed before its handshake was complete"], SOON)?;
         Ok(())
     });
 }

@@ -91,7 +91,8 @@ fn certificate_of_another_datapath_is_rejected() {
     in_a_lab(|lab| {
         let (pki, mut rosemary, s1) = start(lab)?;
         pki.switch("other", &["--dpid", "0x2", "--dpid", "0x3"])?.give_to(&s1)?;
-        let words = ["calls itself 00:00:00:00:00:00:00:01", "00:02, 00:00:00:00:00:00:00:03"];
+        let words =
+            ["claims the datapath 00:00:00:00:00:00:00:01", "00:02, 00:00:00:00:00:00:00:03"];
         println!("{}", rosemary.wait_for_log(&words, SOON)?);
         assert_eq!(rosemary.status()?.and_then(|it| it.switches).map(|it| it.len()), Some(0));
         pki.switch("s1", &["--dpid", &s1.dpid()])?.give_to(&s1)?;
@@ -246,7 +247,7 @@ fn broken_tls_is_recorded_and_the_switch_stays() {
         let mut after_hello = TcpStream::connect(PORT)?;
         let _ = after_hello.write_all(&garbage); // it may be closed while we still send
         let address = after_hello.local_addr()?.to_string();
-        println!("{}", net.rosemary.wait_for_log(&[&address, "not TLS as it should be"], SOON)?);
+        println!("{}", net.rosemary.wait_for_log(&[&address, "it sent invalid TLS"], SOON)?);
 
         let mut gone = TcpStream::connect(PORT)?;
         gone.write_all(&hello)?;
@@ -309,7 +310,7 @@ fn half_open_handshakes_block_no_switch() {
         let pings = pings.finish()?;
         assert_eq!(pings.lost(), 0, "{pings:?}");
         assert_eq!(rosemary.wait_for_switch(&s1)?.epoch, before.epoch, "on the same connection");
-        println!("{}", rosemary.wait_for_log(&["it gave way"], SOON)?);
+        println!("{}", rosemary.wait_for_log(&["closed to admit another one"], SOON)?);
         drop(peers);
         Ok(())
     });

@@ -1,4 +1,4 @@
-//! Carries a session of any driver, without an indirect call for the common one.
+//! Carries a session of any driver, without an indirect call for OpenFlow.
 
 use std::ops::{Deref, DerefMut};
 
@@ -8,19 +8,19 @@ use crate::session::{Received, Session};
 
 /// A session of any driver.
 ///
-/// OpenFlow sessions stand in a variant of their own, so that the calls that come once per message are direct. The
-/// other calls come once per read or more rarely, and go through [`Deref`].
+/// OpenFlow sessions have a variant of their own, so that the calls for each message are direct. The other calls happen
+/// once per read or more rarely, and use [`Deref`].
 #[derive(Debug)]
 pub enum AnySession {
     /// The switch speaks OpenFlow.
     OpenFlow(openflow::Session),
-    /// A driver translates.
+    /// The switch speaks another protocol, which a driver translates.
     Other(Box<dyn Session>),
 }
 
 impl AnySession {
-    /// Whether the bytes of the connection are OpenFlow messages, so that a caller may handle packet-ins where they
-    /// lie, without [`receive`](Session::receive).
+    /// Whether the bytes of the connection are OpenFlow messages, so that a caller may handle packet-ins in place,
+    /// without [`receive`](Session::receive).
     #[inline]
     pub fn is_openflow(&self) -> bool {
         matches!(self, Self::OpenFlow(_))
@@ -28,7 +28,7 @@ impl AnySession {
 
     /// See [`Session::frame`].
     #[inline]
-    #[expect(clippy::missing_errors_doc, reason = "they stand at the method of the trait")]
+    #[expect(clippy::missing_errors_doc, reason = "documented at the trait's method")]
     pub fn frame(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, Closed> {
         match self {
             Self::OpenFlow(session) => session.frame(bytes, out),
@@ -38,7 +38,7 @@ impl AnySession {
 
     /// See [`Session::receive`].
     #[inline]
-    #[expect(clippy::missing_errors_doc, reason = "they stand at the method of the trait")]
+    #[expect(clippy::missing_errors_doc, reason = "documented at the trait's method")]
     pub fn receive<'m>(
         &mut self,
         message: &'m [u8],

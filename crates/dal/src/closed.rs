@@ -1,4 +1,4 @@
-//! Why a session ended.
+//! Defines the reasons for which a session ends.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use thiserror::Error;
 
 use crate::session::MAX_PORTS;
 
-/// Why a session ended: always because of the other side, or of the operator's limits.
+/// The reason why a session ended: the switch, or a limit of the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Closed {
     /// The first bytes belong to another protocol.
     #[error("{0}")]
     NotOpenFlow(String),
-    /// No common version.
+    /// The switch offers no version that this controller speaks.
     #[error(
         "no OpenFlow version in common: the switch offers {theirs}, this controller speaks 1.0 and 1.3; set the bridge's protocols to one of them"
     )]
@@ -32,16 +32,16 @@ pub enum Closed {
     /// The first message is not a hello.
     #[error("the first message was of type {kind}, not a hello")]
     BeforeHello {
-        /// Its type on the wire.
+        /// The message's type on the wire.
         kind: u8,
     },
     /// A second features reply.
-    #[error("a features reply that nobody asked for")]
+    #[error("a features reply that was not requested")]
     Unasked,
     /// A message in another version than the negotiated one.
     #[error("a message in version {theirs:#04x} after {agreed} was agreed on")]
     WrongVersion {
-        /// Its version on the wire.
+        /// The message's version on the wire.
         theirs: u8,
         /// The negotiated version.
         agreed: Version,
@@ -59,7 +59,7 @@ pub enum Closed {
         "there is no room for its ports ({ports} so far): all switches together may have {most} beyond the first {own} of each; raise `switch-ports` in [controller]"
     )]
     PortsOfAll {
-        /// Those of this switch, so far.
+        /// The ports of this switch so far.
         ports: usize,
         /// Ports of each switch that do not count.
         own: usize,
@@ -87,7 +87,7 @@ pub enum Closed {
     TooManyChanges,
     /// The switch's certificate is for other datapaths.
     #[error(
-        "it calls itself {dpid}, and its certificate is for {named}; make one for this datapath with `rosemary pki switch NAME --dpid {dpid}`"
+        "it claims the datapath {dpid}, but its certificate is for {named}; make one for this datapath with `rosemary pki switch NAME --dpid {dpid}`"
     )]
     Impostor {
         /// The datapath id that the switch states.

@@ -1,9 +1,9 @@
 //! Defines the session that a driver opens with a switch, and the session's events.
 //!
 //! A session is a state machine without sockets or clock. Its caller passes in bytes and the time, and handles events
-//! and output. To the caller every switch is an OpenFlow datapath of a stated version: events come with OpenFlow
-//! messages of that version, and so does output go in. A driver whose protocol is another one translates both:
-//! incoming messages in [`Session::receive`], outgoing ones in [`Session::seal`].
+//! and output. To the caller every switch is an OpenFlow datapath of a stated version: it receives and sends OpenFlow
+//! messages of that version. The driver of another protocol translates both: incoming messages in [`Session::receive`],
+//! outgoing ones in [`Session::seal`].
 //!
 //! ```text
 //!  bytes --> frame --> receive --> Event, OpenFlow message
@@ -23,13 +23,13 @@ use crate::closed::Closed;
 
 /// A southbound protocol.
 pub trait Driver: fmt::Debug + Sync {
-    /// A session whose connection was opened at `now`.
+    /// Opens a session for a connection that was accepted at `now`.
     fn open(&self, now: Instant, timing: Timing) -> AnySession;
 }
 
-/// The conversation with one switch.
+/// The state of the protocol with one switch.
 pub trait Session: fmt::Debug + Send {
-    /// Returns the size of the first message of `bytes`; `None` if it is not whole yet.
+    /// Returns the size of the first message of `bytes`; `None` if it is incomplete.
     ///
     /// # Errors
     /// [`Closed`]: the bytes cannot be divided into messages. Send `out`, then close the connection.
@@ -47,11 +47,11 @@ pub trait Session: fmt::Debug + Send {
         out: &mut Vec<u8>,
     ) -> Result<Option<Received<'m>>, Closed>;
 
-    /// Translates the OpenFlow messages that stand in `out` from `from` on into the bytes of the protocol. The caller
-    /// does this before it writes.
+    /// Translates the OpenFlow messages in `out`, from `from` on, into the bytes of the protocol. The caller does this
+    /// before it writes to the socket.
     fn seal(&mut self, out: &mut Vec<u8>, from: usize);
 
-    /// Advances the timers; to be called about ten times a second.
+    /// Advances the timers. The caller calls this about ten times a second.
     ///
     /// # Errors
     /// [`Closed`]: a timeout has passed.
@@ -64,30 +64,30 @@ pub trait Session: fmt::Debug + Send {
     /// [`Closed::Handshake`].
     fn check_deadline(&self, now: Instant) -> Result<(), Closed>;
 
-    /// Notes that bytes have come, whole messages or not.
-    fn heard(&mut self, now: Instant);
+    /// Notes that bytes were received, even if they are no complete message.
+    fn note_received(&mut self, now: Instant);
 
-    /// When bytes came last.
-    fn last_heard(&self) -> Instant;
+    /// Returns when bytes were last received.
+    fn last_received(&self) -> Instant;
 
     /// Whether the session has sent its first message.
     fn has_greeted(&self) -> bool;
 
-    /// The number of ports that the session keeps of a switch whose last ports are still to come.
+    /// The number of ports that the session keeps until the switch has described all of them.
     fn described_ports(&self) -> usize;
 
-    /// Asks the switch for a sign of life. No effect before the handshake is complete.
+    /// Sends a request that the switch answers at once if it lives. No effect before the handshake is complete.
     fn probe(&mut self, out: &mut Vec<u8>);
 
-    /// Asks the switch how full its tables are; [`Description::Tables`] answers. No effect before the handshake is
-    /// complete.
-    fn ask_tables(&mut self, out: &mut Vec<u8>);
+    /// Requests the fill level of the switch's tables; [`Description::Tables`] has the reply. No effect before the
+    /// handshake is complete.
+    fn request_tables(&mut self, out: &mut Vec<u8>);
 
     /// Reserves `count` consecutive transaction ids that were not used for a while; returns the first.
     fn xids(&mut self, count: u32) -> u32;
 }
 
-/// An event, and the OpenFlow message that it comes from.
+/// An event and its OpenFlow message.
 #[derive(Debug)]
 pub struct Received<'m> {
     /// The meaning of the message.
@@ -103,9 +103,9 @@ pub const MAX_PORTS: usize = 8_192;
 /// The timeouts of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// After this time the controller sends the first message, if the switch has sent none.
+    /// Time after which the controller sends the first message if the switch has sent none.
     pub hello: Duration,
-    /// Most time for the handshake.
+    /// Time limit of the handshake.
     pub handshake: Duration,
     /// Silence after which the switch is probed.
     pub probe: Duration,
@@ -184,6 +184,6 @@ pub enum Description {
     Config(SwitchConfig),
     /// Some of its tables.
     Tables(Vec<Table>),
-    /// It does not answer a question.
+    /// It refuses a request for a description.
     Nothing,
 }

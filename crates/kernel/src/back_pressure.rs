@@ -2,24 +2,24 @@
 //!
 //! ```text
 //! every app that it feeds is full:   |<-- at most 50 ms unread -->| one buffer |<-- at most 50 ms ...
-//! the same, and one goes on working: |<-- at most 500 ms ...
-//! some of them are:                  |<- at most 5 ms ->| read on for the rest of 50 ms |<- ...
+//! the same, and one is working:      |<-- at most 500 ms ...
+//! some of them are full:             |<- at most 5 ms ->| read for the rest of 50 ms |<- ...
 //! ```
 //!
-//! The messages of an unread switch wait in its socket, and soon in the switch itself: nothing
-//! is lost. The buffer that is read in between lets echo requests and port events through. The worker passes in the time
-//! and the fill level of the apps (`worker/reading.rs`).
+//! The messages of an unread switch wait in its socket, and soon in the switch itself: none is lost. The buffer that is
+//! read in between brings echo requests and port events. The worker passes in the time and the fill level of the apps
+//! (`worker/reading.rs`).
 
 use std::time::{Duration, Instant};
 
 /// The longest time for which a switch is left unread, and the period in which it waits once for only some of its apps.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The longest that a switch is left unread at a stretch while an app for which it waits handles its records. After that
+/// The longest time for which a switch is left unread while an app for which it waits handles its records. After that
 /// time, the worker reads one buffer and drops the packet-ins that the app has no room for.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// The longest that a switch waits for some of its apps, in any [`PATIENCE`].
+/// The longest time in any [`PATIENCE`] for which a switch waits for some of its apps.
 const SHORT: Duration = Duration::from_millis(5);
 
 /// A wait ends this much early, so that the waits of many switches end together.
@@ -28,29 +28,27 @@ const GRAIN: Duration = Duration::from_millis(1);
 /// Which of the apps that a switch feeds are full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// None that is worth waiting for.
+    /// None for which the switch should wait.
     None,
     /// Some.
     Some,
     /// Every one.
     All,
-    /// Every one, and some for which packets wait handle what they have.
+    /// Every one, and a guard or control app among them is handling its records.
     Busy,
 }
 
-/// A switch's waiting.
+/// The time for which one switch has waited.
 #[derive(Debug, Default)]
 pub(crate) struct BackPressure {
-    /// Since when it could have been read and was not.
+    /// When it was first left unread since the last read.
     since: Option<Instant>,
-    /// When it was last made to wait for some apps only: the beginning of a period in which it may
-    /// not be much longer.
+    /// When a period began in which the switch waits at most [`SHORT`] for some of its apps.
     period: Option<Instant>,
 }
 
 impl BackPressure {
-    /// Until when the switch, which has sent something, is to be left unread, unless apps get room
-    /// before; `None` if it is to be read now.
+    /// Returns until when the switch must be left unread unless apps get room before; `None` if it must be read now.
     pub(crate) fn wait(&mut self, full: Full, now: Instant) -> Option<Instant> {
         if full == Full::None {
             return None;
@@ -69,7 +67,7 @@ impl BackPressure {
         Some(until)
     }
 
-    /// The switch is being read.
+    /// Notes that the switch is read.
     pub(crate) fn read(&mut self) {
         self.since = None;
     }
@@ -79,8 +77,8 @@ impl BackPressure {
 mod tests {
     use super::*;
 
-    /// Lets 500 ms pass, in which the switch always has something to be read; returns in which of
-    /// them it was read, once each. `full` says what is full in a millisecond.
+    /// Simulates 500 ms in which the switch always has unread bytes. Returns the milliseconds in which it was read.
+    /// `full` is the fill level in each millisecond.
     fn read_at(mut full: impl FnMut(u64) -> Full) -> Vec<u64> {
         let (mut pause, start) = (BackPressure::default(), Instant::now());
         let mut read = Vec::new();
@@ -94,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn switch_is_read_all_the_time_while_no_app_is_full() {
+    fn switch_is_always_read_while_no_app_is_full() {
         assert_eq!(read_at(|_| Full::None).len(), 500);
     }
 
@@ -106,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn switch_waits_at_most_5_ms_in_any_50_for_some_apps() {
+    fn switch_waits_5_in_50_ms_for_some_apps() {
         let read = read_at(|_| Full::Some);
         for start in 0..450 {
             let unread = (start..start + 50).filter(|ms| !read.contains(ms)).count();
@@ -115,20 +113,20 @@ mod tests {
     }
 
     #[test]
-    fn no_stretch_is_longer_than_50_ms_however_apps_fill_and_empty() {
+    fn no_pause_is_longer_than_50_ms() {
         let read = read_at(|ms| if ms * 7 % 40 < 30 { Full::All } else { Full::Some });
         assert!(read.windows(2).all(|pair| pair[1] - pair[0] <= 50), "{read:?}");
     }
 
     #[test]
-    fn one_buffer_is_read_in_500_ms_while_an_app_is_busy_and_in_50_when_it_is_stuck() {
+    fn busy_app_extends_the_pause_to_500_ms() {
         assert_eq!(read_at(|_| Full::Busy), [499]);
         let read = read_at(|ms| if ms < 200 { Full::Busy } else { Full::All });
         assert_eq!((read[0], read[1]), (200, 250));
     }
 
     #[test]
-    fn app_that_gets_room_ends_the_wait_and_the_next_is_a_whole_one() {
+    fn wait_after_a_read_has_its_full_length() {
         let (mut pause, start) = (BackPressure::default(), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
         assert_eq!(pause.wait(Full::All, at(0)), Some(at(50)));
@@ -142,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn wait_for_some_apps_that_follows_one_for_all_is_short() {
+    fn wait_for_some_apps_after_all_is_short() {
         let (mut pause, start) = (BackPressure::default(), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
         assert_eq!(pause.wait(Full::All, at(0)), Some(at(50)));

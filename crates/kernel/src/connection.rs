@@ -1,9 +1,9 @@
-//! One switch's connection: socket, session, phase, and the bytes that wait in either direction.
+//! Reads and writes one switch's connection: socket, session, phase, and the bytes that wait in either direction.
 //!
-//! All connections of a worker read into one large buffer. A connection itself keeps only the beginning of a message
-//! whose end has not come. Output is gathered and written with one system call per turn of the worker (`output`).
+//! All connections of a worker read into one large buffer. A connection itself keeps only the beginning of an
+//! incomplete message. Output is gathered and written with one system call per turn of the worker (`output`).
 //!
-//! TLS and plain TCP arrive at the same port, and the first two bytes tell them apart (`phase`). Where both are
+//! TLS and plain TCP arrive at the same port, and the first two bytes distinguish them (`phase`). Where both are
 //! allowed, the connection of a switch that waits for our hello is treated as plain TCP. Code outside this folder does
 //! not see the difference.
 
@@ -29,16 +29,16 @@ use self::output::OutputState;
 use self::phase::Accepted;
 pub(crate) use self::phase::{Claim, Phase, Up};
 
-/// Capacity of the buffer for a partial message that a connection keeps when it needs less, in bytes.
+/// Largest buffer for a partial message that a connection keeps when it needs less, in bytes.
 const SMALL: usize = 4 * 1024;
 
-/// Bytes that are read and discarded of a connection that is being closed.
+/// Most bytes that are read and discarded from a connection that is being closed.
 const LAST: usize = 64 * 1024;
 
-/// Why nothing more can be read.
+/// The reason why a connection cannot be read any more.
 #[derive(Debug, Error)]
 pub(crate) enum ReadError {
-    /// The system refused.
+    /// The system call failed.
     #[error(transparent)]
     System(#[from] io::Error),
     /// The TLS session failed.
@@ -56,7 +56,7 @@ pub(crate) enum ReadError {
     Plain,
 }
 
-/// Whether the worker is to read a connection.
+/// Whether the worker should read a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// Not before epoll reports new bytes.
@@ -64,11 +64,11 @@ pub(crate) enum Reading {
     Drained,
     /// There may be bytes.
     Ready,
-    /// There are bytes, and the apps must have room first.
+    /// There are bytes, but the apps have no room for them.
     Paused,
 }
 
-/// What epoll has reported about the other side.
+/// The state of the peer as epoll has reported it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
     /// It may send more.
@@ -85,7 +85,7 @@ pub(crate) enum Peer {
 pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
     pub(crate) address: SocketAddr,
-    /// The protocol's state machine. Its timers run from the accept on.
+    /// The protocol's state machine. Its timers start at the accept.
     pub(crate) session: AnySession,
     pub(crate) phase: Phase,
     pub(crate) reading: Reading,
@@ -96,16 +96,16 @@ pub(crate) struct Connection {
     /// Its shares of the pools of all connections.
     ports: Share,
     buffers: Share,
-    /// Bytes to be sent; those before `output.sent` are sent.
+    /// Output; the bytes before `output.sent` are sent.
     pub(crate) out: Vec<u8>,
     pub(crate) output: OutputState,
 }
 
-/// The beginning of a message whose end has not come.
+/// The beginning of an incomplete message.
 #[derive(Debug, Default)]
 struct Partial {
     bytes: Vec<u8>,
-    /// When its first byte came.
+    /// When its first byte was received.
     since: Option<Instant>,
 }
 
@@ -114,7 +114,7 @@ struct Partial {
 pub(crate) enum Input {
     /// Bytes in the buffer.
     Bytes {
-        /// Their number, the partial message of earlier reads included.
+        /// Their number, including the partial message of earlier reads.
         size: usize,
         /// Whether the socket had no more.
         all: bool,
@@ -126,7 +126,7 @@ pub(crate) enum Input {
 }
 
 impl Connection {
-    /// A connection that was accepted, on which `session` begins, and that `load_guard` counts.
+    /// An accepted connection on which `session` begins. `load_guard` counts it.
     pub(crate) fn new(
         (socket, address): (TcpStream, SocketAddr),
         session: AnySession,
@@ -151,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// Reads once, at most `most` bytes, behind the partial message of earlier reads.
+    /// Reads once, at most `most` bytes, to the position behind the partial message of earlier reads.
     pub(crate) fn read(&mut self, buffer: &mut [u8], most: usize) -> Result<Input, ReadError> {
         if let Phase::Accepted(accepted) = &self.phase {
             match accepted.detect(&self.socket)? {
@@ -231,7 +231,7 @@ impl Connection {
     pub(crate) fn keep(&mut self, rest: &[u8], is_new: bool, now: Instant) {
         let Partial { bytes, since } = &mut self.partial;
         if rest.len() <= SMALL && bytes.capacity() > SMALL {
-            *bytes = Vec::new(); // thousands of idle switches need not keep theirs
+            *bytes = Vec::new(); // as thousands of switches may be idle
         }
         bytes.extend_from_slice(rest);
         if is_new || since.is_none() {
@@ -239,23 +239,23 @@ impl Connection {
         }
     }
 
-    /// Prepares the connection for another worker: resets what the previous one noted. Returns the bytes that were read
-    /// and not handled.
+    /// Prepares the connection for another worker: resets the state of the previous one. Returns the bytes that were
+    /// read and not handled.
     pub(crate) fn arrive(&mut self) -> Vec<u8> {
         self.output.arrive();
         self.reading = Reading::Drained; // epoll reports it there once more
         std::mem::take(&mut self.partial.bytes)
     }
 
-    /// Closes the connection: sends the rest of the output as far as the socket takes it. Returns the switch's state if
-    /// it was up.
+    /// Closes the connection: sends the rest of the output as far as the socket accepts it. Returns the switch's state
+    /// if it was up.
     ///
-    /// The system resets a connection whose socket is closed with unread bytes in it, and the peer may then lose the last
-    /// output: an alert, an error. So those bytes are read first.
+    /// The system resets a connection whose socket is closed with unread bytes in it, and the peer may then lose the
+    /// last output: an alert, an error. So those bytes are read first.
     pub(crate) fn close(mut self) -> Option<Up> {
         let up = self.phase.drain();
         if let Some(tls) = self.phase.tls_mut() {
-            tls.say_goodbye();
+            tls.close();
         }
         let _ = self.flush();
         let _ = self.socket.shutdown(Shutdown::Write);

@@ -46,10 +46,10 @@ pub(crate) struct Pressure {
 /// The least turn, in bytes: a tenth of 128 packet-ins.
 const LEAST_TURN: usize = 1024;
 
-/// The least number of active switches that is assumed: where load begins, most have not sent yet.
+/// The least assumed number of active switches: when load begins, most have not sent yet.
 const FEW_SWITCHES: usize = 16;
 
-/// Room for held packets, in bytes of messages, that is not worth filling up.
+/// Room for held packets, in bytes of messages, below which switches are left unread.
 const HARDLY_ANY: usize = 8 * 1024;
 
 /// Delivers held entries of a switch.
@@ -76,7 +76,7 @@ impl Deliver for To<'_> {
 }
 
 impl Dispatch {
-    /// Makes a new plan, after an app was added or its policy changed.
+    /// Makes a new plan after an app was added or its policy changed.
     pub(crate) fn replan(&mut self) {
         self.plan = Plan::of(self.app_ports.iter().map(|app_port| &app_port.policy));
         let writers =
@@ -89,9 +89,9 @@ impl Dispatch {
     /// Returns the back-pressure on a switch, which is one of `active` switches that have sent something. A turn is at
     /// most `most` bytes.
     ///
-    /// A round of turns over all of these takes the slowest app that is waited for some 16 ms: a record is about twice as
-    /// long as its message, and two thirds of the pace are shared. So in any 100 ms each switch has about as many
-    /// turns as another (deficit round robin: Shreedhar, Varghese, SIGCOMM 1995).
+    /// The slowest pacing app needs some 16 ms for a round of turns over all of these: a record is about twice as long
+    /// as its message, and two thirds of the pace are shared. So in any 100 ms all switches have about the same number
+    /// of turns (deficit round robin: Shreedhar, Varghese, SIGCOMM 1995).
     pub(crate) fn pressure(
         &mut self,
         switch: &Switch,
@@ -101,7 +101,7 @@ impl Dispatch {
     ) -> Pressure {
         let feeds = self.plan.feeds(switch.dpid.0);
         let pacing = self.plan.pacing(feeds);
-        // Room at an observer is no reason to read what the apps that answer have no room for.
+        // Packets that guards and control apps have no room for are not read for observers alone.
         let waited_for = if pacing.is_empty() { feeds } else { pacing };
         let (mut all, mut some) = (!feeds.is_empty(), false);
         let (mut behind, mut busy) = (false, false);
@@ -119,7 +119,7 @@ impl Dispatch {
                     (all, room) = (all && !waited_for.has(slot), room.min(bytes / 2));
                 }
                 Fill::Full(since) => {
-                    // An app that waiting has not helped is not worth more of it.
+                    // An app that stays full after one wait delays its switches no longer.
                     some |= now.saturating_duration_since(since) < PATIENCE;
                 }
             }
@@ -129,14 +129,14 @@ impl Dispatch {
         }
         let turn = (pace / (3 * active.max(FEW_SWITCHES))).max(LEAST_TURN).min(most);
         if !switch.queue.is_empty() || self.plan.holds(feeds) {
-            // What cannot be held reaches no app either.
+            // A packet that cannot be held reaches no app.
             let held = self.holds.room(switch.queue.len());
             (all, room) = (all || held < HARDLY_ANY, room.min(held));
         }
         match (all, some) {
             (true, _) => {
                 let full = if busy { Full::Busy } else { Full::All };
-                // Never nothing: to read nothing looks as if the switch had closed the connection.
+                // Never 0: an empty read would look as if the switch had closed the connection.
                 let room = if behind { room.min(turn).max(LEAST_TURN) } else { usize::MAX };
                 Pressure { full, room, turn }
             }
@@ -172,16 +172,16 @@ impl Dispatch {
         std::mem::take(&mut self.room_came)
     }
 
-    /// Whether an app in this process must be called before more is written for it.
+    /// Whether an app in this process must be called before more records are written for it.
     #[inline]
     pub(crate) fn batch_waits(&self) -> bool {
         self.app_ports.iter().any(AppPort::batch_waits)
     }
 
-    /// Takes the packet-ins that `bytes` begins with through the stages, until an app in this process must be called, but
-    /// at least one. Returns their size. `owner` is the switch's connection.
+    /// Dispatches the packet-ins at the beginning of `bytes`: at least one, then more until an app in this process must
+    /// be called. Returns their size. `owner` is the switch's connection.
     ///
-    /// Where one app gets every packet-in and no verdict is awaited, the app port takes runs of them.
+    /// For the sole, unfiltered subscriber, the app port writes whole runs of packet-ins.
     pub(crate) fn packet_ins(
         &mut self,
         owner: ConnId,
@@ -198,8 +198,8 @@ impl Dispatch {
                     return at;
                 }
             }
-            // One at least, each time: an app may be called with a batch and leave it all. Any
-            // other message, and a malformed one, is the session's.
+            // At least one each time, as an app may be called with a batch and handle none of it. The session handles
+            // all other messages, and malformed ones.
             let Some(message) = whole_packet_in(switch.version, &mut bytes[at..]) else {
                 return at;
             };
@@ -214,8 +214,8 @@ impl Dispatch {
         }
     }
 
-    /// Takes one packet-in through the stages, as far as it goes now. `message` is the whole OpenFlow message that
-    /// `packet_in` is a view of.
+    /// Delivers one packet-in to its apps, or holds it for their verdicts. `packet_in` is a view of `message`, the
+    /// whole OpenFlow message.
     #[inline]
     pub(crate) fn packet_in(
         &mut self,
@@ -240,7 +240,7 @@ impl Dispatch {
         }
         let alone = wanted.guards.is_empty() && wanted.controls.is_at_most_one();
         if alone && switch.queue.is_empty() {
-            // Nothing is held, and nothing copied but into the ring.
+            // The only copy is the one into the ring.
             for control in wanted.controls.iter() {
                 let taken =
                     self.app_ports[control].packet_in(switch, &record, message, Ticket::NONE);
@@ -289,8 +289,7 @@ impl Dispatch {
         self.will_advance(owner);
     }
 
-    /// Takes in a change of a port and tells the apps: those for which packets wait, behind the
-    /// packets.
+    /// Applies a change of a port and announces it to the apps. For apps with held packets it waits behind these.
     pub(crate) fn port_status(
         &mut self,
         owner: ConnId,
@@ -334,22 +333,22 @@ impl Dispatch {
         }
     }
 
-    /// Notes that a switch's queue may move on. It does once per loop, not once per packet: a long
-    /// queue is walked from its front each time.
+    /// Notes that a switch's queue may advance. It does so once per turn of the worker, not once per packet, as each
+    /// time the whole queue is walked.
     fn will_advance(&mut self, owner: ConnId) {
         if self.moved.last() != Some(&owner) {
             self.moved.push(owner);
         }
     }
 
-    /// Tells the apps about a new switch.
+    /// Announces a new switch to the apps.
     pub(crate) fn switch_up(&mut self, switch: &mut Switch) {
         for app_port in &mut self.app_ports {
             app_port.announce(switch);
         }
     }
 
-    /// Drops the held packets of a switch that is gone, and tells the apps.
+    /// Drops the held packets of a switch that is gone, and announces its end to the apps.
     pub(crate) fn switch_down(&mut self, switch: &mut Switch) {
         self.holds.forget(&mut switch.queue);
         for app_port in &mut self.app_ports {
@@ -364,50 +363,51 @@ impl Dispatch {
         }
     }
 
-    /// Names each app that began or ceased to be skipped to `tell`, and whether packets go on without it.
-    pub(crate) fn skipped(&mut self, mut tell: impl FnMut(&AppPort, News, bool)) {
+    /// Calls `report` for each app that began or ceased to be skipped, with whether packets go on without it.
+    pub(crate) fn skipped(&mut self, mut report: impl FnMut(&AppPort, News, bool)) {
         for news in self.holds.patience.take_news() {
             let (News::Skipped { app } | News::WaitedFor { app, .. }) = news;
             if let Some(app_port) = self.app_ports.get(app.index()) {
-                tell(app_port, news, self.plan.goes_on_without(app));
+                report(app_port, news, self.plan.goes_on_without(app));
             }
         }
     }
 
-    /// Whether an app is skipped as it does not answer in time, and packets for which it was not waited.
+    /// Returns whether an app is skipped because it answers too late, and the number of packets that did not wait for
+    /// it.
     pub(crate) fn skips(&self, app: AppSlot) -> (bool, u64) {
         (self.holds.patience.skips(app), self.holds.patience.packets(app))
     }
 
-    /// When the next app is late with a verdict.
+    /// Returns the deadline of the next verdict.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.holds.next_deadline()
     }
 
-    /// Passes over apps that are late.
+    /// Decides about packets whose verdicts are late.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.holds.expire(now, &self.plan, &mut self.moved);
         self.moved.sort_unstable();
         self.moved.dedup();
     }
 
-    /// Calls `tell` for each app without whose verdict packets were decided, with their number and whether they went on,
-    /// until it returns true.
-    pub(crate) fn late(&mut self, mut tell: impl FnMut(&AppPort, u64, bool) -> bool) {
+    /// Calls `report` for each app with late verdicts: with the number of packets that were decided without it, and
+    /// whether they went on. Packets for which `report` returns `false` are reported again later.
+    pub(crate) fn late(&mut self, mut report: impl FnMut(&AppPort, u64, bool) -> bool) {
         let (app_ports, plan) = (&self.app_ports, &self.plan);
         self.holds.late.retain(|app, packets| {
             let app_port = app_ports.get(app.index());
-            app_port.is_some_and(|app_port| !tell(app_port, *packets, plan.goes_on_without(*app)))
+            app_port.is_some_and(|app_port| !report(app_port, *packets, plan.goes_on_without(*app)))
         });
     }
 
-    /// A switch whose queue may move on, to be handed to [`advance`](Self::advance): each once after
-    /// an [`expire`](Self::expire).
+    /// Returns a switch whose queue may [advance](Self::advance). After an [`expire`](Self::expire) each is returned
+    /// once.
     pub(crate) fn next_moved(&mut self) -> Option<ConnId> {
         self.moved.pop()
     }
 
-    /// Moves what waits of a switch on, as far as it goes.
+    /// Delivers the held packets of a switch as far as verdicts allow.
     pub(crate) fn advance(&mut self, switch: &mut Switch, now: Instant) {
         if switch.queue.is_empty() {
             return;

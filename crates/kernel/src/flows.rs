@@ -1,7 +1,7 @@
-//! The flows of a switch, for an operator: from the parts of its answer to pages of text.
+//! Formats the flows of a switch for an operator: multipart replies become pages of text.
 //!
-//! On the server's thread. The parts lie as they came, of a size that is bounded where they are
-//! taken in; one at a time becomes text, when a page is asked for.
+//! This runs on the server thread. The replies are kept as the switch sent them; the transaction table bounds their
+//! size. One at a time becomes text, when the operator requests a page.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,38 +12,38 @@ use crate::rewrite::{KERNEL, owner};
 use control::app::AppId;
 use control::query::{FlowStatus, KernelQueryReply, MAX_TEXT};
 
-/// Bytes of a page, about: with one more flow it still fits into a message, also if every letter
-/// takes two bytes there.
+/// Approximate size of a page in bytes: with one more flow it still fits into a message, even if every letter needs two
+/// bytes there.
 const PAGE_SIZE: usize = 40 * 1024;
 
-/// Bytes of a flow besides its texts, about.
+/// Approximate size of a flow without its texts, in bytes.
 const FLOW_SIZE: usize = 300;
 
 /// A worker's answer to a question, in parts.
 #[derive(Debug)]
 pub enum Part {
-    /// It has no such switch.
+    /// The worker has no such switch.
     NoSwitch,
     /// A part of the switch's answer.
     Of {
         /// The multipart reply.
         message: Vec<u8>,
-        /// No more follow.
+        /// Whether it is the last part.
         last: bool,
     },
-    /// There will be no answer.
+    /// The reason why there is no answer.
     Failed(String),
 }
 
 /// The names of the apps, by their numbers.
 pub(crate) type Names = HashMap<AppId, String>;
 
-/// The answer to one operator's question.
+/// The answer to an operator's question.
 #[derive(Debug)]
 pub(crate) struct Flows {
     /// Which question.
     question: u64,
-    /// Workers that have not said yet that they have no such switch.
+    /// Number of workers that may have the switch.
     may_know: usize,
     parts: VecDeque<Vec<u8>>,
     complete: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// No flows yet, of a question to `workers` workers.
+    /// An empty answer to a question that `workers` workers received.
     pub(crate) fn new(question: u64, workers: usize) -> Self {
         Self {
             question,
@@ -67,12 +67,12 @@ impl Flows {
         self.question == question
     }
 
-    /// Whether there are pages.
+    /// Whether all parts have arrived.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Takes in what a worker said; the first reply, once there is one.
+    /// Adds a part from a worker. Returns the first reply to the operator once it is known.
     pub(crate) fn take(&mut self, part: Part, names: &Names) -> Option<KernelQueryReply> {
         match part {
             Part::NoSwitch => {
@@ -88,7 +88,7 @@ impl Flows {
         }
     }
 
-    /// The next page.
+    /// Returns the next page.
     pub(crate) fn page(&mut self, names: &Names) -> KernelQueryReply {
         let (mut flows, mut size) = (Vec::new(), 0);
         while size < PAGE_SIZE {
@@ -113,11 +113,11 @@ impl Flows {
     }
 }
 
-/// The flows of a multipart reply, for operators.
+/// Formats the flows of a multipart reply.
 fn status(message: &[u8], names: &Names) -> Result<VecDeque<FlowStatus>, DecodeError> {
     match MultipartReply::decode(message)?.body {
         ReplyBody::Flow(flows) => Ok(flows.iter().map(|flow| of(flow, names)).collect()),
-        _ => Ok(VecDeque::new()), // the type was compared with the question's
+        _ => Ok(VecDeque::new()), // the transaction table has checked the type
     }
 }
 
@@ -144,7 +144,7 @@ fn of(flow: &FlowStats<'_>, names: &Names) -> FlowStatus {
     }
 }
 
-/// A text that fits into a page, whatever a switch says.
+/// Cuts a text to a size that fits into a page.
 fn cut(mut text: String) -> String {
     if text.len() > MAX_TEXT {
         let end = (0..=MAX_TEXT).rfind(|at| text.is_char_boundary(*at));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_is_told_with_its_owner_and_in_words() {
+    fn flow_is_formatted_with_its_owner() {
         let out = [Action::output(PortNo(2))];
         for version in [Version::V1_0, Version::V1_3] {
             let mut flows = Flows::new(1, 1);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn many_flows_come_in_pages_that_fit_into_messages() {
+    fn pages_fit_into_messages() {
         let mut flows = Flows::new(1, 1);
         let data: Box<[u8]> = vec![7; 50_000].into();
         let long = [Action::Experimenter { experimenter: 0x2320, data }];
@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn switch_is_unknown_when_the_last_worker_says_so() {
+    fn switch_is_unknown_if_no_worker_has_it() {
         let mut flows = Flows::new(1, 2);
         assert_eq!(flows.take(Part::NoSwitch, &names()), None);
         assert_eq!(flows.take(Part::NoSwitch, &names()), Some(KernelQueryReply::NoSwitch));
     }
 
     #[test]
-    fn malformed_answer_is_a_clear_failure() {
+    fn malformed_reply_is_reported() {
         let mut flows = Flows::new(1, 1);
         let message = vec![4, 19, 0, 18, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
         let Some(KernelQueryReply::Failed { why }) =

@@ -1,15 +1,15 @@
-//! Bounds the memory that switches make the kernel keep, for all connections together.
+//! Bounds the memory that the kernel keeps for switches, for all connections together.
 //!
-//! Each connection has a small amount of a kind of its own. More than that is taken from a [`Pool`],
-//! which the connections of all workers share. A switch that claims much therefore never
-//! keeps out switches that need little. There are two kinds:
+//! Each connection has a small amount of each kind of its own. It takes more from a [`Pool`], which the connections of
+//! all workers share. So a switch that needs much memory never keeps out switches that need little. There are two
+//! kinds:
 //!
-//! * ports. They stay as long as the switch does, so a switch for which the pool has no room is
-//!   refused. `switch-ports` in `[controller]` is the pool's size;
-//! * buffers: the beginning of a message whose end has not come, and output that the switch does not
-//!   read. Where the pool is empty, the connection whose buffers have waited longest is closed.
+//! * ports. They stay as long as the switch does, so the kernel refuses a switch for which the pool has no room.
+//!   `switch-ports` in `[controller]` is the pool's size;
+//! * buffers: the beginning of an incomplete message, and output that the switch does not read. When the pool is empty, the
+//!   kernel closes the connection whose buffers have waited longest.
 //!
-//! Memory that was given back stays with the allocator until [`Memory::trim`].
+//! Freed memory stays with the allocator until [`Memory::trim`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,16 +20,16 @@ pub(crate) const OWN_PORTS: usize = 64;
 /// Bytes of buffers that each connection may hold without taking from the pool.
 const OWN_BUFFERS: usize = 8 * 1024;
 
-/// Size of the pool of buffers, in bytes: about a thousand messages of the longest kind.
+/// Size of the pool of buffers, in bytes: about a thousand messages of the greatest length.
 const BUFFERS: usize = 64 << 20;
 
-/// Buffers are taken from the pool in units of this many bytes, so that it is touched seldom.
+/// Unit in which buffers are taken from the pool, in bytes: large, so that workers rarely touch the shared counter.
 const UNIT: usize = 4 * 1024;
 
-/// What one port takes in memory, in bytes, about.
+/// Approximate memory of one port, in bytes.
 const PORT_SIZE: usize = 72;
 
-/// Bytes given back to the pools after which memory is given back to the system.
+/// Bytes returned to the pools after which memory is returned to the system.
 const TRIM: usize = 4 << 20;
 
 /// The pools of all connections; cheap to clone.
@@ -44,11 +44,11 @@ pub(crate) struct Memory {
 struct Pool {
     size: usize,
     taken: AtomicUsize,
-    /// The amount given back since the last trim.
+    /// The amount returned since the last trim.
     returned: AtomicUsize,
 }
 
-/// What one connection holds of one kind.
+/// The memory of one kind that one connection holds.
 #[derive(Debug)]
 pub(crate) struct Share {
     pool: Arc<Pool>,
@@ -84,8 +84,8 @@ impl Memory {
         }
     }
 
-    /// Gives memory that connections have freed back to the system, if it is much. That takes some
-    /// milliseconds: not for a worker's thread.
+    /// Returns memory that connections have freed to the system, if it is much. That takes some milliseconds, so no
+    /// worker calls this.
     pub(crate) fn trim(&self) {
         let returned = |pool: &Pool| pool.returned.load(Ordering::Relaxed);
         if returned(&self.ports) * PORT_SIZE + returned(&self.buffers) >= TRIM {
@@ -97,8 +97,7 @@ impl Memory {
 }
 
 impl Share {
-    /// Notes that the connection holds `amount` now. `false` if it may not: then it holds what it
-    /// held before.
+    /// Changes the amount that the connection holds to `amount`. `false`, without a change, if the pool has no room.
     #[inline]
     pub(crate) fn hold(&mut self, amount: usize) -> bool {
         let beyond = amount.saturating_sub(self.own).next_multiple_of(self.unit);
@@ -150,7 +149,7 @@ mod tests {
         let (mut one, mut other) = (memory.ports(), memory.ports());
         assert!(one.hold(OWN_PORTS + 60) && other.hold(OWN_PORTS + 40));
         assert!(!other.hold(OWN_PORTS + 41), "the pool is empty");
-        assert!(memory.ports().hold(OWN_PORTS), "who needs little needs no pool");
+        assert!(memory.ports().hold(OWN_PORTS), "a small share needs no pool");
         assert!(one.hold(OWN_PORTS + 59) && other.hold(OWN_PORTS + 41));
         drop(one);
         assert!(other.hold(OWN_PORTS + 100) && !other.hold(usize::MAX));

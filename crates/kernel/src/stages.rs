@@ -1,8 +1,8 @@
-//! The kernel's stages of the packet path, one after the other and without sockets, for
+//! Runs the stages of the packet path one after the other and without sockets, for
 //! `cargo bench -p rosemary-kernel --features bench`.
 //!
-//! One switch, and an app in each stage that is asked for, whose zones are the calling thread: what is
-//! measured is the code, not the way of a cache line from one core to another.
+//! There is one switch, and an app in each requested stage. The calling thread is also the zones' thread, so that the
+//! benchmark measures the code and not the transfer of cache lines between cores.
 
 use std::io;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::switch::Switch;
 use control::app::AppId;
 use control::policy::Stage;
 
-/// See the module's description.
+/// A switch and apps, without sockets and processes.
 #[derive(Debug)]
 pub struct Stages {
     dispatch: Dispatch,
@@ -31,7 +31,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// A switch of a version, and an app in each of these stages, which has had its snapshot.
+    /// Makes a switch of a version and an app in each of these stages, whose snapshot is complete.
     ///
     /// # Errors
     /// The system is out of descriptors or memory.
@@ -74,23 +74,22 @@ impl Stages {
         Ok(made)
     }
 
-    /// Takes in packet-ins of the switch, as a worker does what it has read: decodes them, and gives them to the
-    /// apps whose turn it is.
+    /// Decodes packet-ins of the switch and delivers them to the apps, as a worker does with the bytes that it has
+    /// read.
     ///
     /// # Panics
-    /// If `bytes` is anything else.
+    /// If `bytes` contains anything but whole packet-ins.
     pub fn packet_ins(&mut self, bytes: &mut [u8]) {
         let Self { dispatch, switch, now, .. } = self;
         let taken = dispatch.packet_ins(ConnId(0), switch, bytes, *now);
         assert_eq!(taken, bytes.len(), "only packet-ins");
     }
 
-    /// Has the zones handle what was published, a control app by answering each record with `answer`
-    /// if that is not empty; takes their answers, checks them, and moves on what waited for a guard.
-    /// Returns how many messages may go to the switch.
+    /// Has the zones handle the published records; a control app answers each with `answer`, if that is not empty. Then
+    /// checks the answers as a worker does, and advances held packets. Returns the number of admitted messages.
     ///
     /// # Panics
-    /// If an answer is refused: then it is not what it is to be measured by.
+    /// If an answer is refused, as the benchmark would then measure another path.
     pub fn turn(&mut self, answer: &[u8]) -> usize {
         let mut sent = 0;
         for (app_port, (stage, zone)) in self.dispatch.app_ports.iter_mut().zip(&mut self.zones) {
@@ -129,7 +128,7 @@ impl Stages {
         sent
     }
 
-    /// Packet-ins that some app did not get, so far.
+    /// Returns the number of packet-ins that some app did not receive so far.
     pub fn dropped(&self) -> u64 {
         self.switch.counters.dropped
     }

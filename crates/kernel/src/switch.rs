@@ -1,4 +1,4 @@
-//! The state of a usable switch: its description, counters, held packets, and what apps know of it.
+//! Keeps the state of a usable switch: its description, counters, held packets, and announcements to apps.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -21,9 +21,9 @@ pub(crate) struct Switch {
     pub(crate) epoch: u32,
     /// By number.
     pub(crate) ports: BTreeMap<u32, PortDesc>,
-    /// Flow tables it has.
+    /// Number of its flow tables.
     pub(crate) n_tables: u8,
-    /// Its descriptions of them, by number.
+    /// Their descriptions, by number.
     pub(crate) tables: BTreeMap<u8, Table>,
     /// The announcements to each app.
     pub(crate) announced: AnnouncedTo,
@@ -31,38 +31,38 @@ pub(crate) struct Switch {
     /// Its packets and port changes that wait for verdicts, oldest first; see [`Holds`](crate::hold_queue::Holds).
     pub(crate) queue: VecDeque<usize>,
     pub(crate) vital: Vital,
-    /// The apps that may use the packets that it buffers.
+    /// The packets that it buffers, and the apps that may use them.
     pub(crate) buffer_table: BufferTable,
     pub(crate) occupancy: Occupancy,
 }
 
-/// How many of its vital packet-ins may still be put where full apps keep room for such.
+/// A switch's quota of vital packet-ins in the room that full apps reserve for these.
 ///
-/// The room is everybody's: a storm of ARP requests in one switch must not keep out those of others.
+/// All switches share that room: a storm of ARP requests in one switch must not keep out those of others.
 #[derive(Debug)]
 pub(crate) struct Vital {
     left: u32,
-    /// When it was last as many as it may be.
+    /// When the quota was last refilled.
     since: Instant,
 }
 
 impl Vital {
-    /// In [`PATIENCE`]: a third of what a ring has room for.
+    /// Quota per [`PATIENCE`]: a third of the reserved room of a ring.
     const MOST: u32 = 64;
 
-    /// As many as may be.
+    /// The full quota.
     pub(crate) fn new(now: Instant) -> Self {
         Self { left: Self::MOST, since: now }
     }
 
-    /// Takes one. `false` if there is none left.
+    /// Takes one from the quota. `false` if it is used up.
     pub(crate) fn spend(&mut self) -> bool {
         let left = self.left.checked_sub(1);
         self.left = left.unwrap_or_default();
         left.is_some()
     }
 
-    /// Lets time pass.
+    /// Refills the quota when that is due.
     pub(crate) fn refresh(&mut self, now: Instant) {
         if now.saturating_duration_since(self.since) >= PATIENCE {
             *self = Self::new(now);
@@ -98,11 +98,11 @@ pub(crate) enum Announced {
     PortsBelow(u32),
     /// The switch and all its ports.
     All,
-    /// Something that has changed since: it is to be announced again.
+    /// A state that has changed since, so that it must be announced again.
     Stale,
 }
 
-/// What happened on this connection.
+/// Counters of this connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counters {
     pub(crate) packet_ins: u64,
@@ -118,7 +118,7 @@ pub(crate) struct Counters {
 }
 
 impl Switch {
-    /// One that has completed the handshake.
+    /// Makes the state of a switch that has completed the handshake.
     pub(crate) fn new(info: SwitchInfo, epoch: u32) -> Self {
         Self {
             buffer_table: BufferTable::default(),
@@ -136,7 +136,7 @@ impl Switch {
         }
     }
 
-    /// Applies descriptions of some of its tables; returns tables that became nearly full or have room again.
+    /// Applies descriptions of some tables. Returns the tables that became nearly full or have room again.
     pub(crate) fn tables(&mut self, tables: Vec<Table>) -> Vec<(u8, Change)> {
         let mut changes = Vec::new();
         for table in tables {
@@ -160,7 +160,7 @@ impl Switch {
         });
     }
 
-    /// The table with the most flows for its size: its number, flows and size.
+    /// Returns the number, flows and size of the table with the highest fill level.
     pub(crate) fn fullest(&self) -> Option<(u8, u64, u32)> {
         let tables = self.tables.values().filter_map(|table| {
             let size = table.max_entries.filter(|size| *size > 0)?;
@@ -170,12 +170,12 @@ impl Switch {
         tables.max_by_key(|(_, flows, size)| flows.saturating_mul(1 << 32) / u64::from(*size))
     }
 
-    /// How many ports it has, its own to the machine that it runs on (`LOCAL`) left out.
-    pub(crate) fn ports_that_lead_out(&self) -> usize {
+    /// Returns the number of its ports without reserved ones such as `LOCAL`.
+    pub(crate) fn physical_ports(&self) -> usize {
         self.ports.values().filter(|port| port.port_no.is_physical()).count()
     }
 
-    /// Its status for operators.
+    /// Returns its status for operators.
     pub(crate) fn status(
         &self,
         address: SocketAddr,
@@ -199,7 +199,7 @@ impl Switch {
             address: address.to_string(),
             transport: transport.to_owned(),
             epoch: self.epoch,
-            ports: self.ports_that_lead_out(),
+            ports: self.physical_ports(),
             n_tables: self.n_tables,
             table_size: self.tables.get(&0).and_then(|table| table.max_entries),
             flows: self
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_of_a_table_in_two_answers_is_put_together() {
+    fn two_descriptions_of_a_table_are_merged() {
         let info = SwitchInfo {
             version: Version::V1_3,
             dpid: Dpid(1),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_that_is_added_again_and_again_counts_as_the_switch_counts_it() {
+    fn repeated_add_counts_as_the_switch_reports() {
         let (version, dpid) = (Version::V1_3, Dpid(1));
         let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
         let mut switch = Switch::new(info, 1);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn port_of_its_own_machine_is_not_counted_among_those_that_lead_out() {
+    fn local_port_is_not_counted() {
         let port = |number| PortDesc::new(PortNo(number), MacAddr([2; 6]), "eth");
         let info = SwitchInfo {
             version: Version::V1_3,
@@ -269,6 +269,6 @@ mod tests {
             n_buffers: 0,
             ports: vec![port(1), port(2), port(PortNo::LOCAL.0)],
         };
-        assert_eq!(Switch::new(info, 1).ports_that_lead_out(), 2);
+        assert_eq!(Switch::new(info, 1).physical_ports(), 2);
     }
 }

@@ -1,8 +1,8 @@
 //! Shares memory with another process: a memfd that cannot be resized.
 //!
 //! The memory consists of atomic words and is never a `&mut [u8]`, so a concurrent write of the peer is an atomic race,
-//! which Rust defines. Where a protocol allows plain bytes, because the peer does not touch a record until it is told
-//! to, [`ring`](crate::ring) does so and states the reason.
+//! which Rust defines. Where a protocol allows plain bytes, because the peer does not change a record before its
+//! release, [`ring`](crate::ring) uses them and states the reason.
 //!
 //! This process can write [`Shared`] and only read [`SharedView`]. The memfd of a view is sealed against future
 //! writing, so even the receiving process itself cannot map it for writing.

@@ -1,8 +1,9 @@
-//! Queues packet-ins for an app that is away, in rings that only the kernel uses.
+//! Queues packet-ins for an app that does not run, in rings that only the kernel uses.
 //!
-//! The up ring of a dead zone, which only the kernel could write, becomes the front of the queue. Packet-ins that come
-//! while the app is away are written behind, and those that find no room there into one more ring, which is [`LARGER`]
-//! times as large: a restart takes about a second. So a full backlog has the policy of a full ring.
+//! The up ring of a dead zone, which only the kernel could write, becomes the front of the queue. Packet-ins that
+//! arrive while the app does not run are written behind its records. When it is full, they are written into one more
+//! ring, which is [`LARGER`] times as large, as a restart takes about a second. So a full backlog has the policy of a
+//! full ring.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ use sys::ring::Room;
 use super::tracked::Tracked;
 use crate::hold_queue::Ticket;
 
-/// Size of the last ring, in rings of the app.
+/// Size of the last ring, in multiples of the app's rings.
 pub(crate) const LARGER: u32 = 8;
 
 /// The backlog of one app.

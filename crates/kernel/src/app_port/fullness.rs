@@ -1,9 +1,9 @@
-//! Decides whether an app is full: from when its up ring has hardly any room for packet-ins until half of it is free
-//! again.
+//! Decides whether an app is full. An app becomes full when its up ring has hardly any room for packet-ins, and remains
+//! full until half of the ring is free.
 //!
-//! While the app is full, no ordinary packet-in is put into the few places that it frees: the kernel would wait for a guard
-//! or a control app that is far behind again and again, for one packet each time. And a switch that was paused because of
-//! the app is not read for a single free place.
+//! Meanwhile the kernel writes no ordinary packet-in into the little room that the app frees. Otherwise it would wait
+//! again and again for a guard or control app that is far behind, for one packet each time, and would resume a paused
+//! switch for a single record.
 
 use std::time::Instant;
 
@@ -14,11 +14,12 @@ use super::throughput::Throughput;
 /// How full an app is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// It takes packet-ins, as records of this number of bytes.
+    /// It has room for packet-ins, in bytes of records.
     Room(usize),
-    /// It takes packet-ins too, but as many records wait as it handles in a while: more are to wait elsewhere.
+    /// It has room, too, but already as many records wait as it handles in a while. Further packets should wait in the
+    /// switches.
     Behind(usize),
-    /// It has taken none since then.
+    /// It has been full since then.
     Full(Instant),
 }
 
@@ -30,8 +31,8 @@ pub(super) struct Fullness {
 }
 
 impl Fullness {
-    /// Decides by the `room` that ordinary packet-ins have left in a ring of `capacity` bytes, and by the throughput of an
-    /// app in a zone.
+    /// Decides by the `room` for ordinary packet-ins in a ring of `capacity` bytes, and by the throughput of an app in
+    /// a zone.
     pub(super) fn note(
         &mut self,
         room: usize,

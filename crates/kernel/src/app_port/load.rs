@@ -1,4 +1,4 @@
-//! Says how much of an app's ring is used, and how many records it can take now.
+//! Tracks how much of an app's ring is used, and how many records fit into it now.
 
 use std::time::Instant;
 
@@ -18,8 +18,8 @@ impl Load {
         self.throughput = Throughput::default();
     }
 
-    /// Notes the state of a zone's ring of `capacity` bytes with `room` bytes left, of whose records the zone has handled
-    /// `handled` bytes in all.
+    /// Notes the state of a zone's ring of `capacity` bytes with `room` bytes left, of whose records the zone has
+    /// handled `handled` bytes in all.
     pub(super) fn note_zone(
         &mut self,
         (room, capacity): (usize, u32),

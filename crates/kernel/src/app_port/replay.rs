@@ -1,4 +1,4 @@
-//! What waited for an app that comes back: the order in which it gets it.
+//! Delivers the records that waited for a restarted app, in order.
 
 use sdk::abi::{self, RecordKind};
 use sys::ring::Room;
@@ -11,10 +11,10 @@ const PACKET_IN: u64 = RecordKind::PacketIn as u64;
 const FLOW_REMOVED: u64 = RecordKind::FlowRemoved as u64;
 
 impl AppPort {
-    /// Has what the app left undone wait before everything else.
+    /// Puts the records that the app's last instance has not handled at the front of the backlog.
     ///
-    /// What stands before the first packet-in is left out here, as the backlog would: an app that
-    /// ends again and again before it is its turn to get packets must not leave a ring each time.
+    /// Records before the first packet-in are dropped, as in [`replay`](Self::replay): an app that repeatedly ends
+    /// before its replay must not add a ring each time.
     pub(super) fn put_first(&mut self, mut undone: Tracked) {
         let mut record = Vec::new();
         while undone.oldest(&mut record).is_some() {
@@ -28,8 +28,8 @@ impl AppPort {
         self.backlog.put_first(undone);
     }
 
-    /// Delivers the backlog: what a dead zone may have seen one at a time, so that the record
-    /// that ends the app is known, and the rest as it fits. With that the workers take turns.
+    /// Delivers the backlog. Records that a dead zone may have seen are delivered one at a time, so that the kernel
+    /// knows which record ends the app; the workers take turns with these. The other records follow as far as they fit.
     pub(super) fn replay(&mut self, is_current: impl Fn(u64, u32) -> bool) {
         let mut record = Vec::new();
         loop {
@@ -50,7 +50,7 @@ impl AppPort {
                 self.snapshot.phase = Phase::Live;
                 return;
             };
-            // The records of a kernel app go to its zone, never the other way.
+            // An app moves from the kernel to a zone, never back, so the app has a zone here.
             let Hosting::Zone(rings) = &mut self.hosting else { return };
             if rings.in_flight {
                 return;
@@ -68,7 +68,7 @@ impl AppPort {
                 Some((mut words, body)) if seen => {
                     words[0] |= u64::from(abi::REPEATED) << 56;
                     if rings.ring.outstanding() > 0 {
-                        return; // alone
+                        return; // until the app has handled it
                     }
                     rings.in_flight = rings.ring.push(&words, body, Room::All, ticket);
                     return;

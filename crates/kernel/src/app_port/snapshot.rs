@@ -7,9 +7,9 @@
 //!     \--- the zone dies +-------------------------+---------------------/
 //! ```
 //!
-//! Two rules keep it right. **No record about a switch precedes the announcement of that switch.** And an announcement
-//! that finds the ring full is noted ([`Announced`], [`Snapshot::gone`]) and made again from the state of that time, never
-//! queued.
+//! Two rules keep an app's view consistent. **No record about a switch precedes the announcement of that switch.** And
+//! an announcement that finds the ring full is not queued: it is noted ([`Announced`], [`Snapshot::gone`]) and made
+//! later from the switch's state at that time.
 
 use std::collections::VecDeque;
 
@@ -25,13 +25,13 @@ use crate::switch::{Announced, Switch};
 /// `reason` of a port record in an announcement (`OFPPR_ADD`).
 const PORT_ADD: u8 = 0;
 
-/// How far an app has come since its start.
+/// The phase of an app since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The app is nowhere.
+    /// The app does not run.
     Down,
-    /// Switches are being announced. `begun` once the snapshot's first record is in the ring, or if another worker writes
-    /// that record.
+    /// Switches are being announced. `begun` once the snapshot's first record is in the ring, or if another worker
+    /// writes that record.
     Snapshot { begun: bool },
     /// The backlog is being delivered.
     Replay,
@@ -42,13 +42,13 @@ pub(super) enum Phase {
 /// The announcements to one app: those made, and those that still wait for room.
 #[derive(Debug)]
 pub(super) struct Snapshot {
-    /// The app's place in [`Switch::announced`].
+    /// The app's slot in [`Switch::announced`].
     slot: AppSlot,
     pub(super) phase: Phase,
-    /// Whether some announcement is still to be made.
+    /// Whether an announcement is pending.
     is_pending: bool,
-    /// Announced connections that are gone, which is still to be announced. There are at most as many as were announced,
-    /// as nothing new is announced before ([`Snapshot::announce_gone`]).
+    /// Pending announcements of closed connections. Their number is at most that of the announced connections, as no
+    /// new one is announced before them ([`Snapshot::announce_gone`]).
     gone: VecDeque<Record>,
 }
 
@@ -57,7 +57,7 @@ impl Snapshot {
         Self { slot, phase: Phase::Down, is_pending: true, gone: VecDeque::new() }
     }
 
-    /// The app was started: a snapshot begins.
+    /// Begins a snapshot after a start of the app.
     pub(super) fn begin(&mut self) {
         self.phase = Phase::Snapshot { begun: false };
         self.gone.clear();
@@ -74,13 +74,13 @@ impl Snapshot {
         self.is_pending && self.is_up()
     }
 
-    /// Whether the snapshot has begun: before that, nothing is announced.
+    /// Whether the snapshot has begun. No announcement precedes it.
     fn has_begun(&self) -> bool {
         !matches!(self.phase, Phase::Down | Phase::Snapshot { begun: false })
     }
 
-    /// Announces a switch and its ports while the ring has room, from where it stopped before. Returns `true` once all is
-    /// announced.
+    /// Announces a switch and its ports while the ring has room, continuing after the last announced port. Returns
+    /// `true` once all are announced.
     pub(super) fn announce(&mut self, to: &mut Hosting, switch: &mut Switch) -> bool {
         let mut announced = switch.announced.get(self.slot);
         if announced == Announced::All {
@@ -126,10 +126,10 @@ impl Snapshot {
         match switch.announced.get(self.slot) {
             Announced::All => {}
             Announced::PortsBelow(first) if port.port_no.0 < first => {}
-            _ => return, // it will be announced as it is then
+            _ => return, // the pending announcement will contain the change
         }
         if !self.has_begun() {
-            return; // the announcements of the previous start are void
+            return; // the new snapshot replaces the announcements of the previous start
         }
         let (record, body) = port_record(switch, reason, port);
         if !to.push(&record.words(), &body, Room::All) {
@@ -141,7 +141,7 @@ impl Snapshot {
     /// Announces that a switch is gone.
     pub(super) fn switch_down(&mut self, to: &mut Hosting, switch: &Switch) {
         if switch.announced.get(self.slot) == Announced::Nothing {
-            return; // the app never heard of this connection
+            return; // this connection was not announced to the app
         }
         if self.has_begun() {
             self.gone.push_back(switch_record(RecordKind::SwitchDown, switch));
@@ -149,7 +149,7 @@ impl Snapshot {
         }
     }
 
-    /// Announces which switches are gone, while the ring has room; `true` once all are announced.
+    /// Announces closed connections while the ring has room; `true` once all are announced.
     fn announce_gone(&mut self, to: &mut Hosting) -> bool {
         while let Some(record) = self.gone.pop_front() {
             if !to.push(&record.words(), &[], Room::All) {
@@ -160,7 +160,7 @@ impl Snapshot {
         true
     }
 
-    /// Continues with announcements that found no room. After the snapshot's end, the backlog is delivered.
+    /// Continues with pending announcements. After the snapshot's end, the replay begins.
     pub(super) fn announce_all<'s>(
         &mut self,
         to: &mut Hosting,
@@ -184,7 +184,7 @@ impl Snapshot {
             if is_new {
                 switch.announced.set(self.slot, Announced::Nothing);
             } else if is_snapshot && announced == Announced::Stale {
-                // After the snapshot: a switch that keeps changing must not keep it from ending.
+                // Only after the snapshot: otherwise a switch that keeps changing would delay its end for ever.
                 stale = true;
                 continue;
             }

@@ -1,13 +1,13 @@
-//! Slows down an app that wastes the kernel's time: by messages that are refused, by empty records, by rings of the doorbell
-//! without records.
+//! Slows down an app that wastes the kernel's time: by messages that are refused, by empty records, by rings of the
+//! doorbell without records.
 //!
 //! Each of these is an offence. The worker serves an app with [`MOST`] offences in a second, counted by all workers
-//! together, only every [`PAUSE`], and takes at most [`SLOWED`] messages each time, until that second is over. In between
-//! its messages stay in its own ring and its doorbell is ignored, so it takes no time from other apps.
+//! together, only every [`PAUSE`], and takes at most [`SLOWED`] messages each time, until that second is over. In
+//! between its messages stay in its own ring and its doorbell is ignored, so it takes no time from other apps.
 //!
-//! An app that answers packet-ins may be refused because of a switch or a host: a flood uses up its quota, a switch
-//! misstates its buffers, or does not read or reply. So each packet-in that the app receives pays for [`FREE`] refusals for
-//! any reason. Refusals beyond that are offences, for any reason.
+//! A switch or a host may be the cause of a refusal: a flood uses up the app's quota, or a switch misstates its
+//! buffers, does not read or does not reply. So each packet-in that the app receives permits [`FREE`] refusals for any
+//! reason. Further refusals are offences, for any reason.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,13 +17,13 @@ use crate::pool::SharedQuota;
 /// Offences in a second from which an app is slowed down.
 const MOST: u32 = 10_000;
 
-/// Refusals that a packet-in pays for: most apps answer it with a flow-mod and a packet-out.
+/// Refusals that a packet-in permits: most apps answer it with a flow-mod and a packet-out.
 const FREE: u64 = 4;
 
-/// Most refusals that are paid for in advance. Answers come late: about 40,000 packet-ins fit into a ring.
+/// Most unused refusals that an app may save. Answers come late: about 40,000 packet-ins fit into a ring.
 const MOST_FREE: u64 = 1 << 18;
 
-/// Offences for a ring of the doorbell without records: it wakes the worker.
+/// Offences that a ring of the doorbell without records counts as, because it wakes the worker.
 const RING: u32 = 4;
 
 /// Time between two turns of an app that is slowed down.
@@ -45,9 +45,9 @@ pub(crate) struct Throttle {
     offences: u32,
     /// Messages that were refused since then.
     refused: u64,
-    /// Refusals that are paid for.
+    /// Permitted refusals that are unused.
     free: u64,
-    /// Packet-ins that the app had received by then.
+    /// Packet-ins that the app had received when these were last added.
     delivered: u64,
     /// Rings without records in the current second.
     rings: u32,
@@ -69,7 +69,7 @@ pub(crate) struct Slowed {
 }
 
 impl Throttle {
-    /// For an app without offences.
+    /// The throttle of an app without offences.
     pub(crate) fn new(shared_quota: Arc<SharedQuota>) -> Self {
         Self {
             shared_quota,
@@ -123,8 +123,8 @@ impl Throttle {
         self.offences = self.offences.saturating_add((count == 0 && !has_sent).into());
     }
 
-    /// Ends a turn of the app that took this many messages. The app has received `delivered` packet-ins in all. Returns its
-    /// offences if it is slowed down from now on.
+    /// Ends a turn of the app that took this many messages. The app has received `delivered` packet-ins in all. Returns
+    /// its offences if it is slowed down from now on.
     pub(crate) fn end_turn(
         &mut self,
         taken: usize,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_refusal_per_packet_in_slows_nobody_down() {
+    fn one_refusal_per_packet_in_is_no_offence() {
         let (mut throttle, now) = throttle();
         let mut delivered = 0;
         for _ in 0..20 {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn late_answers_to_a_full_ring_slow_nobody_down() {
+    fn late_answers_to_a_full_ring_are_no_offence() {
         let (mut throttle, now) = throttle();
         throttle.end_turn(0, MOST_FREE / FREE, now);
         (0..MOST_FREE).for_each(|_| throttle.note_refusal());
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn refusals_above_the_rate_of_packet_ins_are_offences() {
         let (mut throttle, now) = throttle();
-        // Packet-ins of long ago pay for a bounded number of them only.
+        // Old packet-ins permit a bounded number of refusals only.
         throttle.end_turn(0, u64::MAX, now);
         (0..MOST_FREE).for_each(|_| throttle.note_refusal());
         assert_eq!(throttle.end_turn(9, u64::MAX, now), None);

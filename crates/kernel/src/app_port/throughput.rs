@@ -1,11 +1,11 @@
 //! Measures how fast an app handles its records, and derives how many of them may wait for it.
 //!
-//! A ring is a queue for all switches together: the records of one switch delay those of all others. So no more records
-//! wait in it than the app handles in a few milliseconds; the others wait in the switches' sockets, which are read in
-//! turns. A fast app handles more than a ring holds in that time, and is not affected.
+//! A ring is one queue for all switches: the records of one switch delay those of all others. So only the records that
+//! the app handles in a few milliseconds wait in it. Further packets wait in the switches' sockets, which are read in
+//! turns. A fast app handles more than a whole ring in that time, and is not affected.
 //!
-//! The pace is measured while more can be read than is read at once. If the app runs out of records meanwhile, more may
-//! wait for it until the next measurement: it handles whole batches.
+//! The pace is measured while switches have more unread bytes than one turn reads. If the app runs out of records
+//! meanwhile, more records may wait for it until the next measurement, as it handles whole batches.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(super) struct Throughput {
     pace: usize,
     /// Bytes of records that may wait for it.
     allowed: usize,
-    /// Where the measurement began: when, and the bytes that it had handled by then.
+    /// When the measurement began, and the bytes that the app had handled by then.
     window: Option<(Instant, u64)>,
     /// While the app has records: when it last had none or handled one, and the bytes that it had handled by then.
     busy: Option<(Instant, u64)>,
@@ -121,7 +121,7 @@ impl Throughput {
             self.window = Some((now, handled));
             let pace = u128::from(size) * WINDOW.as_nanos() / time.as_nanos().max(1);
             let pace = usize::try_from(pace).unwrap_or(MOST).clamp(LEAST, MOST);
-            // The machine may have been busy with something else: a single slow measurement must not change the length of
+            // The machine may have been busy with other work: a single slow measurement must not change the length of
             // turns from one switch to the next.
             self.pace = if pace < self.pace / 4 { pace } else { usize::midpoint(pace, self.pace) };
             self.allowed = (self.pace / AHEAD).max(LEAST);

@@ -99,7 +99,7 @@ impl Connection {
     /// Whether there are bytes to write.
     pub(crate) fn has_output(&self) -> bool {
         match self.phase.tls() {
-            Some(tls) => tls.has_to_say() || !tls.is_handshaking() && self.unsent() > 0,
+            Some(tls) => tls.has_output() || !tls.is_handshaking() && self.unsent() > 0,
             None => self.unsent() > 0,
         }
     }

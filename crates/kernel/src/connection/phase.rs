@@ -24,18 +24,18 @@ use crate::switch::Switch;
 use crate::tls::{self, CLIENT_HELLO, TLS_MAJOR};
 use crate::transactions::TransactionTable;
 
-/// How far a connection has come.
+/// The phase of a connection.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all connections are up: a box would cost each turn a cache miss"
 )]
 pub(crate) enum Phase {
-    /// No byte has been received, so it is not known whether the peer speaks TLS.
+    /// No byte was received, so it is unknown whether the peer speaks TLS.
     Accepted(Accepted),
     /// The peer has not yet proven that it holds the key of a valid certificate.
     TlsHandshake(Box<tls::Session>),
-    /// The session negotiates the protocol's version and asks for the features.
+    /// The session negotiates the protocol's version and requests the features.
     Handshake {
         transport: Transport,
         /// Whether the peer has sent anything.
@@ -49,14 +49,14 @@ pub(crate) enum Phase {
     Draining { transport: Transport },
 }
 
-/// The carrier of the conversation once it is known.
+/// The transport, once it is known.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Plain,
     Tls(Box<tls::Session>),
 }
 
-/// What may be spoken on a new connection.
+/// The transports that a new connection may use.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     /// The TLS server; `None` without keys.
@@ -73,7 +73,7 @@ pub(crate) struct Claim {
     /// When the known connection of the datapath was last probed because of this claim.
     pub(crate) since: Instant,
     /// The registry's entry: it names the worker that owns the datapath.
-    pub(crate) home: DatapathClaim,
+    pub(crate) datapath: DatapathClaim,
     /// Port changes that the switch reported since the handshake.
     pub(crate) ports: Vec<PortStatus>,
 }
@@ -82,23 +82,24 @@ pub(crate) struct Claim {
 #[derive(Debug)]
 pub(crate) struct Up {
     pub(crate) switch: Switch,
-    /// Who waits for the switch's replies.
+    /// The requests whose replies are outstanding.
     pub(crate) transactions: TransactionTable,
     pub(crate) back_pressure: BackPressure,
-    /// Bytes read in the present turn, if a lack of room at the apps has cut that turn short.
+    /// Bytes read in the present turn, if it ended early because the apps had no room.
     pub(crate) turn: usize,
     /// Keeps the datapath with this worker.
-    _home: DatapathClaim,
+    _datapath: DatapathClaim,
 }
 
 impl Accepted {
-    /// Reads the first bytes without removing them, and decides which phase follows.
+    /// Peeks at the first bytes and decides which phase follows.
     ///
     /// A TLS record begins with its type and the major version (RFC 8446 §5.1). A hello has type 0 in
     /// the second byte, and its first byte, a version, may be the same as the record's type.
     ///
     /// # Errors
-    /// [`ReadError`]: the peer speaks what is not allowed from its address. `Ok(Err(_))` if there are no bytes.
+    /// [`ReadError`]: the peer uses a transport that is not allowed from its address. `Ok(Err(_))` if there are no
+    /// bytes.
     pub(super) fn detect(&self, socket: &TcpStream) -> Result<Result<Phase, Input>, ReadError> {
         let mut first = [CLIENT_HELLO, TLS_MAJOR];
         let read = loop {
@@ -113,7 +114,7 @@ impl Accepted {
         if read == 0 {
             return Ok(Err(Input::End));
         }
-        // One byte alone decides as if the other were TLS's: a header is not sent in pieces.
+        // A single byte decides as if the other were that of TLS: peers do not send a header in pieces.
         match (first, &self.tls) {
             ([CLIENT_HELLO, TLS_MAJOR], Some(server)) => {
                 Ok(Ok(Phase::TlsHandshake(server.session()?)))
@@ -126,7 +127,7 @@ impl Accepted {
 }
 
 impl Phase {
-    /// The OpenFlow handshake over plain TCP, in which the peer has sent nothing.
+    /// The OpenFlow handshake over plain TCP, before the peer has sent a byte.
     pub(super) fn plain_handshake() -> Self {
         Self::Handshake { transport: Transport::Plain, has_spoken: false }
     }
@@ -145,7 +146,7 @@ impl Phase {
         }
     }
 
-    /// The handshake is complete: claims the datapath of `claim`. No effect in a later phase.
+    /// Claims the datapath of `claim` after the handshake. No effect in a later phase.
     pub(crate) fn begin_claim(&mut self, claim: Claim) {
         if matches!(self, Self::Handshake { .. })
             && let Self::Handshake { transport, .. } = self.take()
@@ -154,8 +155,8 @@ impl Phase {
         }
     }
 
-    /// The claim succeeded: the switch with its new `epoch` can be used. Returns the port changes since the handshake;
-    /// `None` if the connection does not claim a datapath.
+    /// Makes the switch of a successful claim usable, with its new `epoch`. Returns the port changes since the
+    /// handshake; `None` if the connection does not claim a datapath.
     pub(crate) fn win_claim(&mut self, epoch: u32) -> Option<Vec<PortStatus>> {
         if !matches!(self, Self::Claiming { .. }) {
             return None;
@@ -166,7 +167,7 @@ impl Phase {
             transactions: TransactionTable::default(),
             back_pressure: BackPressure::default(),
             turn: 0,
-            _home: claim.home,
+            _datapath: claim.datapath,
         };
         *self = Self::Up { transport, up };
         Some(claim.ports)
@@ -241,7 +242,7 @@ impl Phase {
         }
     }
 
-    /// How far the peer has come, for [`Admission`](crate::admission::Admission).
+    /// The peer's progress, for [`Admission`](crate::admission::Admission).
     pub(crate) fn progress(&self) -> Progress {
         match self {
             Self::Accepted(_)

@@ -1,4 +1,4 @@
-//! How full apps are decides how much is read of a switch.
+//! Tests how full apps limit what is read from a switch.
 
 use dal::SwitchInfo;
 use openflow::{Dpid, PortNo, Version, append};
@@ -15,7 +15,7 @@ use control::policy::{Policy, Stage};
 /// The longest turn.
 const READ: usize = 256 << 10;
 
-/// Apps that are away, so that their packet-ins wait in their backlogs.
+/// Makes apps that are detached, so that their packet-ins wait in their backlogs.
 fn dispatch(policies: Vec<Policy>) -> Dispatch {
     let mut dispatch = Dispatch::default();
     for (index, policy) in policies.into_iter().enumerate() {
@@ -40,7 +40,7 @@ fn switch(dpid: u64) -> Switch {
     Switch::new(info, 1)
 }
 
-/// Lets a switch send packet-ins until no app takes them.
+/// Sends packet-ins of a switch until one is dropped.
 fn fill(dispatch: &mut Dispatch, switch: &mut Switch, now: Instant) {
     let (packet_in, mut message) = (PacketIn::new(PortNo(1), &[7; 60]), Vec::new());
     append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
@@ -61,7 +61,7 @@ fn pressure(dispatch: &mut Dispatch, switch: &Switch, now: Instant) -> Pressure 
 }
 
 #[test]
-fn switch_without_apps_and_one_with_empty_apps_are_read() {
+fn switches_without_full_apps_are_read() {
     let (now, one) = (Instant::now(), switch(1));
     let nobody = Pressure { full: Full::None, room: usize::MAX, turn: READ };
     assert_eq!(pressure(&mut dispatch(vec![]), &one, now), nobody);
@@ -71,7 +71,7 @@ fn switch_without_apps_and_one_with_empty_apps_are_read() {
 }
 
 #[test]
-fn only_switches_whose_apps_are_full_wait_and_for_some_only_while_that_is_new() {
+fn switch_waits_for_its_own_full_apps_only() {
     let (now, [mut one, two]) = (Instant::now(), [1, 2].map(switch));
     let mut dispatch = dispatch(vec![observer(vec![1]), observer(vec![2])]);
     fill(&mut dispatch, &mut one, now);
@@ -91,7 +91,7 @@ fn only_switches_whose_apps_are_full_wait_and_for_some_only_while_that_is_new() 
 }
 
 #[test]
-fn switch_whose_packets_can_hardly_be_held_waits_and_goes_on_when_they_have_gone() {
+fn switch_waits_while_the_hold_queue_is_full() {
     let (now, [mut one, two]) = (Instant::now(), [1, 2].map(switch));
     let (mut first, second) = (Policy::default(), Policy { order: 1, ..Policy::default() });
     first.filter.dpids = vec![1];
@@ -122,7 +122,7 @@ fn switch_whose_packets_can_hardly_be_held_waits_and_goes_on_when_they_have_gone
 }
 
 #[test]
-fn observer_with_room_does_not_fill_up_a_slow_control_app() {
+fn observer_with_room_does_not_overload_control_apps() {
     let (now, mut one) = (Instant::now(), switch(1));
     let mut dispatch = dispatch(vec![Policy::default()]);
     fill(&mut dispatch, &mut one, now);
@@ -141,7 +141,7 @@ fn observer_with_room_does_not_fill_up_a_slow_control_app() {
 }
 
 #[test]
-fn switch_is_never_read_for_nothing() {
+fn read_size_is_never_zero() {
     let (now, mut one) = (Instant::now(), switch(1));
     let policies = vec![Policy::default(), Policy { order: 1, ..Policy::default() }];
     let mut dispatch = dispatch(policies);

@@ -1,18 +1,16 @@
-//! Holds packets that the next app gets only after another app's verdict.
+//! Holds packets that an app receives only after another app's verdict.
 //!
 //! ```text
-//!  packet-in --> guards, all at once --> control apps, one after the other --> gone
-//!                  any Stop: gone          a Stop: gone
+//!  packet-in --> guards, all at once --> control apps, one after the other --> removed
+//!                  any Stop: removed       a Stop: removed
 //! ```
 //!
-//! This module has no rings and no clock, so that its rules are tested by themselves. [`Deliver`] writes the
-//! records.
+//! This module has no rings and no clock, so that unit tests cover its rules. [`Deliver`] writes the records.
 //!
-//! Order: each switch has one queue, in order of arrival. An entry is
-//! delivered to a control app only if no earlier entry of the queue is still to be delivered to
-//! that app. So several entries pass through the apps at once, and none overtakes another.
+//! Order: each switch has one queue, in order of arrival. An entry is delivered to a control app only after all earlier
+//! entries of the queue for that app. So several entries pass through the apps at once, and none overtakes another.
 //!
-//! An app that does not answer in time several times in a row is skipped, see [`patience`].
+//! An app that repeatedly answers too late is skipped, see [`patience`].
 
 mod patience;
 
@@ -29,7 +27,7 @@ use crate::ids::{AppSlot, ConnId};
 use crate::plan::{Plan, Set, Wanted};
 use control::kernel::Tuning;
 
-/// How long a packet waits for guards, or for one control app, until it goes on without.
+/// How long a packet waits for guards, or for one control app, before it goes on without their verdicts.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Most entries, and most bytes of messages in them.
@@ -37,20 +35,19 @@ const MOST: usize = 4096;
 const MOST_BYTES: usize = 4 << 20;
 
 /// Reserve for switches with fewer than [`FEW`] entries: a quarter, so that the flood of
-/// one switch does not drop the packets of others. So few entries never take more than that.
+/// one switch does not cause drops of others' packets.
 const KEPT: usize = MOST / 4;
 const KEPT_BYTES: usize = MOST_BYTES / 4;
 const FEW: usize = 16;
 
-/// Least assumed size of an entry, in bytes, where room is converted to bytes.
+/// Least size of an entry, in bytes, by which room for entries is converted to room in bytes.
 const LEAST: usize = 64;
 
-/// Bytes of messages that the smallest up ring always takes: a record is at most twice as long as its
+/// Bytes of messages that fit into the smallest up ring: a record is at most twice as long as its
 /// message, if that carries a whole frame.
 const AT_ONCE: usize = *Tuning::RING.start() as usize * 5 / 16;
 
-/// Most buffers that are kept for the next copies, and the longest of them in bytes: with a whole frame
-/// in it a message is shorter.
+/// Most spare buffers, and the largest capacity of one in bytes: a message with a whole frame is shorter.
 const SPARE: usize = 512;
 const SPARE_SIZE: usize = 2048;
 
@@ -59,14 +56,14 @@ const SPARE_SIZE: usize = 2048;
 pub(crate) struct Ticket(pub(crate) u64);
 
 impl Ticket {
-    /// For a record that nobody waits for.
+    /// The ticket of a record that needs no verdict.
     pub(crate) const NONE: Self = Self(0);
 
-    /// In the place of an entry: a packet for an app that is skipped has none.
+    /// The low bits of a ticket for a skipped app, which names no entry.
     const PROBE: u64 = 0xffff;
 }
 
-/// What waits.
+/// A held packet-in or port change.
 #[derive(Debug)]
 pub(crate) enum Held {
     /// A packet-in: the record's head and the OpenFlow message.
@@ -75,10 +72,10 @@ pub(crate) enum Held {
     Port(u8, PortDesc),
 }
 
-/// Where entries go.
+/// Delivers entries to apps.
 pub(crate) trait Deliver {
-    /// Delivers a packet or a port change to an app. `true` if the app took it. It then returns a verdict on
-    /// `ticket`, unless that is [`Ticket::NONE`].
+    /// Delivers a packet or a port change to an app. `false` if the app has no room. Otherwise the app sends a verdict
+    /// on `ticket`, unless that is [`Ticket::NONE`].
     fn deliver(&mut self, app: AppSlot, held: &Held, ticket: Ticket) -> bool;
 }
 
@@ -86,18 +83,17 @@ pub(crate) trait Deliver {
 struct Entry {
     held: Held,
     ticket: Ticket,
-    /// Where its switch is.
+    /// The connection of its switch.
     owner: ConnId,
-    /// Guards that have not spoken.
+    /// Guards whose verdicts are pending.
     guards: Set,
-    /// Control apps that are still to get it.
+    /// Control apps to which it was not delivered yet.
     controls: Set,
-    /// The control app that has it and has not spoken.
+    /// The control app whose verdict is pending.
     with: Set,
-    /// When these have waited long enough. Those who spoke in time leave a deadline behind that is
-    /// not this one.
+    /// The deadline of the pending verdicts. Entries of [`Holds::deadlines`] with another time are void.
     until: Option<Instant>,
-    /// Nobody else is to get it; it goes when it is the front of its queue.
+    /// Whether no other app receives it. It is removed at the front of its queue.
     gone: bool,
 }
 
@@ -107,19 +103,18 @@ pub(crate) struct Holds {
     entries: Slab<Entry>,
     bytes: usize,
     next: u64,
-    /// When which entry has waited long enough, soonest first: all wait equally long.
+    /// The deadlines of entries, soonest first: all wait equally long.
     deadlines: VecDeque<(Instant, Ticket)>,
-    /// What copies of messages were in that are gone: the next are put there, so that holding a packet
-    /// allocates nothing.
+    /// Buffers of removed entries for the next copies, so that holding a packet allocates nothing.
     spare: Vec<Vec<u8>>,
-    /// By app: packets that were decided without its verdict and are not reported yet.
+    /// By app: packets that were decided without its verdict, until they are logged.
     pub(crate) late: BTreeMap<AppSlot, u64>,
-    /// Who is not waited for.
+    /// The apps that are skipped.
     pub(crate) patience: Patience,
 }
 
 impl Holds {
-    /// A copy of a message, to be held.
+    /// Copies a message into a spare buffer.
     pub(crate) fn copy(&mut self, message: &[u8]) -> Vec<u8> {
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.extend_from_slice(message);
@@ -143,8 +138,7 @@ impl Holds {
         }
         let vacant = self.entries.vacant_entry();
         self.next += 1;
-        let place = vacant.key() as u64;
-        let ticket = Ticket(self.next << 16 | place);
+        let ticket = Ticket(self.next << 16 | vacant.key() as u64);
         let until = (!wanted.guards.is_empty()).then(|| now + PATIENCE);
         vacant.insert(Entry {
             held,
@@ -157,21 +151,21 @@ impl Holds {
             gone: false,
         });
         self.bytes += size;
-        queue.push_back(ticket.place());
+        queue.push_back(ticket.key());
         self.deadlines.extend(until.map(|until| (until, ticket)));
         Some(ticket)
     }
 
     /// Returns the bytes of messages that may be read from a switch with `waiting` entries in the queue.
     ///
-    /// All that is held may be given to one app at once, so it should be no more than a ring takes.
+    /// All held packets may be delivered to one app at once, so together they should fit into a ring.
     pub(crate) fn room(&self, waiting: usize) -> usize {
         let (entries, bytes) = self.left(waiting);
         let before = if waiting < FEW { 0 } else { self.bytes };
         bytes.min(entries * LEAST).min(AT_ONCE.saturating_sub(before))
     }
 
-    /// Entries and bytes that are left to such a switch.
+    /// Returns the entries and bytes that are left for a switch with `waiting` entries.
     fn left(&self, waiting: usize) -> (usize, usize) {
         let (kept, kept_bytes) = if waiting < FEW { (0, 0) } else { (KEPT, KEPT_BYTES) };
         let entries = MOST.saturating_sub(self.entries.len() + kept);
@@ -194,19 +188,19 @@ impl Holds {
         let given = self.find(ticket).filter(|entry| entry.guards.has(app) || entry.with.has(app));
         let bound = match &given {
             Some(entry) if entry.with.has(app) => PROMPT,
-            _ => Duration::MAX, // a guard that speaks at all is in time
+            _ => Duration::MAX, // any verdict of a guard is in time
         };
         let given = given.and_then(|entry| entry.until?.checked_sub(PATIENCE));
         self.patience.answered(app, given, bound, now);
         self.decide(ticket, app, stop)
     }
 
-    /// As [`verdict`](Self::verdict), for an app that has said nothing.
+    /// Decides about a packet in place of an app that has sent no verdict.
     pub(crate) fn decide(&mut self, ticket: Ticket, app: AppSlot, stop: bool) -> Option<ConnId> {
         let entry = self.find(ticket)?;
         let set = Set::of(app);
         if !entry.guards.has(app) && entry.with != set {
-            return None; // it was passed over meanwhile
+            return None; // its time was over before
         }
         entry.guards = entry.guards.without(set);
         entry.with = entry.with.without(set);
@@ -219,13 +213,13 @@ impl Holds {
         self.patience.pass_over(app, Ticket::probe(&mut self.next), now)
     }
 
-    /// When [`expire`](Self::expire) has something to do.
+    /// Returns when [`expire`](Self::expire) is due.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.front().map(|(at, _)| *at)
     }
 
-    /// Passes over those who have not spoken in time; the switches whose queues are to be moved
-    /// on are appended to `owners`.
+    /// Decides about packets whose time is over without the missing verdicts. Appends the switches whose queues must be
+    /// [advanced](Self::advance) to `owners`.
     pub(crate) fn expire(&mut self, now: Instant, plan: &Plan, owners: &mut Vec<ConnId>) {
         while let Some((at, ticket)) = self.deadlines.front().copied() {
             if at > now {
@@ -233,7 +227,7 @@ impl Holds {
             }
             self.deadlines.pop_front();
             let Some(entry) = self.find(ticket).filter(|entry| entry.until == Some(at)) else {
-                continue; // it went on, and waits for somebody else now if at all
+                continue; // the verdicts came in time
             };
             let silent = std::mem::take(&mut entry.guards);
             entry.gone |= silent.iter().any(|guard| !plan.goes_on_without(guard));
@@ -251,7 +245,7 @@ impl Holds {
         }
     }
 
-    /// Moves a switch's queue on as far as it goes.
+    /// Delivers the entries of a switch's queue to the next apps as far as verdicts allow, and removes finished ones.
     pub(crate) fn advance(
         &mut self,
         queue: &mut VecDeque<usize>,
@@ -259,9 +253,9 @@ impl Holds {
         now: Instant,
         to: &mut impl Deliver,
     ) {
-        let mut taken = Set::EMPTY; // control apps that an earlier entry is still to get to
-        for place in queue.iter() {
-            let Some(entry) = self.entries.get_mut(*place) else { continue };
+        let mut taken = Set::EMPTY; // control apps that wait for an earlier entry
+        for key in queue.iter() {
+            let Some(entry) = self.entries.get_mut(*key) else { continue };
             while !entry.gone && entry.guards.is_empty() && entry.with.is_empty() {
                 let Some(next) = plan.first(entry.controls) else {
                     entry.gone = true;
@@ -291,24 +285,24 @@ impl Holds {
                 taken = taken.with(entry.controls);
             }
         }
-        while let Some(place) = queue.front().copied() {
-            if self.entries.get(place).is_some_and(|entry| !entry.gone) {
+        while let Some(key) = queue.front().copied() {
+            if self.entries.get(key).is_some_and(|entry| !entry.gone) {
                 return;
             }
             queue.pop_front();
-            self.remove(place);
+            self.remove(key);
         }
     }
 
-    /// A switch is gone, and what waits of it is void.
+    /// Removes all entries of a switch that is gone.
     pub(crate) fn forget(&mut self, queue: &mut VecDeque<usize>) {
-        for place in queue.drain(..) {
-            self.remove(place);
+        for key in queue.drain(..) {
+            self.remove(key);
         }
     }
 
-    fn remove(&mut self, place: usize) {
-        let Some(entry) = self.entries.try_remove(place) else { return };
+    fn remove(&mut self, key: usize) {
+        let Some(entry) = self.entries.try_remove(key) else { return };
         self.bytes -= entry.held.size();
         if let Held::Packet(_, mut message) = entry.held
             && message.capacity() <= SPARE_SIZE
@@ -320,24 +314,24 @@ impl Holds {
     }
 
     fn find(&mut self, ticket: Ticket) -> Option<&mut Entry> {
-        self.entries.get_mut(ticket.place()).filter(|entry| entry.ticket == ticket)
+        self.entries.get_mut(ticket.key()).filter(|entry| entry.ticket == ticket)
     }
 }
 
 impl Ticket {
-    /// A ticket of no entry, with the number behind `last`.
+    /// Makes the next ticket for a skipped app.
     fn probe(last: &mut u64) -> Self {
         *last += 1;
         Self(*last << 16 | Self::PROBE)
     }
 
-    /// Whether it is no entry's, but tells whether an app that is skipped answers again.
+    /// Whether the ticket belongs to a skipped app.
     fn is_probe(self) -> bool {
         self.0 & Self::PROBE == Self::PROBE
     }
 
-    /// Where the entry is. Places stay below [`MOST`], so 16 bits hold them.
-    fn place(self) -> usize {
+    /// The entry's key in the slab. Keys stay below [`MOST`], so 16 bits hold them.
+    fn key(self) -> usize {
         (self.0 & 0xffff) as usize
     }
 }

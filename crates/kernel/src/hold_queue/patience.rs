@@ -1,23 +1,23 @@
-//! Which apps answer too late to be waited for.
+//! Decides which apps answer too late and are skipped.
 //!
 //! ```text
 //! waited for --[ ROUNDS rounds without an answer in time ]--> skipped
 //! skipped ----[ a probe is answered in time ]--------------> waited for
 //! ```
 //!
-//! A guard has [`PATIENCE`](super::PATIENCE) for an answer. So has a control app, and it is late already with an
-//! answer after [`PROMPT`]: else an app could delay every packet by nearly that time for ever.
+//! A packet waits [`PATIENCE`](super::PATIENCE) for the answer of a guard or a control app. A control app's answer
+//! counts as late after [`PROMPT`] already: otherwise an app could delay every packet by nearly `PATIENCE` for ever.
 //!
-//! A queue is no lateness: while a host floods the network, many packets wait for an app that works all the time. So the
-//! time for an answer is measured from the delivery or from the app's previous answer, whichever is later. Answers
-//! that come together have the same previous answer. A zone answers a batch at once, so a round in which the app
-//! answered [`BUSY`] packets does not count either. An app that takes its time over single packets gains nothing by this.
+//! A busy app is not late: while a host floods the network, many packets wait for an app that works all the time. So
+//! the time for an answer is measured from the delivery or from the app's previous answer, whichever is later. Answers
+//! that arrive together have the same previous answer. A zone answers a batch at once, so a round in which the app
+//! answered [`BUSY`] packets does not count as late either. An app that is slow with single packets answers fewer.
 //!
-//! An app that is skipped still gets each packet, and nobody waits for its verdict: a packet goes on at once,
-//! or ends at once where the app is a guard that fails closed. A guard is skipped only after rounds in which it
-//! said nothing, so what becomes of its packets is what became of them before, sooner. Each packet carries a
-//! ticket of its own, so that the app's answers are seen. One of them at a time is the probe. A guard that fails closed is
-//! waited for again however late it answers its probe: its silence costs packets, and a wait costs a moment.
+//! A skipped app still receives each packet, but the packet does not wait for its verdict: it goes on at once, or is
+//! dropped at once if the app is a guard that fails closed. A guard is skipped only after rounds without any verdict,
+//! so its packets have the same fate as before, only sooner. Each packet to a skipped app carries a ticket, which shows
+//! whether the app answers. One of these packets at a time is the probe. A guard that fails closed is waited for again
+//! after any answer to its probe, even a late one: skipping it drops packets, while waiting for it only delays them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ const ROUNDS: u32 = 3;
 /// After this time, the answer of a control app is late.
 pub(super) const PROMPT: Duration = Duration::from_millis(50);
 
-/// Answers in a round, at least, of an app that is busy and not silent.
+/// Least number of answers in a round by which an app counts as busy.
 const BUSY: u32 = 8;
 
 /// After this time without an answer, another packet becomes the probe: the app may have been restarted.
@@ -44,14 +44,14 @@ const PROBE_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) enum News {
     /// The app is skipped from now on.
     Skipped {
-        /// Its place.
+        /// The app.
         app: AppSlot,
     },
     /// The app is waited for again.
     WaitedFor {
-        /// Its place.
+        /// The app.
         app: AppSlot,
-        /// Packets for which it was not waited.
+        /// Packets that did not wait for it.
         packets: u64,
         /// How long it was skipped.
         took: Duration,
@@ -64,13 +64,13 @@ struct Silence {
     /// Rounds in a row without an answer in time, and when the last of them ended.
     rounds: u32,
     round_ended: Instant,
-    /// When it last gave a late answer.
+    /// When it last sent a late answer.
     late_answer: Option<Instant>,
     /// Packets that it has answered since the last round ended.
     answers: u32,
     /// Since when it is skipped, if it is.
     since: Option<Instant>,
-    /// Packets for which it was not waited since then.
+    /// Packets that did not wait for it since then.
     packets: u64,
     /// The probe that it has not answered, and when it was sent.
     probe: Option<(Ticket, Instant)>,
@@ -87,17 +87,17 @@ struct Answered {
     before: Option<Instant>,
 }
 
-/// See the module.
+/// The answer times of all apps, and the apps that are skipped.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
-    /// By place.
+    /// The latest answers, by slot.
     answered: Vec<Option<Answered>>,
     skipped: Set,
-    /// By place; those that answer are not here.
+    /// Apps that do not answer in time.
     silent: BTreeMap<AppSlot, Silence>,
-    /// Two for each app at most between two calls of [`take_news`](Self::take_news).
+    /// Unreported changes: at most two for each app between two calls of [`take_news`](Self::take_news).
     news: Vec<News>,
-    /// Packets for which an app was not waited, by its place.
+    /// Packets that did not wait for an app.
     packets: BTreeMap<AppSlot, u64>,
 }
 
@@ -108,17 +108,17 @@ impl Patience {
         self.skipped.has(app)
     }
 
-    /// Packets for which an app was not waited so far.
+    /// Packets that have not waited for an app so far.
     pub(crate) fn packets(&self, app: AppSlot) -> u64 {
         self.packets.get(&app).copied().unwrap_or_default()
     }
 
-    /// The changes since the last call.
+    /// Removes the changes since the last call.
     pub(crate) fn take_news(&mut self) -> impl Iterator<Item = News> {
         self.news.drain(..)
     }
 
-    /// The time is up for an app's answer to a packet that it was given `PATIENCE` before `at`. It is to answer a probe
+    /// Notes that an app has not answered a packet that it received `PATIENCE` before `at`. It must answer a probe
     /// within `bound`.
     pub(super) fn expired(&mut self, app: AppSlot, bound: Duration, at: Instant) {
         let last = self.answered.get(app.index()).copied().flatten().map(|answered| answered.last);
@@ -129,7 +129,8 @@ impl Patience {
         }
     }
 
-    /// An app has answered a packet that it received at `given`, if that is still known, and must answer within `bound`.
+    /// Notes the answer to a packet that the app received at `given`, if that is still known. It had to answer within
+    /// `bound`.
     #[inline]
     pub(super) fn answered(
         &mut self,
@@ -152,7 +153,7 @@ impl Patience {
         }
     }
 
-    /// Notes an answer. Returns when the app answered before; answers at the same time are one.
+    /// Notes an answer. Returns when the app answered before; answers at the same time count as one.
     fn note_answer(&mut self, app: AppSlot, now: Instant) -> Option<Instant> {
         if self.answered.len() <= app.index() {
             self.answered.resize(app.index() + 1, None);
@@ -170,7 +171,7 @@ impl Patience {
         before
     }
 
-    /// An app has not answered in time, as is known at `now`.
+    /// Notes at `now` that an app has not answered in time.
     fn late(&mut self, app: AppSlot, bound: Duration, now: Instant) -> &mut Silence {
         let silence = self.silent.entry(app).or_insert(Silence {
             rounds: 0,
@@ -198,7 +199,7 @@ impl Patience {
         silence
     }
 
-    /// A packet goes to an app that is skipped, with this ticket. It becomes the probe, if there is none.
+    /// Counts a packet that is delivered to a skipped app with this ticket. It becomes the probe, if there is none.
     pub(super) fn pass_over(&mut self, app: AppSlot, ticket: Ticket, now: Instant) -> Ticket {
         let Some(silence) = self.silent.get_mut(&app) else { return Ticket::NONE };
         silence.packets += 1;
@@ -209,12 +210,12 @@ impl Patience {
         ticket
     }
 
-    /// An app has answered a packet with such a ticket.
+    /// Notes the answer of a skipped app to a packet with this ticket.
     pub(super) fn probe_answered(&mut self, app: AppSlot, ticket: Ticket, now: Instant) {
         let before = self.note_answer(app, now);
         let Some(silence) = self.silent.get_mut(&app) else { return };
         let Some((probe, sent)) = silence.probe else { return };
-        // As many as in a round that does not count; the probe itself may be far behind in the app's queue.
+        // As many answers as in a busy round count, as the probe itself may be far behind in the app's queue.
         let took = now.saturating_duration_since(sent);
         let answers = silence.since_probe;
         let is_busy = answers >= BUSY && PATIENCE.saturating_mul(answers) >= took * BUSY;

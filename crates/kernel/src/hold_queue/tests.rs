@@ -1,4 +1,4 @@
-//! The rules of the stages, without rings: apps are numbers, time is passed in.
+//! Tests the rules of the stages without rings and clock.
 
 use openflow::{MacAddr, PortNo};
 use sdk::abi::RecordKind;
@@ -98,7 +98,7 @@ impl Bench {
         self.holds.advance(&mut self.queue, &self.plan, self.now, &mut self.delivered);
     }
 
-    /// Lets `app` speak about packet `number` that it was given.
+    /// Passes the verdict of `app` on packet `number`, which it has received.
     fn say(&mut self, number: u8, app: AppSlot, stop: bool) {
         let given = |(packet, to, _): &&(u8, AppSlot, Ticket)| (*packet, *to) == (number, app);
         let (_, _, ticket) = *self.delivered.tickets.iter().find(given).expect("it was given");
@@ -129,7 +129,7 @@ impl Bench {
 }
 
 #[test]
-fn packet_waits_for_all_guards_and_goes_when_all_continue() {
+fn packet_goes_on_when_all_guards_continue() {
     let mut bench = Bench::new();
     let ticket = bench.packet(1, &[G1, G2], &[A]);
     bench.say_ticket(ticket, G1, false);
@@ -140,7 +140,7 @@ fn packet_waits_for_all_guards_and_goes_when_all_continue() {
 }
 
 #[test]
-fn stop_of_any_guard_ends_the_packet() {
+fn stop_of_any_guard_drops_the_packet() {
     let mut bench = Bench::new();
     let ticket = bench.packet(1, &[G1, G2], &[A]);
     bench.say_ticket(ticket, G2, true);
@@ -150,7 +150,7 @@ fn stop_of_any_guard_ends_the_packet() {
 }
 
 #[test]
-fn guard_that_is_silent_is_passed_over_or_ends_the_packet_by_its_policy() {
+fn silent_guard_passes_or_drops_packets_by_its_policy() {
     for (silent, speaks, delivered) in [(G2, G1, true), (G1, G2, false)] {
         let mut bench = Bench::new();
         let ticket = bench.packet(1, &[G1, G2], &[A]);
@@ -161,12 +161,12 @@ fn guard_that_is_silent_is_passed_over_or_ends_the_packet_by_its_policy() {
         assert_eq!(!bench.delivered().is_empty(), delivered);
         bench.say_ticket(ticket, silent, true); // too late
         assert!(bench.is_empty());
-        assert_eq!(bench.holds.late, [(silent, 1)].into(), "and not the one that spoke");
+        assert_eq!(bench.holds.late, [(silent, 1)].into(), "only the silent guard is late");
     }
 }
 
 #[test]
-fn control_apps_get_it_one_after_the_other_until_one_stops_it() {
+fn control_apps_receive_a_packet_in_turn_until_a_stop() {
     let mut bench = Bench::new();
     bench.packet(1, &[], &[A, B, C]);
     assert_eq!(bench.delivered(), [To::Packet(A, 1)]);
@@ -178,7 +178,7 @@ fn control_apps_get_it_one_after_the_other_until_one_stops_it() {
 }
 
 #[test]
-fn last_control_app_is_not_waited_for() {
+fn packet_does_not_wait_for_the_last_control_app() {
     let mut bench = Bench::new();
     bench.packet(1, &[], &[A, B]);
     bench.say(1, A, false);
@@ -186,7 +186,7 @@ fn last_control_app_is_not_waited_for() {
 }
 
 #[test]
-fn control_app_that_is_silent_is_passed_over() {
+fn packet_goes_on_without_a_silent_control_app() {
     let mut bench = Bench::new();
     bench.packet(1, &[], &[A, B]);
     bench.delivered();
@@ -197,7 +197,7 @@ fn control_app_that_is_silent_is_passed_over() {
 }
 
 #[test]
-fn each_app_is_waited_for_as_long_however_long_the_one_before_took() {
+fn each_app_has_the_whole_time_for_its_verdict() {
     let almost = PATIENCE.saturating_sub(Duration::from_millis(1));
     for guards in [&[G1][..], &[]] {
         let mut bench = Bench::new();
@@ -222,7 +222,7 @@ fn each_app_is_waited_for_as_long_however_long_the_one_before_took() {
 }
 
 #[test]
-fn control_app_without_room_is_passed_over_at_once() {
+fn full_control_app_is_passed_over_at_once() {
     let mut bench = Bench::new();
     bench.delivered.full = Some(A);
     bench.packet(1, &[], &[A, B]);
@@ -231,7 +231,7 @@ fn control_app_without_room_is_passed_over_at_once() {
 }
 
 #[test]
-fn packets_follow_each_other_through_the_apps_and_none_overtakes() {
+fn packets_keep_their_order_through_the_apps() {
     let mut bench = Bench::new();
     let first = bench.packet(1, &[G1], &[A, B]);
     bench.packet(2, &[], &[A, B]); // no guard wants it
@@ -240,7 +240,7 @@ fn packets_follow_each_other_through_the_apps_and_none_overtakes() {
     bench.say_ticket(first, G1, false);
     assert_eq!(bench.delivered(), [To::Packet(A, 1), To::Packet(A, 2)]);
     bench.say(2, A, false);
-    assert_eq!(bench.delivered(), [], "the first is still to get to B");
+    assert_eq!(bench.delivered(), [], "B waits for the first");
     bench.say(1, A, false);
     let in_order = [To::Packet(B, 1), To::Packet(B, 2), To::Packet(B, 3)];
     assert_eq!(bench.delivered(), in_order);
@@ -248,11 +248,11 @@ fn packets_follow_each_other_through_the_apps_and_none_overtakes() {
 }
 
 #[test]
-fn change_of_a_port_stays_behind_the_packets_before_it() {
+fn port_change_does_not_overtake_packets() {
     let mut bench = Bench::new();
     let first = bench.packet(1, &[G1], &[A]);
     bench.port(5);
-    assert_eq!(bench.delivered(), [], "it goes to A first, where the packet is still to go");
+    assert_eq!(bench.delivered(), [], "A is next for both, and the packet comes first");
     bench.say_ticket(first, G1, false);
     assert_eq!(
         bench.delivered(),
@@ -262,7 +262,7 @@ fn change_of_a_port_stays_behind_the_packets_before_it() {
 }
 
 #[test]
-fn switch_that_goes_takes_its_packets_along() {
+fn packets_of_a_disconnected_switch_are_removed() {
     let mut bench = Bench::new();
     let ticket = bench.packet(1, &[G1], &[A]);
     bench.packet(2, &[], &[A, B]);
@@ -270,7 +270,7 @@ fn switch_that_goes_takes_its_packets_along() {
     assert!(bench.is_empty());
     assert_eq!(bench.holds.verdict(ticket, G1, false, bench.now), None);
     let again = bench.packet(3, &[G1], &[A]);
-    assert_ne!(again, ticket, "a place that is used again has another ticket");
+    assert_ne!(again, ticket, "a reused entry has another ticket");
     bench.say_ticket(ticket, G1, true);
     bench.say_ticket(again, G1, false);
     assert_eq!(bench.delivered(), [To::Packet(A, 3)]);
@@ -332,7 +332,7 @@ fn silent_control_app_is_skipped_until_it_answers() {
     bench.packet(1, &[], &[A, B]);
     bench.packet(2, &[], &[A, B]);
     let both = [To::Packet(A, 1), To::Packet(B, 1), To::Packet(A, 2), To::Packet(B, 2)];
-    assert_eq!(bench.delivered(), both, "at once, and A is not left out");
+    assert_eq!(bench.delivered(), both, "at once, also to A");
     assert!(bench.is_empty());
     assert_eq!(bench.holds.late, [(A, 3)].into());
     let tickets = |bench: &Bench, number| {
@@ -364,7 +364,7 @@ fn packets_that_wait_together_are_one_round() {
 }
 
 #[test]
-fn answer_in_time_begins_the_count_again() {
+fn answer_in_time_resets_the_count() {
     let mut bench = Bench::new();
     for _ in 0..10 {
         silence(&mut bench, 2);
@@ -376,7 +376,7 @@ fn answer_in_time_begins_the_count_again() {
 }
 
 #[test]
-fn control_app_that_answers_just_before_it_is_passed_over_is_skipped() {
+fn control_app_that_answers_after_50_ms_is_skipped() {
     for (time, is_skipped) in [(99, true), (50, true), (49, false)] {
         let mut bench = Bench::new();
         for number in 0..20 {
@@ -389,7 +389,7 @@ fn control_app_that_answers_just_before_it_is_passed_over_is_skipped() {
 }
 
 #[test]
-fn guard_that_answers_just_in_time_is_obeyed_for_ever() {
+fn guard_that_answers_just_in_time_is_never_skipped() {
     let mut bench = Bench::new();
     for number in 0..20 {
         let ticket = bench.packet(number, &[G1, G2], &[A]);
@@ -401,7 +401,7 @@ fn guard_that_answers_just_in_time_is_obeyed_for_ever() {
 }
 
 #[test]
-fn probe_answered_late_lets_another_packet_probe() {
+fn probe_answered_late_is_followed_by_another() {
     let mut bench = Bench::new();
     silence(&mut bench, 3);
     news(&mut bench);
@@ -417,7 +417,7 @@ fn probe_answered_late_lets_another_packet_probe() {
 }
 
 #[test]
-fn guard_that_fails_closed_is_waited_for_after_any_answer() {
+fn fail_closed_guard_is_waited_for_after_any_answer() {
     for (guard, other, is_waited_for) in [(G1, G2, true), (G2, G1, false)] {
         let mut bench = Bench::new();
         for number in 0..3 {
@@ -436,8 +436,8 @@ fn guard_that_fails_closed_is_waited_for_after_any_answer() {
     }
 }
 
-/// Sends A `per_ms` packets in each of `time` milliseconds. A answers `batch` at once, when `takes` milliseconds have gone by
-/// since it last did. Returns how often A began to be skipped.
+/// Sends A `per_ms` packets in each of `time` milliseconds. A answers `batch` packets every `takes` milliseconds.
+/// Returns how often A began to be skipped.
 fn flood(bench: &mut Bench, time: u64, per_ms: u64, batch: usize, takes: u64) -> usize {
     let (mut waiting, mut skipped, mut busy_until) = (VecDeque::new(), 0, takes);
     for ms in 0..time {
@@ -464,7 +464,7 @@ fn flood(bench: &mut Bench, time: u64, per_ms: u64, batch: usize, takes: u64) ->
 }
 
 #[test]
-fn busy_control_app_with_a_long_queue_is_never_skipped() {
+fn busy_control_app_is_never_skipped() {
     // 2000 a second, 1000 a second in batches, 50 a second.
     for (per_ms, batch, takes) in [(3, 2, 1), (2, 64, 64), (1, 1, 20)] {
         let mut bench = Bench::new();
@@ -474,14 +474,14 @@ fn busy_control_app_with_a_long_queue_is_never_skipped() {
 }
 
 #[test]
-fn control_app_that_takes_100_ms_for_each_packet_is_skipped_under_load() {
+fn control_app_that_needs_100_ms_per_packet_is_skipped() {
     let mut bench = Bench::new();
     assert_eq!(flood(&mut bench, 2000, 1, 1, 100), 1, "once and for all");
     assert!(bench.holds.patience.skips(A));
 }
 
 #[test]
-fn control_app_that_was_stuck_is_waited_for_under_load_when_it_works_again() {
+fn recovered_control_app_is_waited_for_under_load() {
     let mut bench = Bench::new();
     silence(&mut bench, 3);
     news(&mut bench);

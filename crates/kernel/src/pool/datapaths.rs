@@ -12,17 +12,17 @@ use crate::ids::WorkerId;
 /// Most datapaths without a connection that the registry remembers.
 const MOST_AWAY: usize = 16 * 1024;
 
-/// The datapaths; cheap to clone. Keys come from switches; the hash is keyed.
+/// The datapaths; cheap to clone. Switches choose the keys, so the hash is keyed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DatapathRegistry(Arc<Mutex<Entries>>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    registry: HashMap<u64, Entry>,
+    by_dpid: HashMap<u64, Entry>,
     /// Datapaths whose last connection closed, with the number of that event, oldest first. Some have
     /// connected again since.
     away: VecDeque<(u64, u64)>,
-    times: u64,
+    releases: u64,
 }
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ struct Entry {
     /// Connections that claim the datapath.
     claims: usize,
     /// The number of the event when its last connection closed.
-    went: u64,
+    released: u64,
 }
 
 /// A connection's claim to a datapath. While it is held the datapath does not move.
@@ -45,35 +45,37 @@ pub(crate) struct DatapathClaim {
 impl DatapathRegistry {
     /// Claims a datapath for a connection. Worker `me` becomes its owner if it has none.
     pub(super) fn claim(&self, dpid: u64, me: WorkerId) -> DatapathClaim {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = Entry { worker: me, claims: 0, went: 0 };
-        let place = places.registry.entry(dpid).or_insert(new);
-        place.claims += 1;
-        DatapathClaim { registry: self.clone(), dpid, worker: place.worker }
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = Entry { worker: me, claims: 0, released: 0 };
+        let entry = entries.by_dpid.entry(dpid).or_insert(new);
+        entry.claims += 1;
+        DatapathClaim { registry: self.clone(), dpid, worker: entry.worker }
     }
 
     fn release(&self, dpid: u64) {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Entries { registry, away, times } = &mut *places;
-        let Some(place) = registry.get_mut(&dpid) else { return };
-        place.claims -= 1;
-        if place.claims > 0 {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Entries { by_dpid, away, releases } = &mut *entries;
+        let Some(entry) = by_dpid.get_mut(&dpid) else { return };
+        entry.claims -= 1;
+        if entry.claims > 0 {
             return;
         }
-        *times += 1;
-        place.went = *times;
-        away.push_back((dpid, *times));
+        *releases += 1;
+        entry.released = *releases;
+        away.push_back((dpid, *releases));
         if away.len() > MOST_AWAY
-            && let Some((longest, went)) = away.pop_front()
-            && registry.get(&longest).is_some_and(|place| place.claims == 0 && place.went == went)
+            && let Some((oldest, released)) = away.pop_front()
+            && by_dpid
+                .get(&oldest)
+                .is_some_and(|entry| entry.claims == 0 && entry.released == released)
         {
-            registry.remove(&longest);
+            by_dpid.remove(&oldest);
         }
     }
 }
 
 impl DatapathClaim {
-    /// The worker.
+    /// The worker that owns the datapath.
     pub(crate) fn worker(&self) -> WorkerId {
         self.worker
     }
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datapath_comes_back_to_the_worker_that_it_was_with() {
+    fn datapath_returns_to_its_worker() {
         let registry = DatapathRegistry::default();
         let (first, second) = (registry.claim(7, WorkerId(1)), registry.claim(7, WorkerId(0)));
         assert_eq!((first.worker(), second.worker()), (WorkerId(1), WorkerId(1)));
@@ -100,11 +102,11 @@ mod tests {
     }
 
     #[test]
-    fn claimed_datapath_keeps_its_home_however_many_others_go() {
+    fn claimed_datapath_keeps_its_worker() {
         let registry = DatapathRegistry::default();
         let stays = registry.claim(7, WorkerId(1));
         for _ in 0..2 {
-            drop(registry.claim(8, WorkerId(1))); // went twice: its first going must not count
+            drop(registry.claim(8, WorkerId(1))); // released twice: only the second release counts
         }
         for dpid in 100..100 + MOST_AWAY as u64 {
             drop(registry.claim(dpid, WorkerId(0)));
@@ -113,7 +115,7 @@ mod tests {
         assert_eq!(registry.claim(8, WorkerId(0)).worker(), WorkerId(0), "forgotten");
         assert_eq!(registry.claim(101, WorkerId(1)).worker(), WorkerId(0), "not so long gone");
         drop(stays);
-        let places = registry.0.lock().unwrap();
-        assert!(places.away.len() <= MOST_AWAY && places.registry.len() <= MOST_AWAY + 3);
+        let entries = registry.0.lock().unwrap();
+        assert!(entries.away.len() <= MOST_AWAY && entries.by_dpid.len() <= MOST_AWAY + 3);
     }
 }

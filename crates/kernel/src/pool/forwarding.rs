@@ -1,31 +1,31 @@
 //! Queues messages of apps for switches of another worker.
 //!
-//! An app answers a record of one ring by the ring beside it, and may send to any switch. A message for
-//! a switch of another worker is copied here, and checked there as if it had come by that worker's
-//! own ring. Two messages to one switch that come by different rings have no order.
+//! An app answers records by the rings of the same worker, and may send to any switch. A message for a switch of
+//! another worker is copied here, and that worker checks it like a message from its own ring. Messages to one switch
+//! that arrive by different rings have no defined order.
 
 use control::app::AppId;
 
-/// Most messages from one worker for another that wait, and most bytes of them.
+/// Most messages from one worker that wait for another, and most bytes of them.
 const MOST: usize = 4096;
 const MOST_BYTES: usize = 1 << 20;
 
-/// The same of an app when that is reached: no app uses up the room of another.
+/// The messages and bytes that each app may have beyond that, so that no app uses up the room of another.
 const OWN: usize = 64;
 const OWN_BYTES: usize = 32 * 1024;
 
-/// What one worker has posted for another. Emptied and handed back, so that nothing is allocated
-/// per message.
+/// The messages from one worker for another. The receiver swaps it for an empty one, so that no message costs an
+/// allocation.
 #[derive(Debug, Default)]
 pub(crate) struct ForwardQueue {
-    /// Each with the end of its message in `bytes`.
+    /// The heads, each with the end of its message in `bytes`.
     heads: Vec<(Head, usize)>,
     bytes: Vec<u8>,
-    /// How many of the messages, and of the bytes, are each app's.
+    /// Number of messages and bytes of each app.
     shares: Vec<(AppId, usize, usize)>,
 }
 
-/// Whose message it is and where it goes.
+/// The sender and the destination of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) app: AppId,
@@ -37,12 +37,12 @@ impl ForwardQueue {
     /// Appends a message. `false` if there is no room.
     pub(super) fn post(&mut self, head: Head, message: &[u8]) -> bool {
         let is_full = self.heads.len() >= MOST || self.bytes.len() + message.len() > MOST_BYTES;
-        let place = self.shares.iter().position(|(app, ..)| *app == head.app);
-        let place = place.unwrap_or_else(|| {
+        let share = self.shares.iter().position(|(app, ..)| *app == head.app);
+        let share = share.unwrap_or_else(|| {
             self.shares.push((head.app, 0, 0));
             self.shares.len() - 1
         });
-        let (_, messages, bytes) = &mut self.shares[place];
+        let (_, messages, bytes) = &mut self.shares[share];
         if is_full && (*messages >= OWN || *bytes >= OWN_BYTES) {
             return false;
         }
@@ -53,7 +53,7 @@ impl ForwardQueue {
         true
     }
 
-    /// How many messages there are.
+    /// Number of messages.
     pub(crate) fn len(&self) -> usize {
         self.heads.len()
     }
@@ -65,7 +65,7 @@ impl ForwardQueue {
         Some((head, &mut self.bytes[start..end]))
     }
 
-    /// Empties it.
+    /// Removes all messages.
     pub(crate) fn clear(&mut self) {
         self.heads.clear();
         self.bytes.clear();
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mail_comes_out_as_it_was_posted_until_there_is_no_room() {
+    fn messages_keep_their_order_and_are_bounded() {
         let mut forward_queue = ForwardQueue::default();
         let head = |dpid| Head { app: AppId(1), dpid, epoch: 2 };
         assert!(forward_queue.post(head(1), &[1, 2, 3]) && forward_queue.post(head(2), &[]));

@@ -1,11 +1,10 @@
 //! The state that the workers share: their loads, the datapath registry, forwarded messages, shared quotas.
 //!
-//! No packet passes through here. A worker uses it when a connection comes, goes or moves, when it forwards
-//! a message to a switch of another worker ([`forwarding`]), and to take a portion of a quota
-//! ([`shared_quota`]).
+//! No packet passes through here. A worker uses it when a connection opens, closes or moves, when it forwards a message
+//! to a switch of another worker ([`forwarding`]), and to take a portion of a quota ([`shared_quota`]).
 //!
-//! An epoch names the worker that has given it ([`WorkerPool::owner`]): each worker counts in steps of the number of
-//! workers, from its own number on.
+//! An epoch identifies the worker that assigned it ([`WorkerPool::owner`]): each worker counts from its own number, in
+//! steps of the number of workers.
 
 mod datapaths;
 mod forwarding;
@@ -27,7 +26,7 @@ use crate::memory::Memory;
 use control::app::AppId;
 use control::kernel::Tuning;
 
-/// See the module's description.
+/// The shared state of all workers.
 #[derive(Debug)]
 pub struct WorkerPool {
     members: Vec<Member>,
@@ -42,7 +41,7 @@ pub struct WorkerPool {
 #[derive(Debug)]
 struct Member {
     bell: DoorbellSender,
-    /// Messages that each of the others has posted for it.
+    /// Messages for it, by the worker that posted them.
     forward_queue: Vec<Mutex<ForwardQueue>>,
 }
 
@@ -64,7 +63,7 @@ impl WorkerPool {
         }
     }
 
-    /// How many workers there are.
+    /// Number of workers.
     pub fn workers(&self) -> usize {
         self.members.len()
     }
@@ -84,7 +83,7 @@ impl WorkerPool {
         self.members[worker.0].bell.ring();
     }
 
-    /// The worker with the fewest connections, and how many all workers have.
+    /// Returns the worker with the fewest connections, and the number of connections of all workers.
     pub(crate) fn least_busy(&self) -> (WorkerId, usize) {
         let loads = || self.loads.iter().map(|load| load.load(Ordering::Relaxed));
         let (worker, _) = loads().enumerate().min_by_key(|(_, load)| *load).unwrap_or_default();
@@ -108,24 +107,24 @@ impl WorkerPool {
         u32::try_from(number).unwrap_or(1)
     }
 
-    /// The epoch that comes after `epoch` with the same worker.
+    /// The next epoch of the worker that assigned `epoch`.
     pub(crate) fn next_epoch(&self, epoch: u32) -> u32 {
         let step = u32::try_from(self.workers()).unwrap_or(1);
         epoch.checked_add(step).unwrap_or_else(|| self.first_epoch(self.owner(epoch)))
     }
 
-    /// The worker that has given this epoch.
+    /// The worker that assigned this epoch.
     pub(crate) fn owner(&self, epoch: u32) -> WorkerId {
         WorkerId(epoch as usize % self.workers())
     }
 
-    /// Posts a message of an app to a switch of worker `to`. `false` if too much waits there.
+    /// Posts a message of an app to a switch of worker `to`. `false` if that worker's queue is full.
     pub(crate) fn post(&self, from: WorkerId, to: WorkerId, head: Head, message: &[u8]) -> bool {
         let forward_queue = &self.members[to.0].forward_queue[from.0];
         forward_queue.lock().unwrap_or_else(PoisonError::into_inner).post(head, message)
     }
 
-    /// Takes what worker `from` has posted for `to` in exchange for `empty`.
+    /// Swaps the messages that worker `from` has posted for `to` with `empty`.
     pub(crate) fn collect(&self, from: WorkerId, to: WorkerId, empty: &mut ForwardQueue) {
         let forward_queue = &self.members[to.0].forward_queue[from.0];
         std::mem::swap(&mut *forward_queue.lock().unwrap_or_else(PoisonError::into_inner), empty);
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_counted_with_the_worker_that_has_them() {
+    fn connections_are_counted_by_worker() {
         let pool = idle(3);
         let guards: Vec<LoadGuard> = (0..4)
             .map(|_| {
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn epoch_says_whose_it_is_and_is_never_0() {
+    fn epoch_identifies_its_worker_and_is_never_0() {
         for workers in [1, 2, 3, 16] {
             let pool = idle(workers);
             for worker in (0..workers).map(WorkerId) {

@@ -1,7 +1,7 @@
-//! The quota of an app per second, which all workers share.
+//! Divides an app's quota per second among the workers.
 //!
-//! Workers take from it in small portions, so that they rarely touch the same memory. The rest of a portion is void when
-//! the second is over. With one worker the portion is the whole quota.
+//! Workers take small portions, so that they rarely touch the same memory. The rest of a portion expires with the
+//! second. With one worker the portion is the whole quota.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -9,18 +9,18 @@ use std::time::Instant;
 /// Kinds of messages that are counted apart.
 pub(crate) const KINDS: usize = 3;
 
-/// A worker's portion is at least the quota by this, and by the number of workers.
+/// Portions for each worker in a second.
 const PORTIONS: u32 = 16;
 
-/// See the module's description.
+/// The quota of one app, which all workers share.
 #[derive(Debug)]
 pub(crate) struct SharedQuota {
     began: Instant,
-    /// Of each kind: the second in the upper half, what was taken in it in the lower.
+    /// For each kind: the second in the upper half, the amount taken in it in the lower half.
     taken: [AtomicU64; KINDS],
     /// Offences ([`Throttle`](crate::app_port::Throttle)), in the same form.
     offences: AtomicU64,
-    /// Into how many portions a second's quota is cut.
+    /// Number of portions of a second's quota.
     portions: u32,
 }
 
@@ -37,13 +37,13 @@ impl SharedQuota {
         }
     }
 
-    /// Which second it is.
+    /// The number of the current second.
     pub(crate) fn second(&self, now: Instant) -> u32 {
         let seconds = now.saturating_duration_since(self.began).as_secs();
         u32::try_from(seconds).unwrap_or(u32::MAX)
     }
 
-    /// Adds offences to those of this second; returns how many these are then.
+    /// Adds offences to those of this second. Returns their sum.
     pub(crate) fn offend(&self, offences: u32, second: u32) -> u32 {
         let of_second = |word: u64| {
             let is_current = u32::try_from(word >> 32).is_ok_and(|of| of >= second);
@@ -60,13 +60,13 @@ impl SharedQuota {
         of_second(before.unwrap_or_default()).saturating_add(offences)
     }
 
-    /// Takes a portion of what is left of `most` in this second; 0 if nothing is.
+    /// Takes a portion of the rest of `most` in this second; 0 if it is used up.
     pub(crate) fn take(&self, kind: usize, most: u32, second: u32) -> u32 {
         let portion = (most / self.portions).max(1);
         let mut granted = 0;
         let take = |word: u64| {
             let of = u32::try_from(word >> 32).unwrap_or(u32::MAX);
-            // Another worker may be in the next second already: then this is from that one.
+            // Another worker may have begun the next second already: then the portion belongs to that one.
             let taken = if of >= second { u32::try_from(word & 0xffff_ffff).ok()? } else { 0 };
             granted = portion.min(most.saturating_sub(taken));
             let second = u64::from(of.max(second));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_together_take_the_quota_and_no_more_in_each_second() {
+    fn workers_together_take_the_quota_each_second() {
         for (workers, most) in [(1, 10), (2, 1), (2, 10), (4, 1_000), (16, u32::MAX), (2, 0)] {
             let shared_quota = SharedQuota::new(workers);
             assert_eq!(all(&shared_quota, most, 0), most, "{workers} workers");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn worker_that_is_behind_takes_from_the_second_that_has_begun() {
+    fn late_worker_takes_from_the_current_second() {
         let shared_quota = SharedQuota::new(2);
         assert_eq!(all(&shared_quota, 10, 5), 10);
         assert_eq!(shared_quota.take(0, 10, 4), 0);

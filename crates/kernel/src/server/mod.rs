@@ -1,7 +1,7 @@
 //! Runs the main thread, which serves the monitor's control socket and the questions of operators.
 //!
-//! It owns no switch. It forwards requests of the monitor to the workers and their events to the monitor; workers answer
-//! questions of operators between two turns. If the monitor ends, the kernel ends too.
+//! It owns no switch. It forwards requests of the monitor to the workers and their events to the monitor; workers
+//! answer questions of operators between two turns. If the monitor ends, the kernel ends too.
 
 mod questions;
 mod rings;
@@ -34,13 +34,13 @@ use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
 use control::app::{AppId, Hosting};
 use control::kernel::{AppSpec, KernelReply, KernelRequest, Tuning};
 
-/// Most operators at once; the oldest gives way.
+/// Most operators at once; a further one replaces the oldest.
 const OPERATORS: usize = 16;
 
 /// How long the monitor may take to make room for a message.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why the kernel cannot go on.
+/// The reason why the kernel must end.
 #[derive(Debug, Error)]
 pub enum ServerError {
     /// The monitor is gone, or its message is invalid.
@@ -49,10 +49,10 @@ pub enum ServerError {
     /// The first message was something else.
     #[error("the monitor's first message was not Start")]
     NotStarted,
-    /// Keys were announced but did not come.
+    /// The message announced keys but did not carry them.
     #[error("the monitor's first message was without the keys that it announced")]
     NoKeys,
-    /// The flight recorder did not come.
+    /// The message carried no flight recorder.
     #[error("the monitor's first message was without the flight recorder")]
     NoRecorder,
     /// The keys are invalid. The monitor has checked them, so this should not happen.
@@ -66,8 +66,8 @@ pub enum ServerError {
         /// The error of the system.
         error: io::Error,
     },
-    /// A worker ended by itself.
-    #[error("a worker ended")]
+    /// A worker ended without a command.
+    #[error("a worker ended unexpectedly")]
     Worker,
 }
 
@@ -131,8 +131,8 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     Server { monitor, operators, workers, attempts, hosted, names, questions: 0 }.serve()
 }
 
-/// Loads the objects of the apps that run in this process; `configs` holds their configurations, one behind the other.
-/// Returns all apps, and those that could not be loaded with the reasons.
+/// Loads the objects of the apps that run in this process. `configs` holds their configurations, concatenated. Returns
+/// all apps, and the reasons for those that could not be loaded.
 fn load(
     apps: Vec<AppSpec>,
     mut configs: &[u8],
@@ -194,7 +194,7 @@ impl Server {
                     Ok((request, fds)) => self.obey(request, fds),
                     Err(ChannelError::WouldBlock) => break,
                     Err(ChannelError::Closed) => return Err(ChannelError::Closed.into()),
-                    // Most likely descriptors that found no room: the sender will try again.
+                    // Most likely there was no room for its descriptors: the sender will try again.
                     Err(error) => warn!(%error, "ignored a request of the monitor"),
                 }
             }
@@ -212,7 +212,7 @@ impl Server {
             PollFd::new(&self.workers.events_bell, PollFlags::IN),
         ];
         fds.extend(self.operators.iter().map(|operator| PollFd::new(operator, PollFlags::IN)));
-        let _ = poll(&mut fds, None); // if interrupted, everything is looked at anyway
+        let _ = poll(&mut fds, None); // if interrupted, the caller checks all sources anyway
     }
 
     fn obey(&mut self, request: KernelRequest, fds: Vec<OwnedFd>) {
@@ -276,7 +276,7 @@ impl Server {
         Ok(())
     }
 
-    /// Takes a worker's part of an answer; the operator may have gone.
+    /// Passes a worker's part of an answer to its operator, if that is still connected.
     fn flows(&mut self, question: u64, part: Part) {
         let waits = |operator: &&mut Operator| operator.waits_for(question);
         if let Some(operator) = self.operators.iter_mut().find(waits) {
@@ -284,7 +284,7 @@ impl Server {
         }
     }
 
-    /// Reports the attempts to make rings that are decided to the monitor.
+    /// Reports the completed attempts to make rings to the monitor.
     fn answer_attempts(&mut self) -> Result<(), ServerError> {
         while let Some(Answered { app, rings, last }) = self.attempts.next_answered() {
             match rings {
@@ -316,8 +316,8 @@ impl Server {
     }
 }
 
-/// Sends a message to the monitor, and waits for room if needed: the reports about apps that end together can exceed its
-/// socket's buffer. No switch waits meanwhile, and the monitor never waits for the kernel.
+/// Sends a message to the monitor, and waits for room if needed: the reports about apps that end together can exceed
+/// its socket's buffer. No switch waits meanwhile, and the monitor never waits for the kernel.
 fn report_to(
     monitor: &Channel,
     answer: &KernelReply,
@@ -353,7 +353,7 @@ mod tests {
         let (ours, monitors) = Channel::pair().unwrap();
         let report =
             |number| KernelReply::SetAside { app: AppId(number), record: "ab".repeat(60_000) };
-        // So many at once are too many already.
+        // The socket's buffer holds some of the reports, and then is full.
         let full = (0..1_000).find(|number| ours.send(&report(*number), &[]).is_err()).unwrap();
         let monitor = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(50)); // it does other things

@@ -1,4 +1,4 @@
-//! Answers the questions of operators: asks every worker, and merges their answers.
+//! Answers the questions of operators: queries every worker, and merges the answers.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Sender, channel};
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Operator {
     channel: Channel,
-    /// The answer that is not sent completely.
+    /// The answer whose later pages are not sent yet.
     flows: Option<Flows>,
 }
 
@@ -51,7 +51,7 @@ impl Operator {
                     let page = flows.page(names);
                     self.reply(&page)
                 }
-                _ => false, // the last page said that there is no more
+                _ => false, // the previous page was the last
             },
             Err(ChannelError::WouldBlock) => true,
             Err(_) => false,
@@ -91,18 +91,19 @@ impl AsFd for Operator {
     }
 }
 
-/// A page of the switches with a greater DPID, and whether there are more. `None` if a worker did not answer.
+/// Returns a page of the switches with a greater datapath id, and whether there are more. `None` if a worker did not
+/// answer.
 fn switches(workers: &Workers, after: Option<u64>) -> Option<(Vec<SwitchStatus>, bool)> {
-    ask(workers, |reply| Command::Switches { after, reply }).map(merge)
+    query(workers, |reply| Command::Switches { after, reply }).map(merge)
 }
 
-/// The counters of all apps. `None` if a worker did not answer.
+/// Returns the counters of all apps. `None` if a worker did not answer.
 fn apps(workers: &Workers) -> Option<Vec<AppCounters>> {
-    ask(workers, |reply| Command::Apps { reply }).map(add_up)
+    query(workers, |reply| Command::Apps { reply }).map(add_up)
 }
 
-/// Asks each worker; `None` if one did not answer in time.
-fn ask<T>(workers: &Workers, question: impl Fn(Sender<T>) -> Command) -> Option<Vec<T>> {
+/// Queries each worker; `None` if one did not answer in time.
+fn query<T>(workers: &Workers, question: impl Fn(Sender<T>) -> Command) -> Option<Vec<T>> {
     let (reply, answers) = channel();
     workers.command(|| question(reply.clone()));
     let give_up = Instant::now() + PATIENCE;
@@ -117,8 +118,8 @@ fn ask<T>(workers: &Workers, question: impl Fn(Sender<T>) -> Command) -> Option<
 fn merge(pages: Vec<(Vec<SwitchStatus>, bool)>) -> (Vec<SwitchStatus>, bool) {
     let mut more = pages.iter().any(|(_, more)| *more);
     let mut all: Vec<_> = pages.into_iter().flat_map(|(switches, _)| switches).collect();
-    // Datapath ids have the same order as numbers and as text. Switches that are cut off here or by a worker come behind the
-    // page's end, so they are on the next page.
+    // Datapath ids have the same order as numbers and as text. So all switches that this function or a worker cuts off
+    // belong on a later page.
     all.sort_unstable_by(|one, other| one.dpid.cmp(&other.dpid));
     more |= all.len() > PAGE;
     all.truncate(PAGE);

@@ -25,7 +25,7 @@ pub(super) struct Attempts {
 #[derive(Debug)]
 struct Attempt {
     app: AppId,
-    /// The zone's descriptors, or why there are none.
+    /// The zone's descriptors, or the reason why there are none.
     rings: Result<Vec<OwnedFd>, String>,
     /// Number of workers that have not reported.
     silent: usize,
@@ -35,7 +35,7 @@ struct Attempt {
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) app: AppId,
-    /// The zone's descriptors, or why there are none.
+    /// The zone's descriptors, or the reason why there are none.
     pub(super) rings: Result<Vec<OwnedFd>, String>,
     /// Whether no later attempt for this app is pending.
     pub(super) last: bool,

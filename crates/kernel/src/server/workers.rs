@@ -30,8 +30,8 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Starts the given number of workers, or one for each CPU; the first accepts connections on `listeners`. Each worker
-    /// notes its calls in its slot of `recorder`.
+    /// Starts the given number of workers, or one for each CPU; the first accepts connections on `listeners`. Each
+    /// worker notes its calls in its slot of `recorder`.
     pub(super) fn start(
         (count, tuning): (Option<u16>, Tuning),
         listeners: Vec<TcpListener>,
@@ -46,7 +46,7 @@ impl Workers {
         let mut threads = Vec::new();
         for channels in channels {
             let number = channels.me.0;
-            // A single worker need not be kept away from others: the system finds a better CPU.
+            // A single worker is not pinned: the system finds a better CPU.
             let cpu = cpus
                 .get(number)
                 .copied()
@@ -60,7 +60,7 @@ impl Workers {
                 if let Some(cpu) = cpu {
                     pin(cpu);
                 }
-                // Made in its own thread: instances of apps never leave the thread that made them.
+                // The thread makes its worker, as instances of apps never leave the thread that made them.
                 let work =
                     || Worker::new(listeners, apps, transport, channels).and_then(Worker::run);
                 // A panic is a fault of the kernel: the server ends the process.

@@ -1,6 +1,6 @@
-//! Why a TLS connection is over, in words for the operator.
+//! Explains to the operator why a TLS connection failed.
 //!
-//! rustls has told the switch by an alert at the same time (RFC 8446 §6).
+//! The switch receives an alert from rustls at the same time (RFC 8446 §6).
 
 use std::io;
 
@@ -8,25 +8,25 @@ use keys::datapaths::DatapathNamesError;
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 use thiserror::Error;
 
-/// Why a TLS connection is over.
+/// The reason why a TLS connection failed.
 #[derive(Debug, Error)]
 pub enum Fault {
-    /// The switch did not do as TLS says, or could not show who it is.
+    /// The switch violated the protocol, or has no valid certificate.
     #[error("{}", explain(.0))]
     Tls(TlsError),
-    /// It went away during the handshake.
+    /// It closed the connection during the handshake.
     #[error("it closed the connection during the TLS handshake")]
     Interrupted,
-    /// It sends more than any handshake needs.
+    /// Its handshake is longer than any valid one.
     #[error("its TLS handshake was longer than {0} bytes")]
     TooLong(usize),
-    /// The handshake is complete and there is no certificate, which rustls does not allow.
+    /// The handshake is complete without a certificate, which rustls does not allow.
     #[error("it showed no certificate")]
     Nameless,
-    /// Its certificate says something about datapaths that cannot be understood.
+    /// Its certificate has an invalid name of a datapath.
     #[error(transparent)]
     Names(DatapathNamesError),
-    /// The socket.
+    /// The socket failed.
     #[error(transparent)]
     System(#[from] io::Error),
 }
@@ -55,10 +55,12 @@ fn explain(error: &TlsError) -> String {
         | TlsError::InappropriateMessage { .. }
         | TlsError::InappropriateHandshakeMessage { .. }
         | TlsError::PeerMisbehaved(_) => {
-            format!("what it sends is not TLS as it should be: {error}")
+            format!("it sent invalid TLS: {error}")
         }
         TlsError::PeerIncompatible(why) => {
-            format!("it speaks no TLS that this controller speaks (1.2 or 1.3): {why:?}")
+            format!(
+                "it supports no version or cipher of TLS that this controller supports (1.2 or 1.3): {why:?}"
+            )
         }
         error => format!("TLS: {error}"),
     }

@@ -1,18 +1,17 @@
-//! TLS 1.2 and 1.3 with switches, by rustls, each side showing a certificate.
+//! Runs TLS 1.2 and 1.3 sessions with switches, by rustls. Both sides present a certificate.
 //!
 //! ```text
 //! socket --> Session::take_in --> plaintext, into the worker's buffer
-//! socket <-- Session::send    <-- plaintext that was gathered, as few records as it fits in
+//! socket <-- Session::send    <-- plaintext of a whole turn, in as few records as possible
 //! ```
 //!
-//! The kernel verifies that the switch's certificate has been issued by one of our authorities, directly
-//! or by authorities between, is valid now, is not for another purpose than a client's, and the
-//! switch holds its key. What it says about the datapath is in [`keys::datapaths`]. Nothing that a switch
-//! says reaches OpenFlow before that. Sessions are never resumed: every connection is verified,
-//! with the clock as it is then.
+//! The kernel verifies that the switch holds the key of its certificate, and that one of our authorities has issued the
+//! certificate, directly or through intermediate authorities. The certificate must be valid now and allow the purpose
+//! of a client. [`keys::datapaths`] reads the datapaths in it. No byte from a switch reaches OpenFlow before that.
+//! Sessions are never resumed: every connection is verified at the time when it is made.
 //!
-//! Memory is bounded: of a handshake [`MAX_HANDSHAKE`] bytes are taken, ciphertext that waits to be
-//! sent is at most [`MAX_UNSENT`], and plaintext is taken out as soon as it is there.
+//! Memory is bounded: a handshake has at most [`MAX_HANDSHAKE`] bytes, at most [`MAX_UNSENT`] bytes of ciphertext wait
+//! to be sent, and plaintext is read from the session at once.
 
 mod fault;
 #[cfg(test)]
@@ -31,17 +30,17 @@ pub use fault::Fault;
 
 use control::kernel::PlainTcp;
 
-/// Bytes of a handshake: certificates of a few intermediate authorities, with long keys.
+/// Most bytes of a handshake: certificates of a few intermediate authorities, with long keys.
 const MAX_HANDSHAKE: usize = 32 * 1024;
 
-/// Ciphertext that may wait in a session, in bytes; what is more waits as plaintext in its
-/// connection, where there is a limit too.
+/// Most ciphertext that waits in a session, in bytes. Further output waits as plaintext in the connection, which has a
+/// limit too.
 const MAX_UNSENT: usize = 128 * 1024;
 
-/// The most plaintext that ciphertext from before this read can add: one record (RFC 8446 §5.1).
+/// Most plaintext that ciphertext of earlier reads can add to a read: one record (RFC 8446 §5.1).
 pub(crate) const RECORD: usize = 18 * 1024;
 
-/// The least ciphertext that is asked for at once, in bytes.
+/// Least size of a read of ciphertext, in bytes.
 const LEAST: usize = 1024;
 
 /// The server side of TLS: keys and trusted authorities. Cheap to clone.
@@ -76,10 +75,10 @@ impl Server {
     }
 }
 
-/// How connections may come in.
+/// The transports that connections may use.
 #[derive(Debug, Clone)]
 pub struct TransportPolicy {
-    /// Who may speak plain TCP.
+    /// The addresses that may use plain TCP.
     pub plain: PlainTcp,
     /// The server side of TLS; `None` without keys.
     pub tls: Option<Server>,
@@ -96,18 +95,18 @@ pub(crate) const TLS_MAJOR: u8 = 3;
 pub(crate) enum Taken {
     /// Plaintext.
     Plaintext {
-        /// So many bytes; perhaps none.
+        /// Number of bytes, which may be 0.
         size: usize,
-        /// The socket had no more.
+        /// Whether the socket had no more.
         all: bool,
     },
-    /// The socket has nothing now.
+    /// The socket has no bytes now.
     Nothing,
-    /// There will be no more.
+    /// The peer has closed its side.
     End,
 }
 
-/// How much has come of the record whose end has not (RFC 8446 §5.1), and its head as far as that has.
+/// The received part of an incomplete record (RFC 8446 §5.1): its size, and its head as far as that was received.
 #[derive(Debug, Default)]
 struct Unfinished {
     come: usize,
@@ -118,7 +117,7 @@ struct Unfinished {
 const HEAD: usize = 5;
 
 impl Unfinished {
-    /// More ciphertext has come.
+    /// Notes received ciphertext.
     fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (part, rest) = bytes.split_at(bytes.len().min(self.end() - self.come));
@@ -133,7 +132,7 @@ impl Unfinished {
         }
     }
 
-    /// Where the record ends, or its head as long as that has not come.
+    /// The size of the record; while its head is incomplete, the size of the head.
     fn end(&self) -> usize {
         match self.come {
             0..HEAD => HEAD,
@@ -142,11 +141,11 @@ impl Unfinished {
     }
 }
 
-/// One connection's TLS.
+/// The TLS session of one connection.
 pub(crate) struct Session {
     connection: ServerConnection,
     unfinished: Unfinished,
-    /// Bytes that the handshake has brought so far.
+    /// Bytes of the handshake that were received so far.
     taken: usize,
     /// The datapaths of its certificate; set when the handshake is complete.
     dpids: Option<CertifiedDatapaths>,
@@ -159,12 +158,12 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Whether the switch has not shown yet who it is.
+    /// Whether the switch's certificate was not verified yet.
     pub(crate) fn is_handshaking(&self) -> bool {
         self.dpids.is_none()
     }
 
-    /// Which version is spoken, as `tls 1.3`.
+    /// The version of TLS, such as `tls 1.3`.
     pub(crate) fn version(&self) -> &'static str {
         match self.connection.protocol_version() {
             Some(ProtocolVersion::TLSv1_3) => "tls 1.3",
@@ -173,19 +172,19 @@ impl Session {
         }
     }
 
-    /// Whether the switch may call itself `dpid`.
+    /// Checks that the certificate allows the switch to claim `dpid`.
     ///
     /// # Errors
-    /// What its certificate says instead.
+    /// The datapaths that the certificate names instead.
     pub(crate) fn may_claim(&self, dpid: Dpid) -> Result<(), String> {
         self.dpids.as_ref().map_or(Err("nothing yet".into()), |dpids| dpids.may_claim(dpid))
     }
 
-    /// Reads once from `socket`, with `scratch` for the ciphertext, and puts what it meant into
-    /// `plain`. With what came before these are hardly more than `most` bytes.
+    /// Reads ciphertext from `socket` once, into `scratch`, and decrypts it into `plain`. Together with the incomplete
+    /// record of earlier reads, these are hardly more than `most` bytes.
     ///
     /// # Errors
-    /// [`Fault`]: the connection is over; what is left to be sent says so to the switch.
+    /// [`Fault`]: the connection has failed. The session's output then contains an alert for the switch.
     pub(crate) fn take_in(
         &mut self,
         socket: &mut impl io::Read,
@@ -193,7 +192,8 @@ impl Session {
         plain: &mut [u8],
         most: usize,
     ) -> Result<Taken, Fault> {
-        // The end of a record brings all of it. Something is read in any case: there is no other way to its end.
+        // Only the end of a record makes its plaintext available, so the limit includes the incomplete record. At least
+        // LEAST bytes are read, as otherwise the record would never end.
         let most = most.saturating_sub(self.unfinished.come).max(LEAST);
         let room = scratch.len().min(plain.len().saturating_sub(RECORD)).min(most);
         let read = loop {
@@ -235,7 +235,7 @@ impl Session {
         Ok(Taken::Plaintext { size, all: read < room })
     }
 
-    /// Keeps the handshake within its bounds, and looks at the certificate when it is complete.
+    /// Bounds the handshake, and reads the certificate when the handshake is complete.
     fn progress(&mut self, taken: usize) -> Result<(), Fault> {
         if self.dpids.is_some() {
             return Ok(());
@@ -250,14 +250,14 @@ impl Session {
         if self.taken > MAX_HANDSHAKE { Err(Fault::TooLong(MAX_HANDSHAKE)) } else { Ok(()) }
     }
 
-    /// Whether there is anything to be sent that needs no plaintext: handshake, alerts.
-    pub(crate) fn has_to_say(&self) -> bool {
+    /// Whether the session has output of its own: handshake messages or alerts.
+    pub(crate) fn has_output(&self) -> bool {
         self.connection.wants_write()
     }
 
-    /// Sends `plain`, encrypted, from `sent` on, as far as the socket takes it.
+    /// Encrypts and sends `plain` from `sent` on, as far as the socket accepts it.
     ///
-    /// `Ok(false)` if the socket took only a part. While the handshake lasts no plaintext is sent.
+    /// `Ok(false)` if the socket accepted only a part. During the handshake no plaintext is sent.
     pub(crate) fn send(
         &mut self,
         socket: &mut impl io::Write,
@@ -281,8 +281,8 @@ impl Session {
         }
     }
 
-    /// Says that no more will come (RFC 8446 §6.1), in what [`send`](Self::send) sends next.
-    pub(crate) fn say_goodbye(&mut self) {
+    /// Adds a `close_notify` alert (RFC 8446 §6.1) to the output of the next [`send`](Self::send).
+    pub(crate) fn close(&mut self) {
         self.connection.send_close_notify();
     }
 }

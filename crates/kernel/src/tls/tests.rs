@@ -1,4 +1,4 @@
-//! Switches in memory, by rustls's own client.
+//! Tests TLS with switches in memory, which use rustls's client.
 
 use std::io::{Cursor, Read as _};
 use std::time::{Duration, SystemTime};
@@ -69,7 +69,7 @@ fn server_with(key: &KeyPair, authority: &Authority) -> Server {
     Server::new(&keys).unwrap()
 }
 
-/// A switch that believes any controller: what these tests look at is the other direction.
+/// A switch that accepts any controller: these tests are about the other direction.
 #[derive(Debug)]
 struct AcceptsAnyCertificate;
 
@@ -141,7 +141,7 @@ fn take(session: &mut Session, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Fa
     Ok(all)
 }
 
-/// Lets the two talk until neither has more to say; `Err` with what the controller records.
+/// Exchanges bytes until neither side has more to send. `Err` is the controller's reason for closing.
 fn talk(
     session: &mut Session,
     client: &mut ClientConnection,
@@ -172,7 +172,7 @@ fn talk(
     }
 }
 
-/// The controller's record of a switch that presents this, in both versions of TLS.
+/// Returns the controller's reason to refuse a switch with this certificate, the same in both versions of TLS.
 fn refusal(authority: &Authority, shown: impl Fn() -> Option<Presented>) -> String {
     let [one, other] = BOTH.map(|version| {
         let mut session = server(authority).session().unwrap();
@@ -183,7 +183,7 @@ fn refusal(authority: &Authority, shown: impl Fn() -> Option<Presented>) -> Stri
 }
 
 #[test]
-fn both_sides_hear_what_the_other_says_however_it_is_cut() {
+fn both_sides_receive_all_bytes_in_pieces_of_any_size() {
     let authority = authority("ours");
     for (version, name) in BOTH.into_iter().zip(["tls 1.2", "tls 1.3"]) {
         for piece in [1, 7, 4096, 32 * 1024] {
@@ -217,7 +217,7 @@ fn both_sides_hear_what_the_other_says_however_it_is_cut() {
 }
 
 #[test]
-fn both_sides_may_have_a_key_of_any_usual_kind() {
+fn usual_kinds_of_keys_are_accepted() {
     let authority = authority("ours");
     for kind in [
         &PKCS_ECDSA_P256_SHA256,
@@ -237,7 +237,7 @@ fn both_sides_may_have_a_key_of_any_usual_kind() {
 }
 
 #[test]
-fn so_much_of_a_record_has_come_however_it_is_cut() {
+fn unfinished_record_is_tracked_in_pieces_of_any_size() {
     let record = |size: u16| {
         let mut record = vec![23, 3, 3, 0, 0];
         record[3..].copy_from_slice(&size.to_be_bytes());
@@ -265,7 +265,7 @@ fn so_much_of_a_record_has_come_however_it_is_cut() {
 }
 
 #[test]
-fn what_is_read_stays_within_what_was_asked_for_though_records_are_longer() {
+fn read_size_stays_within_the_limit() {
     let authority = authority("ours");
     let mut session = server(&authority).session().unwrap();
     let mut client = client(Some(issued(&authority, &params())), &rustls::version::TLS13);
@@ -290,7 +290,7 @@ fn what_is_read_stays_within_what_was_asked_for_though_records_are_longer() {
 }
 
 #[test]
-fn nothing_is_sent_before_the_certificate_was_verified() {
+fn plaintext_waits_for_a_verified_certificate() {
     let mut session = server(&authority("ours")).session().unwrap();
     let (mut wire, mut sent) = (Vec::new(), 0);
     assert!(session.send(&mut wire, b"secret", &mut sent).unwrap());
@@ -317,7 +317,7 @@ impl io::Write for Narrow {
 }
 
 #[test]
-fn switch_that_does_not_read_leaves_the_rest_as_plaintext_and_loses_nothing() {
+fn unread_output_stays_plaintext_and_is_not_lost() {
     let authority = authority("ours");
     let mut session = server(&authority).session().unwrap();
     let mut client = client(Some(issued(&authority, &params())), BOTH[1]);
@@ -342,13 +342,13 @@ fn switch_that_does_not_read_leaves_the_rest_as_plaintext_and_loses_nothing() {
 }
 
 #[test]
-fn switch_without_a_certificate_is_refused_by_name_of_the_reason() {
+fn switch_without_a_certificate_is_refused() {
     let error = refusal(&authority("ours"), || None);
     assert!(error.starts_with("it showed no certificate"), "{error}");
 }
 
 #[test]
-fn certificate_of_another_authority_is_refused_even_if_that_bears_our_name() {
+fn certificate_of_another_authority_with_our_name_is_refused() {
     let ours = authority("ours");
     for name in ["ours", "theirs"] {
         let theirs = authority(name);
@@ -358,7 +358,7 @@ fn certificate_of_another_authority_is_refused_even_if_that_bears_our_name() {
 }
 
 #[test]
-fn certificate_out_of_its_time_is_refused_with_how_far_it_is_out() {
+fn certificate_outside_its_validity_is_refused() {
     let ours = authority("ours");
     let day = Duration::from_secs(24 * 3600);
     let mut past = params();
@@ -386,7 +386,7 @@ fn certificate_for_another_purpose_is_refused() {
 }
 
 #[test]
-fn certificate_without_a_purpose_is_taken_as_those_of_ovs_pki_have_none() {
+fn certificate_without_a_purpose_is_accepted() {
     let ours = authority("ours");
     let mut session = server(&ours).session().unwrap();
     let shown = issued(&ours, &CertificateParams::default());
@@ -395,7 +395,7 @@ fn certificate_without_a_purpose_is_taken_as_those_of_ovs_pki_have_none() {
 }
 
 #[test]
-fn certificate_binds_the_switch_to_the_datapaths_it_names() {
+fn certificate_binds_the_switch_to_its_datapaths() {
     let ours = authority("ours");
     let mut session = server(&ours).session().unwrap();
     let shown =
@@ -408,7 +408,7 @@ fn certificate_binds_the_switch_to_the_datapaths_it_names() {
 }
 
 #[test]
-fn name_of_ours_that_is_no_datapath_is_refused_and_not_taken_for_none() {
+fn invalid_datapath_name_is_refused() {
     let ours = authority("ours");
     for name in [
         "rosemary:dpid:",
@@ -434,7 +434,7 @@ fn name_of_ours_that_is_no_datapath_is_refused_and_not_taken_for_none() {
         "dpid:00:00:00:00:00:00:00:01",
         "urn:dpid:1",
     ] {
-        // Beside one that is right: it would be believed, and the other would be lost.
+        // Beside a valid name: the invalid one must not be ignored.
         for names in [&[name][..], &[&datapaths::uri(Dpid(7)), name]] {
             let certificate = issued(&ours, &named(names)).chain.remove(0);
             let error = CertifiedDatapaths::of(&certificate).expect_err(name).to_string();
@@ -445,7 +445,7 @@ fn name_of_ours_that_is_no_datapath_is_refused_and_not_taken_for_none() {
 }
 
 #[test]
-fn name_of_ours_in_another_place_is_refused() {
+fn datapath_name_in_another_field_is_refused() {
     let ours = authority("ours");
     let name = "rosemary:dpid:00:00:00:00:00:00:00:01";
     let ia5 = |name: &str| name.try_into().unwrap();
@@ -468,7 +468,7 @@ fn name_of_ours_in_another_place_is_refused() {
 }
 
 #[test]
-fn names_of_others_are_left_alone() {
+fn foreign_names_are_ignored() {
     let ours = authority("ours");
     for name in ["https://example.org/dpid/1", "urn:uuid:1", "spiffe://rosemary/switch"] {
         let certificate = issued(&ours, &named(&[name])).chain.remove(0);
@@ -477,7 +477,7 @@ fn names_of_others_are_left_alone() {
 }
 
 #[test]
-fn garbage_in_place_of_a_handshake_or_after_its_beginning_is_a_fault() {
+fn garbage_in_a_handshake_is_a_fault() {
     let ours = authority("ours");
     let mut hello = Vec::new();
     client(None, BOTH[1]).write_tls(&mut hello).unwrap();
@@ -485,12 +485,12 @@ fn garbage_in_place_of_a_handshake_or_after_its_beginning_is_a_fault() {
         let mut session = server(&ours).session().unwrap();
         let bytes = [&hello[..beginning], &vec![0x16; 40_000]].concat();
         let error = take(&mut session, &bytes, 4096).unwrap_err().to_string();
-        assert!(error.contains("is not TLS as it should be"), "{beginning}: {error}");
+        assert!(error.contains("it sent invalid TLS"), "{beginning}: {error}");
     }
 }
 
 #[test]
-fn handshake_of_any_length_is_cut_off() {
+fn too_long_handshake_is_cut_off() {
     let ours = authority("ours");
     let mut session = server(&ours).session().unwrap();
     // A ClientHello that announces 60,000 bytes, in records of 16 KiB.
@@ -505,7 +505,7 @@ fn handshake_of_any_length_is_cut_off() {
 }
 
 #[test]
-fn connection_that_ends_during_the_handshake_is_a_fault_and_afterwards_an_end() {
+fn end_during_the_handshake_is_a_fault() {
     let ours = authority("ours");
     let (mut scratch, mut plain) = (vec![0; 4096], vec![0; 64 * 1024]);
     let mut session = server(&ours).session().unwrap();

@@ -20,11 +20,10 @@ use crate::tls::TransportPolicy;
 /// Connections accepted per turn and listener, so that many new connections delay no switch.
 const ACCEPTS: usize = 64;
 
-/// Most connections of all workers, those in handshakes included.
+/// Most connections of all workers, including those in handshakes.
 const MAX_CONNECTIONS: usize = 16 * 1024;
 
-/// Descriptors that connections leave to the rest of the kernel: listeners, operators, and the
-/// doorbells of each worker.
+/// Descriptors that are reserved for the rest of the kernel: listeners, operators, and the doorbells of each worker.
 const OTHER_DESCRIPTORS: u64 = 256;
 const DOORBELLS: u64 = 256;
 
@@ -45,10 +44,10 @@ pub(super) struct Acceptor {
 pub(super) type Accepted = (WorkerId, Connection);
 
 impl Acceptor {
-    /// Accepts on `listeners`, which `epoll` watches from now on.
+    /// Adds `listeners` to `epoll` and accepts on them.
     ///
     /// # Errors
-    /// The system refused.
+    /// A listener could not be configured or added.
     pub(super) fn new(
         listeners: Vec<TcpListener>,
         transport: TransportPolicy,
@@ -64,13 +63,13 @@ impl Acceptor {
         Ok(Self { listeners, transport, driver, is_paused: false, most })
     }
 
-    /// Speaks another protocol with the switches.
+    /// Replaces the protocol of the switches.
     #[cfg(test)]
     pub(super) fn set_driver(&mut self, driver: &'static dyn Driver) {
         self.driver = driver;
     }
 
-    /// Accepts connections that wait at listener `number`.
+    /// Accepts the connections that wait at listener `number`.
     pub(super) fn accept(
         &mut self,
         number: usize,
@@ -101,7 +100,7 @@ impl Acceptor {
         accepted
     }
 
-    /// Ends the pause that a failure has begun.
+    /// Ends the pause after a failure.
     pub(super) fn tick(&mut self, epoll: &OwnedFd) {
         if self.is_paused {
             self.pause(false, epoll);
@@ -148,8 +147,8 @@ pub(super) fn refused(address: SocketAddr, why: &str, log_limits: &mut LogLimits
     }
 }
 
-/// The number of connections of all workers that the descriptors allow: what is left of them, half of them at least.
-/// All workers together, because connections that claim datapaths of one worker all come to that one.
+/// Returns the most connections of all workers that the limit of descriptors allows, at least half of that limit. The
+/// bound is for all workers together, because all connections may claim datapaths of one worker and move there.
 fn most_connections(workers: usize) -> usize {
     let limit = sys::process::descriptor_limit().unwrap_or(u64::MAX);
     let others = OTHER_DESCRIPTORS + DOORBELLS * workers as u64;

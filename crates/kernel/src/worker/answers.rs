@@ -1,4 +1,4 @@
-//! Routes replies, errors and removed flows of a switch to the app or operator that they are for.
+//! Routes replies, errors and removed flows of a switch to the app or operator concerned.
 //!
 //! An app receives them with its own transaction ids and cookies ([`rewrite`](crate::rewrite)). An operator's question
 //! receives the parts as the switch sent them.
@@ -53,7 +53,7 @@ impl Replies<'_> {
         };
         let Some(app_port) = living(&mut self.dispatch.app_ports, sender) else { return };
         if answers.broken {
-            return; // counted when it broke
+            return; // an earlier part was lost and counted
         }
         self.copy.clear();
         self.copy.extend_from_slice(message);
@@ -90,7 +90,7 @@ impl Replies<'_> {
                 self.channels.flows_failed(question, why);
                 None
             }
-            By::Kernel(_) => None, // asked again when it matters
+            By::Kernel(_) => None, // the kernel repeats the request when it needs the number
         };
         if let Some(suppressed) = self.log_limits.malformed.admit(self.now) {
             let connection = &self.connection;
@@ -131,11 +131,13 @@ impl Replies<'_> {
             warn!(dpid, %address, app, %error, xid, suppressed, "switch sent an error");
         }
         if let Some(By::Operator(question)) = by {
-            self.channels.flows_failed(question, format!("the switch refused to tell: {error}"));
+            self.channels
+                .flows_failed(question, format!("the switch refused the request: {error}"));
         }
     }
 
-    /// Reports an error whose message is forgotten, to the apps that may have sent that message and to the operator.
+    /// Reports an error about a message that is no longer remembered, to the apps that may have sent it and to the
+    /// operator.
     fn lose_error(&mut self, xid: u32) {
         let (connection, now) = (&*self.connection, self.now);
         let dpid = shown_dpid(connection);
@@ -166,7 +168,7 @@ impl Replies<'_> {
         let Some(app_port) =
             self.dispatch.app_ports.iter_mut().find(|app_port| app_port.app == owner)
         else {
-            debug!(dpid = %switch.dpid, removed.cookie, "a flow that belongs to no app was removed");
+            debug!(dpid = %switch.dpid, removed.cookie, "ignored the removal of a flow that belongs to no app");
             return;
         };
         self.copy.clear();
@@ -176,7 +178,7 @@ impl Replies<'_> {
     }
 }
 
-/// Ends the requests that switches have not answered for too long.
+/// Ends requests whose replies are overdue.
 pub(super) fn expire_requests(
     switches: &mut Switches,
     app_ports: &mut [AppPort],
@@ -193,15 +195,15 @@ pub(super) fn expire_requests(
             By::Operator(question) => {
                 channels.flows_failed(question, "the switch does not answer".to_owned());
             }
-            By::Kernel(_) => {} // asked again when it matters
+            By::Kernel(_) => {} // the kernel repeats the request when it needs the number
         });
     }
 }
 
-/// Hands a part of a switch's flows to the operator that asked.
+/// Passes a part of a switch's flows to the operator.
 fn flow_part(channels: &WorkerChannels, question: u64, answers: &Answers, message: &[u8]) {
     if answers.too_long {
-        let why = "it has more flows than can be shown; ask the switch itself, as with \
+        let why = "it has more flows than can be shown; query the switch itself, for example with \
                    `ovs-ofctl dump-flows BRIDGE`";
         return channels.flows_failed(question, why.to_owned());
     }

@@ -1,4 +1,4 @@
-//! Serves the apps: takes their messages in turns, attaches and detaches their rings, reports refusals.
+//! Serves the apps: receives their messages in turns, attaches and detaches their rings, reports refusals.
 
 use std::io;
 use std::time::Instant;
@@ -20,11 +20,11 @@ use control::app::AppId;
 use control::policy::Policy;
 use control::query::AppCounters;
 
-/// Records of one app in one turn, about, so that a busy app delays no other.
+/// Approximate number of records of one app in one turn, so that a busy app delays no other.
 const TURN: usize = 4096;
 
 impl Worker {
-    /// Gives each app a turn: takes its messages and sends them.
+    /// Gives each app a turn: receives its messages and sends them.
     pub(super) fn serve_apps(&mut self, now: Instant) {
         for slot in AppSlot::first(self.dispatch.app_ports.len()) {
             let app_port = &mut self.dispatch.app_ports[slot];
@@ -38,7 +38,7 @@ impl Worker {
         }
     }
 
-    /// Notes that an app's doorbell has rung.
+    /// Handles a ring of an app's doorbell.
     pub(super) fn doorbell_rang(&mut self, slot: AppSlot) {
         let app_port = &mut self.dispatch.app_ports[slot];
         if app_port.throttle.until().is_some() {
@@ -49,7 +49,7 @@ impl Worker {
         }
     }
 
-    /// Watches an app's doorbell from now on, or ignores it, as the app is slowed down.
+    /// Begins to watch an app's doorbell, or to ignore it because the app is slowed down.
     fn listen(&mut self, slot: AppSlot, listen: bool) {
         let app_port = &mut self.dispatch.app_ports[slot];
         app_port.throttle.is_deaf = !listen;
@@ -58,7 +58,7 @@ impl Worker {
         if listen {
             bell.silence();
         }
-        // Fails only for a doorbell that is not in the set; this one is.
+        // Fails only if the doorbell is not in epoll's set, and it is.
         let _ = epoll::modify(
             &self.epoll,
             bell,
@@ -67,14 +67,14 @@ impl Worker {
         );
     }
 
-    /// Takes up to `most` records of an app, about, and sends its messages.
+    /// Receives about `most` records of an app, and sends its messages.
     fn serve_app(&mut self, slot: AppSlot, most: usize, now: Instant) -> Result<(), PeerFault> {
         let mut messages = std::mem::take(&mut self.calls.messages);
         let mut verdicts = std::mem::take(&mut self.calls.verdicts);
         let (mut left, mut result) = (most, Ok(()));
         while left > 0 {
             let received = self.dispatch.app_ports[slot].receive(&mut messages, &mut verdicts);
-            // Its messages before a fault are sent all the same.
+            // Messages before a fault are sent, too.
             self.send_all(slot, &mut messages, now);
             match received {
                 Ok(0) => break,
@@ -96,8 +96,8 @@ impl Worker {
                 app = app_port.name,
                 offences,
                 rings,
-                "slowed an app down for the rest of this second: too many of its messages were refused, or it rang for \
-                 nothing"
+                "slowed an app down for the rest of this second: too many of its messages were refused, or its doorbell \
+                 rang without records"
             );
         }
         self.dispatch.verdicts(slot, &mut verdicts, now);
@@ -115,8 +115,8 @@ impl Worker {
         message: &[u8],
         now: Instant,
     ) {
-        let place = self.switches.roster.get(dpid);
-        let switch = place.and_then(|entry| self.switches.switch_mut(entry.key));
+        let entry = self.switches.roster.get(dpid);
+        let switch = entry.and_then(|entry| self.switches.switch_mut(entry.key));
         if let Some(switch) = switch {
             switch.counters.refused += 1;
         }
@@ -134,7 +134,7 @@ impl Worker {
         let rate = self.log_limits.refused.entry(app).or_insert_with(|| Rate::new(now));
         if let Some(suppressed) = rate.admit(now) {
             let most =
-                place.filter(|_| why == Refusal::Full).and_then(|it| self.most_queued(it.key));
+                entry.filter(|_| why == Refusal::Full).and_then(|it| self.most_queued(it.key));
             let (most_queued_by, bytes) = most.unzip();
             let app_port = &self.dispatch.app_ports[slot];
             let (app, dpid) = (&app_port.name, openflow::Dpid(dpid));
@@ -147,23 +147,23 @@ impl Worker {
         }
     }
 
-    /// The app with the most bytes in the queues of a switch, and their number.
+    /// Returns the app with the most bytes in the queues of a switch, and their number.
     pub(super) fn most_queued(&self, key: ConnId) -> Option<(&str, usize)> {
         let (slot, bytes) = self.switches.get(key)?.queued()?.largest()?;
         Some((self.dispatch.app_ports.get(slot.index())?.name.as_str(), bytes))
     }
 
-    /// The reason for dropping a switch that does not read, with the app that has queued most for it.
+    /// Returns the reason for disconnecting a switch that does not read, with the app that has queued most for it.
     pub(super) fn does_not_read(&self, key: ConnId) -> String {
         match self.most_queued(key) {
             Some((app, bytes)) => {
-                format!("{DOES_NOT_READ}; {bytes} bytes wait of the app {app}, which has sent most")
+                format!("{DOES_NOT_READ}; the app {app} has queued most: {bytes} bytes")
             }
             None => DOES_NOT_READ.to_owned(),
         }
     }
 
-    /// Handles a broken ring: the worker takes nothing more from the zone, and the monitor ends it.
+    /// Handles a broken ring: the worker receives no more records from the zone, and the monitor ends it.
     pub(super) fn fault(&mut self, slot: AppSlot, fault: PeerFault) {
         let app_port = &self.dispatch.app_ports[slot];
         warn!(app = app_port.name, %fault, "the app's zone broke the ring's contract");
@@ -171,11 +171,11 @@ impl Worker {
         self.cut_off(slot);
     }
 
-    /// Forgets an app's rings; the records that it had not handled wait for its next zone.
+    /// Drops an app's rings. The records that it had not handled wait for its next zone.
     fn cut_off(&mut self, slot: AppSlot) {
         let app_port = &mut self.dispatch.app_ports[slot];
         if let Some(bell) = app_port.down_bell() {
-            // Fails only for a doorbell that is not in the set; this one is.
+            // Fails only if the doorbell is not in epoll's set, and it is.
             let _ = epoll::delete(&self.epoll, bell);
         }
         let app = app_port.app;
@@ -194,7 +194,7 @@ impl Worker {
         }
     }
 
-    /// Continues snapshots and replays, and shows the zones and the other workers what was written for them.
+    /// Continues snapshots and replays, and publishes the records for zones and the messages for other workers.
     pub(super) fn pump(&mut self) {
         for slot in AppSlot::first(self.dispatch.app_ports.len()) {
             let app_port = &mut self.dispatch.app_ports[slot];
@@ -209,7 +209,7 @@ impl Worker {
         self.forwarder.wake(&self.channels.pool);
     }
 
-    /// Attaches the rings of a new zone of an app.
+    /// Attaches the rings of an app's new zone.
     pub(super) fn attach(
         &mut self,
         app: AppId,
@@ -227,7 +227,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Makes sure that an app has an app port, whether it runs or not; returns its slot.
+    /// Returns the slot of an app, and makes its app port if it has none. The app need not run.
     pub(super) fn know(&mut self, app: AppId, name: String, policy: Policy) -> io::Result<AppSlot> {
         let known = self.slot_of(app);
         let app_ports = &mut self.dispatch.app_ports;
@@ -251,7 +251,7 @@ impl Worker {
         Ok(slot)
     }
 
-    /// The counters of the apps, in the order in which the kernel got to know them.
+    /// Returns the counters of the apps, in the order of their slots.
     pub(super) fn app_counters(&self) -> Vec<AppCounters> {
         let mut unsent = vec![0; self.dispatch.app_ports.len()];
         for queued in self.switches.iter().filter_map(|(_, connection)| connection.queued()) {
@@ -293,8 +293,8 @@ impl Worker {
         if !self.dispatch.app_ports[slot].is_attached() {
             return;
         }
-        // Messages that the zone published before its death are sent: as many as a ring can hold, as a process that the
-        // zone left behind may continue to write.
+        // Messages that the zone published before its death are sent, at most as many as fit into a ring: a process
+        // that the zone has forked may continue to write.
         let ring_full = self.channels.pool.tuning().ring as usize / 16;
         if let Err(fault) = self.serve_app(slot, ring_full, now) {
             debug!(%fault, "found the ring of a dead zone broken");

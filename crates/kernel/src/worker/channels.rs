@@ -21,25 +21,25 @@ use control::query::{AppCounters, SwitchStatus};
 pub enum Command {
     /// Use these rings for an app instead of its former ones; answered by [`WorkerEvent::Attached`].
     Attach {
-        /// Which attempt it is.
+        /// The number of the attempt.
         attempt: u64,
-        /// Which app.
+        /// The app.
         app: AppId,
-        /// Its name, for messages.
+        /// The app's name, for log lines.
         name: String,
-        /// Its capabilities and its stage.
+        /// The app's capabilities and stage.
         policy: Policy,
         /// The worker's part of the rings.
         part: Box<Part>,
     },
     /// The app's zone is dead.
     Detach {
-        /// Which app.
+        /// The app.
         app: AppId,
     },
     /// An app in this process failed on another worker: do not call it any more.
     Disable {
-        /// Which app.
+        /// The app.
         app: AppId,
     },
     /// Serve a connection that another worker hands over.
@@ -52,9 +52,9 @@ pub enum Command {
         /// The receiver of the answer.
         reply: Sender<(Vec<SwitchStatus>, bool)>,
     },
-    /// Ask a switch for its flows; answered by [`WorkerEvent::Flows`].
+    /// Request the flows of a switch; answered by [`WorkerEvent::Flows`].
     Flows {
-        /// Which switch.
+        /// The switch.
         dpid: u64,
         /// The number that the answer repeats.
         question: u64,
@@ -79,24 +79,24 @@ pub enum WorkerEvent {
     Attached {
         /// The attempt.
         attempt: u64,
-        /// The error, in words.
+        /// Success, or the error as text.
         result: Result<(), String>,
     },
     /// An app runs in this process, on this worker.
     Hosted {
-        /// Which app.
+        /// The app.
         app: AppId,
         /// The version that its object states.
         version: String,
     },
     /// An app in this process has failed. This worker does not call it any more.
     Demoted {
-        /// Which app.
+        /// The app.
         app: AppId,
-        /// The failure, in words.
+        /// The failure as text.
         why: String,
     },
-    /// A part of the flows that a command asked for.
+    /// A part of the flows that a command requested.
     Flows {
         /// The command's number.
         question: u64,
@@ -107,14 +107,14 @@ pub enum WorkerEvent {
     Ended,
     /// An app's zone broke the contract of its ring.
     Fault {
-        /// Which app.
+        /// The app.
         app: AppId,
-        /// The failure, in words.
+        /// The failure as text.
         fault: String,
     },
     /// An app ended at this record twice; the record is not delivered again.
     SetAside {
-        /// Which app.
+        /// The app.
         app: AppId,
         /// The record.
         record: Vec<u8>,
@@ -142,7 +142,7 @@ impl Commander {
     }
 }
 
-/// A worker's ends.
+/// The ends of the channels that a worker holds.
 #[derive(Debug)]
 pub struct WorkerChannels {
     /// The worker's id.
@@ -151,20 +151,20 @@ pub struct WorkerChannels {
     pub pool: Arc<WorkerPool>,
     /// Sends commands to the others.
     pub commander: Commander,
-    /// Commands to it.
+    /// Commands to the worker.
     pub commands: Receiver<Command>,
     /// Rung after a command was sent or a message was forwarded.
     pub commands_bell: Doorbell,
     /// Events for the server.
     pub events: Sender<WorkerEvent>,
-    /// To be rung after an event was sent.
+    /// The worker rings it after it has sent an event.
     pub events_bell: DoorbellSender,
 }
 
 impl WorkerChannels {
     /// Reports an event to the server.
     pub(super) fn notify(&self, event: WorkerEvent) {
-        // The server lives as long as the process; without it nobody would read this.
+        // The server lives as long as the process, so this does not fail.
         let _ = self.events.send(event);
         self.events_bell.ring();
     }
@@ -180,7 +180,7 @@ impl WorkerChannels {
     }
 }
 
-/// The server's ends.
+/// The ends of the channels that the server holds.
 #[derive(Debug)]
 pub struct ServerChannels {
     /// All workers.

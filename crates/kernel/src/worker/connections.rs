@@ -1,11 +1,11 @@
-//! The life of a connection with its worker: taken in, read, written to, handed over, closed.
+//! Adds, reads, writes, hands over and closes the connections of a worker.
 //!
 //! ```text
 //!  accept ----------------> the worker with the fewest connections
 //!  handshake complete ----> the worker that owns the datapath, with the bytes that are not handled yet
 //! ```
 //!
-//! A connection moves at most twice, and never once it is a switch.
+//! A connection moves at most twice, and never after its switch is up.
 
 use std::io;
 use std::time::Instant;
@@ -21,14 +21,15 @@ use super::{CONNECTION, Command, Worker};
 use crate::connection::{Connection, Input, Peer, Reading, Up};
 use crate::ids::{ConnId, WorkerId};
 
-/// Why a connection was closed for another one in its handshake.
-const TOO_MANY: &str = "too many connections that were no switches yet; it gave way";
+/// Why a connection was closed to admit another one.
+const TOO_MANY: &str =
+    "too many connections are in their handshakes; it was closed to admit another one";
 
 /// Why a connection was closed to make room for the buffers of another one.
 const WAITED_LONGEST: &str = "too many connections wait with unfinished messages or unsent output, and this one has waited longest";
 
 impl Worker {
-    /// Accepts new connections at a listener, each for the worker with the fewest.
+    /// Accepts new connections at a listener and hands each to the worker with the fewest.
     pub(super) fn accept(&mut self, listener: usize, now: Instant) {
         let system = (&*self.channels.pool, &self.epoll);
         for (to, connection) in self.acceptor.accept(listener, system, &mut self.log_limits, now) {
@@ -37,8 +38,8 @@ impl Worker {
                 continue;
             }
             let address = connection.address;
-            if self.take_in(connection, now).is_err() {
-                let why = "the system refused to watch it";
+            if self.add(connection, now).is_err() {
+                let why = "epoll could not watch it";
                 acceptor::refused(address, why, &mut self.log_limits, now);
             }
         }
@@ -49,8 +50,8 @@ impl Worker {
         self.channels.commander.send(to, Command::Adopt(moved));
     }
 
-    /// Serves a connection from now on.
-    fn take_in(&mut self, connection: Connection, now: Instant) -> io::Result<ConnId> {
+    /// Adds a connection to those of this worker.
+    fn add(&mut self, connection: Connection, now: Instant) -> io::Result<ConnId> {
         if let Some(other) = self.switches.admission.connection_to_displace(connection.address.ip())
         {
             self.close(other, TOO_MANY, now);
@@ -60,15 +61,15 @@ impl Worker {
         Ok(self.switches.insert(connection))
     }
 
-    /// Serves a connection that another worker had: goes on where that worker stopped.
+    /// Adds a connection that another worker handed over, and handles the bytes that this worker has read.
     pub(super) fn adopt(&mut self, MovedConnection(mut connection): MovedConnection, now: Instant) {
         let mut unhandled = connection.arrive();
         let address = connection.address;
-        let id = match self.take_in(*connection, now) {
+        let id = match self.add(*connection, now) {
             Ok(id) => id,
             Err(error) => {
                 if let Some(suppressed) = self.log_limits.accepted.admit(now) {
-                    warn!(%address, %error, suppressed, "connection lost: the system refused to watch it");
+                    warn!(%address, %error, suppressed, "connection lost: epoll could not watch it");
                 }
                 return;
             }
@@ -80,10 +81,10 @@ impl Worker {
         }
     }
 
-    /// The worker that owns the datapath of a connection, if it is another one.
-    pub(super) fn leads_away(&self, id: ConnId) -> Option<WorkerId> {
-        let home = self.switches.get(id)?.phase.claim()?.home.worker();
-        (home != self.channels.me).then_some(home)
+    /// Returns the worker that owns the datapath of a connection, if it is another one.
+    pub(super) fn other_owner(&self, id: ConnId) -> Option<WorkerId> {
+        let owner = self.switches.get(id)?.phase.claim()?.datapath.worker();
+        (owner != self.channels.me).then_some(owner)
     }
 
     /// Hands a connection over to the worker that owns its datapath.
@@ -104,11 +105,11 @@ impl Worker {
         self.reader.note_event(id, connection, flags);
     }
 
-    /// Reads each connection that is ready, once. `true` if there were more than a turn can read.
+    /// Reads each ready connection once. `true` if the turn ended before all were read.
     pub(super) fn read_ready(&mut self, buffer: &mut [u8], now: Instant) -> bool {
         self.reader.begin_round();
         while let Some(id) = self.reader.next() {
-            // It is in no list: whoever closes it need not look for it there.
+            // It is in no list now, so closing it needs no search.
             if let Some(connection) = self.switches.get_mut(id) {
                 connection.reading = Reading::Drained;
             }
@@ -137,13 +138,13 @@ impl Worker {
         match input {
             Ok(Input::Bytes { size, all }) => {
                 self.timers.pace.read(size);
-                connection.session.heard(now);
+                connection.session.note_received(now);
                 let mut more = !all || connection.peer != Peer::Talks;
                 if let Err(why) = self.messages(id, &mut buffer[..size], now) {
                     self.close(id, &why.to_string(), now);
                     more = false;
-                } else if let Some(home) = self.leads_away(id) {
-                    self.hand_over(id, home);
+                } else if let Some(owner) = self.other_owner(id) {
+                    self.hand_over(id, owner);
                     more = false;
                 } else {
                     self.write_much(id, now);
@@ -161,7 +162,7 @@ impl Worker {
         Served::default()
     }
 
-    /// Writes to a switch before the next is read, if that is much.
+    /// Writes to a switch before the next one is read, if much output has gathered.
     fn write_much(&mut self, id: ConnId, now: Instant) {
         if self.switches.get(id).is_some_and(is_much) {
             self.call_apps(now); // their answers to the rest of what was read
@@ -169,7 +170,7 @@ impl Worker {
         }
     }
 
-    /// Writes what was gathered, once per switch.
+    /// Writes the gathered output, once per switch.
     pub(super) fn flush(&mut self, now: Instant) {
         let mut listed = self.output.take_listed();
         listed.drain(..).for_each(|id| self.write(id, now));
@@ -188,8 +189,8 @@ impl Worker {
         }
     }
 
-    /// Counts the buffers of a connection ([`memory`](crate::memory)). Where there is no room for them, closes the
-    /// connections whose buffers have waited longest, which may be this one.
+    /// Counts the buffers of a connection ([`memory`](crate::memory)). If there is no room for them, closes the
+    /// connections whose buffers have waited longest, which may include this one.
     #[inline]
     fn hold_buffers(&mut self, id: ConnId, now: Instant) {
         if let Some(connection) = self.switches.get_mut(id)
@@ -204,7 +205,7 @@ impl Worker {
         while let Some(connection) = self.switches.get_mut(id)
             && !connection.hold_buffers()
         {
-            // If none here waits, connections of other workers took all.
+            // If none waits here, the connections of other workers have taken the whole pool.
             let longest = self.switches.longest_waiting().unwrap_or(id);
             self.close(longest, WAITED_LONGEST, now);
         }
@@ -217,7 +218,7 @@ impl Worker {
         let address = connection.address;
         let Some(Up { mut switch, transactions, .. }) = connection.close() else {
             if let Some(suppressed) = self.log_limits.closed.admit(now) {
-                warn!(%address, why, suppressed, "connection closed before it was a switch");
+                warn!(%address, why, suppressed, "connection closed before its handshake was complete");
             }
             return;
         };

@@ -1,5 +1,5 @@
-//! Asks a switch for its flows on behalf of an operator. The answer's parts go to the server thread as they are, which
-//! decodes them where no switch waits.
+//! Requests the flows of a switch for an operator. The parts of the answer go to the server thread unchanged, which
+//! decodes them without delaying a switch.
 
 use std::time::Instant;
 
@@ -13,8 +13,8 @@ use crate::check::Expects;
 use crate::connection::Up;
 use crate::flows::Part;
 
-/// Asks the switch `dpid` for all its flows; [`WorkerEvent::Flows`](super::WorkerEvent::Flows) reports the answer.
-pub(super) fn ask_flows(
+/// Requests all flows of the switch `dpid`; [`WorkerEvent::Flows`](super::WorkerEvent::Flows) reports the answer.
+pub(super) fn request_flows(
     (dpid, question): (u64, u64),
     switches: &mut Switches,
     output: &mut Output,

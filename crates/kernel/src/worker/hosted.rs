@@ -1,9 +1,8 @@
 //! Calls the apps that run in this process (*Rosemary §3.2.7*).
 //!
-//! Each worker has its own instance of each. They are called once their records are a batch, and
-//! at the end of every turn with what there is; what they send passes the same checks as what
-//! comes from a zone. One that panics is disabled, here and on every worker, and comes back as
-//! a user app.
+//! Each worker has its own instance of each app. It calls an instance when a batch of records is complete, and at the
+//! end of every turn with the remaining records. Messages of these apps pass the same checks as messages from a zone.
+//! An app that panics is disabled on every worker, and continues in a zone as a user app.
 
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
@@ -66,13 +65,14 @@ impl Worker {
             while let Some(handled) = self.call_once(slot, now) {
                 left = left.saturating_sub(handled);
                 if left == 0 || handled == 0 {
-                    break; // an app that only sends must not keep the worker
+                    break; // an app that only sends must not occupy the worker
                 }
             }
         }
     }
 
-    /// Calls an app, which is demoted if it fails. Returns how many records it handled; `None` if it is not here, or no longer.
+    /// Calls an app, which is demoted if it fails. Returns how many records it handled; `None` if it is not here, or no
+    /// longer.
     fn call_once(&mut self, slot: AppSlot, now: Instant) -> Option<usize> {
         match self.call(slot, now)? {
             Ok(handled) => Some(handled),
@@ -92,7 +92,7 @@ impl Worker {
         let called = app_port.call(now_ns(), &mut verdicts);
         drop(noted);
         if let Some(Ok(_)) = called {
-            // Fails only for the ring of a zone.
+            // Fails only for apps in zones.
             while let Ok(1..) = self.dispatch.app_ports[slot].receive(&mut messages, &mut verdicts)
             {
                 self.send_all(slot, &mut messages, now);
@@ -103,7 +103,7 @@ impl Worker {
         called
     }
 
-    /// When the next timer of an app here expires.
+    /// Returns when the next timer of an app in this process expires.
     pub(super) fn next_wake(&self, now: Instant) -> Option<Instant> {
         let at_ns = self
             .dispatch
@@ -114,7 +114,7 @@ impl Worker {
         Some(now + Duration::from_nanos(at_ns.saturating_sub(now_ns())))
     }
 
-    /// Ends an app here that has failed: a zone takes over its records.
+    /// Disables an app in this process that has failed: a zone takes over its records.
     fn demote(&mut self, slot: AppSlot, why: String) {
         let app_port = &mut self.dispatch.app_ports[slot];
         app_port.disable();
@@ -123,7 +123,7 @@ impl Worker {
         self.channels.notify(WorkerEvent::Demoted { app, why });
     }
 
-    /// Ends this worker's instance of an app whose instance at another worker has failed.
+    /// Disables this worker's instance of an app whose instance on another worker has failed.
     pub(super) fn disable(&mut self, app: AppId) {
         if let Some(slot) = self.slot_of(app) {
             self.dispatch.app_ports[slot].disable();

@@ -58,7 +58,7 @@ impl Worker {
             at += size;
             self.message(id, message, room, now)?;
             self.call_full(now);
-            if self.leads_away(id).is_some() {
+            if self.other_owner(id).is_some() {
                 return Ok(at); // the other worker handles the rest
             }
         }
@@ -181,8 +181,8 @@ impl Worker {
         let connection = &mut self.switches[id];
         connection.check_claim(info.dpid)?;
         connection.hold_ports(info.ports.len())?;
-        let home = self.channels.pool.claim_datapath(info.dpid.0, self.channels.me);
-        connection.phase.begin_claim(Claim { info, since: now, home, ports: Vec::new() });
+        let datapath = self.channels.pool.claim_datapath(info.dpid.0, self.channels.me);
+        connection.phase.begin_claim(Claim { info, since: now, datapath, ports: Vec::new() });
         self.settle_claim(id, now);
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Worker {
     /// it. That one is then probed: either two switches have one datapath id, or it is dead and nobody has noticed.
     pub(super) fn settle_claim(&mut self, id: ConnId, now: Instant) {
         let Some(claim) = self.switches[id].phase.claim() else { return };
-        if claim.home.worker() != self.channels.me {
+        if claim.datapath.worker() != self.channels.me {
             return; // the caller hands the connection over
         }
         if let Some(Entry { key: other, .. }) = self.switches.roster.get(claim.info.dpid.0) {
@@ -215,7 +215,7 @@ impl Worker {
         table_miss(version, connection.session.xid(), &mut connection.out);
         self.dispatch.switch_up(switch);
         if let Some(suppressed) = self.log_limits.connected.admit(now) {
-            let ports = switch.ports_that_lead_out();
+            let ports = switch.physical_ports();
             info!(%dpid, %version, %address, transport, ports, epoch, suppressed, "switch connected");
         }
         for status in changes {
@@ -236,7 +236,7 @@ impl Worker {
             let (dpid, since) = (claim.info.dpid, claim.since);
             if let Some(Entry { key: other, .. }) = self.switches.roster.get(dpid.0) {
                 let known = &self.switches[other];
-                if known.session.last_heard() > since {
+                if known.session.last_received() > since {
                     let address = known.address.to_string();
                     let why = Closed::Duplicate { dpid, address }.to_string();
                     self.close(id, &why, now);

@@ -22,18 +22,18 @@ pub(super) struct LogLimits {
     pub(super) disconnected: Rate,
     /// Refused messages, by app: no app can hide another's offences behind a flood of its own.
     pub(super) refused: HashMap<AppId, Rate>,
-    /// By app: packets were decided without its answer.
+    /// By app: packets were decided without its verdict.
     pub(super) late: HashMap<AppId, Rate>,
-    /// By app: it is skipped, or no longer.
+    /// By app: it began or ceased to be skipped.
     pub(super) skipped: HashMap<AppId, Rate>,
-    /// By app: an error of a switch may be about its message, which is forgotten.
+    /// By app: an error of a switch may be about a message of the app that is no longer remembered.
     pub(super) lost: HashMap<AppId, Rate>,
     pub(super) errors: Rate,
     pub(super) malformed: Rate,
 }
 
 impl LogLimits {
-    /// Limits under which nothing was logged yet.
+    /// Limits that have counted no line yet.
     pub(super) fn new(now: Instant) -> Self {
         let rate = || Rate::new(now);
         Self {
@@ -54,13 +54,13 @@ impl LogLimits {
 }
 
 impl LogLimits {
-    /// Logs how many lines were suppressed of floods that have ended.
+    /// Logs how many lines were suppressed in floods that have ended.
     pub(super) fn report_suppressed(&mut self, app_ports: &mut [AppPort], now: Instant) {
         let log_limits = self;
         let warnings = [
             (&mut log_limits.accepted, "connection refused"),
             (&mut log_limits.not_accepted, "could not accept a connection"),
-            (&mut log_limits.closed, "connection closed before it was a switch"),
+            (&mut log_limits.closed, "connection closed before its handshake was complete"),
             (&mut log_limits.errors, "switch sent an error"),
             (&mut log_limits.malformed, "ignored a message of a switch"),
         ];
@@ -93,37 +93,37 @@ impl LogLimits {
         }
     }
 
-    /// Logs which apps began to be skipped because they answer too late, and which no longer are.
+    /// Logs which apps began or ceased to be skipped because they answer too late.
     pub(super) fn report_skipped(&mut self, dispatch: &mut Dispatch, now: Instant) {
         let log_limits = &mut self.skipped;
         dispatch.skipped(|app_port, news, go_on| {
             let app = &app_port.name;
             let rate = log_limits.entry(app_port.app).or_insert_with(|| Rate::new(now));
-            let Some(left_out) = rate.admit(now) else { return };
+            let Some(suppressed) = rate.admit(now) else { return };
             match news {
                 News::Skipped { .. } if go_on => {
-                    warn!(app, left_out, "app answers too late and is skipped");
+                    warn!(app, suppressed, "app answers too late and is skipped");
                 }
                 News::Skipped { .. } => {
-                    let what = "guard answers too late: its packets are dropped at once";
-                    warn!(app, left_out, "{what}");
+                    let what = "guard answers too late; its packets are dropped at once";
+                    warn!(app, suppressed, "{what}");
                 }
                 News::WaitedFor { packets, took, .. } => {
                     let took_ms = took.as_millis();
-                    info!(app, packets, took_ms, left_out, "app answers again and is waited for");
+                    info!(app, packets, took_ms, suppressed, "app answers again and is waited for");
                 }
             }
         });
     }
 
-    /// Logs which apps did not answer in time, and what became of the packets.
+    /// Logs which apps did not answer in time, and whether the packets went on.
     pub(super) fn report_late(&mut self, dispatch: &mut Dispatch, now: Instant) {
         let log_limits = &mut self.late;
         let within_ms = PATIENCE.as_millis();
         dispatch.late(|app_port, packets, go_on| {
             let rate = log_limits.entry(app_port.app).or_insert_with(|| Rate::seldom(now));
-            let is_told = rate.admit(now).is_some();
-            if is_told {
+            let is_logged = rate.admit(now).is_some();
+            if is_logged {
                 let app = &app_port.name;
                 if go_on {
                     warn!(
@@ -139,12 +139,12 @@ impl LogLimits {
                     );
                 }
             }
-            is_told
+            is_logged
         });
     }
 }
 
-/// Logs which apps have begun to lose packet-ins, and which no longer do.
+/// Logs for which apps the kernel began or ceased to drop packet-ins.
 pub(super) fn report_drops(app_ports: &mut [AppPort], now: Instant) {
     for app_port in app_ports {
         let app = &app_port.name;
@@ -155,7 +155,7 @@ pub(super) fn report_drops(app_ports: &mut [AppPort], now: Instant) {
             Some(DropReport::Began) => {
                 warn!(
                     app,
-                    "the app is away and too many wait for it; packet-ins for it are dropped"
+                    "the app is not running and its backlog is full; packet-ins for it are dropped"
                 );
             }
             Some(DropReport::Ended { dropped, took }) => {

@@ -1,9 +1,9 @@
-//! The event loop that owns switches for their whole life.
+//! Runs a worker: the event loop that owns switches as long as they are connected.
 //!
-//! One turn: sleep in epoll until there is work; read switches and write
-//! records for apps (`connections`, `inbound`); take the messages of apps, check them and gather them per switch, wake
-//! the apps that sleep (`apps`, `sending`); write once per switch (`output`). The worker takes no lock, waits for no app
-//! and allocates nothing per message once its buffers have grown.
+//! In one turn, the worker sleeps in epoll until there is work. It reads switches and writes records for apps
+//! (`connections`, `inbound`). It receives the messages of apps, checks them and gathers them per switch, and wakes the
+//! apps that sleep (`apps`, `sending`). Then it writes once per switch (`output`). The worker takes no lock, waits for
+//! no app and allocates nothing per message once its buffers have grown.
 //!
 //! | part | state |
 //! | --- | --- |
@@ -69,8 +69,8 @@ pub use hosted::Loaded;
 pub(crate) use hosted::note;
 
 /// Size of the shared input buffer beyond `read-bytes`. With TLS, ciphertext is read into one half of the buffer, and
-/// plaintext goes into the other, behind a partial message. So a TLS turn brings what fits into one half: with the
-/// default a fifth less than a turn of plain TCP.
+/// plaintext goes into the other, behind a partial message. So a turn with TLS reads as much as fits into one half:
+/// with the default a fifth less than a turn with plain TCP.
 const BEYOND: usize = 192 * 1024;
 
 const _: () = assert!(
@@ -94,18 +94,18 @@ const WHICH: u64 = 0xffff_ffff;
 /// A known app.
 #[derive(Debug, Clone)]
 pub struct Known {
-    /// The monitor's description of it.
+    /// The monitor's description of the app.
     pub app: AppSpec,
-    /// Its code, if it runs in this process.
+    /// The app's code, if it runs in this process.
     pub object: Option<Arc<Loaded>>,
 }
 
 /// The apps of a worker.
 #[derive(Debug)]
 pub struct Apps {
-    /// Each app, wherever it runs.
+    /// All apps, in this process and in zones.
     pub apps: Vec<Known>,
-    /// The worker's place in the flight recorder, if there is one.
+    /// The worker's slot in the flight recorder, if there is one.
     pub flight_slot: Option<FlightSlot>,
 }
 
@@ -129,7 +129,7 @@ pub struct Worker {
 /// Calls of apps: the flight recorder, and buffers for apps' messages that are kept for their capacity.
 #[derive(Debug, Default)]
 struct Calls {
-    /// Records turns, and which app in this process is being called.
+    /// Records the turns of the worker, and the app in this process that is being called.
     flight_slot: Option<FlightSlot>,
     verdicts: Vec<Verdict>,
     /// The portion of an app's messages that is being sent.
@@ -155,9 +155,8 @@ struct Timers {
 }
 
 impl Worker {
-    /// A worker that accepts connections on `listeners`, for itself and for the others of its
-    /// pool, and serves its switches for these apps. Apps with an object run in this process, and
-    /// in the thread that calls this.
+    /// Makes a worker that accepts connections on `listeners`, for itself and for the others of its pool. Apps with an
+    /// object run in this process, and in the thread that calls this.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -190,14 +189,14 @@ impl Worker {
                 worker.host(app, &object);
             }
         }
-        worker.pump(); // apps in this process learn that there is no switch yet
+        worker.pump(); // gives the apps in this process their empty snapshot
         Ok(worker)
     }
 
     /// Works until [`Command::Stop`].
     ///
     /// # Errors
-    /// Epoll failed, which it does not on any supported system.
+    /// Epoll failed, which does not happen on supported systems.
     pub fn run(mut self) -> io::Result<()> {
         let read = self.channels.pool.tuning().read as usize;
         let mut buffer = vec![0; read + BEYOND].into_boxed_slice();
@@ -218,7 +217,7 @@ impl Worker {
             }
             let is_cut_short = self.read_ready(&mut buffer, now) || ready.len() == EVENTS;
             self.serve_apps(now);
-            self.move_on(now); // also to apps that are called below
+            self.move_on(now); // before the calls, so that these include the packets
             self.call_apps(now);
             self.move_on(now);
             self.pump();
@@ -231,7 +230,7 @@ impl Worker {
         }
     }
 
-    /// Handles what epoll reported. `false` if the worker is to stop.
+    /// Handles the events that epoll reported. `false` if the worker must stop.
     fn handle_events(&mut self, events: &[epoll::Event], now: Instant) -> bool {
         let mut commands = false;
         for event in events {
@@ -265,7 +264,7 @@ impl Worker {
             let app_port = &mut self.dispatch.app_ports[slot];
             if let Some(until) = app_port.throttle.until() {
                 slowed = Some(slowed.map_or(until, |other: Instant| other.min(until)));
-                continue; // its zone does not ring either, as it takes us to be awake
+                continue; // not announced as asleep, so its zone does not ring
             }
             match app_port.prepare_to_sleep() {
                 Ok(waiting) => work |= waiting,
@@ -296,7 +295,7 @@ impl Worker {
             } else if connection.is_stuck(now) {
                 stuck.push(id);
             }
-            table_usage::ask_tables(connection, now);
+            table_usage::request_tables(connection, now);
             if let Some(switch) = connection.switch_mut() {
                 switch.buffer_table.tick();
             }
@@ -340,7 +339,7 @@ impl Worker {
                 }
                 Command::Flows { dpid, question } => {
                     let Self { switches, output, channels, .. } = self;
-                    flows::ask_flows((dpid, question), switches, output, channels, now);
+                    flows::request_flows((dpid, question), switches, output, channels, now);
                 }
                 Command::Apps { reply } => {
                     let _ = reply.send(self.app_counters());

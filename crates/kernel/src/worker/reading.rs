@@ -1,5 +1,5 @@
-//! Chooses which connections are read, in which order and how much, and applies back-pressure: it leaves switches unread
-//! while the apps that they feed are full.
+//! Chooses which connections are read, in which order and how much, and applies back-pressure: it leaves switches
+//! unread while the apps that they feed are full.
 //!
 //! ```text
 //!           epoll reports bytes              apps are full
@@ -32,8 +32,8 @@ pub(super) const INTEREST: EventFlags =
 /// Reads per turn that may cost a signature (0.1 ms, or 1 ms for RSA): more would delay connected switches.
 const HANDSHAKES: u32 = 4;
 
-/// The connections and bytes that the worker may still read in this turn: some milliseconds of work, after which it takes
-/// the apps' messages.
+/// The connections and bytes that the worker may still read in this turn: some milliseconds of work, after which it
+/// takes the apps' messages.
 #[derive(Debug, Clone, Copy)]
 struct TurnBudget {
     connections: usize,
@@ -56,8 +56,8 @@ impl TurnBudget {
     }
 }
 
-/// Extra delay before session timeouts while switches have more unread bytes than one turn can read, and after the worker
-/// itself was late by as much.
+/// Extra delay before session timeouts while switches have more unread bytes than one turn can read, and after the
+/// worker itself was late by as much.
 const OVERLOAD_DELAY: Duration = Duration::from_secs(1);
 
 /// How much may be read from a connection at once.
@@ -284,7 +284,7 @@ impl Reader {
             && let Some(until) = back_pressure.wait(pressure.full, now)
         {
             // Unread bytes show that the switch lives, too.
-            connection.session.heard(now);
+            connection.session.note_received(now);
             connection.reading = Reading::Paused;
             switch.counters.pauses += 1;
             dispatch.hold_back(switch.dpid.0);
@@ -335,8 +335,8 @@ impl Reader {
 }
 
 impl Share {
-    /// Notes that `size` bytes were read from `connection`, and whether there are more. A turn that ended early because the
-    /// apps had no room continues as soon as they have some, so that all switches receive equal shares.
+    /// Notes that `size` bytes were read from `connection`, and whether there are more. A turn that ended early because
+    /// the apps had no room continues as soon as they have some, so that all switches receive equal shares.
     pub(super) fn note(
         self,
         connection: &mut Connection,
@@ -353,8 +353,8 @@ impl Share {
     }
 }
 
-/// Returns how many bytes of a turn of `all` bytes are used, or 0 if the turn is over. `turn` bytes were used before a read
-/// of `size` bytes, which was limited to `most`.
+/// Returns how many bytes of a turn of `all` bytes are used, or 0 if the turn is over. `turn` bytes were used before a
+/// read of `size` bytes, which was limited to `most`.
 fn after(turn: usize, (size, most): (usize, usize), all: usize) -> usize {
     let is_cut_short = turn.saturating_add(most) < all;
     if is_cut_short { turn + size.min(most) } else { 0 }

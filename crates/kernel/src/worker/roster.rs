@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::ids::ConnId;
 
-/// Time after which messages to a disconnected switch are no longer on their way.
+/// Time after a disconnection in which apps may still send to the switch.
 const JUST: Duration = Duration::from_secs(10);
 
 /// Most disconnected switches that are remembered.
@@ -20,13 +20,13 @@ pub(super) struct Entry {
 
 /// The switches of a worker.
 ///
-/// Datapath-ids come from switches, so their hash is keyed, and takes its time. Apps answer a
-/// batch of one switch at a time: the last entry found is most often the next one asked for.
+/// Switches choose their datapath ids, so the hash is keyed and slow. Apps answer a batch of one switch at a time: most
+/// lookups are for the same switch as the lookup before, so the last entry is cached.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     entries: HashMap<u64, Entry>,
     last: Option<(u64, Entry)>,
-    /// When switches have gone, by datapath and epoch, and in which order.
+    /// When switches disconnected, by datapath and epoch; and the order of these events.
     gone: HashMap<(u64, u32), Instant>,
     gone_in_order: VecDeque<(u64, u32)>,
 }
@@ -36,7 +36,7 @@ impl Roster {
         self.entries.get(&dpid).copied()
     }
 
-    /// As [`get`](Self::get), of a datapath that was probably asked for just before.
+    /// The same as [`get`](Self::get), but faster if the last call was for the same datapath.
     #[inline]
     pub(super) fn find(&mut self, dpid: u64) -> Option<Entry> {
         match self.last {
@@ -67,13 +67,13 @@ impl Roster {
         }
     }
 
-    /// Whether the datapath was here with this epoch a moment ago, and is not any more.
+    /// Whether the datapath with this epoch disconnected from this worker a moment ago.
     pub(super) fn has_just_gone(&self, dpid: u64, epoch: u32, now: Instant) -> bool {
         let gone = self.gone.get(&(dpid, epoch));
         gone.is_some_and(|gone| now.saturating_duration_since(*gone) < JUST)
     }
 
-    /// All of them, in no order.
+    /// All switches, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Entry)> {
         self.entries.iter().map(|(dpid, entry)| (*dpid, *entry))
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_last_is_forgotten_with_its_switch() {
+    fn cached_entry_is_forgotten_with_its_switch() {
         let mut roster = Roster::default();
         roster.insert(1, ConnId(10), 1);
         roster.insert(2, ConnId(20), 1);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn switch_has_just_gone_for_a_while_with_its_epoch_and_no_other() {
+    fn disconnected_switch_is_remembered_with_its_epoch() {
         let (mut roster, now) = (Roster::default(), Instant::now());
         roster.insert(1, ConnId(10), 7);
         assert!(!roster.has_just_gone(1, 7, now), "it is here");

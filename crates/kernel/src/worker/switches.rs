@@ -1,4 +1,4 @@
-//! The worker's connections: the slab that owns them, the switches among them by datapath, and the admission of those
+//! Owns the worker's connections: a slab of all, the index of switches by datapath, and the admission of connections
 //! that are not switches yet.
 
 use std::ops::{Index, IndexMut};
@@ -14,13 +14,13 @@ use crate::ids::ConnId;
 use crate::switch::Switch;
 use control::query::{PAGE, SwitchStatus};
 
-/// See the module's description.
+/// The connections of a worker.
 #[derive(Debug)]
 pub(super) struct Switches {
     connections: Slab<Connection>,
-    /// Those that are up.
+    /// The switches, by datapath.
     pub(super) roster: Roster,
-    /// Those that are not switches yet.
+    /// The connections that are not switches yet.
     pub(super) admission: Admission,
     /// The epoch of the next connection that becomes a switch.
     pub(super) next_epoch: u32,
@@ -95,7 +95,7 @@ impl Switches {
         claims.map(|(id, _)| id).collect()
     }
 
-    /// The connection whose buffers have waited longest, among those that take some from the pool of all.
+    /// The connection whose buffers have waited longest, among those that use the shared pool.
     pub(super) fn longest_waiting(&self) -> Option<ConnId> {
         let waiting = self
             .iter()

@@ -1,4 +1,4 @@
-//! Asks switches how full their flow tables are, and logs which are nearly full ([`occupancy`](crate::occupancy)).
+//! Requests the fill level of flow tables, and logs which tables are nearly full ([`occupancy`](crate::occupancy)).
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use control::app::AppId;
 use control::query::Fullest;
 
 impl Replies<'_> {
-    /// Takes in what a switch reported about its tables.
+    /// Applies a switch's report about its tables.
     pub(super) fn tables(&mut self, tables: Vec<Table>) {
         let Some(switch) = self.connection.switch_mut() else { return };
         for (table, change) in switch.tables(tables) {
@@ -31,7 +31,7 @@ impl Replies<'_> {
                     let app = most.map(|app_port| app_port.name.as_str());
                     warn!(
                         %dpid, table, flows, size, app,
-                        "a flow table is nearly full; `rosemary flows` shows whose the flows are"
+                        "a flow table is nearly full; `rosemary flows` shows the owners of its flows"
                     );
                 }
                 Change::RoomAgain => {
@@ -41,7 +41,7 @@ impl Replies<'_> {
         }
     }
 
-    /// Takes in a part of the answer to how many flows an app has in the switch.
+    /// Applies a part of the reply with the number of an app's flows in the switch.
     pub(super) fn counted(&mut self, app: AppId, message: &[u8]) {
         let slot = self.dispatch.app_ports.iter().position(|app_port| app_port.app == app);
         if let (Some(switch), Some(slot)) = (self.connection.switch_mut(), slot)
@@ -52,7 +52,7 @@ impl Replies<'_> {
     }
 }
 
-/// The fullest table of a switch, with the app that adds most to it if it is nearly full.
+/// Returns the fullest table of a switch, and the app that adds most to it if it is nearly full.
 pub(super) fn fullest(switch: &Switch, dispatch: &Dispatch) -> Option<Fullest> {
     let (table, flows, size) = switch.fullest()?;
     let full = switch.occupancy.nearly_full().find(|(it, _)| *it == table);
@@ -61,8 +61,8 @@ pub(super) fn fullest(switch: &Switch, dispatch: &Dispatch) -> Option<Fullest> {
     Some(Fullest { table, flows, size, nearly_full: full.is_some(), app })
 }
 
-/// Asks the switch how many flows an app with a quota has, if that is due. The app adds `adds` flows now, or was refused
-/// them.
+/// Requests the number of flows of an app with a quota from the switch, if that is due. The app adds `adds` flows now,
+/// or they were refused.
 pub(super) fn count_flows(
     connection: &mut Connection,
     (slot, app): (AppSlot, AppId),
@@ -75,17 +75,17 @@ pub(super) fn count_flows(
     }
     let (version, xid, at) = (switch.version, connection.session.xid(), connection.out.len());
     openflow::append(&mut connection.out, |out| count(version, app).encode(version, xid, out))
-        .expect("every version can say it");
+        .expect("every version has this request");
     let expects = connection.out.get(at..).and_then(Expects::multipart).expect("it is one");
     if let Some(up) = connection.phase.up_mut() {
         up.transactions.begin_for_kernel(xid, app, expects, now);
     }
 }
 
-/// Asks a switch how full its tables are, if that is due.
-pub(super) fn ask_tables(connection: &mut Connection, now: Instant) {
+/// Requests the fill level of a switch's tables, if that is due.
+pub(super) fn request_tables(connection: &mut Connection, now: Instant) {
     let Some(switch) = connection.switch_mut() else { return };
     if switch.occupancy.is_due(now) {
-        connection.session.ask_tables(&mut connection.out);
+        connection.session.request_tables(&mut connection.out);
     }
 }

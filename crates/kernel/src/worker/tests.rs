@@ -1,4 +1,4 @@
-//! Two workers, switches that are sockets and the codec, and a zone that is its ends of the rings.
+//! Tests workers with real sockets: the tests play the switches, the zones and the server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -35,10 +35,10 @@ const OF: Version = Version::V1_3;
 const APP: AppId = AppId(1);
 const CAPACITY: u32 = 64 * 1024;
 
-/// After this long a test gives up.
+/// Time limit of each wait in a test.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Tries again until there is something.
+/// Calls `try_it` until it returns something.
 fn wait_for<T>(what: &str, mut try_it: impl FnMut() -> Option<T>) -> T {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -50,7 +50,7 @@ fn wait_for<T>(what: &str, mut try_it: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The workers, and the server's part played by the test.
+/// Workers whose server is the test.
 struct Bench {
     server: ServerChannels,
     address: SocketAddr,
@@ -65,7 +65,7 @@ impl Bench {
         Self::with(workers, |_| {})
     }
 
-    /// One whose workers are prepared before they begin.
+    /// The same, but calls `prepare` on each worker before it runs.
     fn with(workers: usize, prepare: fn(&mut Worker)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -103,12 +103,12 @@ impl Bench {
         self.attach_with(&Policy::default())
     }
 
-    /// The same, of an app with this policy.
+    /// The same for an app with this policy.
     fn attach_with(&mut self, policy: &Policy) -> Zone {
         self.attach_as(APP, policy)
     }
 
-    /// The same of any app.
+    /// The same for any app.
     fn attach_as(&mut self, app: AppId, policy: &Policy) -> Zone {
         let (parts, fds) = part::make(&self.server.pool, CAPACITY).unwrap();
         self.attempts += 1;
@@ -139,11 +139,11 @@ impl Bench {
         Zone { ends }
     }
 
-    /// Says that the zone is dead.
+    /// Reports the zone's death to the workers.
     fn detach(&mut self, zone: Zone) {
         drop(zone);
         self.each(|| Command::Detach { app: APP });
-        self.switches(); // answered after that
+        self.switches(); // waits until the workers have handled it
     }
 
     fn switches(&self) -> Vec<SwitchStatus> {
@@ -217,7 +217,7 @@ fn switches_are_spread_over_workers_and_in_one_snapshot() {
 }
 
 #[test]
-fn message_for_a_switch_of_another_worker_reaches_it_and_a_past_one_is_refused() {
+fn message_for_another_workers_switch_is_forwarded() {
     let mut bench = Bench::new(2);
     let mut fakes = bench.connect([1, 2]);
     let epochs: Vec<u32> = bench.switches().iter().map(|switch| switch.epoch).collect();
@@ -245,7 +245,7 @@ fn message_for_a_switch_of_another_worker_reaches_it_and_a_past_one_is_refused()
 }
 
 #[test]
-fn datapath_that_another_worker_has_is_not_taken_over_while_it_lives_and_comes_back_there() {
+fn reconnected_datapath_returns_to_its_worker() {
     let mut bench = Bench::new(2);
     let mut fakes = bench.connect([1, 2]);
     let before = bench.switches();
@@ -260,8 +260,8 @@ fn datapath_that_another_worker_has_is_not_taken_over_while_it_lives_and_comes_b
     assert_eq!(fakes[1].packet_outs(1), [5], "on the same connection");
     drop(fakes.pop());
     wait_for("the switch is gone", || (bench.switches().len() == 1).then_some(()));
-    // It comes to worker 1 or to worker 0, and then what it has said goes with it.
-    let again = Fake::connect_and_say(bench.address, 2, &packet_in(6));
+    // Either worker accepts the connection. Worker 0 hands it over with the bytes that it has read.
+    let again = Fake::connect_and_send(bench.address, 2, &packet_in(6));
     let mut received = Vec::new();
     wait_for("the packet came", || {
         received.extend(zone.handle(1, back));
@@ -276,7 +276,7 @@ fn datapath_that_another_worker_has_is_not_taken_over_while_it_lives_and_comes_b
 }
 
 #[test]
-fn zone_that_dies_with_records_of_two_rings_gets_them_again_one_at_a_time_over_both() {
+fn records_of_two_rings_are_replayed_one_at_a_time() {
     let mut bench = Bench::new(2);
     let mut fakes = bench.connect([1, 2]);
     let mut zone = bench.attach();
@@ -308,7 +308,7 @@ fn zone_that_dies_with_records_of_two_rings_gets_them_again_one_at_a_time_over_b
 }
 
 #[test]
-fn record_that_ends_the_zone_twice_is_set_aside_and_none_of_the_other_ring() {
+fn record_that_ends_the_zone_twice_is_set_aside() {
     let mut bench = Bench::new(2);
     let mut fakes = bench.connect([1, 2]);
     let mut zone = bench.attach();
@@ -336,7 +336,7 @@ fn record_that_ends_the_zone_twice_is_set_aside_and_none_of_the_other_ring() {
 }
 
 #[test]
-fn zone_that_dies_again_and_again_under_load_of_two_workers_loses_and_doubles_nothing() {
+fn zone_that_dies_repeatedly_loses_and_doubles_no_record() {
     let mut bench = Bench::new(2);
     let mut fakes = bench.connect([1, 2]);
     let mut sent = 0;
@@ -388,7 +388,7 @@ fn zone_that_dies_again_and_again_under_load_of_two_workers_loses_and_doubles_no
 }
 
 #[test]
-fn answer_of_another_type_is_reported_to_the_operator_who_asked() {
+fn reply_of_another_type_is_reported_to_the_operator() {
     let bench = Bench::new(1);
     // It answers every multipart request with port descriptions.
     let _fake = bench.connect([1]);

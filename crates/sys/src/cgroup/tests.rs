@@ -204,7 +204,7 @@ fn lower_quota_of_a_group_above_is_reported() {
     let Some(tree) = tree(Controller::Cpu) else { return };
     let place = tree.dirs.iter().find(|place| place.controller == Controller::Cpu).unwrap();
     if place.version == Version::V2 {
-        return println!("SKIPPED: in version 2 the system takes the lower one by itself");
+        return println!("SKIPPED: in version 2 the system applies the lower one");
     }
     let above = place.dir.join(name("test-above"));
     make(&above).unwrap();

@@ -2,10 +2,10 @@
 //!
 //! The models run the code of this folder with rings of 64 or 128 bytes and batches of at most 2. The memory is
 //! `shm/modelled.rs`: it fails the model if a record is read or overwritten without an order after the other side's
-//! access, even if the bytes happen to be right. The threads wait for each other in the same way as kernel and zone: they
-//! announce it and sleep on a doorbell. If a wake-up is lost, all threads sleep, and loom reports a deadlock.
+//! access, even if the bytes happen to be right. The threads wait for each other in the same way as kernel and zone:
+//! they announce it and sleep on a doorbell. If a wake-up is lost, all threads sleep, and loom reports a deadlock.
 //!
-//! A model that cannot fail proves nothing. `CAUGHT` lists changes to the real code, each of which made that model fail.
+//! `CAUGHT` shows that a model can fail: it lists changes to the real code, and every one of them made that model fail.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ struct Kernel {
     up_bell: Arc<ModelDoorbell>,
     down_bell: Arc<ModelDoorbell>,
     out: Vec<u8>,
-    /// Numbers of the messages, and of the records stopped and done, in the order they came.
+    /// The numbers of the received messages in order, and the counts of stopped and handled records.
     sent: Vec<u64>,
     stops: u32,
     done: u32,
@@ -89,7 +89,7 @@ fn start(capacity: u32) -> (Kernel, Zone) {
 }
 
 impl Kernel {
-    /// Record number `number`, of three words, if there is room.
+    /// Writes record number `number`, of three words, if there is room.
     fn push(&mut self, number: u64) -> bool {
         self.end.push(&[6 << 32, number], &(!number).to_ne_bytes(), Room::All)
     }
@@ -100,7 +100,7 @@ impl Kernel {
         }
     }
 
-    /// Takes one thing that the zone said; whether there was one.
+    /// Takes one down record; `false` if there is none.
     fn take(&mut self) -> bool {
         match self.end.take(&mut self.out).expect("an honest zone") {
             Some(Down::Send { epoch, dpid, number, message }) => {
@@ -129,7 +129,7 @@ impl Kernel {
 }
 
 impl Zone {
-    /// Looks at up to `most` records; how many there are.
+    /// Reads a batch of at most `most` records; returns their number.
     fn batch(&mut self, most: usize) -> usize {
         let batch = self.end.records.batch(most).expect("an honest kernel");
         for (number, record) in (self.seen..).zip(batch.iter()) {
@@ -140,7 +140,7 @@ impl Zone {
         batch.len()
     }
 
-    /// Message number `number`, of four words with its head, if there is room.
+    /// Writes message number `number`, of four words with its head, if there is room.
     fn send(&mut self, number: u64) -> bool {
         let Some(room) = self.end.messages.reserve(WORD) else {
             return false;
@@ -164,7 +164,7 @@ impl Zone {
         self.end.messages.awake();
     }
 
-    /// Sends, and sleeps while there is no room.
+    /// Writes a message, and sleeps while there is no room.
     fn send_when_there_is_room(&mut self, number: u64) {
         loop {
             let had = self.end.messages.free();
@@ -179,13 +179,13 @@ impl Zone {
     }
 }
 
-/// Records go round the up ring: written over what was done, behind padding, read where they lie.
+/// Records wrap around the up ring: they overwrite handled records, follow padding, and are read in place.
 ///
 /// CAUGHT: `publish` stores `produced` relaxed, has no fence, a fence of `AcqRel`, or looks at `asleep`
 /// first; `done` stores `produced` relaxed or has no fence; `load_acquire` has no fence; either
-/// `prepare_to_sleep` has no fence; the zone's looks before it says so; `Done` frees a record more.
+/// `prepare_to_sleep` has no fence; the zone's looks before it announces its sleep; `Done` frees one record too many.
 #[test]
-fn records_cross_the_end_of_the_up_ring_whole_and_in_order() {
+fn records_wrap_around_the_up_ring_in_order() {
     check(Some(2), || {
         let (mut kernel, mut zone) = start(64);
         let records = 5; // at 0, 24; 16 bytes of padding; at 64, 88; padding; at 128
@@ -213,14 +213,14 @@ fn records_cross_the_end_of_the_up_ring_whole_and_in_order() {
     });
 }
 
-/// Messages go round the down ring, with all the verdicts that there can be, so that a batch is
-/// written over what the kernel read just before it gave the room; and the zone waits for room.
+/// Messages wrap around the down ring, with as many verdicts as possible. So a batch overwrites records that the kernel
+/// has just freed, and the zone waits for room.
 ///
 /// CAUGHT: `release` stores `consumed` relaxed or has no fence; `done` stores `produced` relaxed or has
 /// no fence; `load_acquire` has no fence; `prepare_to_wait_for_room` or the kernel's
-/// `prepare_to_sleep` has no fence; `had` is asked after the refusal.
+/// `prepare_to_sleep` has no fence; `had` is read after the refusal.
 #[test]
-fn messages_cross_the_end_of_the_down_ring_whole_and_in_order() {
+fn messages_wrap_around_the_down_ring_in_order() {
     check(Some(3), || {
         let (mut kernel, mut zone) = start(128);
         let messages = 4; // each with its verdicts 80 bytes: at 0, 80, 160, behind padding at 256
@@ -247,13 +247,12 @@ fn messages_cross_the_end_of_the_down_ring_whole_and_in_order() {
     });
 }
 
-/// Whenever the kernel looks, it finds nothing of a batch or all of it: what the zone sends, what
-/// it stops, and that its records are done.
+/// The kernel sees nothing of a batch or all of it: its messages, its verdicts, and that its records are handled.
 ///
 /// CAUGHT: `commit` publishes each message; `done` publishes before it writes `Done`, or stores
 /// `produced` relaxed; `load_acquire` has no fence.
 #[test]
-fn effects_verdicts_and_consumption_are_seen_together_or_not_at_all() {
+fn a_batch_becomes_visible_as_a_whole() {
     check(None, || {
         let (mut kernel, mut zone) = start(128);
         assert!(kernel.push(0) && kernel.push(1));
@@ -278,8 +277,8 @@ fn effects_verdicts_and_consumption_are_seen_together_or_not_at_all() {
 /// The zone sleeps until there are records, twice.
 ///
 /// CAUGHT: `publish` stores `produced` relaxed, has no fence, a fence of `AcqRel`, or looks at `asleep`
-/// first; the zone's `prepare_to_sleep` has no fence, or looks before it says so; `load_acquire` has
-/// no fence.
+/// first; the zone's `prepare_to_sleep` has no fence, or looks before it announces its sleep;
+/// `load_acquire` has no fence.
 #[test]
 fn zone_that_waits_for_records_is_woken() {
     check(Some(6), || {
@@ -302,7 +301,7 @@ fn zone_that_waits_for_records_is_woken() {
 
 /// The zone sleeps until there is room. The kernel frees room in two steps, and only the second one is enough.
 ///
-/// CAUGHT: `release` or `prepare_to_wait_for_room` has no fence; `had` is asked after the refusal.
+/// CAUGHT: `release` or `prepare_to_wait_for_room` has no fence; `had` is read after the refusal.
 #[test]
 fn zone_that_waits_for_room_is_woken() {
     check(None, || {
@@ -318,7 +317,7 @@ fn zone_that_waits_for_room_is_woken() {
     });
 }
 
-/// The kernel sleeps until the zone has said something, twice.
+/// The kernel sleeps until the zone has published a batch, twice.
 ///
 /// CAUGHT: `done` has no fence or stores `produced` relaxed; the kernel's `prepare_to_sleep` has no
 /// fence; `load_acquire` has no fence.

@@ -58,7 +58,7 @@ fn send(zone: &mut ZoneEnd, message: &[u8]) -> bool {
 }
 
 #[test]
-fn record_arrives_whole_where_it_lies() {
+fn record_is_read_in_place() {
     let (mut kernel, mut zone) = pair();
     assert!(push(&mut kernel, b"eleven byte"));
     assert!(bodies(&mut zone).is_empty(), "not published yet");
@@ -71,7 +71,7 @@ fn record_arrives_whole_where_it_lies() {
 }
 
 #[test]
-fn records_written_at_once_are_those_written_one_by_one_where_no_padding_is() {
+fn run_of_records_equals_single_records() {
     let ((mut at_once, mut zone), (mut one_by_one, mut other)) = (pair(), pair());
     for step in 0..STEPS {
         let room = [Room::All, Room::AllButReserve, Room::Ordinary][step % 3];
@@ -102,7 +102,7 @@ fn records_written_at_once_are_those_written_one_by_one_where_no_padding_is() {
 }
 
 #[test]
-fn messages_verdicts_and_consumption_become_visible_in_one_store() {
+fn batch_becomes_visible_in_one_store() {
     let (mut kernel, mut zone) = pair();
     push(&mut kernel, b"a");
     push(&mut kernel, b"b");
@@ -123,7 +123,7 @@ fn messages_verdicts_and_consumption_become_visible_in_one_store() {
 }
 
 #[test]
-fn batch_that_is_rolled_back_leaves_nothing() {
+fn discarded_batch_leaves_nothing() {
     let (mut kernel, mut zone) = pair();
     assert!(send(&mut zone, b"regretted"));
     zone.messages.stop(0);
@@ -163,7 +163,7 @@ fn zone_that_dies_in_a_batch_leaves_its_records_to_the_next() {
 }
 
 #[test]
-fn packet_ins_leave_a_quarter_of_the_ring_to_events_and_ordinary_ones_an_eighth_to_others() {
+fn packet_ins_leave_room_for_events() {
     let (mut kernel, _zone) = pair();
     assert_eq!(kernel.room(Room::Ordinary), 2560);
     while kernel.push(&HEAD, &[0; 48], Room::Ordinary) {}
@@ -180,7 +180,7 @@ fn packet_ins_leave_a_quarter_of_the_ring_to_events_and_ordinary_ones_an_eighth_
 }
 
 #[test]
-fn full_down_ring_says_so_and_the_batch_can_still_be_closed() {
+fn batch_can_be_closed_in_a_full_ring() {
     let (mut kernel, mut zone) = pair();
     let mut sent = 0;
     while send(&mut zone, &[7; 40]) {
@@ -193,17 +193,17 @@ fn full_down_ring_says_so_and_the_batch_can_still_be_closed() {
     for _ in 0..sent {
         assert!(matches!(kernel.take(&mut out), Ok(Some(Down::Send { .. }))));
     }
-    // The stops are of records that are not there.
+    // The verdicts are about records that do not exist.
     assert!(matches!(kernel.take(&mut out), Err(PeerFault::Verdict { .. })));
     kernel.release();
     assert!(send(&mut zone, &[7; 40]), "space taken is space free");
 }
 
 #[test]
-fn zone_that_answers_batch_after_batch_finds_the_ring_full_before_it_begins_one() {
+fn zone_sees_a_full_ring_before_a_batch() {
     let (mut kernel, mut zone) = pair();
     let (mut batches, mut out) = (0, Vec::new());
-    // The kernel publishes and does not take: a turn of its loop may be long.
+    // The kernel publishes and does not take records: a turn of its loop may be long.
     while zone.messages.free() > 0 {
         assert!(push(&mut kernel, &[]));
         kernel.publish();
@@ -213,7 +213,7 @@ fn zone_that_answers_batch_after_batch_finds_the_ring_full_before_it_begins_one(
         batches += 1;
     }
     assert_eq!(batches, (4096 - 66 * 16_usize).div_ceil(32));
-    // A batch that was begun when there was just room can say all there is to say.
+    // A batch that begins with the least room has room for all its verdicts.
     kernel.take(&mut out).unwrap();
     kernel.release();
     assert!(zone.messages.free() > 0);
@@ -222,7 +222,7 @@ fn zone_that_answers_batch_after_batch_finds_the_ring_full_before_it_begins_one(
 }
 
 #[test]
-fn zone_without_anything_to_say_takes_no_room() {
+fn empty_batch_takes_no_room() {
     let (_kernel, mut zone) = pair();
     let free = zone.messages.free();
     (0..1000).for_each(|_| assert!(!zone.messages.done(&mut zone.records, 0)));
@@ -230,7 +230,7 @@ fn zone_without_anything_to_say_takes_no_room() {
 }
 
 #[test]
-fn verdict_between_reserve_and_commit_is_lost_as_little_as_the_message() {
+fn verdict_between_reserve_and_commit_is_kept() {
     let (mut kernel, mut zone) = pair();
     (0..3).for_each(|_| assert!(push(&mut kernel, b"x")));
     kernel.publish();
@@ -252,7 +252,7 @@ fn verdict_between_reserve_and_commit_is_lost_as_little_as_the_message() {
 }
 
 #[test]
-fn record_that_may_be_in_the_ring_fits_into_an_empty_one_wherever_it_begins() {
+fn allowed_record_fits_into_an_empty_ring_anywhere() {
     let (longest, longest_packet) = (2048 - 16, 1536 - 16);
     let longest_message = (4096 - 66 * 16) / 2 - SEND_HEAD;
     for moved in (0..CAPACITY as usize / 16).step_by(if cfg!(miri) { 100 } else { 1 }) {
@@ -276,7 +276,7 @@ fn record_that_may_be_in_the_ring_fits_into_an_empty_one_wherever_it_begins() {
 }
 
 #[test]
-fn longest_message_is_an_ordinary_packet_in_for_a_ring_of_the_usual_size() {
+fn longest_packet_in_fits_into_a_default_ring() {
     let size = memory_size(DEFAULT_CAPACITY);
     let ((up, _up_view), (_down, down_view)) = (on_heap(size), on_heap(size));
     let mut kernel = KernelEnd::over(up, down_view, DEFAULT_CAPACITY);
@@ -284,7 +284,7 @@ fn longest_message_is_an_ordinary_packet_in_for_a_ring_of_the_usual_size() {
 }
 
 #[test]
-fn record_longer_than_half_the_ring_is_refused_not_waited_for() {
+fn record_longer_than_half_the_ring_is_refused() {
     let (mut kernel, mut zone) = pair();
     assert!(!push(&mut kernel, &[0; 2048]));
     assert!(zone.messages.reserve(2048).is_none());
@@ -292,7 +292,7 @@ fn record_longer_than_half_the_ring_is_refused_not_waited_for() {
 }
 
 #[test]
-fn sleeper_is_rung_once_and_one_awake_is_not() {
+fn only_a_sleeping_peer_is_rung() {
     let (mut kernel, mut zone) = pair();
     push(&mut kernel, b"x");
     assert!(!kernel.publish(), "it is awake");
@@ -316,7 +316,7 @@ fn sleeper_is_rung_once_and_one_awake_is_not() {
 }
 
 #[test]
-fn zone_that_waits_for_room_is_rung_when_there_is_some() {
+fn zone_waiting_for_room_is_rung() {
     let (mut kernel, mut zone) = pair();
     while send(&mut zone, &[7; 40]) {}
     zone.messages.done(&mut zone.records, 0);
@@ -331,7 +331,7 @@ fn zone_that_waits_for_room_is_rung_when_there_is_some() {
     assert!(!kernel.release(), "it is awake");
 }
 
-/// What Miri looks at for races: records as plain bytes on one side, as atomics on the other.
+/// Miri checks this for races: one side reads records as plain bytes, the other writes them as atomics.
 #[test]
 fn ends_in_two_threads_echo_every_record() {
     let (mut kernel, mut zone) = pair();

@@ -6,10 +6,10 @@ use openflow::{DecodeError, Header, Kind, Version};
 /// A whole message, and the bytes that follow it.
 pub type Cut<'b> = (&'b [u8], &'b [u8]);
 
-/// The first whole message of `bytes` and what follows it; `None` if it is not whole yet.
+/// Returns the first message of `bytes` and the bytes behind it; `None` if the message is incomplete.
 ///
 /// # Errors
-/// The length field is less than the header's own 8 bytes, so that nobody can know where the next message begins.
+/// The length field is less than the header's own 8 bytes, so the beginning of the next message is unknown.
 pub fn cut(bytes: &[u8]) -> Result<Option<Cut<'_>>, DecodeError> {
     if bytes.len() < Header::SIZE {
         return Ok(None);
@@ -18,9 +18,9 @@ pub fn cut(bytes: &[u8]) -> Result<Option<Cut<'_>>, DecodeError> {
     Ok(bytes.split_at_checked(usize::from(header.length)))
 }
 
-/// The packet-in that `bytes` begins with; `None` if they begin with another message, or it is not whole.
+/// Returns the packet-in at the beginning of `bytes`; `None` if another message is there, or it is incomplete.
 ///
-/// Nearly all messages of switches are packet-ins. They need nothing of the session, so they are taken in runs.
+/// Nearly all messages of switches are packet-ins. They do not concern the session, so the caller handles runs of them.
 #[inline]
 pub fn whole_packet_in(version: Version, bytes: &mut [u8]) -> Option<&mut [u8]> {
     let [found, kind, high, low, ..] = *bytes.first_chunk::<8>()?;
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_cut_where_their_length_says() {
+    fn messages_are_divided_by_their_lengths() {
         let stream = [1, 0, 0, 8, 0, 0, 0, 1, 1, 2, 0, 9, 0, 0, 0, 2, 0xff, 1];
         let (first, rest) = cut(&stream).unwrap().unwrap();
         assert_eq!(first.len(), 8);
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn message_cut_anywhere_is_waited_for() {
+    fn incomplete_message_is_no_message() {
         let message = [1, 2, 0, 12, 0, 0, 0, 2, 1, 2, 3, 4];
         for len in 0..message.len() {
             assert_eq!(cut(&message[..len]), Ok(None), "cut at {len}");

@@ -1,20 +1,20 @@
-//! Asks a switch about itself once it can be used: its configuration, and the size and use of its tables.
+//! Requests the description of a switch after the handshake: its configuration, and the size and use of its tables.
 //!
 //! OpenFlow 1.3.5 §7.3.2 (configuration), §7.3.5.4 (table statistics), §7.3.5.5 (table features);
 //! in 1.0 table statistics have the sizes too (OpenFlow 1.0.2 §5.3.5).
 //!
-//! Nothing waits for these answers, and a switch that refuses a question remains usable. An answer counts while its
-//! question is open, by its transaction id. This module keeps no answer.
+//! The session does not wait for the replies, and a switch that refuses a request remains usable. A reply counts while
+//! the request with its transaction id is open. This module keeps no reply.
 
 use openflow::wire::List;
 use openflow::{
     DecodeError, Header, Kind, MultipartReply, MultipartRequest, ReplyBody, SwitchConfig, Version,
 };
 
-use super::session::say;
+use super::session::send;
 use crate::session::{Description, Table};
 
-/// The questions that are open, by their transaction ids.
+/// The transaction ids of the open requests.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
     config: Option<u32>,
@@ -23,16 +23,16 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// Sends all questions, with three unused transaction ids.
-    pub(super) fn ask(version: Version, xids: [u32; 3], out: &mut Vec<u8>) -> Self {
+    /// Sends all requests, with three unused transaction ids.
+    pub(super) fn request(version: Version, xids: [u32; 3], out: &mut Vec<u8>) -> Self {
         let [config, stats, features] = xids;
-        say(out, |out| Kind::GetConfigRequest.encode_empty(version, config, out));
-        say(out, |out| MultipartRequest::Table.encode(version, stats, out));
+        send(out, |out| Kind::GetConfigRequest.encode_empty(version, config, out));
+        send(out, |out| MultipartRequest::Table.encode(version, stats, out));
         let has_features = version >= Version::V1_3;
         if has_features {
             let none = List::from(&[]);
-            let ask = MultipartRequest::TableFeatures(none);
-            say(out, |out| ask.encode(version, features, out));
+            let request = MultipartRequest::TableFeatures(none);
+            send(out, |out| request.encode(version, features, out));
         }
         Self {
             config: Some(config),
@@ -41,13 +41,13 @@ impl Inventory {
         }
     }
 
-    /// Asks again how full the tables are, with an unused transaction id.
-    pub(super) fn ask_tables(&mut self, version: Version, xid: u32, out: &mut Vec<u8>) {
-        say(out, |out| MultipartRequest::Table.encode(version, xid, out));
+    /// Requests the fill level of the tables again, with an unused transaction id.
+    pub(super) fn request_tables(&mut self, version: Version, xid: u32, out: &mut Vec<u8>) {
+        send(out, |out| MultipartRequest::Table.encode(version, xid, out));
         self.stats = Some(xid);
     }
 
-    /// Whether a message with this transaction id answers an open question.
+    /// Whether a message with this transaction id answers an open request.
     pub(super) fn is_open(&self, xid: u32) -> bool {
         [self.config, self.stats, self.features].contains(&Some(xid))
     }
@@ -55,7 +55,7 @@ impl Inventory {
     /// Decodes a reply for which [`is_open`](Self::is_open) was true.
     ///
     /// # Errors
-    /// The reply is malformed, or of another type than the request. The question is closed.
+    /// The reply is malformed, or of another type than the request. The request is closed.
     pub(super) fn reply(&mut self, kind: Kind, message: &[u8]) -> Result<Description, DecodeError> {
         let header = Header::decode(message)?;
         if self.config == Some(header.xid) && kind != Kind::GetConfigReply
@@ -86,7 +86,7 @@ impl Inventory {
                 .into_iter()
                 .map(|table| Table {
                     table_id: table.table_id,
-                    // In 1.3 it is not there, and 0.
+                    // In 1.3 the field does not exist, and is 0 here.
                     max_entries: (table.max_entries > 0).then_some(table.max_entries),
                     active_count: Some(table.active_count),
                 })
@@ -112,7 +112,7 @@ impl Inventory {
         Ok((Description::Tables(tables), more))
     }
 
-    /// Closes the question with this transaction id.
+    /// Closes the request with this transaction id.
     pub(super) fn close(&mut self, xid: u32) {
         for open in [&mut self.config, &mut self.stats, &mut self.features] {
             if *open == Some(xid) {

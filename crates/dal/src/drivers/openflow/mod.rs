@@ -1,7 +1,6 @@
-//! OpenFlow 1.0 and 1.3 switches.
+//! Serves switches that speak OpenFlow 1.0 and 1.3.
 //!
-//! [`framing`] divides a stream of bytes into messages. [`Session`] is the conversation with one
-//! switch from its first byte to its last.
+//! [`framing`] divides a stream of bytes into messages. [`Session`] handles the messages of one switch.
 
 use std::time::Instant;
 

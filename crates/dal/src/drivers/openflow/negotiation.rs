@@ -1,9 +1,9 @@
-//! The first messages of a session: recognises a hello of any version, and refuses those with which no
-//! version is in common. OpenFlow 1.3.5 §6.3.1; [`Hello::negotiate`] chooses the version.
+//! Handles the first messages of a session: recognises a hello of any version, and refuses one without a version in
+//! common. OpenFlow 1.3.5 §6.3.1; [`Hello::negotiate`] chooses the version.
 
 use openflow::{ErrorMessage, Hello, Kind, Version};
 
-use super::session::say;
+use super::session::send;
 use crate::closed::Closed;
 
 /// Version byte of OpenFlow 1.5, the newest version.
@@ -15,7 +15,8 @@ const MOST_TEXT: usize = 200;
 /// The code of an error that refuses all versions (`OFPHFC_INCOMPATIBLE`, OpenFlow 1.3.5 §7.4.4.1).
 const INCOMPATIBLE: u16 = 0;
 
-/// Checks that the first bytes begin a hello, and names the protocol that they belong to otherwise. A hello has type 0 and may have any version (OpenFlow 1.3.5 §6.3.1, §7.1.1).
+/// Checks that the first bytes begin a hello; the error names the protocol that they seem to belong to. A hello has
+/// type 0 and may have any version (OpenFlow 1.3.5 §6.3.1, §7.1.1).
 ///
 /// # Errors
 /// [`Closed::NotOpenFlow`].
@@ -25,7 +26,7 @@ pub(super) fn recognise(bytes: &[u8]) -> Result<(), Closed> {
         [_, 0, 0, 0..=7, ..] => "its first message is shorter than a header".to_owned(),
         [_, 0, ..] => return Ok(()),
         [0x16, 0x03, ..] => {
-            "it began to speak TLS too late, when it had been greeted in plain TCP".to_owned()
+            "it began TLS after this controller had sent a hello in plain TCP".to_owned()
         }
         [b'A'..=b'Z', ..] => "it speaks text, perhaps HTTP, not OpenFlow".to_owned(),
         [first, second, ..] => {
@@ -48,7 +49,7 @@ pub(super) fn may_precede_our_hello(
     // The types of these four have the same numbers in every version.
     match message.get(1).map(|kind| Kind::from_wire(agreed, *kind)) {
         Some(Ok(Kind::Hello | Kind::EchoReply)) => {}
-        Some(Ok(Kind::EchoRequest)) => say(out, |out| openflow::echo_reply(message, out)),
+        Some(Ok(Kind::EchoRequest)) => send(out, |out| openflow::echo_reply(message, out)),
         Some(Ok(Kind::Error)) => check_refusal(agreed, message)?,
         _ => return Ok(false),
     }
@@ -83,7 +84,7 @@ pub(super) fn refuse(hello: &Hello, xid: u32, out: &mut Vec<u8>) {
         data: b"no OpenFlow version in common: this controller speaks 1.0 and 1.3",
     };
     let at = out.len();
-    say(out, |out| error.encode(xid, out));
+    send(out, |out| error.encode(xid, out));
     if let (Some(version), Some(readable)) = (out.get_mut(at), readable) {
         *version = readable;
     }

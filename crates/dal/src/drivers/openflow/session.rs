@@ -1,4 +1,4 @@
-//! The conversation with one switch: handshake, liveness, events.
+//! Runs the OpenFlow session with one switch: handshake, liveness, events.
 //!
 //! ```text
 //!  AwaitHello ---hello---> AwaitFeatures ---1.3---> AwaitPorts ---last part---> Up
@@ -6,11 +6,11 @@
 //! ```
 //!
 //! Hello and version negotiation: OpenFlow 1.3.5 §6.3.1; features §7.3.1; port descriptions
-//! §7.3.5.7 (in 1.0 part of the features reply); echo §7.5.2 and §6.4. The questions about the
-//! switch that follow are in `inventory`.
+//! §7.3.5.7 (in 1.0 part of the features reply); echo §7.5.2 and §6.4. `inventory` then requests
+//! the description of the switch.
 //!
-//! Invariants: every byte received counts as a sign of life, every state except
-//! `Up` has a deadline, and no switch makes a session keep more than [`MAX_PORTS`] ports.
+//! Invariants: every received byte counts as a sign of life, every state except `Up` has a deadline, and a session
+//! keeps at most [`MAX_PORTS`] ports.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ use super::negotiation::{check_refusal, may_precede_our_hello, offered, recognis
 use crate::closed::Closed;
 use crate::session::{self, Description, Event, MAX_PORTS, Received, SwitchInfo, Timing};
 
-/// The versions we speak, best last.
+/// The versions of this controller, the preferred one last.
 const OURS: [Version; 2] = [Version::V1_0, Version::V1_3];
 
 /// `miss_send_len` that asks for whole packets (`OFPCML_NO_BUFFER`, OpenFlow 1.3.5 §7.3.2).
@@ -36,7 +36,7 @@ pub(super) const BAD_VERSION: u16 = 0;
 pub(super) const BAD_TYPE: u16 = 1;
 pub(super) const BAD_LEN: u16 = 6;
 
-/// The conversation with one switch.
+/// The session with one switch.
 #[derive(Debug)]
 pub struct Session {
     state: State,
@@ -44,7 +44,7 @@ pub struct Session {
     opened: Instant,
     heard: Instant,
     probed: bool,
-    said_hello: bool,
+    sent_hello: bool,
     next_xid: u32,
     inventory: Inventory,
 }
@@ -90,7 +90,7 @@ impl session::Session for Session {
         let State::Up(version) = self.state else {
             self.check_deadline(now)?;
             if age >= self.timing.hello {
-                self.say_hello(out);
+                self.send_hello(out);
             }
             return Ok(());
         };
@@ -100,7 +100,7 @@ impl session::Session for Session {
         if silence >= self.timing.probe && !self.probed {
             self.probed = true;
             let xid = self.xid();
-            say(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
+            send(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
         }
         Ok(())
     }
@@ -113,17 +113,17 @@ impl session::Session for Session {
         Ok(())
     }
 
-    fn heard(&mut self, now: Instant) {
+    fn note_received(&mut self, now: Instant) {
         self.heard = now;
         self.probed = false;
     }
 
-    fn last_heard(&self) -> Instant {
+    fn last_received(&self) -> Instant {
         self.heard
     }
 
     fn has_greeted(&self) -> bool {
-        self.said_hello
+        self.sent_hello
     }
 
     fn described_ports(&self) -> usize {
@@ -136,14 +136,14 @@ impl session::Session for Session {
     fn probe(&mut self, out: &mut Vec<u8>) {
         if let State::Up(version) = self.state {
             let xid = self.xid();
-            say(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
+            send(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
         }
     }
 
-    fn ask_tables(&mut self, out: &mut Vec<u8>) {
+    fn request_tables(&mut self, out: &mut Vec<u8>) {
         if let State::Up(version) = self.state {
             let xid = self.xid();
-            self.inventory.ask_tables(version, xid, out);
+            self.inventory.request_tables(version, xid, out);
         }
     }
 
@@ -163,7 +163,7 @@ impl Session {
             opened: now,
             heard: now,
             probed: false,
-            said_hello: false,
+            sent_hello: false,
             next_xid: 1,
             inventory: Inventory::default(),
         }
@@ -213,11 +213,11 @@ impl Session {
                 Ok(Some(PacketIn::decode(message).map_or_else(Event::Malformed, Event::PacketIn)))
             }
             (_, Kind::EchoRequest) => {
-                say(out, |out| openflow::echo_reply(message, out));
+                send(out, |out| openflow::echo_reply(message, out));
                 Ok(None)
             }
             (State::AwaitFeatures(_), Kind::FeaturesReply) => self.features(message, out),
-            // It may be another switch now, and all that was said about this one void.
+            // The datapath may be another one now, which would make all earlier descriptions void.
             (_, Kind::FeaturesReply) => Err(Closed::Unasked),
             (State::AwaitPorts(_), Kind::MultipartReply) => self.ports(message, out),
             (State::Up(_), Kind::PortStatus) => Ok(Some(
@@ -235,8 +235,8 @@ impl Session {
                 Ok(Some(Event::Described(Description::Nothing)))
             }
             (_, Kind::Error) => Ok(Some(error_event(message))),
-            // Nothing to answer; and what a switch tells before the handshake is complete stands
-            // in the replies still to come.
+            // These need no answer. Before the handshake is complete, all other messages can be ignored, as the replies
+            // of the handshake contain the switch's whole state.
             (_, Kind::EchoReply | Kind::Hello)
             | (State::AwaitFeatures(_) | State::AwaitPorts(_), _) => Ok(None),
             (
@@ -279,19 +279,19 @@ impl Session {
         error(version, ErrorMessage::BAD_REQUEST, BAD_LEN, cause, xid, out);
     }
 
-    /// The first message: agrees on a version and asks for the features.
+    /// Handles the first message: chooses a version and requests the features.
     fn hello(&mut self, header: Header, message: &[u8], out: &mut Vec<u8>) -> Result<(), Closed> {
         if header.kind != 0 {
             return Err(Closed::BeforeHello { kind: header.kind });
         }
-        self.say_hello(out);
+        self.send_hello(out);
         let hello = Hello::decode(message)?;
         let Ok(version) = hello.negotiate(&OURS) else {
             refuse(&hello, header.xid, out);
             return Err(Closed::Incompatible { theirs: offered(&hello) });
         };
         let xid = self.xid();
-        say(out, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
+        send(out, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
         self.state = State::AwaitFeatures(version);
         Ok(())
     }
@@ -317,7 +317,7 @@ impl Session {
             return Ok(Some(self.up(info, out)));
         }
         let xid = self.xid();
-        say(out, |out| openflow::port_desc_request(version, xid, out));
+        send(out, |out| openflow::port_desc_request(version, xid, out));
         self.state = State::AwaitPorts(info);
         Ok(None)
     }
@@ -332,7 +332,7 @@ impl Session {
         if info.ports.len() + ports.len() > MAX_PORTS {
             return Err(Closed::TooManyPorts);
         }
-        info.ports.reserve_exact(ports.len()); // no more than is counted
+        info.ports.reserve_exact(ports.len()); // the memory of the kernel's ports is counted exactly
         info.ports.extend(ports);
         if more {
             return Ok(None);
@@ -341,23 +341,22 @@ impl Session {
         Ok(Some(self.up(info, out)))
     }
 
-    /// The last step of the handshake: packets are to be sent to us whole; and what else is to be
-    /// known of the switch is asked.
+    /// Completes the handshake: configures the switch to send whole packets, and requests its description.
     fn up<'m>(&mut self, info: SwitchInfo, out: &mut Vec<u8>) -> Event<'m> {
         let config = SwitchConfig { flags: 0, miss_send_len: WHOLE_PACKET };
         let xid = self.xid();
-        say(out, |out| config.encode_set(info.version, xid, out));
+        send(out, |out| config.encode_set(info.version, xid, out));
         let xids = [self.xid(), self.xid(), self.xid()];
-        self.inventory = Inventory::ask(info.version, xids, out);
+        self.inventory = Inventory::request(info.version, xids, out);
         self.state = State::Up(info.version);
         Event::Up(info)
     }
 
-    fn say_hello(&mut self, out: &mut Vec<u8>) {
-        if !self.said_hello {
-            self.said_hello = true;
+    fn send_hello(&mut self, out: &mut Vec<u8>) {
+        if !self.sent_hello {
+            self.sent_hello = true;
             let xid = self.xid();
-            say(out, |out| Hello::new(&OURS).encode(xid, out));
+            send(out, |out| Hello::new(&OURS).encode(xid, out));
         }
     }
 }
@@ -366,14 +365,13 @@ fn error_event(message: &[u8]) -> Event<'_> {
     ErrorMessage::decode(message).map_or_else(Event::Malformed, Event::Error)
 }
 
-/// Appends an error about `cause`, of which 64 bytes at least are to be sent back
-/// (OpenFlow 1.3.5 §7.4.4).
+/// Appends an error about `cause`, with its first 64 bytes (OpenFlow 1.3.5 §7.4.4).
 fn error(version: Version, kind: u16, code: u16, cause: &[u8], xid: u32, out: &mut Vec<u8>) {
     let data = cause.get(..64).unwrap_or(cause);
-    say(out, |out| ErrorMessage { version, kind, code, data }.encode(xid, out));
+    send(out, |out| ErrorMessage { version, kind, code, data }.encode(xid, out));
 }
 
-/// Appends a message of our own.
-pub(super) fn say(out: &mut Vec<u8>, encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) {
-    openflow::append(out, encode).expect("our own messages can be said in every version we speak");
+/// Appends a message of the session's own.
+pub(super) fn send(out: &mut Vec<u8>, encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) {
+    openflow::append(out, encode).expect("every version has the session's own messages");
 }

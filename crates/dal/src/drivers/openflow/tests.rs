@@ -1,4 +1,4 @@
-//! Scripted bytes and times in, bytes and events out.
+//! Tests sessions with scripted bytes and times.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
 
-/// A session and the script it is in.
+/// A session, and the bytes that it has sent.
 struct Script {
     session: Session,
     start: Instant,
@@ -50,7 +50,7 @@ impl Script {
         self.session.handle(message, &mut self.out)
     }
 
-    /// The transaction ids of what was said since the last call.
+    /// Returns the transaction ids of the messages since the last call.
     fn xids(&mut self) -> Vec<u32> {
         let (mut xids, mut rest) = (Vec::new(), &self.out[..]);
         while let Some((message, after)) = framing::cut(rest).unwrap() {
@@ -65,11 +65,11 @@ impl Script {
         self.session.tick(self.start + time, &mut self.out)
     }
 
-    fn heard(&mut self, time: Duration) {
-        self.session.heard(self.start + time);
+    fn note_received(&mut self, time: Duration) {
+        self.session.note_received(self.start + time);
     }
 
-    /// The kinds of what was said since the last call.
+    /// Returns the kinds of the messages since the last call.
     fn said(&mut self) -> Vec<Kind> {
         let (mut kinds, mut rest) = (Vec::new(), &self.out[..]);
         while let Some((message, after)) = framing::cut(rest).unwrap() {
@@ -83,7 +83,7 @@ impl Script {
         kinds
     }
 
-    /// The error that was said last.
+    /// Returns the last error that was sent.
     fn error(&self) -> (u16, u16) {
         let (mut last, mut rest) = (&self.out[..0], &self.out[..]);
         while let Some((message, after)) = framing::cut(rest).unwrap() {
@@ -155,7 +155,7 @@ fn switch_of_1_3_is_up_after_the_last_part_of_its_ports() {
 }
 
 #[test]
-fn silent_switch_gets_our_hello_once_and_is_closed_at_the_deadline() {
+fn silent_switch_receives_one_hello_until_the_deadline() {
     let mut script = Script::new();
     script.at(299 * MS).unwrap();
     assert_eq!(script.said(), []);
@@ -167,20 +167,20 @@ fn silent_switch_gets_our_hello_once_and_is_closed_at_the_deadline() {
 }
 
 #[test]
-fn switch_that_stops_in_the_handshake_is_closed_at_the_deadline_however_much_it_says() {
+fn incomplete_handshake_ends_at_the_deadline() {
     let mut script = Script::new();
     script.receive(&hello(&VERSIONS)).unwrap();
-    script.heard(9999 * MS);
+    script.note_received(9999 * MS);
     assert!(matches!(script.at(10 * S), Err(Closed::Handshake(_))));
 }
 
 #[test]
-fn silence_is_probed_once_and_ends_the_session_unless_anything_is_heard() {
+fn silence_is_probed_once_and_ends_the_session() {
     let mut script = Script::up(Version::V1_3);
     script.at(5 * S).unwrap();
     script.at(6 * S).unwrap();
     assert_eq!(script.said(), [Kind::EchoRequest]);
-    script.heard(14 * S);
+    script.note_received(14 * S);
     script.at(15 * S).unwrap();
     assert_eq!(script.said(), []);
     script.at(19 * S).unwrap();
@@ -203,7 +203,7 @@ fn message_of_another_version_after_the_hello_ends_the_session() {
 }
 
 #[test]
-fn unknown_type_is_answered_with_bad_type_and_the_session_goes_on() {
+fn unknown_type_is_answered_with_bad_type() {
     for version in VERSIONS {
         let mut script = Script::up(version);
         let message = [version.wire(), 99, 0, 8, 0, 0, 0, 9];
@@ -224,14 +224,14 @@ fn length_below_the_header_is_answered_with_bad_len() {
         assert_eq!(script.error(), (ErrorMessage::BAD_REQUEST, BAD_LEN));
         assert_eq!(script.xids(), [9]);
     }
-    // Before the hello there is no version to say it in.
+    // Before the hello no version is known, so no error is sent.
     let mut script = Script::new();
     script.session.frame(&[4, 0, 0, 7, 0, 0, 0, 9], &mut script.out).unwrap_err();
     assert_eq!(script.said(), []);
 }
 
 #[test]
-fn features_reply_that_nobody_asked_for_ends_the_session() {
+fn unrequested_features_reply_ends_the_session() {
     for version in VERSIONS {
         let mut script = Script::up(version);
         assert_eq!(script.receive(&features(version, 0)).unwrap_err(), Closed::Unasked);
@@ -240,10 +240,14 @@ fn features_reply_that_nobody_asked_for_ends_the_session() {
     script.receive(&hello(&VERSIONS)).unwrap();
     script.receive(&features(Version::V1_3, 0)).unwrap();
     let again = features(Version::V1_3, 0);
-    assert_eq!(script.receive(&again).unwrap_err(), Closed::Unasked, "while its ports are asked");
+    assert_eq!(
+        script.receive(&again).unwrap_err(),
+        Closed::Unasked,
+        "while its ports are requested"
+    );
 }
 
-/// A switch that was just asked about itself; the questions' transaction ids.
+/// A switch that has just completed the handshake; the transaction ids of the requests for its description.
 fn asked(version: Version) -> (Script, Vec<u32>) {
     let mut script = Script::new();
     script.receive(&hello(&[version])).unwrap();
@@ -274,7 +278,7 @@ fn table_stats(version: Version, more: bool, xid: u32) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_switch_tells_of_itself_comes_as_it_answers() {
+fn descriptions_of_a_switch_are_events() {
     for version in VERSIONS {
         let (mut script, xids) = asked(version);
         let config = SwitchConfig { flags: 1, miss_send_len: 0xffff };
@@ -291,7 +295,7 @@ fn what_a_switch_tells_of_itself_comes_as_it_answers() {
             let max_entries = (version == Version::V1_0).then_some(1000);
             assert_eq!(tables, [Table { table_id: 3, max_entries, active_count: Some(7) }]);
         }
-        // The last part has closed the question.
+        // The last part has closed the request.
         let reply = table_stats(version, false, xids[1]);
         let event = script.receive(&reply).unwrap();
         assert!(matches!(event, Some(Event::Reply(Kind::MultipartReply))));
@@ -314,7 +318,7 @@ fn table_features(xid: u32, properties: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn table_features_say_how_much_a_table_holds() {
+fn table_features_contain_the_size_of_a_table() {
     let properties: [&[u8]; 8] = [
         &[],
         // Instructions and actions with 4 bytes each, with 8, and with all fields of an output.
@@ -341,7 +345,7 @@ fn table_features_say_how_much_a_table_holds() {
 }
 
 #[test]
-fn switch_that_refuses_to_tell_of_itself_stays_up() {
+fn switch_that_refuses_a_description_stays_up() {
     for version in VERSIONS {
         let (mut script, xids) = asked(version);
         for xid in xids {
@@ -349,7 +353,7 @@ fn switch_that_refuses_to_tell_of_itself_stays_up() {
             let error = bytes(|out| error.encode(xid, out));
             let event = script.receive(&error).unwrap();
             assert!(matches!(event, Some(Event::Described(Description::Nothing))));
-            // Its question is closed, so what comes now is about something else.
+            // The request is closed, so later errors are about other messages.
             assert!(matches!(script.receive(&error).unwrap(), Some(Event::Error(_))));
         }
         assert!(script.session.is_up());
@@ -357,7 +361,7 @@ fn switch_that_refuses_to_tell_of_itself_stays_up() {
 }
 
 #[test]
-fn answer_of_another_shape_than_the_question_is_left_out() {
+fn description_of_another_type_is_malformed() {
     let (mut script, xids) = asked(Version::V1_3);
     let garbled = bytes(|out| {
         SwitchConfig { flags: 0, miss_send_len: 0 }.encode_reply(Version::V1_3, xids[1], out)
@@ -376,7 +380,7 @@ fn answer_of_another_shape_than_the_question_is_left_out() {
 }
 
 #[test]
-fn answers_to_others_and_flows_that_went_are_events() {
+fn other_replies_and_removed_flows_are_events() {
     for version in VERSIONS {
         let mut script = Script::up(version);
         let barrier = Kind::BarrierReply;
@@ -423,7 +427,7 @@ fn echo_is_answered_with_its_bytes_in_every_state_after_the_hello() {
 }
 
 #[test]
-fn packet_in_before_the_handshake_is_complete_is_left_out() {
+fn packet_in_during_the_handshake_is_ignored() {
     let mut script = Script::new();
     script.receive(&hello(&[Version::V1_0])).unwrap();
     let packet_in = [1, 10, 0, 20, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 2, 0, 1, 0, 0, 7, 7];
@@ -431,7 +435,7 @@ fn packet_in_before_the_handshake_is_complete_is_left_out() {
 }
 
 #[test]
-fn packet_in_port_status_and_error_are_events_and_broken_ones_are_left_out() {
+fn malformed_messages_after_the_handshake_are_events() {
     let mut script = Script::up(Version::V1_0);
     let packet_in = [1, 10, 0, 20, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 2, 0, 1, 0, 0, 7, 7];
     let event = script.receive(&packet_in).unwrap();
@@ -450,7 +454,7 @@ fn packet_in_port_status_and_error_are_events_and_broken_ones_are_left_out() {
 }
 
 #[test]
-fn handshake_cut_or_garbled_anywhere_is_an_error_not_a_panic() {
+fn damaged_handshake_does_not_panic() {
     for message in [features(Version::V1_0, 0), features(Version::V1_3, 0)] {
         for at in 8..message.len() {
             let mut script = Script::new();

@@ -1,4 +1,4 @@
-//! A driver with a made-up protocol, which shows that a worker serves whatever `dal`'s traits describe.
+//! Tests a driver with an invented protocol: a worker serves any protocol through `dal`'s traits.
 //!
 //! A message is its size, a letter and a body:
 //!
@@ -23,7 +23,7 @@ impl Driver for Letters {
     }
 }
 
-/// A conversation in [`Letters`].
+/// A session of [`Letters`].
 #[derive(Debug)]
 struct Talk {
     opened: Instant,
@@ -102,11 +102,11 @@ impl Session for Talk {
         if late && !self.up { Err(Closed::Handshake(self.timing.handshake)) } else { Ok(()) }
     }
 
-    fn heard(&mut self, now: Instant) {
+    fn note_received(&mut self, now: Instant) {
         self.heard = now;
     }
 
-    fn last_heard(&self) -> Instant {
+    fn last_received(&self) -> Instant {
         self.heard
     }
 
@@ -123,7 +123,7 @@ impl Session for Talk {
         append(out, |out| Kind::EchoRequest.encode_empty(OF, xid, out)).expect("OpenFlow has it");
     }
 
-    fn ask_tables(&mut self, _: &mut Vec<u8>) {}
+    fn request_tables(&mut self, _: &mut Vec<u8>) {}
 
     fn xids(&mut self, count: u32) -> u32 {
         let xid = self.xid;
@@ -147,7 +147,7 @@ fn hello(dpid: u64) -> Vec<u8> {
 }
 
 #[test]
-fn switch_of_another_protocol_gets_its_answers() {
+fn switch_of_another_protocol_receives_answers() {
     let mut bench = Bench::with(1, |worker| worker.acceptor.set_driver(&Letters));
     let mut zone = bench.attach();
     zone.snapshot();
@@ -191,7 +191,7 @@ fn second_claim_of_a_datapath_probes_the_first() {
 }
 
 #[test]
-fn stream_that_cannot_be_divided_is_closed() {
+fn connection_with_invalid_framing_is_closed() {
     let bench = Bench::with(1, |worker| worker.acceptor.set_driver(&Letters));
     let mut switch = TcpStream::connect(bench.address).unwrap();
     switch.write_all(&[0, 0]).unwrap();

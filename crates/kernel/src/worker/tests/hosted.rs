@@ -1,11 +1,11 @@
-//! Apps in the worker's own process that do not do as they should.
+//! Tests misbehaving apps in the worker's own process.
 
 use openflow::{PacketOut, PortNo};
 use sdk::{App, Batch, Event, Network};
 
 use super::*;
 
-/// Says something to each batch that begins with a packet-in, and handles none of it.
+/// Sends a message for each batch that begins with a packet-in, and handles no record.
 struct OnlySends;
 
 impl App for OnlySends {

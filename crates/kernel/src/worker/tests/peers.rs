@@ -1,4 +1,4 @@
-//! A switch and a zone, played.
+//! Plays a switch and a zone.
 
 use super::*;
 
@@ -7,7 +7,7 @@ pub(super) struct Fake {
     pub(super) socket: TcpStream,
     pub(super) dpid: u64,
     pub(super) received: std::sync::mpsc::Receiver<Vec<u8>>,
-    /// Whether it answers nothing any more.
+    /// Whether it has ceased to answer.
     pub(super) is_mute: Arc<AtomicBool>,
     /// Whether it reads nothing.
     pub(super) is_deaf: Arc<AtomicBool>,
@@ -15,11 +15,11 @@ pub(super) struct Fake {
 
 impl Fake {
     pub(super) fn connect(address: SocketAddr, dpid: u64) -> Self {
-        Self::connect_and_say(address, dpid, &[])
+        Self::connect_and_send(address, dpid, &[])
     }
 
-    /// One that says more in one breath with the last that its handshake needs.
-    pub(super) fn connect_and_say(address: SocketAddr, dpid: u64, more: &[u8]) -> Self {
+    /// The same, but sends `more` in one write with the last message of its handshake.
+    pub(super) fn connect_and_send(address: SocketAddr, dpid: u64, more: &[u8]) -> Self {
         let mut socket = TcpStream::connect(address).unwrap();
         let mut hello = Vec::new();
         append(&mut hello, |out| Hello::new(&[OF]).encode(1, out)).unwrap();
@@ -159,13 +159,13 @@ impl Seen {
 }
 
 impl Zone {
-    /// What waits in a ring, without being done with it.
+    /// Returns the records in a ring without consuming them.
     pub(super) fn peek(&mut self, ring: usize) -> Vec<Seen> {
         let batch = self.ends[ring].0.records.batch(MAX_BATCH).unwrap();
         batch.iter().map(Seen::of).collect()
     }
 
-    /// What waits in a ring; `answer` says for each to which switch which number goes back.
+    /// Consumes the records in a ring. `answer` returns the switch, the epoch and the number to send back for each.
     pub(super) fn handle(
         &mut self,
         ring: usize,
@@ -203,7 +203,7 @@ impl Zone {
         all
     }
 
-    /// The snapshot: its kinds and switches, ring after ring.
+    /// Reads the snapshot: the kinds and switches of its records, ring after ring.
     pub(super) fn snapshot(&mut self) -> Vec<(u16, u64)> {
         let rings = 0..self.ends.len();
         rings.flat_map(|ring| self.part(ring)).map(|seen| (seen.kind, seen.dpid)).collect()

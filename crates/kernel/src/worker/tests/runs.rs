@@ -62,15 +62,15 @@ fn asked_with(policy: &Policy) -> (Bench, Vec<Fake>, Zone, Seen) {
     (bench, fakes, zone, at)
 }
 
-/// Says something to a connection of a switch, as a series of so many if that is not 0, before the packet in hand is
-/// [`handled`].
-fn say(zone: &mut Zone, (dpid, epoch): (u64, u32), said: &[u8], series: u32) {
+/// Sends a message to a connection of a switch before the current packet is [`handled`]: as a series of this many
+/// messages, or a single one if the number is 0.
+fn send_message(zone: &mut Zone, (dpid, epoch): (u64, u32), said: &[u8], series: u32) {
     let room = &mut zone.ends[0].0.messages;
     room.reserve(said.len()).unwrap().copy_from_slice(said);
     assert!(room.commit_with(dpid, epoch, said.len(), series));
 }
 
-/// The packet in hand is handled: what was said counts.
+/// Completes the current packet, which publishes the messages.
 fn handled(zone: &mut Zone) {
     let (ZoneEnd { records, messages }, bell) = &mut zone.ends[0];
     if messages.done(records, 1) {
@@ -78,8 +78,8 @@ fn handled(zone: &mut Zone) {
     }
 }
 
-/// Has the switch send an error about a message of `kind` and `size` with this transaction id. Returns the transaction id in
-/// the error that the app receives.
+/// Has the switch send an error about a message of `kind` and `size` with this transaction id. Returns the transaction
+/// id in the error that the app receives.
 fn error_about(fake: &mut Fake, zone: &mut Zone, (kind, size): (u8, u8), xid: u32) -> u32 {
     let quote = [&[4, kind, 0, size][..], &xid.to_be_bytes()].concat();
     let error = [&[4, 1, 0, 20][..], &xid.to_be_bytes(), &[0, 1, 0, 8], &quote].concat();
@@ -98,7 +98,7 @@ fn error_about(fake: &mut Fake, zone: &mut Zone, (kind, size): (u8, u8), xid: u3
 fn admitted_messages_of_a_run_keep_their_order() {
     let (bench, fakes, mut zone, at) = asked();
     for (message, _) in messages() {
-        say(&mut zone, (1, at.epoch), &message, 0);
+        send_message(&mut zone, (1, at.epoch), &message, 0);
     }
     handled(&mut zone);
     for (sent, _) in messages().into_iter().filter(|(_, passes)| *passes) {
@@ -153,7 +153,7 @@ fn blanks(number: u8, buffer_id: Option<u32>) -> Blanks {
     }
 }
 
-/// As an app writes them.
+/// The blanks in the form in which an app writes them.
 fn written(blanks: &Blanks) -> [u8; BLANKS_SIZE] {
     let numbers = [blanks.in_port.0, blanks.output.0, blanks.buffer_id.unwrap_or(u32::MAX)];
     let mut bytes = numbers.map(u32::to_le_bytes).concat();
@@ -207,9 +207,9 @@ fn series_is_sent_as_single_flow_mods() {
         (series(&add, &all[2..]), 1),
     ];
     for (message, count) in &said {
-        say(&mut zone, (1, now), message, *count);
+        send_message(&mut zone, (1, now), message, *count);
     }
-    say(&mut zone, (1, past), &whole, 3);
+    send_message(&mut zone, (1, past), &whole, 3);
     handled(&mut zone);
     let expected = [
         packet_out(1),
@@ -260,8 +260,8 @@ fn single_message_and_series_are_refused_in_one_order() {
     for (add, buffer, why) in cases {
         let flow = blanks(1, buffer);
         let message = alone(add, &flow, 50);
-        say(&mut zone, (1, at.epoch), &message, 0);
-        say(&mut zone, (1, at.epoch), &series(add, &[flow]), 1);
+        send_message(&mut zone, (1, at.epoch), &message, 0);
+        send_message(&mut zone, (1, at.epoch), &series(add, &[flow]), 1);
         expected.extend([(why as u8, message[..64].to_vec()), (why as u8, message[..64].to_vec())]);
     }
     handled(&mut zone);
@@ -297,7 +297,7 @@ fn packets_of_a_series_follow_their_flow_mods() {
     let lldp = [&[7; 12][..], &[0x88, 0xcc, 0, 0]].concat();
     let all = [
         (blanks(1, None), &b"a packet"[..]),
-        (blanks(2, Some(77)), b"another"), // a buffer that was not given
+        (blanks(2, Some(77)), b"another"), // a buffer that the app did not receive
         (blanks(3, None), &lldp),
         (blanks(4, None), b""),
         (blanks(5, None), b"the last"),
@@ -312,7 +312,7 @@ fn packets_of_a_series_follow_their_flow_mods() {
         (past, with_packets(&add, &all[..1]), 1),
     ];
     for (epoch, message, count) in &said {
-        say(&mut zone, (1, *epoch), message, *count);
+        send_message(&mut zone, (1, *epoch), message, *count);
     }
     handled(&mut zone);
     let flow = |number: usize, xid| alone(&add, &all[number].0, xid);
@@ -357,7 +357,7 @@ fn series_does_not_bypass_capabilities_or_version() {
     let template = FlowModTemplate::new(&add, Version::V1_0).unwrap();
     of_1_0.splice(..104, template.message().iter().copied());
     for said in [of_1_0, with_packets(&add, &all)] {
-        say(&mut zone, (1, at.epoch), &said, 2);
+        send_message(&mut zone, (1, at.epoch), &said, 2);
     }
     handled(&mut zone);
     for (blanks, _) in &all {
@@ -376,24 +376,24 @@ fn refused_series_does_not_evict_senders() {
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
     let to = (1, at.epoch);
-    let say_refused = |zone: &mut Zone| {
+    let send_refused = |zone: &mut Zone| {
         for _ in 0..30 {
-            say(zone, to, &series(&foreign, &[blanks(2, None)]), 1);
+            send_message(zone, to, &series(&foreign, &[blanks(2, None)]), 1);
         }
         handled(zone);
     };
-    say(&mut zone, to, &series(&add, &[blanks(1, None)]), 1);
-    say_refused(&mut zone);
+    send_message(&mut zone, to, &series(&add, &[blanks(1, None)]), 1);
+    send_refused(&mut zone);
     let xid = expect_message(&fakes[0], alone(&add, &blanks(1, None), 50));
-    // As many as an error can be led back past, in portions for which a ring has room.
+    // As many messages as the transaction table remembers, in portions for which a ring has room.
     for _ in 0..40 {
         assert_eq!(refusals(&mut zone, 30).len(), 30);
         fakes[0].packet(9);
         wait_for("the packet came", || zone.peek(0).first().copied());
-        say_refused(&mut zone);
+        send_refused(&mut zone);
     }
     refusals(&mut zone, 30);
-    // Nor where others between them do.
+    // The same with admitted messages in between.
     let mut of_xid = (51_u32..).map(|xid| {
         let add = if xid.is_multiple_of(2) { &add } else { &foreign };
         let mut said = series(add, &[blanks(1, None)]);
@@ -404,7 +404,7 @@ fn refused_series_does_not_evict_senders() {
         fakes[0].packet(9);
         wait_for("the packet came", || zone.peek(0).first().copied());
         for said in of_xid.by_ref().take(60) {
-            say(&mut zone, to, &said, 1);
+            send_message(&mut zone, to, &said, 1);
         }
         handled(&mut zone);
         let messages = std::iter::repeat_with(|| fakes[0].received.recv_timeout(PATIENCE).unwrap());
@@ -427,7 +427,7 @@ fn error_about_a_forgotten_message_is_reported() {
         message
     };
     for number in 0..300_u32 {
-        say(&mut zone, (1, at.epoch), &out(number.wrapping_mul(0x9e37_79b1)), 0);
+        send_message(&mut zone, (1, at.epoch), &out(number.wrapping_mul(0x9e37_79b1)), 0);
     }
     handled(&mut zone);
     let xids: Vec<u32> = (0..300_u32)
@@ -461,7 +461,7 @@ fn series_is_forwarded_to_the_switchs_worker() {
     let whole = series(&add, &all);
     let packets = with_packets(&add, &[(all[0], b"a packet")]);
     for (said, count) in [(&whole, 3), (&whole, 2), (&packets, 1)] {
-        say(&mut zone, (seen[1].dpid, seen[1].epoch), said, count);
+        send_message(&mut zone, (seen[1].dpid, seen[1].epoch), said, count);
     }
     handled(&mut zone);
     for blanks in [&all[0], &all[2], &all[0]] {
@@ -469,7 +469,7 @@ fn series_is_forwarded_to_the_switchs_worker() {
     }
     expect_message(other, behind(&all[0], b"a packet", 0));
     let beginning = |message: &[u8]| message[..64].to_vec();
-    // Each of the two workers tells what it refuses.
+    // Each of the two workers reports its refusals.
     let shape = wait_for("it is none", || refused(&mut zone, 0));
     assert_eq!(shape, (Refusal::Shape as u8, beginning(&whole)));
     let buffer = wait_for("it was not given", || refused(&mut zone, 1));
@@ -488,14 +488,14 @@ fn keeps_a_packet(fake: &mut Fake, zone: &mut Zone) {
 }
 
 #[test]
-fn delete_uses_no_buffer_up() {
+fn delete_does_not_use_up_the_buffer() {
     let flow = |command| FlowMod::new(command, Match::new()).priority(1).cookie(7);
     let (bench, mut fakes, mut zone, at) = asked();
     keeps_a_packet(&mut fakes[0], &mut zone);
     let [add, delete] = [FlowModCommand::Add, FlowModCommand::Delete];
     for (command, number) in [(delete, 1), (FlowModCommand::DeleteStrict, 2), (add, 3), (add, 4)] {
         let said = alone(&flow(command), &blanks(number, Some(77)), number.into());
-        say(&mut zone, (1, at.epoch), &said, 0);
+        send_message(&mut zone, (1, at.epoch), &said, 0);
     }
     handled(&mut zone);
     let command = |_| {

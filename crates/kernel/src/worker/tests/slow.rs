@@ -1,4 +1,4 @@
-//! A switch that does not read, and apps that cost the kernel work for nothing.
+//! Tests a switch that does not read, and apps that waste the kernel's time.
 
 use sdk::Refusal;
 
@@ -16,7 +16,7 @@ fn packet_out(number: u32, size: usize) -> Vec<u8> {
     message
 }
 
-/// Sends messages as an app; how many found room in its ring.
+/// Sends messages as an app. Returns how many found room in its ring.
 fn send(zone: &mut Zone, to: (u64, u32), messages: impl Iterator<Item = Vec<u8>>) -> u32 {
     let (ZoneEnd { records, messages: writer }, bell) = &mut zone.ends[0];
     let mut sent = 0;
@@ -35,7 +35,7 @@ fn send(zone: &mut Zone, to: (u64, u32), messages: impl Iterator<Item = Vec<u8>>
     sent
 }
 
-/// Takes what waits for an app; how many of its messages were refused because the output was full.
+/// Consumes the records of an app. Returns how many of its messages were refused because the output was full.
 fn refused_as_full(zone: &mut Zone) -> u32 {
     let ends = &mut zone.ends[0].0;
     let batch = ends.records.batch(MAX_BATCH).unwrap();
@@ -75,7 +75,8 @@ fn flooding_a_slow_switch_delays_no_other_app() {
     assert!(counters[1].unsent > 0, "{counters:?}");
     assert!(counters[0].unsent > 10 * counters[1].unsent, "{counters:?}");
     assert!(bench.switches()[0].unsent > counters[0].unsent);
-    // The switch reads: all of both come in order, the other's before most that waited of the flooder.
+    // The switch reads: it receives all messages of each app in order, and those of the other app before most of the
+    // flood.
     fakes[0].is_deaf.store(false, Ordering::Relaxed);
     let (mut ours, mut last, mut behind) = (Vec::new(), None, 0);
     let mut of_flooder = 0;
@@ -126,7 +127,7 @@ fn refusals_slow_down_only_their_app() {
         fakes[0].packet_outs(1);
     }
     let counters = bench.all_counters();
-    // In each second that it touches 10,000 and what a turn brings, and 128 in a millisecond.
+    // Per second 10,000 refusals and those of one turn, and then 128 per millisecond.
     let seconds = start.elapsed().as_secs() + 2;
     let most =
         seconds * (10_000 + 2 * 4096) + u64::try_from(start.elapsed().as_millis()).unwrap() * 128;
@@ -138,7 +139,7 @@ fn refusals_slow_down_only_their_app() {
 }
 
 #[test]
-fn doorbell_that_rings_for_nothing_is_not_listened_to() {
+fn doorbell_that_rings_without_records_is_ignored() {
     let mut bench = Bench::new(1);
     let fakes = bench.connect([1]);
     let to = (1, bench.switches()[0].epoch);
@@ -151,6 +152,6 @@ fn doorbell_that_rings_for_nothing_is_not_listened_to() {
         (0..2000).for_each(|_| zone.ends[0].1.ring());
     }
     assert_eq!(send(&mut zone, to, [packet_out(5, 0)].into_iter()), 1);
-    fakes[0].packet_outs(1); // it is heard all the same
+    fakes[0].packet_outs(1); // its messages are still received
     bench.stop();
 }

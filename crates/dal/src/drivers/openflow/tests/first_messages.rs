@@ -1,9 +1,9 @@
-//! Which version is spoken, with whatever a connection begins.
+//! Tests the negotiation of the version.
 
 use super::*;
 
-/// The version that is spoken after a first message of these bytes, or the version of the error that
-/// refuses it. The error's text must name the versions of this controller.
+/// Returns the version that a first message of these bytes leads to, or the version of the error that refuses it. The
+/// error's text must name the versions of this controller.
 fn negotiate(hello: &[u8]) -> Result<u8, u8> {
     let mut script = Script::new();
     assert_eq!(recognise(hello), Ok(()));
@@ -29,7 +29,7 @@ fn negotiate(hello: &[u8]) -> Result<u8, u8> {
 
 #[test]
 fn version_is_negotiated_with_hellos_of_every_version() {
-    // Version byte, bitmap, and the version that is spoken or in which the error is.
+    // Version byte, bitmap, and the negotiated version or that of the error.
     let hellos = [
         (0x01, None, Ok(1)),
         (0x04, None, Ok(4)),
@@ -60,7 +60,7 @@ fn version_is_negotiated_with_hellos_of_every_version() {
 }
 
 #[test]
-fn hello_with_elements_and_bytes_of_later_versions_is_understood() {
+fn hello_of_later_versions_is_accepted() {
     let bitmap = [0, 1, 0, 8, 0, 0, 0, 0x92];
     let unknown = [0, 9, 0, 6, 1, 2, 0, 0];
     let oversize = [&[0, 1, 1, 0x84, 0, 0, 0, 0x12][..], &[0xff; 0x180], &[0; 4]].concat();
@@ -80,7 +80,7 @@ fn hello_with_elements_and_bytes_of_later_versions_is_understood() {
 }
 
 #[test]
-fn switch_may_use_the_version_of_its_hello_until_it_has_read_ours() {
+fn messages_in_the_hellos_version_are_accepted_at_first() {
     let mut script = Script::new();
     script.receive(&[7, 0, 0, 8, 0, 0, 0, 1]).unwrap();
     script.out.clear();
@@ -103,7 +103,7 @@ fn switch_may_use_the_version_of_its_hello_until_it_has_read_ours() {
 }
 
 #[test]
-fn other_protocols_are_recognised_by_their_first_bytes() {
+fn other_protocols_are_recognised() {
     for knock in [&b"GET / HTTP/1.1"[..], &[0x16, 0x03, 0x01], &[0xff; 8], &[0; 8]] {
         assert!(matches!(recognise(knock), Err(Closed::NotOpenFlow(_))));
     }
