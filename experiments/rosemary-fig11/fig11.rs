@@ -139,7 +139,8 @@ fn with_rosemary(lab: &Lab) -> anyhow::Result<(Vec<Seen>, String)> {
         let usage: Vec<ProgramUsage> = serde_json::from_str(&json).context(json)?;
         let (at, log) = (start.elapsed().as_secs_f64(), rosemary.log());
         for (glutton, seen) in GLUTTONS.iter().zip(&mut seen) {
-            let program = usage.iter().find(|it| it.name == glutton.app).context("the app is listed")?;
+            let program =
+                usage.iter().find(|it| it.name == glutton.app).context("the app is listed")?;
             // Between its end and its next start the app uses nothing.
             let value = program.amount(glutton.limit).and_then(|it| it.value).unwrap_or(0);
             let value = f64::from(u32::try_from(value)?);

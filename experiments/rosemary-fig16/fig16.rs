@@ -105,8 +105,8 @@ fn with_rosemary<'lab>(
     s1.connect_to("tcp:127.0.0.1:6653")?;
     rosemary.wait_for_switch(s1)?;
     let watched = watch(hosts, start)?;
-    let restarts =
-        rosemary.wait_for("Rosemary answers", TIME, |status| Some(status.app("crash")?.restarts))?;
+    let restarts = rosemary
+        .wait_for("Rosemary answers", TIME, |status| Some(status.app("crash")?.restarts))?;
     Ok((watched, restarts))
 }
 

@@ -1,7 +1,7 @@
 //! Fuzzes series of flow-mods from an app, with packets or without.
 //!
-//! No panic, no hang. A decoded series has as many messages as it claims, each of which adds a flow
-//! for a pair of hosts or sends a packet to one port, and its size matches its header.
+//! No panic, no hang. A decoded series has as many messages as it claims. Each message adds a flow for a pair
+//! of hosts or sends a packet to one port, and its size matches its header.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-/* A guard in C: stops every packet whose frame ends with a mark (src/mark.rs), lets the rest go.
+/* A guard in C: stops every packet whose frame ends with a mark (src/mark.rs), and no other.
  *
  *     cc -shared -fPIC -I ../../crates/sdk/c -o guard.so guard.c
  */

@@ -1,4 +1,4 @@
-/* An app that never comes back from a packet of port 3, whichever it is. */
+/* An app that hangs when it receives any packet from port 3. */
 #include "rosemary_app.h"
 
 static void *create(const struct rosemary_host *host) {

@@ -1,4 +1,4 @@
-/* An app that sends messages on order: a packet that begins as below holds a message, which the app sends unchanged. It
+/* An app that sends messages on request: a packet that begins as below contains a message, which the app sends unchanged. It
  * logs the kernel's answers.
  *
  *     0          14        22     30      38      42

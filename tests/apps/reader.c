@@ -1,4 +1,4 @@
-/* An app that reads the directory that it was granted (GRANTED, with a file `data` in it). It then tries to write there
+/* An app that reads its granted directory (GRANTED, with a file `data` in it). It then tries to write there
  * and to read other files, and logs the results as hostile apps do. */
 #include "../../crates/apps/hostile/hostile.h"
 

@@ -1,4 +1,4 @@
-/* A guard that lets everything go, and stops its own process a moment after the first packet of port 3, between two
+/* A guard that stops no packet. It stops its own process shortly after the first packet from port 3, between two
  * calls. */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Keeps a secret with the storage, and says when somebody has touched it. */
+/* Keeps a secret in the storage, and logs every change of it by another app. */
 #include "rosemary_app.h"
 
 static const struct rosemary_host *host;

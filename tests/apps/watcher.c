@@ -1,4 +1,4 @@
-/* An app that tells of every packet-in and sends nothing. */
+/* An app that logs every packet-in and sends nothing. */
 #include <stdio.h>
 
 #include "rosemary_app.h"

@@ -51,7 +51,7 @@ struct Shared {
 struct Times {
     sent: Vec<Instant>,
     arrived: Vec<Option<Instant>>,
-    tally: SequenceCounter,
+    counter: SequenceCounter,
 }
 
 impl Stream {
@@ -112,7 +112,7 @@ impl Stream {
     /// # Panics
     /// If a thread of the stream panicked.
     pub fn arrived(&self) -> u64 {
-        self.shared.times.lock().expect("no thread panicked").tally.different
+        self.shared.times.lock().expect("no thread panicked").counter.different
     }
 
     /// Returns the sequence numbers of packets that were sent but have not arrived.
@@ -155,7 +155,7 @@ impl Stream {
         let longest = times.sent.iter().zip(&times.arrived).filter_map(|(sent, arrived)| {
             arrived.map(|arrived| arrived.saturating_duration_since(*sent))
         });
-        (times.tally, longest.max().unwrap_or_default())
+        (times.counter, longest.max().unwrap_or_default())
     }
 
     fn end(&mut self) {
@@ -206,7 +206,7 @@ fn receive(socket: &UdpSocket, shared: &Shared) {
         let now = Instant::now();
         let Some(Mark { task: Task::Pass, sequence }) = Mark::of(&bytes[..size]) else { continue };
         let mut times = shared.times.lock().expect("no thread panicked");
-        times.tally.count(sequence);
+        times.counter.count(sequence);
         let place = usize::try_from(sequence).ok().and_then(|number| number.checked_sub(1));
         if let Some(arrived) = place.and_then(|place| times.arrived.get_mut(place)) {
             arrived.get_or_insert(now);

@@ -1,4 +1,4 @@
-//! Apps that cannot keep up, and switches that send too much, delay nobody else.
+//! Tests that slow apps and flooding switches do not delay other apps and switches.
 //!
 //! ```text
 //!  h1 -- timed broadcasts --> s1 --> learning switch: at h2 when it has flooded them

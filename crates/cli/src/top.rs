@@ -39,9 +39,9 @@ app in the kernel is part of the kernel's. Without a memory cgroup, MEMORY does 
 files and buffers of connections.
 
 JSON: a list with an object per program, with \"name\", \"kind\", \"state\", \"pid\", \"restarts\", \
-\"events_per_second\", \"dropped\", \"refused\", \"above\" (names of limits), and \"uses\": for each limit its \
-name, \"value\", \"soft\" and \"hard\", in bytes, descriptors, threads, thousandths of a processor, and bytes or \
-messages per second; null means no limit.";
+\"events_per_second\", \"dropped\", \"refused\", \"above\" (names of limits), and \"uses\": a list with \"limit\", \
+\"value\", \"soft\" and \"hard\" for each limit, in bytes, descriptors, threads, thousandths of a processor, and bytes \
+or messages per second; null means no limit.";
 
 /// Options of `rosemary top`.
 #[derive(Debug, Clone, Args)]

@@ -23,7 +23,7 @@ pub(crate) struct Attachment {
     retry_at: Option<Instant>,
 }
 
-/// What a reply to an `Attach` concerns.
+/// The subject of a reply to an `Attach`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplyFor {
     /// The current zone.

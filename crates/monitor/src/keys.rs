@@ -7,9 +7,9 @@
 //!     controller-key.pem         its key, 0600
 //! ```
 //!
-//! The monitor checks who may read and write the files and copies them into sealed memory. It does not
-//! parse them: `rosemary-security`, a confined process, checks this memory at the start, so that a mistake
-//! reaches the operator and not a switch. Every kernel receives the same memory.
+//! The monitor checks the owner and the mode of the files and copies them into sealed memory. It does not parse them:
+//! `rosemary-security`, a confined process, checks this memory at the start, so that the operator sees a mistake before
+//! a switch does. Every kernel receives the same memory.
 //!
 //! Keys that are replaced later take effect at the next start.
 
@@ -68,12 +68,12 @@ impl SealedKeys {
 /// silently not serve the switches that use it.
 pub(crate) fn load(dir: &TlsDir, config: &Config) -> Result<Option<SealedKeys>, StartError> {
     let Some(path) = dir.resolve(config) else {
-        info!("TLS was off: neither XDG_CONFIG_HOME nor HOME says where keys could be");
+        info!("TLS was off, because neither XDG_CONFIG_HOME nor HOME names a directory for keys");
         return Ok(None);
     };
     if dir.named(config).is_none() && is_missing(&path) {
         let dir = path.display();
-        info!(%dir, "TLS was off, as there are no keys; `rosemary pki init` makes some");
+        info!(%dir, "TLS was off, because no keys exist; `rosemary pki init` creates them");
         return Ok(None);
     }
     let keys = seal(&path)?;
@@ -189,7 +189,7 @@ fn check_writers(path: &Path, metadata: &Metadata) -> Result<(), StartError> {
 fn refusal(path: &Path, error: &io::Error) -> StartError {
     let why = match error.kind() {
         io::ErrorKind::NotFound => {
-            "it is missing; `rosemary pki init` makes all that is needed".to_owned()
+            "it is missing; `rosemary pki init` creates all files".to_owned()
         }
         io::ErrorKind::PermissionDenied => {
             "it cannot be read by the user who starts Rosemary".to_owned()

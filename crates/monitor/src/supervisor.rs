@@ -22,7 +22,7 @@ use config::Limits;
 use control::operator::ProgramState;
 use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUsage, Status};
 
-/// From the first request to stop to the monitor's own end, whatever the programs do.
+/// The longest time from the first stop request to the monitor's own end.
 const STOP_TIME: Duration = Duration::from_millis(1_800);
 
 /// The event loop and what it serves.
@@ -35,7 +35,7 @@ pub(crate) struct Supervisor {
     /// Measures the monitor itself.
     own_meter: Meter,
     measure_at: Instant,
-    /// When the monitor ends whatever the programs do; `None` before the first request to stop.
+    /// When the monitor ends even if programs still run; `None` before the first stop request.
     stop_deadline: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-/* Takes the log. */
+/* Writes more and more lines to the log. */
 #define STEP_MS 10
 #include "glutton.h"
 

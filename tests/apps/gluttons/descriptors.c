@@ -1,4 +1,4 @@
-/* Takes descriptors, and keeps them. */
+/* Opens descriptors and keeps them. */
 #define STEP_MS 20
 #include "glutton.h"
 

@@ -1,5 +1,5 @@
-/* Takes memory, and makes it read-only once it is written: setrlimit(2) then counts it no longer. Slowly: the fast one is
- * among the hostile apps. */
+/* Allocates and writes memory, then makes it read-only, so that setrlimit(2) no longer counts it. It does so slowly; a hostile
+ * app does the same fast. */
 #define STEP_MS 1
 #include "glutton.h"
 

@@ -1,4 +1,4 @@
-/* Is refused a call with a long path, 50 times a second. */
+/* Makes a refused system call with a long path, 50 times per second. */
 #define STEP_MS 20
 #include <fcntl.h>
 

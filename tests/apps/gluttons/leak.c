@@ -1,4 +1,4 @@
-/* Takes 10 MiB of private memory in a second. */
+/* Allocates 10 MiB of private memory per second. */
 #define STEP_MS 100
 #include "glutton.h"
 

@@ -1,5 +1,5 @@
-/* Takes 20 MiB of shared memory in a second, which setrlimit(2) does not count, and lets go of its pages: they stay,
- * and are no longer seen with the process. */
+/* Allocates 20 MiB of shared memory per second, which setrlimit(2) does not count, and unmaps its pages. They stay in memory,
+ * but do not count for the process. */
 #define STEP_MS 50
 #include "glutton.h"
 

@@ -1,4 +1,4 @@
-/* Takes all the processor time there is, and answers all the same. */
+/* Uses all available processor time, and still handles its events. */
 #define STEP_MS 0
 #include "glutton.h"
 

@@ -1,5 +1,5 @@
-/* Takes 10 MiB in a second that setrlimit(2) takes for a stack: first memory that grows down, then what is moved off
- * its own stack and made larger. */
+/* Allocates 10 MiB per second that setrlimit(2) counts as stack: first mappings that grow downwards, then parts of its own
+ * stack that it moves and enlarges. */
 #define STEP_MS 100
 #include "glutton.h"
 

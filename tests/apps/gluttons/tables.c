@@ -1,5 +1,5 @@
-/* Takes page tables: reads memory that it never writes, one page in each piece that has a table of its own. Slowly: the
- * fast one is among the hostile apps. */
+/* Allocates page tables: reads one page of memory in each region that has a table of its own, and writes none. It does so
+ * slowly; a hostile app does the same fast. */
 #define STEP_MS 1
 #include "glutton.h"
 

@@ -1,4 +1,4 @@
-/* Counts its lines in the log, 1000 a second. */
+/* Logs 1000 numbered lines per second. */
 #define STEP_MS 10
 #include "glutton.h"
 

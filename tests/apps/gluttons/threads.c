@@ -1,4 +1,4 @@
-/* Takes threads, and keeps them. */
+/* Starts threads and keeps them. */
 #define STEP_MS 20
 #include "glutton.h"
 

@@ -51,10 +51,10 @@ fn run(let_loose: bool) {
         })?;
         let stage = Testbed::set(lab)?;
         let mut wrong = Vec::new();
-        let mut tally = Summary::default();
+        let mut summary = Summary::default();
         for attacker in &attackers {
             for verdict in stage.run(std::slice::from_ref(attacker), let_loose)? {
-                tally.count(&verdict);
+                summary.count(&verdict);
                 wrong.extend(surprise(attacker, &verdict, let_loose));
             }
         }
@@ -65,7 +65,7 @@ fn run(let_loose: bool) {
             let first = attackers.iter().filter(|it| is_wanted(it)).filter_map(Attacker::as_first);
             for attacker in first {
                 for verdict in stage.run(std::slice::from_ref(&attacker), false)? {
-                    tally.count(&verdict);
+                    summary.count(&verdict);
                     let surprise = surprise(&attacker, &verdict, false);
                     wrong.extend(surprise.map(|what| format!("first: {what}")));
                 }
@@ -76,13 +76,13 @@ fn run(let_loose: bool) {
             for half in attackers.chunks(attackers.len().div_ceil(halves).max(1)) {
                 println!("together: {}", half.len());
                 for (attacker, verdict) in half.iter().zip(stage.run(half, false)?) {
-                    tally.count(&verdict);
+                    summary.count(&verdict);
                     wrong.extend(surprise(attacker, &verdict, false));
                 }
             }
         }
-        print!("{}", tally.felt);
-        println!("{} contained, {} escaped", tally.contained, tally.escaped);
+        print!("{}", summary.impact);
+        println!("{} contained, {} escaped", summary.contained, summary.escaped);
         anyhow::ensure!(wrong.is_empty(), "{wrong:#?}");
         Ok(())
     });
@@ -93,21 +93,21 @@ struct Summary {
     contained: u32,
     escaped: u32,
     /// Impact of the apps that keep the machine busy, as a table.
-    felt: String,
+    impact: String,
 }
 
 impl Default for Summary {
     fn default() -> Self {
-        let felt = "| beside | first packets of new flows, median | with it quiet | times | `rosemary status`, at most |\n\
+        let impact = "| beside | first packets of new flows, median | with it quiet | times | `rosemary status`, at most |\n\
                     | --- | ---: | ---: | ---: | ---: |\n";
-        Self { contained: 0, escaped: 0, felt: felt.to_owned() }
+        Self { contained: 0, escaped: 0, impact: impact.to_owned() }
     }
 }
 
 impl Summary {
     /// Counts a verdict and prints it.
     fn count(&mut self, verdict: &Verdict) {
-        let Verdict { name, escapes, record, refused, felt } = verdict;
+        let Verdict { name, escapes, record, refused, impact } = verdict;
         if escapes.is_empty() {
             self.contained += 1;
             println!("contained {name}: {refused} refusals");
@@ -118,7 +118,7 @@ impl Summary {
         if let Some(record) = record {
             println!("          {record}");
         }
-        if let Some(Impact { quiet, beside, status }) = felt {
+        if let Some(Impact { quiet, beside, status }) = impact {
             let times = beside.as_secs_f64() / quiet.as_secs_f64();
             let [quiet, beside, status] =
                 [quiet, beside, status].map(|time| time.as_secs_f64() * 1000.0);
@@ -126,7 +126,7 @@ impl Summary {
                 "| {name} | {beside:.2} ms | {quiet:.2} ms | {times:.1} | {status:.0} ms |\n"
             );
             print!("          {row}");
-            self.felt += &row;
+            self.impact += &row;
         }
     }
 }

@@ -80,7 +80,7 @@ pub(super) struct Verdict {
     /// Number of attempts that it reported as refused.
     pub(super) refused: usize,
     /// Its impact on others, if it ran alone to measure that.
-    pub(super) felt: Option<Impact>,
+    pub(super) impact: Option<Impact>,
 }
 
 /// Impact of an app that keeps the machine busy.
@@ -176,11 +176,11 @@ impl<'lab> Testbed<'lab> {
             self.forget(h5, h1)?;
             h5.ping(h1, 1, INTERVAL)?;
         }
-        let felt = quiet.map(|quiet| self.feel(&rosemary, quiet)).transpose()?;
+        let impact = quiet.map(|quiet| self.measure_impact(&rosemary, quiet)).transpose()?;
         self.wait_until_over(&rosemary, &before, attackers, let_loose)?;
 
         let mut harm = Vec::new();
-        if let Some(Impact { beside, .. }) = felt
+        if let Some(Impact { beside, .. }) = impact
             && beside > LATE
             && attackers.iter().any(Attacker::is_late)
         {
@@ -231,7 +231,7 @@ impl<'lab> Testbed<'lab> {
                 escapes,
                 record: record(&log, attacker),
                 refused: said(&log, attacker, "REFUSED ").len(),
-                felt,
+                impact,
             }
         };
         Ok(attackers.iter().map(verdict).collect())
@@ -272,7 +272,7 @@ impl<'lab> Testbed<'lab> {
     }
 
     /// Measures the impact of the app that was just started.
-    fn feel(&self, rosemary: &Rosemary<'_>, quiet: Duration) -> anyhow::Result<Impact> {
+    fn measure_impact(&self, rosemary: &Rosemary<'_>, quiet: Duration) -> anyhow::Result<Impact> {
         let mut status = Duration::ZERO;
         for _ in 0..10 {
             let asked = Instant::now();

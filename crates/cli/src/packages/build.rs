@@ -27,7 +27,7 @@ pub struct BuildArgs {
     /// Prebuilt object
     #[arg(long, value_name = "FILE")]
     pub object: Option<PathBuf>,
-    /// Output directory [default: the current one]
+    /// Output directory
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
     /// Arguments for cargo or make, such as `-- --offline`

@@ -21,7 +21,7 @@ pub struct Operator {
         value_name = "FILE",
         env = "ROSEMARY_CONFIG",
         hide_env_values = true,
-        help = "Configuration, whose [[trust]] says who is trusted [default: as for `rosemary up`]"
+        help = "Configuration; its [[trust]] tables list the trusted developers [default: as for `rosemary up`]"
     )]
     pub config: Option<PathBuf>,
     /// Directory of the packages.

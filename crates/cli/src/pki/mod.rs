@@ -71,7 +71,7 @@ struct Common {
         value_name = "FILE",
         env = "ROSEMARY_CONFIG",
         hide_env_values = true,
-        help = "Configuration, whose tls-dir is used without --dir [default: as for `rosemary up`]"
+        help = "Configuration; its tls-dir applies without --dir [default: as for `rosemary up`]"
     )]
     config: Option<PathBuf>,
     /// Replace existing files

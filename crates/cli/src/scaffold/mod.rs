@@ -26,7 +26,7 @@ pub struct NewArgs {
     /// Create an app in C instead of Rust
     #[arg(long)]
     pub c: bool,
-    /// Directory to create [default: the name, in the current directory]
+    /// Directory to create [default: NAME in the current directory]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Directory of Rosemary's SDK for Rust [default: in the source tree of this program]
