@@ -37,7 +37,7 @@ pub enum Closed {
     },
     /// A second features reply.
     #[error("a features reply that was not requested")]
-    Unasked,
+    Unrequested,
     /// A message in another version than the negotiated one.
     #[error("a message in version {theirs:#04x} after {agreed} was agreed on")]
     WrongVersion {

@@ -159,7 +159,7 @@ pub enum Event<'m> {
     /// The switch described itself.
     Described(Description),
     /// A message of another kind.
-    Unasked(Kind),
+    Other(Kind),
     /// A message of an unknown type. The session has answered with an error.
     UnknownType(u8),
     /// A malformed message, which the caller ignores.

@@ -273,14 +273,14 @@ impl Dispatch {
         for guard in wanted.guards.iter() {
             let app_port = &mut self.app_ports[guard];
             let skipped = self.holds.patience.skips(guard);
-            let asked = app_port.is_attached() && !skipped;
-            let answers_to = match (asked, skipped) {
+            let awaited = app_port.is_attached() && !skipped;
+            let answers_to = match (awaited, skipped) {
                 (true, _) => ticket,
                 (false, true) => self.holds.pass_over(guard, now),
                 (false, false) => Ticket::NONE,
             };
             let taken = app_port.packet_in(switch, &record, message, answers_to);
-            if !(asked && taken) {
+            if !(awaited && taken) {
                 let stop = !self.plan.goes_on_without(guard);
                 switch.counters.guarded += u64::from(stop);
                 self.holds.decide(ticket, guard, stop);

@@ -1,9 +1,9 @@
-//! Queues the messages of apps for a switch that does not take its output at once, and takes them out fairly.
+//! Queues the messages of apps for a switch that does not accept its output at once, and serves the queues in turns.
 //!
-//! Each app has a queue of its own. They are emptied by deficit round robin over whole messages: in each round an app may
-//! send [`QUANTUM`] bytes, and what it could not use because its next message is longer is added to its next round. So no app
-//! waits longer for the messages of another than those of a round, however many there are; the order of the messages of one
-//! app stays.
+//! Each app has a queue of its own. They are emptied by deficit round robin over whole messages: in each round an app
+//! may send [`QUANTUM`] bytes, and the rest that was too short for its next message is added to its next round. So an
+//! app waits for at most one round of another app's messages, however many there are. The messages of one app keep
+//! their order.
 //!
 //! All queues share one bound. Beyond it each app still has [`OWN`] bytes, which no other app can use up.
 
@@ -16,15 +16,15 @@ use crate::ids::AppSlot;
 /// Bytes that an app may send in a round.
 const QUANTUM: usize = 16 * 1024;
 
-/// Bytes that an app may queue whatever others have queued.
+/// Bytes that an app may queue, independent of other apps.
 pub(crate) const OWN: usize = 32 * 1024;
 
 /// The queues of one connection; those of apps with nothing to send do not exist.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
-    /// The next to send first.
+    /// The queues, in the order of their turns.
     queues: VecDeque<Queue>,
-    /// Bytes in all of them.
+    /// Bytes in all queues.
     size: usize,
 }
 
@@ -34,7 +34,7 @@ struct Queue {
     /// Whole messages, from `start` on.
     bytes: Vec<u8>,
     start: usize,
-    /// Bytes that it may send beside its next quantum.
+    /// Bytes that it may send in addition to its next quantum.
     deficit: usize,
 }
 
@@ -43,7 +43,7 @@ impl Queue {
         self.bytes.len() - self.start
     }
 
-    /// The bytes of the whole messages that it may send now.
+    /// Returns the size of the whole messages that it may send now.
     fn due(&self) -> &[u8] {
         let (waiting, mut end) = (&self.bytes[self.start..], 0);
         while let Some(length) = waiting.get(end + 2..end + 4) {
@@ -59,28 +59,29 @@ impl Queue {
 }
 
 impl FairQueue {
-    /// Bytes that wait.
+    /// Bytes in all queues.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Bytes of memory that the queues take.
+    /// Bytes of memory of the queues.
     pub(crate) fn capacity(&self) -> usize {
         self.queues.iter().map(|queue| queue.bytes.capacity()).sum()
     }
 
-    /// Each app with messages that wait, and the bytes of these.
+    /// The apps with queued messages, and the bytes of these.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = (AppSlot, usize)> {
         self.queues.iter().map(|queue| (queue.app, queue.size()))
     }
 
-    /// That of them with the most bytes.
+    /// The app with the most queued bytes, and their number.
     pub(crate) fn largest(&self) -> Option<(AppSlot, usize)> {
         self.sizes().max_by_key(|(_, size)| *size)
     }
 
-    /// Exchanges `out` for the queue of an app, to append messages to; [`give_back`](Self::give_back) ends that. Returns
-    /// how long `out` may become, when `others` bytes wait elsewhere and all may be `most`.
+    /// Swaps `out` with the queue of an app, so that the caller appends messages to it, until
+    /// [`give_back`](Self::give_back). Returns the greatest allowed length of `out`, if `others` bytes wait elsewhere
+    /// and all together may be `most`.
     pub(crate) fn lend(
         &mut self,
         app: AppSlot,
@@ -101,8 +102,8 @@ impl FairQueue {
         of_all.max(queue.start + OWN)
     }
 
-    /// Ends what [`lend`](Self::lend) began: swaps the app's queue in `out` with the connection's output. `appended` is the
-    /// number of bytes that the app added to its queue.
+    /// Undoes [`lend`](Self::lend): swaps the app's queue in `out` with the connection's output. `appended` is the
+    /// number of bytes that the caller has added to the queue.
     pub(crate) fn give_back(&mut self, app: AppSlot, out: &mut Vec<u8>, appended: usize) {
         let Some(place) = self.queues.iter().position(|queue| queue.app == app) else { return };
         std::mem::swap(out, &mut self.queues[place].bytes);
@@ -112,7 +113,7 @@ impl FairQueue {
         }
     }
 
-    /// Appends messages to `out`, app after app, until these are `most` bytes or none is left.
+    /// Moves messages to `out`, app after app, until these are `most` bytes or the queues are empty.
     pub(crate) fn take_turns(&mut self, out: &mut Vec<u8>, most: usize) {
         let end = out.len() + most;
         while out.len() < end {
@@ -137,7 +138,7 @@ mod tests {
 
     const MOST: usize = 1 << 20;
 
-    /// A message of `size` bytes that names the app and its own number.
+    /// A message of `size` bytes that contains the app and its own number.
     fn message(app: u8, number: u32, size: u16) -> Vec<u8> {
         let mut message = vec![app; usize::from(size)];
         message[..4].copy_from_slice(&[4, 13, 0, 0]);

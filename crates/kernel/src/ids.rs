@@ -1,9 +1,9 @@
-//! Indices as types, so that the compiler tells an app from a connection or a worker.
+//! Defines indices as types, so that the compiler distinguishes apps, connections and workers.
 
 use std::fmt;
 
-/// A connection of a worker: its place in the worker's slab, and its number in epoll. The number of a closed
-/// connection is used again.
+/// A connection of a worker: its key in the worker's slab, and its number in epoll. The number of a closed connection
+/// is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ConnId(pub(crate) usize);
 
@@ -11,7 +11,7 @@ pub(crate) struct ConnId(pub(crate) usize);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub usize);
 
-/// An app's place among the app ports of a worker, the same with every worker.
+/// An app's index among the app ports of a worker, the same on every worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AppSlot(pub(crate) u8);
 

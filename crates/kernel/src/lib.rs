@@ -1,6 +1,6 @@
 //! The kernel: the process that owns the switch connections and moves messages between switches and apps.
 //!
-//! | module | what it is |
+//! | module | content |
 //! | --- | --- |
 //! | [`server`] | the main thread, which serves the monitor and operators |
 //! | [`worker`] | the event loop that owns switches |
@@ -9,15 +9,15 @@
 //! | [`tls`] | TLS with switches |
 //! | [`ids`] | indices as types |
 //! | `admission` | bounds unfinished handshakes |
-//! | `back_pressure` | how long a switch is left unread |
-//! | `memory` | bounds the memory that switches take |
+//! | `back_pressure` | decides how long a switch is left unread |
+//! | `memory` | bounds the memory that the kernel keeps for switches |
 //! | `switch` | the state of a usable switch |
-//! | `plan`, `hold_queue`, `dispatch` | deliver packet-ins to apps, stage after stage |
+//! | `plan`, `hold_queue`, `dispatch` | deliver packet-ins to apps, one stage after the other |
 //! | `buffer_table` | the apps that may use a switch's buffered packets |
 //! | `record`, `frame` | the records that apps receive; packets that a network cannot do without |
 //! | [`app_port`] | the kernel's side of one app: rings, quota, snapshot |
 //! | `check` | rights and ownership of an app's messages |
-//! | `transactions`, `rewrite` | lead a switch's replies back to their senders |
+//! | `transactions`, `rewrite` | route a switch's replies to the senders of the requests |
 //! | `flows` | a switch's flows, for an operator |
 //! | `occupancy` | counts flows by table and app |
 //! | `sandbox` | confines the process |
@@ -25,8 +25,8 @@
 //!
 //! `docs/packet-in.md` shows the path of a packet-in through them. `tests/modules.rs` keeps them free of cycles.
 //!
-//! The kernel never executes programs, opens files or sockets after its start, listens on
-//! addresses of its own choice, trusts the down memory of a ring, or waits for an app.
+//! The kernel never executes programs, opens files or sockets after its start, listens on addresses of its own choice,
+//! trusts the down memory of a ring, or waits for an app.
 
 #![forbid(unsafe_code)]
 

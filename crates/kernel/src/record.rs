@@ -1,5 +1,5 @@
-//! The records that apps get: the fixed head of the app ABI, with what is already known, and behind
-//! it the raw OpenFlow message, or a fixed structure for what is not a message.
+//! Makes the records for apps: the fixed head of the app ABI, with the fields that the kernel has decoded, followed by
+//! the raw OpenFlow message, or by a fixed structure for other events.
 
 use openflow::{PacketIn, PortDesc};
 use sdk::Refusal;
@@ -7,15 +7,15 @@ use sdk::abi::{Port, Record, RecordKind};
 
 use crate::switch::Switch;
 
-/// Bytes of a refused message that its app gets back.
+/// Bytes of a refused message that the app receives.
 const REFUSED_SIZE: usize = 64;
 
 /// Bytes of a port's body.
 #[expect(clippy::cast_possible_truncation, reason = "48")]
 const PORT_BODY: u16 = sdk::abi::PORT_SIZE as u16;
 
-/// The head for a packet-in, with the cookie that the flow has; `None` if it is longer than any
-/// OpenFlow message.
+/// Makes the head for a packet-in, with the cookie of its flow; `None` if the record would be longer than any OpenFlow
+/// message.
 #[inline]
 pub(crate) fn packet_in_record(
     switch: &Switch,
@@ -25,7 +25,7 @@ pub(crate) fn packet_in_record(
     packet_in_record_with_head(&switch_record(RecordKind::PacketIn, switch), packet_in, message)
 }
 
-/// The same with `head`, a [`switch_record`] that was made once for a run of packet-ins.
+/// The same with `head`, a [`switch_record`] that the caller makes once for a run of packet-ins.
 #[inline]
 pub(crate) fn packet_in_record_with_head(
     head: &Record,
@@ -35,7 +35,7 @@ pub(crate) fn packet_in_record_with_head(
     Some(Record {
         in_port: packet_in.in_port.0,
         buffer_id: packet_in.buffer_id.unwrap_or(u32::MAX),
-        // The packet is the message's end.
+        // The packet is the end of the message.
         data_offset: u16::try_from(message.len() - packet_in.data.len()).ok()?,
         data_size: u16::try_from(packet_in.data.len()).ok()?,
         cookie: packet_in.cookie,
@@ -47,13 +47,13 @@ pub(crate) fn packet_in_record_with_head(
     })
 }
 
-/// The head of a record about a switch.
+/// Makes the head of a record about a switch.
 #[inline]
 pub(crate) fn switch_record(kind: RecordKind, switch: &Switch) -> Record {
     Record::new(kind, switch.version.wire(), switch.dpid.0, switch.epoch)
 }
 
-/// A port and what happened to it, as head and body.
+/// Makes the head and body of a record about a port and its change.
 pub(crate) fn port_record(
     switch: &Switch,
     reason: u8,
@@ -74,14 +74,14 @@ pub(crate) fn port_record(
     (record, body)
 }
 
-/// How much did not reach an app, as head and body.
+/// Makes the head and body of a record about lost messages.
 pub(crate) fn lost_record(count: u64) -> (Record, [u8; size_of::<u64>()]) {
     let body = count.to_le_bytes();
     let body_size = u16::try_from(body.len()).expect("eight");
     (Record { body_size, ..Record::new(RecordKind::Lost, 0, 0, 0) }, body)
 }
 
-/// A message that was refused, as head and body.
+/// Makes the head and body of a record about a refused message.
 pub(crate) fn refused_record(
     version: u8,
     dpid: u64,

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 /// Drops that are no further apart than this are reported as one burst.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Counters since the kernel knows the app, its restarts included.
+/// Counters since the kernel's start, including the app's restarts.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Packet-ins that it received, or that wait for it while it is away.
+    /// Packet-ins that it received, or that wait for it while it does not run.
     pub(crate) delivered: u64,
     /// Packet-ins that it did not receive.
     pub(crate) dropped: u64,
@@ -56,8 +56,8 @@ impl Counts {
         self.dropped += u64::from(!taken);
     }
 
-    /// Reports whether drops have begun or ended. There is at most one report of each kind in a second, so the log needs no
-    /// other limit.
+    /// Reports whether drops have begun or ended. There is at most one report of each kind in a second, so the log
+    /// needs no other limit.
     pub(crate) fn drop_report(&mut self, now: Instant) -> Option<DropReport> {
         let before = std::mem::replace(&mut self.reported, self.dropped);
         if self.dropped > before {

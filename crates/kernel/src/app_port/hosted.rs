@@ -1,7 +1,8 @@
 //! Runs an app in the kernel's process: queues its records, and calls it.
 //!
-//! This takes the place of rings and a zone: records wait in the same order and under the same bounds, and a batch has all
-//! its effects or none. Nothing is shared with another process: the app's messages are complete when its call returns.
+//! This takes the place of rings and a zone: records wait in the same order and under the same bounds, and a batch has
+//! all its effects or none. Nothing is shared with another process: the app's messages are complete when its call
+//! returns.
 //!
 //! The app's code is trusted with this process, not with the network: its messages pass the same checks as those of a
 //! zone.
@@ -71,7 +72,7 @@ impl Host for KernelHost {
     fn log(&mut self, level: Level, text: &str) {
         let Some(suppressed) = self.lines.admit(Instant::now()) else { return };
         let app = self.name.as_str();
-        // An application's text must not look like lines of the kernel.
+        // An app's text must not look like lines of the kernel.
         let text = text.escape_debug();
         match level {
             Level::Error => error!(app, suppressed, "{text}"),
@@ -95,8 +96,8 @@ pub(super) struct Hosted {
 }
 
 impl Hosted {
-    /// Makes an instance by `create`; records of up to `capacity` bytes wait for it, and it is called with at most `batch`
-    /// of them.
+    /// Makes an instance by `create`; records of up to `capacity` bytes wait for it, and it is called with at most
+    /// `batch` of them.
     fn create(
         app: AppId,
         name: &str,
@@ -170,12 +171,12 @@ impl Hosted {
         self.wake_at_ns
     }
 
-    /// Calls the app with the oldest records, or with none as a wake-up. If its timer has expired, it is called with none
-    /// first, as records may always wait. What it says about tickets is appended to `verdicts`; its messages are then
-    /// [taken](Self::take). Returns how many records it handled.
+    /// Calls the app with the oldest records, or with none as a wake-up. If its timer has expired, it is called with
+    /// none first, as records may always wait. Appends its verdicts to `verdicts`; the caller then [takes](Self::take)
+    /// its messages. Returns how many records it handled.
     ///
     /// # Errors
-    /// Why it must not be called again. Its messages of this call are void.
+    /// The reason why it must not be called again. Its messages of this call are void.
     pub(super) fn call(
         &mut self,
         now_ns: u64,
@@ -207,7 +208,8 @@ impl Hosted {
         self.app.host().outbox.take(out)
     }
 
-    /// Ends the app without another call into it; returns the records that it had not handled, as the ring of a dead zone.
+    /// Ends the app without another call into it; returns the records that it had not handled, as the ring of a dead
+    /// zone.
     pub(super) fn disable(self) -> Option<Tracked> {
         let Self { app, records, mut tickets, capacity, .. } = self;
         // The app has failed: none of its code may run again, not even its destructor.
@@ -245,7 +247,8 @@ impl AppPort {
         self.hosting.kernel().map(Hosted::version)
     }
 
-    /// Ends the app in this process, which must not be called again; the records that it had not handled wait for a zone.
+    /// Ends the app in this process, which must not be called again. The records that it had not handled wait for a
+    /// zone.
     pub(crate) fn disable(&mut self) {
         if let Hosting::Kernel(hosted) = self.stop()
             && let Some(undone) = hosted.disable()
@@ -254,7 +257,7 @@ impl AppPort {
         }
     }
 
-    /// How many records wait for the app in this process.
+    /// Number of records that wait for the app in this process.
     pub(crate) fn waiting_here(&self) -> usize {
         self.hosting.kernel().map_or(0, Hosted::waiting)
     }
@@ -274,7 +277,7 @@ impl AppPort {
         self.hosting.kernel_mut()?.app.host().lines.rest(now)
     }
 
-    /// Calls the app in this process; see [`Hosted::call`]. `None` if it is elsewhere.
+    /// Calls the app in this process; see [`Hosted::call`]. `None` if it does not run here.
     pub(crate) fn call(
         &mut self,
         now_ns: u64,

@@ -1,4 +1,4 @@
-//! Where an app runs at the moment, and how records reach it there.
+//! Tracks where an app runs, and writes its records there.
 
 use sdk::abi::Words;
 use sys::ring::Room;
@@ -14,7 +14,7 @@ use crate::hold_queue::Ticket;
     reason = "there are few, and rings are looked at for each packet"
 )]
 pub(super) enum Hosting {
-    /// Nowhere: it is down.
+    /// Nowhere: it does not run.
     Nowhere,
     /// In a zone.
     Zone(Rings),
@@ -51,7 +51,7 @@ impl Hosting {
         }
     }
 
-    /// Writes a record that nothing waits for; `false` if there is no room for it.
+    /// Writes a record that needs no verdict; `false` if there is no room for it.
     pub(super) fn push(&mut self, head: &Words, body: &[u8], room: Room) -> bool {
         self.push_ticket(head, body, room, Ticket::NONE)
     }

@@ -1,4 +1,4 @@
-//! Holds what an app in the kernel's process sends in one batch, in place of a down ring.
+//! Holds the messages that an app in the kernel's process sends in one batch, in place of a down ring.
 
 use sys::ring::Down;
 
@@ -8,11 +8,11 @@ const CAPACITY: usize = 256 * 1024;
 /// The messages of one batch, in the order in which they were sent.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// Used up to `used`.
+    /// The memory, of which the first `used` bytes are used.
     bytes: Box<[u8]>,
     used: usize,
     records: Vec<Record>,
-    /// The next record to be taken.
+    /// The number of the next record to take.
     next: usize,
 }
 
@@ -38,19 +38,19 @@ impl Outbox {
         Self { bytes: vec![0; capacity].into(), used: 0, records: Vec::new(), next: 0 }
     }
 
-    /// Bytes for which there is room.
+    /// Free bytes.
     pub(super) fn room(&self) -> usize {
         self.bytes.len() - self.used
     }
 
-    /// Room for a message of up to `size` bytes.
+    /// Returns room for a message of up to `size` bytes.
     #[inline]
     pub(super) fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
         self.bytes.get_mut(self.used..)?.get_mut(..size)
     }
 
-    /// Makes the first `size` bytes of that room a message, or a series if `number` is not 0. `false` if there was no such
-    /// room.
+    /// Makes the first `size` bytes of that room a message, or a series if `number` is not 0. `false` if no such room
+    /// was reserved.
     #[inline]
     pub(super) fn commit(&mut self, dpid: u64, epoch: u32, size: usize, number: u32) -> bool {
         let (start, end) = (self.used, self.used.saturating_add(size));
@@ -62,7 +62,7 @@ impl Outbox {
         true
     }
 
-    /// Whether nothing was sent.
+    /// Whether the app has sent no message.
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -76,7 +76,7 @@ impl Outbox {
         Some(Down::Send { epoch, dpid, number, message: &out[before..] })
     }
 
-    /// Forgets all messages; the memory stays.
+    /// Removes all messages and keeps the memory.
     pub(super) fn clear(&mut self) {
         (self.used, self.next) = (0, 0);
         self.records.clear();

@@ -1,13 +1,13 @@
 //! Makes the rings of a zone with each worker, and coordinates the workers that serve it.
 //!
-//! A zone has a pair of rings with each worker, and one doorbell that all of them ring. The workers do two things
-//! together:
+//! A zone has a pair of rings with each worker, and one doorbell that all workers ring. The workers coordinate two
+//! tasks:
 //!
-//! * **They write one snapshot.** Worker 0 begins it, the last worker ends it, and the zone reads ring after ring until
-//!   each worker's part of it is over.
-//! * **After a death they deliver one record at a time again, over all rings.** Otherwise a record would be blamed for
-//!   what a record in another ring did. So the workers take turns, in their order, with the records that the dead zone may
-//!   have seen, and no worker delivers packets that it has not seen before all have had their turn.
+//! * **They write one snapshot.** Worker 0 begins it, the last worker ends it, and the zone reads ring after ring up to the
+//!   end of each worker's part.
+//! * **After a zone's death they repeat its records one at a time, over all rings.** Otherwise a record could be blamed for
+//!   the effect of a record in another ring. So the workers take turns, in their order, with the records that the dead zone
+//!   may have seen. Other packets follow only after all workers have had their turn.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -43,7 +43,7 @@ impl Part {
 }
 
 impl AppPort {
-    /// Uses this worker's part of the rings of a new zone of the app; the previous zone was detached.
+    /// Attaches this worker's part of the rings of the app's new zone. The previous zone was detached.
     pub(crate) fn attach(&mut self, part: Part) {
         part.role.join(self.backlog.has_seen());
         self.throttle.is_deaf = false;
@@ -80,8 +80,8 @@ pub fn make(pool: &Arc<WorkerPool>, capacity: u32) -> io::Result<(Vec<Part>, Vec
         repeating: AtomicU32::new(0),
     };
     let shared = Arc::new(shared);
-    let (up_bell, hears) = DoorbellSender::new()?;
-    let (mut parts, mut fds) = (Vec::new(), vec![hears]);
+    let (up_bell, receiver) = DoorbellSender::new()?;
+    let (mut parts, mut fds) = (Vec::new(), vec![receiver]);
     for worker in 0..pool.workers() {
         let (ring, ring_fds) = KernelEnd::create(capacity)?;
         let (down_bell, rings) = Doorbell::new()?;
@@ -120,12 +120,12 @@ impl Role {
         if repeats {
             self.shared.repeating.fetch_or(1 << self.worker.0, Ordering::Relaxed);
         }
-        // Release and acquire: who sees that all have joined sees what each has to repeat.
+        // Release and acquire: a worker that sees that all have joined also sees what each must repeat.
         self.shared.joined.fetch_add(1, Ordering::AcqRel);
         self.wake_others();
     }
 
-    /// Says which records the worker may deliver now. A worker that must wait is woken when that changes.
+    /// Returns which records the worker may deliver now. A worker that must wait is woken when that changes.
     pub(super) fn turn(&self) -> Turn {
         let SharedRole { pool, joined, repeating } = &*self.shared;
         if joined.load(Ordering::Acquire) < pool.workers() {

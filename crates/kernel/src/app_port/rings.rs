@@ -14,7 +14,7 @@ pub(super) struct Rings {
     up_bell: DoorbellSender,
     /// The zone rings it after writing to the down ring.
     down_bell: Doorbell,
-    /// Whether the ring's oldest record is also the backlog's: delivered alone, and not done.
+    /// Whether the ring's only record is also the backlog's oldest: it is delivered alone and not handled yet.
     pub(super) in_flight: bool,
     pub(super) role: Role,
 }
@@ -35,7 +35,7 @@ impl Rings {
         Room::Ordinary.of(capacity).saturating_sub(self.ring.room(Room::Ordinary))
     }
 
-    /// Shows the zone the written records, and wakes it if it sleeps.
+    /// Publishes the written records, and wakes the zone if it sleeps.
     pub(super) fn publish(&mut self) {
         if self.ring.ring().publish() {
             self.up_bell.ring();

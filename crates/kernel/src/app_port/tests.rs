@@ -65,13 +65,13 @@ impl Bench {
         self.zone = Some(ZoneEnd::map(&RingFds { up, down }, CAPACITY).unwrap());
     }
 
-    fn hear(&mut self) {
+    fn catch_up(&mut self) {
         while self.app_port.take(&mut Vec::new(), &mut Vec::new()).unwrap().is_some() {}
         self.app_port.release();
     }
 
     fn pump(&mut self) {
-        self.hear();
+        self.catch_up();
         self.app_port.pump(self.switches.iter_mut(), |dpid, epoch| (dpid, epoch) != (9, 9));
         self.app_port.publish();
     }
@@ -429,7 +429,7 @@ fn port_changed_amid_announcement_is_announced_as_it_is() {
     let Announced::PortsBelow(next) = bench.switches[0].announced.get(AppSlot::new(0)) else {
         panic!("announced in parts")
     };
-    bench.hear(); // there is room again
+    bench.catch_up(); // there is room again
     for number in [1, next] {
         let port = bench.switches[0].ports.remove(&number).unwrap();
         bench.app_port.port(&mut bench.switches[0], 1, &port);
@@ -478,7 +478,7 @@ fn full_app_gets_packets_once_half_is_free() {
         assert_eq!(bench.peek(1).len(), 1);
         let zone = bench.zone.as_mut().unwrap();
         zone.messages.done(&mut zone.records, 1);
-        bench.hear();
+        bench.catch_up();
         done += 1;
     }
     assert!((given / 3..=given * 2 / 3).contains(&done), "{done} of {given}");

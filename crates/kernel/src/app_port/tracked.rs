@@ -1,4 +1,4 @@
-//! A ring together with the tickets of its records.
+//! Combines a ring with the tickets of its records.
 
 use std::io;
 
@@ -22,7 +22,7 @@ impl Tracked {
         Ok((Self::of(ring), fds))
     }
 
-    /// Of a new ring pair.
+    /// Tracks a new ring pair.
     pub(super) fn of(ring: KernelEnd) -> Self {
         Self { ring, tickets: Tickets::default() }
     }

@@ -1,8 +1,8 @@
 //! Gathers the output of a connection in one buffer, and writes it with one system call per turn of the worker.
 //!
-//! While the switch takes everything at once, messages of apps are appended to that buffer in the order of arrival.
-//! While the socket is full, or much output waits, they join a queue per app ([`FairQueue`]). As the socket takes output,
-//! the queues are emptied in turns. The kernel's own messages are always appended to the buffer.
+//! While the switch accepts all output at once, messages of apps are appended to that buffer in the order of arrival.
+//! While the socket is full, or much output waits, they join a queue per app ([`FairQueue`]). As the socket accepts
+//! output, the queues are emptied in turns. The kernel's own messages are always appended to the buffer.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::ids::AppSlot;
 /// Output above which messages of apps are refused, in bytes.
 pub(crate) const FULL: usize = 1 << 20;
 
-/// Output above which messages of apps wait in a queue per app, in bytes. A switch rarely takes as much at once.
+/// Output above which messages of apps wait in a queue per app, in bytes. A switch rarely accepts as much at once.
 const DIRECT: usize = FULL / 2;
 
 /// Queued messages that become output at once, in bytes.
@@ -23,10 +23,10 @@ const PORTION: usize = 64 * 1024;
 /// Output above which the connection of a switch that does not read is closed, in bytes.
 const TOO_MUCH: usize = 4 << 20;
 
-/// Time in which a full socket takes nothing, after which the connection is closed.
+/// Time for which a full socket may accept no byte before the connection is closed.
 const STUCK: Duration = Duration::from_secs(15);
 
-/// Why a switch was dropped whose output piled up.
+/// The reason for disconnecting a switch that does not read its output.
 pub(crate) const DOES_NOT_READ: &str = "it does not read what is sent to it";
 
 /// Messages of one app that are being appended to the output, until [`Connection::end_run`].
@@ -53,13 +53,13 @@ impl AppRun {
 pub(crate) struct OutputState {
     /// Bytes at the front of `out` that are sent.
     sent: usize,
-    /// Bytes at the front of `out` that are the protocol's; OpenFlow messages follow, which the driver translates.
+    /// Bytes at the front of `out` that the driver has translated; OpenFlow messages follow.
     sealed: usize,
     /// Messages of apps that follow `out`; while there are some, all further ones join them.
     queued: Option<Box<FairQueue>>,
     /// Whether the worker's list of connections with output names this one.
     pub(crate) is_listed: bool,
-    /// Since when the socket has taken nothing, while it is full and epoll watches it.
+    /// When the full socket last accepted a byte, while epoll watches it.
     blocked: Option<Instant>,
     /// Whether the last flush wrote anything.
     wrote: bool,
@@ -83,7 +83,7 @@ impl OutputState {
 }
 
 impl Connection {
-    /// Writes the output. `Ok(false)` if the socket took only a part.
+    /// Writes the output. `Ok(false)` if the socket accepted only a part.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         let before = self.unsent();
         let result = loop {
@@ -110,7 +110,7 @@ impl Connection {
             + self.output.queued.as_ref().map_or(0, |queued| queued.size())
     }
 
-    /// Makes output of messages that wait in the queue; `false` if there are none.
+    /// Moves messages from the queues to the output; `false` if there are none.
     fn take_from_queue(&mut self) -> bool {
         let Some(queued) = &mut self.output.queued else { return false };
         queued.take_turns(&mut self.out, PORTION);
@@ -120,13 +120,13 @@ impl Connection {
         true
     }
 
-    /// The queue in which messages of apps wait, if some do.
+    /// The queues of messages of apps; `None` if they are empty.
     pub(crate) fn queued(&self) -> Option<&FairQueue> {
         self.output.queued.as_deref()
     }
 
-    /// Prepares `out` for messages of the app in `slot`: if the switch does not take all at once, `out` is that app's
-    /// queue until [`end_run`](Self::end_run).
+    /// Prepares `out` for messages of the app in `slot`: if the switch does not accept all output at once, `out` is
+    /// that app's queue until [`end_run`](Self::end_run).
     #[inline]
     pub(crate) fn begin_run(&mut self, slot: AppSlot) -> AppRun {
         if self.output.blocked.is_none() && self.output.queued.is_none() && self.out.len() < DIRECT
@@ -139,7 +139,7 @@ impl Connection {
         AppRun { limit, before: self.out.len(), queue_of: Some(slot) }
     }
 
-    /// All messages of the run are appended. `true` if there are some.
+    /// Ends the run after all its messages were appended. `true` if there are some.
     #[inline]
     pub(crate) fn end_run(&mut self, run: &AppRun) -> bool {
         let appended = self.out.len() - run.before;
@@ -167,8 +167,8 @@ impl Connection {
         self.output.blocked.is_some()
     }
 
-    /// Whether the switch has read nothing for [`STUCK`] while the socket was full, so that it is to be dropped,
-    /// even if it goes on sending.
+    /// Whether the switch has read nothing for [`STUCK`] while the socket was full, so that it must be disconnected
+    /// even if it still sends.
     pub(crate) fn is_stuck(&self, now: Instant) -> bool {
         self.output.blocked.is_some_and(|since| now.saturating_duration_since(since) >= STUCK)
     }
@@ -179,7 +179,7 @@ impl Connection {
             self.output.sealed = self.out.len();
         }
         let result = self.write_sealed();
-        self.output.sealed = self.out.len(); // what was sent is gone
+        self.output.sealed = self.out.len(); // the sent bytes were removed
         result
     }
 
@@ -216,12 +216,12 @@ impl Connection {
         Ok(true)
     }
 
-    /// Whether too many bytes wait to ask the switch for more.
+    /// Whether too much output waits for further requests.
     pub(crate) fn is_full(&self) -> bool {
         self.unsent() > FULL
     }
 
-    /// Whether so much output waits that the connection must be closed.
+    /// Whether the waiting output exceeds the bound at which the connection is closed.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.out.len() > TOO_MUCH
     }
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switch_that_does_not_read_fills_up_and_loses_nothing_until_it_is_hopeless() {
+    fn output_of_an_unread_connection_is_kept_up_to_the_bound() {
         let (mut connection, mut peer) = pair();
         let chunk: Vec<u8> = (0..=255).collect();
         let mut written = 0;
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn app_that_floods_a_switch_that_does_not_read_keeps_nobody_from_it() {
+    fn flood_to_an_unread_connection_excludes_no_other_app() {
         let (mut connection, mut peer) = pair();
         let now = Instant::now();
         let mut flooded = 0;

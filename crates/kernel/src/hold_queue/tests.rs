@@ -99,13 +99,13 @@ impl Bench {
     }
 
     /// Passes the verdict of `app` on packet `number`, which it has received.
-    fn say(&mut self, number: u8, app: AppSlot, stop: bool) {
+    fn answer(&mut self, number: u8, app: AppSlot, stop: bool) {
         let given = |(packet, to, _): &&(u8, AppSlot, Ticket)| (*packet, *to) == (number, app);
         let (_, _, ticket) = *self.delivered.tickets.iter().find(given).expect("it was given");
-        self.say_ticket(ticket, app, stop);
+        self.answer_ticket(ticket, app, stop);
     }
 
-    fn say_ticket(&mut self, ticket: Ticket, app: AppSlot, stop: bool) {
+    fn answer_ticket(&mut self, ticket: Ticket, app: AppSlot, stop: bool) {
         if self.holds.verdict(ticket, app, stop, self.now).is_some() {
             self.advance();
         }
@@ -132,9 +132,9 @@ impl Bench {
 fn packet_goes_on_when_all_guards_continue() {
     let mut bench = Bench::new();
     let ticket = bench.packet(1, &[G1, G2], &[A]);
-    bench.say_ticket(ticket, G1, false);
+    bench.answer_ticket(ticket, G1, false);
     assert_eq!(bench.delivered(), []);
-    bench.say_ticket(ticket, G2, false);
+    bench.answer_ticket(ticket, G2, false);
     assert_eq!(bench.delivered(), [To::Packet(A, 1)]);
     assert!(bench.is_empty());
 }
@@ -143,23 +143,23 @@ fn packet_goes_on_when_all_guards_continue() {
 fn stop_of_any_guard_drops_the_packet() {
     let mut bench = Bench::new();
     let ticket = bench.packet(1, &[G1, G2], &[A]);
-    bench.say_ticket(ticket, G2, true);
-    bench.say_ticket(ticket, G1, false);
+    bench.answer_ticket(ticket, G2, true);
+    bench.answer_ticket(ticket, G1, false);
     assert_eq!(bench.delivered(), []);
     assert!(bench.is_empty());
 }
 
 #[test]
 fn silent_guard_passes_or_drops_packets_by_its_policy() {
-    for (silent, speaks, delivered) in [(G2, G1, true), (G1, G2, false)] {
+    for (silent, answers, delivered) in [(G2, G1, true), (G1, G2, false)] {
         let mut bench = Bench::new();
         let ticket = bench.packet(1, &[G1, G2], &[A]);
-        bench.say_ticket(ticket, speaks, false);
+        bench.answer_ticket(ticket, answers, false);
         bench.later(Duration::from_millis(99));
         assert_eq!(bench.delivered(), []);
         bench.later(Duration::from_millis(1));
         assert_eq!(!bench.delivered().is_empty(), delivered);
-        bench.say_ticket(ticket, silent, true); // too late
+        bench.answer_ticket(ticket, silent, true); // too late
         assert!(bench.is_empty());
         assert_eq!(bench.holds.late, [(silent, 1)].into(), "only the silent guard is late");
     }
@@ -170,9 +170,9 @@ fn control_apps_receive_a_packet_in_turn_until_a_stop() {
     let mut bench = Bench::new();
     bench.packet(1, &[], &[A, B, C]);
     assert_eq!(bench.delivered(), [To::Packet(A, 1)]);
-    bench.say(1, A, false);
+    bench.answer(1, A, false);
     assert_eq!(bench.delivered(), [To::Packet(B, 1)]);
-    bench.say(1, B, true);
+    bench.answer(1, B, true);
     assert_eq!(bench.delivered(), []);
     assert!(bench.is_empty());
 }
@@ -181,7 +181,7 @@ fn control_apps_receive_a_packet_in_turn_until_a_stop() {
 fn packet_does_not_wait_for_the_last_control_app() {
     let mut bench = Bench::new();
     bench.packet(1, &[], &[A, B]);
-    bench.say(1, A, false);
+    bench.answer(1, A, false);
     assert!(bench.is_empty());
 }
 
@@ -204,17 +204,17 @@ fn each_app_has_the_whole_time_for_its_verdict() {
         let ticket = bench.packet(1, guards, &[A, B, C]);
         bench.later(almost);
         for guard in guards {
-            bench.say_ticket(ticket, *guard, false);
+            bench.answer_ticket(ticket, *guard, false);
         }
         if guards.is_empty() {
-            bench.say(1, A, false);
+            bench.answer(1, A, false);
             assert_eq!(bench.delivered(), [To::Packet(A, 1), To::Packet(B, 1)]);
         } else {
             assert_eq!(bench.delivered(), [To::Packet(A, 1)]);
         }
         bench.later(almost);
         assert_eq!(bench.delivered(), [], "its own time is not over");
-        bench.say(1, if guards.is_empty() { B } else { A }, true);
+        bench.answer(1, if guards.is_empty() { B } else { A }, true);
         assert!(bench.is_empty());
         bench.later(PATIENCE);
         assert_eq!(bench.delivered(), []);
@@ -237,11 +237,11 @@ fn packets_keep_their_order_through_the_apps() {
     bench.packet(2, &[], &[A, B]); // no guard wants it
     bench.packet(3, &[], &[B]);
     assert_eq!(bench.delivered(), [], "all behind the first");
-    bench.say_ticket(first, G1, false);
+    bench.answer_ticket(first, G1, false);
     assert_eq!(bench.delivered(), [To::Packet(A, 1), To::Packet(A, 2)]);
-    bench.say(2, A, false);
+    bench.answer(2, A, false);
     assert_eq!(bench.delivered(), [], "B waits for the first");
-    bench.say(1, A, false);
+    bench.answer(1, A, false);
     let in_order = [To::Packet(B, 1), To::Packet(B, 2), To::Packet(B, 3)];
     assert_eq!(bench.delivered(), in_order);
     assert!(bench.is_empty());
@@ -253,7 +253,7 @@ fn port_change_does_not_overtake_packets() {
     let first = bench.packet(1, &[G1], &[A]);
     bench.port(5);
     assert_eq!(bench.delivered(), [], "A is next for both, and the packet comes first");
-    bench.say_ticket(first, G1, false);
+    bench.answer_ticket(first, G1, false);
     assert_eq!(
         bench.delivered(),
         [To::Packet(A, 1), To::Port(A, 5), To::Port(B, 5), To::Port(C, 5)]
@@ -271,8 +271,8 @@ fn packets_of_a_disconnected_switch_are_removed() {
     assert_eq!(bench.holds.verdict(ticket, G1, false, bench.now), None);
     let again = bench.packet(3, &[G1], &[A]);
     assert_ne!(again, ticket, "a reused entry has another ticket");
-    bench.say_ticket(ticket, G1, true);
-    bench.say_ticket(again, G1, false);
+    bench.answer_ticket(ticket, G1, true);
+    bench.answer_ticket(again, G1, false);
     assert_eq!(bench.delivered(), [To::Packet(A, 3)]);
 }
 
@@ -343,12 +343,12 @@ fn silent_control_app_is_skipped_until_it_answers() {
     assert_eq!((tickets(&bench, 1), tickets(&bench, 2)), (vec![true], vec![true]));
     let took = Duration::from_millis(49);
     bench.later(took);
-    bench.say(1, A, true);
+    bench.answer(1, A, true);
     assert_eq!(news(&mut bench), [News::WaitedFor { app: A, packets: 2, took }]);
     assert_eq!(bench.holds.patience.packets(A), 2);
     bench.packet(3, &[], &[A, B]);
     assert_eq!(bench.delivered(), [To::Packet(A, 3)], "it is waited for");
-    bench.say(3, A, true);
+    bench.answer(3, A, true);
     assert!(bench.is_empty());
 }
 
@@ -370,7 +370,7 @@ fn answer_in_time_resets_the_count() {
         silence(&mut bench, 2);
         bench.delivered.tickets.clear();
         bench.packet(1, &[], &[A, B]);
-        bench.say(1, A, false);
+        bench.answer(1, A, false);
     }
     assert_eq!(news(&mut bench), []);
 }
@@ -382,7 +382,7 @@ fn control_app_that_answers_after_50_ms_is_skipped() {
         for number in 0..20 {
             bench.packet(number, &[], &[A, B]);
             bench.later(Duration::from_millis(time));
-            bench.say(number, A, false);
+            bench.answer(number, A, false);
         }
         assert_eq!(bench.holds.patience.skips(A), is_skipped, "{time} ms");
     }
@@ -394,8 +394,8 @@ fn guard_that_answers_just_in_time_is_never_skipped() {
     for number in 0..20 {
         let ticket = bench.packet(number, &[G1, G2], &[A]);
         bench.later(Duration::from_millis(99));
-        bench.say_ticket(ticket, G1, false);
-        bench.say_ticket(ticket, G2, true);
+        bench.answer_ticket(ticket, G1, false);
+        bench.answer_ticket(ticket, G2, true);
     }
     assert_eq!((news(&mut bench), bench.delivered()), (vec![], vec![]));
 }
@@ -407,12 +407,12 @@ fn probe_answered_late_is_followed_by_another() {
     news(&mut bench);
     bench.packet(1, &[], &[A, B]);
     bench.later(PATIENCE * 2);
-    bench.say(1, A, false);
+    bench.answer(1, A, false);
     assert_eq!(news(&mut bench), [], "it answers, and too late");
     bench.packet(2, &[], &[A, B]);
     bench.later(Duration::from_secs(1)); // as if it was restarted, and this was lost
     bench.packet(3, &[], &[A, B]);
-    bench.say(3, A, false);
+    bench.answer(3, A, false);
     assert!(matches!(news(&mut bench)[..], [News::WaitedFor { app: A, packets: 3, .. }]));
 }
 
@@ -422,16 +422,16 @@ fn fail_closed_guard_is_waited_for_after_any_answer() {
         let mut bench = Bench::new();
         for number in 0..3 {
             let ticket = bench.packet(number, &[G1, G2], &[A]);
-            bench.say_ticket(ticket, other, false);
+            bench.answer_ticket(ticket, other, false);
             bench.later(PATIENCE);
         }
         assert_eq!(news(&mut bench), [News::Skipped { app: guard }]);
         let probe = bench.holds.pass_over(guard, bench.now);
         let other = bench.holds.pass_over(guard, bench.now);
-        bench.say_ticket(other, guard, false);
+        bench.answer_ticket(other, guard, false);
         assert!(bench.holds.patience.skips(guard), "one packet at a time is the probe");
         bench.later(PATIENCE * 5);
-        bench.say_ticket(probe, guard, false);
+        bench.answer_ticket(probe, guard, false);
         assert_eq!(!bench.holds.patience.skips(guard), is_waited_for);
     }
 }
@@ -453,7 +453,7 @@ fn flood(bench: &mut Bench, time: u64, per_ms: u64, batch: usize, takes: u64) ->
             busy_until = ms + takes;
             for _ in 0..batch.min(waiting.len()) {
                 let ticket = waiting.pop_front().expect("it is there");
-                bench.say_ticket(ticket, A, false);
+                bench.answer_ticket(ticket, A, false);
             }
         }
         bench.later(Duration::from_millis(1));
@@ -498,7 +498,7 @@ fn fail_open_guard_with_a_long_queue_is_not_skipped() {
         waiting.push_back(bench.packet(1, &[G2], &[A]));
         if ms % 2 == 0 {
             let ticket = waiting.pop_front().expect("it is there");
-            bench.say_ticket(ticket, G2, false);
+            bench.answer_ticket(ticket, G2, false);
         }
         bench.later(Duration::from_millis(1));
     }

@@ -142,7 +142,7 @@ fn take(session: &mut Session, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Fa
 }
 
 /// Exchanges bytes until neither side has more to send. `Err` is the controller's reason for closing.
-fn talk(
+fn exchange(
     session: &mut Session,
     client: &mut ClientConnection,
     piece: usize,
@@ -157,12 +157,15 @@ fn talk(
         let mut down = Vec::new();
         session.send(&mut down, &[], &mut 0).unwrap();
         client.read_tls(&mut down.as_slice()).unwrap();
-        let heard = client.process_new_packets();
+        let received = client.process_new_packets();
         match taken {
             Ok(bytes) => all.extend(bytes),
             Err(fault) => {
-                let heard = heard.map(|_| ()).unwrap_err();
-                assert!(matches!(heard, rustls::Error::AlertReceived(_)), "no alert: {heard:?}");
+                let received = received.map(|_| ()).unwrap_err();
+                assert!(
+                    matches!(received, rustls::Error::AlertReceived(_)),
+                    "no alert: {received:?}"
+                );
                 return Err(fault.to_string());
             }
         }
@@ -176,7 +179,7 @@ fn talk(
 fn refusal(authority: &Authority, shown: impl Fn() -> Option<Presented>) -> String {
     let [one, other] = BOTH.map(|version| {
         let mut session = server(authority).session().unwrap();
-        talk(&mut session, &mut client(shown(), version), 4096).unwrap_err()
+        exchange(&mut session, &mut client(shown(), version), 4096).unwrap_err()
     });
     assert_eq!(one, other);
     one
@@ -190,28 +193,28 @@ fn both_sides_receive_all_bytes_in_pieces_of_any_size() {
             let mut session = server(&authority).session().unwrap();
             let mut client = client(Some(issued(&authority, &params())), version);
             assert!(session.is_handshaking());
-            assert_eq!(talk(&mut session, &mut client, piece).unwrap(), [0; 0]);
+            assert_eq!(exchange(&mut session, &mut client, piece).unwrap(), [0; 0]);
             assert!(!session.is_handshaking());
             assert_eq!(session.version(), name);
 
-            let said: Vec<u8> = (0..100_000_u32).map(|at| at.to_be_bytes()[3]).collect();
-            let mut heard = Vec::new();
-            for part in said.chunks(10_000) {
+            let sent_bytes: Vec<u8> = (0..100_000_u32).map(|at| at.to_be_bytes()[3]).collect();
+            let mut received = Vec::new();
+            for part in sent_bytes.chunks(10_000) {
                 io::Write::write_all(&mut client.writer(), part).unwrap();
-                heard.extend(talk(&mut session, &mut client, piece).unwrap());
+                received.extend(exchange(&mut session, &mut client, piece).unwrap());
             }
-            assert!(heard == said, "from the switch");
+            assert!(received == sent_bytes, "from the switch");
 
             let (mut wire, mut sent) = (Vec::new(), 0);
-            assert!(session.send(&mut wire, &said, &mut sent).unwrap());
-            assert_eq!(sent, said.len());
-            let (mut wire, mut heard) = (wire.as_slice(), Vec::new());
+            assert!(session.send(&mut wire, &sent_bytes, &mut sent).unwrap());
+            assert_eq!(sent, sent_bytes.len());
+            let (mut wire, mut received) = (wire.as_slice(), Vec::new());
             while !wire.is_empty() {
                 client.read_tls(&mut wire).unwrap();
                 client.process_new_packets().unwrap();
-                let _ = client.reader().read_to_end(&mut heard); // until it would block
+                let _ = client.reader().read_to_end(&mut received); // until it would block
             }
-            assert!(heard == said, "from the controller");
+            assert!(received == sent_bytes, "from the controller");
         }
     }
 }
@@ -230,7 +233,7 @@ fn usual_kinds_of_keys_are_accepted() {
             let [ours, theirs] = [(); 2].map(|()| KeyPair::generate_for(kind).unwrap());
             let mut session = server_with(&ours, &authority).session().unwrap();
             let mut client = client(Some(issued_for(&theirs, &authority, &params())), version);
-            assert_eq!(talk(&mut session, &mut client, 4096).unwrap(), [0; 0], "{kind:?}");
+            assert_eq!(exchange(&mut session, &mut client, 4096).unwrap(), [0; 0], "{kind:?}");
             assert!(!session.is_handshaking(), "{kind:?}");
         }
     }
@@ -269,7 +272,7 @@ fn read_size_stays_within_the_limit() {
     let authority = authority("ours");
     let mut session = server(&authority).session().unwrap();
     let mut client = client(Some(issued(&authority, &params())), &rustls::version::TLS13);
-    talk(&mut session, &mut client, 4096).unwrap();
+    exchange(&mut session, &mut client, 4096).unwrap();
     let mut wire = Vec::new();
     for _ in 0..4 {
         io::Write::write_all(&mut client.writer(), &[9; 16_384]).unwrap();
@@ -321,24 +324,24 @@ fn unread_output_stays_plaintext_and_is_not_lost() {
     let authority = authority("ours");
     let mut session = server(&authority).session().unwrap();
     let mut client = client(Some(issued(&authority, &params())), BOTH[1]);
-    talk(&mut session, &mut client, 4096).unwrap();
-    let said = vec![7; 1 << 20];
+    exchange(&mut session, &mut client, 4096).unwrap();
+    let sent_bytes = vec![7; 1 << 20];
     let (mut socket, mut sent) = (Narrow(Vec::new(), 0), 0);
-    assert!(!session.send(&mut socket, &said, &mut sent).unwrap());
+    assert!(!session.send(&mut socket, &sent_bytes, &mut sent).unwrap());
     assert!(sent <= MAX_UNSENT, "no more was encrypted than may wait: {sent}");
-    let mut heard = Vec::new();
-    while heard.len() < said.len() {
+    let mut received = Vec::new();
+    while received.len() < sent_bytes.len() {
         socket.1 = 10_000;
-        let _ = session.send(&mut socket, &said, &mut sent).unwrap();
+        let _ = session.send(&mut socket, &sent_bytes, &mut sent).unwrap();
         let wire = std::mem::take(&mut socket.0);
         let mut wire = wire.as_slice();
         while !wire.is_empty() {
             client.read_tls(&mut wire).unwrap();
             client.process_new_packets().unwrap();
-            let _ = client.reader().read_to_end(&mut heard); // until it would block
+            let _ = client.reader().read_to_end(&mut received); // until it would block
         }
     }
-    assert!(heard == said);
+    assert!(received == sent_bytes);
 }
 
 #[test]
@@ -390,7 +393,7 @@ fn certificate_without_a_purpose_is_accepted() {
     let ours = authority("ours");
     let mut session = server(&ours).session().unwrap();
     let shown = issued(&ours, &CertificateParams::default());
-    talk(&mut session, &mut client(Some(shown), BOTH[1]), 4096).unwrap();
+    exchange(&mut session, &mut client(Some(shown), BOTH[1]), 4096).unwrap();
     assert_eq!(session.may_claim(Dpid(1)), Ok(()));
 }
 
@@ -400,7 +403,7 @@ fn certificate_binds_the_switch_to_its_datapaths() {
     let mut session = server(&ours).session().unwrap();
     let shown =
         issued(&ours, &named(&[&datapaths::uri(Dpid(7)), "https://x", &datapaths::uri(Dpid(2))]));
-    talk(&mut session, &mut client(Some(shown), BOTH[0]), 4096).unwrap();
+    exchange(&mut session, &mut client(Some(shown), BOTH[0]), 4096).unwrap();
     assert_eq!(session.may_claim(Dpid(2)), Ok(()));
     assert_eq!(session.may_claim(Dpid(7)), Ok(()));
     let named = "00:00:00:00:00:00:00:02, 00:00:00:00:00:00:00:07";
@@ -516,7 +519,7 @@ fn end_during_the_handshake_is_a_fault() {
     ));
 
     let mut client = client(Some(issued(&ours, &params())), BOTH[1]);
-    talk(&mut session, &mut client, 4096).unwrap();
+    exchange(&mut session, &mut client, 4096).unwrap();
     client.send_close_notify();
     let mut bytes = Vec::new();
     client.write_tls(&mut bytes).unwrap();

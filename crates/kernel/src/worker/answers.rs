@@ -43,8 +43,8 @@ impl Replies<'_> {
             debug!(dpid = %switch.dpid, %kind, xid, "ignored a reply that nobody requested");
             return;
         };
-        if let Some((asked, answered)) = answers.mismatch {
-            return self.mismatch(answers.by, (asked, answered));
+        if let Some((requested, received)) = answers.mismatch {
+            return self.mismatch(answers.by, (requested, received));
         }
         let sender = match answers.by {
             By::App(sender) => sender,
@@ -76,7 +76,7 @@ impl Replies<'_> {
     }
 
     /// Handles a reply of another type than its request has: informs the app or operator that sent the request.
-    fn mismatch(&mut self, by: By, (asked, answered): (Expects, Expects)) {
+    fn mismatch(&mut self, by: By, (requested, received): (Expects, Expects)) {
         let app = match by {
             By::App(sender) => {
                 let app_port = living(&mut self.dispatch.app_ports, sender);
@@ -86,7 +86,7 @@ impl Replies<'_> {
                 })
             }
             By::Operator(question) => {
-                let why = format!("the switch answered with {answered} instead of {asked}");
+                let why = format!("the switch answered with {received} instead of {requested}");
                 self.channels.flows_failed(question, why);
                 None
             }
@@ -96,7 +96,7 @@ impl Replies<'_> {
             let connection = &self.connection;
             let (dpid, address) = (shown_dpid(connection), connection.address);
             warn!(
-                dpid, %address, app, %asked, %answered, suppressed,
+                dpid, %address, app, %requested, %received, suppressed,
                 "switch answered a request with another type of message"
             );
         }

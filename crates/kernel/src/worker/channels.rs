@@ -206,10 +206,10 @@ pub fn connect(
     let (mut senders, mut bells, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..workers {
         let (commands, received) = channel();
-        let (bell, hears) = DoorbellSender::new()?;
+        let (bell, wakes) = DoorbellSender::new()?;
         senders.push(commands);
         bells.push(bell);
-        ends.push((received, Doorbell::from_fd(hears), rings.try_clone()?));
+        ends.push((received, Doorbell::from_fd(wakes), rings.try_clone()?));
     }
     let pool = Arc::new(WorkerPool::new(bells, tuning));
     let commander = Commander { senders, pool: pool.clone() };

@@ -36,7 +36,7 @@ pub(super) fn request_flows(
     let all = MultipartRequest::Flow(FlowStatsRequest::new(Match::new()));
     let mut request = Vec::new();
     openflow::append(&mut request, |out| all.encode(version, xid, out))
-        .expect("every version can say it");
+        .expect("every version has this request");
     let expects = Expects::multipart(&request).expect("it is one");
     if !transactions.begin_for_operator(xid, question, expects, now) {
         let why = "others are asking the same switch; try again in a moment";

@@ -14,15 +14,14 @@ use crate::connection::Claim;
 use crate::ids::ConnId;
 use crate::rewrite::{self, KERNEL};
 
-/// How long the known connection of a datapath has to show that it lives, when another claims
-/// the same datapath.
+/// Time in which the known connection of a datapath must answer a probe when another one claims the datapath.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Most changes of ports that are kept of a connection until then.
+/// Most port changes that are kept for a claiming connection.
 const MOST_MEANWHILE: usize = 4096;
 
 impl Worker {
-    /// Handles all whole messages of `bytes` and keeps the rest for the next read.
+    /// Handles all complete messages of `bytes` and keeps the rest for the next read.
     pub(super) fn messages(
         &mut self,
         id: ConnId,
@@ -37,7 +36,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Handles whole messages until there are no more, or the connection is to move; returns their size.
+    /// Handles complete messages until there are no more, or the connection must move. Returns their size.
     fn whole_messages(
         &mut self,
         id: ConnId,
@@ -64,8 +63,8 @@ impl Worker {
         }
     }
 
-    /// Handles the whole packet-ins that `bytes` begins with, which is nearly all that a switch
-    /// sends; returns their size.
+    /// Handles the complete packet-ins at the beginning of `bytes`, as nearly all messages of a switch are packet-ins.
+    /// Returns their size.
     fn packet_ins(&mut self, id: ConnId, bytes: &mut [u8], now: Instant) -> usize {
         let mut at = 0;
         loop {
@@ -79,7 +78,7 @@ impl Worker {
         }
     }
 
-    /// Handles one message; `room` is the driver's for a translation.
+    /// Handles one message. `room` is a buffer into which a driver translates.
     fn message(
         &mut self,
         id: ConnId,
@@ -127,14 +126,14 @@ impl Worker {
                 }
             }
             Event::FlowRemoved(removed) => self.replies(id, now).flow_removed(&removed, message),
-            Event::Reply(kind) | Event::Unasked(kind) => {
+            Event::Reply(kind) | Event::Other(kind) => {
                 self.replies(id, now).reply(kind, message);
             }
         }
         Ok(())
     }
 
-    /// The routing of what a switch says about earlier messages.
+    /// The routing of a switch's replies and errors.
     fn replies(&mut self, id: ConnId, now: Instant) -> Replies<'_> {
         Replies {
             connection: &mut self.switches[id],
@@ -188,7 +187,8 @@ impl Worker {
     }
 
     /// Decides about a new claim: the switch is up, unless another worker owns its datapath or another connection has
-    /// it. That one is then probed: either two switches have one datapath id, or it is dead and nobody has noticed.
+    /// it. Such a connection is probed: it may be dead without a sign of that, or two switches have the same datapath
+    /// id.
     pub(super) fn settle_claim(&mut self, id: ConnId, now: Instant) {
         let Some(claim) = self.switches[id].phase.claim() else { return };
         if claim.datapath.worker() != self.channels.me {
@@ -253,12 +253,13 @@ impl Worker {
     }
 }
 
-/// Appends the kernel's table-miss entry: a switch sends us packets that no flow matches, whole
-/// (OpenFlow 1.3.5 §5.4). In 1.0 a switch does that by itself (OpenFlow 1.0.2 §3.4). But Open vSwitch may
-/// drop packets that it dropped while it had no controller until its flows change.
+/// Appends the kernel's table-miss entry: the switch sends whole packets that match no flow to the controller (OpenFlow
+/// 1.3.5 §5.4). In 1.0 that is a switch's default (OpenFlow 1.0.2 §3.4), but Open vSwitch may continue to drop packets
+/// that it dropped without a controller until its flows change.
 pub(super) fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
     let cookie = u64::from(KERNEL.0) << APP_SHIFT;
     let miss = FlowMod::add(Match::new()).priority(0).cookie(cookie).apply(&to_us);
-    openflow::append(out, |out| miss.encode(version, xid, out)).expect("every version can say it");
+    openflow::append(out, |out| miss.encode(version, xid, out))
+        .expect("every version has this message");
 }

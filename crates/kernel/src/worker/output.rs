@@ -1,4 +1,4 @@
-//! Writes the output that was gathered for switches: once per switch and turn, or at once where it is much.
+//! Writes the output that was gathered for switches: once per switch and turn, or at once if it is much.
 
 use std::io;
 use std::time::Instant;
@@ -15,12 +15,12 @@ const OWN: usize = 4096;
 /// Bytes of all spare buffers.
 const SPARE: usize = 16 << 20;
 
-/// Spare output buffers. The last that was returned is the first that is lent: it is in the core's cache.
+/// Spare output buffers. The last returned one is lent first, as it is in the core's cache.
 #[derive(Debug, Default)]
 pub(super) struct Spare {
     buffers: Vec<Vec<u8>>,
     bytes: usize,
-    /// The least number of buffers since the last tick, which nobody needed.
+    /// The least number of spare buffers since the last tick: these were not needed.
     idle: usize,
 }
 
@@ -47,7 +47,7 @@ impl Spare {
         freed
     }
 
-    /// Takes the buffer of output that is written, if it is large: thousands of idle switches need not keep
+    /// Takes the buffer of output that is written, if it is large: otherwise thousands of idle switches would keep
     /// theirs.
     pub(super) fn take_back(&mut self, out: &mut Vec<u8>) {
         if out.is_empty() && out.capacity() > OWN {
@@ -96,12 +96,12 @@ impl Output {
         }
     }
 
-    /// The listed connections; to be handed back empty.
+    /// Removes the list of connections. The caller returns it empty.
     pub(super) fn take_listed(&mut self) -> Vec<ConnId> {
         std::mem::take(&mut self.listed)
     }
 
-    /// Takes the empty list back. Connections that were listed meanwhile are written to in the next turn.
+    /// Returns the empty list. Connections that were listed meanwhile are written to in the next turn.
     pub(super) fn give_back(&mut self, mut empty: Vec<ConnId>) {
         empty.append(&mut self.listed);
         self.listed = empty;
@@ -122,8 +122,8 @@ impl Output {
     }
 }
 
-/// Whether a connection is to be written to before the next one is read: what apps here answered is then still in the
-/// core's cache.
+/// Whether a connection should be written to before the next one is read: the answers of apps in this process are then
+/// still in the core's cache.
 pub(super) fn is_much(connection: &Connection) -> bool {
     connection.out.len() >= MUCH && !connection.is_blocked()
 }
@@ -152,7 +152,7 @@ mod tests {
             spare.take_back(&mut Vec::with_capacity(1 << 20));
         }
         assert_eq!((spare.buffers.len(), spare.bytes), (16, SPARE));
-        // Those that are needed between two ticks stay; the others go by and by.
+        // Buffers that were needed between two ticks stay; the others are freed step by step.
         spare.tick();
         for _ in 0..100 {
             let mut outs = vec![Vec::new(); 4];

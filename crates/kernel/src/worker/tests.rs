@@ -199,7 +199,7 @@ fn switches_are_spread_over_workers_and_in_one_snapshot() {
     let mut bench = Bench::new(2);
     let fakes = bench.connect(1..=4);
     let epochs: Vec<u32> = bench.switches().iter().map(|switch| switch.epoch).collect();
-    assert_eq!(epochs, [2, 1, 4, 3], "two each, in turn, and the epoch says with whom");
+    assert_eq!(epochs, [2, 1, 4, 3], "two each, alternating; the epoch identifies the worker");
     let mut zone = bench.attach();
     let snapshot = zone.snapshot();
     let of = |range: std::ops::Range<usize>| {

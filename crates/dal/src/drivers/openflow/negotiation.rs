@@ -28,7 +28,7 @@ pub(super) fn recognise(bytes: &[u8]) -> Result<(), Closed> {
         [0x16, 0x03, ..] => {
             "it began TLS after this controller had sent a hello in plain TCP".to_owned()
         }
-        [b'A'..=b'Z', ..] => "it speaks text, perhaps HTTP, not OpenFlow".to_owned(),
+        [b'A'..=b'Z', ..] => "it sent text, perhaps HTTP, not OpenFlow".to_owned(),
         [first, second, ..] => {
             format!("its first bytes are {first:#04x} {second:#04x}, which begin no OpenFlow hello")
         }

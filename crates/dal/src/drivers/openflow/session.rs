@@ -218,7 +218,7 @@ impl Session {
             }
             (State::AwaitFeatures(_), Kind::FeaturesReply) => self.features(message, out),
             // The datapath may be another one now, which would make all earlier descriptions void.
-            (_, Kind::FeaturesReply) => Err(Closed::Unasked),
+            (_, Kind::FeaturesReply) => Err(Closed::Unrequested),
             (State::AwaitPorts(_), Kind::MultipartReply) => self.ports(message, out),
             (State::Up(_), Kind::PortStatus) => Ok(Some(
                 PortStatus::decode(message).map_or_else(Event::Malformed, Event::PortStatus),
@@ -259,7 +259,7 @@ impl Session {
                 | Kind::QueueGetConfigReply
                 | Kind::Experimenter),
             ) => Ok(Some(Event::Reply(kind))),
-            (_, kind) => Ok(Some(Event::Unasked(kind))),
+            (_, kind) => Ok(Some(Event::Other(kind))),
         }
     }
 

@@ -70,7 +70,7 @@ impl Script {
     }
 
     /// Returns the kinds of the messages since the last call.
-    fn said(&mut self) -> Vec<Kind> {
+    fn sent(&mut self) -> Vec<Kind> {
         let (mut kinds, mut rest) = (Vec::new(), &self.out[..]);
         while let Some((message, after)) = framing::cut(rest).unwrap() {
             let header = Header::decode(message).unwrap();
@@ -130,39 +130,39 @@ fn ports(number: u32, more: bool) -> Vec<u8> {
 fn switch_of_1_0_is_up_after_its_features() {
     let mut script = Script::new();
     assert!(script.receive(&hello(&[Version::V1_0])).unwrap().is_none());
-    assert_eq!(script.said(), [Kind::Hello, Kind::FeaturesRequest]);
+    assert_eq!(script.sent(), [Kind::Hello, Kind::FeaturesRequest]);
     let features = features(Version::V1_0, 0);
     let Some(Event::Up(info)) = script.receive(&features).unwrap() else { panic!("not up") };
     assert_eq!((info.version, info.dpid.0, info.ports.len()), (Version::V1_0, 0xd1d, 2));
-    let asked = [Kind::SetConfig, Kind::GetConfigRequest, Kind::MultipartRequest];
-    assert_eq!(script.said(), asked);
+    let requests = [Kind::SetConfig, Kind::GetConfigRequest, Kind::MultipartRequest];
+    assert_eq!(script.sent(), requests);
 }
 
 #[test]
 fn switch_of_1_3_is_up_after_the_last_part_of_its_ports() {
     let mut script = Script::new();
     script.receive(&hello(&VERSIONS)).unwrap();
-    script.said();
+    script.sent();
     assert!(script.receive(&features(Version::V1_3, 0)).unwrap().is_none());
-    assert_eq!(script.said(), [Kind::MultipartRequest]);
+    assert_eq!(script.sent(), [Kind::MultipartRequest]);
     assert!(script.receive(&ports(1, true)).unwrap().is_none());
     let last = ports(2, false);
     let Some(Event::Up(info)) = script.receive(&last).unwrap() else { panic!("not up") };
     assert_eq!((info.version, info.ports.len()), (Version::V1_3, 2));
-    let asked =
+    let requests =
         [Kind::SetConfig, Kind::GetConfigRequest, Kind::MultipartRequest, Kind::MultipartRequest];
-    assert_eq!(script.said(), asked);
+    assert_eq!(script.sent(), requests);
 }
 
 #[test]
 fn silent_switch_receives_one_hello_until_the_deadline() {
     let mut script = Script::new();
     script.at(299 * MS).unwrap();
-    assert_eq!(script.said(), []);
+    assert_eq!(script.sent(), []);
     script.at(300 * MS).unwrap();
-    assert_eq!(script.said(), [Kind::Hello]);
+    assert_eq!(script.sent(), [Kind::Hello]);
     script.at(9 * S).unwrap();
-    assert_eq!(script.said(), []);
+    assert_eq!(script.sent(), []);
     assert_eq!(script.at(10 * S), Err(Closed::Handshake(10 * S)));
 }
 
@@ -179,12 +179,12 @@ fn silence_is_probed_once_and_ends_the_session() {
     let mut script = Script::up(Version::V1_3);
     script.at(5 * S).unwrap();
     script.at(6 * S).unwrap();
-    assert_eq!(script.said(), [Kind::EchoRequest]);
+    assert_eq!(script.sent(), [Kind::EchoRequest]);
     script.note_received(14 * S);
     script.at(15 * S).unwrap();
-    assert_eq!(script.said(), []);
+    assert_eq!(script.sent(), []);
     script.at(19 * S).unwrap();
-    assert_eq!(script.said(), [Kind::EchoRequest]);
+    assert_eq!(script.sent(), [Kind::EchoRequest]);
     assert_eq!(script.at(29 * S), Err(Closed::Silent(15 * S)));
 }
 
@@ -227,14 +227,14 @@ fn length_below_the_header_is_answered_with_bad_len() {
     // Before the hello no version is known, so no error is sent.
     let mut script = Script::new();
     script.session.frame(&[4, 0, 0, 7, 0, 0, 0, 9], &mut script.out).unwrap_err();
-    assert_eq!(script.said(), []);
+    assert_eq!(script.sent(), []);
 }
 
 #[test]
 fn unrequested_features_reply_ends_the_session() {
     for version in VERSIONS {
         let mut script = Script::up(version);
-        assert_eq!(script.receive(&features(version, 0)).unwrap_err(), Closed::Unasked);
+        assert_eq!(script.receive(&features(version, 0)).unwrap_err(), Closed::Unrequested);
     }
     let mut script = Script::new();
     script.receive(&hello(&VERSIONS)).unwrap();
@@ -242,18 +242,18 @@ fn unrequested_features_reply_ends_the_session() {
     let again = features(Version::V1_3, 0);
     assert_eq!(
         script.receive(&again).unwrap_err(),
-        Closed::Unasked,
+        Closed::Unrequested,
         "while its ports are requested"
     );
 }
 
 /// A switch that has just completed the handshake; the transaction ids of the requests for its description.
-fn asked(version: Version) -> (Script, Vec<u32>) {
+fn after_handshake(version: Version) -> (Script, Vec<u32>) {
     let mut script = Script::new();
     script.receive(&hello(&[version])).unwrap();
     script.receive(&features(version, 0)).unwrap();
     if version == Version::V1_3 {
-        script.said();
+        script.sent();
         script.receive(&ports(1, false)).unwrap();
     }
     let xids = script.xids();
@@ -280,7 +280,7 @@ fn table_stats(version: Version, more: bool, xid: u32) -> Vec<u8> {
 #[test]
 fn descriptions_of_a_switch_are_events() {
     for version in VERSIONS {
-        let (mut script, xids) = asked(version);
+        let (mut script, xids) = after_handshake(version);
         let config = SwitchConfig { flags: 1, miss_send_len: 0xffff };
         let reply = bytes(|out| config.encode_reply(version, xids[0], out));
         let event = script.receive(&reply).unwrap();
@@ -333,7 +333,7 @@ fn table_features_contain_the_size_of_a_table() {
         &[0, 22, 0, 10, 1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0],
     ];
     for properties in properties {
-        let (mut script, xids) = asked(Version::V1_3);
+        let (mut script, xids) = after_handshake(Version::V1_3);
         let reply = table_features(xids[2], properties);
         let Some(Event::Described(Description::Tables(tables))) = script.receive(&reply).unwrap()
         else {
@@ -347,7 +347,7 @@ fn table_features_contain_the_size_of_a_table() {
 #[test]
 fn switch_that_refuses_a_description_stays_up() {
     for version in VERSIONS {
-        let (mut script, xids) = asked(version);
+        let (mut script, xids) = after_handshake(version);
         for xid in xids {
             let error = ErrorMessage { version, kind: 1, code: 1, data: &[] };
             let error = bytes(|out| error.encode(xid, out));
@@ -362,7 +362,7 @@ fn switch_that_refuses_a_description_stays_up() {
 
 #[test]
 fn description_of_another_type_is_malformed() {
-    let (mut script, xids) = asked(Version::V1_3);
+    let (mut script, xids) = after_handshake(Version::V1_3);
     let garbled = bytes(|out| {
         SwitchConfig { flags: 0, miss_send_len: 0 }.encode_reply(Version::V1_3, xids[1], out)
     });

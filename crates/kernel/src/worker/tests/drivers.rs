@@ -19,21 +19,27 @@ struct Letters;
 
 impl Driver for Letters {
     fn open(&self, now: Instant, timing: Timing) -> AnySession {
-        AnySession::Other(Box::new(Talk { opened: now, heard: now, timing, up: false, xid: 1 }))
+        AnySession::Other(Box::new(LetterSession {
+            opened: now,
+            received: now,
+            timing,
+            up: false,
+            xid: 1,
+        }))
     }
 }
 
 /// A session of [`Letters`].
 #[derive(Debug)]
-struct Talk {
+struct LetterSession {
     opened: Instant,
-    heard: Instant,
+    received: Instant,
     timing: Timing,
     up: bool,
     xid: u32,
 }
 
-impl Session for Talk {
+impl Session for LetterSession {
     fn frame(&mut self, bytes: &[u8], _: &mut Vec<u8>) -> Result<Option<usize>, Closed> {
         let size = bytes.first().map(|size| usize::from(*size));
         match size {
@@ -91,7 +97,7 @@ impl Session for Talk {
     }
 
     fn tick(&mut self, now: Instant, _: &mut Vec<u8>) -> Result<(), Closed> {
-        if self.up && now.saturating_duration_since(self.heard) >= self.timing.gone {
+        if self.up && now.saturating_duration_since(self.received) >= self.timing.gone {
             return Err(Closed::Silent(self.timing.gone));
         }
         self.check_deadline(now)
@@ -103,15 +109,15 @@ impl Session for Talk {
     }
 
     fn note_received(&mut self, now: Instant) {
-        self.heard = now;
+        self.received = now;
     }
 
     fn last_received(&self) -> Instant {
-        self.heard
+        self.received
     }
 
     fn has_greeted(&self) -> bool {
-        false // the switch speaks first
+        false // the switch sends first
     }
 
     fn described_ports(&self) -> usize {

@@ -102,7 +102,7 @@ pub(super) fn packet_in(number: u32) -> Vec<u8> {
 
 pub(super) fn answer(header: Header, message: &[u8], dpid: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    let said = match Kind::from_wire(OF, header.kind) {
+    let encoded = match Kind::from_wire(OF, header.kind) {
         Ok(Kind::FeaturesRequest) => append(&mut out, |out| {
             let features = Features {
                 dpid: Dpid(dpid),
@@ -121,7 +121,7 @@ pub(super) fn answer(header: Header, message: &[u8], dpid: u64) -> Vec<u8> {
         Ok(Kind::EchoRequest) => append(&mut out, |out| echo_reply(message, out)),
         _ => Ok(0),
     };
-    said.unwrap();
+    encoded.unwrap();
     out
 }
 

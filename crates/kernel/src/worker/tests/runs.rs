@@ -46,12 +46,12 @@ fn messages() -> Vec<(Vec<u8>, bool)> {
 }
 
 /// A worker, a switch that has completed its handshake and sent packet 9, and the zone, which has not handled it.
-fn asked() -> (Bench, Vec<Fake>, Zone, Seen) {
-    asked_with(&Policy::default())
+fn with_packet_in() -> (Bench, Vec<Fake>, Zone, Seen) {
+    with_packet_in_and(&Policy::default())
 }
 
 /// The same, where the app has this policy.
-fn asked_with(policy: &Policy) -> (Bench, Vec<Fake>, Zone, Seen) {
+fn with_packet_in_and(policy: &Policy) -> (Bench, Vec<Fake>, Zone, Seen) {
     let mut bench = Bench::new(1);
     let mut fakes = bench.connect([1]);
     let mut zone = bench.attach_with(policy);
@@ -64,10 +64,10 @@ fn asked_with(policy: &Policy) -> (Bench, Vec<Fake>, Zone, Seen) {
 
 /// Sends a message to a connection of a switch before the current packet is [`handled`]: as a series of this many
 /// messages, or a single one if the number is 0.
-fn send_message(zone: &mut Zone, (dpid, epoch): (u64, u32), said: &[u8], series: u32) {
+fn send_message(zone: &mut Zone, (dpid, epoch): (u64, u32), sent: &[u8], series: u32) {
     let room = &mut zone.ends[0].0.messages;
-    room.reserve(said.len()).unwrap().copy_from_slice(said);
-    assert!(room.commit_with(dpid, epoch, said.len(), series));
+    room.reserve(sent.len()).unwrap().copy_from_slice(sent);
+    assert!(room.commit_with(dpid, epoch, sent.len(), series));
 }
 
 /// Completes the current packet, which publishes the messages.
@@ -96,7 +96,7 @@ fn error_about(fake: &mut Fake, zone: &mut Zone, (kind, size): (u8, u8), xid: u3
 
 #[test]
 fn admitted_messages_of_a_run_keep_their_order() {
-    let (bench, fakes, mut zone, at) = asked();
+    let (bench, fakes, mut zone, at) = with_packet_in();
     for (message, _) in messages() {
         send_message(&mut zone, (1, at.epoch), &message, 0);
     }
@@ -164,10 +164,10 @@ fn written(blanks: &Blanks) -> [u8; BLANKS_SIZE] {
 /// A series whose first transaction id is 50.
 fn series(add: &FlowMod<'_>, all: &[Blanks]) -> Vec<u8> {
     let template = FlowModTemplate::new(add, OF).unwrap();
-    let mut said = template.message().to_vec();
-    said[4..8].copy_from_slice(&50_u32.to_be_bytes());
-    said.extend(all.iter().flat_map(written));
-    said
+    let mut sent = template.message().to_vec();
+    sent[4..8].copy_from_slice(&50_u32.to_be_bytes());
+    sent.extend(all.iter().flat_map(written));
+    sent
 }
 
 /// Returns the flow-mod of a series as a single message.
@@ -181,7 +181,7 @@ fn alone(add: &FlowMod<'_>, blanks: &Blanks, xid: u32) -> Vec<u8> {
 
 #[test]
 fn series_is_sent_as_single_flow_mods() {
-    let (bench, mut fakes, mut zone, at) = asked();
+    let (bench, mut fakes, mut zone, at) = with_packet_in();
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
     let all = [blanks(1, None), blanks(2, Some(77)), blanks(3, None)];
@@ -194,7 +194,7 @@ fn series_is_sent_as_single_flow_mods() {
     let whole = series(&add, &all);
     let many = series(&add, &[blanks(1, None); MAX_SERIES + 1]);
     let (now, past) = (at.epoch, at.epoch + 1);
-    let said = [
+    let sent = [
         (packet_out(1), 0),
         (whole.clone(), 3),
         (packet_out(2), 0),
@@ -206,7 +206,7 @@ fn series_is_sent_as_single_flow_mods() {
         (whole[..8].to_vec(), 1),
         (series(&add, &all[2..]), 1),
     ];
-    for (message, count) in &said {
+    for (message, count) in &sent {
         send_message(&mut zone, (1, now), message, *count);
     }
     send_message(&mut zone, (1, past), &whole, 3);
@@ -248,7 +248,7 @@ fn series_is_sent_as_single_flow_mods() {
 #[test]
 fn single_message_and_series_are_refused_in_one_order() {
     let quota = Quota { flow_mods: 0, ..Quota::NONE };
-    let (bench, fakes, mut zone, at) = asked_with(&Policy { quota, ..Policy::default() });
+    let (bench, fakes, mut zone, at) = with_packet_in_and(&Policy { quota, ..Policy::default() });
     let own = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = own.clone().cookie(1 << 48);
     let cases = [
@@ -272,13 +272,13 @@ fn single_message_and_series_are_refused_in_one_order() {
 
 /// A series with packets whose first transaction id is 50.
 fn with_packets(add: &FlowMod<'_>, all: &[(Blanks, &[u8])]) -> Vec<u8> {
-    let mut said = series(add, &[]);
+    let mut sent = series(add, &[]);
     for (blanks, packet) in all {
-        said.extend(written(blanks));
-        said.extend(u32::try_from(packet.len()).unwrap().to_le_bytes());
-        said.extend_from_slice(packet);
+        sent.extend(written(blanks));
+        sent.extend(u32::try_from(packet.len()).unwrap().to_le_bytes());
+        sent.extend_from_slice(packet);
     }
-    said
+    sent
 }
 
 /// The packet-out behind a flow-mod.
@@ -291,7 +291,7 @@ fn behind(blanks: &Blanks, packet: &[u8], xid: u32) -> Vec<u8> {
 
 #[test]
 fn packets_of_a_series_follow_their_flow_mods() {
-    let (bench, mut fakes, mut zone, at) = asked();
+    let (bench, mut fakes, mut zone, at) = with_packet_in();
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
     let lldp = [&[7; 12][..], &[0x88, 0xcc, 0, 0]].concat();
@@ -304,14 +304,14 @@ fn packets_of_a_series_follow_their_flow_mods() {
     ];
     let whole = with_packets(&add, &all);
     let (now, past) = (at.epoch, at.epoch + 1);
-    let said = [
+    let sent = [
         (now, whole.clone(), 5),
         (now, with_packets(&foreign, &all[4..]), 1),
         (now, whole.clone(), 4),
         (now, whole[..whole.len() - 1].to_vec(), 5),
         (past, with_packets(&add, &all[..1]), 1),
     ];
-    for (epoch, message, count) in &said {
+    for (epoch, message, count) in &sent {
         send_message(&mut zone, (1, *epoch), message, *count);
     }
     handled(&mut zone);
@@ -350,14 +350,14 @@ fn packets_of_a_series_follow_their_flow_mods() {
 fn series_does_not_bypass_capabilities_or_version() {
     let mut policy = Policy::default();
     policy.capabilities.retain(|capability| *capability != Capability::PacketOut);
-    let (bench, fakes, mut zone, at) = asked_with(&policy);
+    let (bench, fakes, mut zone, at) = with_packet_in_and(&policy);
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let all = [(blanks(1, None), &b"a packet"[..]), (blanks(2, None), b"another")];
     let mut of_1_0 = with_packets(&add, &all);
     let template = FlowModTemplate::new(&add, Version::V1_0).unwrap();
     of_1_0.splice(..104, template.message().iter().copied());
-    for said in [of_1_0, with_packets(&add, &all)] {
-        send_message(&mut zone, (1, at.epoch), &said, 2);
+    for sent in [of_1_0, with_packets(&add, &all)] {
+        send_message(&mut zone, (1, at.epoch), &sent, 2);
     }
     handled(&mut zone);
     for (blanks, _) in &all {
@@ -372,7 +372,7 @@ fn series_does_not_bypass_capabilities_or_version() {
 
 #[test]
 fn refused_series_does_not_evict_senders() {
-    let (bench, mut fakes, mut zone, at) = asked();
+    let (bench, mut fakes, mut zone, at) = with_packet_in();
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
     let to = (1, at.epoch);
@@ -396,19 +396,19 @@ fn refused_series_does_not_evict_senders() {
     // The same with admitted messages in between.
     let mut of_xid = (51_u32..).map(|xid| {
         let add = if xid.is_multiple_of(2) { &add } else { &foreign };
-        let mut said = series(add, &[blanks(1, None)]);
-        said[4..8].copy_from_slice(&xid.to_be_bytes());
-        said
+        let mut sent = series(add, &[blanks(1, None)]);
+        sent[4..8].copy_from_slice(&xid.to_be_bytes());
+        sent
     });
     for _ in 0..35 {
         fakes[0].packet(9);
         wait_for("the packet came", || zone.peek(0).first().copied());
-        for said in of_xid.by_ref().take(60) {
-            send_message(&mut zone, to, &said, 1);
+        for sent in of_xid.by_ref().take(60) {
+            send_message(&mut zone, to, &sent, 1);
         }
         handled(&mut zone);
         let messages = std::iter::repeat_with(|| fakes[0].received.recv_timeout(PATIENCE).unwrap());
-        let flow_mods = messages.filter(|message| message[1] == 14); // the kernel asks how many flows there are
+        let flow_mods = messages.filter(|message| message[1] == 14); // the kernel also requests the number of flows
         assert_eq!(flow_mods.take(30).count(), 30);
         refusals(&mut zone, 30);
     }
@@ -419,7 +419,7 @@ fn refused_series_does_not_evict_senders() {
 
 #[test]
 fn error_about_a_forgotten_message_is_reported() {
-    let (bench, mut fakes, mut zone, at) = asked();
+    let (bench, mut fakes, mut zone, at) = with_packet_in();
     let out = |xid: u32| {
         let (mut message, data) = (Vec::new(), xid.to_be_bytes());
         let packet_out = PacketOut::new(PortNo(1), &[], &data);
@@ -460,8 +460,8 @@ fn series_is_forwarded_to_the_switchs_worker() {
     let all = [blanks(1, None), blanks(2, Some(77)), blanks(3, None)];
     let whole = series(&add, &all);
     let packets = with_packets(&add, &[(all[0], b"a packet")]);
-    for (said, count) in [(&whole, 3), (&whole, 2), (&packets, 1)] {
-        send_message(&mut zone, (seen[1].dpid, seen[1].epoch), said, count);
+    for (sent, count) in [(&whole, 3), (&whole, 2), (&packets, 1)] {
+        send_message(&mut zone, (seen[1].dpid, seen[1].epoch), sent, count);
     }
     handled(&mut zone);
     for blanks in [&all[0], &all[2], &all[0]] {
@@ -490,12 +490,12 @@ fn keeps_a_packet(fake: &mut Fake, zone: &mut Zone) {
 #[test]
 fn delete_does_not_use_up_the_buffer() {
     let flow = |command| FlowMod::new(command, Match::new()).priority(1).cookie(7);
-    let (bench, mut fakes, mut zone, at) = asked();
+    let (bench, mut fakes, mut zone, at) = with_packet_in();
     keeps_a_packet(&mut fakes[0], &mut zone);
     let [add, delete] = [FlowModCommand::Add, FlowModCommand::Delete];
     for (command, number) in [(delete, 1), (FlowModCommand::DeleteStrict, 2), (add, 3), (add, 4)] {
-        let said = alone(&flow(command), &blanks(number, Some(77)), number.into());
-        send_message(&mut zone, (1, at.epoch), &said, 0);
+        let sent = alone(&flow(command), &blanks(number, Some(77)), number.into());
+        send_message(&mut zone, (1, at.epoch), &sent, 0);
     }
     handled(&mut zone);
     let command = |_| {
