@@ -103,7 +103,7 @@ fn two_apps_both_get_packet_ins(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let json = lab.run(&rosemary_binary().display().to_string(), &["apps", "--json"])?;
     let apps: Vec<AppStatus> = serde_json::from_str(&json)?;
     let sum = lab.run("sha256sum", &[&object(lab).display().to_string()])?;
-    let watcher = apps.iter().find(|app| app.name == "watcher").context("it is told")?;
+    let watcher = apps.iter().find(|app| app.name == "watcher").context("the app is listed")?;
     assert_eq!(watcher.sha256.as_deref(), sum.split_whitespace().next());
     assert_eq!(watcher.version.as_deref(), Some("0.1.0"));
     assert_ne!(apps[0].uid, apps[1].uid, "a user each");

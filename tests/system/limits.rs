@@ -353,7 +353,7 @@ fn top_lists_every_program_and_doctor_every_limit() {
 
         let doctor = lab.run(&rosemary_binary().display().to_string(), &["doctor"])?;
         println!("{doctor}");
-        for word in ["The limits on an app", "memory ", "512 MiB", "log-bytes-per-second"] {
+        for word in ["The limits of an app", "memory ", "512 MiB", "log-bytes-per-second"] {
             ensure!(doctor.contains(word), "{doctor}");
         }
         Ok(())
