@@ -2,15 +2,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openflow::{
-    Capabilities, Dpid, Features, Header, Hello, Kind, PacketIn, PacketOut, PortDescReply, PortNo,
-    Version, append, echo_reply,
-};
-use sdk::abi::{RECORD_HEAD, REPEATED, RecordKind};
+use openflow::{Dpid, Header, Kind, PacketIn, PacketOut, PortNo, Version, append};
+use sdk::abi::{RECORD_HEAD, RecordKind};
 use sys::doorbell::DoorbellSender;
 use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 
@@ -29,18 +26,18 @@ mod peers;
 mod runs;
 mod slow;
 
-use self::peers::{Fake, Seen, Zone, packet_in};
+use self::peers::{FakeSwitch, FakeZone, SeenRecord, packet_in};
 
 const OF: Version = Version::V1_3;
 const APP: AppId = AppId(1);
 const CAPACITY: u32 = 64 * 1024;
 
 /// Time limit of each wait in a test.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Calls `try_it` until it returns something.
 fn wait_for<T>(what: &str, mut try_it: impl FnMut() -> Option<T>) -> T {
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + TEST_TIMEOUT;
     loop {
         if let Some(it) = try_it() {
             return it;
@@ -99,17 +96,17 @@ impl Bench {
     }
 
     /// Attaches a new zone.
-    fn attach(&mut self) -> Zone {
+    fn attach(&mut self) -> FakeZone {
         self.attach_with(&Policy::default())
     }
 
     /// The same for an app with this policy.
-    fn attach_with(&mut self, policy: &Policy) -> Zone {
+    fn attach_with(&mut self, policy: &Policy) -> FakeZone {
         self.attach_as(APP, policy)
     }
 
     /// The same for any app.
-    fn attach_as(&mut self, app: AppId, policy: &Policy) -> Zone {
+    fn attach_as(&mut self, app: AppId, policy: &Policy) -> FakeZone {
         let (parts, fds) = part::make(&self.server.pool, CAPACITY).unwrap();
         self.attempts += 1;
         let workers = parts.len();
@@ -136,11 +133,11 @@ impl Bench {
             let end = ZoneEnd::map(&RingFds { up, down }, CAPACITY).unwrap();
             ends.push((end, DoorbellSender::from_fd(down_bell)));
         }
-        Zone { ends }
+        FakeZone { ends }
     }
 
     /// Reports the zone's death to the workers.
-    fn detach(&mut self, zone: Zone) {
+    fn detach(&mut self, zone: FakeZone) {
         drop(zone);
         self.each(|| Command::Detach { app: APP });
         self.switches(); // waits until the workers have handled it
@@ -168,10 +165,10 @@ impl Bench {
     }
 
     /// Connects switches with these DPIDs, one after the other.
-    fn connect(&self, dpids: impl IntoIterator<Item = u64>) -> Vec<Fake> {
+    fn connect(&self, dpids: impl IntoIterator<Item = u64>) -> Vec<FakeSwitch> {
         let connect = |dpid| {
             let before = self.switches().len();
-            let fake = Fake::connect(self.address, dpid);
+            let fake = FakeSwitch::connect(self.address, dpid);
             wait_for("the switch is there", || (self.switches().len() > before).then_some(()));
             fake
         };
@@ -184,13 +181,13 @@ impl Bench {
     }
 }
 
-fn back(seen: Seen) -> Option<(u64, u32, u32)> {
+fn back(seen: SeenRecord) -> Option<(u64, u32, u32)> {
     seen.is_packet().then_some((seen.dpid, seen.epoch, seen.number))
 }
 
 const BEGIN: u16 = RecordKind::SnapshotBegin as u16;
-const END: u16 = RecordKind::SnapshotEnd as u16;
-const PART: u16 = RecordKind::SnapshotPart as u16;
+const SNAPSHOT_END: u16 = RecordKind::SnapshotEnd as u16;
+const SNAPSHOT_PART: u16 = RecordKind::SnapshotPart as u16;
 const UP: u16 = RecordKind::SwitchUp as u16;
 const DOWN: u16 = RecordKind::SwitchDown as u16;
 
@@ -209,9 +206,9 @@ fn switches_are_spread_over_workers_and_in_one_snapshot() {
     };
     assert_eq!((snapshot.len(), snapshot[0]), (7, (BEGIN, 0)));
     assert_eq!(of(1..3), [(UP, 1), (UP, 3)]);
-    assert_eq!(snapshot[3], (PART, 0));
+    assert_eq!(snapshot[3], (SNAPSHOT_PART, 0));
     assert_eq!(of(4..6), [(UP, 2), (UP, 4)]);
-    assert_eq!(snapshot[6], (END, 0));
+    assert_eq!(snapshot[6], (SNAPSHOT_END, 0));
     drop(fakes);
     bench.stop();
 }
@@ -224,16 +221,16 @@ fn message_for_another_workers_switch_is_forwarded() {
     let mut zone = bench.attach();
     zone.snapshot();
     for number in 0..100 {
-        fakes[0].packet(number);
+        fakes[0].send_packet_in(number);
     }
     let mut handled = 0;
     wait_for("all packets came", || {
-        let other = |seen: Seen| seen.is_packet().then_some((2, epochs[1], seen.number));
+        let other = |seen: SeenRecord| seen.is_packet().then_some((2, epochs[1], seen.number));
         handled += zone.handle(0, other).len();
         (handled == 100).then_some(())
     });
     assert_eq!(fakes[1].packet_outs(100), (0..100).collect::<Vec<_>>(), "in their order");
-    fakes[0].packet(100);
+    fakes[0].send_packet_in(100);
     wait_for("the packet came", || {
         (!zone.handle(0, |_| Some((2, epochs[1] + 2, 7))).is_empty()).then_some(())
     });
@@ -252,16 +249,16 @@ fn reconnected_datapath_returns_to_its_worker() {
     let mut zone = bench.attach();
     zone.snapshot();
     // The next connection comes to worker 0; datapath 2 lives with worker 1.
-    let impostor = Fake::connect(bench.address, 2);
-    assert!(wait_for("it was decided", || impostor.is_closed().then_some(true)));
+    let impostor = FakeSwitch::connect(bench.address, 2);
+    assert!(wait_for("it was decided", || impostor.wait_until_closed().then_some(true)));
     assert_eq!(bench.switches().len(), 2);
-    fakes[1].packet(5);
+    fakes[1].send_packet_in(5);
     wait_for("the packet came", || zone.handle(1, back).iter().find(|it| it.is_packet()).copied());
     assert_eq!(fakes[1].packet_outs(1), [5], "on the same connection");
     drop(fakes.pop());
     wait_for("the switch is gone", || (bench.switches().len() == 1).then_some(()));
     // Either worker accepts the connection. Worker 0 hands it over with the bytes that it has read.
-    let again = Fake::connect_and_send(bench.address, 2, &packet_in(6));
+    let again = FakeSwitch::connect_and_send(bench.address, 2, &packet_in(6));
     let mut received = Vec::new();
     wait_for("the packet came", || {
         received.extend(zone.handle(1, back));
@@ -282,12 +279,12 @@ fn records_of_two_rings_are_replayed_one_at_a_time() {
     let mut zone = bench.attach();
     zone.snapshot();
     for number in 0..3 {
-        fakes[0].packet(number);
-        fakes[1].packet(10 + number);
+        fakes[0].send_packet_in(number);
+        fakes[1].send_packet_in(10 + number);
     }
     wait_for("all came", || (zone.peek(0).len() == 3 && zone.peek(1).len() == 3).then_some(()));
     bench.detach(zone);
-    fakes[0].packet(3); // while nobody is there
+    fakes[0].send_packet_in(3); // while nobody is there
     let mut zone = bench.attach();
     zone.snapshot();
     let mut again = Vec::new();
@@ -313,8 +310,8 @@ fn record_that_ends_the_zone_twice_is_set_aside() {
     let mut fakes = bench.connect([1, 2]);
     let mut zone = bench.attach();
     zone.snapshot();
-    fakes[0].packet(1);
-    fakes[1].packet(2);
+    fakes[0].send_packet_in(1);
+    fakes[1].send_packet_in(2);
     wait_for("both came", || (zone.peek(0).len() == 1 && zone.peek(1).len() == 1).then_some(()));
     bench.detach(zone);
     let mut zone = bench.attach();
@@ -324,7 +321,7 @@ fn record_that_ends_the_zone_twice_is_set_aside() {
     bench.detach(zone);
     let mut zone = bench.attach();
     let set_aside = bench.other_events.iter().filter_map(|notice| match notice {
-        WorkerEvent::SetAside { record, .. } => Some(Seen::of(record).number),
+        WorkerEvent::SetAside { record, .. } => Some(SeenRecord::of(record).number),
         _ => None,
     });
     assert_eq!(set_aside.collect::<Vec<_>>(), [1]);
@@ -344,8 +341,8 @@ fn zone_that_dies_repeatedly_loses_and_doubles_no_record() {
         let mut zone = bench.attach();
         zone.snapshot();
         for number in sent..sent + 10 {
-            fakes[0].packet(number);
-            fakes[1].packet(number);
+            fakes[0].send_packet_in(number);
+            fakes[1].send_packet_in(number);
         }
         sent += 10;
         // Handles some of each, more or less of one ring, and dies.
@@ -361,7 +358,7 @@ fn zone_that_dies_repeatedly_loses_and_doubles_no_record() {
     // The record that was in flight alone at its death must not be delivered again.
     let set_aside = |dpid| -> Vec<u32> {
         let records = bench.other_events.iter().filter_map(|notice| match notice {
-            WorkerEvent::SetAside { record, .. } => Some(Seen::of(record)),
+            WorkerEvent::SetAside { record, .. } => Some(SeenRecord::of(record)),
             _ => None,
         });
         records.filter(|seen| seen.dpid == dpid).map(|seen| seen.number).collect()

@@ -17,7 +17,7 @@ fn port_change_during_a_claim_is_kept() {
         append(&mut status, |out| added.encode(OF, 0, out)).unwrap();
         // A live switch would answer the echo request; this one disconnects instead.
         stays_away[0].is_mute.store(true, Ordering::Relaxed);
-        let comes = Fake::connect_and_send(bench.address, 7, &status);
+        let comes = FakeSwitch::connect_and_send(bench.address, 7, &status);
         wait_for("the known connection is probed", || {
             let message = stays_away[0].received.try_recv().ok()?;
             (Kind::from_wire(OF, message[1]) == Ok(Kind::EchoRequest)).then_some(())

@@ -141,7 +141,7 @@ impl Session for LetterSession {
 /// The next message of the controller.
 fn read(socket: &mut TcpStream) -> Vec<u8> {
     let mut size = [0];
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     socket.read_exact(&mut size).unwrap();
     let mut rest = vec![0; usize::from(size[0]) - 1];
     socket.read_exact(&mut rest).unwrap();
@@ -190,7 +190,7 @@ fn second_claim_of_a_datapath_probes_the_first() {
     second.write_all(&hello(7)).unwrap();
     assert_eq!(read(&mut first), b"?");
     first.write_all(&[2, b'!']).unwrap();
-    second.set_read_timeout(Some(PATIENCE)).unwrap();
+    second.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     assert_eq!(second.read(&mut [0; 8]).unwrap(), 0, "the kernel closes the second");
     assert_eq!(bench.switches().len(), 1);
     bench.stop();
@@ -201,7 +201,7 @@ fn connection_with_invalid_framing_is_closed() {
     let bench = Bench::with(1, |worker| worker.acceptor.set_driver(&Letters));
     let mut switch = TcpStream::connect(bench.address).unwrap();
     switch.write_all(&[0, 0]).unwrap();
-    switch.set_read_timeout(Some(PATIENCE)).unwrap();
+    switch.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     assert_eq!(switch.read(&mut [0; 8]).unwrap(), 0);
     assert!(bench.switches().is_empty());
     bench.stop();

@@ -35,7 +35,7 @@ fn app_that_only_sends_does_not_block_its_worker() {
     let (reply, answers) = std::sync::mpsc::channel::<(Vec<SwitchStatus>, bool)>();
     let taken = || {
         bench.each(|| Command::Switches { after: None, reply: reply.clone() });
-        let (switches, _) = answers.recv_timeout(PATIENCE).expect("the worker answers");
+        let (switches, _) = answers.recv_timeout(TEST_TIMEOUT).expect("the worker answers");
         switches.first().map_or(0, |switch| switch.packet_ins)
     };
     wait_for("all were read", || (taken() == 512).then_some(()));

@@ -46,32 +46,32 @@ fn messages() -> Vec<(Vec<u8>, bool)> {
 }
 
 /// A worker, a switch that has completed its handshake and sent packet 9, and the zone, which has not handled it.
-fn with_packet_in() -> (Bench, Vec<Fake>, Zone, Seen) {
+fn with_packet_in() -> (Bench, Vec<FakeSwitch>, FakeZone, SeenRecord) {
     with_packet_in_and(&Policy::default())
 }
 
 /// The same, where the app has this policy.
-fn with_packet_in_and(policy: &Policy) -> (Bench, Vec<Fake>, Zone, Seen) {
+fn with_packet_in_and(policy: &Policy) -> (Bench, Vec<FakeSwitch>, FakeZone, SeenRecord) {
     let mut bench = Bench::new(1);
     let mut fakes = bench.connect([1]);
     let mut zone = bench.attach_with(policy);
     zone.snapshot();
     while fakes[0].received.try_recv().is_ok() {} // the handshake
-    fakes[0].packet(9);
+    fakes[0].send_packet_in(9);
     let at = wait_for("the packet came", || zone.peek(0).first().copied());
     (bench, fakes, zone, at)
 }
 
 /// Sends a message to a connection of a switch before the current packet is [`handled`]: as a series of this many
 /// messages, or a single one if the number is 0.
-fn send_message(zone: &mut Zone, (dpid, epoch): (u64, u32), sent: &[u8], series: u32) {
+fn send_message(zone: &mut FakeZone, (dpid, epoch): (u64, u32), sent: &[u8], series: u32) {
     let room = &mut zone.ends[0].0.messages;
     room.reserve(sent.len()).unwrap().copy_from_slice(sent);
     assert!(room.commit_with(dpid, epoch, sent.len(), series));
 }
 
 /// Completes the current packet, which publishes the messages.
-fn handled(zone: &mut Zone) {
+fn handled(zone: &mut FakeZone) {
     let (ZoneEnd { records, messages }, bell) = &mut zone.ends[0];
     if messages.done(records, 1) {
         bell.ring();
@@ -80,7 +80,12 @@ fn handled(zone: &mut Zone) {
 
 /// Has the switch send an error about a message of `kind` and `size` with this transaction id. Returns the transaction
 /// id in the error that the app receives.
-fn error_about(fake: &mut Fake, zone: &mut Zone, (kind, size): (u8, u8), xid: u32) -> u32 {
+fn error_about(
+    fake: &mut FakeSwitch,
+    zone: &mut FakeZone,
+    (kind, size): (u8, u8),
+    xid: u32,
+) -> u32 {
     let quote = [&[4, kind, 0, size][..], &xid.to_be_bytes()].concat();
     let error = [&[4, 1, 0, 20][..], &xid.to_be_bytes(), &[0, 1, 0, 8], &quote].concat();
     fake.socket.write_all(&error).unwrap();
@@ -113,8 +118,8 @@ fn admitted_messages_of_a_run_keep_their_order() {
 }
 
 /// Checks that the switch's next message is that of the app; returns its transaction id.
-fn expect_message(fake: &Fake, mut sent: Vec<u8>) -> u32 {
-    let message = fake.received.recv_timeout(PATIENCE).unwrap();
+fn expect_message(fake: &FakeSwitch, mut sent: Vec<u8>) -> u32 {
+    let message = fake.received.recv_timeout(TEST_TIMEOUT).unwrap();
     sent[4..8].copy_from_slice(&message[4..8]); // transaction ids are the kernel's
     if sent[1] == 14 {
         sent[8..10].copy_from_slice(&APP.0.to_be_bytes()); // and so is the cookie's top
@@ -124,7 +129,7 @@ fn expect_message(fake: &Fake, mut sent: Vec<u8>) -> u32 {
 }
 
 /// Returns the next refusal in a ring, if there is one: the reason and the message's beginning.
-fn refused(zone: &mut Zone, ring: usize) -> Option<(u8, Vec<u8>)> {
+fn refused(zone: &mut FakeZone, ring: usize) -> Option<(u8, Vec<u8>)> {
     let ends = &mut zone.ends[ring].0;
     loop {
         let batch = ends.records.batch(1).unwrap();
@@ -139,7 +144,7 @@ fn refused(zone: &mut Zone, ring: usize) -> Option<(u8, Vec<u8>)> {
 }
 
 /// Returns the next `count` of them.
-fn refusals(zone: &mut Zone, count: usize) -> Vec<(u8, Vec<u8>)> {
+fn refusals(zone: &mut FakeZone, count: usize) -> Vec<(u8, Vec<u8>)> {
     (0..count).map(|_| wait_for("a refusal came", || refused(zone, 0))).collect()
 }
 
@@ -376,7 +381,7 @@ fn refused_series_does_not_evict_senders() {
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
     let to = (1, at.epoch);
-    let send_refused = |zone: &mut Zone| {
+    let send_refused = |zone: &mut FakeZone| {
         for _ in 0..30 {
             send_message(zone, to, &series(&foreign, &[blanks(2, None)]), 1);
         }
@@ -388,7 +393,7 @@ fn refused_series_does_not_evict_senders() {
     // As many messages as the transaction table remembers, in portions for which a ring has room.
     for _ in 0..40 {
         assert_eq!(refusals(&mut zone, 30).len(), 30);
-        fakes[0].packet(9);
+        fakes[0].send_packet_in(9);
         wait_for("the packet came", || zone.peek(0).first().copied());
         send_refused(&mut zone);
     }
@@ -401,13 +406,14 @@ fn refused_series_does_not_evict_senders() {
         sent
     });
     for _ in 0..35 {
-        fakes[0].packet(9);
+        fakes[0].send_packet_in(9);
         wait_for("the packet came", || zone.peek(0).first().copied());
         for sent in of_xid.by_ref().take(60) {
             send_message(&mut zone, to, &sent, 1);
         }
         handled(&mut zone);
-        let messages = std::iter::repeat_with(|| fakes[0].received.recv_timeout(PATIENCE).unwrap());
+        let messages =
+            std::iter::repeat_with(|| fakes[0].received.recv_timeout(TEST_TIMEOUT).unwrap());
         let flow_mods = messages.filter(|message| message[1] == 14); // the kernel also requests the number of flows
         assert_eq!(flow_mods.take(30).count(), 30);
         refusals(&mut zone, 30);
@@ -450,8 +456,8 @@ fn series_is_forwarded_to_the_switchs_worker() {
     let mut fakes = bench.connect([1, 2]);
     let mut zone = bench.attach();
     zone.snapshot();
-    fakes[0].packet(9);
-    fakes[1].packet(9);
+    fakes[0].send_packet_in(9);
+    fakes[1].send_packet_in(9);
     let seen = [0, 1].map(|ring| wait_for("each came", || zone.peek(ring).first().copied()));
     assert_ne!(seen[0].dpid, seen[1].dpid, "each worker has one");
     let other = fakes.iter().find(|fake| fake.dpid == seen[1].dpid).unwrap();
@@ -478,7 +484,7 @@ fn series_is_forwarded_to_the_switchs_worker() {
 }
 
 /// Has the switch send a packet-in with buffer 77, and waits until the zone sees it behind the one in hand.
-fn keeps_a_packet(fake: &mut Fake, zone: &mut Zone) {
+fn keeps_a_packet(fake: &mut FakeSwitch, zone: &mut FakeZone) {
     let mut packet_in = PacketIn::new(PortNo(1), &[8; 60]);
     packet_in.buffer_id = Some(77);
     let mut message = Vec::new();

@@ -17,7 +17,7 @@ fn packet_out(number: u32, size: usize) -> Vec<u8> {
 }
 
 /// Sends messages as an app. Returns how many found room in its ring.
-fn send(zone: &mut Zone, to: (u64, u32), messages: impl Iterator<Item = Vec<u8>>) -> u32 {
+fn send(zone: &mut FakeZone, to: (u64, u32), messages: impl Iterator<Item = Vec<u8>>) -> u32 {
     let (ZoneEnd { records, messages: writer }, bell) = &mut zone.ends[0];
     let mut sent = 0;
     for message in messages {
@@ -36,7 +36,7 @@ fn send(zone: &mut Zone, to: (u64, u32), messages: impl Iterator<Item = Vec<u8>>
 }
 
 /// Consumes the records of an app. Returns how many of its messages were refused because the output was full.
-fn refused_as_full(zone: &mut Zone) -> u32 {
+fn refused_as_full(zone: &mut FakeZone) -> u32 {
     let ends = &mut zone.ends[0].0;
     let batch = ends.records.batch(MAX_BATCH).unwrap();
     let is_full = |record: &[u8]| {
@@ -146,7 +146,7 @@ fn doorbell_that_rings_without_records_is_ignored() {
     let mut zone = bench.attach();
     zone.snapshot();
     while fakes[0].received.try_recv().is_ok() {} // the handshake
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + TEST_TIMEOUT;
     while bench.counters().slowed == 0 {
         assert!(Instant::now() < give_up, "it is not slowed down");
         (0..2000).for_each(|_| zone.ends[0].1.ring());
