@@ -10,7 +10,7 @@ use openflow::{PacketIn, PortReason, PortStatus};
 use sdk::abi::Record;
 
 use crate::app_port::{AppPort, Fill, Verdict};
-use crate::back_pressure::{Full, PATIENCE};
+use crate::back_pressure::{FullApps, WORTH_WAITING};
 use crate::hold_queue::{Deliver, Held, Holds, News, Ticket};
 use crate::ids::{AppSlot, ConnId};
 use crate::plan::{Plan, Set, Wanted};
@@ -36,7 +36,7 @@ pub(crate) struct Dispatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pressure {
     /// Which of the apps that it feeds are full.
-    pub(crate) full: Full,
+    pub(crate) full: FullApps,
     /// Bytes of packet-ins that the other apps can take.
     pub(crate) room: usize,
     /// Bytes to read before the next switch's turn.
@@ -120,7 +120,7 @@ impl Dispatch {
                 }
                 Fill::Full(since) => {
                     // An app that stays full after one wait delays its switches no longer.
-                    some |= now.saturating_duration_since(since) < PATIENCE;
+                    some |= now.saturating_duration_since(since) < WORTH_WAITING;
                 }
             }
             if is_pacing && !matches!(fill, Fill::Full(_)) {
@@ -135,13 +135,13 @@ impl Dispatch {
         }
         match (all, some) {
             (true, _) => {
-                let full = if busy { Full::Busy } else { Full::All };
+                let full = if busy { FullApps::AllAndBusy } else { FullApps::All };
                 // Never 0: an empty read would look as if the switch had closed the connection.
                 let room = if behind { room.min(turn).max(LEAST_TURN) } else { usize::MAX };
                 Pressure { full, room, turn }
             }
-            (false, true) => Pressure { full: Full::Some, room, turn },
-            (false, false) => Pressure { full: Full::None, room, turn },
+            (false, true) => Pressure { full: FullApps::OnlySome, room, turn },
+            (false, false) => Pressure { full: FullApps::NotWorthWaiting, room, turn },
         }
     }
 

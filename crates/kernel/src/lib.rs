@@ -9,7 +9,7 @@
 //! | [`tls`] | TLS with switches |
 //! | [`ids`] | indices as types |
 //! | `admission` | bounds unfinished handshakes |
-//! | `back_pressure` | decides how long a switch is left unread |
+//! | `back_pressure` | decides how long a switch is paused, which means left unread |
 //! | `memory` | bounds the memory that the kernel keeps for switches |
 //! | `switch` | the state of a usable switch |
 //! | `plan`, `hold_queue`, `dispatch` | deliver packet-ins to apps, one stage after the other |

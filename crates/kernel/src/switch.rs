@@ -7,7 +7,7 @@ use std::time::Instant;
 use dal::{SwitchInfo, Table};
 use openflow::{Dpid, PortDesc, Version};
 
-use crate::back_pressure::PATIENCE;
+use crate::back_pressure::PERIOD;
 use crate::buffer_table::BufferTable;
 use crate::ids::AppSlot;
 use crate::occupancy::{Change, Occupancy};
@@ -47,7 +47,7 @@ pub(crate) struct Vital {
 }
 
 impl Vital {
-    /// Quota per [`PATIENCE`]: a third of the reserved room of a ring.
+    /// Quota per [`PERIOD`]: a third of the reserved room of a ring.
     const MOST: u32 = 64;
 
     /// The full quota.
@@ -64,7 +64,7 @@ impl Vital {
 
     /// Refills the quota when that is due.
     pub(crate) fn refresh(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.since) >= PATIENCE {
+        if now.saturating_duration_since(self.since) >= PERIOD {
             *self = Self::new(now);
         }
     }

@@ -461,7 +461,7 @@ fn full_app_gets_a_share_of_arp_per_switch() {
     while bench.packet_with(&ip) {}
     while bench.switches[0].vital.spend() {}
     assert!(!bench.packet_with(&arp));
-    bench.switches[0].vital.refresh(Instant::now() + crate::back_pressure::PATIENCE);
+    bench.switches[0].vital.refresh(Instant::now() + crate::back_pressure::PERIOD);
     assert!(bench.packet_with(&arp));
 }
 

@@ -63,10 +63,10 @@ fn pressure(dispatch: &mut Dispatch, switch: &Switch, now: Instant) -> Pressure 
 #[test]
 fn switches_without_full_apps_are_read() {
     let (now, one) = (Instant::now(), switch(1));
-    let nobody = Pressure { full: Full::None, room: usize::MAX, turn: READ };
+    let nobody = Pressure { full: FullApps::NotWorthWaiting, room: usize::MAX, turn: READ };
     assert_eq!(pressure(&mut dispatch(vec![]), &one, now), nobody);
     let room = Room::Ordinary.of(DEFAULT_CAPACITY * LARGER) / 2;
-    let all = Pressure { full: Full::None, room, turn: READ };
+    let all = Pressure { full: FullApps::NotWorthWaiting, room, turn: READ };
     assert_eq!(pressure(&mut dispatch(vec![observer(vec![]), Policy::default()]), &one, now), all);
 }
 
@@ -75,18 +75,21 @@ fn switch_waits_for_its_own_full_apps_only() {
     let (now, [mut one, two]) = (Instant::now(), [1, 2].map(switch));
     let mut dispatch = dispatch(vec![observer(vec![1]), observer(vec![2])]);
     fill(&mut dispatch, &mut one, now);
-    assert_eq!(pressure(&mut dispatch, &one, now).full, Full::All);
-    assert_eq!(pressure(&mut dispatch, &one, now + PATIENCE).full, Full::All);
-    assert_eq!(pressure(&mut dispatch, &two, now).full, Full::None);
+    assert_eq!(pressure(&mut dispatch, &one, now).full, FullApps::All);
+    assert_eq!(pressure(&mut dispatch, &one, now + WORTH_WAITING).full, FullApps::All);
+    assert_eq!(pressure(&mut dispatch, &two, now).full, FullApps::NotWorthWaiting);
 
     dispatch.app_ports[1].policy = observer(vec![1]);
     dispatch.replan();
     let room = Room::Ordinary.of(DEFAULT_CAPACITY * LARGER) / 2;
-    assert_eq!(pressure(&mut dispatch, &one, now), Pressure { full: Full::Some, room, turn: READ });
-    let later = now + PATIENCE;
+    assert_eq!(
+        pressure(&mut dispatch, &one, now),
+        Pressure { full: FullApps::OnlySome, room, turn: READ }
+    );
+    let later = now + WORTH_WAITING;
     assert_eq!(
         pressure(&mut dispatch, &one, later),
-        Pressure { full: Full::None, room, turn: READ }
+        Pressure { full: FullApps::NotWorthWaiting, room, turn: READ }
     );
 }
 
@@ -99,13 +102,13 @@ fn switch_waits_while_the_hold_queue_is_full() {
     let (packet_in, mut message) = (PacketIn::new(PortNo(1), &[7; 60]), Vec::new());
     append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out)).unwrap();
     let mut sent = 0;
-    while pressure(&mut dispatch, &one, now).full != Full::All {
+    while pressure(&mut dispatch, &one, now).full != FullApps::All {
         dispatch.packet_in(ConnId(0), &mut one, &packet_in, &message, now);
         sent += 1;
     }
     assert!(sent > 500, "{sent}");
     assert_eq!((one.queue.len(), one.counters.dropped), (sent, 0));
-    assert_eq!(pressure(&mut dispatch, &two, now).full, Full::None);
+    assert_eq!(pressure(&mut dispatch, &two, now).full, FullApps::NotWorthWaiting);
     assert!(!dispatch.room_came(now));
 
     dispatch.expire(now);
@@ -126,7 +129,7 @@ fn observer_with_room_does_not_overload_control_apps() {
     let (now, mut one) = (Instant::now(), switch(1));
     let mut dispatch = dispatch(vec![Policy::default()]);
     fill(&mut dispatch, &mut one, now);
-    assert_eq!(pressure(&mut dispatch, &one, now).full, Full::All);
+    assert_eq!(pressure(&mut dispatch, &one, now).full, FullApps::All);
     let mut app_port = AppPort::new(
         AppId(2),
         "observer".into(),
@@ -137,7 +140,7 @@ fn observer_with_room_does_not_overload_control_apps() {
     app_port.policy = observer(vec![]);
     dispatch.app_ports.push(app_port);
     dispatch.replan();
-    assert_eq!(pressure(&mut dispatch, &one, now + PATIENCE).full, Full::All);
+    assert_eq!(pressure(&mut dispatch, &one, now + WORTH_WAITING).full, FullApps::All);
 }
 
 #[test]
@@ -163,6 +166,6 @@ fn read_size_is_never_zero() {
     }
     let pressure = pressure(&mut dispatch, &one, now);
     assert!(dispatch.app_ports[0].is_waited_for() && !dispatch.app_ports[0].is_full());
-    assert!(matches!(pressure.full, Full::All | Full::Busy));
+    assert!(matches!(pressure.full, FullApps::All | FullApps::AllAndBusy));
     assert_eq!(pressure.room, LEAST_TURN);
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::EventFlags;
 
 use super::switches::Switches;
-use crate::back_pressure::Full;
+use crate::back_pressure::FullApps;
 use crate::connection::{Connection, Peer, Reading, Up};
 use crate::dispatch::Dispatch;
 use crate::ids::ConnId;
@@ -281,7 +281,7 @@ impl Reader {
         let active = self.ready.len() + 1;
         let pressure = dispatch.pressure(switch, active, self.most, now);
         if connection.peer != Peer::Gone
-            && let Some(until) = back_pressure.wait(pressure.full, now)
+            && let Some(until) = back_pressure.pause_until(pressure.full, now)
         {
             // Unread bytes show that the switch lives, too.
             connection.session.note_received(now);
@@ -291,9 +291,9 @@ impl Reader {
             self.ready.pause(id, until);
             return None;
         }
-        back_pressure.read();
+        back_pressure.end_pause();
         switch.vital.refresh(now);
-        let most = if pressure.full == Full::None {
+        let most = if pressure.full == FullApps::NotWorthWaiting {
             // At least half a turn, as turns may have become shorter.
             pressure.turn.saturating_sub(*turn).max(pressure.turn / 2)
         } else {
@@ -323,7 +323,7 @@ impl Reader {
                 continue;
             };
             let full = dispatch.pressure(switch, active, self.most, now).full;
-            if let Some(until) = back_pressure.wait(full, now) {
+            if let Some(until) = back_pressure.pause_until(full, now) {
                 self.ready.pause(id, until);
             } else {
                 // Those that have waited longest come first.
