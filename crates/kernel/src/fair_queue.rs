@@ -5,7 +5,8 @@
 //! app waits for at most one round of another app's messages, however many there are. The messages of one app keep
 //! their order.
 //!
-//! All queues share one bound. Beyond it each app still has [`OWN`] bytes, which no other app can use up.
+//! All output of the switch shares one bound. Beyond it each app still has [`GUARANTEED`] bytes, which no other app can use
+//! up ([`FairQueue::limit`]).
 
 use std::collections::VecDeque;
 
@@ -16,8 +17,8 @@ use crate::ids::AppSlot;
 /// Bytes that an app may send in a round.
 const QUANTUM: usize = 16 * 1024;
 
-/// Bytes that an app may queue, independent of other apps.
-pub(crate) const OWN: usize = 32 * 1024;
+/// Bytes that an app may always queue, whatever other apps have queued.
+const GUARANTEED: usize = 32 * 1024;
 
 /// The queues of one connection; those of apps with nothing to send do not exist.
 #[derive(Debug, Default)]
@@ -79,15 +80,20 @@ impl FairQueue {
         self.sizes().max_by_key(|(_, size)| *size)
     }
 
-    /// Swaps `out` with the queue of an app, so that the caller appends messages to it, until
-    /// [`give_back`](Self::give_back). Returns the greatest allowed length of `out`, if `others` bytes wait elsewhere
-    /// and all together may be `most`.
-    pub(crate) fn lend(
-        &mut self,
-        app: AppSlot,
-        out: &mut Vec<u8>,
-        (others, most): (usize, usize),
-    ) -> usize {
+    /// Returns the limit of an app's queue: the app's next message is refused if the queue has more bytes.
+    ///
+    /// The app may use the part of `shared` that neither the `ahead` bytes in front of the queues nor the queues of other
+    /// apps take, and at least [`GUARANTEED`].
+    pub(crate) fn limit(&self, app: AppSlot, ahead: usize, shared: usize) -> usize {
+        let of_app = self.sizes().find(|(of, _)| *of == app).map_or(0, |(_, size)| size);
+        let of_others = self.size - of_app;
+        shared.saturating_sub(ahead + of_others).max(GUARANTEED)
+    }
+
+    /// Swaps `out` with the queue of an app, so that the caller appends messages to it, until [`give_back`](Self::give_back). Returns
+    /// the number of bytes at the front of `out` that are sent already, so that they do not count against its
+    /// [`limit`](Self::limit).
+    pub(crate) fn lend(&mut self, app: AppSlot, out: &mut Vec<u8>) -> usize {
         let place = self.queues.iter().position(|queue| queue.app == app).unwrap_or_else(|| {
             self.queues.push_back(Queue { app, bytes: Vec::new(), start: 0, deficit: 0 });
             self.queues.len() - 1
@@ -98,8 +104,7 @@ impl FairQueue {
             queue.start = 0;
         }
         std::mem::swap(out, &mut queue.bytes);
-        let of_all = (out.len() + most).saturating_sub(others + self.size);
-        of_all.max(queue.start + OWN)
+        queue.start
     }
 
     /// Undoes [`lend`](Self::lend): swaps the app's queue in `out` with the connection's output. `appended` is the
@@ -149,18 +154,15 @@ mod tests {
 
     /// Queues a message; `false` if there is no room for it.
     fn push(queue: &mut FairQueue, app: u8, message: &[u8]) -> bool {
-        let mut out = b"others".to_vec();
-        let limit = queue.lend(AppSlot::new(app.into()), &mut out, (6, MOST));
-        let has_room = out.len() <= limit;
+        let (mut out, app) = (b"ahead".to_vec(), AppSlot::new(app.into()));
+        let limit = queue.limit(app, out.len(), MOST);
+        let sent = queue.lend(app, &mut out);
+        let has_room = out.len() - sent <= limit;
         if has_room {
             out.extend_from_slice(message);
         }
-        queue.give_back(
-            AppSlot::new(app.into()),
-            &mut out,
-            if has_room { message.len() } else { 0 },
-        );
-        assert_eq!(out, b"others");
+        queue.give_back(app, &mut out, if has_room { message.len() } else { 0 });
+        assert_eq!(out, b"ahead");
         has_room
     }
 
@@ -189,10 +191,10 @@ mod tests {
         assert!((MOST - 2000..=MOST + 1000).contains(&(accepted * 1000)), "{accepted}");
         for app in 2..66 {
             let accepted = (0..).take_while(|it| push(&mut queue, app, &message(app, *it, 1000)));
-            assert_eq!(accepted.count(), OWN / 1000 + 1, "app {app}");
+            assert_eq!(accepted.count(), GUARANTEED / 1000 + 1, "app {app}");
         }
         assert_eq!(queue.largest(), Some((AppSlot::new(1), size_of(&queue, 1))));
-        assert!(queue.size() <= MOST + 66 * (OWN + 1000), "{}", queue.size());
+        assert!(queue.size() <= MOST + 66 * (GUARANTEED + 1000), "{}", queue.size());
         // The first messages of all apps are among those of one round.
         let mut out = Vec::new();
         queue.take_turns(&mut out, 65 * QUANTUM);

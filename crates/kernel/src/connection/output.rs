@@ -133,10 +133,10 @@ impl Connection {
         {
             return AppRun { limit: FULL, before: self.out.len(), queue_of: None };
         }
-        let others = self.out.len();
         let queued = self.output.queued.get_or_insert_default();
-        let limit = queued.lend(slot, &mut self.out, (others, FULL));
-        AppRun { limit, before: self.out.len(), queue_of: Some(slot) }
+        let limit = queued.limit(slot, self.out.len(), FULL);
+        let sent = queued.lend(slot, &mut self.out);
+        AppRun { limit: sent + limit, before: self.out.len(), queue_of: Some(slot) }
     }
 
     /// Ends the run after all its messages were appended. `true` if there are some.
