@@ -102,7 +102,8 @@ pub struct AppCounters {
     pub name: String,
     /// Packet-ins that it received, or will receive once it is back.
     pub delivered: u64,
-    /// Packet-ins that were dropped because it did not keep up.
+    /// Packet-ins that were dropped for this app: its ring was full because the app did not keep up, its backlog was
+    /// full because the app did not run, or too many packet-ins waited for guards and control apps.
     pub dropped: u64,
     /// Its messages that the kernel refused.
     pub refused: u64,
@@ -174,7 +175,8 @@ pub struct SwitchStatus {
     pub fullest: Option<Fullest>,
     /// Packet-ins received from it.
     pub packet_ins: u64,
-    /// Packet-ins that were dropped because an app did not keep up, summed over the apps.
+    /// Packet-ins that were dropped, for the reasons of [`AppCounters::dropped`]: counted once for each observer or control
+    /// app that lost one, and once in all if the queue of waiting packet-ins was full.
     pub dropped: u64,
     /// How often the kernel stopped reading from it for a while, because apps did not keep up.
     #[serde(default)]

@@ -10,7 +10,12 @@ const QUIET: Duration = Duration::from_secs(1);
 pub(crate) struct Counts {
     /// Packet-ins that it received, or that wait for it while it does not run.
     pub(crate) delivered: u64,
-    /// Packet-ins that it did not receive.
+    /// Packet-ins that were dropped for this app alone, for one of these reasons:
+    ///
+    /// * Its up ring is full, because it does not handle records fast enough. From then on the kernel drops until half
+    ///   of the ring is free again.
+    /// * Its backlog is full, because the app does not run and has not been restarted in time.
+    /// * The hold queue is full, because guards or other control apps do not answer in time.
     pub(crate) dropped: u64,
     /// Its messages that were refused.
     pub(crate) refused: u64,

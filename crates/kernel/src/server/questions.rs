@@ -131,26 +131,47 @@ fn add_up(counts: Vec<Vec<AppCounters>>) -> Vec<AppCounters> {
     let mut all: Vec<AppCounters> = Vec::new();
     for one in counts.into_iter().flatten() {
         match all.iter_mut().find(|app| app.name == one.name) {
-            Some(app) => {
-                app.delivered += one.delivered;
-                app.dropped += one.dropped;
-                app.refused += one.refused;
-                app.lost += one.lost;
-                app.flow_mods += one.flow_mods;
-                app.packet_outs += one.packet_outs;
-                app.requests += one.requests;
-                app.queued = app.queued.max(one.queued);
-                app.skipped |= one.skipped;
-                app.passed_over += one.passed_over;
-                app.handled += one.handled;
-                app.waiting += one.waiting;
-                app.slowed += one.slowed;
-                app.unsent += one.unsent;
-            }
+            Some(app) => add(app, &one),
             None => all.push(one),
         }
     }
     all
+}
+
+/// Adds another worker's counters of the same app.
+fn add(app: &mut AppCounters, other: &AppCounters) {
+    // Without `..`, so that a counter that is added later cannot be forgotten here.
+    let AppCounters {
+        name: _,
+        delivered,
+        dropped,
+        refused,
+        lost,
+        flow_mods,
+        packet_outs,
+        requests,
+        queued,
+        skipped,
+        passed_over,
+        handled,
+        waiting,
+        slowed,
+        unsent,
+    } = *other;
+    app.delivered += delivered;
+    app.dropped += dropped;
+    app.refused += refused;
+    app.lost += lost;
+    app.flow_mods += flow_mods;
+    app.packet_outs += packet_outs;
+    app.requests += requests;
+    app.queued = app.queued.max(queued);
+    app.skipped |= skipped;
+    app.passed_over += passed_over;
+    app.handled += handled;
+    app.waiting += waiting;
+    app.slowed += slowed;
+    app.unsent += unsent;
 }
 
 #[cfg(test)]
