@@ -110,7 +110,7 @@ pub enum ServiceError {
 
 /// The `main` function of the service `S`.
 pub fn main<S: Service>() -> ExitCode {
-    let what_it_is = "is a service of Rosemary; `rosemary up` starts it, not you";
+    let what_it_is = "is a service of Rosemary; `rosemary up` starts it, do not start it yourself";
     sys::program::run(S::NAME, what_it_is, sys::log::to_stderr, |monitor| run::<S>(&monitor))
 }
 

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use rosemary_zone::run;
 
-const WHAT_IT_IS: &str =
-    "is the process of Rosemary that hosts one app; `rosemary up` starts it, not you";
+/// Printed after the program's name if a person starts it with arguments.
+const WHAT_IT_IS: &str = "is the process of Rosemary that hosts one app; `rosemary up` starts it, \
+                          do not start it yourself";
 
 fn main() -> ExitCode {
     sys::program::run("zone", WHAT_IT_IS, sys::log::to_monitor, |monitor| run::run(&monitor))
