@@ -90,9 +90,9 @@ impl FairQueue {
         shared.saturating_sub(ahead + of_others).max(GUARANTEED)
     }
 
-    /// Swaps `out` with the queue of an app, so that the caller appends messages to it, until [`give_back`](Self::give_back). Returns
-    /// the number of bytes at the front of `out` that are sent already, so that they do not count against its
-    /// [`limit`](Self::limit).
+    /// Swaps `out` with the queue of an app, so that the caller appends messages to it, until
+    /// [`give_back`](Self::give_back). Returns the number of bytes at the front of `out` that are sent already: they do not
+    /// count against its [`limit`](Self::limit).
     pub(crate) fn lend(&mut self, app: AppSlot, out: &mut Vec<u8>) -> usize {
         let place = self.queues.iter().position(|queue| queue.app == app).unwrap_or_else(|| {
             self.queues.push_back(Queue { app, bytes: Vec::new(), start: 0, deficit: 0 });
