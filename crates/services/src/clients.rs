@@ -167,17 +167,17 @@ impl Clients {
     pub fn record_refusal(&mut self, client: ClientId, what: &str, right: &str) {
         let Some(client) = self.connected.get_mut(&client) else { return };
         let app = client.name.as_str();
-        if let Some(left_out) = client.refusals.admit(Instant::now()) {
-            warn!(app, what, right, left_out, "denied an app what it was not granted");
+        if let Some(suppressed) = client.refusals.admit(Instant::now()) {
+            warn!(app, what, right, suppressed, "denied an app what it was not granted");
         }
     }
 
     /// Logs the number of suppressed records after a flood of denials has ended.
     pub(crate) fn log_suppressed(&mut self, now: Instant) {
         for client in self.connected.values_mut() {
-            if let Some(left_out) = client.refusals.rest(now) {
+            if let Some(suppressed) = client.refusals.rest(now) {
                 let app = client.name.as_str();
-                warn!(app, left_out, "suppressed further records of denials to an app");
+                warn!(app, suppressed, "suppressed further records of denials to an app");
             }
         }
     }

@@ -140,20 +140,20 @@ impl SharedView {
     /// The address of word `index`, for reading `size` bytes from there on. The ring checks that they lie inside, and
     /// its protocol ensures that the peer does not change them meanwhile.
     #[inline]
-    pub(crate) fn place(&self, index: usize, size: usize) -> *const u64 {
-        self.0.place(index, size)
+    pub(crate) fn address(&self, index: usize, size: usize) -> *const u64 {
+        self.0.address(index, size)
     }
 
-    /// The `size` bytes from an address of [`place`](Self::place) on.
+    /// The `size` bytes from an address of [`address`](Self::address) on.
     ///
     /// # Safety
     /// By a ring's protocol, the peer does not change them while they are borrowed.
     ///
     /// # Panics
     /// If they do not lie inside.
-    pub(crate) unsafe fn bytes(&self, place: *const u64, size: usize) -> &[u8] {
+    pub(crate) unsafe fn bytes(&self, address: *const u64, size: usize) -> &[u8] {
         // SAFETY: as the caller promises.
-        unsafe { self.0.bytes(place, size) }
+        unsafe { self.0.bytes(address, size) }
     }
 }
 

@@ -273,7 +273,7 @@ impl AppPort {
     }
 
     /// Number of log lines of the app in this process that were suppressed in a flood that has ended.
-    pub(crate) fn left_out(&mut self, now: Instant) -> Option<u64> {
+    pub(crate) fn suppressed_lines(&mut self, now: Instant) -> Option<u64> {
         self.hosting.kernel_mut()?.app.host().lines.rest(now)
     }
 

@@ -80,7 +80,7 @@ impl LogLimits {
             }
         }
         for app_port in app_ports {
-            if let Some(suppressed) = app_port.left_out(now) {
+            if let Some(suppressed) = app_port.suppressed_lines(now) {
                 warn!(app = app_port.name, suppressed, "suppressed further log lines of the app");
             }
             let rate = log_limits.refused.get_mut(&app_port.app);

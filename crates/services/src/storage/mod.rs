@@ -79,8 +79,8 @@ impl Service for Storage {
 
     fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients) {
         self.serve_all(&asked, clients);
-        if let Some(left_out) = self.failures.rest(Instant::now()) {
-            error!(left_out, "suppressed further records of disk errors");
+        if let Some(suppressed) = self.failures.rest(Instant::now()) {
+            error!(suppressed, "suppressed further records of disk errors");
         }
     }
 
@@ -178,12 +178,12 @@ impl<E: Engine> Storage<E> {
 
     /// Logs an engine failure; returns the reply for the clients.
     fn failed(&mut self, error: &DiskError) -> Refused {
-        if let Some(left_out) = self.failures.admit(Instant::now()) {
+        if let Some(suppressed) = self.failures.admit(Instant::now()) {
             let hint = error.remedy(OURS);
             let hint = hint
                 .as_deref()
                 .unwrap_or("the operations had no effect; acknowledged data is kept");
-            error!(%error, left_out, hint, "could not use the disk");
+            error!(%error, suppressed, hint, "could not use the disk");
         }
         match error {
             DiskError::Full => Refused::DiskFull,

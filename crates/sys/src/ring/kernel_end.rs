@@ -315,7 +315,7 @@ impl KernelEnd {
         if self.ends.is_empty() {
             return false;
         }
-        let (at, first) = self.oldest_place();
+        let (at, first) = self.oldest_index();
         out.clear();
         let words = self.up.words()[at..].iter().take((first.size as usize).div_ceil(WORD));
         out.extend(words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()));
@@ -339,7 +339,7 @@ impl KernelEnd {
     }
 
     /// The index of the oldest record's first word behind any padding, and that word.
-    fn oldest_place(&self) -> (usize, First) {
+    fn oldest_index(&self) -> (usize, First) {
         let at = self.index(self.freed);
         let first = First::of(self.up.words()[at].load(Ordering::Relaxed));
         if first.kind != PAD {

@@ -144,19 +144,19 @@ impl UpReader {
         let (words, mut at) = (self.up.words(), from);
         let mut starts = [ptr::null(); MAX_BATCH];
         let (mut count, mut least) = (0, u32::MAX);
-        let mut places = starts.iter_mut().zip(&mut *self.ends).take(most);
+        let mut slots = starts.iter_mut().zip(&mut *self.ends).take(most);
         while at < produced {
-            let place = HEADER + offset(at, capacity as usize);
-            let First { size, kind } = First::of(words[place / WORD].load(Ordering::Relaxed));
-            let to_end = HEADER + capacity as usize - place;
+            let at_byte = HEADER + offset(at, capacity as usize);
+            let First { size, kind } = First::of(words[at_byte / WORD].load(Ordering::Relaxed));
+            let to_end = HEADER + capacity as usize - at_byte;
             if size < 8 || size as usize > to_end {
                 let most = u32::try_from(to_end).unwrap_or(capacity);
                 return Err(PeerFault::Size { at, size, least: 8, most });
             }
             let end = at + u64::from((size + 7) & !7);
             if kind != PAD {
-                let Some((start, its_end)) = places.next() else { break };
-                (*start, *its_end) = (self.up.place(place / WORD, size as usize), end);
+                let Some((start, its_end)) = slots.next() else { break };
+                (*start, *its_end) = (self.up.address(at_byte / WORD, size as usize), end);
                 (count, least) = (count + 1, least.min(size));
             }
             at = end;
@@ -195,23 +195,23 @@ pub struct DownWriter {
 }
 
 impl DownWriter {
-    /// Reserves room in the ring for a message of up to `size` bytes. `None` if there is no room now, or if the record is
-    /// longer than half of the ring without the room for verdicts.
+    /// Reserves room in the ring for a message of up to `size` bytes. `None` if there is no room now, or if the record
+    /// is longer than half of the ring without the room for verdicts.
     ///
     /// [`commit`](Self::commit) makes it a record. Another `reserve`, or the end of the batch, discards it.
     pub fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
         self.reserved = None;
         let record = SEND_HEAD.checked_add(size)?;
-        let at = self.place(record, VERDICTS)?;
+        let at = self.position_for(record, VERDICTS)?;
         self.reserved = Some((at, size));
-        let place = HEADER + offset(at, self.capacity as usize) + SEND_HEAD;
+        let at_byte = HEADER + offset(at, self.capacity as usize) + SEND_HEAD;
         // SAFETY: these bytes lie behind the published index, where the kernel does not read. The borrow of `self`
         // excludes other writers in this process.
-        Some(unsafe { self.down.bytes_mut(place, size) })
+        Some(unsafe { self.down.bytes_mut(at_byte, size) })
     }
 
-    /// Makes the first `size` bytes of the reserved room a message for a switch. The next [`done`](Self::done) publishes
-    /// it. `false` if there is no such reserved room.
+    /// Makes the first `size` bytes of the reserved room a message for a switch. The next [`done`](Self::done)
+    /// publishes it. `false` if there is no such reserved room.
     pub fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
         self.commit_with(dpid, epoch, size, 0)
     }
@@ -238,8 +238,8 @@ impl DownWriter {
         self.stopped |= 1 << number;
     }
 
-    /// Closes the batch: its oldest `n` records are handled. One store publishes all messages and verdicts since the last
-    /// batch. `true` if the kernel sleeps and the caller must ring its doorbell.
+    /// Closes the batch: its oldest `n` records are handled. One store publishes all messages and verdicts since the
+    /// last batch. `true` if the kernel sleeps and the caller must ring its doorbell.
     ///
     /// The borrow of `records` excludes holders of records, which the kernel may overwrite from here on. An empty batch
     /// writes nothing.
@@ -293,7 +293,8 @@ impl DownWriter {
         records.is_waiting()
     }
 
-    /// Announces that this end is about to sleep until there is more room than `had`. `true` if there is more after all.
+    /// Announces that this end is about to sleep until there is more room than `had`. `true` if there is more after
+    /// all.
     ///
     /// `had` must be a result of [`free`](Self::free) from *before* a message found no room. A later one may count room
     /// that the kernel has freed meanwhile. The kernel, which has no more room to free, would then never ring.
@@ -309,14 +310,15 @@ impl DownWriter {
     }
 
     fn verdict(&mut self, kind: u16, number: u32) {
-        let at = self.place(VERDICT, 0).expect("the batch was begun when there was room");
+        let at = self.position_for(VERDICT, 0).expect("the batch was begun when there was room");
         self.store(at, First { size: to_u32(VERDICT), kind }.word());
         self.store(at + 8, u64::from(number));
         self.written = at + VERDICT as u64;
     }
 
-    /// The position for a record of `size` bytes if `keep` bytes must stay free behind it. Writes the padding before it.
-    fn place(&mut self, size: usize, keep: usize) -> Option<u64> {
+    /// Returns the position for a record of `size` bytes if `keep` bytes must stay free behind it. Writes the padding
+    /// before it.
+    fn position_for(&mut self, size: usize, keep: usize) -> Option<u64> {
         let slot = Slot::find(self.capacity, keep, self.written, size)?;
         let used = self.written - self.up.load_acquire(CONSUMED);
         let free = (self.capacity as usize).checked_sub(usize::try_from(used).ok()?)?;

@@ -61,17 +61,17 @@ impl Memory {
 
     /// The address of word `index`, for reading `size` bytes from there on. A model checks that the read is allowed.
     #[inline]
-    pub(crate) fn place(&self, index: usize, size: usize) -> *const u64 {
+    pub(crate) fn address(&self, index: usize, size: usize) -> *const u64 {
         debug_assert!(index * WORD + size <= self.words * WORD, "they lie inside");
         self.start.as_ptr().wrapping_add(index).cast()
     }
 
-    /// The `size` bytes from an address of [`place`](Self::place) on.
+    /// The `size` bytes from an address of [`address`](Self::address) on.
     ///
     /// # Safety
     /// No process changes them while they are borrowed.
-    pub(crate) unsafe fn bytes(&self, place: *const u64, size: usize) -> &[u8] {
-        let start = self.byte_at(place.addr().wrapping_sub(self.start.addr().get()), size);
+    pub(crate) unsafe fn bytes(&self, address: *const u64, size: usize) -> &[u8] {
+        let start = self.byte_at(address.addr().wrapping_sub(self.start.addr().get()), size);
         // SAFETY: `byte_at` found them inside the memory; the caller promises the rest.
         unsafe { std::slice::from_raw_parts(start, size) }
     }

@@ -99,14 +99,14 @@ impl Memory {
     }
 
     /// The same as in `memory.rs`. This counts as the read of the bytes.
-    pub(crate) fn place(&self, index: usize, size: usize) -> *const u64 {
+    pub(crate) fn address(&self, index: usize, size: usize) -> *const u64 {
         self.touch(index * WORD, size, false).cast()
     }
 
     /// # Safety
     /// As in `memory.rs`; here it is checked.
-    pub(crate) unsafe fn bytes(&self, place: *const u64, size: usize) -> &[u8] {
-        let start = self.touch(place.addr() - self.0.plain.as_ptr().addr(), size, false);
+    pub(crate) unsafe fn bytes(&self, address: *const u64, size: usize) -> &[u8] {
+        let start = self.touch(address.addr() - self.0.plain.as_ptr().addr(), size, false);
         // SAFETY: `touch` found them inside the block and without a race.
         unsafe { std::slice::from_raw_parts(start, size) }
     }
