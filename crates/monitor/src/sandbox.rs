@@ -179,7 +179,7 @@ impl RefusedCalls {
         let (app, program, call) = (self.app.as_deref(), self.program, watched.call);
         let arguments = watched.arguments_in_hex();
         match watched.target {
-            Target::Path(_) if watched.continued => {} // in the app's own /tmp
+            Target::Text(_) if watched.continued => {} // in the app's own /tmp
             _ if watched.continued => {
                 self.unread.count += 1;
                 if self.unread.next_due().is_none_or(|at| at <= now) {
@@ -194,7 +194,7 @@ impl RefusedCalls {
                     );
                 }
             }
-            Target::Path(path) if app.is_none() && is_read_by_c(call, &path, watched.arguments) => {
+            Target::Text(path) if app.is_none() && is_read_by_c(call, &path, watched.arguments) => {
             }
             _ if self.lines >= MAX_LINES => self.suppressed += 1,
             target => {
@@ -203,7 +203,7 @@ impl RefusedCalls {
                     Target::None => None,
                     Target::Unreadable => Some("(could not be read)".to_owned()),
                     Target::NotRead => Some(NOT_READ.to_owned()),
-                    Target::Path(text) => Some(crate::text::shortened(&text, 200)),
+                    Target::Text(text) => Some(crate::text::shortened(&text, 200)),
                 };
                 warn!(app, program, call, about, arguments, "refused a system call");
             }
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     fn refused(call: &'static str, path: &str, flags: u64) -> WatchedCall {
-        let target = Target::Path(path.into());
+        let target = Target::Text(path.into());
         WatchedCall { call, arguments: [0, 0, flags, 0, 0, 0], target, continued: false }
     }
 

@@ -171,7 +171,7 @@ fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
                 let target = match one.target {
                     Target::None => String::new(),
                     Target::Unreadable | Target::NotRead => "unread".into(),
-                    Target::Path(text) => format!("{text:?}"),
+                    Target::Text(text) => format!("{text:?}"),
                 };
                 let call = one.call;
                 refused.push(format!(

@@ -24,7 +24,7 @@ pub struct WatchedCall {
     pub call: &'static str,
     /// Its arguments.
     pub arguments: [u64; 6],
-    /// The path or address in its arguments.
+    /// The path or socket address in its arguments.
     pub target: Target,
     /// Whether the call continued, so that the file system decided; otherwise it failed with EPERM.
     pub continued: bool,
@@ -38,17 +38,17 @@ impl WatchedCall {
     }
 }
 
-/// The path or address in a call's arguments.
+/// The path or socket address in a call's arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The call takes none.
     None,
-    /// It could not be read: the memory is not mapped, not accessible, or was not available in time.
+    /// The read failed: the memory is not mapped or not accessible, or the read took too long.
     Unreadable,
-    /// It was not read, because earlier reads used up the time for it.
+    /// No read was attempted, because earlier reads used up the time of the [`TargetReader`].
     NotRead,
-    /// A path or an address. The caller chose its characters, so they must be escaped before display.
-    Path(String),
+    /// A path or socket address as text. The caller chose its characters, so they must be escaped before display.
+    Text(String),
 }
 
 /// Receives and answers the watched calls of one confined process.
@@ -107,14 +107,14 @@ impl Listener {
             let (arguments, id) = (notification.data.args, notification.id);
             let call = watched().find(|it| it.number == c_long::from(notification.data.nr));
             let call = call.map_or("unknown", |it| it.name);
-            let mut target = reader.read(notification.pid, call, arguments);
-            if !self.is_valid(id) && matches!(target, Target::Path(_)) {
+            let mut target = reader.read_target(notification.pid, call, arguments);
+            if !self.is_valid(id) && matches!(target, Target::Text(_)) {
                 target = Target::Unreadable; // another process may have the caller's number by now
             }
             let is_allowed = match &target {
                 Target::None => false,
                 Target::Unreadable | Target::NotRead => true,
-                Target::Path(path) => {
+                Target::Text(path) => {
                     path.starts_with("/tmp/") && !path.split('/').any(|part| part == "..")
                 }
             };
