@@ -1,14 +1,17 @@
-//! Claims the runtime directory, and makes and removes the files in it.
+//! Claims the runtime directory for one instance, and makes and removes the files in it.
 //!
 //! ```text
 //! /run/rosemary/              0755
-//!     rosemary.lock           0600, locked with flock(2); the pid, then a note if this program made the directory
+//!     rosemary.lock           0600, locked with flock(2); the instance's pid, and a note if an instance made the directory
 //!     admin.sock              0660 root:rosemary, or 0600 without that group
 //! ```
 //!
-//! The lock, not the file, shows that an instance runs: the system releases it however the instance ends. An instance that
-//! holds the lock takes over the files of a killed instance. A clean stop removes all that was made, while the lock is
-//! still held. Only the owner may read the lock file, because whoever can read it can lock it.
+//! An instance is a monitor (`rosemary up`) with the processes that it starts. The lock, not the file, shows that an
+//! instance runs: the system releases it however the instance ends. An instance that holds the lock takes over the files of
+//! a killed instance. A clean stop removes both files, and the directory if an instance made it, while the lock is still
+//! held. So a lock file with text in it, which nobody has locked, is that of a killed instance.
+//!
+//! Only the owner may read the lock file, because whoever can read it can lock it.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -28,15 +31,17 @@ const GROUP: &str = "rosemary";
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// The note in the lock file by which an instance that takes over knows that it must remove the directory.
-const MADE: &str = "made the directory";
+/// The second line of the lock file if an instance made the directory: an instance that takes over then removes it, too.
+const MADE_DIR_NOTE: &str = "made the directory";
 
-const HINT: &str = "name a directory of your own with --runtime-dir";
+/// The remedy if the directory cannot be used.
+const OTHER_DIR_HINT: &str = "name a directory of your own with --runtime-dir";
 
-/// The claimed directory. Dropping it removes the files, and the directory if it was made.
+/// The claimed directory. Dropping it removes the files, and the directory if an instance made it.
 #[derive(Debug)]
 pub(crate) struct RuntimeDir {
     dir: PathBuf,
+    /// Whether this instance made the directory, or the killed one that it took over.
     made: bool,
     took_over: bool,
     _lock: File,
@@ -46,100 +51,109 @@ impl RuntimeDir {
     /// Makes the directory if it is missing, and becomes the only instance in it.
     ///
     /// # Errors
-    /// [`StartError::AlreadyRunning`] if another instance runs there, which is not disturbed; [`StartError::Locked`] if
-    /// another program holds the lock; [`StartError::UnsafeRuntimeDir`]; [`StartError::Path`].
+    /// * [`StartError::AlreadyRunning`]: another instance runs there. It is not disturbed.
+    /// * [`StartError::Locked`]: another program holds the lock.
+    /// * [`StartError::UnsafeRuntimeDir`]: another user could put files there.
+    /// * [`StartError::Path`]: the system refused an operation on the directory or the lock file.
     pub(crate) fn claim(dir: &Path) -> Result<Self, StartError> {
-        let path = |what, source| StartError::Path { what, path: dir.into(), hint: HINT, source };
-        let made = match DirBuilder::new().mode(0o755).create(dir) {
-            Ok(()) => true,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-            Err(error) => return Err(path("make", error)),
+        let failed = |what, source| StartError::Path {
+            what,
+            path: dir.into(),
+            hint: OTHER_DIR_HINT,
+            source,
         };
-        let opened = if made {
-            // Regardless of the umask, operators of the group must reach the socket.
-            std::fs::set_permissions(dir, Permissions::from_mode(0o755))
-        } else {
-            Ok(())
-        };
-        let opened = opened.map_err(|error| path("set the mode of", error));
-        opened.and_then(|()| Self::lock(dir, made)).inspect_err(|_| {
-            if made {
-                // This fails if another instance has already put files there.
-                let _ = std::fs::remove_dir(dir);
+        match DirBuilder::new().mode(0o755).create(dir) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Self::claim_existing(dir, false);
             }
+            Err(error) => return Err(failed("make", error)),
+        }
+        // Regardless of the umask, operators of the group must reach the socket.
+        let mode_set = std::fs::set_permissions(dir, Permissions::from_mode(0o755));
+        let mode_set = mode_set.map_err(|error| failed("set the mode of", error));
+        mode_set.and_then(|()| Self::claim_existing(dir, true)).inspect_err(|_| {
+            // This fails, as it should, if another instance has claimed the directory meanwhile and put its files there.
+            let _ = std::fs::remove_dir(dir);
         })
     }
 
-    /// Becomes the only instance in an existing directory. `made` says whether this start made it.
-    fn lock(dir: &Path, made: bool) -> Result<Self, StartError> {
+    /// Becomes the only instance in an existing directory. `made_now`: this instance has just made it.
+    fn claim_existing(dir: &Path, made_now: bool) -> Result<Self, StartError> {
         check_safe(dir)?;
-        let lock_path = dir.join(LOCK_FILE);
-        let failed =
-            |what, source| StartError::Path { what, path: lock_path.clone(), hint: HINT, source };
-        let mut lock = lock::take(&lock_path).map_err(|error| match error {
+        let path = dir.join(LOCK_FILE);
+        let failed = |what, source| StartError::Path {
+            what,
+            path: path.clone(),
+            hint: OTHER_DIR_HINT,
+            source,
+        };
+        let mut lock_file = lock::take(&path).map_err(|error| match error {
             NotLocked::Held { pid: Some(pid), is_instance: true } => {
                 StartError::AlreadyRunning { dir: dir.to_owned(), pid }
             }
-            NotLocked::Held { pid, .. } => StartError::Locked { lock: lock_path.clone(), pid },
+            NotLocked::Held { pid, .. } => StartError::Locked { lock: path.clone(), pid },
             NotLocked::System(error) => failed("lock", error),
         })?;
-        let mut before = String::new();
-        // The text is only a note, so a failure to read it does not matter.
-        let _ = (&mut lock).take(1_000).read_to_string(&mut before);
-        let made = made || before.contains(MADE);
-        let note = format!("{}\n{}\n", std::process::id(), if made { MADE } else { "" });
-        let written = lock
+        let mut old_note = String::new();
+        // A failure to read the note of a killed instance does not matter: then the directory stays.
+        let _ = (&mut lock_file).take(1_000).read_to_string(&mut old_note);
+        let made = made_now || old_note.contains(MADE_DIR_NOTE);
+        let note = format!("{}\n{}\n", std::process::id(), if made { MADE_DIR_NOTE } else { "" });
+        let written = lock_file
             .set_len(0)
-            .and_then(|()| lock.rewind())
-            .and_then(|()| lock.write_all(note.as_bytes()));
+            .and_then(|()| lock_file.rewind())
+            .and_then(|()| lock_file.write_all(note.as_bytes()));
         // From here on, dropping the value removes the files, even if this start fails.
-        let held = Self { dir: dir.to_owned(), made, took_over: !before.is_empty(), _lock: lock };
+        let claimed =
+            Self { dir: dir.to_owned(), made, took_over: !old_note.is_empty(), _lock: lock_file };
         written.map_err(|error| failed("write", error))?;
-        Ok(held)
+        Ok(claimed)
     }
 
-    /// Returns whether a killed instance had left its files.
+    /// Returns whether the directory had the files of a killed instance.
     pub(crate) fn took_over(&self) -> bool {
         self.took_over
     }
 
-    /// Binds the admin socket, and opens it to the group if there is one. Returns the group's id with it.
+    /// Binds the admin socket, and gives it to the group [`GROUP`] if that exists. Returns the group's id with it if the
+    /// group may use the socket.
     ///
-    /// This changes the umask for a moment, so no other thread may make files meanwhile.
+    /// This changes the umask of the process for a moment, so the caller must not let another thread make files meanwhile.
     ///
     /// # Errors
-    /// [`StartError::Path`].
+    /// [`StartError::Path`]: the socket could not be bound.
     pub(crate) fn bind_admin(&self) -> Result<(Listener, Option<u32>), StartError> {
         let path = self.dir.join(ADMIN_SOCKET);
         // Only a killed instance can have left a socket, because this one holds the lock.
         let _ = std::fs::remove_file(&path);
-        let before = rustix::process::umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
+        let old_umask = rustix::process::umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
         let bound = Listener::bind(&path, BACKLOG);
-        rustix::process::umask(before);
+        rustix::process::umask(old_umask);
         let listener = bound.map_err(|source| StartError::Path {
             what: "bind the admin socket",
             path: path.clone(),
             hint: bind_hint(&path, &source),
             source,
         })?;
-        let group = std::fs::read_to_string("/etc/group").ok().and_then(|text| group(&text));
-        // Without root, only a member of the group can do this. Otherwise the socket stays with its owner.
-        let opened = group.filter(|&number| {
-            std::os::unix::fs::chown(&path, None, Some(number)).is_ok()
+        let groups = std::fs::read_to_string("/etc/group").ok();
+        // Without root, only a member of the group can do this. Otherwise only the owner can use the socket.
+        let admitted = groups.and_then(|text| group_id(&text)).filter(|&id| {
+            std::os::unix::fs::chown(&path, None, Some(id)).is_ok()
                 && std::fs::set_permissions(&path, Permissions::from_mode(0o660)).is_ok()
         });
-        Ok((listener, opened))
+        Ok((listener, admitted))
     }
 }
 
 impl Drop for RuntimeDir {
     fn drop(&mut self) {
-        // The lock file comes last, so that no other instance can claim the directory before.
+        // The lock file comes last: once it is gone, another instance can claim the directory and bind a socket there.
         for name in [ADMIN_SOCKET, LOCK_FILE] {
             let _ = std::fs::remove_file(self.dir.join(name));
         }
         if self.made {
-            // This fails if the directory has files of another program, which must stay.
+            // This fails, as it should, if another program has put files into the directory.
             let _ = std::fs::remove_dir(&self.dir);
         }
     }
@@ -153,7 +167,7 @@ fn bind_hint(path: &Path, error: &io::Error) -> &'static str {
         }
         io::ErrorKind::AddrInUse if path.is_dir() => "that is a directory; remove it",
         io::ErrorKind::AddrInUse => "a file of that name could not be removed; remove it",
-        _ => HINT,
+        _ => OTHER_DIR_HINT,
     }
 }
 
@@ -163,7 +177,7 @@ fn check_safe(dir: &Path) -> Result<(), StartError> {
     let metadata = std::fs::metadata(dir).map_err(|source| StartError::Path {
         what: "look at",
         path: dir.to_owned(),
-        hint: HINT,
+        hint: OTHER_DIR_HINT,
         source,
     })?;
     if !metadata.is_dir() {
@@ -179,10 +193,10 @@ fn check_safe(dir: &Path) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The id of [`GROUP`] in the text of `/etc/group`.
+/// Returns the id of [`GROUP`] in the text of `/etc/group` (`group(5)`).
 ///
-/// The name service would load foreign libraries into the monitor and may wait for the network.
-fn group(text: &str) -> Option<u32> {
+/// `getgrnam(3)` would load foreign libraries into the monitor (`nsswitch.conf(5)`) and may wait for the network.
+fn group_id(text: &str) -> Option<u32> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
         (fields.next() == Some(GROUP)).then_some(())?;
@@ -219,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn clean_stop_removes_only_what_was_made() {
+    fn clean_stop_removes_only_own_files() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("rosemary");
         let claimed = RuntimeDir::claim(&dir).unwrap();
@@ -266,7 +280,7 @@ mod tests {
         let taken = says(dir);
         assert!(taken.contains("that is a directory") && !taken.contains("107"), "{taken}");
         let full = bind_hint(Path::new("/x"), &io::ErrorKind::StorageFull.into());
-        assert_eq!(full, HINT);
+        assert_eq!(full, OTHER_DIR_HINT);
     }
 
     #[test]
@@ -322,8 +336,8 @@ mod tests {
 
     #[test]
     fn group_is_found_by_exact_name() {
-        assert_eq!(group("root:x:0:\nrosemary2:x:7:\nrosemary:x:42:ann,bob\n"), Some(42));
-        assert_eq!(group("root:x:0:\n"), None);
-        assert_eq!(group("rosemary:x:not a number:\n"), None);
+        assert_eq!(group_id("root:x:0:\nrosemary2:x:7:\nrosemary:x:42:ann,bob\n"), Some(42));
+        assert_eq!(group_id("root:x:0:\n"), None);
+        assert_eq!(group_id("rosemary:x:not a number:\n"), None);
     }
 }
