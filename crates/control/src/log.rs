@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_TEXT: usize = 4 * 1024;
 
 /// Most bytes of lines in one message, in their encoded form.
-pub const MAX_LINES: usize = 32 * 1024;
+pub const MAX_BATCH_BYTES: usize = 32 * 1024;
 
 /// The severity of a line, the most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -18,7 +18,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use control::log::{LogLevel, LogLine, LogReply, LogRequest, MAX_LINES, MAX_TEXT, program_on};
+use control::log::{
+    LogLevel, LogLine, LogReply, LogRequest, MAX_BATCH_BYTES, MAX_TEXT, program_on,
+};
 use sdk::services::{ANSWER_HEAD, MAX_MESSAGE};
 use sys::packets::{PacketError, Packets};
 use tracing::warn;
@@ -53,7 +55,7 @@ struct PendingLines {
     lines: VecDeque<LogLine>,
     programs: BTreeMap<String, ProgramShare>,
     /// The number of lost lines that the log on standard error does not report yet.
-    unreported: u64,
+    unreported_on_stderr: u64,
 }
 
 /// The pending lines of one program.
@@ -66,7 +68,7 @@ struct ProgramShare {
 
 impl PendingLines {
     const fn new() -> Self {
-        Self { lines: VecDeque::new(), programs: BTreeMap::new(), unreported: 0 }
+        Self { lines: VecDeque::new(), programs: BTreeMap::new(), unreported_on_stderr: 0 }
     }
 
     fn add(&mut self, line: LogLine) {
@@ -74,7 +76,7 @@ impl PendingLines {
         let share = self.programs.entry(line.program.clone()).or_default();
         if share.bytes + size > MOST_PENDING {
             share.lost += 1;
-            self.unreported += 1;
+            self.unreported_on_stderr += 1;
             return;
         }
         let lost = std::mem::take(&mut share.lost);
@@ -97,7 +99,7 @@ impl PendingLines {
             let size = line.size();
             line.number = next + batch.len() as u64;
             bytes += line.size();
-            if bytes > MAX_LINES {
+            if bytes > MAX_BATCH_BYTES {
                 line.number = 0;
                 self.lines.push_front(line);
                 break;
@@ -294,7 +296,7 @@ impl LogForwarder {
             return;
         }
         // The lock is released before the warning, which adds a line itself.
-        let lines = std::mem::take(&mut pending().unreported);
+        let lines = std::mem::take(&mut pending().unreported_on_stderr);
         if lines > 0 {
             self.reported = Some(now);
             let hint = "they stand only here; rosemary logs shows where lines are missing";
@@ -349,7 +351,7 @@ impl LogForwarder {
         if !is_to_last || self.sent_at.take().is_none() {
             return Err(InvalidReply);
         }
-        let has_time = !self.is_flushing && pending().bytes() < MAX_LINES;
+        let has_time = !self.is_flushing && pending().bytes() < MAX_BATCH_BYTES;
         self.send_at = if has_time { now + BATCH_PERIOD } else { now };
         match serde_json::from_slice(body) {
             Ok(LogReply::Next(next)) if next <= HIGHEST_NUMBER => {

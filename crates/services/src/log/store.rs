@@ -12,7 +12,7 @@ use redb::{
 };
 
 use crate::disk::{Disk, DiskError, DiskStore, Schema, begin_write};
-use control::log::{LogFilter, LogLevel, LogLine, MAX_LINES};
+use control::log::{LogFilter, LogLevel, LogLine, MAX_BATCH_BYTES};
 
 /// Program and line number.
 type EntryKey = (&'static str, u64);
@@ -186,7 +186,7 @@ impl<D: Disk> LogStore<D> {
                 size += if wanted { line.size() } else { 0 };
                 // The page is full. `next` still points to this line, so the next page starts with
                 // it.
-                if size > MAX_LINES {
+                if size > MAX_BATCH_BYTES {
                     break;
                 }
                 page.next = line.number.saturating_add(1);
