@@ -95,6 +95,6 @@ impl Host for ZoneHost {
     }
 
     fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
-        self.services.take(request)
+        self.services.take_fd(request)
     }
 }

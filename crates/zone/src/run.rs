@@ -187,7 +187,7 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
         Some(sandbox) => sandbox::confine_and_load(monitor, object, &sandbox, &sha256)?,
         None => Object::load(object).map_err(ZoneError::Load)?,
     };
-    let services = Services::named(&services);
+    let services = Services::from_names(&services);
     let host = ZoneHost::new(name.clone(), numbers, config, services);
     let app = HostedApp::create(&object, host)?;
     let version = app.version().to_owned();
@@ -220,7 +220,7 @@ impl Zone {
                 if !self.read_control(monitor)? {
                     return Ok(());
                 }
-                self.app.host().services.receive();
+                self.app.host().services.exchange();
             }
             batches_left -= 1;
             if self.turn()? {

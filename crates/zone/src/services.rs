@@ -1,10 +1,16 @@
-//! Sends the app's requests to services, and turns the answers into records.
+//! Sends the app's requests to services, and makes records for the app of the answers.
 //!
-//! Each service that the app may use has a socket, as soon as the monitor has passed one, and a list of pending
-//! requests. The zone sends the requests of a batch when the batch is done. An answer becomes a record of a later
-//! batch. When a socket closes, each pending request gets a record that says so.
+//! A service is another process, such as the storage. The monitor passes the zone a socket for each service that the app
+//! may use when that service starts, also after a restart. The app then receives a record with [`Outcome::Up`].
 //!
-//! The zone does not trust a service: a malformed answer, or one without a request, closes the socket.
+//! A request is *pending* from the app's call until its last answer. The zone sends the requests of a batch of records when
+//! the app has handled the batch. Each answer becomes a record of a later batch ([`Outcome::Answered`]). A request can have
+//! several answers: the byte `more` of an answer announces the next one (`sdk::services`).
+//!
+//! When the socket closes, each pending request gets a record with [`Outcome::Unavailable`]. So does a request to a service
+//! that does not run, when the zone would send it.
+//!
+//! The zone does not trust a service: it closes the socket after a malformed answer, and after one to no pending request.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -15,45 +21,59 @@ use sdk::abi::{Record, RecordKind};
 use sdk::services::wire::Reader;
 use sdk::services::{ANSWER_HEAD, AskError, MAX_MESSAGE, MAX_WAITING, Outcome, RequestId, Service};
 use sys::packets::{PacketError, Packets};
+use thiserror::Error;
 use tracing::warn;
 
-/// Bytes of records above which no more answers are received until the app has handled some.
+/// Bytes of records at which the zone receives no further answers until the app has handled some.
 const MAX_INBOX: usize = 256 * 1024;
 
 /// The services of the app.
 #[derive(Debug, Default)]
 pub struct Services {
     clients: Vec<ServiceClient>,
-    /// The number of the last request.
-    last: u64,
+    /// The number of the last request. Numbers are unique over all services of the app.
+    last_request: u64,
     inbox: Inbox,
-    /// The buffer for a received packet.
-    room: Vec<u8>,
+    /// Holds one received packet; empty if the app has no services.
+    buffer: Vec<u8>,
 }
 
-/// The zone's end of one service.
+/// The connection to one service.
 #[derive(Debug)]
 struct ServiceClient {
     service: Service,
     /// `None` while the service does not run.
     socket: Option<Packets>,
-    /// The numbers of requests without an answer.
+    /// The numbers of the pending requests, in no order.
     pending: Vec<u64>,
-    /// The pending requests that have not been sent.
+    /// The packets of pending requests that are not sent yet, the oldest first.
     to_send: VecDeque<Vec<u8>>,
 }
 
-/// Records for the app.
+/// The records that the app has not handled.
 #[derive(Debug, Default)]
 struct Inbox {
+    /// A queue of whole records, the oldest first.
     records: Gathered,
-    /// For each record its request, and the descriptor of the answer until the app takes it.
+    /// For each record the number of its request, and the descriptor of the answer until the app takes it.
     origins: VecDeque<(u64, Option<OwnedFd>)>,
+}
+
+/// Why an answer closes the socket.
+#[derive(Debug, Clone, Copy, Error)]
+enum InvalidAnswer {
+    #[error("the answer is malformed")]
+    Malformed,
+    #[error("the answer is longer than {MAX_MESSAGE} bytes")]
+    TooLong,
+    #[error("no request with the number of the answer is pending")]
+    NotPending,
 }
 
 impl Inbox {
     fn push(&mut self, service: Service, outcome: Outcome, id: u64, answer: &[u8]) {
         let mut head = Record::new(RecordKind::Service, 0, 0, 0);
+        // All records have one head. Those of services use fields that have another meaning in packet-ins.
         head.cookie = id;
         (head.reason, head.table_id) = (service as u8, outcome as u8);
         head.body_size = u16::try_from(answer.len()).unwrap_or(u16::MAX); // MAX_MESSAGE is less
@@ -63,19 +83,22 @@ impl Inbox {
 }
 
 impl Services {
-    /// The services with these names, all unavailable. The monitor has the same version and passes only known names.
-    pub fn named(names: &[String]) -> Self {
+    /// The services with these names, without sockets. Ignores unknown names: there are none, as the monitor has the same
+    /// version.
+    pub fn from_names(names: &[String]) -> Self {
         let clients: Vec<_> =
             names.iter().filter_map(|name| Service::named(name)).map(ServiceClient::new).collect();
-        let room = if clients.is_empty() { 0 } else { ANSWER_HEAD + MAX_MESSAGE };
-        Self { clients, room: vec![0; room], ..Self::default() }
+        let size = if clients.is_empty() { 0 } else { ANSWER_HEAD + MAX_MESSAGE };
+        Self { clients, buffer: vec![0; size], ..Self::default() }
     }
 
-    /// Takes the socket of a service that has started.
+    /// Connects a service that has started, and announces it to the app. No effect if the app does not use the service.
     pub fn connect(&mut self, name: &str, socket: OwnedFd) {
         let client = self.clients.iter_mut().find(|client| client.service.name() == name);
         let Some(client) = client else { return };
-        client.disconnect(&mut self.inbox); // the socket before may have ended unnoticed
+        // The zone may not have noticed the end of the service's predecessor. The app learns first that its old requests are
+        // unavailable, so that it can repeat them when it learns of the start.
+        client.disconnect(&mut self.inbox);
         client.socket = Some(Packets::from_fd(socket));
         self.inbox.push(client.service, Outcome::Up, 0, &[]);
     }
@@ -93,30 +116,32 @@ impl Services {
         if request.len() > MAX_MESSAGE {
             return Err(AskError::TooLong);
         }
-        self.last += 1;
-        client.pending.push(self.last);
-        client.to_send.push_back([&self.last.to_le_bytes(), request].concat());
-        Ok(RequestId(self.last))
+        self.last_request += 1;
+        client.pending.push(self.last_request);
+        client.to_send.push_back([&self.last_request.to_le_bytes(), request].concat());
+        Ok(RequestId(self.last_request))
     }
 
     /// Hands the descriptor of an answer to the app, once.
-    pub fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
+    pub fn take_fd(&mut self, request: RequestId) -> Option<OwnedFd> {
+        // A request can have several answers in the inbox, each with or without a descriptor: the oldest comes first.
         let mut origins = self.inbox.origins.iter_mut().filter(|(id, _)| *id == request.0);
         origins.find_map(|(_, fd)| fd.take())
     }
 
-    /// Sends requests, as many as the services accept.
+    /// Sends requests until the services accept no more. The next [`exchange`](Self::exchange) sends the rest.
     pub fn send(&mut self) {
         for client in &mut self.clients {
             client.send(&mut self.inbox);
         }
     }
 
-    /// Receives answers, and sends the requests that a service did not accept before.
-    pub fn receive(&mut self) {
+    /// Sends the requests that a service did not accept before, and receives answers. Call this when a descriptor of
+    /// [`fds`](Self::fds) is ready.
+    pub fn exchange(&mut self) {
         for client in &mut self.clients {
             client.send(&mut self.inbox);
-            client.receive(&mut self.room, &mut self.inbox);
+            client.receive(&mut self.buffer, &mut self.inbox);
         }
     }
 
@@ -132,20 +157,22 @@ impl Services {
         })
     }
 
-    /// The answers that the app has not handled.
+    /// The records that the app has not handled.
     pub fn answers(&self) -> &Gathered {
         &self.inbox.records
     }
 
-    /// Lends the answers for a batch; [`give_back`](Self::give_back) returns them.
+    /// Lends the records for a batch; [`give_back`](Self::give_back) returns them.
+    ///
+    /// While the app handles them, it calls [`ask`](Self::ask) and [`take_fd`](Self::take_fd), which change the services.
     pub fn lend_answers(&mut self) -> Gathered {
         std::mem::take(&mut self.inbox.records)
     }
 
-    /// Takes the answers back and drops the oldest `handled`, with the descriptors that the app did not take.
+    /// Takes the records back and drops the oldest `handled`, with the descriptors that the app did not take.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer records than that.
     pub fn give_back(&mut self, mut answers: Gathered, handled: usize) {
         answers.drop_oldest(handled);
         self.inbox.origins.drain(..handled);
@@ -169,34 +196,38 @@ impl ServiceClient {
         }
     }
 
-    fn receive(&mut self, room: &mut [u8], inbox: &mut Inbox) {
+    fn receive(&mut self, buffer: &mut [u8], inbox: &mut Inbox) {
         while inbox.records.size() < MAX_INBOX {
             let Some(socket) = &self.socket else { return };
-            match socket.receive(room) {
+            let accepted = match socket.receive(buffer) {
                 Ok((size, fd)) => {
-                    let answer = room.get(..size).unwrap_or_default();
-                    if self.accept_answer(answer, fd, inbox).is_none() {
-                        let service = self.service.name();
-                        warn!(service, "the service sent an answer without a request");
-                        return self.disconnect(inbox);
-                    }
+                    self.accept_answer(buffer.get(..size).unwrap_or_default(), fd, inbox)
                 }
                 Err(PacketError::WouldBlock) => return,
+                Err(PacketError::TooLong) => Err(InvalidAnswer::TooLong),
                 Err(_) => return self.disconnect(inbox),
+            };
+            if let Err(why) = accepted {
+                let service = self.service.name();
+                warn!(service, %why, "closed the socket of a service after an invalid answer");
+                return self.disconnect(inbox);
             }
         }
     }
 
-    /// Makes a record of an answer; `None` if it is malformed, or its request is not pending.
+    /// Makes a record of an answer.
     fn accept_answer(
         &mut self,
         answer: &[u8],
         fd: Option<OwnedFd>,
         inbox: &mut Inbox,
-    ) -> Option<()> {
+    ) -> Result<(), InvalidAnswer> {
         let mut from = Reader(answer);
-        let (id, more) = (from.u64()?, from.u8()?);
-        let place = self.pending.iter().position(|pending| *pending == id)?;
+        let (Some(id), Some(more)) = (from.u64(), from.u8()) else {
+            return Err(InvalidAnswer::Malformed);
+        };
+        let place = self.pending.iter().position(|pending| *pending == id);
+        let place = place.ok_or(InvalidAnswer::NotPending)?;
         if more == 0 {
             self.pending.swap_remove(place);
         }
@@ -204,13 +235,14 @@ impl ServiceClient {
         if let Some((_, slot)) = inbox.origins.back_mut() {
             *slot = fd;
         }
-        Some(())
+        Ok(())
     }
 
     /// Closes the socket, and ends the pending requests as unavailable.
     fn disconnect(&mut self, inbox: &mut Inbox) {
         self.socket = None;
         self.to_send.clear();
+        // The app gets the records in the order of its requests, which removals have disturbed.
         self.pending.sort_unstable();
         for id in self.pending.drain(..) {
             inbox.push(self.service, Outcome::Unavailable, id, &[]);

@@ -52,7 +52,7 @@ impl App for Echo {
 
 fn host() -> ZoneHost {
     let numbers = SwitchNumbers { band: (1, 65_535), groups: (0, 0), meters: (0, 0) };
-    ZoneHost::new("echo".into(), numbers, Vec::new(), Services::named(&[]))
+    ZoneHost::new("echo".into(), numbers, Vec::new(), Services::from_names(&[]))
 }
 
 /// The zone, and the kernel's end of each ring.

@@ -1,4 +1,4 @@
-//! Tests the zone's end of a service's socket; the tests play the service.
+//! Tests requests and answers with the other end of the socket as the service.
 
 use std::os::fd::AsFd as _;
 
@@ -6,7 +6,7 @@ use super::*;
 
 /// The services, and the other end of the storage's socket.
 fn connected() -> (Services, Packets) {
-    let mut services = Services::named(&["storage".into()]);
+    let mut services = Services::from_names(&["storage".into()]);
     let (ours, theirs) = Packets::pair().unwrap();
     services.connect("storage", ours.into_fd());
     assert_eq!(received(&mut services), [(Outcome::Up as u8, 0)]);
@@ -40,14 +40,14 @@ fn request_is_sent_at_the_end_of_its_batch() {
     let (size, _) = theirs.receive(&mut room).unwrap();
     assert_eq!(room[..size], [&id.0.to_le_bytes(), &b"what"[..]].concat());
     theirs.send(&answer(id.0, 0, b"that")).unwrap();
-    services.receive();
+    services.exchange();
     assert_eq!(received(&mut services), [(Outcome::Answered as u8, id.0)]);
     assert!(services.clients[0].pending.is_empty());
 }
 
 #[test]
 fn unnamed_service_is_refused_and_absent_one_is_unavailable() {
-    let mut services = Services::named(&["storage".into()]);
+    let mut services = Services::from_names(&["storage".into()]);
     assert_eq!(services.ask(Service::Broker, b""), Err(AskError::NotNamed));
     let id = services.ask(Service::Storage, b"").unwrap();
     services.send();
@@ -61,7 +61,7 @@ fn requests_of_an_ended_service_are_unavailable() {
     services.send();
     theirs.send(&answer(ids[1], 0, b"")).unwrap();
     drop(theirs);
-    services.receive();
+    services.exchange();
     let gone = Outcome::Unavailable as u8;
     let expected = [(Outcome::Answered as u8, ids[1]), (gone, ids[0]), (gone, ids[2])];
     assert_eq!(received(&mut services), expected);
@@ -75,16 +75,16 @@ fn requests_of_an_ended_service_are_unavailable() {
 }
 
 #[test]
-fn request_gets_more_answers_only_if_announced() {
+fn answer_that_was_not_announced_closes_socket() {
     let (mut services, theirs) = connected();
     let id = services.ask(Service::Storage, b"watch").unwrap().0;
     for more in [1, 1, 0, 0] {
         theirs.send(&answer(id, more, b"")).unwrap();
     }
-    services.receive();
+    services.exchange();
     let answered = (Outcome::Answered as u8, id);
     assert_eq!(received(&mut services), [answered; 3]);
-    assert!(services.clients[0].socket.is_none(), "nobody had asked for the fourth");
+    assert!(services.clients[0].socket.is_none(), "the third did not announce a fourth");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn malformed_answer_closes_the_socket() {
         let id = services.ask(Service::Storage, b"").unwrap();
         services.send();
         theirs.send(packet).unwrap();
-        services.receive();
+        services.exchange();
         assert_eq!(received(&mut services), [(Outcome::Unavailable as u8, id.0)]);
     }
 }
@@ -119,13 +119,13 @@ fn descriptor_of_an_answer_is_taken_once_or_closed() {
     for take in [true, false] {
         let id = services.ask(Service::Storage, b"").unwrap();
         theirs.send_with(&answer(id.0, 0, b""), passed.as_fd()).unwrap();
-        services.receive();
+        services.exchange();
         if take {
-            assert!(services.take(id).is_some());
-            assert!(services.take(id).is_none());
+            assert!(services.take_fd(id).is_some());
+            assert!(services.take_fd(id).is_none());
         }
         received(&mut services);
-        assert!(services.take(id).is_none());
+        assert!(services.take_fd(id).is_none());
     }
     drop(passed);
     assert!(matches!(probe.receive(&mut [0; 8]), Err(PacketError::Closed)), "one is still open");
