@@ -125,16 +125,17 @@ impl Fabric {
         if packet_out.buffer_id.is_some() {
             return; // these switches announce no buffers, so no id is valid
         }
-        let (mut packet, mut fate) =
+        let (mut packet, mut result) =
             (Packet::new(packet_out.in_port, packet_out.data), LookupResult::default());
         let actions: Vec<_> = packet_out.actions.iter().collect();
-        packet.apply_actions(&actions, &mut fate);
-        if fate.ports.contains(&PortNo::TABLE) {
+        packet.apply_actions(&actions, &mut result);
+        if result.ports.contains(&PortNo::TABLE) {
             let looked_up = self.switches[which].tables().lookup(&packet);
-            fate.to_controller |= looked_up.to_controller;
-            fate.ports.extend(looked_up.ports);
+            result.to_controller |= looked_up.to_controller;
+            result.ports.extend(looked_up.ports);
         }
-        let arrivals = self.output_frame(which, packet_out.in_port, packet_out.data, &fate, output);
+        let arrivals =
+            self.output_frame(which, packet_out.in_port, packet_out.data, &result, output);
         self.forward(arrivals.into(), packet_out.data, output);
     }
 
@@ -151,8 +152,8 @@ impl Fabric {
                 continue;
             }
             let in_port = PortNo(at.port.into());
-            let fate = self.switches[at.switch].tables().lookup(&Packet::new(in_port, frame));
-            arrivals.extend(self.output_frame(at.switch, in_port, frame, &fate, output));
+            let result = self.switches[at.switch].tables().lookup(&Packet::new(in_port, frame));
+            arrivals.extend(self.output_frame(at.switch, in_port, frame, &result, output));
         }
     }
 
@@ -162,15 +163,15 @@ impl Fabric {
         which: usize,
         in_port: PortNo,
         frame: &[u8],
-        fate: &LookupResult,
+        result: &LookupResult,
         output: &mut SwitchOutput,
     ) -> Vec<LinkEnd> {
-        if fate.to_controller {
-            self.send_packet_in(which, in_port, frame, fate.missed, output);
+        if result.to_controller {
+            self.send_packet_in(which, in_port, frame, result.missed, output);
         }
         let ports = self.switches[which].identity().ports;
         let mut leaves = HashSet::new();
-        for port in &fate.ports {
+        for port in &result.ports {
             match *port {
                 PortNo::FLOOD | PortNo::ALL | PortNo::NORMAL => {
                     let others = (1..=ports).filter(|port| PortNo((*port).into()) != in_port);

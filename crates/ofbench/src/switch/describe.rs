@@ -153,7 +153,7 @@ fn size_of_entry(stats: &FlowStats<'_>) -> usize {
 fn is_requested(entry: &Entry, wanted: &FlowStatsRequest) -> bool {
     let everywhere = wanted.table_id == openflow::FlowMod::ALL_TABLES;
     (everywhere || wanted.table_id == entry.table_id)
-        && entry.is_covered(&wanted.match_)
+        && entry.is_covered_by(&wanted.match_)
         && (entry.cookie ^ wanted.cookie) & wanted.cookie_mask == 0
         && (wanted.out_port == PortNo::ANY || entry.outputs_to(wanted.out_port))
 }

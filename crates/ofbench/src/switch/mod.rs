@@ -39,10 +39,7 @@ pub struct Identity {
 impl Identity {
     /// Returns the number of flow tables of a switch of this version.
     pub fn n_tables(&self) -> u8 {
-        match self.version {
-            Version::V1_0 => 1,
-            Version::V1_3 => 8,
-        }
+        table::n_tables(self.version)
     }
 }
 

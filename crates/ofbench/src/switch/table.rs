@@ -1,9 +1,11 @@
 //! Flow tables that answer where a packet would go.
 //!
-//! A [`Packet`] is represented by the match that fits only this packet. An entry applies if its
-//! match covers the packet's match, field by field; a delete selects entries by the same rule.
-//! Adding takes constant time and lookup scans all entries: the tables are for tests and counting,
-//! not for forwarding.
+//! A [`Packet`] holds its fields as a match that only packets with these fields fit. An entry applies if its match covers
+//! that match, field by field. A non-strict modify or delete selects entries by the same rule. A strict one selects the
+//! entry with the same match and priority.
+//!
+//! The tables are for tests and counting, not for forwarding: lookups, modifies and deletes scan all entries, and so does an
+//! add with `CHECK_OVERLAP`. Other adds take constant time.
 
 mod packet;
 #[cfg(test)]
@@ -13,8 +15,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use openflow::{
-    Action, Field, FlowMod, FlowModCommand, FlowModFlags, FlowStats, Instructions, Match, PortNo,
-    Version,
+    Action, FlowMod, FlowModCommand, FlowModFlags, FlowStats, Instructions, Match, PortNo, Version,
 };
 use thiserror::Error;
 
@@ -49,7 +50,7 @@ pub struct Entry {
     pub idle_timeout: u16,
     /// Hard timeout in seconds; stored but not enforced.
     pub hard_timeout: u16,
-    /// Flags.
+    /// Flags of the flow-mod; stored but not reported, as the statistics of OpenFlow 1.0 have none.
     pub flags: FlowModFlags,
     /// Apply-actions instruction.
     pub apply: Vec<Action>,
@@ -65,8 +66,7 @@ pub struct Entry {
 
 impl Entry {
     fn new(flow_mod: &FlowMod<'_>) -> Self {
-        let instructions = &flow_mod.instructions;
-        Self {
+        let mut entry = Self {
             table_id: flow_mod.table_id,
             match_: flow_mod.match_.clone(),
             priority: flow_mod.priority,
@@ -74,20 +74,30 @@ impl Entry {
             idle_timeout: flow_mod.idle_timeout,
             hard_timeout: flow_mod.hard_timeout,
             flags: flow_mod.flags,
-            apply: instructions.apply.iter().collect(),
-            clear: instructions.clear,
-            write: instructions.write.iter().collect(),
-            metadata: instructions.metadata,
-            goto_table: instructions.goto_table,
-        }
+            apply: Vec::new(),
+            clear: false,
+            write: Vec::new(),
+            metadata: None,
+            goto_table: None,
+        };
+        entry.set_instructions(&flow_mod.instructions);
+        entry
+    }
+
+    fn set_instructions(&mut self, instructions: &Instructions<'_>) {
+        self.apply = instructions.apply.iter().collect();
+        self.clear = instructions.clear;
+        self.write = instructions.write.iter().collect();
+        self.metadata = instructions.metadata;
+        self.goto_table = instructions.goto_table;
     }
 
     /// Whether `wider` matches every packet that this entry matches.
-    pub fn is_covered(&self, wider: &Match) -> bool {
+    pub fn is_covered_by(&self, wider: &Match) -> bool {
         covers(wider, &self.match_)
     }
 
-    /// Whether it outputs packets to a port.
+    /// Whether one of its actions outputs packets to this port.
     pub fn outputs_to(&self, wanted: PortNo) -> bool {
         let sends = |action: &Action| matches!(action, Action::Output { port, .. } | Action::Enqueue { port, .. } if *port == wanted);
         self.apply.iter().chain(&self.write).any(sends)
@@ -118,15 +128,23 @@ impl Entry {
     }
 }
 
-/// Result of a lookup.
+/// Where a packet goes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LookupResult {
-    /// Output ports as the actions name them: [`PortNo::FLOOD`] is not expanded.
+    /// Output ports in the order of the actions. Reserved ports such as [`PortNo::FLOOD`] are not expanded.
     pub ports: Vec<PortNo>,
     /// Whether the packet goes to the controller, by an action or by an OpenFlow 1.0 table miss.
     pub to_controller: bool,
-    /// Whether no entry matched in the last table.
+    /// Whether no entry matched in the last table that the packet reached.
     pub missed: bool,
+}
+
+/// Identifies an entry: an add with an equal key replaces it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct EntryKey {
+    table_id: u8,
+    priority: u16,
+    match_: Match,
 }
 
 /// The flow tables of a switch.
@@ -136,17 +154,24 @@ pub struct FlowTables {
     n_tables: u8,
     /// Maximum number of entries per table.
     max_flows: usize,
-    entries: HashMap<(u8, u16, Match), Entry>,
+    entries: HashMap<EntryKey, Entry>,
+    /// The number of entries, by table.
     in_table: [usize; 256],
+}
+
+/// Returns the number of flow tables of a switch of this version. OpenFlow 1.0 describes one (§3.1). For 1.3 any number
+/// would do that is greater than the pipelines of the controllers under test.
+pub(super) fn n_tables(version: Version) -> u8 {
+    match version {
+        Version::V1_0 => 1,
+        Version::V1_3 => 8,
+    }
 }
 
 impl FlowTables {
     /// Creates the empty tables of a switch with at most `max_flows` entries each.
     pub fn new(version: Version, max_flows: usize) -> Self {
-        let n_tables = match version {
-            Version::V1_0 => 1,
-            Version::V1_3 => 8,
-        };
+        let n_tables = n_tables(version);
         Self { version, n_tables, max_flows, entries: HashMap::new(), in_table: [0; 256] }
     }
 
@@ -186,12 +211,14 @@ impl FlowTables {
 
     fn add(&mut self, flow_mod: &FlowMod<'_>) -> Result<(), TableError> {
         let table = usize::from(flow_mod.table_id);
-        let key = (flow_mod.table_id, flow_mod.priority, flow_mod.match_.clone());
+        let &FlowMod { table_id, priority, ref match_, .. } = flow_mod;
+        let key = EntryKey { table_id, priority, match_: match_.clone() };
         if flow_mod.flags.contains(FlowModFlags::CHECK_OVERLAP) {
+            // The entry with the same match is no overlap: it is replaced.
             let mut others = self.entries().filter(|entry| {
-                (entry.table_id, entry.priority) == (key.0, key.1) && entry.match_ != key.2
+                (entry.table_id, entry.priority) == (table_id, priority) && entry.match_ != *match_
             });
-            if others.any(|entry| overlaps(&entry.match_, &flow_mod.match_)) {
+            if others.any(|entry| overlaps(&entry.match_, match_)) {
                 return Err(TableError::Overlap);
             }
         }
@@ -207,49 +234,51 @@ impl FlowTables {
 
     fn modify(&mut self, flow_mod: &FlowMod<'_>) -> Result<(), TableError> {
         let mut found = false;
-        for entry in self.entries.values_mut().filter(|entry| concerns(flow_mod, entry)) {
+        for entry in self.entries.values_mut().filter(|entry| selects(flow_mod, entry)) {
             found = true;
-            // Only the instructions change (OpenFlow 1.3.5 §6.4).
-            let Entry { apply, clear, write, metadata, goto_table, .. } = Entry::new(flow_mod);
-            *entry = Entry { apply, clear, write, metadata, goto_table, ..entry.clone() };
+            // Cookie, timeouts and flags stay (OpenFlow 1.3.5 §6.4).
+            entry.set_instructions(&flow_mod.instructions);
         }
         // In OpenFlow 1.0, a modify without a matching entry adds one (§4.6).
         if found || self.version != Version::V1_0 { Ok(()) } else { self.add(flow_mod) }
     }
 
+    /// Deletes the selected entries. The filter `out_group` is ignored, as these switches have no groups.
     fn delete(&mut self, flow_mod: &FlowMod<'_>) {
-        let gone = |entry: &Entry| {
-            concerns(flow_mod, entry)
-                && (flow_mod.out_port == PortNo::ANY || entry.outputs_to(flow_mod.out_port))
-        };
         let in_table = &mut self.in_table;
         self.entries.retain(|_, entry| {
-            let goes = gone(entry);
-            in_table[usize::from(entry.table_id)] -= usize::from(goes);
-            !goes
+            let is_deleted = selects(flow_mod, entry)
+                && (flow_mod.out_port == PortNo::ANY || entry.outputs_to(flow_mod.out_port));
+            in_table[usize::from(entry.table_id)] -= usize::from(is_deleted);
+            !is_deleted
         });
     }
 
     /// Returns where a packet would go.
     pub fn lookup(&self, packet: &Packet) -> LookupResult {
         let mut packet = packet.clone();
-        let mut fate = LookupResult::default();
-        let mut set: Vec<Action> = Vec::new();
+        let mut result = LookupResult::default();
+        let mut action_set: Vec<Action> = Vec::new();
         let mut table_id = 0;
         loop {
-            let takes = |entry: &&Entry| entry.table_id == table_id && packet.is_in(&entry.match_);
-            let Some(entry) = self.entries().filter(takes).max_by_key(|entry| entry.priority)
+            let matches =
+                |entry: &&Entry| entry.table_id == table_id && packet.is_in(&entry.match_);
+            // Of matching entries with the same priority an arbitrary one applies: the specification does not define which
+            // (OpenFlow 1.3.5 §5.3).
+            let Some(entry) = self.entries().filter(matches).max_by_key(|entry| entry.priority)
             else {
-                fate.missed = true;
-                fate.to_controller |= self.version == Version::V1_0;
-                return fate;
+                // The packet is dropped (OpenFlow 1.3.5 §5.4), so the action set is not executed. Outputs by apply-actions
+                // have happened.
+                result.missed = true;
+                result.to_controller |= self.version == Version::V1_0;
+                return result;
             };
-            packet.apply_actions(&entry.apply, &mut fate);
+            packet.apply_actions(&entry.apply, &mut result);
             if entry.clear {
-                set.clear();
+                action_set.clear();
             }
             // The action set holds at most one output: the last one written (OpenFlow 1.3.5 §5.10).
-            set.extend(entry.write.iter().cloned());
+            action_set.extend(entry.write.iter().cloned());
             if let Some((bits, mask)) = entry.metadata {
                 packet.write_metadata(bits, mask);
             }
@@ -259,73 +288,60 @@ impl FlowTables {
                 _ => break,
             }
         }
-        let output = set.iter().rfind(|action| matches!(action, Action::Output { .. })).cloned();
-        packet.apply_actions(output.as_slice(), &mut fate);
-        fate
+        let is_output = |action: &&Action| matches!(action, Action::Output { .. });
+        let output = action_set.iter().rfind(is_output).cloned();
+        packet.apply_actions(output.as_slice(), &mut result);
+        result
     }
 }
 
-/// Whether a modify or delete applies to an entry.
-fn concerns(flow_mod: &FlowMod<'_>, entry: &Entry) -> bool {
-    let table = [entry.table_id, FlowMod::ALL_TABLES].contains(&flow_mod.table_id);
-    let cookie = (entry.cookie ^ flow_mod.cookie) & flow_mod.cookie_mask == 0;
-    let strict =
+/// Whether a modify or delete selects an entry: by table, cookie and match.
+fn selects(flow_mod: &FlowMod<'_>, entry: &Entry) -> bool {
+    let has_table = [entry.table_id, FlowMod::ALL_TABLES].contains(&flow_mod.table_id);
+    let has_cookie = (entry.cookie ^ flow_mod.cookie) & flow_mod.cookie_mask == 0;
+    let is_strict =
         matches!(flow_mod.command, FlowModCommand::ModifyStrict | FlowModCommand::DeleteStrict);
-    let match_ = if strict {
+    let has_match = if is_strict {
         flow_mod.priority == entry.priority && flow_mod.match_ == entry.match_
     } else {
-        entry.is_covered(&flow_mod.match_)
+        entry.is_covered_by(&flow_mod.match_)
     };
-    table && cookie && match_
+    has_table && has_cookie && has_match
 }
 
-/// Whether `wide` matches every packet that `narrow` matches.
+/// Whether `wide` matches every packet that `narrow` matches: `narrow` has each field of `wide`, with the same bits where
+/// the mask of `wide` has ones.
 fn covers(wide: &Match, narrow: &Match) -> bool {
-    wide.oxms().all(|wanted| {
-        let (value, mask) = wanted.value_and_mask();
-        narrow.oxms().any(|has| {
-            let (its_value, its_mask) = has.value_and_mask();
-            (has.class, has.field, its_value.len()) == (wanted.class, wanted.field, value.len())
+    wide.oxms().all(|wide| {
+        let (wide_value, wide_mask) = wide.value_and_mask();
+        narrow.oxms().any(|narrow| {
+            let (value, mask) = narrow.value_and_mask();
+            (narrow.class, narrow.field, value.len()) == (wide.class, wide.field, wide_value.len())
                 && (0..value.len()).all(|at| {
-                    let mask = mask.map_or(0xff, |mask| mask[at]);
-                    let its_mask = its_mask.map_or(0xff, |mask| mask[at]);
-                    its_mask & mask == mask && (value[at] ^ its_value[at]) & mask == 0
+                    let (wide_mask, mask) = (mask_byte(wide_mask, at), mask_byte(mask, at));
+                    mask & wide_mask == wide_mask && (value[at] ^ wide_value[at]) & wide_mask == 0
                 })
         })
     })
 }
 
-/// Whether some packet could match both.
+/// Whether some packet could match both: no field that both have demands different bits where both masks have ones.
 fn overlaps(one: &Match, other: &Match) -> bool {
     one.oxms().all(|a| {
-        let (value, mask) = a.value_and_mask();
+        let (a_value, a_mask) = a.value_and_mask();
         other.oxms().filter(|b| (a.class, a.field) == (b.class, b.field)).all(|b| {
-            let (others_value, others_mask) = b.value_and_mask();
-            value.len() != others_value.len()
-                || (0..value.len()).all(|at| {
-                    let mask = mask.map_or(0xff, |mask| mask[at])
-                        & others_mask.map_or(0xff, |mask| mask[at]);
-                    (value[at] ^ others_value[at]) & mask == 0
+            let (b_value, b_mask) = b.value_and_mask();
+            // Unknown fields can have values of different lengths, which cannot be compared.
+            a_value.len() != b_value.len()
+                || (0..a_value.len()).all(|at| {
+                    let mask = mask_byte(a_mask, at) & mask_byte(b_mask, at);
+                    (a_value[at] ^ b_value[at]) & mask == 0
                 })
         })
     })
 }
 
-impl Packet {
-    /// Applies actions to the packet and collects its outputs.
-    pub(crate) fn apply_actions(&mut self, actions: &[Action], fate: &mut LookupResult) {
-        for action in actions {
-            match action {
-                Action::Output { port: PortNo::CONTROLLER, .. } => fate.to_controller = true,
-                Action::Output { port, .. } | Action::Enqueue { port, .. } => {
-                    fate.ports.push(*port);
-                }
-                Action::SetField(field) => self.set(field),
-                Action::SetTpSrc(port) => self.set_transport(*port, true),
-                Action::SetTpDst(port) => self.set_transport(*port, false),
-                Action::PopVlan => self.set(&Field::VlanVid(0.into())),
-                _ => {}
-            }
-        }
-    }
+/// The byte of a mask; all ones if the field has none.
+fn mask_byte(mask: Option<&[u8]>, at: usize) -> u8 {
+    mask.map_or(0xff, |mask| mask[at])
 }

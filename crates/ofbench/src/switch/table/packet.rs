@@ -5,9 +5,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use openflow::ethernet::{self, ARP, is_vlan_tag};
 use openflow::ip::{IpPacket, protocol};
 use openflow::matching::VLAN_PRESENT;
-use openflow::{Field, MacAddr, Masked, Match, PortNo};
+use openflow::{Action, Field, MacAddr, Masked, Match, PortNo};
 
-use super::covers;
+use super::{LookupResult, covers};
+
+/// The VLAN id of a packet without a tag (`OFPVID_NONE`).
+const NO_VLAN: u16 = 0;
 
 /// A packet: its fields and its in-port. The fields are those of Ethernet, the outer VLAN tag, ARP, IPv4, IPv6, ICMP
 /// and the ports of TCP, UDP and SCTP.
@@ -38,7 +41,7 @@ impl Packet {
             self.set(&Field::VlanVid((VLAN_PRESENT | tag & 0x0fff).into()));
             self.set(&Field::VlanPcp(high >> 5));
         } else {
-            self.set(&Field::VlanVid(0.into()));
+            self.set(&Field::VlanVid(NO_VLAN.into()));
         }
         let layer = ethernet::packet(frame)?;
         self.set(&Field::EthType(layer.ethertype));
@@ -98,7 +101,7 @@ impl Packet {
         &self.fields
     }
 
-    pub(super) fn set(&mut self, field: &Field) {
+    fn set(&mut self, field: &Field) {
         self.fields.set(field);
     }
 
@@ -111,19 +114,47 @@ impl Packet {
         self.set(&Field::Metadata((now & !mask | bits & mask).into()));
     }
 
-    /// Sets a port of the packet's transport, if it has one.
-    pub(super) fn set_transport(&mut self, port: u16, source: bool) {
-        let field = self.fields.fields().find_map(|field| {
-            Some(match (field, source) {
-                (Field::TcpSrc(_), true) => Field::TcpSrc(port),
-                (Field::UdpSrc(_), true) => Field::UdpSrc(port),
-                (Field::TcpDst(_), false) => Field::TcpDst(port),
-                (Field::UdpDst(_), false) => Field::UdpDst(port),
-                _ => return None,
-            })
+    /// Sets the source port of TCP or UDP, if the packet has one.
+    fn set_source_port(&mut self, port: u16) {
+        self.set_first(|field| match field {
+            Field::TcpSrc(_) => Some(Field::TcpSrc(port)),
+            Field::UdpSrc(_) => Some(Field::UdpSrc(port)),
+            _ => None,
         });
+    }
+
+    /// Sets the destination port of TCP or UDP, if the packet has one.
+    fn set_destination_port(&mut self, port: u16) {
+        self.set_first(|field| match field {
+            Field::TcpDst(_) => Some(Field::TcpDst(port)),
+            Field::UdpDst(_) => Some(Field::UdpDst(port)),
+            _ => None,
+        });
+    }
+
+    /// Sets the first field for which `replace` returns one.
+    fn set_first(&mut self, replace: impl Fn(Field) -> Option<Field>) {
+        let field = self.fields.fields().find_map(replace);
         if let Some(field) = field {
             self.set(&field);
+        }
+    }
+
+    /// Applies actions to the packet and adds its outputs to `result`. Actions that change no field that flow tables match
+    /// have no effect.
+    pub(crate) fn apply_actions(&mut self, actions: &[Action], result: &mut LookupResult) {
+        for action in actions {
+            match action {
+                Action::Output { port: PortNo::CONTROLLER, .. } => result.to_controller = true,
+                Action::Output { port, .. } | Action::Enqueue { port, .. } => {
+                    result.ports.push(*port);
+                }
+                Action::SetField(field) => self.set(field),
+                Action::SetTpSrc(port) => self.set_source_port(*port),
+                Action::SetTpDst(port) => self.set_destination_port(*port),
+                Action::PopVlan => self.set(&Field::VlanVid(NO_VLAN.into())),
+                _ => {}
+            }
         }
     }
 }

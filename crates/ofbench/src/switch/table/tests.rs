@@ -26,8 +26,8 @@ fn to(port: u32) -> [Action; 1] {
     [Action::output(PortNo(port))]
 }
 
-fn ports(fate: &LookupResult) -> Vec<u32> {
-    fate.ports.iter().map(|port| port.0).collect()
+fn ports(result: &LookupResult) -> Vec<u32> {
+    result.ports.iter().map(|port| port.0).collect()
 }
 
 #[test]
@@ -46,13 +46,13 @@ fn highest_priority_that_matches_decides() {
 #[test]
 fn table_miss_follows_the_version() {
     let packet = Packet::new(PortNo(7), &frame(None));
-    let fate = |version| tables(version).lookup(&packet);
+    let result = |version| tables(version).lookup(&packet);
     assert_eq!(
-        fate(Version::V1_0),
+        result(Version::V1_0),
         LookupResult { ports: vec![], to_controller: true, missed: true }
     );
     assert_eq!(
-        fate(Version::V1_3),
+        result(Version::V1_3),
         LookupResult { ports: vec![], to_controller: false, missed: true }
     );
 }
