@@ -17,7 +17,7 @@ pub enum AppCommand {
     Build(BuildArgs),
     /// Sign a package with your key
     Sign(SignArgs),
-    /// Show who signed a package and what it requests, or why it would be rejected
+    /// Show who signed a package and what it requests, or why it would be refused
     Verify(PackageArgs),
     /// Install a package so that the configuration can name its app
     Install(PackageArgs),

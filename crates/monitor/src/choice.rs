@@ -182,7 +182,7 @@ fn admit<'a>(
     }
     let gate = Gate::new(&config.trust)?;
     for AppConfig { name, enabled, .. } in packaged {
-        match store.read(name).and_then(|files| gate.admit(&files, Some(name), true)) {
+        match store.read(name).and_then(|files| gate.admit_installed(&files, name)) {
             Ok(package) => drop(admitted.insert(name.clone(), package)),
             Err(why) if *enabled => {
                 return Err(StartError::Package { app: name.clone(), why });

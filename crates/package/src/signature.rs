@@ -32,6 +32,11 @@ const TRUSTED: &str = "trusted comment: ";
 const KEY: &[u8] = b"Ed";
 const PREHASHED: &[u8] = b"ED";
 
+/// Sizes in bytes: of an algorithm's name, of a key's id, and of an Ed25519 signature.
+const ALGORITHM_SIZE: usize = 2;
+const KEY_ID_SIZE: usize = 8;
+const ED25519_SIZE: usize = 64;
+
 /// A developer's public key, in the form of the second line of minisign's `.pub` files.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -52,10 +57,19 @@ pub struct Signature {
     id: KeyId,
 }
 
-/// Why a text is not a signature.
-#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
-#[error("{0}")]
-pub struct SignatureFormat(String);
+/// Why a text is not a signature that can be verified.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SignatureFormat {
+    /// It is damaged, or no signature of minisign at all.
+    #[error("{0}")]
+    Malformed(&'static str),
+    /// It is a signature without a hash, as the minisign tool made them before 2021.
+    #[error("it has minisign's old form without a hash")]
+    OldForm,
+    /// Its algorithm is another one than minisign's two.
+    #[error("its algorithm is \"{0}\", which is unknown")]
+    UnknownAlgorithm(String),
+}
 
 /// The signature does not belong to these bytes and this key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -123,7 +137,7 @@ impl FromStr for Signature {
     type Err = SignatureFormat;
 
     fn from_str(text: &str) -> Result<Self, SignatureFormat> {
-        let no = |why: &str| Err(SignatureFormat(why.into()));
+        let no = |why| Err(SignatureFormat::Malformed(why));
         if text.len() > MAX_SIGNATURE {
             return no("it is too long");
         }
@@ -141,14 +155,17 @@ impl FromStr for Signature {
         else {
             return no("it is not valid base64");
         };
-        if signature.len() != 74 || global.len() != 64 {
+        // The algorithm comes before the lengths, which depend on it.
+        let rest = match signature.split_at_checked(ALGORITHM_SIZE) {
+            None => return no("it does not name an algorithm"),
+            Some((PREHASHED, rest)) => rest,
+            Some((KEY, _)) => return Err(SignatureFormat::OldForm),
+            Some((other, _)) => {
+                return Err(SignatureFormat::UnknownAlgorithm(other.escape_ascii().to_string()));
+            }
+        };
+        if rest.len() != KEY_ID_SIZE + ED25519_SIZE || global.len() != ED25519_SIZE {
             return no("its parts have other lengths than in minisign's format");
-        }
-        let (algorithm, rest) = signature.split_at(2);
-        match algorithm {
-            PREHASHED => {}
-            KEY => return no("it has minisign's old form without a hash; sign the package again"),
-            _ => return no("its algorithm is unknown"),
         }
         let id = rest.first_chunk().copied().map_or(KeyId([0; 8]), KeyId); // 72 bytes, so the id is always present
         Ok(Self { text: text.to_owned(), id })
@@ -233,6 +250,31 @@ mod tests {
             assert_eq!(takes(&text.as_bytes()[..at]), None, "cut at {at}");
         }
         assert_eq!(takes(format!("{text}\n").as_bytes()), None);
+    }
+
+    #[test]
+    fn unknown_algorithm_of_any_length_is_named() {
+        let (pair, _) = pair();
+        let text = signed(&pair, DATA);
+        let lines: Vec<&str> = text.split('\n').collect();
+        let with = |part: &[u8]| {
+            let part = STANDARD.encode(part);
+            let text = [lines[0], &part, lines[2], lines[3], ""].join("\n");
+            text.parse::<Signature>().unwrap_err()
+        };
+        let known = STANDARD.decode(lines[1]).unwrap();
+        for size in [2, 74, 2500] {
+            let mut other = known.clone();
+            other.resize(size, 7);
+            other[..2].copy_from_slice(b"M\x01");
+            let unknown = SignatureFormat::UnknownAlgorithm("M\\x01".into());
+            assert_eq!(with(&other), unknown, "{size} bytes");
+        }
+        let old = [b"Ed", &known[2..]].concat();
+        assert_eq!(with(&old), SignatureFormat::OldForm);
+        let lengths = "its parts have other lengths than in minisign's format";
+        assert_eq!(with(&known[..73]), SignatureFormat::Malformed(lengths));
+        assert!(matches!(with(b"E"), SignatureFormat::Malformed(_)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use sys::sandbox::{Limits, Memory, Sandbox};
 use sys::shm::read_sealed;
 use thiserror::Error;
 
-use crate::package_check::verify;
+use crate::package_check::{verify, verify_installed};
 
 /// Limits for setrlimit(2): it writes no files, and has memory for the longest package.
 const LIMITS: Limits = Limits {
@@ -74,7 +74,8 @@ fn inspect_package(
     let keys = keys.map_err(io::Error::other)?;
     let signature = read_sealed(signature, MAX_SIGNATURE)?;
     let package = read_sealed(package, MAX_PACKAGE)?;
-    Ok(match verify(&package, &signature, &keys, installed) {
+    let verify = if installed { verify_installed } else { verify };
+    Ok(match verify(&package, &signature, &keys) {
         Ok(signed) => SecurityReply::Signed(signed),
         Err(fault) => SecurityReply::Refused { why: fault.to_string() },
     })

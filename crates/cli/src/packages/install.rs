@@ -1,6 +1,9 @@
-//! `rosemary app verify`, `install`, `remove` and `list`: manages the packages of an operator.
+//! Manages the packages of an operator: `rosemary app verify`, `install`, `remove` and `list`.
+//!
+//! A package is *admitted* if a developer whom the operator trusts has signed it and it requests no more than that developer
+//! may. Otherwise it is *refused*. [`Gate`] decides, here as at each start of Rosemary.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -12,10 +15,10 @@ use serde::Serialize;
 use crate::say;
 use crate::table::Table;
 
-/// Selects the operator's configuration and packages.
+/// Paths of the operator's configuration and packages.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Operator {
-    /// The configuration, unless the default.
+pub struct OperatorPaths {
+    /// The configuration; `None` for the default one.
     #[arg(
         long,
         value_name = "FILE",
@@ -24,7 +27,7 @@ pub struct Operator {
         help = "Configuration; its [[trust]] tables list the trusted developers [default: as for `rosemary up`]"
     )]
     pub config: Option<PathBuf>,
-    /// Directory of the packages.
+    /// The state directory, in which the installed packages are.
     #[command(flatten)]
     pub state: StateDir,
 }
@@ -36,7 +39,7 @@ pub struct PackageArgs {
     pub package: PathBuf,
     /// Configuration and packages.
     #[command(flatten)]
-    pub operator: Operator,
+    pub operator: OperatorPaths,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -50,7 +53,7 @@ pub struct RemoveArgs {
     pub name: String,
     /// Configuration and packages.
     #[command(flatten)]
-    pub operator: Operator,
+    pub operator: OperatorPaths,
 }
 
 /// Options of `rosemary app list`.
@@ -58,13 +61,13 @@ pub struct RemoveArgs {
 pub struct ListArgs {
     /// Configuration and packages.
     #[command(flatten)]
-    pub operator: Operator,
+    pub operator: OperatorPaths,
     /// Print JSON: a list with an object per package
     #[arg(long)]
     pub json: bool,
 }
 
-/// An accepted package; its JSON is a stable interface.
+/// An admitted package; its JSON is a stable interface.
 #[derive(Debug, Serialize)]
 struct PackageReport {
     name: String,
@@ -74,8 +77,9 @@ struct PackageReport {
     stage: &'static str,
     capabilities: Vec<String>,
     services: Vec<String>,
-    /// Digests of the package and of its object.
+    /// The SHA-256 of the package.
     sha256: String,
+    /// The SHA-256 of the object in it, which is the app's code.
     object_sha256: String,
 }
 
@@ -85,7 +89,7 @@ impl PackageReport {
         Self {
             name: app.name.clone(),
             version: admitted.manifest.version.clone(),
-            signed_by: admitted.trust.name.clone(),
+            signed_by: admitted.developer().to_owned(),
             key: admitted.trust.key.id().to_string(),
             stage: stage_name(app.stage),
             capabilities: app.granted().names(),
@@ -122,29 +126,29 @@ impl PackageReport {
 /// Runs `rosemary app verify`.
 ///
 /// # Errors
-/// The package is rejected, with the reason.
+/// The package is refused, with the reason.
 pub fn verify(args: &PackageArgs) -> anyhow::Result<()> {
     let config = Config::load(args.operator.config.as_deref())?;
     let files = Files::read(&args.package)?;
-    let admitted = admit(&config, args, &files)?;
+    let admitted = admit_new(&config, args, &files)?;
     PackageReport::of(&admitted).print(args.json)
 }
 
 /// Runs `rosemary app install`.
 ///
 /// # Errors
-/// The package is rejected, with the reason, or cannot be written.
+/// The package is refused, with the reason, or cannot be written.
 pub fn install(args: &PackageArgs) -> anyhow::Result<()> {
     let config = Config::load(args.operator.config.as_deref())?;
     let files = Files::read(&args.package)?;
-    let admitted = admit(&config, args, &files)?;
+    let admitted = admit_new(&config, args, &files)?;
     let store = args.operator.store(&config)?;
     let name = &admitted.manifest.app.name;
-    if let Some(other) = of_another(&store, &config, &admitted)? {
+    if let Some(other) = other_developer(&store, &config, &admitted)? {
         bail!(
             "the installed app {name} was signed by {other}, and this package by {}. To replace an app by that of \
              another developer, remove it first: rosemary app remove {name}",
-            admitted.trust.name
+            admitted.developer()
         );
     }
     store
@@ -153,11 +157,8 @@ pub fn install(args: &PackageArgs) -> anyhow::Result<()> {
     let report = PackageReport::of(&admitted);
     say::note(format_args!("installed {name} {}", report.version));
     if config.app(name).is_none() {
-        let file = config.file.clone().or_else(config::default_file).unwrap_or_default();
-        say::note(format_args!(
-            "to run it, add this to {}:\n\n[[app]]\nname = \"{name}\"\n",
-            file.display()
-        ));
+        let file = config.file.clone().or_else(config::default_file);
+        say::note(format_args!("{}", how_to_run(name, file.as_deref())));
     }
     say::note("a running Rosemary uses it after its next start");
     report.print(args.json)
@@ -184,7 +185,7 @@ pub fn remove(args: &RemoveArgs) -> anyhow::Result<()> {
 
 /// A package in the list; its JSON is a stable interface.
 #[derive(Debug, Serialize)]
-struct Line {
+struct ListedPackage {
     name: String,
     version: Option<String>,
     signed_by: Option<String>,
@@ -202,15 +203,15 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
     let store = args.operator.store(&config)?;
     let names = store.names().context("cannot list the installed packages")?;
     let gate = Gate::new(&config.trust)?;
-    let line = |name: &String| match look(&store, &gate, name) {
-        Ok(it) => Line {
+    let listed = |name: &String| match admit_installed(&store, &gate, name) {
+        Ok(it) => ListedPackage {
             name: name.clone(),
+            signed_by: Some(it.developer().to_owned()),
             version: Some(it.manifest.version),
-            signed_by: Some(it.trust.name.clone()),
             sha256: Some(it.sha256),
             refused: None,
         },
-        Err(why) => Line {
+        Err(why) => ListedPackage {
             name: name.clone(),
             version: None,
             signed_by: None,
@@ -218,16 +219,16 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
             refused: Some(why.to_string()),
         },
     };
-    let lines: Vec<Line> = names.iter().map(line).collect();
+    let packages: Vec<ListedPackage> = names.iter().map(listed).collect();
     if args.json {
-        return print_json(&lines);
+        return print_json(&packages);
     }
-    if lines.is_empty() {
+    if packages.is_empty() {
         say::note("no package is installed; `rosemary app install PACKAGE` installs one");
         return Ok(());
     }
     let mut table = Table::new(["APP", "VERSION", "SIGNED BY", "STATE"]);
-    for it in &lines {
+    for it in &packages {
         let state = it.refused.as_ref().map_or("good".into(), |why| format!("REFUSED: {why}"));
         let [version, by] = [&it.version, &it.signed_by].map(|it| it.as_deref().unwrap_or("-"));
         table.row([&it.name, version, by, &state]);
@@ -235,23 +236,31 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
     say::data(table.text())
 }
 
-fn look<'a>(store: &Store, gate: &Gate<'a>, name: &str) -> Result<Admitted<'a>, Refused> {
-    gate.admit(&store.read(name)?, Some(name), true)
+/// Admits an installed package, as a start of Rosemary would.
+fn admit_installed<'a>(
+    store: &Store,
+    gate: &Gate<'a>,
+    name: &str,
+) -> Result<Admitted<'a>, Refused> {
+    gate.admit_installed(&store.read(name)?, name)
 }
 
-fn admit<'a>(
+/// Admits the package that the command names.
+fn admit_new<'a>(
     config: &'a Config,
     args: &PackageArgs,
     files: &Files,
 ) -> anyhow::Result<Admitted<'a>> {
     let gate = Gate::new(&config.trust)?;
-    let refused = || format!("{} is rejected", args.package.display());
-    gate.admit(files, None, false).with_context(refused)
+    let refused = || format!("{} is refused", args.package.display());
+    gate.admit_new(files).with_context(refused)
 }
 
-/// Returns the signer of the installed app of this name if it is another developer. An installed
-/// package that would be rejected may be replaced by anyone's.
-fn of_another(
+/// Returns the developer of the installed app with the name of `new`, if another one signed `new`.
+///
+/// Returns `None` if the installed package is refused: another developer may replace it. That is safe, as a refused package
+/// does not run, and as an app of another key gets another number, so that it cannot use the flows and data of the former.
+fn other_developer(
     store: &Store,
     config: &Config,
     new: &Admitted<'_>,
@@ -260,15 +269,26 @@ fn of_another(
     if !store.has(name) {
         return Ok(None);
     }
-    let there = look(store, &Gate::new(&config.trust)?, name).ok();
-    let other = there.filter(|there| there.trust.key != new.trust.key);
-    Ok(other.map(|there| there.trust.name.clone()))
+    let installed = admit_installed(store, &Gate::new(&config.trust)?, name).ok();
+    // By key: the name of a developer is only the operator's word for a key.
+    let other = installed.filter(|installed| installed.trust.key != new.trust.key);
+    Ok(other.map(|installed| installed.developer().to_owned()))
 }
 
-impl Operator {
+impl OperatorPaths {
     fn store(&self, config: &Config) -> anyhow::Result<Store> {
         Ok(Store::of(&self.state.resolve(config)?))
     }
+}
+
+/// The hint after the installation of an app that `file`, the configuration, does not name.
+fn how_to_run(name: &str, file: Option<&Path>) -> String {
+    let to = match file {
+        Some(file) => format!("add this to {}", file.display()),
+        // Neither the home directory nor another place of the default configuration is known.
+        None => "write this to a file and name that with `rosemary up --config`".into(),
+    };
+    format!("to run it, {to}:\n\n[[app]]\nname = \"{name}\"\n")
 }
 
 fn print_json(it: &impl Serialize) -> anyhow::Result<()> {
@@ -278,4 +298,18 @@ fn print_json(it: &impl Serialize) -> anyhow::Result<()> {
 
 fn parse_name(text: &str) -> Result<String, String> {
     if is_name(text) { Ok(text.to_owned()) } else { Err(format!("expected {NAME_FORM}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hint_names_a_file_or_the_option() {
+        let hint = how_to_run("hub", Some(Path::new("/etc/rosemary/rosemary.toml")));
+        assert!(hint.starts_with("to run it, add this to /etc/rosemary/rosemary.toml:"), "{hint}");
+        assert!(hint.ends_with("name = \"hub\"\n"), "{hint}");
+        let hint = how_to_run("hub", None);
+        assert!(hint.contains("--config") && !hint.contains(" :"), "{hint}");
+    }
 }

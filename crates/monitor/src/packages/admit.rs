@@ -48,22 +48,29 @@ impl<'a> Gate<'a> {
         Ok(Self { program: Installation::security()?, users: Users::find()?, trust })
     }
 
-    /// Admits `files`, which must be the package of the app `name` if one is given.
-    ///
-    /// `installed` says that the files are in the store, whose signatures have a stricter form.
+    /// Admits a package that is not installed, of any app.
     ///
     /// # Errors
     /// [`Refused`] with the reason.
-    pub fn admit(
-        &self,
-        files: &Files,
-        name: Option<&str>,
-        installed: bool,
-    ) -> Result<Admitted<'a>, Refused> {
+    pub fn admit_new(&self, files: &Files) -> Result<Admitted<'a>, Refused> {
+        self.admit(files, None)
+    }
+
+    /// Admits the installed package of the app `name`. Its signature must have the form that the installation writes, so
+    /// that every change of the file is noticed.
+    ///
+    /// # Errors
+    /// [`Refused`] with the reason.
+    pub fn admit_installed(&self, files: &Files, name: &str) -> Result<Admitted<'a>, Refused> {
+        self.admit(files, Some(name))
+    }
+
+    /// Admits the installed package of an app, or a new package if none is named.
+    fn admit(&self, files: &Files, installed: Option<&str>) -> Result<Admitted<'a>, Refused> {
         let request = SecurityRequest::InspectPackage {
             run_as: self.users.for_nobody(),
             keys: self.trust.iter().map(|trust| trust.key.to_string()).collect(),
-            installed,
+            installed: installed.is_some(),
         };
         let fds = [files.package.as_fd(), files.signature.as_fd()];
         let signed = match one_shot::request(&self.program, &request, &fds)
@@ -79,13 +86,18 @@ impl<'a> Gate<'a> {
         let trust = self.trust.get(signed.key);
         let trust = trust
             .ok_or_else(|| unexpected("it was signed with a key that is not in the request"))?;
-        let manifest = allowed(trust, &signed, name)?;
+        let manifest = allowed(trust, &signed, installed)?;
         let (object, object_sha256) = object(files, &signed).map_err(Refused::Unknown)?;
         Ok(Admitted { manifest, trust, sha256: signed.sha256, object, object_sha256 })
     }
 }
 
 impl Admitted<'_> {
+    /// The name of its developer, as the trust policy gives it.
+    pub fn developer(&self) -> &str {
+        &self.trust.name
+    }
+
     /// Refuses an app whose rights in the operator's configuration exceed its developer's trust policy.
     ///
     /// The operator's configuration may set any resource limits.
