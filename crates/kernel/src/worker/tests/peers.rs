@@ -160,7 +160,7 @@ pub(super) struct FakeZone {
     pub(super) ends: Vec<(ZoneEnd, DoorbellSender)>,
 }
 
-/// What a test compares of a record.
+/// The parts of a record that tests compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SeenRecord {
     /// A [`RecordKind`].
