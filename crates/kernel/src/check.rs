@@ -21,10 +21,11 @@
 
 use openflow::ethernet::{LLDP, carries, may_carry};
 use openflow::{
-    Action, Actions, Blanks, Field, FlowModCommand as Command, FlowModFlags, FlowModView, GroupMod,
-    Header, Kind, PacketOut, Version, v1_3,
+    Action, Actions, Field, FlowModCommand as Command, FlowModFlags, FlowModView, GroupMod, Header,
+    Kind, PacketOut, PortNo, Version, v1_3,
 };
 use sdk::Refusal;
+use series::Limits;
 
 use control::app::AppId;
 use control::policy::{Band, Capability, Policy};
@@ -49,18 +50,49 @@ pub(crate) const COOKIE_1_3: usize = 8;
 pub(crate) const MASK_1_3: usize = 16;
 pub(crate) const COOKIE_1_0: usize = 48;
 
-/// The result of checking an allowed message.
+/// Where the buffer id is in flow-mods and packet-outs, in bytes.
+const BUFFER_1_3: usize = 32;
+const BUFFER_1_0: usize = 64;
+const PACKET_OUT_BUFFER: usize = 8;
+
+/// `OFP_NO_BUFFER`, OpenFlow 1.3.5 §7.3.4.1.
+const NO_BUFFER: u32 = u32::MAX;
+
+/// The result of checking an allowed message. Admission needs nothing else of the message but its size and its buffer id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Checked {
+    pub(crate) version: Version,
     pub(crate) allowed: Allowed,
-    /// The buffer that the message names: the app must have been given its packet.
-    pub(crate) buffer_id: Option<u32>,
+    buffer: Buffer,
     mark: Mark,
 }
 
 impl Checked {
-    fn only(allowed: Allowed) -> Self {
-        Self { allowed, buffer_id: None, mark: Mark::None }
+    fn only(version: Version, allowed: Allowed) -> Self {
+        Self { version, allowed, buffer: Buffer::None, mark: Mark::None }
+    }
+
+    /// The buffer that the message names: the app must have been given its packet.
+    #[inline]
+    pub(crate) fn buffer_id(&self, message: &[u8]) -> Option<u32> {
+        let (Buffer::Used { at } | Buffer::Named { at }) = self.buffer else { return None };
+        let id = message.get(usize::from(at)..).and_then(|rest| rest.first_chunk());
+        id.map(|id| u32::from_be_bytes(*id)).filter(|id| *id != NO_BUFFER)
+    }
+
+    /// Whether the switch frees the buffer that the message names.
+    #[inline]
+    pub(crate) fn uses_buffer(&self) -> bool {
+        matches!(self.buffer, Buffer::Used { .. })
+    }
+
+    /// Whether a message with `other` may be admitted together with one of this kind: it differs in nothing that admission
+    /// looks at but its size and its buffer id, and neither is followed by anything of the kernel's.
+    #[inline]
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        let is_common =
+            matches!(self.allowed, Allowed::FlowMod { sweeps: false, .. } | Allowed::PacketOut);
+        is_common && self == other
     }
 
     /// Makes the message, which was checked, the app's own: its flows carry the app's number, and it touches no others.
@@ -69,10 +101,10 @@ impl Checked {
         // The bits above the app's own are zero in every message that was checked.
         match self.mark {
             Mark::None => {}
-            Mark::Cookie { at } => put(message, at, app.0),
+            Mark::Cookie { at } => put(message, at.into(), app.0),
             Mark::CookieAndMask { at } => {
-                put(message, at, app.0);
-                put(message, at + size_of::<u64>(), u16::MAX);
+                put(message, at.into(), app.0);
+                put(message, usize::from(at) + size_of::<u64>(), u16::MAX);
             }
         }
     }
@@ -82,8 +114,29 @@ impl Checked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     None,
-    Cookie { at: usize },
-    CookieAndMask { at: usize },
+    Cookie { at: u8 },
+    CookieAndMask { at: u8 },
+}
+
+/// The part of a buffer in a message, and where its id is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Buffer {
+    None,
+    /// The switch applies the message to the buffered packet and frees the buffer.
+    Used {
+        at: u8,
+    },
+    /// The id has no meaning for the switch (OpenFlow 1.3.5 §7.3.4.1).
+    Named {
+        at: u8,
+    },
+}
+
+/// A place in a message, in the one byte in which a [`Checked`] keeps it.
+#[expect(clippy::cast_possible_truncation, reason = "it is asserted to fit")]
+const fn place(at: usize) -> u8 {
+    assert!(at <= u8::MAX as usize, "the fields are near the beginning");
+    at as u8
 }
 
 /// The effect of an allowed message.
@@ -93,6 +146,8 @@ pub(crate) enum Allowed {
     FlowMod {
         /// It may have changed or deleted the table-miss entry, which is the kernel's.
         sweeps: bool,
+        /// The table into which it may put one more flow.
+        adds_to: Option<u8>,
     },
     /// A group-mod.
     GroupMod,
@@ -191,21 +246,6 @@ impl Rights {
         self.check(version.ok_or(Refusal::Shape)?, message)
     }
 
-    /// Checks a flow-mod of a series, which differs from the checked one in its match's values, buffer and output only.
-    ///
-    /// # Errors
-    /// Why it must not be sent.
-    #[inline]
-    pub(crate) fn check_filled(
-        &self,
-        checked: Result<Checked, Refusal>,
-        flow: &Blanks,
-    ) -> Result<Checked, Refusal> {
-        let checked = checked?;
-        allow(self.outputs.allow(ActionContext::Flow, flow.output), Refusal::Capability)?;
-        Ok(Checked { buffer_id: flow.buffer_id, ..checked })
-    }
-
     /// Checks a message for a switch that speaks `version`.
     ///
     /// # Errors
@@ -219,7 +259,7 @@ impl Rights {
                 return self.flow_mod_head(version, message, &usual);
             }
             if let Some(usual) = PacketOut::usual(message) {
-                return self.packet_out_head(&usual);
+                return self.packet_out_head(version, &usual);
             }
         }
         self.check_any(version, message)
@@ -233,7 +273,7 @@ impl Rights {
         }
         match Kind::from_wire(version, header.kind).map_err(|_| Refusal::Shape)? {
             Kind::FlowMod => self.flow_mod(version, message),
-            Kind::PacketOut => self.packet_out(message),
+            Kind::PacketOut => self.packet_out(version, message),
             Kind::MultipartRequest => self.multipart(version, message),
             other => {
                 let allowed = match other {
@@ -247,7 +287,7 @@ impl Rights {
                     Kind::Experimenter => self.experimenter(message)?,
                     _ => return Err(Refusal::Kind),
                 };
-                Ok(Checked::only(allowed))
+                Ok(Checked::only(version, allowed))
             }
         }
     }
@@ -293,30 +333,42 @@ impl Rights {
         allow(!flow_mod.has_opaque_field || !self.experimenters.is_empty(), Refusal::Action)?;
         let others = !narrowed && reach.covers_all || self.flow_write_any;
         let sweeps = others && !matches!(flow_mod.command, Command::Add | Command::ModifyStrict);
-        let mark = match version {
-            Version::V1_0 => Mark::Cookie { at: COOKIE_1_0 },
-            Version::V1_3 if flow_mod.command == Command::Add => Mark::Cookie { at: COOKIE_1_3 },
-            Version::V1_3 if self.flow_write_any => Mark::None,
-            Version::V1_3 => Mark::CookieAndMask { at: COOKIE_1_3 },
+        let (cookie, at) = match version {
+            Version::V1_0 => (place(COOKIE_1_0), place(BUFFER_1_0)),
+            Version::V1_3 => (place(COOKIE_1_3), place(BUFFER_1_3)),
         };
-        let (allowed, buffer_id) = (Allowed::FlowMod { sweeps }, flow_mod.buffer_id);
-        Ok(Checked { allowed, buffer_id, mark })
+        let mark = match flow_mod.command {
+            _ if version == Version::V1_0 => Mark::Cookie { at: cookie },
+            Command::Add => Mark::Cookie { at: cookie },
+            _ if self.flow_write_any => Mark::None,
+            _ => Mark::CookieAndMask { at: cookie },
+        };
+        let buffer = match flow_mod.command {
+            Command::Delete | Command::DeleteStrict => Buffer::Named { at },
+            _ => Buffer::Used { at },
+        };
+        let adds_to = reach::adds_to(version, flow_mod.command, message);
+        Ok(Checked { version, allowed: Allowed::FlowMod { sweeps, adds_to }, buffer, mark })
     }
 
-    fn packet_out(&self, message: &[u8]) -> Result<Checked, Refusal> {
+    fn packet_out(&self, version: Version, message: &[u8]) -> Result<Checked, Refusal> {
         let packet_out = PacketOut::decode(message).map_err(|_| Refusal::Shape)?;
-        let checked = self.packet_out_head(&packet_out)?;
+        let checked = self.packet_out_head(version, &packet_out)?;
         self.actions(ActionContext::PacketOut { in_port: packet_out.in_port }, packet_out.actions)?;
         Ok(checked)
     }
 
     /// Checks a packet-out, its actions aside.
     #[inline]
-    fn packet_out_head(&self, packet_out: &PacketOut<'_>) -> Result<Checked, Refusal> {
+    fn packet_out_head(
+        &self,
+        version: Version,
+        packet_out: &PacketOut<'_>,
+    ) -> Result<Checked, Refusal> {
         check_in_port(packet_out.in_port)?;
         self.packet(packet_out.data)?;
-        let buffer_id = packet_out.buffer_id;
-        Ok(Checked { buffer_id, ..Checked::only(Allowed::PacketOut) })
+        let buffer = Buffer::Used { at: place(PACKET_OUT_BUFFER) };
+        Ok(Checked { buffer, ..Checked::only(version, Allowed::PacketOut) })
     }
 
     /// Checks the content of a packet.
@@ -399,6 +451,20 @@ impl Rights {
     /// Whether a group is the app's own.
     fn group(&self, group_id: u32) -> Result<(), Refusal> {
         allow(self.app.groups().contains(&group_id), Refusal::Id)
+    }
+}
+
+impl Limits for Rights {
+    #[inline]
+    fn may_output(&self, port: PortNo) -> bool {
+        self.outputs.allow(ActionContext::Flow, port)
+    }
+
+    #[inline]
+    fn may_send(&self, in_port: PortNo, output: PortNo, packet: &[u8]) -> bool {
+        check_in_port(in_port).is_ok()
+            && self.packet(packet).is_ok()
+            && self.outputs.allow(ActionContext::PacketOut { in_port }, output)
     }
 }
 

@@ -30,14 +30,6 @@ const COUNT_EVERY: Duration = Duration::from_millis(20);
 /// Time after which an unanswered count is requested again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where table and command are in a 1.3 flow-mod, and the command in a 1.0 one, in bytes.
-const TABLE_1_3: usize = 24;
-const COMMAND_1_3: usize = 25;
-const COMMAND_1_0: usize = 57;
-
-/// `OFPFC_DELETE`; `OFPFC_DELETE_STRICT` is the next command, and the last (OpenFlow 1.3.5 §7.3.4.1).
-const DELETE: u8 = 3;
-
 /// The flow tables of one switch.
 #[derive(Debug, Default)]
 pub(crate) struct Occupancy {
@@ -83,23 +75,6 @@ pub(crate) enum Change {
     NearlyFull { most: Option<AppSlot> },
     /// It has room again.
     RoomAgain,
-}
-
-/// The table into which a flow-mod may put one more flow; `None` if it adds none.
-///
-/// In OpenFlow 1.0 a modify adds what it does not find (OpenFlow 1.0.2 §4.6), and a flow-mod names no table.
-pub(crate) fn adds(version: Version, message: &[u8]) -> Option<u8> {
-    if version == Version::V1_0 {
-        return message.get(COMMAND_1_0).filter(|command| **command <= 2).map(|_| 0);
-    }
-    let is_add = message.get(COMMAND_1_3) == Some(&0);
-    message.get(TABLE_1_3).copied().filter(|_| is_add)
-}
-
-/// Whether a flow-mod deletes flows.
-pub(crate) fn deletes(version: Version, message: &[u8]) -> bool {
-    let command = message.get(if version == Version::V1_0 { COMMAND_1_0 } else { COMMAND_1_3 });
-    command.is_some_and(|command| *command >= DELETE)
 }
 
 impl Occupancy {
@@ -415,29 +390,6 @@ mod tests {
             occupancy.is_count_due(slot(0), 100, 64, later),
             "each of those that come together counts"
         );
-    }
-
-    #[test]
-    fn flow_mod_that_may_add_names_its_table() {
-        use openflow::{FlowMod, FlowModCommand};
-        let commands = [
-            FlowModCommand::Add,
-            FlowModCommand::Modify,
-            FlowModCommand::ModifyStrict,
-            FlowModCommand::Delete,
-            FlowModCommand::DeleteStrict,
-        ];
-        let table_of = |version, command| {
-            let table = if version == Version::V1_0 { 0 } else { 9 };
-            let flow_mod = FlowMod::new(command, Match::new()).table(table);
-            let mut message = Vec::new();
-            openflow::append(&mut message, |out| flow_mod.encode(version, 1, out)).unwrap();
-            adds(version, &message)
-        };
-        let of = |version| commands.map(|command| table_of(version, command));
-        assert_eq!(of(Version::V1_0), [Some(0), Some(0), Some(0), None, None]);
-        assert_eq!(of(Version::V1_3), [Some(9), None, None, None, None]);
-        assert_eq!(adds(Version::V1_3, &[]), None);
     }
 
     #[test]

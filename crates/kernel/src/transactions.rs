@@ -24,6 +24,7 @@ use crate::ids::AppSlot;
 use control::app::AppId;
 
 use self::recent::Recent;
+pub(crate) use self::recent::Run;
 
 /// Most pending transactions of an app with a switch.
 const PER_APP: u8 = 64;
@@ -122,15 +123,15 @@ impl TransactionTable {
         self.of_apps.get(sender.app.index()).is_none_or(|own| *own < PER_APP)
     }
 
-    /// Notes a message that an app sends, by the transaction id that it is sent with.
+    /// Notes messages that an app sends, by the transaction ids that they are sent with.
     #[inline]
-    pub(crate) fn sent(&mut self, xid: u32, sender: Sender) {
-        self.recent.sent(xid, sender);
+    pub(crate) fn sent(&mut self, run: Run) {
+        self.recent.sent(run);
     }
 
-    /// Notes the transaction ids of a refused message, so that the messages before and behind it stay one run.
-    pub(crate) fn skipped(&mut self, xid: u32, sender: Sender) {
-        self.recent.skipped(xid, sender);
+    /// Notes the transaction ids of refused messages, so that the messages before and behind them stay one run.
+    pub(crate) fn skipped(&mut self, run: Run) {
+        self.recent.skipped(run);
     }
 
     /// Begins a transaction of an app, for which there [is room](Self::has_room).
@@ -328,7 +329,7 @@ mod tests {
     #[test]
     fn error_ends_a_transaction() {
         let (mut transactions, now) = (TransactionTable::default(), Instant::now());
-        transactions.sent(9, sender(1, 77));
+        transactions.sent(Run { xid: 9, count: 1, sender: sender(1, 77) });
         transactions.begin(9, sender(1, 77), BARRIER, now);
         assert_eq!(transactions.error(9), Some(By::App(sender(1, 77))));
         assert_eq!(transactions.reply(9, Kind::BarrierReply, &[], now), None);

@@ -260,8 +260,8 @@ struct rosemary_host {
      * it is sent with those in place of its own ports, addresses and buffer. Its transaction id is that of the
      * first message; those of the others count up. It takes the kernel a fraction of the time of as many messages.
      * A series may also answer packet-ins that came whole: then there stand behind the blanks of each the size of its
-     * packet, a uint32_t, and the packet, at most 65495 bytes, with no padding. It goes out behind its flow-mod, in a
-     * packet-out by the same ports with the next transaction id; none goes where the size is 0.
+     * packet, a uint32_t, and the packet, at most 65495 bytes, with no padding. The packets go out behind all flow-mods,
+     * each in a packet-out with the ports of its flow-mod and the next transaction id, except where the size is 0.
      * The kernel refuses any other series once, as a whole, with ROSEMARY_REFUSED_SHAPE: if `size` does not follow from
      * `count` and the packets, or the flow-mod is a different one. In 1.0 its wildcards are 0x003820f2, all except
      * those three. */

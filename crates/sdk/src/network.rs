@@ -179,8 +179,8 @@ impl<'h> Network<'h> {
         self.flows_and_packets_from(to, template, blanks.into_iter().map(alone))
     }
 
-    /// Sends flow-mods of this template, each followed by its packet, if that is not empty, in a packet-out through the
-    /// same port. These are answers to packet-ins that hold the whole packet.
+    /// Sends flow-mods of this template, and then their packets that are not empty, each in a packet-out through the port of
+    /// its flow. These are answers to packet-ins that hold the whole packet.
     ///
     /// It takes less time than as many calls of [`flow_mod_from`](Self::flow_mod_from) and
     /// [`packet_out`](Self::packet_out), unless flows with a packet and flows without alternate. Each message has a

@@ -21,13 +21,11 @@
 //! ```
 //!
 //! The size of the record tells the two forms apart. Numbers are in the machine's byte order, which is little endian;
-//! the flow-mod is raw OpenFlow, and its own blanks are ignored. A packet that is not empty becomes a packet-out behind
-//! its flow-mod, with the same in-port and output. The flow-mod's transaction id is that of the first message; those of
-//! the others count up.
+//! the flow-mod is raw OpenFlow, and its own blanks are ignored. All flow-mods come first. Each
+//! packet that is not empty becomes a packet-out behind them, with the in-port and output of its flow-mod. The first
+//! message has the flow-mod's transaction id; those of the others count up.
 
 #![forbid(unsafe_code)]
-
-use std::ops::Range;
 
 use openflow::{Blanks, FlowModTemplate, Header, MacAddr, PortNo};
 
@@ -99,15 +97,47 @@ enum Flows<'a> {
     WithPackets(&'a [u8]),
 }
 
-/// One message of a series, which [`Series::expand`] has written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What an application may send, as far as the messages of a series differ in it.
+pub trait Limits {
+    /// Returns whether its flows may output to this port.
+    fn may_output(&self, port: PortNo) -> bool;
+
+    /// Returns whether it may send this packet through `output` in a packet-out with this in-port.
+    fn may_send(&self, in_port: PortNo, output: PortNo, packet: &[u8]) -> bool;
+}
+
+/// Messages of a series that [`Series::expand`] has written one behind the other: of one kind and size, and with
+/// transaction ids that count up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expanded {
-    /// Its bytes in the output.
-    pub range: Range<usize>,
-    /// `false` if its version has no such port: the message must not be sent, and is written with port 0 for a report.
-    pub is_expressible: bool,
-    /// The blanks of a flow-mod; `None` for a packet-out.
-    pub flow: Option<Blanks>,
+    /// Where the first begins in the output.
+    pub start: usize,
+    /// Bytes of each.
+    pub size: usize,
+    /// Their number, at least 1.
+    pub count: u32,
+    /// Their kind.
+    pub kind: ExpandedKind,
+    /// Why it must not be sent; then it is one message.
+    pub problem: Option<Problem>,
+}
+
+/// The kind of messages that a series was expanded to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExpandedKind {
+    /// Flow-mods. They differ from the series' own in their match's values, buffer and output only.
+    FlowMod,
+    /// Packet-outs of a packet to one port.
+    PacketOut,
+}
+
+/// Why a message of a series must not be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// The [`Limits`] do not allow it.
+    Forbidden,
+    /// Its version does not have one of its ports. It is written with port 0 for a report.
+    Inexpressible,
 }
 
 impl<'a> Series<'a> {
@@ -136,97 +166,117 @@ impl<'a> Series<'a> {
         self.template.message()
     }
 
-    /// Appends all messages to `out`, and calls `each` with every one of them and its bytes, in their order.
+    /// Appends all messages to `out`, and calls `each` with all of them in their order, and their bytes.
     #[inline]
-    pub fn expand(&self, out: &mut Vec<u8>, each: impl FnMut(Expanded, &[u8])) {
+    pub fn expand(
+        &self,
+        limits: &impl Limits,
+        out: &mut Vec<u8>,
+        each: impl FnMut(Expanded, &[u8]),
+    ) {
+        let mut to = Output { template: &self.template, limits, out, xid: self.first_xid, each };
         match self.flows {
-            Flows::Blanks(blanks) => self.expand_flow_mods(blanks, out, each),
-            Flows::WithPackets(rest) => self.expand_with_packets(rest, out, each),
-        }
-    }
-
-    #[inline]
-    fn expand_flow_mods(
-        &self,
-        blanks: &[[u8; BLANKS_SIZE]],
-        out: &mut Vec<u8>,
-        mut each: impl FnMut(Expanded, &[u8]),
-    ) {
-        let (size, mut xid) = (self.template.message().len(), self.first_xid);
-        let mut rest = blanks;
-        while !rest.is_empty() {
-            let start = out.len();
-            // One loop for all that can be expressed: nearly always all can.
-            let count = self.template.append_all(rest.iter().map(decode_blanks), xid, out);
-            for ((number, blanks), message) in
-                rest.iter().enumerate().zip(out[start..].chunks_exact(size))
-            {
-                let (start, flow) = (start + number * size, Some(decode_blanks(blanks)));
-                let range = start..start + size;
-                each(Expanded { range, is_expressible: true, flow }, message);
-            }
-            xid = xid.wrapping_add(u32::try_from(count).expect("a series is short"));
-            rest = &rest[count..];
-            if let Some((blanks, others)) = rest.split_first() {
-                self.append_flow_mod(&decode_blanks(blanks), xid, out, &mut each);
-                xid = xid.wrapping_add(1);
-                rest = others;
+            Flows::Blanks(blanks) => to.append_flow_mods(blanks.iter().map(decode_blanks)),
+            Flows::WithPackets(record) => {
+                let flows = core::iter::successors(split_first(record), |it| split_first(it.rest));
+                to.append_flow_mods(flows.clone().map(|it| decode_blanks(it.blanks)));
+                to.append_packet_outs(flows.filter(|it| !it.packet.is_empty()));
             }
         }
-    }
-
-    fn expand_with_packets(
-        &self,
-        mut rest: &[u8],
-        out: &mut Vec<u8>,
-        mut each: impl FnMut(Expanded, &[u8]),
-    ) {
-        let mut xid = self.first_xid;
-        while let Some((blanks, packet, others)) = split_first(rest) {
-            let flow = decode_blanks(blanks);
-            self.append_flow_mod(&flow, xid, out, &mut each);
-            xid = xid.wrapping_add(1);
-            if !packet.is_empty() {
-                let (range, is_expressible) = append(out, &flow, |flow, out| {
-                    self.template.append_packet_out(flow, packet, xid, out).is_ok()
-                });
-                let message = &out[range.clone()];
-                each(Expanded { range, is_expressible, flow: None }, message);
-                xid = xid.wrapping_add(1);
-            }
-            rest = others;
-        }
-    }
-
-    fn append_flow_mod(
-        &self,
-        flow: &Blanks,
-        xid: u32,
-        out: &mut Vec<u8>,
-        each: &mut impl FnMut(Expanded, &[u8]),
-    ) {
-        let (range, is_expressible) =
-            append(out, flow, |flow, out| self.template.append_all([*flow], xid, out) == 1);
-        let message = &out[range.clone()];
-        each(Expanded { range, is_expressible, flow: Some(*flow) }, message);
     }
 }
 
-/// Appends a message of these blanks to `out`, with port 0 in place of ports that the version does not have. Returns its
-/// place, and whether the version has the ports.
-#[inline]
-fn append(
-    out: &mut Vec<u8>,
-    flow: &Blanks,
-    write: impl Fn(&Blanks, &mut Vec<u8>) -> bool,
-) -> (Range<usize>, bool) {
-    let start = out.len();
-    let is_expressible = write(flow, out);
-    if !is_expressible {
-        let without_ports = Blanks { in_port: PortNo(0), output: PortNo(0), ..*flow };
-        write(&without_ports, out); // succeeds: every version has port 0, and the size was checked
+/// Takes the messages of a series.
+struct Output<'o, L, Each> {
+    template: &'o FlowModTemplate,
+    limits: &'o L,
+    out: &'o mut Vec<u8>,
+    /// The next transaction id.
+    xid: u32,
+    each: Each,
+}
+
+impl<L: Limits, Each: FnMut(Expanded, &[u8])> Output<'_, L, Each> {
+    #[inline]
+    fn append_flow_mods(&mut self, mut flows: impl Iterator<Item = Blanks> + Clone) {
+        let size = self.template.message().len();
+        loop {
+            // One loop for all that can be sent: nearly always all can.
+            let start = self.out.len();
+            let allowed = flows.clone().take_while(|flow| self.limits.may_output(flow.output));
+            let count = self.template.append_all(allowed, self.xid, self.out);
+            self.report(ExpandedKind::FlowMod, start, size, count);
+            let Some(flow) = flows.nth(count) else { return };
+            let (template, xid) = (self.template, self.xid);
+            self.append_problem(ExpandedKind::FlowMod, &flow, |flow, out| {
+                template.append_all([*flow], xid, out) == 1
+            });
+        }
     }
-    (start..out.len(), is_expressible)
+
+    #[inline]
+    fn append_packet_outs<'p>(&mut self, flows: impl Iterator<Item = WithPacket<'p>>) {
+        let (mut start, mut size, mut count) = (self.out.len(), 0, 0);
+        for WithPacket { blanks, packet, .. } in flows {
+            let (flow, before) = (decode_blanks(blanks), self.out.len());
+            let (template, xid) = (self.template, self.xid.wrapping_add(to_u32(count)));
+            let append = |flow: &Blanks, out: &mut Vec<u8>| {
+                template.append_packet_out(flow, packet, xid, out).is_ok()
+            };
+            let is_sent =
+                self.limits.may_send(flow.in_port, flow.output, packet) && append(&flow, self.out);
+            let appended = self.out.len() - before;
+            if is_sent && appended == size {
+                count += 1;
+                continue;
+            }
+            self.report(ExpandedKind::PacketOut, start, size, count);
+            (start, size, count) = (before, appended, 1);
+            if !is_sent {
+                self.append_problem(ExpandedKind::PacketOut, &flow, append);
+                (start, size, count) = (self.out.len(), 0, 0);
+            }
+        }
+        self.report(ExpandedKind::PacketOut, start, size, count);
+    }
+
+    /// Appends a message that must not be sent, with port 0 in place of ports that the version does not have. `append`
+    /// returns whether the version has the ports.
+    #[cold]
+    fn append_problem(
+        &mut self,
+        kind: ExpandedKind,
+        flow: &Blanks,
+        append: impl Fn(&Blanks, &mut Vec<u8>) -> bool,
+    ) {
+        let start = self.out.len();
+        let problem = if append(flow, self.out) {
+            Problem::Forbidden
+        } else {
+            let without_ports = Blanks { in_port: PortNo(0), output: PortNo(0), ..*flow };
+            append(&without_ports, self.out); // succeeds: every version has port 0, and the size was checked
+            Problem::Inexpressible
+        };
+        self.xid = self.xid.wrapping_add(1);
+        let size = self.out.len() - start;
+        let one = Expanded { start, size, count: 1, kind, problem: Some(problem) };
+        (self.each)(one, &self.out[start..]);
+    }
+
+    /// Reports messages that were appended from `start` on, if there are some.
+    #[inline]
+    fn report(&mut self, kind: ExpandedKind, start: usize, size: usize, count: usize) {
+        if count > 0 {
+            let count = to_u32(count);
+            self.xid = self.xid.wrapping_add(count);
+            let all = Expanded { start, size, count, kind, problem: None };
+            (self.each)(all, &self.out[start..][..size * count as usize]);
+        }
+    }
+}
+
+fn to_u32(count: usize) -> u32 {
+    u32::try_from(count).expect("a series is short")
 }
 
 #[inline]
@@ -243,13 +293,21 @@ fn decode_blanks(bytes: &[u8; BLANKS_SIZE]) -> Blanks {
     }
 }
 
+/// The blanks of one flow-mod with its packet, at the beginning of a record.
+#[derive(Debug, Clone, Copy)]
+struct WithPacket<'a> {
+    blanks: &'a [u8; BLANKS_SIZE],
+    packet: &'a [u8],
+    rest: &'a [u8],
+}
+
 /// Splits off the first blanks and their packet; `None` if they are cut short.
 #[inline]
-fn split_first(record: &[u8]) -> Option<(&[u8; BLANKS_SIZE], &[u8], &[u8])> {
+fn split_first(record: &[u8]) -> Option<WithPacket<'_>> {
     let (blanks, rest) = record.split_first_chunk()?;
     let (size, rest) = rest.split_first_chunk::<PACKET_SIZE>()?;
     let (packet, rest) = rest.split_at_checked(u32::from_le_bytes(*size) as usize)?;
-    Some((blanks, packet, rest))
+    Some(WithPacket { blanks, packet, rest })
 }
 
 /// Whether the bytes are `count` blanks, each with a packet that a packet-out can hold, and nothing behind them.
@@ -257,7 +315,7 @@ fn are_whole(record: &[u8], count: usize) -> bool {
     let mut rest = record;
     for _ in 0..count {
         match split_first(rest) {
-            Some((_, packet, others)) if packet.len() <= MAX_PACKET => rest = others,
+            Some(it) if it.packet.len() <= MAX_PACKET => rest = it.rest,
             _ => return false,
         }
     }
@@ -287,18 +345,38 @@ mod tests {
         bytes.try_into().expect("24 bytes")
     }
 
-    /// The messages, each an error if it cannot be expressed.
-    fn messages(series: &Series<'_>) -> Vec<Result<Vec<u8>, Vec<u8>>> {
-        let (mut out, mut all) = (vec![7; 3], Vec::new());
-        series.expand(&mut out, |expanded, _| all.push(expanded));
-        let starts = all.iter().map(|it| it.range.start).chain([out.len()]);
-        let ends = [3].into_iter().chain(all.iter().map(|it| it.range.end));
-        assert!(starts.eq(ends), "one behind the other");
-        let message = |it: Expanded| {
-            let bytes = out[it.range].to_vec();
-            if it.is_expressible { Ok(bytes) } else { Err(bytes) }
-        };
-        all.into_iter().map(message).collect()
+    /// A port that applications may not use in these tests, and the first byte of a packet that they may not send.
+    const FORBIDDEN: PortNo = PortNo(99);
+    const SECRET: u8 = 42;
+
+    struct TestLimits;
+
+    impl Limits for TestLimits {
+        fn may_output(&self, port: PortNo) -> bool {
+            port != FORBIDDEN
+        }
+
+        fn may_send(&self, _: PortNo, output: PortNo, packet: &[u8]) -> bool {
+            output != FORBIDDEN && packet[0] != SECRET
+        }
+    }
+
+    /// The messages, each an error if it must not be sent.
+    fn messages(series: &Series<'_>) -> Vec<Result<Vec<u8>, (Problem, Vec<u8>)>> {
+        let (mut out, mut all, mut end) = (vec![7; 3], Vec::new(), 3);
+        series.expand(&TestLimits, &mut out, |expanded, bytes| {
+            let Expanded { start, size, count, problem, .. } = expanded;
+            assert_eq!((start, bytes.len()), (end, size * count as usize), "one behind the other");
+            assert!(problem.is_none() || count == 1);
+            end += bytes.len();
+            let each = bytes.chunks_exact(size).map(<[u8]>::to_vec);
+            all.extend(each.map(|message| match problem {
+                None => Ok(message),
+                Some(problem) => Err((problem, message)),
+            }));
+        });
+        assert_eq!(end, out.len());
+        all
     }
 
     #[test]
@@ -341,20 +419,19 @@ mod tests {
     }
 
     #[test]
-    fn packets_become_packet_outs_behind_their_flow_mods() {
+    fn packets_become_packet_outs_behind_the_flow_mods() {
         for version in [Version::V1_0, Version::V1_3] {
             let template = FlowModTemplate::new(&FlowMod::add(Match::new()), version).unwrap();
             let packets = [&[7; 60][..], &[], &[8]];
             let record = with_packets(&template, &packets);
             let mut expected = Vec::new();
-            for (number, packet) in (1..).zip(packets) {
-                let (flow, xid) = (blanks(number), u32::try_from(expected.len()).unwrap());
-                let mut message = Vec::new();
-                assert_eq!(template.append_all([flow], xid, &mut message), 1);
+            for number in 1..=3 {
+                let (mut message, xid) = (Vec::new(), u32::from(number) - 1);
+                assert_eq!(template.append_all([blanks(number)], xid, &mut message), 1);
                 expected.push(Ok(message));
-                if packet.is_empty() {
-                    continue;
-                }
+            }
+            for (number, packet) in (1..).zip(packets).filter(|(_, packet)| !packet.is_empty()) {
+                let flow = blanks(number);
                 let (mut message, xid) = (vec![0; 128], u32::try_from(expected.len()).unwrap());
                 let actions = [openflow::Action::output(flow.output)];
                 let packet_out = PacketOut::new(flow.in_port, &actions, packet);
@@ -389,7 +466,8 @@ mod tests {
         record.extend(written(&blanks(3)));
         let all = messages(&Series::read(&record, 3).unwrap());
         assert_eq!(all.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
-        let quote = all[1].clone().unwrap_err();
+        let (problem, quote) = all[1].clone().unwrap_err();
+        assert_eq!(problem, Problem::Inexpressible);
         assert_eq!(quote[4..8], [0, 0, 0, 1]);
         let quote = FlowMod::decode(&quote).unwrap().match_.to_string();
         assert_eq!(quote, "in_port=0,eth_dst=02:00:00:01:02:01,eth_src=04:05:06:07:08:01");
@@ -397,10 +475,39 @@ mod tests {
         record[84..88].copy_from_slice(&0x1_0000_u32.to_le_bytes());
         let all = messages(&Series::read(&record, 2).unwrap());
         let are_ok: Vec<_> = all.iter().map(Result::is_ok).collect();
-        assert_eq!(are_ok, [false, false, true, true]);
-        let packet_out = all[1].clone().unwrap_err();
+        assert_eq!(are_ok, [false, true, false, true]);
+        let (_, packet_out) = all[2].clone().unwrap_err();
         let packet_out = PacketOut::decode(&packet_out).unwrap();
         assert_eq!((packet_out.in_port, packet_out.data), (PortNo(0), &[7; 3][..]));
+    }
+
+    /// Whether each message is sent; checks that the transaction ids count up from 0.
+    fn are_sent(series: &Series<'_>) -> Vec<bool> {
+        let all = messages(series);
+        for (xid, message) in all.iter().enumerate() {
+            let (Ok(bytes) | Err((_, bytes))) = message;
+            assert_eq!(usize::from(bytes[7]), xid);
+            assert!(!matches!(message, Err((problem, _)) if *problem != Problem::Forbidden));
+        }
+        all.iter().map(Result::is_ok).collect()
+    }
+
+    #[test]
+    fn forbidden_message_divides_a_series() {
+        for version in [Version::V1_0, Version::V1_3] {
+            let template = FlowModTemplate::new(&FlowMod::add(Match::new()), version).unwrap();
+            let mut record = template.message().to_vec();
+            for number in 1..=4 {
+                let output = if number == 3 { FORBIDDEN } else { PortNo(1) };
+                record.extend(written(&Blanks { output, ..blanks(number) }));
+            }
+            let series = Series::read(&record, 4).unwrap();
+            assert_eq!(are_sent(&series), [true, true, false, true]);
+            let packets = [&[1, 2][..], &[1, 3], &[SECRET, 4], &[1, 5], &[1, 6, 7]];
+            let record = with_packets(&template, &packets);
+            let are_sent = are_sent(&Series::read(&record, 5).unwrap());
+            assert_eq!(are_sent[5..], [true, true, false, true, true]);
+        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(crate) use self::counts::{Counts, DropReport};
 pub(crate) use self::fullness::Fill;
 use self::hosting::Hosting;
 use self::load::Load;
-pub(crate) use self::messages::{Message, Messages};
+pub(crate) use self::messages::{Alike, Messages};
 pub(crate) use self::quota::{Metered, QuotaMeter};
 use self::snapshot::{Phase, Snapshot};
 pub(crate) use self::throttle::{Slowed, Throttle};

@@ -1,7 +1,7 @@
 //! Writes packet-ins into the ring of an app, one or a run of them.
 
 use dal::whole_packet_in;
-use openflow::PacketIn;
+use openflow::{PacketIn, Version};
 use sdk::abi::{COOKIE_WORD, Record, RecordKind, Words};
 use sys::ring::Room;
 
@@ -22,6 +22,7 @@ impl AppPort {
     /// that takes more than a copy into the ring: one of a flow of the app's own, one for which there is no ordinary
     /// room without padding, or one before which an app in this process must be called. So it may return 0 although
     /// `packet_in` would take the first.
+    #[inline(never)] // a loop of its own: the caller's would keep its state in memory
     pub(crate) fn packet_ins(&mut self, switch: &mut Switch, bytes: &mut [u8]) -> usize {
         if self.snapshot.phase != Phase::Live || self.is_full() || !self.announce(switch) {
             return 0;
@@ -123,6 +124,22 @@ impl AppPort {
 /// Writes packet-ins of a switch for an app, as [`AppPort::packet_ins`] does; returns their number and size.
 #[inline]
 fn write_run(
+    to: (&Rights, Set),
+    switch: &mut Switch,
+    bytes: &mut [u8],
+    push: impl FnMut(&Words, &[u8]) -> bool,
+) -> (u64, usize) {
+    // A loop for each version: the places of the fields are constants in it.
+    match switch.version {
+        Version::V1_0 => write_run_of(Version::V1_0, to, switch, bytes, push),
+        Version::V1_3 => write_run_of(Version::V1_3, to, switch, bytes, push),
+    }
+}
+
+#[expect(clippy::inline_always, reason = "the version is a constant where it is called")]
+#[inline(always)]
+fn write_run_of(
+    version: Version,
     (rights, app_ports): (&Rights, Set),
     switch: &mut Switch,
     bytes: &mut [u8],
@@ -130,7 +147,7 @@ fn write_run(
 ) -> (u64, usize) {
     let head = switch_record(RecordKind::PacketIn, switch);
     let (mut count, mut size) = (0, 0);
-    while let Some(message) = whole_packet_in(switch.version, &mut bytes[size..]) {
+    while let Some(message) = whole_packet_in(version, &mut bytes[size..]) {
         let Ok(view) = PacketIn::decode(message) else { break };
         let Some(record) = packet_in_record_with_head(&head, &view, message) else { break };
         if owner(record.cookie) == rights.app || !write(&record, message, &mut push) {

@@ -81,31 +81,37 @@ impl QuotaMeter {
         }
     }
 
-    /// Whether the quota allows another message of this kind in the second of the last [`refresh`](Self::refresh).
+    /// Whether the quota allows this number of messages of a kind in the second of the last [`refresh`](Self::refresh).
+    ///
+    /// Several may be too many where one and one more are not: the next portion is taken when none is left of the last.
     #[inline]
-    pub(crate) fn allows(&mut self, kind: Metered, quota: Quota) -> bool {
-        self.left[kind as usize] > 0 || self.take_portion(kind, quota)
+    pub(crate) fn allows(&mut self, kind: Metered, messages: u32, quota: Quota) -> bool {
+        let left = match self.left[kind as usize] {
+            0 => self.take_portion(kind, quota),
+            left => left,
+        };
+        left >= messages
     }
 
     #[inline(never)]
-    fn take_portion(&mut self, kind: Metered, quota: Quota) -> bool {
+    fn take_portion(&mut self, kind: Metered, quota: Quota) -> u32 {
         let portion = self.shared_quota.take(kind as usize, kind.most(quota), self.second);
         self.left[kind as usize] = portion;
-        portion > 0
+        portion
     }
 
-    /// Counts a message that is sent, which the quota [`allows`](Self::allows).
+    /// Counts messages that are sent, which the quota [`allows`](Self::allows).
     #[inline]
-    pub(crate) fn count(&mut self, kind: Metered) {
-        self.left[kind as usize] = self.left[kind as usize].saturating_sub(1);
-        self.sent[kind as usize] += 1;
+    pub(crate) fn count(&mut self, kind: Metered, messages: u32) {
+        self.left[kind as usize] = self.left[kind as usize].saturating_sub(messages);
+        self.sent[kind as usize] += u64::from(messages);
     }
 
     /// Charges a refused message to the quota, by the kind that it claims to be.
     pub(crate) fn charge(&mut self, message: &[u8], quota: Quota, now: Instant) {
         self.refresh(now);
         let kind = Metered::claimed_by(message);
-        if self.allows(kind, quota) {
+        if self.allows(kind, 1, quota) {
             self.left[kind as usize] -= 1;
         }
     }
@@ -127,9 +133,9 @@ mod tests {
 
     /// Counts a message as sent; `false` if it is above the quota.
     fn send(meter: &mut QuotaMeter, allowed: Allowed, quota: Quota) -> bool {
-        let is_allowed = meter.allows(allowed.into(), quota);
+        let is_allowed = meter.allows(allowed.into(), 1, quota);
         if is_allowed {
-            meter.count(allowed.into());
+            meter.count(allowed.into(), 1);
         }
         is_allowed
     }
@@ -144,7 +150,7 @@ mod tests {
         meter.charge(&[], quota, now);
         meter.charge(&[9, 14], quota, now);
         let kinds = [
-            Allowed::FlowMod { sweeps: false },
+            Allowed::FlowMod { sweeps: false, adds_to: None },
             Allowed::PacketOut,
             Allowed::Request(Expects::only(Kind::BarrierReply)),
         ];
@@ -159,7 +165,7 @@ mod tests {
         let now = Instant::now();
         let quota = Quota { flow_mods: 2, packet_outs: 1, requests: 1 };
         meter.refresh(now);
-        let flow_mod = Allowed::FlowMod { sweeps: false };
+        let flow_mod = Allowed::FlowMod { sweeps: false, adds_to: None };
         let sent: Vec<bool> = (0..3).map(|_| send(&mut meter, flow_mod, quota)).collect();
         assert_eq!(sent, [true, true, false]);
         assert!(!send(&mut meter, Allowed::GroupMod, quota));

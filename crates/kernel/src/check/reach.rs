@@ -20,6 +20,9 @@ use control::policy::Band;
 /// `OFPFW_ALL`, OpenFlow 1.0.2 §5.2.3: the bits of the wildcards that have a meaning.
 const WILDCARDS_1_0: u32 = (1 << 22) - 1;
 
+/// Where a 1.3 flow-mod names its table, in bytes.
+const TABLE_1_3: usize = 24;
+
 /// The flows that a flow-mod can touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reach {
@@ -46,6 +49,18 @@ impl Reach {
     pub(super) fn keeps_to(self, band: Band) -> bool {
         self.priorities
             .is_none_or(|(lowest, highest)| band.lowest <= lowest && highest <= band.highest)
+    }
+}
+
+/// The table into which a flow-mod with this command may put one more flow; `None` if it adds none.
+///
+/// In OpenFlow 1.0 a modify adds what it does not find (OpenFlow 1.0.2 §4.6), and a flow-mod names no table.
+#[inline]
+pub(super) fn adds_to(version: Version, command: Command, message: &[u8]) -> Option<u8> {
+    match (version, command) {
+        (Version::V1_0, Command::Add | Command::Modify | Command::ModifyStrict) => Some(0),
+        (Version::V1_3, Command::Add) => message.get(TABLE_1_3).copied(),
+        _ => None,
     }
 }
 

@@ -12,7 +12,7 @@ use openflow::{
 };
 use sdk::Refusal;
 
-use super::{Allowed, Checked, Mark, OWN_BITS, Rights, allow};
+use super::{Allowed, Checked, Mark, OWN_BITS, Rights, allow, place};
 
 /// Where cookie and cookie mask are in a 1.3 request for flow statistics, in bytes.
 pub(crate) const STATS_COOKIE_1_3: usize = 32;
@@ -141,7 +141,7 @@ impl Rights {
             }
             _ => return Err(Refusal::Kind),
         };
-        Ok(Checked { mark, ..Checked::only(Allowed::Request(expects)) })
+        Ok(Checked { mark, ..Checked::only(version, Allowed::Request(expects)) })
     }
 
     /// Narrows a request to the app's own flows, where that is needed.
@@ -150,7 +150,7 @@ impl Rights {
         // With `flow.read` too, a cookie that the app names is one of its own.
         let all = self.flow_read && flows.cookie_mask == 0;
         let narrows = version > Version::V1_0 && !all;
-        Ok(if narrows { Mark::CookieAndMask { at: STATS_COOKIE_1_3 } } else { Mark::None })
+        Ok(if narrows { Mark::CookieAndMask { at: place(STATS_COOKIE_1_3) } } else { Mark::None })
     }
 
     pub(super) fn meter_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {

@@ -53,13 +53,22 @@ fn bytes(encode: impl Fn(&mut [u8]) -> Result<usize, openflow::EncodeError>) -> 
 }
 
 fn check(rights: &Rights, version: Version, message: &[u8]) -> Result<Allowed, Refusal> {
-    let Checked { allowed, buffer_id, .. } = rights.check(version, message)?;
-    allow(buffer_id.is_none_or(|buffer| buffer == 5), Refusal::Buffer)?;
-    Ok(allowed)
+    let checked = rights.check(version, message)?;
+    assert_eq!(checked.version, version);
+    allow(checked.buffer_id(message).is_none_or(|buffer| buffer == 5), Refusal::Buffer)?;
+    Ok(checked.allowed)
 }
 
 fn flow_mod(rights: &Rights, version: Version, flow_mod: &FlowMod<'_>) -> Result<Allowed, Refusal> {
     check(rights, version, &bytes(|out| flow_mod.encode(version, 0, out)))
+}
+
+/// Whether an allowed flow-mod may have changed the table-miss entry.
+fn sweeps(allowed: Result<Allowed, Refusal>) -> Result<bool, Refusal> {
+    allowed.map(|allowed| match allowed {
+        Allowed::FlowMod { sweeps, .. } => sweeps,
+        other => panic!("{other:?}"),
+    })
 }
 
 fn own() -> FlowMod<'static> {
@@ -71,7 +80,7 @@ fn admitted_flow_carries_the_apps_number() {
     for (version, at) in [(Version::V1_0, COOKIE_1_0), (Version::V1_3, COOKIE_1_3)] {
         let mut message = bytes(|out| own().cookie(0xabc).encode(version, 0, out));
         let checked = usual().check(version, &message).unwrap();
-        assert_eq!(checked.allowed, Allowed::FlowMod { sweeps: false });
+        assert_eq!(checked.allowed, Allowed::FlowMod { sweeps: false, adds_to: Some(0) });
         checked.mark(APP, &mut message);
         assert_eq!(message[at..at + 8], [0, 7, 0, 0, 0, 0, 0x0a, 0xbc]);
         assert_eq!(FlowMod::decode(&message).unwrap().cookie, 0x0007_0000_0000_0abc);
@@ -153,9 +162,9 @@ fn flow_mod_of_1_0_without_wildcards_needs_priority_65535() {
             let expected = match (names && exact, covers_all) {
                 (true, _) => Err(Refusal::Priority),
                 (false, true) => Err(Refusal::Foreign),
-                (false, false) => Ok(Allowed::FlowMod { sweeps: false }),
+                (false, false) => Ok(false),
             };
-            let found = check(&usual(), Version::V1_0, &message);
+            let found = sweeps(check(&usual(), Version::V1_0, &message));
             assert_eq!(found, expected, "{command:?} {wildcards:#x}");
             let found = check(&top, Version::V1_0, &message);
             assert_eq!(found.is_ok(), !covers_all, "{command:?} {wildcards:#x}");
@@ -213,8 +222,8 @@ fn table_miss_is_restored_after_sweeping_messages() {
     ] {
         for command in [Add, Modify, ModifyStrict, Delete, DeleteStrict] {
             let allowed = flow_mod(rights, version, &FlowMod { command, ..own() });
-            let sweeps = touch.contains(&command);
-            assert_eq!(allowed, Ok(Allowed::FlowMod { sweeps }), "{version} {command:?}");
+            let expected = Ok(touch.contains(&command));
+            assert_eq!(sweeps(allowed), expected, "{version} {command:?}");
         }
     }
 }
@@ -296,4 +305,57 @@ fn garbage_in_a_flow_mod_is_an_answer_not_a_panic() {
             let _ = check(&usual(), Version::V1_3, &garbled);
         }
     }
+}
+
+#[test]
+fn flow_mod_that_may_add_names_its_table() {
+    let commands = [
+        Command::Add,
+        Command::Modify,
+        Command::ModifyStrict,
+        Command::Delete,
+        Command::DeleteStrict,
+    ];
+    let table_of = |version, command| {
+        let table = if version == Version::V1_0 { 0 } else { 9 };
+        let message = FlowMod::new(command, Match::new()).table(table).priority(150);
+        match flow_mod(&all(), version, &message) {
+            Ok(Allowed::FlowMod { adds_to, .. }) => adds_to,
+            other => panic!("{other:?}"),
+        }
+    };
+    let of = |version| commands.map(|command| table_of(version, command));
+    assert_eq!(of(Version::V1_0), [Some(0), Some(0), Some(0), None, None]);
+    assert_eq!(of(Version::V1_3), [Some(9), None, None, None, None]);
+}
+
+#[test]
+fn messages_that_differ_in_buffers_only_are_alike() {
+    let flow_mod = |version, command, buffer| {
+        let flow_mod = FlowMod::new(command, Match::new().in_port(PortNo(1)));
+        let flow_mod = flow_mod.priority(150).buffer_id(buffer);
+        let message = bytes(|out| flow_mod.encode(version, 0, out));
+        let checked = usual().check(version, &message).unwrap();
+        assert_eq!(checked.buffer_id(&message), buffer);
+        checked
+    };
+    let packet_out = |version, buffer_id| {
+        let packet_out = PacketOut { buffer_id, ..PacketOut::new(PortNo(1), &OUT, &[]) };
+        let message = bytes(|out| packet_out.encode(version, 0, out));
+        let checked = usual().check(version, &message).unwrap();
+        assert_eq!(checked.buffer_id(&message), buffer_id);
+        checked
+    };
+    for version in [Version::V1_0, Version::V1_3] {
+        let add = flow_mod(version, Command::Add, Some(5));
+        assert!(add.is_alike(&flow_mod(version, Command::Add, None)));
+        assert!(packet_out(version, Some(5)).is_alike(&packet_out(version, Some(7))));
+        assert!(!add.is_alike(&packet_out(version, Some(5))));
+        let delete = flow_mod(version, Command::DeleteStrict, Some(5));
+        assert!(!add.is_alike(&delete));
+        assert!(add.uses_buffer() && !delete.uses_buffer());
+    }
+    let barrier = [4, 20, 0, 8, 0, 0, 0, 0];
+    let barrier = usual().check(Version::V1_3, &barrier).unwrap();
+    assert!(!barrier.is_alike(&barrier), "each has a transaction of its own");
 }

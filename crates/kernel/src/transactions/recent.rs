@@ -27,12 +27,12 @@ pub(super) struct Recent {
 
 /// Messages of one instance without a gap; none if `count` is 0.
 #[derive(Debug, Clone, Copy, Default)]
-struct Run {
+pub(crate) struct Run {
     /// The transaction id of the first.
-    xid: u32,
-    count: u32,
+    pub(crate) xid: u32,
+    pub(crate) count: u32,
     /// Who sent the first.
-    sender: Sender,
+    pub(crate) sender: Sender,
 }
 
 impl Run {
@@ -44,14 +44,14 @@ impl Run {
         (number < self.count).then_some(Sender { xid, ..self.sender })
     }
 
-    /// Adds the next message; `false` if it does not continue the run.
+    /// Adds the messages of a run that follows; `false` if it does not continue this one.
     #[inline]
-    fn continue_with(&mut self, xid: u32, sender: Sender) -> bool {
-        let next = Self { count: self.count + 1, ..*self };
-        let is = next.count <= LONGEST && next.sender_of(xid) == Some(sender);
-        let is = is && xid.wrapping_sub(self.xid) == self.count;
+    pub(crate) fn continue_with(&mut self, next: Self) -> bool {
+        let count = self.count + next.count; // both are at most `LONGEST`
+        let next_sender = Sender { xid: self.sender.xid.wrapping_add(self.count), ..self.sender };
+        let is = count <= LONGEST && next.xid == self.end() && next.sender == next_sender;
         if is {
-            *self = next;
+            self.count = count;
         }
         is
     }
@@ -98,17 +98,17 @@ impl Share {
 }
 
 impl Recent {
-    /// Notes a message that is sent.
+    /// Notes messages that are sent.
     #[inline]
-    pub(super) fn sent(&mut self, xid: u32, sender: Sender) {
-        if !self.current.continue_with(xid, sender) {
-            self.begin(Run { xid, count: 1, sender });
+    pub(super) fn sent(&mut self, run: Run) {
+        if !self.current.continue_with(run) {
+            self.begin(run);
         }
     }
 
-    /// Notes the transaction ids of a message that is not sent, so that a run continues behind it.
-    pub(super) fn skipped(&mut self, xid: u32, sender: Sender) {
-        self.current.continue_with(xid, sender);
+    /// Notes the transaction ids of messages that are not sent, so that a run continues behind them.
+    pub(super) fn skipped(&mut self, run: Run) {
+        self.current.continue_with(run);
     }
 
     #[inline(never)]
@@ -153,6 +153,11 @@ mod tests {
         Sender { app: AppSlot::new(app), life: 1, xid }
     }
 
+    /// Notes one message.
+    fn send(recent: &mut Recent, xid: u32, sender: Sender) {
+        recent.sent(Run { xid, count: 1, sender });
+    }
+
     fn runs(recent: &Recent) -> usize {
         recent.shares.iter().map(|share| share.runs.len()).sum()
     }
@@ -164,7 +169,7 @@ mod tests {
         // The kernel's own have numbers between; so have messages of other apps.
         let sent = [(1, 77), (1, 78), (1, 79), (1, 81), (2, 82), (1, 83), (1, 84), (1, 5)];
         let sent = || sent.into_iter().zip([u32::MAX, 0, 1, 2, 3, 4, 6, 7]);
-        sent().for_each(|((app, own), xid)| recent.sent(xid, sender(app, own)));
+        sent().for_each(|((app, own), xid)| send(&mut recent, xid, sender(app, own)));
         for ((app, own), xid) in sent() {
             assert_eq!(recent.sender(xid), Some(sender(app, own)), "{xid}");
         }
@@ -175,10 +180,10 @@ mod tests {
     #[test]
     fn random_ids_evict_only_own_messages() {
         let mut recent = Recent::default();
-        recent.sent(0, sender(1, 7));
+        send(&mut recent, 0, sender(1, 7));
         let many = u32::try_from(10 * RUNS).unwrap();
         for xid in 1..many {
-            recent.sent(xid, Sender { life: 5, ..sender(2, xid.wrapping_mul(0x9e37_79b1)) });
+            send(&mut recent, xid, Sender { life: 5, ..sender(2, xid.wrapping_mul(0x9e37_79b1)) });
         }
         assert_eq!(recent.sender(0), Some(sender(1, 7)));
         assert_eq!(runs(&recent), RUNS + 1);
@@ -192,20 +197,20 @@ mod tests {
     fn messages_of_long_ago_are_forgotten() {
         let mut recent = Recent::default();
         for number in 0..=u32::try_from(RUNS + 1).unwrap() {
-            recent.sent(2 * number, sender(1, number));
+            send(&mut recent, 2 * number, sender(1, number));
         }
         assert_eq!((recent.sender(0), recent.sender(2)), (None, Some(sender(1, 1))));
         assert!(recent.may_have_sent(0).eq([AppSlot::new(1)]));
-        recent.sent(1 << 31, sender(2, 0));
+        send(&mut recent, 1 << 31, sender(2, 0));
         assert!(recent.may_have_sent(0).eq([AppSlot::new(1)]));
-        recent.sent((1 << 31) + 4, sender(2, 0));
+        send(&mut recent, (1 << 31) + 4, sender(2, 0));
         assert_eq!((recent.sender(4), recent.sender(6)), (None, Some(sender(1, 3))));
         assert!(
             recent.may_have_sent(0).next().is_none(),
             "by now another message may have this id"
         );
         recent.current.count = LONGEST;
-        recent.sent((1 << 31) + 4 + LONGEST, sender(2, LONGEST));
+        send(&mut recent, (1 << 31) + 4 + LONGEST, sender(2, LONGEST));
         assert_eq!(recent.current.count, 1);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use sdk::Refusal;
 
 use super::{Worker, WorkerChannels};
-use crate::app_port::Message;
+use crate::app_port::Alike;
 use crate::ids::WorkerId;
 use crate::pool::{ForwardQueue, Head, WorkerPool};
 
@@ -61,7 +61,7 @@ impl Worker {
                 let Some(slot) = self.slot_of(app) else { continue };
                 // Checked here again: only the message itself is forwarded.
                 let checked = self.dispatch.app_ports[slot].rights.check_message(message);
-                let only = Message { dpid, epoch, checked, start: 0, end: message.len() };
+                let only = Alike::one((dpid, epoch), checked, (0, &*message));
                 self.send_run(slot, &[only], message, now);
             }
             queue.clear();

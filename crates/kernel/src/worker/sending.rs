@@ -7,6 +7,7 @@
 //! Apps answer a batch of one switch's records at a time, so messages come in runs for one switch. The switch is looked up
 //! once per run, and the admitted messages of a run that lie side by side are appended together.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use dal::AnySession;
@@ -16,21 +17,19 @@ use super::Worker;
 use super::inbound::table_miss;
 use super::roster::Entry;
 use super::table_usage::count_flows;
-use crate::app_port::{AppPort, Message, Messages, Metered};
-use crate::buffer_table::Usable;
+use crate::app_port::{Alike, AppPort, Messages, Metered};
 use crate::check::{Allowed, Checked};
 use crate::connection::{Connection, Up};
 use crate::ids::{AppSlot, ConnId};
-use crate::occupancy;
 use crate::pool::Head;
 use crate::rewrite;
 use crate::switch::Switch;
-use crate::transactions::{Sender, TransactionTable};
+use crate::transactions::{Run, Sender, TransactionTable};
 
-/// A message that was refused, and why.
-#[derive(Debug, Clone, Copy)]
+/// A message that was refused, its place in the bytes of the portion, and why.
+#[derive(Debug, Clone)]
 pub(super) struct Refused {
-    message: Message,
+    range: Range<usize>,
     why: Refusal,
 }
 
@@ -38,7 +37,7 @@ impl Worker {
     /// Sends the messages of an app to their switches; the app receives a refusal for each that must not be sent.
     pub(super) fn send_all(&mut self, slot: AppSlot, messages: &mut Messages, now: Instant) {
         let (messages, bytes) = messages.parts();
-        let is_same = |a: &Message, b: &Message| a.dpid == b.dpid && a.epoch == b.epoch;
+        let is_same = |a: &Alike, b: &Alike| a.dpid == b.dpid && a.epoch == b.epoch;
         for run in messages.chunk_by(is_same) {
             self.send_run(slot, run, bytes, now);
         }
@@ -48,33 +47,35 @@ impl Worker {
     pub(super) fn send_run(
         &mut self,
         slot: AppSlot,
-        run: &[Message],
+        run: &[Alike],
         bytes: &mut [u8],
         now: Instant,
     ) {
-        let [Message { dpid, epoch, .. }, ..] = *run else { return };
+        let [Alike { dpid, epoch, .. }, ..] = *run else { return };
         let mut refused = std::mem::take(&mut self.calls.refused);
         match self.switches.roster.find(dpid) {
             Some(Entry { key, epoch: current }) if current == epoch => {
-                self.admit_run((slot, key), run, bytes, &mut refused, now);
+                self.admit_run((slot, key), run, (bytes, &mut refused), now);
             }
             Some(_) => {
-                let why = Refusal::Epoch;
-                refused.extend(run.iter().map(|message| Refused { message: *message, why }));
+                let all = run.iter().flat_map(Alike::ranges);
+                refused.extend(all.map(|range| Refused { range, why: Refusal::Epoch }));
             }
             None => {
                 let head = Head { app: self.dispatch.app_ports[slot].app, dpid, epoch };
-                for message in run {
-                    let forwarded = message.checked.and_then(|_| {
-                        let bytes = &bytes[message.start..message.end];
-                        self.forwarder.forward(&self.channels, head, bytes)
-                    });
-                    refused.extend(forwarded.err().map(|why| Refused { message: *message, why }));
+                for alike in run {
+                    for range in alike.ranges() {
+                        let message = &bytes[range.clone()];
+                        let forwarded = alike
+                            .checked
+                            .and_then(|_| self.forwarder.forward(&self.channels, head, message));
+                        refused.extend(forwarded.err().map(|why| Refused { range, why }));
+                    }
                 }
             }
         }
-        for Refused { message, why } in refused.drain(..) {
-            self.refuse(slot, dpid, epoch, why, &bytes[message.start..message.end], now);
+        for Refused { range, why } in refused.drain(..) {
+            self.refuse(slot, dpid, epoch, why, &bytes[range], now);
         }
         self.calls.refused = refused;
     }
@@ -83,9 +84,8 @@ impl Worker {
     fn admit_run(
         &mut self,
         (slot, key): (AppSlot, ConnId),
-        run: &[Message],
-        bytes: &mut [u8],
-        refused: &mut Vec<Refused>,
+        run: &[Alike],
+        (bytes, refused): (&mut [u8], &mut Vec<Refused>),
         now: Instant,
     ) {
         let connection = &mut self.switches[key];
@@ -94,28 +94,9 @@ impl Worker {
             self.output.spare.lend(&mut connection.out);
         }
         let app_port = &mut self.dispatch.app_ports[slot];
-        let to = (&mut *app_port, slot);
-        let Some(mut sending) = Sending::new(connection, to, app_run.limit, now) else { return };
-        // Admitted and not appended yet.
-        let mut pending = 0..0;
-        for message in run {
-            if message.start != pending.end {
-                sending.append(&bytes[pending]);
-                pending = message.start..message.start;
-            }
-            match sending.admit(message, &mut bytes[message.start..message.end], pending.len()) {
-                Ok(changes_table_miss) => {
-                    pending.end = message.end;
-                    if changes_table_miss {
-                        sending.append(&bytes[pending]);
-                        pending = message.end..message.end;
-                        sending.append_table_miss();
-                    }
-                }
-                Err(why) => refused.push(Refused { message: *message, why }),
-            }
-        }
-        sending.append(&bytes[pending]);
+        let to = (&mut *app_port, slot, app_run.limit);
+        let Some(mut sending) = Sending::new(connection, to, (bytes, refused), now) else { return };
+        run.iter().for_each(|alike| sending.admit(alike));
         let wanted_flows = sending.finish();
         if wanted_flows > 0 {
             let counted = (app_port.policy.flows, wanted_flows);
@@ -136,13 +117,16 @@ struct Sending<'r> {
     out: &'r mut Vec<u8>,
     app_port: &'r mut AppPort,
     slot: AppSlot,
-    /// The app's present instance; the transaction id is that of each message.
-    sender: Sender,
     /// Bytes of output above which the next message is refused.
     limit: usize,
     /// Whether the app's quota of flows in this switch allows one more.
     has_flows: bool,
     now: Instant,
+    /// The messages.
+    bytes: &'r mut [u8],
+    /// Those that are admitted and not appended to `out` yet; they lie side by side.
+    pending: Range<usize>,
+    refused: &'r mut Vec<Refused>,
     counts: RunCounts,
 }
 
@@ -158,20 +142,12 @@ struct RunCounts {
     wanted: u32,
 }
 
-/// The result of [`Sending::decide`] for a message that may be sent.
-struct Decided {
-    checked: Checked,
-    buffer: Option<Usable>,
-    /// The table to which it adds flows.
-    adds_to: Option<u8>,
-}
-
 impl<'r> Sending<'r> {
     /// `None` if the connection is not a switch.
     fn new(
         connection: &'r mut Connection,
-        (app_port, slot): (&'r mut AppPort, AppSlot),
-        limit: usize,
+        (app_port, slot, limit): (&'r mut AppPort, AppSlot, usize),
+        (bytes, refused): (&'r mut [u8], &'r mut Vec<Refused>),
         now: Instant,
     ) -> Option<Self> {
         app_port.quota.refresh(now);
@@ -179,8 +155,6 @@ impl<'r> Sending<'r> {
         let Up { switch, transactions, .. } = phase.up_mut()?;
         let most = app_port.policy.flows;
         let has_flows = most == u32::MAX || switch.occupancy.has_room(slot, most);
-        let sender = Sender { app: slot, life: app_port.life, xid: 0 };
-        let counts = RunCounts::default();
         Some(Self {
             switch,
             session,
@@ -188,100 +162,122 @@ impl<'r> Sending<'r> {
             out,
             app_port,
             slot,
-            sender,
             limit,
             has_flows,
             now,
-            counts,
+            bytes,
+            pending: 0..0,
+            refused,
+            counts: RunCounts::default(),
         })
     }
 
-    /// Decides whether a message may be sent behind `pending` bytes that are not appended to the output yet, and makes
-    /// it ready for that. Returns whether it may change the table-miss entry.
+    /// Admits messages, or refuses them. Those that are alike are decided about together; if they cannot all be sent, as
+    /// a quota ends among them, each is decided about alone.
     #[inline]
-    fn admit(
-        &mut self,
-        message: &Message,
-        bytes: &mut [u8],
-        pending: usize,
-    ) -> Result<bool, Refusal> {
-        // Transaction ids are the kernel's: two apps may choose the same. A refused message takes one too, so that an
-        // app's ids and the kernel's go on counting up together (`transactions::recent`).
-        let xid = self.session.xid();
-        let sender = Sender { xid: rewrite::xid(bytes), ..self.sender };
-        let decided = match self.decide(message, bytes, pending) {
-            Ok(decided) => decided,
-            Err(why) => {
-                self.counts.wanted += u32::from(why == Refusal::Flows);
-                self.transactions.skipped(xid, sender);
-                return Err(why);
-            }
-        };
-        let Decided { checked, buffer, adds_to } = decided;
-        if let Some(buffer) = buffer {
-            // The buffer of a delete has no meaning for the switch.
-            let is_delete = matches!(checked.allowed, Allowed::FlowMod { .. })
-                && occupancy::deletes(self.switch.version, bytes);
-            if !is_delete {
-                self.switch.buffer_table.use_up(buffer);
-            }
+    fn admit(&mut self, alike: &Alike) {
+        match self.decide(alike) {
+            Ok(checked) => self.take(alike, &checked),
+            Err(why) if alike.count == 1 => self.refuse(alike, why),
+            Err(_) => alike.each().for_each(|one| self.admit(&one)),
         }
-        checked.mark(self.app_port.app, bytes);
-        rewrite::set_xid(bytes, xid);
-        self.transactions.sent(xid, sender);
-        if let Allowed::Request(expects) = checked.allowed {
-            self.transactions.begin(xid, sender, expects, self.now);
-        }
-        self.count(checked.allowed, adds_to);
-        Ok(checked.allowed == Allowed::FlowMod { sweeps: true })
     }
 
-    /// Decides in the order of refusals: first the content of the message, then the state of the switch, then the app's
-    /// quotas.
+    /// Decides in the order of refusals: first the content of the messages, then the state of the switch, then the app's
+    /// quotas. Buffers come last, in [`take`](Self::take): they are the only difference between messages that are alike.
     #[inline]
-    fn decide(
-        &mut self,
-        message: &Message,
-        bytes: &[u8],
-        pending: usize,
-    ) -> Result<Decided, Refusal> {
-        let Self { switch, app_port, .. } = self;
-        refuse_unless(bytes.first() == Some(&switch.version.wire()), Refusal::Shape)?;
-        let checked = message.checked?;
-        let buffer = match checked.buffer_id {
-            Some(id) => Some(switch.buffer_table.usable(id, self.slot).ok_or(Refusal::Buffer)?),
-            None => None,
-        };
-        refuse_unless(self.out.len() + pending <= self.limit, Refusal::Full)?;
-        let adds_to = match checked.allowed {
-            Allowed::FlowMod { .. } => occupancy::adds(switch.version, bytes),
-            _ => None,
-        };
-        refuse_unless(self.has_flows || adds_to.is_none(), Refusal::Flows)?;
+    fn decide(&mut self, alike: &Alike) -> Result<Checked, Refusal> {
+        let checked = alike.checked?;
+        refuse_unless(checked.version == self.switch.version, Refusal::Shape)?;
+        let before_last = self.pending.len() + (alike.count as usize - 1) * alike.size;
+        refuse_unless(self.out.len() + before_last <= self.limit, Refusal::Full)?;
+        let adds = matches!(checked.allowed, Allowed::FlowMod { adds_to: Some(_), .. });
+        refuse_unless(self.has_flows || !adds, Refusal::Flows)?;
         let is_request = matches!(checked.allowed, Allowed::Request(_));
-        let has_room = !is_request || self.transactions.has_room(self.sender);
+        let has_room = !is_request || self.transactions.has_room(self.sender(alike));
         refuse_unless(has_room, Refusal::Unanswered)?;
-        let kind = Metered::from(checked.allowed);
-        refuse_unless(app_port.quota.allows(kind, app_port.policy.quota), Refusal::Quota)?;
-        Ok(Decided { checked, buffer, adds_to })
+        let (kind, quota) = (Metered::from(checked.allowed), self.app_port.policy.quota);
+        refuse_unless(self.app_port.quota.allows(kind, alike.count, quota), Refusal::Quota)?;
+        Ok(checked)
+    }
+
+    /// Makes messages about which was decided ready for the output, but refuses those whose buffer the app may not use.
+    #[inline]
+    fn take(&mut self, alike: &Alike, checked: &Checked) {
+        let ids = self.take_ids(alike);
+        let refused_before = self.refused.len();
+        for (range, number) in alike.ranges().zip(0..) {
+            let message = &mut self.bytes[range.clone()];
+            if let Some(buffer) = checked.buffer_id(message) {
+                let Some(usable) = self.switch.buffer_table.usable(buffer, self.slot) else {
+                    self.refused.push(Refused { range, why: Refusal::Buffer });
+                    continue;
+                };
+                if checked.uses_buffer() {
+                    self.switch.buffer_table.use_up(usable);
+                }
+            }
+            checked.mark(self.app_port.app, message);
+            rewrite::set_xid(message, ids.xid.wrapping_add(number));
+            if range.start != self.pending.end {
+                self.append_pending();
+                self.pending = range.start..range.start;
+            }
+            self.pending.end = range.end;
+        }
+        let refused = u32::try_from(self.refused.len() - refused_before).unwrap_or(alike.count);
+        if refused == alike.count {
+            return self.transactions.skipped(ids);
+        }
+        self.transactions.sent(ids);
+        if let Allowed::Request(expects) = checked.allowed {
+            self.transactions.begin(ids.xid, ids.sender, expects, self.now);
+        }
+        self.count(checked.allowed, alike.count - refused);
+        if let Allowed::FlowMod { sweeps: true, .. } = checked.allowed {
+            self.append_pending();
+            table_miss(self.switch.version, self.session.xid(), self.out);
+        }
+    }
+
+    fn refuse(&mut self, message: &Alike, why: Refusal) {
+        let ids = self.take_ids(message);
+        self.transactions.skipped(ids);
+        self.counts.wanted += u32::from(why == Refusal::Flows);
+        self.refused.extend(message.ranges().map(|range| Refused { range, why }));
+    }
+
+    /// Gives messages their transaction ids in the connection, which are the kernel's: two apps may choose the same. A
+    /// refused message takes one too, so that an app's ids and the kernel's go on counting up together
+    /// (`transactions::recent`).
+    #[inline]
+    fn take_ids(&mut self, alike: &Alike) -> Run {
+        let (count, sender) = (alike.count, self.sender(alike));
+        Run { xid: self.session.xids(count), count, sender }
+    }
+
+    /// The sender of messages, with the transaction id of the first.
+    #[inline]
+    fn sender(&self, alike: &Alike) -> Sender {
+        Sender { app: self.slot, life: self.app_port.life, xid: alike.xid }
     }
 
     #[inline]
-    fn count(&mut self, allowed: Allowed, adds_to: Option<u8>) {
+    fn count(&mut self, allowed: Allowed, messages: u32) {
         let kind = Metered::from(allowed);
-        self.app_port.quota.count(kind);
+        self.app_port.quota.count(kind, messages);
         match kind {
-            Metered::FlowMods => self.counts.flow_mods += 1,
-            Metered::PacketOuts => self.counts.packet_outs += 1,
+            Metered::FlowMods => self.counts.flow_mods += u64::from(messages),
+            Metered::PacketOuts => self.counts.packet_outs += u64::from(messages),
             Metered::Requests => {}
         }
-        if let Some(table) = adds_to {
+        if let Allowed::FlowMod { adds_to: Some(table), .. } = allowed {
             if table != self.counts.table {
                 self.flush_adds();
                 self.counts.table = table;
             }
-            self.counts.adds += 1;
-            self.counts.wanted += 1;
+            self.counts.adds += messages;
+            self.counts.wanted += messages;
         }
     }
 
@@ -294,18 +290,15 @@ impl<'r> Sending<'r> {
     }
 
     #[inline]
-    fn append(&mut self, bytes: &[u8]) {
-        self.out.extend_from_slice(bytes);
+    fn append_pending(&mut self) {
+        let pending = std::mem::replace(&mut self.pending, 0..0);
+        self.out.extend_from_slice(&self.bytes[pending]);
     }
 
-    /// Appends the table-miss entry, which the message before it may have changed.
-    fn append_table_miss(&mut self) {
-        table_miss(self.switch.version, self.session.xid(), self.out);
-    }
-
-    /// Adds the messages of the run, which are all appended, to the switch's counters. Returns how many flows the app has
-    /// added, or was refused.
+    /// Appends what is pending, and adds the messages of the run to the switch's counters. Returns how many flows the app
+    /// has added, or was refused.
     fn finish(mut self) -> u32 {
+        self.append_pending();
         self.flush_adds();
         self.switch.counters.flow_mods += self.counts.flow_mods;
         self.switch.counters.packet_outs += self.counts.packet_outs;

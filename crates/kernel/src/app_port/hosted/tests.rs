@@ -109,8 +109,10 @@ impl Bench {
             let (messages, bytes) = messages.parts();
             for message in messages {
                 assert_eq!((message.dpid, message.epoch), (7, 1));
-                let packet_out = openflow::PacketOut::decode(&bytes[message.start..message.end]);
-                self.sent.push(packet_out.unwrap().data[0]);
+                for range in message.ranges() {
+                    let packet_out = openflow::PacketOut::decode(&bytes[range]);
+                    self.sent.push(packet_out.unwrap().data[0]);
+                }
             }
         }
         called

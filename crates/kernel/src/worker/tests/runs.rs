@@ -258,7 +258,7 @@ fn single_message_and_series_are_refused_in_one_order() {
     let foreign = own.clone().cookie(1 << 48);
     let cases = [
         (&foreign, Some(77), Refusal::Cookie),
-        (&own, Some(77), Refusal::Buffer),
+        (&own, Some(77), Refusal::Quota),
         (&own, None, Refusal::Quota),
     ];
     let mut expected = Vec::new();
@@ -370,7 +370,7 @@ fn series_does_not_bypass_capabilities_or_version() {
     }
     let reasons: Vec<_> = refusals(&mut zone, 6).into_iter().map(|(why, _)| why).collect();
     let (shape, capability) = (Refusal::Shape as u8, Refusal::Capability as u8);
-    assert_eq!(reasons, [shape, shape, shape, shape, capability, capability]);
+    assert_eq!(reasons, [shape, capability, shape, capability, capability, capability]);
     assert!(fakes[0].received.try_recv().is_err(), "and no more");
     bench.stop();
 }
