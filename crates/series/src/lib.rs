@@ -361,8 +361,10 @@ mod tests {
         }
     }
 
+    type Message = Result<Vec<u8>, (Problem, Vec<u8>)>;
+
     /// The messages, each an error if it must not be sent.
-    fn messages(series: &Series<'_>) -> Vec<Result<Vec<u8>, (Problem, Vec<u8>)>> {
+    fn messages(series: &Series<'_>) -> Vec<Message> {
         let (mut out, mut all, mut end) = (vec![7; 3], Vec::new(), 3);
         series.expand(&TestLimits, &mut out, |expanded, bytes| {
             let Expanded { start, size, count, problem, .. } = expanded;

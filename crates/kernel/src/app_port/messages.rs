@@ -199,3 +199,130 @@ impl AppPort {
         Ok(taken)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use control::app::AppId;
+    use control::policy::{Capability, Policy};
+    use openflow::{Blanks, FlowMod, FlowModTemplate, MacAddr, Match, PortNo, Version};
+
+    use super::*;
+
+    /// A port that OpenFlow 1.0 does not have, and ports that need a capability or that no app may use.
+    const PORTS: [PortNo; 6] = [
+        PortNo(3),
+        PortNo(0x1_0000),
+        PortNo::CONTROLLER,
+        PortNo::NORMAL,
+        PortNo::IN_PORT,
+        PortNo::LOCAL,
+    ];
+
+    const TO: (u64, u32) = (7, 1);
+
+    fn rights(capabilities: &[Capability]) -> Rights {
+        let capabilities = capabilities.to_vec();
+        Rights::of(AppId(1), &Policy { capabilities, ..Policy::default() })
+    }
+
+    /// Series of all combinations of ports and packets, each with its number of flow-mods.
+    fn all_series(version: Version) -> Vec<(Vec<u8>, u32)> {
+        let add = FlowMod::add(Match::new()).priority(9);
+        let template = FlowModTemplate::new(&add, version).unwrap();
+        let lldp = [&[7; 12][..], &[0x88, 0xcc, 0, 0]].concat();
+        let packets = [&b""[..], b"plain", b"other", &lldp];
+        let mut flows = Vec::new();
+        for in_port in PORTS {
+            for output in PORTS {
+                let (eth_dst, eth_src) = (MacAddr([2; 6]), MacAddr([4; 6]));
+                flows.push(Blanks { in_port, eth_dst, eth_src, buffer_id: Some(5), output });
+            }
+        }
+        let written = |flow: &Blanks| {
+            let numbers = [flow.in_port.0, flow.output.0, flow.buffer_id.unwrap_or(u32::MAX)];
+            let numbers = numbers.map(u32::to_le_bytes).concat();
+            [&numbers[..], &flow.eth_dst.0, &flow.eth_src.0].concat()
+        };
+        let mut alone = template.message().to_vec();
+        alone.extend(flows.iter().flat_map(written));
+        let mut all = vec![(alone, 36)];
+        for packet in packets {
+            let mut record = template.message().to_vec();
+            for flow in &flows {
+                let size = u32::try_from(packet.len()).unwrap().to_le_bytes();
+                record.extend([&written(flow)[..], &size, packet].concat());
+            }
+            all.push((record, 36));
+        }
+        all
+    }
+
+    #[test]
+    fn message_of_a_series_is_checked_as_if_it_were_alone() {
+        let all_rights = [
+            rights(&[Capability::FlowWrite, Capability::PacketOut]),
+            rights(&[Capability::FlowWrite]),
+            rights(&[Capability::FlowWrite, Capability::PacketOut, Capability::PacketOutReserved]),
+            rights(&[Capability::PacketOut, Capability::FlowWrite, Capability::TopologyProbe]),
+            rights(&[Capability::PacketOut]),
+        ];
+        let (mut sent, mut refused, mut together) = (0, 0, 0);
+        for version in [Version::V1_0, Version::V1_3] {
+            for (rights, (record, count)) in all_rights
+                .iter()
+                .flat_map(|rights| all_series(version).into_iter().map(move |it| (rights, it)))
+            {
+                let mut messages = Messages::default();
+                messages.bytes.extend_from_slice(&record);
+                messages.expand(rights, TO, record.len(), count);
+                let (list, bytes) = messages.parts();
+                let (mut end, mut next_xid) = (0, list[0].xid);
+                for alike in list {
+                    together = together.max(alike.count);
+                    for one in alike.each() {
+                        let range = one.ranges().next().unwrap();
+                        let message = &bytes[range.clone()];
+                        assert_eq!((range.start, one.xid, xid(message)), (end, next_xid, next_xid));
+                        (end, next_xid) = (range.end, next_xid + 1);
+                        let (sent_or_refused, alone) = (one.checked, rights.check_message(message));
+                        // One with a port that its version lacks is written with port 0.
+                        let is_other = sent_or_refused == Err(Refusal::Shape);
+                        assert!(is_other || sent_or_refused == alone, "{one:?} {alone:?}");
+                        sent += u32::from(sent_or_refused.is_ok());
+                        refused += u32::from(sent_or_refused.is_err());
+                    }
+                }
+                assert_eq!(end, bytes.len());
+            }
+        }
+        assert!(sent > 500 && refused > 500 && together > 2, "{sent} {refused} {together}");
+    }
+
+    #[test]
+    fn messages_that_are_alike_are_kept_together() {
+        let rights = rights(&[Capability::FlowWrite, Capability::PacketOut]);
+        let add = FlowMod::add(Match::new()).priority(9);
+        let template = FlowModTemplate::new(&add, Version::V1_3).unwrap();
+        let flow = |output, buffer_id| Blanks {
+            in_port: PortNo(1),
+            eth_dst: MacAddr([2; 6]),
+            eth_src: MacAddr([4; 6]),
+            buffer_id,
+            output: PortNo(output),
+        };
+        let mut messages = Messages::default();
+        let mut push = |to, output, buffer_id, xid| {
+            let before = messages.bytes.len();
+            template.append_all([flow(output, buffer_id)], xid, &mut messages.bytes);
+            messages.push(&rights, to, messages.bytes.len() - before);
+            messages.list.last().unwrap().count
+        };
+        assert_eq!(push(TO, 1, None, u32::MAX), 1);
+        assert_eq!(push(TO, 2, Some(5), 0), 2, "another buffer and output");
+        assert_eq!(push(TO, 2, None, 2), 1, "a gap in the transaction ids");
+        assert_eq!(push((7, 2), 2, None, 3), 1, "another connection");
+        assert_eq!(push((8, 2), 2, None, 4), 1, "another switch");
+        assert_eq!(push((8, 2), PortNo::NORMAL.0, None, 5), 1, "it is refused");
+        assert_eq!(push((8, 2), PortNo::NORMAL.0, None, 6), 1, "so is it");
+    }
+}

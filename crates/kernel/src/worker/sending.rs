@@ -96,7 +96,9 @@ impl Worker {
         let app_port = &mut self.dispatch.app_ports[slot];
         let to = (&mut *app_port, slot, app_run.limit);
         let Some(mut sending) = Sending::new(connection, to, (bytes, refused), now) else { return };
-        run.iter().for_each(|alike| sending.admit(alike));
+        for alike in run {
+            sending.admit(alike);
+        }
         let wanted_flows = sending.finish();
         if wanted_flows > 0 {
             let counted = (app_port.policy.flows, wanted_flows);

@@ -295,7 +295,7 @@ fn behind(blanks: &Blanks, packet: &[u8], xid: u32) -> Vec<u8> {
 }
 
 #[test]
-fn packets_of_a_series_follow_their_flow_mods() {
+fn packets_of_a_series_follow_its_flow_mods() {
     let (bench, mut fakes, mut zone, at) = with_packet_in();
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let foreign = FlowMod::add(Match::new()).priority(1).cookie(1 << 48);
@@ -324,11 +324,11 @@ fn packets_of_a_series_follow_their_flow_mods() {
     let packet = |number: usize, xid| behind(&all[number].0, all[number].1, xid);
     let sent = [
         flow(0, 50),
-        packet(0, 51),
-        packet(1, 53),
-        flow(2, 54),
-        flow(3, 56),
-        flow(4, 57),
+        flow(2, 52),
+        flow(3, 53),
+        flow(4, 54),
+        packet(0, 55),
+        packet(1, 56),
         packet(4, 58),
         packet(4, 51), // whose flow-mod was refused
     ];
@@ -336,8 +336,8 @@ fn packets_of_a_series_follow_their_flow_mods() {
     assert!(xids.is_sorted_by(|a, b| a < b), "{xids:?}");
     let beginning = |message: Vec<u8>| message[..message.len().min(64)].to_vec();
     let expected = [
-        (Refusal::Buffer as u8, beginning(flow(1, 52))),
-        (Refusal::Capability as u8, beginning(packet(2, 55))),
+        (Refusal::Buffer as u8, beginning(flow(1, 51))),
+        (Refusal::Capability as u8, beginning(packet(2, 57))),
         (Refusal::Cookie as u8, beginning(alone(&foreign, &all[4].0, 50))),
         (Refusal::Shape as u8, beginning(whole.clone())),
         (Refusal::Shape as u8, beginning(whole)),
@@ -370,7 +370,7 @@ fn series_does_not_bypass_capabilities_or_version() {
     }
     let reasons: Vec<_> = refusals(&mut zone, 6).into_iter().map(|(why, _)| why).collect();
     let (shape, capability) = (Refusal::Shape as u8, Refusal::Capability as u8);
-    assert_eq!(reasons, [shape, capability, shape, capability, capability, capability]);
+    assert_eq!(reasons, [shape, shape, capability, capability, capability, capability]);
     assert!(fakes[0].received.try_recv().is_err(), "and no more");
     bench.stop();
 }
