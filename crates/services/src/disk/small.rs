@@ -9,27 +9,28 @@ use redb::StorageBackend;
 
 use super::{Disk, OwnFile};
 
-/// A file on a disk with `room` bytes of capacity.
+/// A file on a disk with `capacity` bytes.
 #[derive(Debug)]
 pub(crate) struct SmallDisk {
     file: File,
-    room: Arc<AtomicU64>,
+    capacity: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct SmallFile(OwnFile, Arc<AtomicU64>);
 
 impl SmallDisk {
-    /// Creates an empty disk; the returned counter changes its capacity.
-    pub(crate) fn new(room: u64) -> (Self, Arc<AtomicU64>) {
-        let room = Arc::new(AtomicU64::new(room));
-        (Self { file: tempfile::tempfile().unwrap(), room: Arc::clone(&room) }, room)
+    /// Creates an empty disk of a capacity in bytes, which the returned number changes.
+    pub(crate) fn new(capacity: u64) -> (Self, Arc<AtomicU64>) {
+        let capacity = Arc::new(AtomicU64::new(capacity));
+        let disk = Self { file: tempfile::tempfile().unwrap(), capacity: Arc::clone(&capacity) };
+        (disk, capacity)
     }
 }
 
 impl Disk for SmallDisk {
     fn backend(&self) -> io::Result<impl StorageBackend> {
-        Ok(SmallFile(OwnFile(self.file.try_clone()?), Arc::clone(&self.room)))
+        Ok(SmallFile(OwnFile(self.file.try_clone()?), Arc::clone(&self.capacity)))
     }
 }
 

@@ -80,19 +80,19 @@ fn monitor_may_only_write_and_operators_only_read() {
 
 #[test]
 fn log_starts_once_a_full_disk_has_space() {
-    let (disk, room) = SmallDisk::new(0);
+    let (disk, capacity) = SmallDisk::new(0);
     let mut bench = bench(disk);
     assert_eq!(bench.monitor(&LogRequest::Next), LogReply::NotKept);
     let LogReply::Refused { why } = bench.operator(&read()) else { panic!("it has nothing") };
     assert!(why.contains("free space"), "{why}");
-    room.store(u64::MAX, Ordering::Relaxed);
+    capacity.store(u64::MAX, Ordering::Relaxed);
     assert_eq!(bench.monitor(&LogRequest::Next), LogReply::Next(0));
     assert_eq!(bench.monitor(&LogRequest::Keep(vec![line(0)])), LogReply::Next(1));
 }
 
 #[test]
 fn reader_learns_why_newer_lines_are_missing() {
-    let (disk, room) = SmallDisk::new(3 << 20);
+    let (disk, capacity) = SmallDisk::new(3 << 20);
     let mut bench = bench(disk);
     let not_kept = |answer| match answer {
         LogReply::Lines { not_kept, .. } => not_kept,
@@ -103,7 +103,7 @@ fn reader_learns_why_newer_lines_are_missing() {
         (0..1_000).find(|it| bench.monitor(&LogRequest::Keep(long(*it))) == LogReply::NotKept);
     let why = not_kept(bench.operator(&read()));
     assert!(why.as_ref().is_some_and(|why| why.contains("free space")), "{why:?}");
-    room.store(u64::MAX, Ordering::Relaxed);
+    capacity.store(u64::MAX, Ordering::Relaxed);
     let missing = missing.expect("3 MiB are less than 4");
     assert_eq!(bench.monitor(&LogRequest::Keep(long(missing))), LogReply::Next(missing + 1));
     assert_eq!(not_kept(bench.operator(&read())), None);

@@ -100,6 +100,14 @@ fn malformed_answer_closes_the_socket() {
 }
 
 #[test]
+fn invalid_answer_has_its_own_reason() {
+    let (mut client, mut inbox) = (ServiceClient::new(Service::Storage), Inbox::default());
+    let mut why = |answer: &[u8]| client.accept_answer(answer, None, &mut inbox).unwrap_err();
+    assert!(matches!(why(b"short"), InvalidAnswer::Malformed));
+    assert!(matches!(why(&answer(77, 0, b"")), InvalidAnswer::NotPending));
+}
+
+#[test]
 fn requests_beyond_the_limit_are_refused() {
     let (mut services, _theirs) = connected();
     for _ in 0..MAX_WAITING {

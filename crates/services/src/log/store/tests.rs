@@ -182,10 +182,10 @@ fn long_log_is_read_in_pages() {
 
 #[test]
 fn full_disk_keeps_lines_and_recovers() {
-    let (disk, room) = SmallDisk::new(0);
+    let (disk, capacity) = SmallDisk::new(0);
     let mut store = LogStore::new(disk, 64 * 1024 * KIB);
     assert!(matches!(store.next(), Err(DiskError::Full)));
-    room.store(2 << 20, std::sync::atomic::Ordering::Relaxed);
+    capacity.store(2 << 20, std::sync::atomic::Ordering::Relaxed);
     let mut next = store.next().unwrap();
     let text = "x".repeat(4_000);
     let full = loop {
@@ -197,7 +197,7 @@ fn full_disk_keeps_lines_and_recovers() {
     assert!(matches!(full, DiskError::Full), "{full}");
     assert!(next > 100 && store.keep(&[line(next, "kernel", &text)]).is_err());
     assert_eq!(read(&mut store, &all()).len() as u64, next);
-    room.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
+    capacity.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(store.keep(&[line(next, "kernel", "next")]).unwrap(), next + 1);
 }
 

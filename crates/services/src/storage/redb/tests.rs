@@ -30,6 +30,7 @@ fn done(version: u64) -> Outcome {
     Outcome::Done { version, changed: true }
 }
 
+/// Returns the keys of a page of a list, and whether another page follows.
 fn keys_of(outcome: &Outcome) -> (Vec<Vec<u8>>, bool) {
     let Outcome::Keys(body) = outcome else { panic!("{outcome:?}") };
     let Some(Answer::Keys(keys)) = Answer::decode(body) else { panic!() };
