@@ -148,7 +148,8 @@ fn compare<T: LoadKind>(mode: Mode, args: &LoadArgs, plan: &Plan) -> anyhow::Res
 /// Runs of the first controller, and of the second one if there is one.
 type RunsOfBoth<T> = (Vec<T>, Option<Vec<T>>);
 
-/// Measures one controller, or two in alternation: A B A B.
+/// Measures one controller, or two in alternation: A B, B A, A B. On some machines the second of a pair is some percent
+/// slower, whichever it is.
 fn run_alternating<T>(
     args: &LoadArgs,
     plan: &Plan,
@@ -157,13 +158,22 @@ fn run_alternating<T>(
     let Some(vs) = &args.vs else { return Ok((vec![run_once(plan, &args.pids, "")?], None)) };
     let other = crate::args::resolve(vs)?;
     let (mut first, mut second) = (Vec::new(), Vec::new());
+    let run = |pair, which: &str, controller, pids: &[u32]| {
+        let plan = Plan { intervals: 1, controller, ..plan.clone() };
+        let what = format!("pair {pair} of {}, {which}: ", args.repeat);
+        run_once(&plan, pids, &what).with_context(|| format!("controller {which}"))
+    };
     for pair in 1..=args.repeat {
-        let plan = Plan { intervals: 1, ..plan.clone() };
-        let what = format!("pair {pair} of {}, A: ", args.repeat);
-        first.push(run_once(&plan, &args.pids, &what).context("controller A")?);
-        let what = format!("pair {pair} of {}, B: ", args.repeat);
-        let plan = Plan { controller: other, ..plan };
-        second.push(run_once(&plan, &args.vs_pids, &what).context("controller B")?);
+        let mut run_first =
+            || run(pair, "A", plan.controller, &args.pids).map(|run| first.push(run));
+        let mut run_second = || run(pair, "B", other, &args.vs_pids).map(|run| second.push(run));
+        if pair % 2 == 1 {
+            run_first()?;
+            run_second()?;
+        } else {
+            run_second()?;
+            run_first()?;
+        }
     }
     Ok((first, Some(second)))
 }

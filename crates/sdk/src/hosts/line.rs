@@ -53,6 +53,12 @@ impl Entry {
         self.0 & RECENT != 0
     }
 
+    /// The same, and that in the tick with these age bits.
+    #[inline]
+    pub(super) fn is_recent_in(self, age_bits: u64) -> bool {
+        self.0 & (RECENT | AGE) == RECENT | age_bits << AGE_SHIFT
+    }
+
     #[inline]
     pub(super) fn age_bits(self) -> u64 {
         (self.0 & AGE) >> AGE_SHIFT

@@ -97,15 +97,16 @@ impl<V: Copy + Eq> Scope<V> {
     #[inline]
     pub(super) fn get(&self, host: HostKey, now: Tick) -> Option<V> {
         let entry = self.entry(host)?;
-        now.knows(entry.age_bits(), self.swept).then(|| self.values[entry.value()])
+        // The sweep has removed all that this tick does not know.
+        let is_known = now == self.swept || now.knows(entry.age_bits(), self.swept);
+        is_known.then(|| self.values[entry.value()])
     }
 
     /// Whether [`learn`](Self::learn) would change nothing.
     #[inline]
     pub(super) fn is_fresh(&self, host: HostKey, value: V, now: Tick) -> bool {
         self.entry(host).is_some_and(|entry| {
-            entry.is_recent()
-                && entry.age_bits() == now.age_bits()
+            entry.is_recent_in(now.age_bits())
                 && self.swept == now
                 && self.values[entry.value()] == value
         })
