@@ -2,6 +2,7 @@
 //! (`make miri`).
 #![cfg(feature = "host")]
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use openflow::{PortNo, Version};
@@ -245,7 +246,18 @@ fn flows_and_packets_equal_single_messages() {
     let [mut one, mut other] = [Bench::new::<Whole<true>>(), Bench::new::<Whole<false>>()];
     let (_, sent) = one.batch(&[]).unwrap();
     let (_, expected) = other.batch(&[]).unwrap();
-    assert!(sent.iter().map(|sent| &sent.message).eq(expected.iter().map(|sent| &sent.message)));
+    // The packets of a series follow all of its flow-mods, so only the order within a kind is the same.
+    let of_kind = |kind, sent: &[Sent]| -> Vec<Vec<u8>> {
+        let messages = sent.iter().map(|sent| &sent.message).filter(|message| message[1] == kind);
+        messages.map(|message| [&message[..4], &message[8..]].concat()).collect()
+    };
+    let xids = |sent: &[Sent]| -> BTreeSet<[u8; 4]> {
+        sent.iter().map(|sent| *sent.message[4..].first_chunk().expect("a whole header")).collect()
+    };
+    for kind in [13, 14] {
+        assert!(of_kind(kind, &sent) == of_kind(kind, &expected), "{kind}");
+    }
+    assert!(sent.len() == expected.len() && xids(&sent) == xids(&expected));
     let packet_outs = sent.iter().filter(|sent| sent.message[1] == 13).count();
     assert!(packet_outs > 400, "{packet_outs}");
     assert_eq!((one.most_in_a_series(), one.log().len()), (128, 0));
