@@ -86,8 +86,8 @@ impl Checked {
         matches!(self.buffer, Buffer::Used { .. })
     }
 
-    /// Whether a message with `other` may be admitted together with one of this kind: it differs in nothing that admission
-    /// looks at but its size and its buffer id, and neither is followed by anything of the kernel's.
+    /// Whether two messages may be admitted together, if they also have the same size, connection and order of transaction
+    /// ids: admission treats them alike except for their buffer ids, and the kernel adds nothing behind either.
     #[inline]
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         let is_common =

@@ -123,7 +123,8 @@ impl TransactionTable {
         self.of_apps.get(sender.app.index()).is_none_or(|own| *own < PER_APP)
     }
 
-    /// Notes messages that an app sends, by the transaction ids that they are sent with.
+    /// Notes messages that an app sends, by the transaction ids that they are sent with. Some of them may have been refused
+    /// for their buffers.
     #[inline]
     pub(crate) fn sent(&mut self, run: Run) {
         self.recent.sent(run);

@@ -97,7 +97,7 @@ enum Flows<'a> {
     WithPackets(&'a [u8]),
 }
 
-/// What an application may send, as far as the messages of a series differ in it.
+/// The rights of an application that decide about single messages of a series.
 pub trait Limits {
     /// Returns whether its flows may output to this port.
     fn may_output(&self, port: PortNo) -> bool;

@@ -75,7 +75,7 @@ impl Shared {
     /// By a ring's protocol, only this process touches them while they are borrowed.
     #[expect(
         clippy::mut_from_ref,
-        reason = "shared memory: a ring's protocol decides who may write"
+        reason = "shared memory: the protocol of a ring says which side may write"
     )]
     pub(crate) unsafe fn bytes_mut(&self, offset: usize, size: usize) -> &mut [u8] {
         // SAFETY: as the caller promises; ours is writable.

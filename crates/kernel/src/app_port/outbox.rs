@@ -8,7 +8,7 @@ const CAPACITY: usize = 256 * 1024;
 /// The messages of one batch, in the order in which they were sent.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// The memory, of which the first `used` bytes are used.
+    /// The memory; its first `used` bytes are messages.
     bytes: Box<[u8]>,
     used: usize,
     records: Vec<Record>,

@@ -83,7 +83,8 @@ impl QuotaMeter {
 
     /// Whether the quota allows this number of messages of a kind in the second of the last [`refresh`](Self::refresh).
     ///
-    /// Several may be too many where one and one more are not: the next portion is taken when none is left of the last.
+    /// `false` for several messages does not say that each alone is refused: a new portion is taken only when the last one
+    /// is used up.
     #[inline]
     pub(crate) fn allows(&mut self, kind: Metered, messages: u32, quota: Quota) -> bool {
         let left = match self.left[kind as usize] {

@@ -113,7 +113,11 @@ mod tests {
         }
         assert_eq!(registry.claim(7, WorkerId(0)).worker(), WorkerId(1));
         assert_eq!(registry.claim(8, WorkerId(0)).worker(), WorkerId(0), "forgotten");
-        assert_eq!(registry.claim(101, WorkerId(1)).worker(), WorkerId(0), "not so long gone");
+        assert_eq!(
+            registry.claim(101, WorkerId(1)).worker(),
+            WorkerId(0),
+            "it has gone a short time ago"
+        );
         drop(stays);
         let entries = registry.0.lock().unwrap();
         assert!(entries.away.len() <= MOST_AWAY && entries.by_dpid.len() <= MOST_AWAY + 3);

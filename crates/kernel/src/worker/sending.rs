@@ -174,8 +174,8 @@ impl<'r> Sending<'r> {
         })
     }
 
-    /// Admits messages, or refuses them. Those that are alike are decided about together; if they cannot all be sent, as
-    /// a quota ends among them, each is decided about alone.
+    /// Admits messages, or refuses them. Those that are alike are decided about together; if not all of them can be sent,
+    /// each is decided about alone.
     #[inline]
     fn admit(&mut self, alike: &Alike) {
         match self.decide(alike) {
@@ -186,7 +186,7 @@ impl<'r> Sending<'r> {
     }
 
     /// Decides in the order of refusals: first the content of the messages, then the state of the switch, then the app's
-    /// quotas. Buffers come last, in [`take`](Self::take): they are the only difference between messages that are alike.
+    /// quotas. Buffers come last, in [`take`](Self::take): no other difference between messages that are alike counts.
     #[inline]
     fn decide(&mut self, alike: &Alike) -> Result<Checked, Refusal> {
         let checked = alike.checked?;

@@ -53,7 +53,7 @@ impl Entry {
         self.0 & RECENT != 0
     }
 
-    /// The same, and that in the tick with these age bits.
+    /// Whether it is recent and was learned in the tick with these age bits.
     #[inline]
     pub(super) fn is_recent_in(self, age_bits: u64) -> bool {
         self.0 & (RECENT | AGE) == RECENT | age_bits << AGE_SHIFT

@@ -82,7 +82,7 @@ impl Memory {
     /// The memory is writable, and no other code or process touches these bytes while they are borrowed.
     #[expect(
         clippy::mut_from_ref,
-        reason = "shared memory: a ring's protocol decides who may write"
+        reason = "shared memory: the protocol of a ring says which side may write"
     )]
     pub(crate) unsafe fn bytes_mut(&self, offset: usize, size: usize) -> &mut [u8] {
         let start = self.byte_at(offset, size);

@@ -275,6 +275,38 @@ fn single_message_and_series_are_refused_in_one_order() {
     bench.stop();
 }
 
+#[test]
+fn quota_and_buffer_divide_alike_messages() {
+    for most in [2, Quota::NONE.flow_mods] {
+        let quota = Quota { flow_mods: most, ..Quota::NONE };
+        let (bench, mut fakes, mut zone, at) =
+            with_packet_in_and(&Policy { quota, ..Policy::default() });
+        keeps_a_packet(&mut fakes[0], &mut zone);
+        let add = FlowMod::add(Match::new()).priority(1).cookie(7);
+        // The app received buffer 77, and may use it once.
+        let buffers = [Some(77), Some(77), None, None];
+        let all: Vec<_> =
+            (1..).zip(buffers).map(|(number, buffer)| blanks(number, buffer)).collect();
+        send_message(&mut zone, (1, at.epoch), &series(&add, &all), 4);
+        handled(&mut zone);
+        let message =
+            |number: usize| alone(&add, &all[number], 50 + u32::try_from(number).unwrap());
+        let beginning = |number| message(number)[..64].to_vec();
+        expect_message(&fakes[0], message(0));
+        expect_message(&fakes[0], message(2));
+        let buffer = (Refusal::Buffer as u8, beginning(1));
+        if most == 2 {
+            let quota = (Refusal::Quota as u8, beginning(3));
+            assert_eq!(refusals(&mut zone, 2), [buffer, quota]);
+        } else {
+            expect_message(&fakes[0], message(3));
+            assert_eq!(refusals(&mut zone, 1), [buffer]);
+        }
+        assert!(fakes[0].received.try_recv().is_err(), "and no more");
+        bench.stop();
+    }
+}
+
 /// A series with packets whose first transaction id is 50.
 fn with_packets(add: &FlowMod<'_>, all: &[(Blanks, &[u8])]) -> Vec<u8> {
     let mut sent = series(add, &[]);
