@@ -39,6 +39,7 @@ pub use rights::{Granted, ServiceRight};
 /// A resource with a limit.
 pub use sdk::Limit;
 pub use trust::{ExcessiveRequest, TRUST_KEYS, Trust};
+pub use tuning::{InvalidVariable, with_environment};
 
 use value::{Mistake, Table};
 
@@ -138,6 +139,8 @@ pub struct Config {
     pub workers: Option<u16>,
     /// Tuning of these threads.
     pub tuning: Tuning,
+    /// Keys that are deprecated: the file and line of each, and what replaces it.
+    pub notices: Vec<String>,
     /// The directory of the sockets.
     pub runtime_dir: Option<PathBuf>,
     /// The directory of the state that outlives a run.
@@ -231,6 +234,9 @@ impl Config {
                 (1..=MAX_WORKERS).contains(&workers).then_some(workers)
             })?;
             config.tuning = tuning::read(&controller)?;
+            let deprecated = tuning::deprecated(&controller).into_iter();
+            let notice = |it| tell(file.to_owned(), text, it).to_string();
+            config.notices = deprecated.map(notice).collect();
             config.runtime_dir = dir("runtime-dir")?.map(below);
             config.state_dir = dir("state-dir")?.map(below);
         }

@@ -1,9 +1,63 @@
-//! Reads the keys of `[controller]` that tune the workers; only measurements need them.
+//! Reads what tunes the workers: keys of `[controller]`, and environment variables for measurements.
 
 use control::kernel::Tuning;
+use thiserror::Error;
 
 use super::limits::bytes;
 use super::value::{Mistake, Table, Value};
+
+/// Keys that only measurements need, and the environment variables that replace them.
+pub(super) const DEPRECATED: [(&str, &str); 3] =
+    [("pin", "ROSEMARY_PIN"), ("read-bytes", "ROSEMARY_READ_BYTES"), ("batch", "ROSEMARY_BATCH")];
+
+/// An environment variable that tunes the workers has an invalid value.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{name} is {value:?}; expected {expected}")]
+pub struct InvalidVariable {
+    name: &'static str,
+    value: String,
+    expected: &'static str,
+}
+
+/// Returns the deprecated keys that the table has: the position of each, and a notice.
+pub(super) fn deprecated(controller: &Table<'_>) -> Vec<Mistake> {
+    let notice = |(key, variable)| {
+        let value = controller.get(key)?;
+        let what = format!(
+            "{key} is deprecated and will go: remove it, or set the environment variable {variable} for measurements"
+        );
+        Some(Mistake::new(value.at, what))
+    };
+    DEPRECATED.into_iter().filter_map(notice).collect()
+}
+
+/// Replaces values by those of the environment variables `ROSEMARY_PIN` (`true` or `false`), `ROSEMARY_READ_BYTES` (bytes)
+/// and `ROSEMARY_BATCH` (records per call of an app). `variable` returns the value of one, if it is set.
+///
+/// # Errors
+/// [`InvalidVariable`]: a value is not valid.
+pub fn with_environment(
+    tuning: Tuning,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Tuning, InvalidVariable> {
+    let mut tuning = tuning;
+    let invalid = |name, value, expected| InvalidVariable { name, value, expected };
+    if let Some(value) = variable("ROSEMARY_PIN") {
+        let expected = "true or false";
+        tuning.pin = value.parse().map_err(|_| invalid("ROSEMARY_PIN", value, expected))?;
+    }
+    if let Some(value) = variable("ROSEMARY_READ_BYTES") {
+        let read = value.parse().ok().filter(|amount| Tuning::READ.contains(amount));
+        let expected = "a number of bytes from 4096 to 1048576";
+        tuning.read = read.ok_or_else(|| invalid("ROSEMARY_READ_BYTES", value, expected))?;
+    }
+    if let Some(value) = variable("ROSEMARY_BATCH") {
+        let batch = value.parse().ok().filter(|batch| Tuning::BATCH.contains(batch));
+        tuning.batch =
+            batch.ok_or_else(|| invalid("ROSEMARY_BATCH", value, "a number from 1 to 64"))?;
+    }
+    Ok(tuning)
+}
 
 /// Reads the tuning keys; missing keys have their defaults.
 pub(super) fn read(controller: &Table<'_>) -> Result<Tuning, Mistake> {
@@ -56,6 +110,42 @@ mod tests {
         let text = "[controller]\npin = false\nread-bytes = 4096\nring-bytes = \"1 MiB\"\nbatch = 1\nswitch-ports = 0";
         let said = Tuning { pin: false, read: 4096, ring: 1 << 20, batch: 1, ports: 0 };
         assert_eq!(tuning(text), Ok(said));
+    }
+
+    #[test]
+    fn deprecated_keys_work_with_a_notice() {
+        let text = "[controller]\npin = false\nring-bytes = \"1 MiB\"\nbatch = 1";
+        let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
+        assert_eq!((config.tuning.pin, config.tuning.batch), (false, 1));
+        let expected = [
+            ("/rosemary.toml:2: pin", "ROSEMARY_PIN"),
+            ("/rosemary.toml:4: batch", "ROSEMARY_BATCH"),
+        ];
+        assert_eq!(config.notices.len(), expected.len());
+        for (notice, (key, variable)) in config.notices.iter().zip(expected) {
+            assert!(notice.starts_with(key) && notice.contains(variable), "{notice}");
+        }
+    }
+
+    #[test]
+    fn environment_replaces_the_keys() {
+        let with = |variables: &[(&str, &str)]| {
+            with_environment(Tuning::default(), |name| {
+                let found = variables.iter().find(|(variable, _)| *variable == name)?;
+                Some(found.1.to_owned())
+            })
+        };
+        assert_eq!(with(&[]), Ok(Tuning::default()));
+        let all =
+            [("ROSEMARY_PIN", "false"), ("ROSEMARY_READ_BYTES", "4096"), ("ROSEMARY_BATCH", "3")];
+        let expected = Tuning { pin: false, read: 4096, batch: 3, ..Tuning::default() };
+        assert_eq!(with(&all), Ok(expected));
+        for (name, value) in
+            [("ROSEMARY_PIN", "1"), ("ROSEMARY_READ_BYTES", "1"), ("ROSEMARY_BATCH", "65")]
+        {
+            let error = with(&[(name, value)]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{name} is {value:?}; expected ")), "{error}");
+        }
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub enum StartError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// An environment variable has an invalid value.
+    #[error(transparent)]
+    Environment(#[from] config::InvalidVariable),
     /// The operator requires a complete sandbox, which this machine does not support.
     #[error(
         "zones.require is \"full\", and the sandbox lacks: {0}; `rosemary doctor` says what to do"

@@ -213,6 +213,9 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     if apps.is_empty() {
         warn!("no app runs, so nothing answers the switches; name apps with [[app]] or --app");
     }
+    for notice in &config.notices {
+        warn!("{notice}");
+    }
     choice::warn_of_unsigned(&apps);
     // Only now, since all these directories must exist to be resolved.
     let never: Arc<[PathBuf]> = own.iter().map(|dir| config::fs_read::real(dir)).collect();
@@ -220,7 +223,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         app.never = never.clone();
     }
     let workers = options.workers(&config);
-    let settings = KernelSettings { listeners, plain, keys, workers, tuning: config.tuning };
+    let tuning = config::with_environment(config.tuning, |name| std::env::var(name).ok())?;
+    let settings = KernelSettings { listeners, plain, keys, workers, tuning };
     let environment = Environment {
         installation,
         users: Users::find()?,
