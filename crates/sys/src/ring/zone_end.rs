@@ -4,6 +4,7 @@
 //! `Done`, and does not read behind the published index.
 
 use std::fmt;
+use std::hint::black_box;
 use std::io;
 use std::ptr;
 use std::sync::Arc;
@@ -60,6 +61,7 @@ impl ZoneEnd {
             next: 0,
             ends: Box::new([0; MAX_BATCH]),
             count: 0,
+            step: 0,
         };
         let messages =
             DownWriter { down, up, capacity, written: 0, published: 0, reserved: None, stopped: 0 };
@@ -127,6 +129,8 @@ pub struct UpReader {
     /// The end positions of the current batch's records, and their number.
     ends: Box<[u64; MAX_BATCH]>,
     count: usize,
+    /// The distance from the last record that was read to the next.
+    step: u32,
 }
 
 impl UpReader {
@@ -141,7 +145,7 @@ impl UpReader {
         if produced.checked_sub(from).is_none_or(|ahead| ahead > u64::from(capacity)) {
             return Err(PeerFault::Index { index: produced, from, capacity });
         }
-        let (words, mut at) = (self.up.words(), from);
+        let (words, mut at, mut step) = (self.up.words(), from, self.step);
         let mut starts = [ptr::null(); MAX_BATCH];
         let (mut count, mut least) = (0, u32::MAX);
         let mut slots = starts.iter_mut().zip(&mut *self.ends).take(most);
@@ -153,7 +157,13 @@ impl UpReader {
                 let most = u32::try_from(to_end).unwrap_or(capacity);
                 return Err(PeerFault::Size { at, size, least: 8, most });
             }
-            let end = at + u64::from((size + 7) & !7);
+            // Most records are as long as the one before. A core that predicts this branch reads the next record without
+            // waiting for the size of this one.
+            let padded = (size + 7) & !7;
+            if padded != step {
+                step = changed_step(padded);
+            }
+            let end = at + u64::from(step);
             if kind != PAD {
                 let Some((start, its_end)) = slots.next() else { break };
                 (*start, *its_end) = (self.up.address(at_byte / WORD, size as usize), end);
@@ -161,7 +171,7 @@ impl UpReader {
             }
             at = end;
         }
-        self.count = count;
+        (self.step, self.count) = (step, count);
         Ok(Batch { up: &self.up, starts, count, least })
     }
 
@@ -177,6 +187,13 @@ impl UpReader {
     pub fn is_waiting(&self) -> bool {
         self.up.load_acquire(PRODUCED) != self.next
     }
+}
+
+/// Returns `step`, unknown to the compiler: if it saw that the step is the record's size, it would drop the branch.
+#[cold]
+#[inline(never)]
+fn changed_step(step: u32) -> u32 {
+    black_box(step)
 }
 
 /// The writing half.
