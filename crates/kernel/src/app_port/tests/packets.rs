@@ -6,33 +6,17 @@ use super::*;
 use crate::check::{APP_SHIFT, Rights};
 use control::policy::{Capability, Policy};
 
-/// How the packet-ins of a run look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    V1_0,
-    V1_3,
-    /// 1.3, with another field behind the in-port.
-    Unusual,
+const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+
+/// A switch that speaks this version.
+fn switch_of(version: Version) -> Switch {
+    let mut switch = switch(7, 0);
+    switch.version = version;
+    switch.buffer_table = crate::buffer_table::BufferTable::default();
+    switch
 }
 
-impl Shape {
-    const ALL: [Self; 3] = [Self::V1_0, Self::V1_3, Self::Unusual];
-    const WITH_COOKIE: [Self; 2] = [Self::V1_3, Self::Unusual];
-
-    fn version(self) -> Version {
-        if self == Self::V1_0 { Version::V1_0 } else { Version::V1_3 }
-    }
-
-    /// A switch whose packet-ins look so.
-    fn switch(self) -> Switch {
-        let mut switch = switch(7, 0);
-        switch.version = self.version();
-        switch.buffer_table = crate::buffer_table::BufferTable::default();
-        switch
-    }
-}
-
-/// Makes the packet-in at `start` an unusual one.
+/// Makes the packet-in of 1.3 at `start` an unusual one, with another field behind the in-port.
 fn insert_in_phy_port(bytes: &mut Vec<u8>, start: usize) {
     bytes.splice(start + 36..start + 36, [0x80, 0, 1 << 1, 4, 0, 0, 0, 9]);
     bytes[start + 3] += 8;
@@ -41,16 +25,13 @@ fn insert_in_phy_port(bytes: &mut Vec<u8>, start: usize) {
 }
 
 /// The bytes of a run of packet-ins, each with a cookie, a buffer and its number as its packet.
-fn run(shape: Shape, packets: &[(u64, Option<u32>)]) -> Vec<u8> {
+fn run(version: Version, packets: &[(u64, Option<u32>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (number, (cookie, buffer_id)) in (1_u8..).zip(packets) {
         let (frame, start) = ([number; 60], bytes.len());
         let mut packet_in = PacketIn::new(PortNo(3), &frame);
         (packet_in.cookie, packet_in.buffer_id) = (*cookie, *buffer_id);
-        append(&mut bytes, |out| packet_in.encode(shape.version(), number.into(), out)).unwrap();
-        if shape == Shape::Unusual {
-            insert_in_phy_port(&mut bytes, start);
-        }
+        append(&mut bytes, |out| packet_in.encode(version, number.into(), out)).unwrap();
         let decoded = PacketIn::decode(&bytes[start..]).unwrap();
         assert_eq!((decoded.in_port, decoded.data), (PortNo(3), &frame[..]));
     }
@@ -68,14 +49,18 @@ fn records(bench: &mut Bench) -> Vec<Vec<u8>> {
 }
 
 /// The effects of a run, delivered as one and message by message.
-fn both_ways(shape: Shape, bytes: &[u8]) -> [(usize, Vec<Vec<u8>>, Bench); 2] {
-    both_ways_of(&Policy::default(), shape, bytes)
+fn both_ways(version: Version, bytes: &[u8]) -> [(usize, Vec<Vec<u8>>, Bench); 2] {
+    both_ways_of(&Policy::default(), version, bytes)
 }
 
 /// The same, for an app with this policy.
-fn both_ways_of(policy: &Policy, shape: Shape, bytes: &[u8]) -> [(usize, Vec<Vec<u8>>, Bench); 2] {
+fn both_ways_of(
+    policy: &Policy,
+    version: Version,
+    bytes: &[u8],
+) -> [(usize, Vec<Vec<u8>>, Bench); 2] {
     let bench = || {
-        let mut bench = Bench::live(vec![shape.switch()]);
+        let mut bench = Bench::live(vec![switch_of(version)]);
         bench.app_port.rights = Rights::of(AppId(1), policy);
         bench
     };
@@ -86,7 +71,7 @@ fn both_ways_of(policy: &Policy, shape: Shape, bytes: &[u8]) -> [(usize, Vec<Vec
     while let Some((message, _)) = dal::drivers::openflow::framing::cut(left).unwrap() {
         left = &left[message.len()..];
         let mut message = message.to_vec();
-        let cookie = crate::rewrite::take_cookie(shape.version(), &mut message);
+        let cookie = crate::rewrite::take_cookie(version, &mut message);
         let mut view = PacketIn::decode(&message).unwrap();
         view.cookie = cookie.unwrap_or(PacketIn::NO_COOKIE);
         let switch = &mut single.switches[0];
@@ -102,12 +87,12 @@ fn both_ways_of(policy: &Policy, shape: Shape, bytes: &[u8]) -> [(usize, Vec<Vec
 
 #[test]
 fn run_of_packet_ins_equals_single_ones() {
-    for shape in Shape::ALL {
+    for version in VERSIONS {
         let none = PacketIn::NO_COOKIE;
         let [others, zero] =
-            if shape == Shape::V1_0 { [none; 2] } else { [9 << APP_SHIFT | 0x4d, 0] };
-        let bytes = run(shape, &[(none, None), (others, Some(5)), (none, Some(6)), (zero, None)]);
-        let [(taken, run, bench), (_, single, one_by_one)] = both_ways(shape, &bytes);
+            if version == Version::V1_0 { [none; 2] } else { [9 << APP_SHIFT | 0x4d, 0] };
+        let bytes = run(version, &[(none, None), (others, Some(5)), (none, Some(6)), (zero, None)]);
+        let [(taken, run, bench), (_, single, one_by_one)] = both_ways(version, &bytes);
         assert_eq!(taken, bytes.len());
         assert_eq!((run.len(), &run), (4, &single));
         assert_eq!(bench.switches[0].counters.packet_ins, 4);
@@ -127,32 +112,29 @@ fn lldp_buffer_needs_topology_probe() {
     let prober = vec![Capability::PacketOut, Capability::TopologyProbe];
     let prober = Policy { capabilities: prober, ..Policy::default() };
     for (policy, may_send) in [(Policy::default(), false), (prober, true)] {
-        for shape in Shape::ALL {
+        for version in VERSIONS {
             let mut bytes =
-                run(shape, &[(PacketIn::NO_COOKIE, Some(5)), (PacketIn::NO_COOKIE, Some(6))]);
+                run(version, &[(PacketIn::NO_COOKIE, Some(5)), (PacketIn::NO_COOKIE, Some(6))]);
             let second = bytes.windows(60).position(|it| it == [2; 60]).unwrap();
             let lldp_in_snap = [0, 46, 0xaa, 0xaa, 3, 0, 0, 0, 0x88, 0xcc];
             bytes[second + 12..second + 22].copy_from_slice(&lldp_in_snap);
-            for (_, seen, bench) in both_ways_of(&policy, shape, &bytes) {
+            for (_, seen, bench) in both_ways_of(&policy, version, &bytes) {
                 assert_eq!(seen.len(), 2, "the app sees both");
                 let given = [5, 6]
                     .map(|buffer| bench.switches[0].buffer_table.has(buffer, AppSlot::new(0)));
-                assert_eq!(given, [true, may_send], "{shape:?}");
+                assert_eq!(given, [true, may_send], "{version:?}");
             }
         }
     }
 }
 
 /// A packet-in with buffer 5 that brings only the first `size` bytes of a frame.
-fn cut_packet_in(shape: Shape, frame: &[u8], size: usize) -> Vec<u8> {
+fn cut_packet_in(version: Version, frame: &[u8], size: usize) -> Vec<u8> {
     let mut packet_in = PacketIn::new(PortNo(3), &frame[..size]);
     packet_in.total_len = 60;
     packet_in.buffer_id = Some(5);
     let mut bytes = Vec::new();
-    append(&mut bytes, |out| packet_in.encode(shape.version(), 1, out)).unwrap();
-    if shape == Shape::Unusual {
-        insert_in_phy_port(&mut bytes, 0);
-    }
+    append(&mut bytes, |out| packet_in.encode(version, 1, out)).unwrap();
     bytes
 }
 
@@ -170,16 +152,16 @@ fn buffer_of_a_cut_frame_needs_topology_probe() {
     let prober = vec![Capability::PacketOut, Capability::TopologyProbe];
     let prober = Policy { capabilities: prober, ..Policy::default() };
     for (frame, enough) in &frames {
-        for shape in Shape::ALL {
+        for version in VERSIONS {
             for size in [0, 11, 12, 13, 14, 17, 18, 19, 20, 21, 22, 30] {
-                let bytes = cut_packet_in(shape, frame, size);
+                let bytes = cut_packet_in(version, frame, size);
                 let given = |policy: &Policy| {
-                    both_ways_of(policy, shape, &bytes).map(|(_, seen, bench)| {
+                    both_ways_of(policy, version, &bytes).map(|(_, seen, bench)| {
                         assert_eq!(seen.len(), 1, "the app sees it");
                         bench.switches[0].buffer_table.has(5, AppSlot::new(0))
                     })
                 };
-                let case = format!("{size} bytes of {frame:02x?}, {shape:?}");
+                let case = format!("{size} bytes of {frame:02x?}, {version:?}");
                 assert_eq!(given(&Policy::default()), [size >= *enough; 2], "{case}");
                 assert_eq!(given(&prober), [true; 2], "{case}");
             }
@@ -189,11 +171,11 @@ fn buffer_of_a_cut_frame_needs_topology_probe() {
 
 #[test]
 fn buffer_of_a_dropped_packet_in_is_unusable() {
-    let mut bench = Bench::live(vec![Shape::V1_3.switch()]);
+    let mut bench = Bench::live(vec![switch_of(Version::V1_3)]);
     let mut delivered = 0;
     for buffer in 0..200 {
         bench.switches[0].buffer_table.kept(buffer, crate::plan::Set::EMPTY);
-        let bytes = run(Shape::V1_3, &[(PacketIn::NO_COOKIE, Some(buffer))]);
+        let bytes = run(Version::V1_3, &[(PacketIn::NO_COOKIE, Some(buffer))]);
         let view = PacketIn::decode(&bytes).unwrap();
         let switch = &mut bench.switches[0];
         let record = crate::record::packet_in_record(switch, &view, &bytes).unwrap();
@@ -206,36 +188,45 @@ fn buffer_of_a_dropped_packet_in_is_unusable() {
 
 #[test]
 fn run_ends_before_an_own_packet_or_other_message() {
-    for shape in Shape::WITH_COOKIE {
-        let own = 1 << APP_SHIFT | 0x4d;
-        let mut bytes = run(shape, &[(u64::MAX, None), (own, None), (u64::MAX, None)]);
-        let before = bytes.clone();
-        let mut bench = Bench::live(vec![shape.switch()]);
-        let one = bytes.len() / 3;
-        assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes), one);
-        assert_eq!(bytes[one..], before[one..], "the cookie is still there");
-        let mut rest = bytes[2 * one..].to_vec();
-        rest.extend([4, 2, 0, 8, 0, 0, 0, 1]); // an echo request
-        rest.extend(&before[..one - 1]); // and a packet-in that is not whole
-        assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut rest), one);
-        assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut rest[one + 8..]), 0);
-        assert_eq!(bench.seen(), [Seen::Packet(4), Seen::Packet(4)]);
-    }
+    let version = Version::V1_3;
+    let own = 1 << APP_SHIFT | 0x4d;
+    let mut bytes = run(version, &[(u64::MAX, None), (own, None), (u64::MAX, None)]);
+    let before = bytes.clone();
+    let mut bench = Bench::live(vec![switch_of(version)]);
+    let one = bytes.len() / 3;
+    assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes), one);
+    assert_eq!(bytes[one..], before[one..], "the cookie is still there");
+    let mut rest = bytes[2 * one..].to_vec();
+    rest.extend([4, 2, 0, 8, 0, 0, 0, 1]); // an echo request
+    rest.extend(&before[..one - 1]); // and a packet-in that is not whole
+    assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut rest), one);
+    assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut rest[one + 8..]), 0);
+    assert_eq!(bench.seen(), [Seen::Packet(4), Seen::Packet(4)]);
+}
+
+#[test]
+fn run_ends_before_an_unusual_packet_in() {
+    let version = Version::V1_3;
+    let mut bytes = run(version, &[(u64::MAX, None), (u64::MAX, None)]);
+    let one = bytes.len() / 2;
+    insert_in_phy_port(&mut bytes, one);
+    let mut bench = Bench::live(vec![switch_of(version)]);
+    assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes), one);
+    assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes[one..]), 0);
 }
 
 #[test]
 fn run_ends_at_a_full_ring() {
-    for shape in Shape::WITH_COOKIE {
-        let others = 9 << APP_SHIFT | 0x4d;
-        let mut bytes = run(shape, &[(others, None); 40]);
-        let before = bytes.clone();
-        let mut bench = Bench::live(vec![shape.switch()]);
-        let taken = bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes);
-        assert!(0 < taken && taken < bytes.len(), "{taken}");
-        assert_eq!(bytes[taken..], before[taken..]);
-        let count = bench.switches[0].counters.packet_ins;
-        assert_eq!(taken as u64 * 40, count * bytes.len() as u64);
-        assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes[taken..]), 0);
-        assert_eq!(bench.seen().len() as u64, count);
-    }
+    let version = Version::V1_3;
+    let others = 9 << APP_SHIFT | 0x4d;
+    let mut bytes = run(version, &[(others, None); 40]);
+    let before = bytes.clone();
+    let mut bench = Bench::live(vec![switch_of(version)]);
+    let taken = bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes);
+    assert!(0 < taken && taken < bytes.len(), "{taken}");
+    assert_eq!(bytes[taken..], before[taken..]);
+    let count = bench.switches[0].counters.packet_ins;
+    assert_eq!(taken as u64 * 40, count * bytes.len() as u64);
+    assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes[taken..]), 0);
+    assert_eq!(bench.seen().len() as u64, count);
 }
