@@ -403,7 +403,7 @@ def measure():
     try:
         seconds, repeat = (2, 5) if options.long else (1, 3)
         if options.against:
-            against(bench, options.against, seconds, max(repeat, 4))
+            against(bench, options.against, seconds / 2, 10)
         else:
             for name in only or (TABLES if options.long else SHORT):
                 TABLES[name](bench, seconds, repeat)
