@@ -38,7 +38,7 @@ docs: ## this documentation as a book: target/book/html/index.html
 	@cp docs/book.toml target/book/
 	@[ -x $(MDBOOK) ] || { echo "make: compiling mdBook into target/tools, which takes minutes" >&2; \
 	  cargo install mdbook --version 0.5.4 --locked --no-default-features --root target/tools; }
-	@$(MDBOOK) build target/book --dest-dir html
+	@$(MDBOOK) build target/book --dest-dir $(CURDIR)/target/book/html
 	@echo "The book is in target/book/html/index.html"
 
 check: loom ## format, lints, unit tests, links of the documents: minutes
