@@ -22,6 +22,19 @@ def links(page):
     return [link for link in LINK.findall(text) if not OUTSIDE.match(link)]
 
 
+def for_book(page):
+    """The text of a page, with the links as the book needs them: it has no directories, and a README.md is an index.html."""
+    def link(found):
+        name, target, rest = found.groups()
+        if OUTSIDE.match(target):
+            return found[0]
+        if (page.parent / target).is_dir():
+            return name
+        return f"[{name}]({re.sub(r'README[.]md$', 'index.html', target)}{rest})"
+
+    return re.sub(r"\[([^\]]*)\]\(([^)#\s]+)([^)]*)\)", link, page.read_text())
+
+
 def copy(file, directory):
     to = directory / file.relative_to(ROOT)
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -43,12 +56,14 @@ def collect(directory):
         if not page.exists():
             wrong.append(f"docs/SUMMARY.md lists {page.relative_to(ROOT)}, which does not exist")
             continue
-        copy(page, directory)
+        to = directory / page.relative_to(ROOT)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(for_book(page))
         for link in links(page):
             file = (page.parent / link).resolve()
             if not file.exists() or ROOT not in [file, *file.parents]:
                 wrong.append(f"{page.relative_to(ROOT)} links to {link}, which does not exist")
-            else:
+            elif file not in pages:
                 copy(file, directory)
     return wrong
 
