@@ -468,7 +468,9 @@ impl Limits for Rights {
     }
 }
 
-fn allow(allowed: bool, otherwise: Refusal) -> Result<(), Refusal> {
+/// Returns a refusal unless something is allowed.
+#[inline]
+pub(crate) fn allow(allowed: bool, otherwise: Refusal) -> Result<(), Refusal> {
     if allowed { Ok(()) } else { Err(otherwise) }
 }
 

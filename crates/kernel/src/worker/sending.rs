@@ -18,7 +18,7 @@ use super::inbound::table_miss;
 use super::roster::Entry;
 use super::table_usage::count_flows;
 use crate::app_port::{Alike, AppPort, Messages, Metered};
-use crate::check::{Allowed, Checked};
+use crate::check::{Allowed, Checked, allow};
 use crate::connection::{Connection, Up};
 use crate::ids::{AppSlot, ConnId};
 use crate::pool::Head;
@@ -190,16 +190,16 @@ impl<'r> Sending<'r> {
     #[inline]
     fn decide(&mut self, alike: &Alike) -> Result<Checked, Refusal> {
         let checked = alike.checked?;
-        refuse_unless(checked.version == self.switch.version, Refusal::Shape)?;
+        allow(checked.version == self.switch.version, Refusal::Shape)?;
         let before_last = self.pending.len() + (alike.count as usize - 1) * alike.size;
-        refuse_unless(self.out.len() + before_last <= self.limit, Refusal::Full)?;
+        allow(self.out.len() + before_last <= self.limit, Refusal::Full)?;
         let adds = matches!(checked.allowed, Allowed::FlowMod { adds_to: Some(_), .. });
-        refuse_unless(self.has_flows || !adds, Refusal::Flows)?;
+        allow(self.has_flows || !adds, Refusal::Flows)?;
         let is_request = matches!(checked.allowed, Allowed::Request(_));
         let has_room = !is_request || self.transactions.has_room(self.sender(alike));
-        refuse_unless(has_room, Refusal::Unanswered)?;
+        allow(has_room, Refusal::Unanswered)?;
         let (kind, quota) = (Metered::from(checked.allowed), self.app_port.policy.quota);
-        refuse_unless(self.app_port.quota.allows(kind, alike.count, quota), Refusal::Quota)?;
+        allow(self.app_port.quota.allows(kind, alike.count, quota), Refusal::Quota)?;
         Ok(checked)
     }
 
@@ -306,8 +306,4 @@ impl<'r> Sending<'r> {
         self.switch.counters.packet_outs += self.counts.packet_outs;
         self.counts.wanted
     }
-}
-
-fn refuse_unless(allowed: bool, why: Refusal) -> Result<(), Refusal> {
-    if allowed { Ok(()) } else { Err(why) }
 }
