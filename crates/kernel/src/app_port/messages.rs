@@ -27,8 +27,6 @@ const LONG: usize = 1024;
 pub(crate) struct Messages {
     bytes: Vec<u8>,
     list: Vec<Alike>,
-    /// The number of messages.
-    count: usize,
     /// The record of the series that is being expanded.
     record: Vec<u8>,
 }
@@ -109,7 +107,6 @@ impl Messages {
     fn clear(&mut self) {
         self.bytes.clear();
         self.list.clear();
-        self.count = 0;
     }
 
     /// Checks a message whose `size` bytes were appended.
@@ -118,13 +115,12 @@ impl Messages {
         let start = self.bytes.len() - size;
         let message = &self.bytes[start..];
         note(&mut self.list, Alike::one(to, rights.check_message(message), (start, message)));
-        self.count += 1;
     }
 
     /// Replaces the record of `size` bytes that was appended, which claims to be a series of `count` flow-mods, by the
-    /// messages of the series.
-    fn expand(&mut self, rights: &Rights, to: (u64, u32), size: usize, count: u32) {
-        let Self { bytes, list, record, count: messages } = self;
+    /// messages of the series. Returns their number.
+    fn expand(&mut self, rights: &Rights, to: (u64, u32), size: usize, count: u32) -> usize {
+        let Self { bytes, list, record } = self;
         let start = bytes.len() - size;
         record.clear();
         if start == 0 {
@@ -135,9 +131,10 @@ impl Messages {
         }
         let Some(series) = Series::read(record, count) else {
             bytes.extend_from_slice(record);
-            *messages += 1;
-            return note(list, Alike::one(to, Err(Refusal::Shape), (start, record)));
+            note(list, Alike::one(to, Err(Refusal::Shape), (start, record)));
+            return 1;
         };
+        let mut messages = 0;
         let flow_mod = rights.check_message(series.flow_mod());
         series.expand(rights, bytes, |expanded, bytes| {
             let Expanded { start, size, count, kind, problem } = expanded;
@@ -153,8 +150,9 @@ impl Messages {
                 (ExpandedKind::PacketOut, _) => rights.check_message(first),
             };
             note(list, Alike { count, ..Alike::one(to, checked, (start, first)) });
-            *messages += count as usize;
+            messages += count as usize;
         });
+        messages
     }
 }
 
@@ -182,12 +180,14 @@ impl AppPort {
         while taken < PORTION && messages.bytes.len() <= PORTION_BYTES {
             match self.take(&mut messages.bytes, verdicts)? {
                 Some(Down::Send { epoch, dpid, number, message }) => {
-                    let (to, size, before) = ((dpid, epoch), message.len(), messages.count);
-                    match number {
-                        0 => messages.push(&self.rights, to, size),
-                        count => messages.expand(&self.rights, to, size, count),
-                    }
-                    taken += messages.count - before + size / LONG;
+                    let (to, size) = ((dpid, epoch), message.len());
+                    let count = if number == 0 {
+                        messages.push(&self.rights, to, size);
+                        1
+                    } else {
+                        messages.expand(&self.rights, to, size, number)
+                    };
+                    taken += count + size / LONG;
                     self.throttle.note_message();
                 }
                 Some(Down::Done(count)) => {
