@@ -40,23 +40,34 @@ pub fn with_environment(
     tuning: Tuning,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Tuning, InvalidVariable> {
-    let mut tuning = tuning;
-    let invalid = |name, value, expected| InvalidVariable { name, value, expected };
-    if let Some(value) = variable("ROSEMARY_PIN") {
-        let expected = "true or false";
-        tuning.pin = value.parse().map_err(|_| invalid("ROSEMARY_PIN", value, expected))?;
+    let pin = read_variable(&variable, "ROSEMARY_PIN", "true or false", |it| it.parse().ok())?;
+    let expected = "a number of bytes from 4096 to 1048576";
+    let read = read_variable(&variable, "ROSEMARY_READ_BYTES", expected, |it| {
+        it.parse().ok().filter(|amount| Tuning::READ.contains(amount))
+    })?;
+    let batch = read_variable(&variable, "ROSEMARY_BATCH", "a number from 1 to 64", |it| {
+        it.parse().ok().filter(|batch| Tuning::BATCH.contains(batch))
+    })?;
+    Ok(Tuning {
+        pin: pin.unwrap_or(tuning.pin),
+        read: read.unwrap_or(tuning.read),
+        batch: batch.unwrap_or(tuning.batch),
+        ..tuning
+    })
+}
+
+/// Converts the value of an environment variable with `convert`, if it is set.
+fn read_variable<T>(
+    variable: impl Fn(&str) -> Option<String>,
+    name: &'static str,
+    expected: &'static str,
+    convert: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, InvalidVariable> {
+    let Some(value) = variable(name) else { return Ok(None) };
+    match convert(&value) {
+        None => Err(InvalidVariable { name, value, expected }),
+        converted => Ok(converted),
     }
-    if let Some(value) = variable("ROSEMARY_READ_BYTES") {
-        let read = value.parse().ok().filter(|amount| Tuning::READ.contains(amount));
-        let expected = "a number of bytes from 4096 to 1048576";
-        tuning.read = read.ok_or_else(|| invalid("ROSEMARY_READ_BYTES", value, expected))?;
-    }
-    if let Some(value) = variable("ROSEMARY_BATCH") {
-        let batch = value.parse().ok().filter(|batch| Tuning::BATCH.contains(batch));
-        tuning.batch =
-            batch.ok_or_else(|| invalid("ROSEMARY_BATCH", value, "a number from 1 to 64"))?;
-    }
-    Ok(tuning)
 }
 
 /// Reads the tuning keys; missing keys have their defaults.

@@ -223,7 +223,9 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         app.never = never.clone();
     }
     let workers = options.workers(&config);
-    let tuning = config::with_environment(config.tuning, |name| std::env::var(name).ok())?;
+    // A value that is not Unicode is not valid either, and must not count as unset.
+    let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
+    let tuning = config::with_environment(config.tuning, variable)?;
     let settings = KernelSettings { listeners, plain, keys, workers, tuning };
     let environment = Environment {
         installation,
