@@ -26,7 +26,7 @@ pub(crate) struct Memory {
     heap: Option<Arc<[Word]>>,
 }
 
-// SAFETY: the memory is only accessed through atomics or under a ring's protocol, both of which allow any thread.
+// SAFETY: all access is through atomics or under a ring's protocol, and both allow any thread.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
