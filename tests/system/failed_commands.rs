@@ -36,7 +36,7 @@ fn second_instance_names_the_first() {
 #[test]
 fn occupied_port_is_named() {
     in_a_lab(|lab| {
-        let _occupied = TcpListener::bind("127.0.0.1:6653")?;
+        let occupied = TcpListener::bind("127.0.0.1:6653")?;
         let traces = Traces::look();
         let error = refused(lab.command(rosemary_binary()).arg("up"))?;
         for word in ["6653", "--listen"] {
@@ -44,10 +44,20 @@ fn occupied_port_is_named() {
         }
         assert_eq!(traces.new_since(), [""; 0]);
 
-        let elsewhere = ["--listen", "127.0.0.1:6633"];
-        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &elsewhere)?;
-        let status = rosemary.wait_for("it answers", SOON, |status| Some(status.clone()))?;
-        assert_eq!(status.programs.kernel.listen, ["127.0.0.1:6633"]);
+        let listens_on = |args: &[&str]| -> anyhow::Result<(Vec<String>, String)> {
+            let mut rosemary = Rosemary::start(lab, &rosemary_binary(), args)?;
+            let status = rosemary.wait_for("it answers", SOON, |status| Some(status.clone()))?;
+            Ok((status.programs.kernel.listen, rosemary.log()))
+        };
+        assert_eq!(listens_on(&["--listen", "127.0.0.1:6633"])?.0, ["127.0.0.1:6633"]);
+        drop(occupied);
+        let (listen, log) = listens_on(&[])?;
+        assert_eq!(listen, ["127.0.0.1:6653", "127.0.0.1:6633"]);
+        assert!(!log.contains("former port"), "{log}");
+        let _former = TcpListener::bind("127.0.0.1:6633")?;
+        let (listen, log) = listens_on(&[])?;
+        assert_eq!(listen, ["127.0.0.1:6653"]);
+        assert!(log.contains("former port") && log.contains("127.0.0.1:6633"), "{log}");
         Ok(())
     });
 }

@@ -39,6 +39,7 @@ const HELLOS: &[(&[u8], [u8; 2])] = &[
 fn hello_of_any_version_is_answered() {
     in_a_lab(|lab| {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let probe = TcpStream::connect("127.0.0.1:6653")?.local_addr()?.to_string(); // and closed
         for (hello, expected) in HELLOS {
             let mut peer = TcpStream::connect("127.0.0.1:6653")?;
             peer.set_read_timeout(Some(SOON))?;
@@ -52,7 +53,12 @@ fn hello_of_any_version_is_answered() {
                 ensure!(peer.read(&mut [0; 8])? == 0, "then the connection is closed");
             }
         }
-        rosemary.wait_for_log(&["no OpenFlow version in common", "1.0 and 1.3"], SOON)?;
+        let words = [
+            "the switch offers 1.5, this controller speaks 1.0 and 1.3",
+            "ovs-vsctl set bridge BRIDGE protocols=OpenFlow10,OpenFlow13",
+        ];
+        rosemary.wait_for_log(&words, SOON)?;
+        ensure!(!rosemary.log().contains(&probe), "a probe is no event: {}", rosemary.log());
         Ok(())
     });
 }

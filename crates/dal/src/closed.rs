@@ -7,6 +7,9 @@ use thiserror::Error;
 
 use crate::session::MAX_PORTS;
 
+/// The command that makes Open vSwitch offer the versions of this controller.
+const SET_PROTOCOLS: &str = "ovs-vsctl set bridge BRIDGE protocols=OpenFlow10,OpenFlow13";
+
 /// The reason why a session ended: the switch, or a limit of the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Closed {
@@ -15,7 +18,7 @@ pub enum Closed {
     NotOpenFlow(String),
     /// The switch offers no version that this controller speaks.
     #[error(
-        "no OpenFlow version in common: the switch offers {theirs}, this controller speaks 1.0 and 1.3; set the bridge's protocols to one of them"
+        "no OpenFlow version in common: the switch offers {theirs}, this controller speaks 1.0 and 1.3; for Open vSwitch run `{SET_PROTOCOLS}`"
     )]
     Incompatible {
         /// The versions that the switch offers.
@@ -23,9 +26,11 @@ pub enum Closed {
     },
     /// The switch refuses every version of this controller.
     #[error(
-        "the switch refuses the versions of this controller, 1.0 and 1.3: {why}; set the bridge's protocols to one of them"
+        "the switch offers {theirs} and refuses the versions of this controller, 1.0 and 1.3: {why}; for Open vSwitch run `{SET_PROTOCOLS}`"
     )]
     Refused {
+        /// The versions that the switch's hello offers.
+        theirs: String,
         /// Its error message.
         why: String,
     },

@@ -19,6 +19,7 @@ use dal::{AnySession, Closed};
 use openflow::Dpid;
 use thiserror::Error;
 
+use crate::admission::Progress;
 use crate::memory::Share;
 use crate::pool::{LoadGuard, WorkerPool};
 use crate::switch::Switch;
@@ -245,6 +246,11 @@ impl Connection {
         self.output.arrive();
         self.reading = Reading::Drained; // epoll reports it there once more
         std::mem::take(&mut self.partial.bytes)
+    }
+
+    /// Whether the peer has sent no byte yet.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.phase.up().is_none() && self.phase.progress() == Progress::Silent
     }
 
     /// Closes the connection: sends the rest of the output as far as the socket accepts it. Returns the switch's state

@@ -200,7 +200,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let keys = keys::load(&options.tls, &config)?;
     let plain = options.plain(&config);
     check_transport(plain, keys.is_some(), options.allow_unsigned)?;
-    let listeners = listen::bind_all(&options.listen(&config), runtime.took_over())?;
+    let listeners = listen::bind_listeners(&options.listen(&config), runtime.took_over())?;
     let numbers = numbers::of(&state, apps.iter().map(|app| (app.name.as_str(), app.key())))?;
     check_sandbox(options, config.require, &installation.zone)?;
     let (admin, group) = runtime.bind_admin()?;

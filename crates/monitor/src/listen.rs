@@ -14,9 +14,11 @@ use rustix::net::{
 };
 
 use sys::channel::MAX_FDS;
+use tracing::warn;
 
 use crate::error::StartError;
 use crate::keys;
+use crate::options::ListenAddresses;
 use config::MOST_APPS;
 
 /// The most connections that wait while no kernel accepts them. The system limits this to `net.core.somaxconn`, which is
@@ -50,6 +52,27 @@ impl AsFd for Listener {
     }
 }
 
+/// Listens on all required addresses, and on the optional one if it is free. A taken optional address is logged.
+///
+/// # Errors
+/// Like [`bind_all`].
+pub(crate) fn bind_listeners(
+    addresses: &ListenAddresses,
+    after_crash: bool,
+) -> Result<Vec<Listener>, StartError> {
+    let mut listeners = bind_all(&addresses.required, after_crash)?;
+    if let Some(optional) = addresses.optional {
+        match bind_all(&[optional], after_crash) {
+            Ok(more) => listeners.extend(more),
+            Err(error) => warn!(
+                address = %optional, %error,
+                "switches cannot use OpenFlow's former port; name the addresses with `listen` to avoid this warning"
+            ),
+        }
+    }
+    Ok(listeners)
+}
+
 /// Listens on all of `addresses`.
 ///
 /// With `after_crash`, the system may still be closing the sockets of a killed instance, so an occupied address is tried
@@ -57,10 +80,7 @@ impl AsFd for Listener {
 ///
 /// # Errors
 /// [`StartError::TooManyAddresses`], [`StartError::SameAddress`], [`StartError::Occupied`] or [`StartError::Listen`].
-pub(crate) fn bind_all(
-    addresses: &[SocketAddr],
-    after_crash: bool,
-) -> Result<Vec<Listener>, StartError> {
+fn bind_all(addresses: &[SocketAddr], after_crash: bool) -> Result<Vec<Listener>, StartError> {
     if addresses.len() > MOST {
         return Err(StartError::TooManyAddresses { count: addresses.len(), most: MOST });
     }
@@ -146,6 +166,19 @@ mod tests {
         let error = bind_all(&[taken], false).unwrap_err().to_string();
         let line = format!("`ss -ltnp 'sport = :{}'`", taken.port());
         assert!(error.contains(&line) && error.contains("--listen"), "{error}");
+    }
+
+    #[test]
+    fn occupied_optional_address_is_left_out() {
+        let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = other.local_addr().unwrap();
+        let mut addresses =
+            ListenAddresses { required: vec![address("127.0.0.1:0")], optional: Some(taken) };
+        assert_eq!(bind_listeners(&addresses, false).unwrap().len(), 1);
+        addresses.optional = Some(address("127.0.0.1:0"));
+        assert_eq!(bind_listeners(&addresses, false).unwrap().len(), 2);
+        addresses.required = vec![taken];
+        assert!(bind_listeners(&addresses, false).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -16,7 +16,11 @@ use config::user_dir;
 use config::{Config, NAME_FORM, host_name, host_named, is_name};
 
 /// The default address for switches: OpenFlow's port, on this machine only.
-const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 6653);
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6653);
+
+/// The second default address: the port that OpenFlow used before IANA assigned 6653. Older Mininets and switches connect
+/// to it.
+const FORMER_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6633);
 
 /// The state directory of an instance that root started.
 const SYSTEM_STATE_DIR: &str = "/var/lib/rosemary";
@@ -24,7 +28,7 @@ const SYSTEM_STATE_DIR: &str = "/var/lib/rosemary";
 /// The options of the monitor; they override the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct Options {
-    /// Address and port at which switches connect; repeatable [default: 127.0.0.1:6653]
+    /// Address and port at which switches connect; repeatable [default: 127.0.0.1:6653 and 127.0.0.1:6633]
     ///
     /// 0.0.0.0 stands for all IPv4 addresses of this machine, [::] for all IPv6 addresses. --plain decides
     /// which switches may use plain TCP there: by default only those on this machine.
@@ -70,6 +74,15 @@ pub struct Options {
     /// The configuration and the runtime directory.
     #[command(flatten)]
     pub instance: InstancePaths,
+}
+
+/// The addresses at which switches connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenAddresses {
+    /// Rosemary does not start without these.
+    pub required: Vec<SocketAddr>,
+    /// If it is taken, Rosemary warns and starts without it.
+    pub optional: Option<SocketAddr>,
 }
 
 /// An app named on the command line.
@@ -236,10 +249,13 @@ impl Options {
         args
     }
 
-    /// The addresses at which switches connect.
-    pub fn listen(&self, config: &Config) -> Vec<SocketAddr> {
+    /// The addresses at which switches connect: those given, otherwise the default ones.
+    pub fn listen(&self, config: &Config) -> ListenAddresses {
         let given = [&self.listen, &config.listen].into_iter().find(|list| !list.is_empty());
-        given.cloned().unwrap_or_else(|| vec![LISTEN])
+        match given {
+            Some(required) => ListenAddresses { required: required.clone(), optional: None },
+            None => ListenAddresses { required: vec![LISTEN], optional: Some(FORMER_LISTEN) },
+        }
     }
 
     /// The switches that may use plain TCP.
@@ -324,9 +340,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn default_address_is_openflow_port_on_loopback() {
+    fn default_addresses_are_openflow_ports_on_loopback() {
         let listen = parse(&[]).unwrap().listen(&Config::default());
-        assert_eq!(listen, ["127.0.0.1:6653".parse().unwrap()]);
+        assert_eq!(listen.required, ["127.0.0.1:6653".parse().unwrap()]);
+        assert_eq!(listen.optional, Some("127.0.0.1:6633".parse().unwrap()));
     }
 
     #[test]
@@ -335,7 +352,9 @@ pub(crate) mod tests {
                     state-dir = \"/s\", plain = \"any\", tls-dir = \"k\", workers = 3 }";
         let config = Config::parse("/etc/x/rosemary.toml".into(), text.into()).unwrap();
         let options = parse(&[]).unwrap();
-        assert_eq!(options.listen(&config), ["127.0.0.1:1".parse().unwrap()]);
+        let listen = options.listen(&config);
+        assert_eq!(listen.required, ["127.0.0.1:1".parse().unwrap()]);
+        assert_eq!(listen.optional, None);
         assert_eq!(options.instance.resolve(&config).unwrap(), Path::new("/etc/x/r"));
         assert_eq!(options.state.resolve(&config).unwrap(), Path::new("/s"));
         assert_eq!(options.plain(&config), PlainTcp::Any);
@@ -346,7 +365,7 @@ pub(crate) mod tests {
         assert_eq!(options.plain(&config), PlainTcp::Loopback);
         assert_eq!(options.workers(&config), Some(1));
         assert_eq!(options.tls.resolve(&config).unwrap(), Path::new("/k2"));
-        assert_eq!(options.listen(&config), ["[::1]:2".parse().unwrap()]);
+        assert_eq!(options.listen(&config).required, ["[::1]:2".parse().unwrap()]);
         assert_eq!(options.instance.resolve(&config).unwrap(), Path::new("/r2"));
         assert_eq!(options.state.resolve(&config).unwrap(), Path::new("/s2"));
     }

@@ -11,14 +11,14 @@ use std::io;
 use std::time::Instant;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::acceptor;
 use super::channels::MovedConnection;
 use super::output::{Written, is_much};
 use super::reading::{INTEREST, Served};
 use super::{CONNECTION, Command, Worker};
-use crate::connection::{Connection, Input, Peer, Reading, Up};
+use crate::connection::{Connection, Input, Peer, ReadError, Reading, Up};
 use crate::ids::{ConnId, WorkerId};
 
 /// Why a connection was closed to admit another one.
@@ -156,6 +156,9 @@ impl Worker {
                 return Served { size, more };
             }
             Ok(Input::Nothing) => share.note(connection, &mut self.dispatch, 0, false),
+            Ok(Input::End) | Err(ReadError::System(_)) if self.switches[id].is_silent() => {
+                self.close_unused(id);
+            }
             Ok(Input::End) => self.close(id, "the switch closed the connection", now),
             Err(error) => self.close(id, &error.to_string(), now),
         }
@@ -185,6 +188,8 @@ impl Worker {
                 let why = self.does_not_read(id);
                 self.close(id, &why, now);
             }
+            // The peer reset the connection before it read the hello of this controller.
+            Written::Broken(_) if connection.is_silent() => self.close_unused(id),
             Written::Broken(error) => self.close(id, &error.to_string(), now),
         }
     }
@@ -209,6 +214,15 @@ impl Worker {
             let longest = self.switches.longest_waiting().unwrap_or(id);
             self.close(longest, WAITED_LONGEST, now);
         }
+    }
+
+    /// Closes a connection that its peer closed without sending a byte. Mininet and other programs connect only to find
+    /// out whether a controller listens.
+    fn close_unused(&mut self, id: ConnId) {
+        let connection = self.switches.remove(id);
+        self.reader.forget(id, &connection);
+        let address = connection.address;
+        debug!(%address, "connection closed by its peer without a byte, as by a program that looks for a controller");
     }
 
     /// Closes a connection; apps are informed if it was a switch.

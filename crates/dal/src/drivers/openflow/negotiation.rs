@@ -43,6 +43,7 @@ pub(super) fn recognise(bytes: &[u8]) -> Result<(), Closed> {
 /// [`Closed::Refused`].
 pub(super) fn may_precede_our_hello(
     agreed: Version,
+    theirs: &str,
     message: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<bool, Closed> {
@@ -50,21 +51,22 @@ pub(super) fn may_precede_our_hello(
     match message.get(1).map(|kind| Kind::from_wire(agreed, *kind)) {
         Some(Ok(Kind::Hello | Kind::EchoReply)) => {}
         Some(Ok(Kind::EchoRequest)) => send(out, |out| openflow::echo_reply(message, out)),
-        Some(Ok(Kind::Error)) => check_refusal(agreed, message)?,
+        Some(Ok(Kind::Error)) => check_refusal(agreed, theirs, message)?,
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-/// Checks that an error message, in any version, does not refuse our hello.
+/// Checks that an error message, in any version, does not refuse our hello. `theirs` are the versions that the switch
+/// offered.
 ///
 /// # Errors
 /// [`Closed::Refused`].
-pub(super) fn check_refusal(agreed: Version, message: &[u8]) -> Result<(), Closed> {
+pub(super) fn check_refusal(agreed: Version, theirs: &str, message: &[u8]) -> Result<(), Closed> {
     match ErrorMessage::decode_body(agreed, message) {
         Ok(error) if error.kind == ErrorMessage::HELLO_FAILED => {
             let text = error.data.get(..MOST_TEXT).unwrap_or(error.data).escape_ascii();
-            Err(Closed::Refused { why: format!("{error} \"{text}\"") })
+            Err(Closed::Refused { theirs: theirs.into(), why: format!("{error} \"{text}\"") })
         }
         _ => Ok(()),
     }

@@ -40,6 +40,8 @@ pub(super) const BAD_LEN: u16 = 6;
 #[derive(Debug)]
 pub struct Session {
     state: State,
+    /// The versions that the switch offered, as text; empty outside the handshake.
+    theirs: String,
     timing: Timing,
     opened: Instant,
     heard: Instant,
@@ -159,6 +161,7 @@ impl Session {
     pub fn new(now: Instant, timing: Timing) -> Self {
         Self {
             state: State::AwaitHello,
+            theirs: String::new(),
             timing,
             opened: now,
             heard: now,
@@ -197,7 +200,7 @@ impl Session {
         };
         if header.version != version.wire() {
             if matches!(self.state, State::AwaitFeatures(_))
-                && may_precede_our_hello(version, message, out)?
+                && may_precede_our_hello(version, &self.theirs, message, out)?
             {
                 return Ok(None);
             }
@@ -227,7 +230,7 @@ impl Session {
                 FlowRemoved::decode(message).map_or_else(Event::Malformed, Event::FlowRemoved),
             )),
             (State::AwaitFeatures(_), Kind::Error) => {
-                check_refusal(version, message)?;
+                check_refusal(version, &self.theirs, message)?;
                 Ok(Some(error_event(message)))
             }
             (_, Kind::Error) if self.inventory.is_open(header.xid) => {
@@ -290,6 +293,7 @@ impl Session {
             refuse(&hello, header.xid, out);
             return Err(Closed::Incompatible { theirs: offered(&hello) });
         };
+        self.theirs = offered(&hello);
         let xid = self.xid();
         send(out, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
         self.state = State::AwaitFeatures(version);
@@ -303,6 +307,7 @@ impl Session {
     ) -> Result<Option<Event<'m>>, Closed> {
         let State::AwaitFeatures(version) = self.state else { return Ok(None) };
         let features = Features::decode(message)?;
+        self.theirs = String::new();
         if features.auxiliary_id != 0 {
             return Err(Closed::Auxiliary { id: features.auxiliary_id });
         }

@@ -98,7 +98,7 @@ fn messages_in_the_hellos_version_are_accepted_at_first() {
         let refusal = [version, 1, 0, 14, 0, 0, 0, 1, 0, 0, 0, 0, b'n', b'o'];
         let closed = script.receive(&refusal).unwrap_err();
         let why = "HELLO_FAILED/INCOMPATIBLE \"no\"".to_owned();
-        assert_eq!(closed, Closed::Refused { why });
+        assert_eq!(closed, Closed::Refused { theirs: "up to version 0x07".into(), why });
     }
 }
 
