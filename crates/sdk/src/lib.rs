@@ -9,7 +9,7 @@
 //! crate-type = ["cdylib"]    the object that `rosemary` loads
 //! ```
 //!
-//! [`hosts`] remembers where hosts are. [`services`] sends requests to other processes, as to the storage.
+//! [`packet`] reads and builds packets. [`hosts`] remembers where hosts are. [`services`] sends requests to other processes, as to the storage.
 //! [`abi`] is the C ABI underneath (`c/rosemary_app.h`), for hosts and for tests.
 //!
 //! This crate never opens a socket, starts a thread or reads a clock. An application gets only what its host hands
@@ -24,6 +24,7 @@ mod event;
 pub mod hosts;
 mod network;
 mod own;
+pub mod packet;
 pub mod services;
 mod template;
 #[cfg(feature = "host")]
