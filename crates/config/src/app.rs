@@ -11,10 +11,11 @@ use sdk::services::Service;
 use super::limits::Limits;
 use super::manifest::Manifests;
 use super::rights::{self, Granted, ServiceRight};
+use super::supervision::{RESTART_KEYS, RestartKeys};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 15] = [
+pub const APP_KEYS: [&str; 16] = [
     "name",
     "object",
     "config",
@@ -30,6 +31,7 @@ pub const APP_KEYS: [&str; 15] = [
     "services",
     "limits",
     "hang-seconds",
+    "restart",
 ];
 
 /// Maximum length of an app's name, in letters.
@@ -72,6 +74,8 @@ pub struct AppConfig {
     pub limits: Limits,
     /// Processor time that one of its calls may use; `None` for the setting of `[zones]`.
     pub hang: Option<Duration>,
+    /// When it is restarted and held, where this differs from `[supervision]`.
+    pub restart: RestartKeys,
     /// Byte offset of its band in the file, otherwise of its table.
     pub(super) at: usize,
 }
@@ -96,6 +100,7 @@ impl AppConfig {
             service_rights: Vec::new(),
             limits: Limits::default(),
             hang: None,
+            restart: RestartKeys::default(),
             at: 0,
         }
     }
@@ -182,6 +187,7 @@ impl AppConfig {
             service_rights,
             limits: limits.unwrap_or_else(|| default.limits.clone()),
             hang: hang(table)?,
+            restart: RestartKeys::read_at(&table, "restart", "restart", &RESTART_KEYS)?,
             at: table.get("band").map_or(table.at, |it| it.at),
             name: name.into(),
         })

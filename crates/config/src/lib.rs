@@ -13,6 +13,7 @@ mod limits;
 mod manifest;
 mod quotas;
 mod rights;
+mod supervision;
 mod trust;
 mod tuning;
 mod value;
@@ -38,6 +39,10 @@ pub use rights::IN_KERNEL;
 pub use rights::{Granted, ServiceRight};
 /// A resource with a limit.
 pub use sdk::Limit;
+pub use supervision::{
+    RESTART_KEYS, RestartKeys, RestartPolicy, SAFE_MODE_KEYS, SUPERVISION_KEYS, SafeMode,
+    Supervision,
+};
 pub use trust::{ExcessiveRequest, TRUST_KEYS, Trust};
 pub use tuning::{InvalidVariable, with_environment};
 
@@ -57,7 +62,8 @@ pub const DEFAULT_APP: &str = "learning-switch";
 pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 /// The keys at the top.
-pub const TOP_KEYS: [&str; 6] = ["controller", "zones", "storage", "log", "trust", "app"];
+pub const TOP_KEYS: [&str; 8] =
+    ["controller", "zones", "supervision", "safe-mode", "storage", "log", "trust", "app"];
 
 /// The keys of `[controller]`.
 pub const CONTROLLER_KEYS: [&str; 11] = [
@@ -147,6 +153,10 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// How complete the sandbox of each app must be.
     pub require: Require,
+    /// When programs are restarted and held.
+    pub supervision: Supervision,
+    /// When safe mode begins, and what runs in it.
+    pub safe_mode: SafeMode,
     /// Quotas of the services.
     pub quotas: ServiceQuotas,
     /// The developers whose packages may be installed and run.
@@ -247,6 +257,8 @@ impl Config {
             config.require = require.unwrap_or_default();
             config.hang = app::hang(zones)?;
         }
+        config.supervision = Supervision::read(&top)?;
+        config.safe_mode = SafeMode::read(&top)?;
         config.quotas = quotas::read(&top)?;
         if let Some(value) = top.get("trust") {
             config.trust = trust::read(value, text)?;

@@ -64,12 +64,13 @@ pub(crate) enum ZoneEvent {
 }
 
 impl App {
-    /// Describes the app `chosen` with number `id`; nothing is started.
+    /// Describes the app `chosen` with number `id`; nothing is started. `demoted` says why it must not run in the kernel.
     pub(crate) fn new(
         id: AppId,
         chosen: choice::App,
         rights: ClientRights,
         around: &Environment,
+        demoted: Option<&str>,
     ) -> Self {
         let choice::App { name, object, origin, config, policy, host, limits, .. } = chosen;
         let sandbox = around.require.map(|require| ZoneSandbox {
@@ -87,11 +88,18 @@ impl App {
             limits,
             enforcement: around.enforcement.clone(),
             longest_call: chosen.hang,
+            restart: chosen.restart,
         };
-        let hosting = match host {
+        let mut hosting = match host {
             Host::Kernel => Hosting::Kernel(InKernel::default()),
             Host::User => Hosting::Zone { zone: Box::new(zone_settings.make()), demotion: None },
         };
+        if let Some(why) = demoted
+            && hosting.demote(why, || zone_settings.make())
+        {
+            let hint = "rosemary app promote lets it run in the kernel again";
+            warn!(app = name, why, hint, "app stays out of the kernel");
+        }
         Self {
             id,
             name,
@@ -276,7 +284,26 @@ impl App {
 
     /// The zone's process has ended. Returns whether the kernel holds rings of it.
     pub(crate) fn zone_ended(&mut self, now: Instant) -> bool {
-        self.hosting.zone_mut().is_some_and(|zone| zone.ended(now))
+        let Some(zone) = self.hosting.zone_mut() else { return false };
+        if let Some(why) = zone.program.lifecycle().too_many_restarts() {
+            let why = format!("{why}; it is started again when its files change");
+            zone.hold.reject(self.files.fingerprint(), why);
+        }
+        zone.ended(now)
+    }
+
+    /// Why the kernel no longer hosts the app, if so.
+    pub(crate) fn demoted(&self) -> Option<&str> {
+        self.hosting.demoted()
+    }
+
+    /// Forgets why the zone is held and how often it was restarted, because the operator starts it.
+    #[expect(dead_code, reason = "the verb `app start` calls it")]
+    pub(crate) fn forgive(&mut self) {
+        if let Some(zone) = self.hosting.zone_mut() {
+            zone.hold.forgive();
+            zone.program.forgive();
+        }
     }
 
     /// Reads the files for a kernel that is about to start, if it is to host the app.

@@ -17,7 +17,9 @@ use crate::installation::Installation;
 use crate::object::{Object, ObjectFile};
 use crate::options::{AppChoice, Options};
 use crate::packages::{Admitted, Gate, Store};
-use config::{AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, ServiceRight};
+use config::{
+    AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, RestartPolicy, ServiceRight,
+};
 
 /// An app that is to run.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub(crate) struct App {
     pub(crate) never: Arc<[PathBuf]>,
     /// How long one of its calls may take.
     pub(crate) hang: Duration,
+    /// When it is restarted and held.
+    pub(crate) restart: RestartPolicy,
     /// The services that it may use.
     pub(crate) services: Vec<Service>,
     /// Its rights in these services beyond its own data.
@@ -131,6 +135,7 @@ pub(crate) fn apps(
                 }
             };
             let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
+            let restart = app.restart.over(config.supervision.apps);
             let AppConfig { name, config: file, host, read, limits, .. } = app;
             let (services, service_rights) = (app.services, app.service_rights);
             let app = App {
@@ -144,6 +149,7 @@ pub(crate) fn apps(
                 read,
                 limits: limits.with_rings(config.tuning.ring),
                 hang,
+                restart,
                 services,
                 service_rights,
             };

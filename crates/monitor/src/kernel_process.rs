@@ -18,7 +18,7 @@ use crate::program::{Program, ProgramExit, ProgramKind};
 use crate::usage::counters::KernelCounters;
 use crate::usage::meter::Meter;
 use crate::usage::report;
-use config::Limits;
+use config::{Limits, RestartPolicy};
 use control::operator::{KernelStatus, ProgramUsage};
 
 /// The kernel's program and what the monitor knows about the process.
@@ -45,12 +45,22 @@ enum HungIn {
 
 impl KernelProcess {
     /// Describes the kernel without starting it.
-    pub(crate) fn new(settings: KernelSettings, around: &Environment) -> Self {
+    pub(crate) fn new(
+        settings: KernelSettings,
+        restart: RestartPolicy,
+        around: &Environment,
+    ) -> Self {
         // The kernel has no limits: killing it would take the network down.
         let limits = (around.enforcement.clone(), Limits::none());
         let executable = around.installation.kernel.clone();
         Self {
-            program: Program::new(ProgramKind::Kernel, executable, PidNamespace::find(), limits),
+            program: Program::new(
+                ProgramKind::Kernel,
+                executable,
+                PidNamespace::find(),
+                limits,
+                restart,
+            ),
             settings,
             run_as: around.users.for_kernel(),
             hang_detector: None,

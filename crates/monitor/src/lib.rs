@@ -11,7 +11,8 @@
 //! | `kernel_process.rs`, `kernel_settings.rs` | the kernel's process; what each kernel receives at its start |
 //! | `app.rs`, `app/`, `attachment.rs` | an app, its files and its hosting; which rings of the kernel its zone holds |
 //! | `service_table.rs`, `service.rs`, `rights.rs` | the services; what each app may request from them |
-//! | `program.rs`, `program/`, `lifecycle.rs` | one program's process; when it is started, killed and restarted |
+//! | `program.rs`, `program/`, `lifecycle.rs`, `restart_policy.rs` | one program's process; when it is started, killed, restarted and held |
+//! | `demotions.rs` | the apps that must not run in the kernel |
 //! | `hang.rs`, `hang/` | whether the calls of apps return, and whether zones and the kernel make progress |
 //! | `usage/` | how much each program uses, and what enforces its limits |
 //! | `output.rs`, `text.rs`, `log_forwarder.rs` | what programs write, into the log; text of apps, made harmless; log lines, to the log service |
@@ -31,6 +32,7 @@ mod app;
 mod attachment;
 mod choice;
 mod config_file;
+mod demotions;
 pub mod error;
 mod hang;
 pub mod installation;
@@ -49,6 +51,7 @@ mod output;
 pub mod packages;
 mod process_table;
 mod program;
+pub mod restart_policy;
 mod rights;
 mod runtime_dir;
 pub mod sandbox;
@@ -73,6 +76,7 @@ pub use crate::output::shown;
 
 use crate::admin_server::{AdminServer, AllowedUsers};
 use crate::choice::App;
+use crate::demotions::Demotions;
 use crate::error::StartError;
 use crate::installation::Installation;
 use crate::kernel_settings::KernelSettings;
@@ -202,6 +206,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     check_transport(plain, keys.is_some(), options.allow_unsigned)?;
     let listeners = listen::bind_listeners(&options.listen(&config), runtime.took_over())?;
     let numbers = numbers::of(&state, apps.iter().map(|app| (app.name.as_str(), app.key())))?;
+    let demotions = Demotions::load(state.path())?;
     check_sandbox(options, config.require, &installation.zone)?;
     let (admin, group) = runtime.bind_admin()?;
     let allowed = AllowedUsers { uid: rustix::process::geteuid().as_raw(), group };
@@ -233,9 +238,10 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         require: (!options.unconfined).then_some(config.require),
         enforcement: Arc::new(enforcement(options).with_rings(settings.ring_bytes())),
     };
-    let services = ServiceSettings { state_dir, quotas: config.quotas };
+    let rules = config.supervision;
+    let services = ServiceSettings { state_dir, quotas: config.quotas, rules };
     let apps = numbers.into_iter().zip(apps).collect();
-    let processes = ProcessTable::new(apps, settings, &services, &environment)?;
+    let processes = ProcessTable::new(apps, settings, &services, &environment, demotions)?;
     processes.warn_of_apps_in_kernel();
     environment.users.log();
     Supervisor::new(processes, admin, signals).run().map_err(system("wait for events"))

@@ -11,17 +11,19 @@
 //!    +---- not wanted ---+<-----------------------[ Ending -> Killed ]
 //! ```
 //!
-//! The restart policy: a program is restarted at once if it ran at least its minimum run time, and otherwise when that
-//! time has passed since its start. A program that was killed for exceeding a limit also [pauses](Lifecycle::pause). A
-//! program that cannot run with its current files is [held](Lifecycle::hold). There is neither a growing back-off nor a
-//! limit on restarts; both would belong into [`Lifecycle::ended`].
+//! [`restart_policy`](crate::restart_policy) decides when a program that ended is started again, and whether it is held for
+//! its many restarts. A program that was killed for exceeding a limit also [pauses](Lifecycle::pause). A program that cannot
+//! run with its current files is [held](Lifecycle::hold). An end that the monitor wants is [excused](Lifecycle::excuse).
 //!
 //! The time of a start is limited in the processor time that the process receives, because a throttled app that loads
 //! slowly would otherwise never become ready. By the clock a start may take [`IDLE_FACTOR`] times as long.
 
 use std::time::{Duration, Instant};
 
+use config::RestartPolicy;
 use control::operator::ProgramState;
+
+use crate::restart_policy::{Decision, RestartHistory, TooManyRestarts};
 
 /// How much longer a start may take by the clock than in processor time.
 const IDLE_FACTOR: u32 = 20;
@@ -32,8 +34,8 @@ const CHECK_PERIOD: Duration = Duration::from_millis(100);
 /// The time limits of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The least time between two starts.
-    pub min_run: Duration,
+    /// When the program is started again.
+    pub restart: RestartPolicy,
     /// The processor time that it may receive until it is ready. Where processor time is not known, the clock counts.
     pub start: Duration,
     /// The time from a request to end, or its own report that it ends, until it is killed.
@@ -43,7 +45,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            min_run: Duration::from_secs(1),
+            restart: RestartPolicy::default(),
             start: Duration::from_secs(10),
             stop: Duration::from_secs(1),
         }
@@ -70,6 +72,8 @@ pub enum Next {
     StartAfter(Duration),
     /// It is held until something changes.
     Held,
+    /// It is held because of its many restarts.
+    HeldForRestarts(TooManyRestarts),
     /// Nothing, because it is not to run.
     Stay,
 }
@@ -106,6 +110,11 @@ pub struct Lifecycle {
     is_unfit: bool,
     /// It is not started before.
     pause_until: Option<Instant>,
+    history: RestartHistory,
+    /// Whether its next end is the monitor's wish, and no fault.
+    is_excused: bool,
+    /// Why it is held, if that is for its many restarts.
+    too_many_restarts: Option<TooManyRestarts>,
 }
 
 impl Lifecycle {
@@ -119,6 +128,9 @@ impl Lifecycle {
             last_exit: None,
             is_unfit: false,
             pause_until: None,
+            history: RestartHistory::new(limits.restart),
+            is_excused: false,
+            too_many_restarts: None,
         }
     }
 
@@ -126,8 +138,26 @@ impl Lifecycle {
     pub fn start(&mut self, now: Instant) {
         self.wanted = true;
         if self.phase == Phase::Stopped {
+            self.forgive();
             self.phase = Phase::Waiting { until: now };
         }
+    }
+
+    /// Forgets its restarts: its files have changed, or the operator starts it.
+    pub fn forgive(&mut self) {
+        self.history.forget();
+        self.too_many_restarts = None;
+    }
+
+    /// The monitor is about to end the program for reasons that are not the program's. It starts again at once, and the
+    /// restart does not count.
+    pub fn excuse(&mut self) {
+        self.is_excused = true;
+    }
+
+    /// Why it is held, if that is for its many restarts.
+    pub fn too_many_restarts(&self) -> Option<TooManyRestarts> {
+        self.too_many_restarts
     }
 
     /// The program is to end and stay ended. Returns whether it runs, so that the caller must ask it to end.
@@ -178,7 +208,10 @@ impl Lifecycle {
     /// The process was started `now`.
     pub fn started(&mut self, now: Instant) {
         self.starts += 1;
-        (self.is_unfit, self.pause_until) = (false, None);
+        (self.is_unfit, self.is_excused, self.pause_until) = (false, false, None);
+        if self.too_many_restarts.is_some() {
+            self.forgive();
+        }
         self.phase = Phase::Starting { since: now, check_at: now + self.limits.start };
     }
 
@@ -200,21 +233,36 @@ impl Lifecycle {
             Phase::Stopped | Phase::Waiting { .. } | Phase::Held { .. } => now,
         };
         self.last_exit = Some(exit);
-        let next = if self.wanted {
-            // A program that ends at once costs one start per minimum run time, not the monitor's whole time.
-            let until = (since + self.limits.min_run).max(now);
-            let until = self.pause_until.take().map_or(until, |pause| pause.max(until));
-            if std::mem::take(&mut self.is_unfit) {
-                self.phase = Phase::Held { until };
-                return Ended { ran: now.saturating_duration_since(since), next: Next::Held };
-            }
-            self.phase = Phase::Waiting { until };
-            if until == now { Next::StartAtOnce } else { Next::StartAfter(until - now) }
-        } else {
+        let ran = now.saturating_duration_since(since);
+        let is_excused = std::mem::take(&mut self.is_excused);
+        if !self.wanted {
             self.phase = Phase::Stopped;
-            Next::Stay
+            return Ended { ran, next: Next::Stay };
+        }
+        if std::mem::take(&mut self.is_unfit) {
+            self.phase = Phase::Held { until: (since + self.min_run()).max(now) };
+            return Ended { ran, next: Next::Held };
+        }
+        let decision =
+            if is_excused { Decision::StartAt(now) } else { self.history.ended(since, now) };
+        let next = match decision {
+            Decision::Hold(why) => {
+                // By then the ends that led to this are too old to count.
+                self.phase = Phase::Held { until: now + self.limits.restart.window };
+                self.too_many_restarts = Some(why);
+                Next::HeldForRestarts(why)
+            }
+            Decision::StartAt(until) => {
+                let until = self.pause_until.take().map_or(until, |pause| pause.max(until));
+                self.phase = Phase::Waiting { until };
+                if until == now { Next::StartAtOnce } else { Next::StartAfter(until - now) }
+            }
         };
-        Ended { ran: now.saturating_duration_since(since), next }
+        Ended { ran, next }
+    }
+
+    fn min_run(&self) -> Duration {
+        self.limits.restart.min_run
     }
 
     /// The program would end again with its current files, for the reason `why`. Its start becomes due again after the
@@ -222,7 +270,7 @@ impl Lifecycle {
     pub fn hold(&mut self, now: Instant, why: String) {
         self.last_exit = Some(why);
         if let Phase::Waiting { .. } | Phase::Held { .. } = self.phase {
-            self.phase = Phase::Held { until: now + self.limits.min_run };
+            self.phase = Phase::Held { until: now + self.min_run() };
         }
     }
 

@@ -15,10 +15,12 @@ use std::time::Instant;
 
 use control::app::AppId;
 use control::kernel::{KernelReply, KernelRequest};
+use control::service::ClientRights;
 use tracing::{error, info, warn};
 
 use crate::app::{App, ZoneEvent};
 use crate::choice;
+use crate::demotions::Demotions;
 use crate::error::StartError;
 use crate::installation::Installation;
 use crate::kernel_process::KernelProcess;
@@ -67,6 +69,8 @@ pub(crate) struct ProcessTable {
     kernel: KernelProcess,
     apps: Vec<App>,
     services: ServiceTable,
+    /// The apps that must not run in the kernel.
+    demotions: Demotions,
     /// Whether the programs were asked to stop.
     is_stopping: bool,
 }
@@ -81,17 +85,23 @@ impl ProcessTable {
         kernel: KernelSettings,
         services: &ServiceSettings,
         around: &Environment,
+        demotions: Demotions,
     ) -> Result<Self, StartError> {
         let (rights, ignored) = rights::of(&apps);
         for (app, right) in ignored {
             warn!(app, right, "granted nothing for a right that names an app which does not run");
         }
+        let kernel = KernelProcess::new(kernel, services.rules.kernel, around);
         let services = ServiceTable::for_apps(apps.iter().map(|(_, app)| app), services, around)?;
-        let app = |((id, app), rights)| App::new(id, app, rights, around);
+        let app = |((id, app), rights): ((AppId, choice::App), ClientRights)| {
+            let demoted = demotions.why(&app.name);
+            App::new(id, app, rights, around, demoted)
+        };
         Ok(Self {
-            kernel: KernelProcess::new(kernel, around),
+            kernel,
             apps: apps.into_iter().zip(rights).map(app).collect(),
             services,
+            demotions,
             is_stopping: false,
         })
     }
@@ -316,8 +326,19 @@ impl ProcessTable {
             app.kernel_ended();
             if to_blame.contains(&app.id) && app.is_in_kernel() && !self.is_stopping {
                 app.demote(&format!("the kernel ended in it: {}", exit.how), now);
+                self.demotions.record(&app.name, app.demoted().unwrap_or_default());
             }
         }
+    }
+
+    /// The operator allows the app to run in the kernel again. It does so from the next kernel on that is started while
+    /// the app is to be hosted there. Returns whether the app was demoted.
+    ///
+    /// # Errors
+    /// The state directory cannot be written. The app then stays demoted.
+    #[expect(dead_code, reason = "the verb `app promote` calls it")]
+    pub(crate) fn clear_demotion(&mut self, app: &str) -> std::io::Result<bool> {
+        self.demotions.clear(app)
     }
 
     /// Measures all programs, and acts on limits that apps exceed.

@@ -25,7 +25,7 @@ use crate::sandbox::RefusedCalls;
 use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::usage::meter::Sample;
-use config::Limits;
+use config::{Limits, RestartPolicy};
 use control::operator::ProgramState;
 
 /// Which program this is.
@@ -98,12 +98,14 @@ pub(crate) struct ProgramExit {
 }
 
 impl Program {
-    /// Describes a program without starting it. `enforcement` keeps it below `limits`.
+    /// Describes a program without starting it. `enforcement` keeps it below `limits`; `restart` says when it is started
+    /// again.
     pub(crate) fn new(
         kind: ProgramKind,
         executable: PathBuf,
         apart: PidNamespace,
         (enforcement, limits): (Arc<Enforcement>, Limits),
+        restart: RestartPolicy,
     ) -> Self {
         let now = Instant::now();
         let refused_calls = match &kind {
@@ -118,7 +120,10 @@ impl Program {
             apart,
             enforcement,
             limits,
-            lifecycle: Lifecycle::new(crate::lifecycle::Limits::default()),
+            lifecycle: Lifecycle::new(crate::lifecycle::Limits {
+                restart,
+                ..crate::lifecycle::Limits::default()
+            }),
             refused_calls,
             process: None,
         }
@@ -126,6 +131,11 @@ impl Program {
 
     pub(crate) fn lifecycle(&self) -> &Lifecycle {
         &self.lifecycle
+    }
+
+    /// Forgets its restarts: its files have changed, or the operator starts it.
+    pub(crate) fn forgive(&mut self) {
+        self.lifecycle.forgive();
     }
 
     /// Returns whether the program has reported that it is ready and still runs.
@@ -393,6 +403,9 @@ impl Program {
         let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
         if then == Next::Stay {
             info!(program, pid, exit, ran, "stopped");
+        } else if let Next::HeldForRestarts(why) = then {
+            let hint = "correct the cause first; then change its files, or start it again";
+            error!(program, pid, exit, ran, %why, hint, "died too often and was held");
         } else {
             warn!(program, pid, exit, ran, next, "died");
         }
@@ -416,6 +429,7 @@ fn next(next: Next) -> String {
         Next::StartAtOnce => "start again at once".into(),
         Next::StartAfter(time) => format!("start again in {} ms", time.as_millis()),
         Next::Held => "held until one of its files changes".into(),
+        Next::HeldForRestarts(why) => format!("held: {why}"),
         Next::Stay => "none".into(),
     }
 }
@@ -429,13 +443,18 @@ mod tests {
         let now = Instant::now();
         let enforcement = Arc::new(Enforcement::without_groups("a test"));
         let limits = (enforcement, Limits::none());
-        let mut program =
-            Program::new(ProgramKind::Kernel, "/nowhere".into(), PidNamespace::No, limits);
+        let mut program = Program::new(
+            ProgramKind::Kernel,
+            "/nowhere".into(),
+            PidNamespace::No,
+            limits,
+            RestartPolicy::default(),
+        );
         program.request_start(now);
         assert!(program.advance(now));
         program.start(now);
         assert!(!program.advance(now));
         assert!(program.lifecycle().last_exit().unwrap().contains("/nowhere"));
-        assert!(program.advance(now + crate::lifecycle::Limits::default().min_run));
+        assert!(program.advance(now + RestartPolicy::default().min_run));
     }
 }

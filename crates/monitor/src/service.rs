@@ -83,6 +83,7 @@ impl Service {
                 around.installation.service(kind)?,
                 apart,
                 (around.enforcement.clone(), Limits::default()),
+                settings.rules.of_service(kind),
             ),
             meter: Meter::new(Limits::none(), Vec::new()),
             require,

@@ -17,6 +17,7 @@ use crate::process_table::{Environment, MESSAGES_PER_TURN};
 use crate::program::Port;
 use crate::service::{ReadOutcome, Service};
 use crate::usage::report;
+use config::Supervision;
 use control::operator::{ProgramUsage, ServiceStatus};
 
 /// How long before the end of a stop the log service is stopped at the latest.
@@ -29,6 +30,8 @@ pub(crate) struct ServiceSettings {
     pub(crate) state_dir: PathBuf,
     /// How much state they keep.
     pub(crate) quotas: ServiceQuotas,
+    /// When they are restarted and held.
+    pub(crate) rules: Supervision,
 }
 
 /// Which service of the table.

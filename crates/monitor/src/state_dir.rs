@@ -4,6 +4,7 @@
 //! /var/lib/rosemary/
 //!     state.lock              locked with flock(2) while an instance runs; the pid as a note
 //!     apps.json               the apps' numbers (numbers.rs)
+//!     demoted.json            apps that must not run in the kernel (demotions.rs)
 //!     apps/                   installed packages (packages/store.rs), which operators' commands write, too
 //!     log.redb, storage.redb  the state of services (service.rs)
 //! ```

@@ -55,6 +55,11 @@ impl Hold {
         self.rejected = Some(Rejected { files, why });
     }
 
+    /// The operator starts the app, whatever it did before with these files.
+    pub(super) fn forgive(&mut self) {
+        *self = Self::default();
+    }
+
     /// Why the app cannot run with its files, if so.
     pub(super) fn reason(&self) -> Option<&str> {
         self.rejected.as_ref().map(|rejected| rejected.why.as_str())

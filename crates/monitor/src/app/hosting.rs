@@ -1,7 +1,8 @@
 //! What hosts an app: the kernel, or a zone of its own.
 //!
 //! An app that panicked in the kernel, or in which the kernel ended, is demoted: it gets a zone, and later kernels start
-//! without it until the operator restarts Rosemary.
+//! without it: after a panic until Rosemary is restarted, after the end of a kernel until the operator promotes the app
+//! ([`Demotions`](crate::demotions::Demotions)).
 
 use control::app::Hosting as Host;
 

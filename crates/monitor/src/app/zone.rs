@@ -18,7 +18,7 @@ use crate::program::{Program, ProgramKind};
 use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::usage::meter::{LimitEvent, Meter};
-use config::Limits;
+use config::{Limits, RestartPolicy};
 
 /// How to make and confine the zone of one app.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(super) struct ZoneSettings {
     pub(super) enforcement: Arc<Enforcement>,
     /// How long a call of the app may take.
     pub(super) longest_call: Duration,
+    /// When the zone is started again.
+    pub(super) restart: RestartPolicy,
 }
 
 /// One app's zone.
@@ -66,7 +68,7 @@ impl ZoneSettings {
         let kind = ProgramKind::Zone(self.app.clone());
         Zone {
             app: self.app.clone(),
-            program: Program::new(kind, self.executable.clone(), apart, limits),
+            program: Program::new(kind, self.executable.clone(), apart, limits, self.restart),
             rings: Attachment::default(),
             calls: None,
             events: EventProgress::default(),
@@ -240,6 +242,7 @@ impl Zone {
             limits: Limits::none(),
             enforcement: Arc::new(Enforcement::without_groups("a test")),
             longest_call: Duration::from_secs(1),
+            restart: RestartPolicy::default(),
         }
         .make()
     }

@@ -72,20 +72,69 @@ fn program_that_ran_briefly_waits_before_restart() {
     assert_eq!(program.due(1_000), Some(Due::Start));
 }
 
-#[test]
-fn crashing_program_starts_once_a_second() {
-    let mut program = Program::started();
-    let mut starts = 1;
-    for ms in 1..=10_000 {
-        if program.due(ms) == Some(Due::Start) {
-            program.lifecycle.started(program.at(ms));
-            program.ended(ms);
-            starts += 1;
-        } else if ms == 1 {
-            program.ended(ms);
-        }
+/// Lets a program end `ran_ms` after each of its starts for 24 hours. Returns its starts, the number of times that it was
+/// held for its restarts, and the longest time between two starts.
+fn crashing_for_a_day(policy: RestartPolicy, ran_ms: u32) -> (u64, u64, Duration) {
+    let begin = Instant::now();
+    let end = begin + Duration::from_secs(86_400);
+    let mut lifecycle = Lifecycle::new(Limits { restart: policy, ..Limits::default() });
+    lifecycle.start(begin);
+    let (mut held, mut last, mut longest) = (0, begin, Duration::ZERO);
+    while let Some(now) = lifecycle.next_due().filter(|at| *at < end) {
+        assert_eq!(lifecycle.due(now, || None), Some(Due::Start));
+        lifecycle.started(now);
+        longest = longest.max(now - last);
+        last = now;
+        assert!(lifecycle.ready());
+        let ended = lifecycle.ended(now + ran_ms * MS, "killed by SIGSEGV".into());
+        held += u64::from(matches!(ended.next, Next::HeldForRestarts(_)));
     }
-    assert_eq!(starts, 11);
+    (lifecycle.starts(), held, longest)
+}
+
+#[test]
+fn day_of_crashes_costs_few_starts() {
+    let policy = RestartPolicy::default();
+    let held = (policy.window, policy.longest_pause);
+    // At once: 51 ends take 51 starts with pauses up to 30 s, then the window of an hour, and so on.
+    let (starts, holds, longest) = crashing_for_a_day(policy, 0);
+    assert_eq!((starts, holds, longest), (51 * 18, 18, held.0));
+    // Long enough to be restarted at once.
+    let (starts, holds, _) = crashing_for_a_day(policy, 1_500);
+    assert!(starts <= 51 * 24 && holds >= 23, "{starts} {holds}");
+    // A program that is never held, such as the kernel.
+    let never = RestartPolicy { restarts: None, ..policy };
+    let (starts, holds, longest) = crashing_for_a_day(never, 0);
+    assert_eq!((starts, holds, longest), (6 + 2_879, 0, held.1));
+}
+
+#[test]
+fn held_program_starts_with_a_clean_record() {
+    let mut program = Program::running();
+    let mut ended = program.ended(1_000);
+    for second in 2..=51 {
+        program.lifecycle.started(program.at((second - 1) * 1_000));
+        ended = program.ended(second * 1_000);
+    }
+    let Next::HeldForRestarts(why) = ended.next else { panic!("{ended:?}") };
+    assert_eq!(
+        (program.lifecycle.too_many_restarts(), program.state()),
+        (Some(why), ProgramState::Held)
+    );
+    program.lifecycle.started(program.at(60_000));
+    assert_eq!(program.lifecycle.too_many_restarts(), None);
+    assert_eq!(program.ended(61_000).next, Next::StartAtOnce);
+}
+
+#[test]
+fn excused_end_does_not_count() {
+    let mut program = Program::running();
+    for _ in 0..200 {
+        program.lifecycle.excuse();
+        assert_eq!(program.ended(1).next, Next::StartAtOnce);
+        program.lifecycle.started(program.at(1));
+    }
+    assert_eq!(program.ended(1).next, Next::StartAfter(1_000 * MS), "only the last end counts");
 }
 
 #[test]

@@ -50,6 +50,14 @@ impl Instance {
         }
     }
 
+    /// An installation with this configuration.
+    pub(crate) fn build_with(config: &str) -> Self {
+        let mut instance = Self::build();
+        instance.config = instance.path("rosemary.toml");
+        fs::write(&instance.config, config).unwrap();
+        instance
+    }
+
     /// Sets the behaviour of a fake program.
     pub(crate) fn set_behaviour(&self, program: &str, how: &str) {
         fs::write(self.path(program).with_extension("behaviour"), how).unwrap();

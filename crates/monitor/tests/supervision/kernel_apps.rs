@@ -102,6 +102,20 @@ fn app_that_ended_kernel_is_demoted() {
 }
 
 #[test]
+fn demotion_outlasts_a_restart_of_rosemary() {
+    let mut instance = instance_with("dying in the app once");
+    instance.until_connected(1);
+    instance.signal(Signal::TERM);
+    assert_eq!(instance.wait().code(), Some(0), "{}", instance.log());
+    instance.start();
+    let status = instance.until_connected(2);
+    let why = "the kernel ended in it: killed by SIGABRT";
+    assert_eq!((app(&status).host.as_str(), app(&status).demoted.as_deref()), ("user", Some(why)));
+    instance.until_logged("app stays out of the kernel");
+    assert_eq!(instance.received("rosemary-kernel", "host learning-switch: an object"), 1);
+}
+
+#[test]
 fn app_not_called_at_kernel_end_stays() {
     for how in ["dying elsewhere once", "lying in the app once", "hosting another once"] {
         let instance = instance_with(how);

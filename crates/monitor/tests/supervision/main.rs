@@ -5,6 +5,7 @@
 mod fake;
 mod instance;
 mod kernel_apps;
+mod rules;
 mod whole;
 
 use std::fs;
@@ -87,7 +88,7 @@ fn failing_app_is_logged_and_restarted() {
 
 #[test]
 fn unloadable_app_is_held_until_file_changes() {
-    let mut instance = Instance::build();
+    let mut instance = Instance::build_with("supervision = { min-run-seconds = 0.1 }");
     instance.set_behaviour("rosemary-zone", "no library");
     instance.start().until_logged("app was held");
     let log = instance.log();
@@ -104,7 +105,7 @@ fn unloadable_app_is_held_until_file_changes() {
 
 #[test]
 fn changed_files_restart_the_load_count() {
-    let mut instance = Instance::build();
+    let mut instance = Instance::build_with("supervision = { min-run-seconds = 0.1 }");
     instance.set_behaviour("rosemary-zone", "no library");
     instance.start().until_logged("app failed");
     fs::write(instance.path("examples/liblearning_switch.so"), "another").unwrap();

@@ -1,0 +1,311 @@
+//! Reads the rules of supervision: the tables `[supervision]` and `[safe-mode]`, and `restart` of an app.
+
+use std::time::Duration;
+
+use control::service::ServiceKind;
+use sdk::services::Service;
+
+use super::app::is_name;
+use super::limits::bytes;
+use super::value::{Mistake, Table, Value};
+
+/// The keys of a restart policy, in `[supervision]`, in its tables, and in `restart` of an app.
+pub const RESTART_KEYS: [&str; 4] =
+    ["min-run-seconds", "longest-pause-seconds", "restarts", "window-seconds"];
+
+/// The keys of `[supervision]`.
+pub const SUPERVISION_KEYS: [&str; 13] = [
+    "min-run-seconds",
+    "longest-pause-seconds",
+    "restarts",
+    "window-seconds",
+    "kernel",
+    "log",
+    "storage",
+    "broker",
+    "hang-seconds",
+    "leak-growth",
+    "leak-window-seconds",
+    "failed-services",
+    "failed-services-seconds",
+];
+
+/// The keys of `[safe-mode]`.
+pub const SAFE_MODE_KEYS: [&str; 4] =
+    ["apps", "kernel-restarts", "window-seconds", "health-seconds"];
+
+/// When a program that ended by itself is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestartPolicy {
+    /// A program that ran shorter waits until this time after its start.
+    pub min_run: Duration,
+    /// The longest time from one start to the next, to which the pauses of a program grow that ends early again and again.
+    pub longest_pause: Duration,
+    /// The most restarts in a `window`, after which the program is held; `None` for a program that is never held.
+    pub restarts: Option<u32>,
+    /// The time in which restarts are counted.
+    pub window: Duration,
+}
+
+impl Default for RestartPolicy {
+    fn default() -> Self {
+        Self {
+            min_run: Duration::from_secs(1),
+            longest_pause: Duration::from_secs(30),
+            restarts: Some(50),
+            window: Duration::from_secs(3600),
+        }
+    }
+}
+
+impl RestartPolicy {
+    /// The policy of the kernel, which is never held: without it there is no network.
+    pub fn of_kernel() -> Self {
+        Self { longest_pause: Duration::from_secs(5), restarts: None, ..Self::default() }
+    }
+}
+
+/// The keys of a restart policy that a table sets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RestartKeys {
+    min_run: Option<Duration>,
+    longest_pause: Option<Duration>,
+    restarts: Option<u32>,
+    window: Option<Duration>,
+}
+
+impl RestartKeys {
+    fn read(table: &Table<'_>) -> Result<Self, Mistake> {
+        let count = |it: &Value<'_>| u32::try_from(it.number()?).ok().filter(|n| within(*n, MOST));
+        Ok(Self {
+            min_run: seconds(table, "min-run-seconds", (0.1, 3600.0))?,
+            longest_pause: seconds(table, "longest-pause-seconds", (1.0, 3600.0))?,
+            restarts: table.read("restarts", "a number from 1 to 100000", count)?,
+            window: seconds(table, "window-seconds", (1.0, 604_800.0))?,
+        })
+    }
+
+    /// Reads the table at `key`, if there is one.
+    pub(super) fn read_at<'a>(
+        table: &Table<'a>,
+        key: &'a str,
+        name: &str,
+        keys: &[&str],
+    ) -> Result<Self, Mistake> {
+        table.get(key).map_or(Ok(Self::default()), |it| Self::read(&it.table(name, keys)?))
+    }
+
+    /// Returns `policy` with the values of these keys.
+    pub fn over(self, policy: RestartPolicy) -> RestartPolicy {
+        RestartPolicy {
+            min_run: self.min_run.unwrap_or(policy.min_run),
+            longest_pause: self.longest_pause.unwrap_or(policy.longest_pause),
+            restarts: self.restarts.or(policy.restarts),
+            window: self.window.unwrap_or(policy.window),
+        }
+    }
+}
+
+/// The rules of supervision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Supervision {
+    /// The policy of apps whose own table sets nothing.
+    pub apps: RestartPolicy,
+    /// The policy of the kernel.
+    pub kernel: RestartPolicy,
+    /// The policies of the log, the storage and the broker.
+    services: [RestartPolicy; 3],
+    /// Processor time that a service may use without an answer to the monitor.
+    pub hang: Duration,
+    /// Bytes by which the memory of the kernel or a service may grow steadily in `leak_window`.
+    pub leak_growth: u64,
+    /// The time over which the growth is measured.
+    pub leak_window: Duration,
+    /// The number of services that must fail within `failed_services_window` for a restart of Rosemary.
+    pub failed_services: usize,
+    /// The time in which failed services are counted.
+    pub failed_services_window: Duration,
+}
+
+impl Default for Supervision {
+    fn default() -> Self {
+        Self {
+            apps: RestartPolicy::default(),
+            kernel: RestartPolicy::of_kernel(),
+            services: [RestartPolicy::default(); 3],
+            hang: Duration::from_secs(10),
+            leak_growth: 256 << 20,
+            leak_window: Duration::from_secs(600),
+            failed_services: 2,
+            failed_services_window: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Supervision {
+    /// The policy of a service.
+    pub fn of_service(&self, kind: ServiceKind) -> RestartPolicy {
+        let [log, storage, broker] = self.services;
+        match kind {
+            ServiceKind::Log => log,
+            ServiceKind::ForApps(Service::Storage) => storage,
+            ServiceKind::ForApps(Service::Broker) => broker,
+        }
+    }
+
+    /// Reads `[supervision]` of the file `top`.
+    pub(super) fn read(top: &Table<'_>) -> Result<Self, Mistake> {
+        let default = Self::default();
+        let Some(table) = top.get("supervision") else { return Ok(default) };
+        let table = table.table("[supervision]", &SUPERVISION_KEYS)?;
+        let all = RestartKeys::read(&table)?;
+        let service = |key| {
+            let own = RestartKeys::read_at(&table, key, "a restart policy", &RESTART_KEYS)?;
+            Ok(own.over(all.over(RestartPolicy::default())))
+        };
+        // The kernel is not held, so it has no number of restarts: [safe-mode] has.
+        let pauses =
+            RestartKeys::read_at(&table, "kernel", "[supervision.kernel]", &RESTART_KEYS[..2])?;
+        let kernel = RestartPolicy {
+            min_run: pauses.min_run.or(all.min_run).unwrap_or(default.kernel.min_run),
+            ..pauses.over(default.kernel)
+        };
+        let growth = |it: &Value<'_>| {
+            it.number().or_else(|| bytes(it.text()?)).filter(|it| (64 << 10..=1 << 40).contains(it))
+        };
+        let services =
+            |it: &Value<'_>| usize::try_from(it.number()?).ok().filter(|it| within(*it, (2, 3)));
+        Ok(Self {
+            apps: all.over(default.apps),
+            kernel,
+            services: [service("log")?, service("storage")?, service("broker")?],
+            hang: seconds(&table, "hang-seconds", (1.0, 3600.0))?.unwrap_or(default.hang),
+            leak_growth: table
+                .read("leak-growth", "bytes, such as \"256 MiB\", from 64 KiB to 1024 GiB", growth)?
+                .unwrap_or(default.leak_growth),
+            leak_window: seconds(&table, "leak-window-seconds", (4.0, 86_400.0))?
+                .unwrap_or(default.leak_window),
+            failed_services: table
+                .read("failed-services", "a number of services, 2 or 3", services)?
+                .unwrap_or(default.failed_services),
+            failed_services_window: seconds(&table, "failed-services-seconds", (1.0, 3600.0))?
+                .unwrap_or(default.failed_services_window),
+        })
+    }
+}
+
+/// The rules of safe mode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SafeMode {
+    /// The apps that run in safe mode, in the order of their start; `None` for all, in the order of the file.
+    pub apps: Option<Vec<String>>,
+    /// The number of restarts of the kernel within `window` that leads to safe mode.
+    pub kernel_restarts: u32,
+    /// The time in which restarts are counted.
+    pub window: Duration,
+    /// How long the kernel must go on after the start of an app before the next app is started.
+    pub health: Duration,
+}
+
+impl Default for SafeMode {
+    fn default() -> Self {
+        Self {
+            apps: None,
+            kernel_restarts: 5,
+            window: Duration::from_secs(60),
+            health: Duration::from_secs(5),
+        }
+    }
+}
+
+impl SafeMode {
+    /// Reads `[safe-mode]` of the file `top`.
+    pub(super) fn read(top: &Table<'_>) -> Result<Self, Mistake> {
+        let default = Self::default();
+        let Some(table) = top.get("safe-mode") else { return Ok(default) };
+        let table = table.table("[safe-mode]", &SAFE_MODE_KEYS)?;
+        let name = |it: &Value<'_>| it.text().filter(|name| is_name(name)).map(ToOwned::to_owned);
+        let count = |it: &Value<'_>| u32::try_from(it.number()?).ok().filter(|n| within(*n, MOST));
+        Ok(Self {
+            apps: table.list("apps", super::NAME_FORM, name)?,
+            kernel_restarts: table
+                .read("kernel-restarts", "a number from 1 to 100000", count)?
+                .unwrap_or(default.kernel_restarts),
+            window: seconds(&table, "window-seconds", (1.0, 604_800.0))?.unwrap_or(default.window),
+            health: seconds(&table, "health-seconds", (0.1, 600.0))?.unwrap_or(default.health),
+        })
+    }
+}
+
+/// Valid numbers of restarts.
+const MOST: (u32, u32) = (1, 100_000);
+
+fn within<T: PartialOrd + Copy>(number: T, (least, most): (T, T)) -> bool {
+    least <= number && number <= most
+}
+
+fn seconds<'a>(
+    table: &Table<'a>,
+    key: &'a str,
+    bounds: (f64, f64),
+) -> Result<Option<Duration>, Mistake> {
+    let expected = format!("seconds, {} to {}", bounds.0, bounds.1);
+    table.read(key, &expected, |it| {
+        it.decimal().filter(|it| within(*it, bounds)).map(Duration::from_secs_f64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse("/rosemary.toml".into(), text.into()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn tables_override_the_common_policy() {
+        let text = "[supervision]\nmin-run-seconds = 0.5\nrestarts = 7\nkernel = { longest-pause-seconds = 2 }\n\
+                    storage = { restarts = 3, window-seconds = 60 }\nleak-growth = \"1 MiB\"\n\
+                    [[app]]\nname = \"a\"\nrestart = { restarts = 9 }\n";
+        let config = parse(text).unwrap();
+        let rules = config.supervision;
+        let ms = Duration::from_millis;
+        assert_eq!((rules.apps.min_run, rules.apps.restarts), (ms(500), Some(7)));
+        assert_eq!((rules.kernel.min_run, rules.kernel.longest_pause), (ms(500), ms(2_000)));
+        assert_eq!(rules.kernel.restarts, None, "the kernel is never held");
+        let [log, storage] = [ServiceKind::Log, ServiceKind::ForApps(Service::Storage)];
+        assert_eq!(rules.of_service(log).restarts, Some(7));
+        let storage = rules.of_service(storage);
+        assert_eq!((storage.restarts, storage.window), (Some(3), ms(60_000)));
+        assert_eq!(rules.leak_growth, 1 << 20);
+        let app = config.app("a").unwrap().restart.over(rules.apps);
+        assert_eq!((app.restarts, app.min_run), (Some(9), ms(500)));
+    }
+
+    #[test]
+    fn missing_tables_have_the_defaults() {
+        let config = parse("").unwrap();
+        assert_eq!((config.supervision, config.safe_mode), Default::default());
+        let list = parse("[safe-mode]\napps = [\"b\", \"a\"]\n").unwrap().safe_mode.apps;
+        assert_eq!(list, Some(vec!["b".to_owned(), "a".to_owned()]));
+    }
+
+    #[test]
+    fn mistake_names_found_and_expected_value() {
+        for (text, found, expected) in [
+            ("[supervision]\nrestarts = 0", "is 0", "from 1 to 100000"),
+            ("[supervision]\nmin-run-seconds = \"1\"", "\"1\"", "seconds, 0.1 to 3600"),
+            ("[supervision]\nkernel = { restarts = 1 }", "\"restarts\"", "longest-pause-seconds"),
+            ("[supervision]\nleak-growth = 1", "is 1", "\"256 MiB\""),
+            ("[supervision]\nfailed-services = 1", "is 1", "2 or 3"),
+            ("[safe-mode]\napps = [\"A\"]", "\"A\"", "lower-case"),
+            ("[safe-mode]\nhealth-seconds = 0", "is 0", "0.1 to 600"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with("/rosemary.toml:2: "), "{error}");
+            assert!(error.contains(found) && error.contains(expected), "{error}");
+        }
+    }
+}
