@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check loom test hostile soak fuzz v2 miri man docs bench bench-long peers figures
+.PHONY: help build demo check loom test hostile chaos soak fuzz v2 miri man docs bench bench-long peers figures
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -78,7 +78,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	done
 
 test: check build ## everything: check, then the system tests against Open vSwitch
-	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace
+	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace faketime
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
 	@echo
@@ -95,8 +95,15 @@ hostile: build ## every hostile app beside others, alone and together; UNCONFINE
 	  | tee $(HOSTILE_LOG) || status=$$?; \
 	sed -n '/^[0-9]* contained, [0-9]* escaped$$/p' $(HOSTILE_LOG); exit $$status
 
+SEED ?= 7
+STEPS ?= 200
+
+chaos: build ## random faults under traffic, and the invariants after each (SEED=7 STEPS=200): minutes
+	@.ci/need $(LAB) cc faketime
+	@$(SUDO) target/debug/examples/rosemary_chaos $(SEED) $(STEPS)
+
 # Long and random runs print their seed; make soak ROSEMARY_SEED=... repeats them.
-SEED := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
+REPEAT := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
 
 figures: build ## measure the published figures on containment, beside os-ken from PyPI: minutes
 	@.ci/need $(LAB) cc python3
@@ -106,11 +113,14 @@ figures: build ## measure the published figures on containment, beside os-ken fr
 ROSEMARY_FUZZ_MESSAGES ?= 1000000
 
 soak: build ## long runs: 100 deaths of apps of each kind under traffic, 300 of the storage, fuzzing from a zone: minutes
-	@.ci/need $(LAB) tshark
-	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(SEED) \
+	@.ci/need $(LAB) tshark cc faketime
+	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 $(REPEAT) \
 	  ROSEMARY_FUZZ_MESSAGES=$(ROSEMARY_FUZZ_MESSAGES)" cargo test --package rosemary-tests -- --show-output \
 	  repeated_crashes:: guards::killed_guard hostile::fuzz:: 2>&1 | tee target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
+	@for run in 7:1000 2:200 11:200 33:200; do \
+	  $(SUDO) target/debug/examples/rosemary_chaos $${run/:/ } | tee -a target/soak.log || exit 1; \
+	done
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then $(MAKE) fuzz; \
 	 else echo "make: cargo-fuzz is not installed: NOTHING WAS FUZZED" >&2; fi
 

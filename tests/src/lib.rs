@@ -10,6 +10,7 @@
 pub mod apps;
 pub mod broadcast;
 pub mod capture;
+pub mod chaos;
 pub mod controller;
 pub mod developer;
 pub mod emulated;
@@ -67,6 +68,17 @@ pub fn in_a_lab_for(
 /// Like [`in_a_lab`].
 pub fn in_a_lab_without_capture(test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static) {
     run(LIMIT, test);
+}
+
+/// Like [`in_a_lab_without_capture`], with another time limit.
+///
+/// # Panics
+/// Like [`in_a_lab_for`].
+pub fn in_a_lab_without_capture_for(
+    limit: Duration,
+    test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static,
+) {
+    run(limit, test);
 }
 
 fn run(limit: Duration, test: impl FnOnce(&Lab) -> anyhow::Result<()> + Send + 'static) {

@@ -5,6 +5,7 @@
 mod app_killed;
 mod attacks;
 mod calls;
+mod chaos;
 mod configuration;
 mod demo;
 mod duplicate_datapath_ids;

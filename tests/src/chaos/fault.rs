@@ -1,0 +1,140 @@
+//! The faults, and how they are drawn.
+
+use std::fmt;
+
+use rustix::process::Signal;
+
+use crate::random::Random;
+
+/// A program of Rosemary that a fault strikes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    /// The kernel.
+    Kernel,
+    /// The service of this name.
+    Service(&'static str),
+    /// The app of this name, in a zone.
+    App(&'static str),
+}
+
+/// The app that misbehaves on demand (`tests/apps/moody.c`).
+pub(super) const MOODY: Program = Program::App("moody");
+
+const SERVICES: [Program; 3] =
+    [Program::Service("log"), Program::Service("storage"), Program::Service("broker")];
+
+const APPS: [Program; 3] = [MOODY, Program::App("learning-switch"), Program::App("firewall")];
+
+/// What [`MOODY`] does when a packet arrives, as selected by the packet's UDP port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+pub(super) enum Harm {
+    /// Writes through a null pointer.
+    Crash = 7001,
+    /// Calls `abort`.
+    Abort = 7002,
+    /// Calls `exit`.
+    Exit = 7003,
+    /// Loops for ever.
+    Hang = 7004,
+    /// Allocates memory up to its limit.
+    Leak = 7005,
+}
+
+/// A fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The program receives a signal that ends it.
+    Kill(Program, Signal),
+    /// The program is stopped (`SIGSTOP`) and not continued.
+    Stop(Program),
+    /// The misbehaving app is triggered by a packet.
+    Misbehave(Harm),
+    /// The switch disconnects and connects again.
+    Disconnect,
+    /// The disk is full while the program is killed.
+    FullDisk(Program),
+    /// The wall clock of the monitor jumps by this many seconds.
+    ClockJump(i32),
+}
+
+impl Fault {
+    /// Draws a fault.
+    pub(super) fn draw(random: &mut Random) -> Self {
+        match random.bits() % 100 {
+            0..30 => {
+                let signal = pick(random, &[Signal::KILL, Signal::SEGV, Signal::ABORT]);
+                Self::Kill(any(random), signal)
+            }
+            30..40 => Self::Stop(pick(random, &APPS)),
+            40..70 => {
+                let harms = [Harm::Crash, Harm::Abort, Harm::Exit, Harm::Hang, Harm::Leak];
+                Self::Misbehave(pick(random, &harms))
+            }
+            70..80 => Self::Disconnect,
+            80..90 => Self::FullDisk(any(random)),
+            _ => Self::ClockJump(pick(random, &[-86_400, -60, 60, 3_600, 86_400 * 400])),
+        }
+    }
+
+    /// Returns the program that is restarted because of this fault.
+    pub(super) fn victim(self) -> Option<Program> {
+        match self {
+            Self::Kill(program, _) | Self::Stop(program) | Self::FullDisk(program) => Some(program),
+            Self::Misbehave(_) => Some(MOODY),
+            Self::Disconnect | Self::ClockJump(_) => None,
+        }
+    }
+
+    /// Returns the words of the exit that Rosemary must report, one of which suffices.
+    pub(super) fn evidence(self) -> &'static [&'static str] {
+        match self {
+            Self::Kill(_, signal) if signal == Signal::SEGV => &["signal 11", "SIGSEGV"],
+            Self::Kill(_, signal) if signal == Signal::ABORT => &["signal 6", "SIGABRT"],
+            Self::Kill(..) | Self::FullDisk(_) => &["signal 9", "SIGKILL"],
+            Self::Stop(_) | Self::Misbehave(Harm::Hang) => &["hung"],
+            Self::Misbehave(Harm::Crash) => &["signal 11", "SIGSEGV"],
+            Self::Misbehave(Harm::Abort) => &["signal 6", "SIGABRT"],
+            Self::Misbehave(Harm::Exit) => &["3"],
+            Self::Misbehave(Harm::Leak) => &["memory"],
+            Self::Disconnect | Self::ClockJump(_) => &[],
+        }
+    }
+}
+
+fn any(random: &mut Random) -> Program {
+    match random.bits() % 3 {
+        0 => Program::Kernel,
+        1 => pick(random, &SERVICES),
+        _ => pick(random, &APPS),
+    }
+}
+
+fn pick<T: Copy>(random: &mut Random, among: &[T]) -> T {
+    let len = u64::try_from(among.len()).expect("a short list");
+    let index = usize::try_from(random.bits() % len).expect("an index of a short list");
+    among[index]
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel => f.write_str("kernel"),
+            Self::Service(name) => write!(f, "service {name}"),
+            Self::App(name) => write!(f, "app {name}"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill(program, signal) => write!(f, "{program} gets signal {}", signal.as_raw()),
+            Self::Stop(program) => write!(f, "{program} is stopped"),
+            Self::Misbehave(harm) => write!(f, "{MOODY}: {harm:?}"),
+            Self::Disconnect => f.write_str("the switch disconnects"),
+            Self::FullDisk(program) => write!(f, "the disk is full, {program} gets signal 9"),
+            Self::ClockJump(seconds) => write!(f, "the clock jumps by {seconds} s"),
+        }
+    }
+}

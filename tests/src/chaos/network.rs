@@ -1,0 +1,367 @@
+//! The network that suffers the faults: a switch with three hosts, the firewall, the learning switch and an app that
+//! misbehaves on demand.
+//!
+//! The firewall denies packets from `h1` to `h2`. `h1` and `h3` ping each other all the time on established flows.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use cli::lab::{Lab, Of, Rosemary, Watch};
+use cli::status::Report;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::fault::{Fault, Program};
+use super::observation::{Resources, lasting_flows, programs};
+use crate::apps::in_c;
+use crate::net::{INTERVAL, Net, SOON};
+use crate::rosemary_binary;
+
+/// The state directory, on a small disk of its own.
+const STATE: &str = "/var/lib/rosemary";
+
+/// Size of that disk.
+const DISK: &str = "size=64m";
+
+/// The library that shifts the clock of the programs that it is loaded into.
+const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+/// An address behind which no host is, so that each packet to it reaches the apps.
+const NOBODY: &str = "10.0.0.99";
+
+/// A UDP port that no app cares about.
+const NO_HARM: u16 = 7000;
+
+/// Time after which a fault without an effect is injected again.
+const INSIST: Duration = Duration::from_secs(1);
+
+/// A running network.
+pub(super) struct Network<'lab> {
+    lab: &'lab Lab,
+    net: Net<'lab>,
+    denied: Watch<'lab>,
+    binary: PathBuf,
+    limit: Duration,
+    start: Start,
+}
+
+/// The state of the undisturbed network.
+struct Start {
+    flows: Vec<String>,
+    monitor: Resources,
+    kernel: Resources,
+}
+
+impl<'lab> Network<'lab> {
+    /// Builds the network and waits until it works. `limit` bounds the duration of a step.
+    ///
+    /// # Errors
+    /// A step failed.
+    pub(super) fn start(lab: &'lab Lab, limit: Duration) -> anyhow::Result<Self> {
+        lab.run("mount", &["-t", "tmpfs", "-o", DISK, "chaos", STATE])?;
+        let keys = "stage = \"observe\"\nhang-seconds = 1\nservices = [\"storage\", \"broker\"]\n\
+                    capabilities = [\"net.connect:127.0.0.1:9\"]\n\
+                    [app.limits]\nmemory = \"64 MiB\"";
+        let moody = in_c(lab, "moody", "apps/moody.c", keys)?;
+        let apps = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
+                    capabilities = [\"flow.write\", \"stats.read\"]\nhang-seconds = 1\n\
+                    [[app]]\nname = \"learning-switch\"\nhang-seconds = 1\n";
+        fs::write("/etc/rosemary/rosemary.toml", [apps, &moody].concat())?;
+        fs::write(
+            "/etc/rosemary/firewall.toml",
+            "[[deny]]\nfrom = \"10.0.0.1\"\nto = \"10.0.0.2\"\n",
+        )?;
+        let binary = with_a_clock(lab)?;
+        let net = Net::of(lab, Of::V1_3, Rosemary::start(lab, &binary, &[])?)?;
+        for (one, other) in [(&net.h1, &net.h2), (&net.h1, &net.h3), (&net.h3, &net.h1)] {
+            one.knows(other)?;
+        }
+        net.h1.run(
+            "ip",
+            &["neighbour", "replace", NOBODY, "lladdr", "02:00:00:00:00:99", "dev", "eth0"],
+        )?;
+        let denied = net.h2.watch()?;
+        let nothing = Resources::of(std::process::id())?;
+        let start = Start { flows: Vec::new(), monitor: nothing, kernel: nothing };
+        let mut network = Self { lab, net, denied, binary, limit, start };
+        network.note_start()?;
+        Ok(network)
+    }
+
+    /// Notes the state of the undisturbed network.
+    fn note_start(&mut self) -> anyhow::Result<()> {
+        self.lab.wait_for("the firewall's flows are in the switch", SOON, |_| {
+            let flows = lasting_flows(&self.net.s1).unwrap_or_default();
+            Ok(flows.iter().any(|flow| flow.ends_with("actions=drop")).then_some(()))
+        })?;
+        self.lab.wait_for("the hosts reach each other", SOON, |_| {
+            Ok(self
+                .net
+                .h1
+                .ping(&self.net.h3, 3, INTERVAL)
+                .is_ok_and(|it| it.lost() == 0)
+                .then_some(()))
+        })?;
+        let status = self.net.status()?;
+        let kernel = status.programs.kernel.pid.context("the kernel does not run")?;
+        self.start = Start {
+            flows: lasting_flows(&self.net.s1)?,
+            monitor: Resources::of(status.programs.monitor.pid)?,
+            kernel: Resources::of(kernel)?,
+        };
+        Ok(())
+    }
+
+    /// Injects a fault and checks the invariants; returns what was observed.
+    ///
+    /// # Errors
+    /// An invariant does not hold.
+    pub(super) fn suffer(&mut self, fault: Fault) -> anyhow::Result<String> {
+        let began = Instant::now();
+        let before = self.net.status()?;
+        let mut established = self.net.h1.ping_in_background(&self.net.h3, 40, INTERVAL)?;
+        let denied = self.net.h1.ping_in_background(&self.net.h2, 40, INTERVAL)?;
+        established.wait_for(2, SOON)?;
+        self.inject(fault, &before)?;
+        let (after, took) = self.recovered(fault, &before)?;
+        right_blame(fault, &before, &after)?;
+        let established = established.finish()?;
+        ensure!(
+            established.lost() == 0,
+            "{} of {} established pings were lost",
+            established.lost(),
+            established.sent
+        );
+        let denied = denied.finish()?;
+        let passed = self.denied.seen(&["10.0.0.1 > 10.0.0.2"]);
+        ensure!(denied.received == 0 && passed.is_empty(), "denied packets passed: {passed:?}");
+        self.hosts_reach_each_other()?;
+        self.flows_are_as_before()?;
+        self.resources_are_back(&after)?;
+        ensure!(began.elapsed() <= self.limit, "the step took {:?}", began.elapsed());
+        Ok(format!("recovered within {} ms", took.as_millis()))
+    }
+
+    fn inject(&mut self, fault: Fault, before: &Report) -> anyhow::Result<()> {
+        match fault {
+            Fault::Kill(program, signal) => send(before, program, signal),
+            Fault::Stop(program) => send(before, program, Signal::STOP),
+            Fault::Misbehave(harm) => self.packet_in(harm as u16),
+            Fault::Disconnect => {
+                // `connect_to` with the address in another form makes Open vSwitch connect again.
+                self.net.s1.connect_to("tcp:127.0.0.1")?;
+                Ok(self.net.s1.connect_to("tcp:127.0.0.1:6653")?)
+            }
+            Fault::FullDisk(program) => {
+                fill(&Path::new(STATE).join("chaos-filler"))?;
+                send(before, program, Signal::KILL)
+            }
+            Fault::ClockJump(seconds) => Ok(fs::write(clock(self.lab), format!("{seconds:+}s\n"))?),
+        }
+    }
+
+    /// Injects a fault again that had no effect yet.
+    fn insist(&self, fault: Fault, status: &Report) -> anyhow::Result<()> {
+        match fault {
+            // Rust's runtime catches the first SIGSEGV and restores the default action.
+            Fault::Kill(program, Signal::SEGV) => send(status, program, Signal::SEGV),
+            // A stopped app that has nothing to do is not hung.
+            Fault::Stop(_) => self.packet_in(NO_HARM),
+            // The packet can be lost while the switch connects.
+            Fault::Misbehave(harm) => self.packet_in(harm as u16),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a UDP packet that no flow matches to this port.
+    fn packet_in(&self, port: u16) -> anyhow::Result<()> {
+        let send = format!("echo x > /dev/udp/{NOBODY}/{port}");
+        self.net.h1.run("bash", &["-c", &send])?;
+        Ok(())
+    }
+
+    /// Waits until all programs run, the victim of the fault has been restarted, and the switch is connected.
+    fn recovered(&mut self, fault: Fault, before: &Report) -> anyhow::Result<(Report, Duration)> {
+        let began = Instant::now();
+        let dpid = self.net.s1.dpid();
+        let were = programs(before);
+        let mut filled = matches!(fault, Fault::FullDisk(_));
+        let mut again = Instant::now();
+        loop {
+            let status = self.net.status()?;
+            let are = programs(&status);
+            let restarted = fault.victim().is_none_or(|victim| {
+                let name = victim.to_string();
+                were.get(&name)
+                    .zip(are.get(&name))
+                    .is_some_and(|(was, is)| is.restarts > was.restarts)
+            });
+            if filled && began.elapsed() >= Duration::from_millis(500) {
+                fs::remove_file(Path::new(STATE).join("chaos-filler"))?;
+                filled = false;
+            }
+            if restarted
+                && !filled
+                && are.values().all(|is| is.runs)
+                && status.switch(&dpid).is_some()
+            {
+                return Ok((status, began.elapsed()));
+            }
+            if !restarted && again.elapsed() >= INSIST {
+                self.insist(fault, &status)?;
+                again = Instant::now();
+            }
+            if began.elapsed() >= self.limit {
+                let _ = fs::remove_file(Path::new(STATE).join("chaos-filler"));
+                let waiting: Vec<_> = are.iter().filter(|(_, is)| !is.runs).collect();
+                bail!("not recovered: restarted: {restarted}, do not run: {waiting:?}");
+            }
+            self.lab.pause(INTERVAL)?;
+        }
+    }
+
+    fn hosts_reach_each_other(&self) -> anyhow::Result<()> {
+        self.lab.wait_for("hosts reach each other", self.limit, |_| {
+            Ok(self
+                .net
+                .h3
+                .ping(&self.net.h1, 2, INTERVAL)
+                .is_ok_and(|it| it.lost() == 0)
+                .then_some(()))
+        })?;
+        Ok(())
+    }
+
+    fn flows_are_as_before(&self) -> anyhow::Result<()> {
+        self.lab.wait_for("the flows are as before", SOON, |evidence| {
+            let flows = lasting_flows(&self.net.s1).unwrap_or_default();
+            evidence.0 = format!("{flows:#?}, before: {:#?}", self.start.flows);
+            Ok((flows == self.start.flows).then_some(()))
+        })?;
+        Ok(())
+    }
+
+    fn resources_are_back(&self, after: &Report) -> anyhow::Result<()> {
+        let kernel = after.programs.kernel.pid.context("the kernel does not run")?;
+        let of = [
+            ("the monitor", after.programs.monitor.pid, self.start.monitor),
+            ("the kernel", kernel, self.start.kernel),
+        ];
+        for (name, pid, start) in of {
+            let began = Instant::now();
+            while let Some(growth) = Resources::of(pid)?.growth(start) {
+                ensure!(began.elapsed() < Duration::from_secs(3), "{name} has {growth}");
+                self.lab.pause(INTERVAL)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops Rosemary, if it still runs, and starts it again.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(super) fn restart(&mut self) -> anyhow::Result<()> {
+        let _ = fs::remove_file(Path::new(STATE).join("chaos-filler"));
+        // The old one holds the lock until it has ended.
+        if let Ok(pid) = i32::try_from(self.net.rosemary.pid())
+            && let Some(pid) = Pid::from_raw(pid)
+        {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let gone = |lab: &Lab, rosemary: &mut Rosemary<'_>| {
+            lab.wait_for("Rosemary has ended", SOON, |_| {
+                Ok(rosemary.must_run().is_err().then_some(()))
+            })
+        };
+        gone(self.lab, &mut self.net.rosemary)?;
+        self.net.rosemary = Rosemary::start(self.lab, &self.binary, &[])?;
+        self.net.rosemary.wait_for_switch(&self.net.s1)?;
+        self.denied = self.net.h2.watch()?;
+        self.note_start()
+    }
+
+    /// Stops Rosemary.
+    ///
+    /// # Errors
+    /// It did not stop in time or not successfully.
+    pub(super) fn stop(self) -> anyhow::Result<()> {
+        let stopped = self.net.rosemary.stop(Signal::TERM)?;
+        ensure!(stopped.status.success(), "Rosemary ended with {}", stopped.status);
+        Ok(())
+    }
+}
+
+/// Checks that the victim was restarted for the right reason and no other program was restarted.
+fn right_blame(fault: Fault, before: &Report, after: &Report) -> anyhow::Result<()> {
+    let victim = fault.victim().map(|victim| victim.to_string());
+    let (were, are) = (programs(before), programs(after));
+    ensure!(before.programs.monitor.pid == after.programs.monitor.pid, "the monitor was replaced");
+    for (name, was) in &were {
+        let is = are.get(name).with_context(|| format!("{name} is gone"))?;
+        if Some(name) == victim.as_ref() {
+            let exit = is.last_exit.as_deref().unwrap_or("nothing");
+            ensure!(
+                fault.evidence().iter().any(|word| exit.contains(word)),
+                "{name} is said to have ended with: {exit}"
+            );
+            ensure!(is.restarts == was.restarts + 1, "{name} was restarted more than once");
+        } else {
+            ensure!(
+                is.pid == was.pid && is.restarts == was.restarts,
+                "{name} was restarted too: {:?}",
+                is.last_exit
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Sends a signal to the process of a program.
+fn send(before: &Report, program: Program, signal: Signal) -> anyhow::Result<()> {
+    let name = program.to_string();
+    let pid = programs(before).get(&name).and_then(|is| is.pid);
+    let pid = pid.with_context(|| format!("{name} does not run"))?;
+    let pid = Pid::from_raw(pid.try_into()?).context("a process has a number")?;
+    Ok(kill_process(pid, signal)?)
+}
+
+/// Writes until the disk is full.
+fn fill(path: &Path) -> anyhow::Result<()> {
+    use std::io::{ErrorKind, Write as _};
+    let mut file = fs::File::create(path)?;
+    let chunk = vec![0; 64 << 10];
+    for size in [chunk.len(), 512] {
+        loop {
+            match file.write_all(&chunk[..size]) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::StorageFull => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The file with the shift of the clock.
+fn clock(lab: &Lab) -> PathBuf {
+    lab.files().join("clock")
+}
+
+/// Makes a program that runs Rosemary with a clock that can be shifted; returns its path.
+fn with_a_clock(lab: &Lab) -> anyhow::Result<PathBuf> {
+    fs::write(clock(lab), "+0s\n")?;
+    let path = lab.files().join("rosemary-with-a-clock");
+    let (clock, rosemary) = (clock(lab), rosemary_binary());
+    let script = format!(
+        "#!/bin/sh\nexport FAKETIME_TIMESTAMP_FILE={} FAKETIME_CACHE_DURATION=1 FAKETIME_DONT_FAKE_MONOTONIC=1\n\
+         [ \"$1\" != up ] || export LD_PRELOAD={FAKETIME}\nexec {} \"$@\"\n",
+        clock.display(),
+        rosemary.display()
+    );
+    fs::write(&path, script)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(path)
+}
