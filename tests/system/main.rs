@@ -24,6 +24,7 @@ mod limits;
 mod link_monitor;
 mod lldp;
 mod logs;
+mod lost_flows;
 mod malformed_input;
 mod many_switches;
 mod mininet;

@@ -15,7 +15,8 @@
 //! ```
 //!
 //! The firewall never remembers which flows a switch has: it requests them every few seconds. It adds missing flows and
-//! deletes those that no rule needs since the rules have changed.
+//! deletes those that no rule needs since the rules have changed. If the kernel reports that a switch has lost its flows, it
+//! adds all at once.
 
 #![forbid(unsafe_code)]
 
@@ -113,7 +114,7 @@ impl App for Firewall {
                 let (rules, flows) = (self.rules.len(), self.rules.entries.len());
                 network.info(&format!("{rules} rules in force, {flows} flows at each switch"));
             }
-            Event::SwitchUp(switch) => self.guard(switch),
+            Event::SwitchUp(switch) | Event::FlowsMissing(switch) => self.guard(switch),
             Event::SwitchDown(switch) => {
                 self.posts.remove(&switch.dpid);
             }
@@ -142,7 +143,7 @@ impl App for Firewall {
 }
 
 impl Firewall {
-    /// Handles a new switch: sends all flows at once, before any packet can pass, and requests the flows it already has.
+    /// Handles a new switch, or one that has lost its flows: sends all flows at once, before any packet can pass, and requests the flows it already has.
     fn guard(&mut self, switch: Switch) {
         self.posts.insert(switch.dpid, Post { switch, asked: None, said_unfit: false });
         let here = self.here(switch.dpid).map(|(place, _)| (switch, Change::Add(place)));

@@ -237,6 +237,18 @@ pub enum KernelReply {
         /// The reason, as a phrase.
         why: String,
     },
+    /// A switch had lost the kernel's own flows, most likely with those of apps. Guards have put theirs back, and then the
+    /// kernel its own.
+    FlowsMissing {
+        /// The switch's datapath identifier.
+        dpid: String,
+        /// How the kernel has noticed it, as a phrase.
+        loss: String,
+        /// Time from then to the restoration, in milliseconds.
+        ms: u64,
+        /// Events like this one that were not reported since the last.
+        suppressed: Option<u64>,
+    },
     /// A record has ended the app twice. The kernel will not deliver it again.
     SetAside {
         /// The app.

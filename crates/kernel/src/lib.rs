@@ -20,6 +20,7 @@
 //! | `transactions`, `rewrite` | route a switch's replies to the senders of the requests |
 //! | `flows` | a switch's flows, for an operator |
 //! | `occupancy` | counts flows by table and app |
+//! | `healing` | restores the flows of a switch that has lost them |
 //! | `sandbox` | confines the process |
 //! | `stages` | the packet path without sockets, for the benchmark (feature `bench`) |
 //!
@@ -40,6 +41,7 @@ mod dispatch;
 mod fair_queue;
 mod flows;
 mod frame;
+mod healing;
 mod hold_queue;
 pub mod ids;
 mod memory;

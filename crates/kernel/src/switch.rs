@@ -9,6 +9,7 @@ use openflow::{Dpid, PortDesc, Version};
 
 use crate::back_pressure::PERIOD;
 use crate::buffer_table::BufferTable;
+use crate::healing::Healing;
 use crate::ids::AppSlot;
 use crate::occupancy::{Change, Occupancy};
 use control::query::{Fullest, SwitchStatus};
@@ -34,6 +35,7 @@ pub(crate) struct Switch {
     /// The packets that it buffers, and the apps that may use them.
     pub(crate) buffer_table: BufferTable,
     pub(crate) occupancy: Occupancy,
+    pub(crate) healing: Healing,
 }
 
 /// A switch's quota of vital packet-ins in the room that full apps reserve for these.
@@ -123,6 +125,7 @@ impl Switch {
         Self {
             buffer_table: BufferTable::default(),
             occupancy: Occupancy::default(),
+            healing: Healing::default(),
             dpid: info.dpid,
             version: info.version,
             epoch,

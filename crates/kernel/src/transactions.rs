@@ -70,6 +70,8 @@ pub(crate) enum By {
     Operator(u64),
     /// The kernel, which counts the flows of an app.
     Kernel(AppId),
+    /// The kernel, which checks that its own entry is there.
+    EntryCheck,
 }
 
 /// The tables of one connection.
@@ -156,16 +158,10 @@ impl TransactionTable {
         room
     }
 
-    /// Begins a transaction of the kernel itself. An app has one at a time, so an earlier one is forgotten.
-    pub(crate) fn begin_for_kernel(
-        &mut self,
-        xid: u32,
-        app: AppId,
-        expects: Expects,
-        now: Instant,
-    ) {
-        self.pending.retain(|_, pending| pending.by != By::Kernel(app)); // one without a reply
-        self.push(xid, By::Kernel(app), expects, now);
+    /// Begins a transaction of the kernel itself. There is one of each kind at a time, so an earlier one is forgotten.
+    pub(crate) fn begin_for_kernel(&mut self, xid: u32, by: By, expects: Expects, now: Instant) {
+        self.pending.retain(|_, pending| pending.by != by); // one without a reply
+        self.push(xid, by, expects, now);
     }
 
     fn push(&mut self, xid: u32, by: By, expects: Expects, now: Instant) {
@@ -247,7 +243,7 @@ impl TransactionTable {
         self.pending.retain(|_, pending| {
             let silence = now.saturating_duration_since(pending.last_part);
             let over = match pending.by {
-                By::App(_) | By::Kernel(_) => silence >= PATIENCE,
+                By::App(_) | By::Kernel(_) | By::EntryCheck => silence >= PATIENCE,
                 By::Operator(_) => {
                     silence >= OPERATORS_PATIENCE
                         || now.saturating_duration_since(pending.began) >= LONGEST_ANSWER
@@ -266,7 +262,7 @@ impl TransactionTable {
     /// The pending questions of operators.
     pub(crate) fn questions(&self) -> impl Iterator<Item = u64> {
         self.pending.values().filter_map(|pending| match pending.by {
-            By::App(_) | By::Kernel(_) => None,
+            By::App(_) | By::Kernel(_) | By::EntryCheck => None,
             By::Operator(question) => Some(question),
         })
     }

@@ -296,6 +296,15 @@ impl ProcessTable {
                     zone.fault(&why);
                 }
             }
+            KernelReply::FlowsMissing { dpid, loss, ms, suppressed } => {
+                warn!(
+                    dpid,
+                    loss,
+                    ms,
+                    suppressed,
+                    "flows were missing on a switch; guards put theirs back first, then the kernel its own"
+                );
+            }
             KernelReply::SetAside { app, record } => {
                 let name = self.app_by_id(app).map(|app| app.name.clone());
                 let size = record.len() / 2;

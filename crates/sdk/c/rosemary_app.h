@@ -77,7 +77,11 @@ enum {
     /* From the service in `reason` (ROSEMARY_SERVICE_*). If `table_id` is ROSEMARY_SERVICE_ANSWERED, `cookie` is the
      * request and the body an answer; some requests have several answers. ..._UNAVAILABLE: the request in `cookie`
      * has ended, and may or may not have been done. ..._UP: the service has started or restarted. About no switch. */
-    ROSEMARY_SERVICE = 14
+    ROSEMARY_SERVICE = 14,
+    /* The switch has lost flows, most likely all: someone deleted them. An application that needs its flows there adds
+     * them again. Guards get it first. The kernel refuses flows of the others (ROSEMARY_REFUSED_HEALING) until the
+     * guards have handled this record, or for a second; then the others get it. */
+    ROSEMARY_FLOWS_MISSING = 15
 };
 
 /* Services. sdk/src/services documents their requests and answers, in which numbers are little endian. */
@@ -126,7 +130,9 @@ enum {
     /* Too many requests of this application wait for this switch's replies. */
     ROSEMARY_REFUSED_UNANSWERED = 14,
     /* The application has reached its limit of flows in this switch. */
-    ROSEMARY_REFUSED_FLOWS = 15
+    ROSEMARY_REFUSED_FLOWS = 15,
+    /* The switch has lost its flows, and those of guards are put back first. */
+    ROSEMARY_REFUSED_HEALING = 16
 };
 
 /* A resource that the operator limits for an application, with its unit. */

@@ -69,6 +69,10 @@ pub enum Event<'a> {
     Error(SwitchError<'a>),
     /// A switch removed a flow of this application that was added with `FlowModFlags::SEND_FLOW_REM`.
     FlowRemoved(FlowRemoved<'a>),
+    /// The switch has lost flows, most likely all: someone deleted them. An application that needs its flows there adds
+    /// them again. Guards get this event first. The kernel refuses flows of others ([`Refusal::Healing`]) until the guards
+    /// have handled it, at most for a second; then the others get it, too.
+    FlowsMissing(Switch),
     /// This number of replies, errors and flow-removed messages were lost: there was no room for them, the application
     /// was restarting, or the switch did not answer in time. A reply that misses a part counts once; its later parts are
     /// not delivered.
@@ -316,6 +320,9 @@ impl<'a> Event<'a> {
         let switch = Switch::of(record)?;
         if is(RecordKind::SwitchUp) {
             return Some(Self::SwitchUp(switch));
+        }
+        if is(RecordKind::FlowsMissing) {
+            return Some(Self::FlowsMissing(switch));
         }
         if is(RecordKind::SwitchDown) {
             return Some(Self::SwitchDown(switch));

@@ -72,6 +72,16 @@ fn new_switch_gets_dropping_flows() {
 }
 
 #[test]
+fn lost_flows_are_added_again_at_once() {
+    for version in VERSIONS {
+        let (mut bench, at) = (bench(), Bench::switch(1, version));
+        up(&mut bench, at);
+        let sent = bench.event(AlignedRecord::about(RecordKind::FlowsMissing, at));
+        assert_eq!(texts(&sent), [(FlowModCommand::Add, to_h2().to_string())]);
+    }
+}
+
+#[test]
 fn denied_packet_is_stopped() {
     let mut bench = bench();
     let at = Bench::switch(1, Version::V1_3);

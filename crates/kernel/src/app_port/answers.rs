@@ -37,6 +37,20 @@ impl AppPort {
         self.deliver(switch, record, message)
     }
 
+    /// Reports that a switch has lost flows. Returns the number of records that the app has handled once it has handled
+    /// this one; `None` if the app learns it from an announcement of the switch instead.
+    pub(crate) fn flows_missing(&mut self, switch: &mut Switch) -> Option<u64> {
+        if !self.announce(switch) {
+            return None; // the pending announcement causes the same
+        }
+        let record = switch_record(RecordKind::FlowsMissing, switch);
+        if !self.hosting.push(&record.words(), &[], Room::All) {
+            self.snapshot.announce_again(switch);
+            return None;
+        }
+        Some(self.counts.handled + u64::from(self.waiting()))
+    }
+
     fn deliver(&mut self, switch: &mut Switch, record: Record, message: &[u8]) -> bool {
         let is_delivered = u16::try_from(message.len()).is_ok_and(|body_size| {
             let record = Record { body_size, ..record };

@@ -221,6 +221,15 @@ impl AppPort {
         self.hosting.zone().map_or(0, |rings| rings.ring.outstanding())
     }
 
+    /// Whether the app has handled this number of records. An app in the kernel must have handled all that it was given.
+    pub(crate) fn has_handled(&self, count: u64) -> bool {
+        match &self.hosting {
+            Hosting::Nowhere => true,
+            Hosting::Zone(_) => self.counts.handled >= count,
+            Hosting::Kernel(hosted) => hosted.waiting() == 0,
+        }
+    }
+
     /// Whether the app was full at the last [`fill`](Self::fill).
     pub(crate) fn is_full(&self) -> bool {
         self.load.is_full()

@@ -138,6 +138,12 @@ impl Snapshot {
         }
     }
 
+    /// Announces a switch once more when there is room.
+    pub(super) fn announce_again(&mut self, switch: &mut Switch) {
+        switch.announced.set(self.slot, Announced::Stale);
+        self.is_pending = true;
+    }
+
     /// Announces that a switch is gone.
     pub(super) fn switch_down(&mut self, to: &mut Hosting, switch: &Switch) {
         if switch.announced.get(self.slot) == Announced::Nothing {

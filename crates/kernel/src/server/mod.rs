@@ -256,6 +256,10 @@ impl Server {
                 }
             }
             WorkerEvent::Flows { question, part } => self.flows(question, part),
+            WorkerEvent::FlowsMissing { dpid, loss, ms, suppressed } => {
+                let missing = KernelReply::FlowsMissing { dpid, loss, ms, suppressed };
+                report_to(&self.monitor, &missing, &[])?;
+            }
             WorkerEvent::Ended => return Err(ServerError::Worker),
             WorkerEvent::Fault { app, fault } => {
                 report_to(&self.monitor, &KernelReply::Fault { app, why: fault }, &[])?;

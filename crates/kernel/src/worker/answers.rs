@@ -19,6 +19,7 @@ use crate::check::Expects;
 use crate::connection::{Connection, Up};
 use crate::dispatch::Dispatch;
 use crate::flows::Part;
+use crate::healing::Loss;
 use crate::rewrite;
 use crate::transactions::{Answers, By, Sender};
 
@@ -50,6 +51,7 @@ impl Replies<'_> {
             By::App(sender) => sender,
             By::Operator(question) => return flow_part(self.channels, question, &answers, message),
             By::Kernel(app) => return self.counted(app, message),
+            By::EntryCheck => return self.entry_part(message, answers.last),
         };
         let Some(app_port) = living(&mut self.dispatch.app_ports, sender) else { return };
         if answers.broken {
@@ -90,7 +92,7 @@ impl Replies<'_> {
                 self.channels.flows_failed(question, why);
                 None
             }
-            By::Kernel(_) => None, // the kernel repeats the request when it needs the number
+            By::Kernel(_) | By::EntryCheck => None, // the kernel repeats the request when it needs the number
         };
         if let Some(suppressed) = self.log_limits.malformed.admit(self.now) {
             let connection = &self.connection;
@@ -165,6 +167,9 @@ impl Replies<'_> {
     pub(super) fn flow_removed(&mut self, removed: &FlowRemoved, message: &[u8]) {
         let Some(switch) = self.connection.switch_mut() else { return };
         let owner = rewrite::owner(removed.cookie);
+        if owner == rewrite::KERNEL {
+            return self.kernel_flow_lost(Loss::Reported);
+        }
         let Some(app_port) =
             self.dispatch.app_ports.iter_mut().find(|app_port| app_port.app == owner)
         else {
@@ -195,7 +200,7 @@ pub(super) fn expire_requests(
             By::Operator(question) => {
                 channels.flows_failed(question, "the switch does not answer".to_owned());
             }
-            By::Kernel(_) => {} // the kernel repeats the request when it needs the number
+            By::Kernel(_) | By::EntryCheck => {} // the kernel repeats the request when it needs the number
         });
     }
 }

@@ -103,6 +103,17 @@ pub enum WorkerEvent {
         /// The part.
         part: flows::Part,
     },
+    /// A switch had lost the kernel's flows, which are restored.
+    FlowsMissing {
+        /// The switch.
+        dpid: String,
+        /// How the kernel has noticed it, as a phrase.
+        loss: String,
+        /// Time until the restoration, in milliseconds.
+        ms: u64,
+        /// Further events like this one before, which were not reported.
+        suppressed: Option<u64>,
+    },
     /// The worker's thread has ended.
     Ended,
     /// An app's zone broke the contract of its ring.

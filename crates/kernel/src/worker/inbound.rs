@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dal::{Closed, Description, Event, Received, SwitchInfo};
-use openflow::{Action, FlowMod, Match, PortNo, PortReason, PortStatus, Version};
+use openflow::{Action, FlowMod, FlowModFlags, Match, PortNo, PortReason, PortStatus, Version};
 use tracing::{debug, info, warn};
 
 use super::Worker;
@@ -125,9 +125,13 @@ impl Worker {
                     debug!(dpid = %switch.dpid, ?description, "switch described itself");
                 }
             }
-            Event::FlowRemoved(removed) => self.replies(id, now).flow_removed(&removed, message),
+            Event::FlowRemoved(removed) => {
+                self.replies(id, now).flow_removed(&removed, message);
+                self.output.note_if_any(id, &mut self.switches[id]);
+            }
             Event::Reply(kind) | Event::Other(kind) => {
                 self.replies(id, now).reply(kind, message);
+                self.output.note_if_any(id, &mut self.switches[id]);
             }
         }
         Ok(())
@@ -255,11 +259,13 @@ impl Worker {
 
 /// Appends the kernel's table-miss entry: the switch sends whole packets that match no flow to the controller (OpenFlow
 /// 1.3.5 §5.4). In 1.0 that is a switch's default (OpenFlow 1.0.2 §3.4), but Open vSwitch may continue to drop packets
-/// that it dropped without a controller until its flows change.
+/// that it dropped without a controller until its flows change. The switch reports the entry's removal
+/// ([`heal`](super::heal)).
 pub(super) fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
     let cookie = u64::from(KERNEL.0) << APP_SHIFT;
     let miss = FlowMod::add(Match::new()).priority(0).cookie(cookie).apply(&to_us);
+    let miss = miss.flags(FlowModFlags::SEND_FLOW_REM);
     openflow::append(out, |out| miss.encode(version, xid, out))
         .expect("every version has this message");
 }

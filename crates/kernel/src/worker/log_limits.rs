@@ -30,6 +30,8 @@ pub(super) struct LogLimits {
     pub(super) lost: HashMap<AppId, Rate>,
     pub(super) errors: Rate,
     pub(super) malformed: Rate,
+    /// Flows were missing on a switch.
+    pub(super) missing: Rate,
 }
 
 impl LogLimits {
@@ -49,6 +51,7 @@ impl LogLimits {
             lost: HashMap::new(),
             errors: rate(),
             malformed: rate(),
+            missing: rate(),
         }
     }
 }
@@ -63,6 +66,7 @@ impl LogLimits {
             (&mut log_limits.closed, "connection closed before its handshake was complete"),
             (&mut log_limits.errors, "switch sent an error"),
             (&mut log_limits.malformed, "ignored a message of a switch"),
+            (&mut log_limits.missing, "flows were missing on a switch"),
         ];
         for (rate, what) in warnings {
             if let Some(suppressed) = rate.rest(now) {

@@ -24,6 +24,7 @@ mod channels;
 mod connections;
 mod flows;
 mod forwarder;
+mod heal;
 mod hosted;
 mod inbound;
 mod log_limits;
@@ -296,6 +297,14 @@ impl Worker {
                 stuck.push(id);
             }
             table_usage::request_tables(connection, now);
+            heal::request_entry(connection, now);
+            heal::advance(
+                connection,
+                &mut self.dispatch,
+                &self.channels,
+                &mut self.log_limits,
+                now,
+            );
             if let Some(switch) = connection.switch_mut() {
                 switch.buffer_table.tick();
             }

@@ -121,8 +121,9 @@ struct Sending<'r> {
     slot: AppSlot,
     /// Bytes of output above which the next message is refused.
     limit: usize,
-    /// Whether the app's quota of flows in this switch allows one more.
-    has_flows: bool,
+    /// Whether the app may add a flow to this switch, and otherwise why not: by its quota of flows there, and while guards
+    /// restore theirs.
+    may_add: Result<(), Refusal>,
     now: Instant,
     /// The messages.
     bytes: &'r mut [u8],
@@ -157,6 +158,8 @@ impl<'r> Sending<'r> {
         let Up { switch, transactions, .. } = phase.up_mut()?;
         let most = app_port.policy.flows;
         let has_flows = most == u32::MAX || switch.occupancy.has_room(slot, most);
+        let is_held_back = switch.healing.holds_back(&app_port.policy);
+        let may_add = allow(!is_held_back, Refusal::Healing).and(allow(has_flows, Refusal::Flows));
         Some(Self {
             switch,
             session,
@@ -165,7 +168,7 @@ impl<'r> Sending<'r> {
             app_port,
             slot,
             limit,
-            has_flows,
+            may_add,
             now,
             bytes,
             pending: 0..0,
@@ -194,7 +197,9 @@ impl<'r> Sending<'r> {
         let before_last = self.pending.len() + (alike.count as usize - 1) * alike.size;
         allow(self.out.len() + before_last <= self.limit, Refusal::Full)?;
         let adds = matches!(checked.allowed, Allowed::FlowMod { adds_to: Some(_), .. });
-        allow(self.has_flows || !adds, Refusal::Flows)?;
+        if adds {
+            self.may_add?;
+        }
         let is_request = matches!(checked.allowed, Allowed::Request(_));
         let has_room = !is_request || self.transactions.has_room(self.sender(alike));
         allow(has_room, Refusal::Unanswered)?;

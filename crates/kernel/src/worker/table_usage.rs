@@ -13,6 +13,7 @@ use crate::dispatch::Dispatch;
 use crate::ids::AppSlot;
 use crate::occupancy::{Change, count};
 use crate::switch::Switch;
+use crate::transactions::By;
 use control::app::AppId;
 use control::query::Fullest;
 
@@ -78,7 +79,7 @@ pub(super) fn count_flows(
         .expect("every version has this request");
     let expects = connection.out.get(at..).and_then(Expects::multipart).expect("it is one");
     if let Some(up) = connection.phase.up_mut() {
-        up.transactions.begin_for_kernel(xid, app, expects, now);
+        up.transactions.begin_for_kernel(xid, By::Kernel(app), expects, now);
     }
 }
 

@@ -64,6 +64,7 @@ pub enum RecordKind {
     Alert = 13,
     /// See [`Outcome`](crate::services::Outcome) and `rosemary_app.h`.
     Service = 14,
+    FlowsMissing = 15,
 }
 
 /// Why the kernel refused a message of an application.
@@ -102,12 +103,14 @@ pub enum Refusal {
     Unanswered = 14,
     /// The application has reached its limit of flows in this switch.
     Flows = 15,
+    /// The switch has lost its flows, and those of guards are put back first.
+    Healing = 16,
 }
 
 impl Refusal {
     /// Returns the refusal with this number in a record.
     pub fn from_wire(number: u8) -> Option<Self> {
-        const ALL: [Refusal; 15] = [
+        const ALL: [Refusal; 16] = [
             Refusal::NoSwitch,
             Refusal::Epoch,
             Refusal::Shape,
@@ -123,6 +126,7 @@ impl Refusal {
             Refusal::Quota,
             Refusal::Unanswered,
             Refusal::Flows,
+            Refusal::Healing,
         ];
         ALL.into_iter().find(|refusal| *refusal as u8 == number)
     }
@@ -146,6 +150,9 @@ impl std::fmt::Display for Refusal {
             Self::Quota => "more messages in a second than the operator allows",
             Self::Unanswered => "too many requests wait for the switch's answer",
             Self::Flows => "it has as many flows in this switch as the operator allows",
+            Self::Healing => {
+                "the switch has lost its flows, and those of guards are put back first"
+            }
         })
     }
 }

@@ -1,0 +1,285 @@
+//! Decides when a switch that has lost the kernel's flows gets them back, and in which order.
+//!
+//! Whoever deletes all flows of a switch (`ovs-ofctl del-flows`, another controller) also deletes the kernel's table-miss
+//! entry. The switch reports that removal, or the entry is missing when the kernel [checks](EntryCheck). Then:
+//!
+//! ```text
+//!          loss noticed          INTERVAL since the last one      guards have answered, or PATIENCE is over
+//!  Whole --------------> Noticed -------------------------> Guards ---------------------------------------> Whole
+//! ```
+//!
+//! * `Guards`: the guards put their flows back. The flows of other apps are refused meanwhile, so that no packet passes by
+//!   such a flow before the flow that drops it exists.
+//! * At the end, the kernel restores its entry, and the other apps may put their flows back.
+
+use std::time::{Duration, Instant};
+
+use control::policy::{Policy, Stage};
+
+use crate::ids::AppSlot;
+
+/// Least time between two restorations of one switch: each costs the guards all their flow-mods.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Longest time that guards may take. A guard checks each packet anyway, so afterwards only its own flows are late.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time between two checks of a switch, and the spread of the first ones.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+
+/// Time without a reply after which a check is repeated.
+const CHECK_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How the kernel has noticed that its flows are gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The switch has reported the removal.
+    Reported,
+    /// The switch does not list the entry any more.
+    NotListed,
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Reported => "the switch reported the removal of the table-miss entry",
+            Self::NotListed => "the switch no longer lists the table-miss entry",
+        })
+    }
+}
+
+/// A guard that has received the event about the loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) slot: AppSlot,
+    /// The instance of the guard.
+    pub(crate) life: u16,
+    /// Number of records that the guard has handled once it has handled the event.
+    pub(crate) handled: u64,
+}
+
+/// The restoration of one switch's flows.
+#[derive(Debug, Default)]
+pub(crate) struct Healing {
+    state: State,
+    /// When the last restoration began.
+    began: Option<Instant>,
+    /// A further loss during a restoration.
+    again: Option<Loss>,
+    pub(crate) check: EntryCheck,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Whole,
+    Noticed {
+        loss: Loss,
+        at: Instant,
+    },
+    Guards {
+        loss: Loss,
+        noticed: Instant,
+        since: Instant,
+        waiting: Vec<Waiting>,
+    },
+}
+
+impl Healing {
+    /// Notes that the kernel's entry is gone.
+    pub(crate) fn note_loss(&mut self, loss: Loss, now: Instant) {
+        match self.state {
+            State::Whole => self.state = State::Noticed { loss, at: now },
+            State::Noticed { .. } => {}
+            State::Guards { .. } => self.again = Some(loss),
+        }
+    }
+
+    /// Whether flows of this app are refused because those of the guards come first.
+    #[inline]
+    pub(crate) fn holds_back(&self, policy: &Policy) -> bool {
+        !matches!(self.state, State::Whole) && !matches!(policy.stage, Stage::Guard(_))
+    }
+
+    /// Begins a restoration if one is due.
+    pub(crate) fn begin(&mut self, now: Instant) -> bool {
+        let State::Noticed { loss, at } = self.state else { return false };
+        let is_due =
+            self.began.is_none_or(|began| now.saturating_duration_since(began) >= INTERVAL);
+        if is_due {
+            self.began = Some(now);
+            self.state = State::Guards { loss, noticed: at, since: now, waiting: Vec::new() };
+        }
+        is_due
+    }
+
+    /// Notes a guard that must answer before the restoration ends.
+    pub(crate) fn wait_for(&mut self, guard: Waiting) {
+        if let State::Guards { waiting, .. } = &mut self.state {
+            waiting.push(guard);
+        }
+    }
+
+    /// Ends the restoration if all guards `have_answered`, or too late. Returns the loss, and how long the switch was
+    /// without its flows since the kernel noticed it.
+    pub(crate) fn end(
+        &mut self,
+        have_answered: impl Fn(&Waiting) -> bool,
+        now: Instant,
+    ) -> Option<(Loss, Duration)> {
+        let State::Guards { loss, noticed, since, waiting } = &mut self.state else { return None };
+        waiting.retain(|guard| !have_answered(guard));
+        if !waiting.is_empty() && now.saturating_duration_since(*since) < PATIENCE {
+            return None;
+        }
+        let ended = (*loss, now.saturating_duration_since(*noticed));
+        self.state = match self.again.take() {
+            Some(loss) => State::Noticed { loss, at: now },
+            None => State::Whole,
+        };
+        Some(ended)
+    }
+}
+
+/// The periodic check that the kernel's entry is in the switch.
+///
+/// A switch reports the removal of the entry at once, so the check is for those that do not, and for an entry that was
+/// changed in place. A switch that has never listed the entry is not blamed: it may answer with less than it has.
+#[derive(Debug, Default)]
+pub(crate) struct EntryCheck {
+    next: Option<Instant>,
+    /// Whether the switch has listed the entry before.
+    was_listed: bool,
+    /// Whether the reply so far lists it.
+    is_listed: bool,
+}
+
+impl EntryCheck {
+    /// Whether the entry must be requested now; if so, notes that it is. The first check of each switch has another moment
+    /// within [`CHECK_EVERY`], by its datapath id, as many switches connect at once.
+    pub(crate) fn is_due(&mut self, dpid: u64, now: Instant) -> bool {
+        let next = *self.next.get_or_insert_with(|| {
+            let part = u32::from(dpid.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0]);
+            now + CHECK_EVERY * (part + 1) / 256
+        });
+        let is_due = now >= next;
+        if is_due {
+            (self.next, self.is_listed) = (Some(now + CHECK_PATIENCE), false);
+        }
+        is_due
+    }
+
+    /// Takes a part of the reply: whether it lists the entry. Returns `true` if the entry has gone since an earlier check.
+    pub(crate) fn part(&mut self, lists_entry: bool, is_last: bool, now: Instant) -> bool {
+        self.is_listed |= lists_entry;
+        if !is_last {
+            return false;
+        }
+        self.next = Some(now + CHECK_EVERY);
+        let is_gone = self.was_listed && !self.is_listed;
+        self.was_listed |= self.is_listed;
+        is_gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control::policy::Fail;
+
+    use super::*;
+
+    fn guard() -> Policy {
+        Policy { stage: Stage::Guard(Fail::Closed), ..Policy::default() }
+    }
+
+    fn waiting() -> Waiting {
+        Waiting { slot: AppSlot::new(0), life: 1, handled: 7 }
+    }
+
+    #[test]
+    fn other_apps_wait_until_guards_have_answered() {
+        let (mut healing, now) = (Healing::default(), Instant::now());
+        assert!(!healing.holds_back(&Policy::default()) && !healing.begin(now));
+        healing.note_loss(Loss::Reported, now);
+        assert!(healing.holds_back(&Policy::default()) && !healing.holds_back(&guard()));
+        assert!(healing.begin(now) && !healing.begin(now));
+        healing.wait_for(waiting());
+        assert_eq!(healing.end(|_| false, now), None);
+        assert!(healing.holds_back(&Policy::default()));
+        let later = now + Duration::from_millis(3);
+        let ended = healing.end(|guard| guard.handled == 7, later);
+        assert_eq!(ended, Some((Loss::Reported, Duration::from_millis(3))));
+        assert!(!healing.holds_back(&Policy::default()));
+        assert_eq!(healing.end(|_| true, later), None);
+    }
+
+    #[test]
+    fn silent_guard_delays_the_end_for_a_bounded_time() {
+        let (mut healing, now) = (Healing::default(), Instant::now());
+        healing.note_loss(Loss::NotListed, now);
+        healing.begin(now);
+        healing.wait_for(waiting());
+        assert_eq!(healing.end(|_| false, now + PATIENCE / 2), None);
+        assert!(healing.end(|_| false, now + PATIENCE).is_some());
+    }
+
+    #[test]
+    fn repeated_losses_are_restored_once_per_interval() {
+        let (mut healing, start) = (Healing::default(), Instant::now());
+        let step = Duration::from_millis(10);
+        let mut begun = 0;
+        for now in (0..1000).map(|tick| start + step * tick) {
+            healing.note_loss(Loss::Reported, now);
+            begun += u32::from(healing.begin(now));
+            healing.end(|_| true, now);
+        }
+        assert_eq!(begun, 10, "in ten seconds");
+    }
+
+    #[test]
+    fn loss_during_a_restoration_causes_another() {
+        let (mut healing, now) = (Healing::default(), Instant::now());
+        healing.note_loss(Loss::Reported, now);
+        healing.begin(now);
+        healing.note_loss(Loss::Reported, now);
+        assert!(healing.end(|_| true, now).is_some());
+        assert!(healing.holds_back(&Policy::default()), "the next one is noticed");
+        assert!(!healing.begin(now) && healing.begin(now + INTERVAL));
+    }
+
+    #[test]
+    fn entry_is_missing_only_if_it_was_listed_before() {
+        let (mut check, start) = (EntryCheck::default(), Instant::now());
+        assert!(!check.is_due(7, start));
+        let mut now = start + CHECK_EVERY + Duration::from_millis(1);
+        for (parts, is_gone) in [
+            (&[false][..], false),
+            (&[false, true], false),
+            (&[true, false], false),
+            (&[false, false], true),
+            (&[true], false),
+        ] {
+            assert!(check.is_due(7, now) && !check.is_due(7, now));
+            let count = parts.len();
+            let told =
+                parts.iter().zip(1..).map(|(part, number)| check.part(*part, number == count, now));
+            assert_eq!(told.collect::<Vec<_>>().last(), Some(&is_gone), "{parts:?}");
+            now += CHECK_EVERY;
+        }
+        assert!(check.is_due(7, now));
+        assert!(!check.is_due(7, now + CHECK_EVERY), "the reply is outstanding");
+        assert!(check.is_due(7, now + CHECK_PATIENCE));
+    }
+
+    #[test]
+    fn first_checks_of_switches_are_spread() {
+        let start = Instant::now();
+        let due = |dpid| {
+            let mut check = EntryCheck::default();
+            check.is_due(dpid, start);
+            check.is_due(dpid, start + CHECK_EVERY / 2)
+        };
+        let early = (1..=100).filter(|dpid| due(*dpid)).count();
+        assert!((20..80).contains(&early), "{early}");
+    }
+}

@@ -1,0 +1,110 @@
+//! Restores the flows of a switch that has lost the kernel's: guards' flows first ([`healing`](crate::healing)).
+
+use std::time::Instant;
+
+use control::policy::Stage;
+use openflow::{
+    FlowStatsRequest, Match, MultipartReply, MultipartRequest, PortNo, ReplyBody, Version,
+};
+
+use super::WorkerEvent;
+use super::answers::Replies;
+use super::channels::WorkerChannels;
+use super::inbound::table_miss;
+use super::log_limits::LogLimits;
+use crate::check::{APP_SHIFT, Expects, OWN_BITS};
+use crate::connection::{Connection, Up};
+use crate::dispatch::Dispatch;
+use crate::healing::{Loss, Waiting};
+use crate::ids::AppSlot;
+use crate::rewrite::{KERNEL, owner};
+use crate::transactions::By;
+
+impl Replies<'_> {
+    /// Handles the loss of the kernel's own entry.
+    pub(super) fn kernel_flow_lost(&mut self, loss: Loss) {
+        if let Some(switch) = self.connection.switch_mut() {
+            switch.healing.note_loss(loss, self.now);
+        }
+        advance(self.connection, self.dispatch, self.channels, self.log_limits, self.now);
+    }
+
+    /// Applies a part of the reply to [`request_entry`].
+    pub(super) fn entry_part(&mut self, message: &[u8], is_last: bool) {
+        let Some(switch) = self.connection.switch_mut() else { return };
+        let lists_entry = match MultipartReply::decode(message).map(|reply| reply.body) {
+            Ok(ReplyBody::Flow(flows)) => {
+                flows.iter().any(|flow| owner(flow.cookie) == KERNEL && flow.priority == 0)
+            }
+            _ => false,
+        };
+        if switch.healing.check.part(lists_entry, is_last, self.now) {
+            self.kernel_flow_lost(Loss::NotListed);
+        }
+    }
+}
+
+/// Requests the kernel's entry from the switch, if a check is due: the flows that output to the controller, and in
+/// OpenFlow 1.3 of these only the kernel's.
+pub(super) fn request_entry(connection: &mut Connection, now: Instant) {
+    let Some(switch) = connection.switch_mut() else { return };
+    let version = switch.version;
+    if !switch.healing.check.is_due(switch.dpid.0, now) || connection.is_full() {
+        return;
+    }
+    let all = FlowStatsRequest::new(Match::new());
+    let mut wanted = FlowStatsRequest { out_port: PortNo::CONTROLLER, ..all };
+    if version > Version::V1_0 {
+        (wanted.cookie, wanted.cookie_mask) = (u64::from(KERNEL.0) << APP_SHIFT, !OWN_BITS);
+    }
+    let (request, xid) = (MultipartRequest::Flow(wanted), connection.session.xid());
+    let at = connection.out.len();
+    openflow::append(&mut connection.out, |out| request.encode(version, xid, out))
+        .expect("every version has this request");
+    let expects = connection.out.get(at..).and_then(Expects::multipart).expect("it is one");
+    if let Some(up) = connection.phase.up_mut() {
+        up.transactions.begin_for_kernel(xid, By::EntryCheck, expects, now);
+    }
+}
+
+/// Begins or ends the restoration of a switch's flows, if that is due.
+pub(super) fn advance(
+    connection: &mut Connection,
+    dispatch: &mut Dispatch,
+    channels: &WorkerChannels,
+    log_limits: &mut LogLimits,
+    now: Instant,
+) {
+    let is_queued = connection.queued().is_some();
+    let Connection { phase, session, out, .. } = connection;
+    let Some(Up { switch, .. }) = phase.up_mut() else { return };
+    if switch.healing.begin(now) {
+        for slot in AppSlot::first(dispatch.app_ports.len()) {
+            let app_port = &mut dispatch.app_ports[slot];
+            if app_port.rights.writes_flows()
+                && matches!(app_port.policy.stage, Stage::Guard(_))
+                && let Some(handled) = app_port.flows_missing(switch)
+            {
+                switch.healing.wait_for(Waiting { slot, life: app_port.life, handled });
+            }
+        }
+    }
+    // The queued messages of guards must precede the kernel's, which join no queue.
+    let has_answered = |guard: &Waiting| {
+        let app_port = &dispatch.app_ports[guard.slot];
+        let is_same = app_port.life == guard.life && app_port.is_attached();
+        !is_same || app_port.has_handled(guard.handled) && !is_queued
+    };
+    let Some((loss, time)) = switch.healing.end(has_answered, now) else { return };
+    table_miss(switch.version, session.xid(), out);
+    for app_port in &mut dispatch.app_ports {
+        if app_port.rights.writes_flows() && !matches!(app_port.policy.stage, Stage::Guard(_)) {
+            app_port.flows_missing(switch);
+        }
+    }
+    if let Some(suppressed) = log_limits.missing.admit(now) {
+        let (dpid, loss) = (switch.dpid.to_string(), loss.to_string());
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        channels.notify(WorkerEvent::FlowsMissing { dpid, loss, ms, suppressed });
+    }
+}
