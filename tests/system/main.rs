@@ -20,6 +20,7 @@ mod hostile;
 mod kernel_app;
 mod kernel_killed;
 mod lab;
+mod life_cycle;
 mod limits;
 mod link_monitor;
 mod lldp;

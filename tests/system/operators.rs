@@ -40,14 +40,14 @@ fn programs(report: &Report) -> Vec<(String, Option<u32>, u64)> {
 }
 
 /// Sends `question` as fast as the monitor answers; returns the descriptors of the first answers.
-fn flood(question: OperatorRequest) -> anyhow::Result<Vec<OwnedFd>> {
+fn flood(question: &OperatorRequest) -> anyhow::Result<Vec<OwnedFd>> {
     let mut held = Vec::new();
     let mut operators: Vec<Channel> = (0..12).filter_map(|_| connect()).collect();
     ensure!(!operators.is_empty(), "no connection was accepted");
     for number in 0..QUESTIONS {
         let place = number % operators.len();
         let operator = &mut operators[place];
-        if operator.send(&question, &[]).is_err()
+        if operator.send(question, &[]).is_err()
             && let Some(next) = connect()
         {
             *operator = next;
@@ -80,10 +80,10 @@ fn flooding_operators_delay_nobody() {
         let before = rosemary.wait_for("the log serves", SOON * 3, |status| {
             status.programs.services.iter().any(|it| it.pid.is_some()).then(|| status.clone())
         })?;
-        let logs = flood(OperatorRequest::Log)?;
+        let logs = flood(&OperatorRequest::Log)?;
         println!("{} connections to the log were made and kept", logs.len());
         ensure!(logs.len() > 100, "the flood was no flood");
-        let kernels = flood(OperatorRequest::Kernel)?;
+        let kernels = flood(&OperatorRequest::Kernel)?;
         for socket in logs {
             let socket = Packets::from_fd(socket);
             for packet in [&b"short"[..], &[7; 9], &vec![0; 30_000]] {

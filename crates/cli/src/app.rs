@@ -1,7 +1,9 @@
-//! `rosemary app`: creates, packages, installs and removes apps.
+//! `rosemary app`: creates, packages, installs, removes, starts and stops apps.
 
 use clap::Subcommand;
+use control::change::AppVerb;
 
+use crate::change::{self, AppChangeArgs};
 use crate::logs::{self, AppLogsArgs};
 use crate::packages::build::{self, BuildArgs};
 use crate::packages::install::{self, ListArgs, PackageArgs, RemoveArgs};
@@ -27,6 +29,12 @@ pub enum AppCommand {
     List(ListArgs),
     /// Show the log of an app
     Logs(AppLogsArgs),
+    /// Start an app that was stopped
+    Start(AppChangeArgs),
+    /// Stop an app until it is started again, or until Rosemary is; its flows stay
+    Stop(AppChangeArgs),
+    /// Stop an app and start it again with its files as they are now
+    Restart(AppChangeArgs),
 }
 
 /// Runs the subcommand.
@@ -43,5 +51,8 @@ pub fn run(command: &AppCommand) -> anyhow::Result<()> {
         AppCommand::Remove(args) => install::remove(args),
         AppCommand::List(args) => install::list(args),
         AppCommand::Logs(args) => logs::run_app(args),
+        AppCommand::Start(args) => change::run_app(AppVerb::Start, args),
+        AppCommand::Stop(args) => change::run_app(AppVerb::Stop, args),
+        AppCommand::Restart(args) => change::run_app(AppVerb::Restart, args),
     }
 }

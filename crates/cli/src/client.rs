@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use config::{Config, ConfigError, SYSTEM_CONFIG};
+use control::change::{ChangeReport, ChangeRequest};
 use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, Status};
 use control::query::{
     AppCounters, FLOWS_TIMEOUT, FlowStatus, KernelQuery, KernelQueryReply, SwitchStatus,
@@ -114,7 +115,7 @@ impl Monitor {
     /// # Errors
     /// The monitor does not reply, or refuses.
     pub fn status(&self) -> Result<Status, ClientError> {
-        match self.request(OperatorRequest::Status)? {
+        match self.request(&OperatorRequest::Status)? {
             (OperatorReply::Status(status), _) => Ok(status),
             (reply, _) => Err(refusal(reply)),
         }
@@ -125,7 +126,7 @@ impl Monitor {
     /// # Errors
     /// The monitor does not reply, or refuses.
     pub fn usage(&self) -> Result<Vec<ProgramUsage>, ClientError> {
-        match self.request(OperatorRequest::Usage)? {
+        match self.request(&OperatorRequest::Usage)? {
             (OperatorReply::Usage(usage), _) => Ok(usage),
             (reply, _) => Err(refusal(reply)),
         }
@@ -136,7 +137,7 @@ impl Monitor {
     /// # Errors
     /// [`ClientError::Unavailable`] while the kernel does not run; the monitor does not reply, or refuses.
     pub fn kernel(&self) -> Result<Kernel, ClientError> {
-        match self.request(OperatorRequest::Kernel)? {
+        match self.request(&OperatorRequest::Kernel)? {
             (OperatorReply::Kernel, Some(fd)) => Ok(Kernel(Channel::from_fd(fd))),
             (reply, _) => Err(refusal(reply)),
         }
@@ -147,17 +148,40 @@ impl Monitor {
     /// # Errors
     /// [`ClientError::Unavailable`] while the log service does not run; the monitor does not reply, or refuses.
     pub fn log(&self) -> Result<Log, ClientError> {
-        match self.request(OperatorRequest::Log)? {
+        match self.request(&OperatorRequest::Log)? {
             (OperatorReply::Log, Some(fd)) => Ok(Log::new(fd)),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
+    /// Requests a change, which goes on after the reply.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`] while another change is made; the monitor does not reply, or refuses.
+    pub fn change(&self, request: ChangeRequest) -> Result<ChangeReport, ClientError> {
+        self.change_report(&OperatorRequest::Change(request))
+    }
+
+    /// Requests a later report of a change.
+    ///
+    /// # Errors
+    /// The monitor does not reply, or refuses.
+    pub fn change_so_far(&self, id: u64) -> Result<ChangeReport, ClientError> {
+        self.change_report(&OperatorRequest::ChangeReport { id })
+    }
+
+    fn change_report(&self, request: &OperatorRequest) -> Result<ChangeReport, ClientError> {
+        match self.request(request)? {
+            (OperatorReply::Change(report), _) => Ok(report),
             (reply, _) => Err(refusal(reply)),
         }
     }
 
     fn request(
         &self,
-        request: OperatorRequest,
+        request: &OperatorRequest,
     ) -> Result<(OperatorReply, Option<OwnedFd>), ClientError> {
-        let (reply, fds) = exchange(&self.0, &request, "the monitor", REPLY_TIMEOUT)?;
+        let (reply, fds) = exchange(&self.0, request, "the monitor", REPLY_TIMEOUT)?;
         Ok((reply, fds.into_iter().next()))
     }
 }
@@ -290,7 +314,8 @@ fn refusal(reply: OperatorReply) -> ClientError {
         OperatorReply::Status(_)
         | OperatorReply::Usage(_)
         | OperatorReply::Kernel
-        | OperatorReply::Log => ClientError::Unexpected { peer: "the monitor" },
+        | OperatorReply::Log
+        | OperatorReply::Change(_) => ClientError::Unexpected { peer: "the monitor" },
     }
 }
 

@@ -27,6 +27,7 @@
 
 pub mod app;
 pub mod apps;
+pub mod change;
 pub mod client;
 pub mod demo;
 pub mod doctor;

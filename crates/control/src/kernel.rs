@@ -178,6 +178,22 @@ pub enum KernelRequest {
         /// The app.
         app: AppId,
     },
+    /// The rights or the position of an app have changed, or an app was added that has no zone yet. A guard counts as
+    /// silent until it is attached.
+    Know {
+        /// The app.
+        app: AppId,
+        /// Its name, for messages.
+        name: String,
+        /// Its rights and its position among the apps.
+        policy: Policy,
+    },
+    /// The app receives no more packets, and none wait for it, until it is attached again. Its flows stay in the
+    /// switches. If it is attached, the kernel detaches it first.
+    Forget {
+        /// The app.
+        app: AppId,
+    },
     /// An operator whom the monitor has authenticated sends [queries](crate::query). Descriptor: their
     /// connected socket.
     Operator,

@@ -15,13 +15,14 @@
 //! Messages are JSON in packets of a [`sys::channel::Channel`]; the log's travel in packets of
 //! [`sdk::services`]. Both ends of a pair are programs of the same release.
 //!
-//! Three modules hold types that several pairs share: [`app`] (an app's number and hosting), [`policy`]
-//! (its rights) and [`flight`] (the layout of the flight recorder, a page that one process writes and the
+//! Four modules hold shared types: [`app`] (an app's number and hosting), [`change`] (changes while
+//! Rosemary runs), [`policy`] (an app's rights) and [`flight`] (the layout of the flight recorder, a page that one process writes and the
 //! monitor reads).
 
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod change;
 pub mod flight;
 pub mod kernel;
 pub mod log;

@@ -6,8 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::change::{ChangeReport, ChangeRequest};
+
 /// Sent by an operator's command to the monitor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorRequest {
     /// Report the state of all processes. Answered by [`OperatorReply::Status`].
     Status,
@@ -18,6 +20,14 @@ pub enum OperatorRequest {
     Kernel,
     /// Pass a connection to the log. Answered by [`OperatorReply::Log`] or [`OperatorReply::Unavailable`].
     Log,
+    /// Make a change. Answered by [`OperatorReply::Change`] or [`OperatorReply::Unavailable`].
+    Change(ChangeRequest),
+    /// Report how far a change has come. Answered by [`OperatorReply::Change`] or
+    /// [`OperatorReply::Unavailable`].
+    ChangeReport {
+        /// The number of the change.
+        id: u64,
+    },
 }
 
 /// Sent by the monitor to an operator's command.
@@ -32,6 +42,8 @@ pub enum OperatorReply {
     /// Descriptor: a socket whose other end the log holds, for reading with the messages of
     /// [`log`](crate::log).
     Log,
+    /// A change, as far as it has come.
+    Change(ChangeReport),
     /// The operator may not send this request.
     Refused {
         /// The reason, as a phrase.

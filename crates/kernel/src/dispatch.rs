@@ -78,7 +78,9 @@ impl Deliver for To<'_> {
 impl Dispatch {
     /// Makes a new plan after an app was added or its policy changed.
     pub(crate) fn replan(&mut self) {
-        self.plan = Plan::of(self.app_ports.iter().map(|app_port| &app_port.policy));
+        let present = self.app_ports.iter().map(|it| (!it.is_absent).then_some(&it.policy));
+        self.plan = Plan::of(present);
+        // Absent apps count: their flows may still be in the switches, and no other app may change them.
         let writers =
             self.app_ports.iter().filter(|app_port| app_port.rights.writes_flows()).count();
         for app_port in &mut self.app_ports {

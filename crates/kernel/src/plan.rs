@@ -85,11 +85,16 @@ pub(crate) struct Wanted {
 }
 
 impl Plan {
-    /// Makes the plan from the policies of all apps, attached or not, in the order of their slots.
-    pub(crate) fn of<'p>(policies: impl Iterator<Item = &'p Policy>) -> Self {
+    /// Makes the plan from the policies of all apps, attached or not, in the order of their slots; `None` for an app that
+    /// receives nothing because it was stopped or removed.
+    pub(crate) fn of<'p>(policies: impl Iterator<Item = Option<&'p Policy>>) -> Self {
         let mut plan = Self::default();
         for (index, policy) in policies.enumerate() {
             let slot = AppSlot::new(index);
+            let Some(policy) = policy else {
+                plan.filters.push(Filter::default());
+                continue;
+            };
             let set = Set::of(slot);
             match policy.stage {
                 Stage::Guard(fail) => {
@@ -144,7 +149,9 @@ impl Plan {
     pub(crate) fn feeds(&self, dpid: u64) -> Set {
         let fits = |filter: &Filter| filter.dpids.is_empty() || filter.dpids.contains(&dpid);
         let fed = self.filters.iter().enumerate().filter(|(_, filter)| fits(filter));
-        fed.fold(Set::EMPTY, |fed, (index, _)| fed.with(Set::of(AppSlot::new(index))))
+        let fed = fed.fold(Set::EMPTY, |fed, (index, _)| fed.with(Set::of(AppSlot::new(index))));
+        let present = self.guards.with(self.controls).with(self.observers);
+        Set(fed.0 & present.0)
     }
 
     /// Returns the guards and control apps among `fed`: their speed decides how much is read at once. Observers send no
@@ -206,7 +213,7 @@ mod tests {
             Policy { filter: one, ..Policy::default() },
             Policy { stage: Stage::Guard(Fail::Open), ..Policy::default() },
         ];
-        let plan = Plan::of(policies.iter());
+        let plan = Plan::of(policies.iter().map(Some));
         let mut frame = [0; 22];
         frame[12..14].copy_from_slice(&[0x81, 0]);
         frame[16..18].copy_from_slice(&[0x08, 0x06]);
@@ -230,7 +237,7 @@ mod tests {
         let observer = || Policy { stage: Stage::Observe, ..Policy::default() };
         let filter = Filter { ethertypes: vec![], dpids: vec![1] };
         let filtered = || Policy { filter: filter.clone(), ..Policy::default() };
-        let only = |policies: &[Policy]| Plan::of(policies.iter()).only();
+        let only = |policies: &[Policy]| Plan::of(policies.iter().map(Some)).only();
         assert_eq!(only(&[control()]), Some(AppSlot(0)));
         for others in [
             &[][..],
@@ -246,10 +253,23 @@ mod tests {
     }
 
     #[test]
+    fn absent_app_receives_nothing() {
+        let guard = Policy { stage: Stage::Guard(Fail::Closed), ..Policy::default() };
+        let (control, observer) =
+            (Policy::default(), Policy { stage: Stage::Observe, ..Policy::default() });
+        let plan = Plan::of([None, Some(&control), None].into_iter());
+        assert_eq!((plan.only(), plan.feeds(1)), (Some(AppSlot(1)), Set::of(AppSlot(1))));
+        let plan = Plan::of([Some(&guard), None, Some(&observer)].into_iter());
+        let wanted = plan.wanted(1, &[0; 14]);
+        assert_eq!((wanted.guards, wanted.controls), (Set::of(AppSlot(0)), Set::EMPTY));
+        assert_eq!(plan.feeds(1), Set::of(AppSlot(0)).with(Set::of(AppSlot(2))));
+    }
+
+    #[test]
     fn control_apps_come_in_the_operators_order() {
         let at = |order| Policy { order, ..Policy::default() };
         let policies = [at(7), at(3), at(5)];
-        let plan = Plan::of(policies.iter());
+        let plan = Plan::of(policies.iter().map(Some));
         assert_eq!(plan.first(plan.controls()), Some(AppSlot(1)));
         assert_eq!(plan.first(plan.controls().without(Set::of(AppSlot(1)))), Some(AppSlot(2)));
         assert_eq!(plan.first(Set::EMPTY), None);

@@ -7,6 +7,7 @@
 mod files;
 mod hold;
 mod hosting;
+mod intent;
 mod status;
 mod zone;
 
@@ -26,6 +27,7 @@ use tracing::{error, info, warn};
 
 use self::files::AppFiles;
 use self::hosting::{Hosting, InKernel};
+use self::intent::Intent;
 use self::zone::{Zone, ZoneSettings};
 use crate::choice;
 use crate::config_file::ConfigFile;
@@ -50,6 +52,8 @@ pub(crate) struct App {
     /// The user that the kernel runs as.
     kernel_uid: Option<u32>,
     meter: Meter,
+    /// Whether the operator wants it to run.
+    intent: Intent,
 }
 
 /// The effect of a zone's message on other processes.
@@ -111,6 +115,7 @@ impl App {
             zone_settings,
             kernel_uid: around.users.for_kernel(),
             meter,
+            intent: Intent::default(),
         }
     }
 
@@ -205,9 +210,11 @@ impl App {
         zone.start(&load, &files, now);
     }
 
-    /// Wants the zone to run, if the app has one.
+    /// Wants the zone to run, if the app has one and the operator has not stopped it.
     pub(crate) fn request_start(&mut self, now: Instant) {
-        if let Some(program) = self.program_mut() {
+        if !self.intent.is_stopped()
+            && let Some(program) = self.program_mut()
+        {
             program.request_start(now);
         }
     }
@@ -298,7 +305,6 @@ impl App {
     }
 
     /// Forgets why the zone is held and how often it was restarted, because the operator starts it.
-    #[expect(dead_code, reason = "the verb `app start` calls it")]
     pub(crate) fn forgive(&mut self) {
         if let Some(zone) = self.hosting.zone_mut() {
             zone.hold.forgive();
@@ -311,7 +317,7 @@ impl App {
     /// A kernel receives its apps at its start only. If the files cannot be read now, the app gets a zone, which waits
     /// for them.
     pub(crate) fn prepare_for_kernel(&mut self, now: Instant) {
-        if self.is_in_kernel()
+        if self.runs_in_kernel()
             && let Err(why) = self.files.read(&self.name)
         {
             self.demote(&why, now);
@@ -320,7 +326,10 @@ impl App {
 
     /// A kernel was started, with the app if it hosts it.
     pub(crate) fn kernel_started(&mut self) {
-        if let Hosting::Kernel(in_kernel) = &mut self.hosting {
+        let is_stopped = self.intent.is_stopped();
+        if let Hosting::Kernel(in_kernel) = &mut self.hosting
+            && !is_stopped
+        {
             in_kernel.kernel_started();
         }
     }
@@ -329,17 +338,19 @@ impl App {
     pub(crate) fn announcement(&self) -> AppSpec {
         let config_size = u32::try_from(self.config_for_kernel().len()).unwrap_or(u32::MAX);
         let (app, name, policy) = (self.id, self.name.clone(), self.policy.clone());
-        AppSpec { app, name, policy, host: self.hosting.host(), config_size }
+        // A kernel does not load an app that the operator has stopped.
+        let host = if self.runs_in_kernel() { Host::Kernel } else { Host::User };
+        AppSpec { app, name, policy, host, config_size }
     }
 
     /// The object for a kernel that is to host the app.
     pub(crate) fn object_for_kernel(&self) -> Option<BorrowedFd<'_>> {
-        self.files.object().filter(|_| self.is_in_kernel())
+        self.files.object().filter(|_| self.runs_in_kernel())
     }
 
     /// The configuration for a kernel that is to host the app; empty for an app in a zone.
     pub(crate) fn config_for_kernel(&self) -> &[u8] {
-        if self.is_in_kernel() { self.files.config() } else { &[] }
+        if self.runs_in_kernel() { self.files.config() } else { &[] }
     }
 
     /// The kernel reports that it has loaded the app. Returns whether a kernel was started with the app.

@@ -32,6 +32,8 @@ pub(crate) struct KernelProcess {
     hang_detector: Option<HangDetector>,
     /// Where the process hung, if the monitor killed it for that.
     hung_in: Option<HungIn>,
+    /// Whether an operator's change has stopped it, so that it starts again once it has ended.
+    must_restart: bool,
     meter: Meter,
     pub(crate) counters: KernelCounters,
 }
@@ -65,6 +67,7 @@ impl KernelProcess {
             run_as: around.users.for_kernel(),
             hang_detector: None,
             hung_in: None,
+            must_restart: false,
             meter: Meter::new(Limits::none(), Vec::new()),
             counters: KernelCounters::default(),
         }
@@ -154,11 +157,23 @@ impl KernelProcess {
         self.program.receive(now)
     }
 
+    /// Stops the process and starts another one as soon as it has ended.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        self.stop(now);
+        self.must_restart = true;
+    }
+
+    /// Returns once, when the process has ended after [`restart`](Self::restart), that it must be started.
+    pub(crate) fn take_restart(&mut self) -> bool {
+        self.program.is_stopped() && std::mem::take(&mut self.must_restart)
+    }
+
     /// Asks the process to end, if it runs.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.program.request_stop(now) {
             self.program.send(&KernelRequest::Stop, &[]);
         }
+        self.must_restart = false;
     }
 
     /// Gives the kernel one end of a new connection for queries and returns the other.
@@ -218,7 +233,7 @@ impl KernelProcess {
 
 /// The configurations of the apps in the kernel, concatenated in sealed memory; `None` without such apps.
 fn configs(apps: &[App]) -> Option<io::Result<OwnedFd>> {
-    let in_kernel = apps.iter().filter(|app| app.is_in_kernel());
+    let in_kernel = apps.iter().filter(|app| app.runs_in_kernel());
     let configs: Vec<&[u8]> = in_kernel.map(App::config_for_kernel).collect();
     (!configs.is_empty()).then(|| sys::shm::sealed_copy("configurations", &configs.concat()))
 }

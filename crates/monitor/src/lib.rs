@@ -17,7 +17,7 @@
 //! | `usage/` | how much each program uses, and what enforces its limits |
 //! | `output.rs`, `text.rs`, `log_forwarder.rs` | what programs write, into the log; text of apps, made harmless; log lines, to the log service |
 //! | `sandbox.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what sandbox this machine supports |
-//! | `admin_server.rs` | the admin socket |
+//! | `admin_server.rs`, `change/` | the admin socket; changes that operators make while Rosemary runs |
 //! | `object.rs`, `config_file.rs` | an app's object; an app's own configuration |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
 //! | `choice.rs`, `numbers.rs` | which apps run; their numbers |
@@ -30,6 +30,7 @@
 mod admin_server;
 mod app;
 mod attachment;
+mod change;
 mod choice;
 mod config_file;
 mod demotions;

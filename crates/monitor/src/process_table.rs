@@ -9,6 +9,8 @@
 //!                    get new rings after its next Ready
 //! ```
 
+mod verbs;
+
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
@@ -143,6 +145,7 @@ impl ProcessTable {
 
     /// Does what is due: starts and kills programs, retries connections, checks for hangs, forwards log lines.
     pub(crate) fn advance(&mut self, now: Instant) {
+        self.advance_changes(now);
         if self.kernel.program.advance(now) {
             self.kernel.start(&mut self.apps, now);
         }
@@ -325,6 +328,7 @@ impl ProcessTable {
                 }
                 self.attach(slot);
             }
+            self.forget_stopped_apps();
         }
     }
 
@@ -360,6 +364,7 @@ impl ProcessTable {
     /// Asks all programs to end, except the log service. See [`stop_log`](Self::stop_log).
     pub(crate) fn stop(&mut self, now: Instant) {
         self.is_stopping = true;
+        self.apps.iter_mut().for_each(App::cancel_restart);
         self.apps.iter_mut().filter_map(App::zone_mut).for_each(|zone| zone.stop(now));
         self.services.stop_all_but_log(now);
         self.kernel.stop(now);

@@ -13,6 +13,7 @@ use sys::process::Usage;
 use tracing::{debug, info};
 
 use crate::admin_server::{AdminServer, OperatorId};
+use crate::change::Changes;
 use crate::process_table::{self, ProcessTable};
 use crate::service_table::ServiceTable;
 use crate::signals::Signals;
@@ -31,6 +32,7 @@ pub(crate) struct Supervisor {
     started: Instant,
     processes: ProcessTable,
     admin: AdminServer,
+    changes: Changes,
     signals: Signals,
     /// Measures the monitor itself.
     own_meter: Meter,
@@ -56,6 +58,7 @@ impl Supervisor {
             started: now,
             processes,
             admin,
+            changes: Changes::default(),
             signals,
             own_meter: Meter::new(Limits::none(), Vec::new()),
             measure_at: now,
@@ -93,6 +96,7 @@ impl Supervisor {
     /// Does what is due.
     fn advance(&mut self, now: Instant) {
         self.processes.advance(now);
+        self.changes.advance(&self.processes, now);
         if let Some(deadline) = self.stop_deadline {
             self.processes.stop_log(deadline, now);
         }
@@ -110,6 +114,7 @@ impl Supervisor {
         let processes = self.processes.next_due().into_iter();
         processes
             .chain(self.admin.next_due())
+            .chain(self.changes.next_due())
             .chain([self.measure_at])
             .chain(log_stop)
             .chain(stop)
@@ -194,6 +199,24 @@ impl Supervisor {
                     }
                     Err(why) => self.admin.send(id, &OperatorReply::Unavailable { why }, &[]),
                 }
+            }
+            OperatorRequest::Change(request) => {
+                let Some(uid) = self.admin.uid(id) else { return };
+                let reply = match self.stop_deadline {
+                    Some(_) => Err("Rosemary stops".into()),
+                    None => self.changes.begin(request, uid, &mut self.processes, now),
+                };
+                let reply = reply
+                    .map_or_else(|why| OperatorReply::Unavailable { why }, OperatorReply::Change);
+                self.admin.send(id, &reply, &[]);
+            }
+            OperatorRequest::ChangeReport { id: change } => {
+                let why = || format!("there is no report of change {change} any more");
+                let reply = self.changes.report(change).map_or_else(
+                    || OperatorReply::Unavailable { why: why() },
+                    |report| OperatorReply::Change(report.clone()),
+                );
+                self.admin.send(id, &reply, &[]);
             }
         }
     }

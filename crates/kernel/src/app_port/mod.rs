@@ -73,6 +73,8 @@ pub(crate) struct AppPort {
     pub(crate) rights: Rights,
     pub(crate) quota: QuotaMeter,
     pub(crate) throttle: Throttle,
+    /// Whether the operator has stopped or removed the app, so that the plan leaves it out.
+    pub(crate) is_absent: bool,
     pub(crate) counts: Counts,
     hosting: Hosting,
     /// The instance of the app that runs or ran last, counted from 1.
@@ -121,6 +123,7 @@ impl AppPort {
             policy,
             throttle: Throttle::new(Arc::clone(&shared_quota)),
             quota: QuotaMeter::new(shared_quota),
+            is_absent: false,
             counts: Counts::default(),
             hosting: Hosting::Nowhere,
             life: 0,
@@ -166,6 +169,13 @@ impl AppPort {
         }
         self.put_first(ring);
         culprit
+    }
+
+    /// Notes that the app was stopped or removed. Packet-ins that wait for it are dropped: they would be out of date when
+    /// it starts again.
+    pub(crate) fn forget(&mut self) {
+        self.is_absent = true;
+        self.backlog = Backlog::default();
     }
 
     /// Whether the app runs.

@@ -68,7 +68,7 @@ impl Bench {
             .collect();
         Self {
             holds: Holds::default(),
-            plan: Plan::of(policies.iter()),
+            plan: Plan::of(policies.iter().map(Some)),
             queue: VecDeque::new(),
             now: Instant::now(),
             delivered: Delivered::default(),

@@ -222,6 +222,16 @@ impl Server {
                 self.attempts.begin(&self.workers, app, &name, &policy);
             }
             KernelRequest::Detach { app } => self.workers.command(|| Command::Detach { app }),
+            KernelRequest::Know { app, name, policy } => {
+                self.names.insert(app, name.clone());
+                let (name, policy) = (&name, &policy);
+                self.workers.command(|| Command::Know {
+                    app,
+                    name: name.clone(),
+                    policy: policy.clone(),
+                });
+            }
+            KernelRequest::Forget { app } => self.workers.command(|| Command::Forget { app }),
             KernelRequest::Operator => {
                 if self.operators.len() == OPERATORS {
                     self.operators.remove(0);

@@ -245,10 +245,19 @@ impl Worker {
                 shared_quota,
             ));
         }
+        app_ports[slot].is_absent = false;
         app_ports[slot].rights = Rights::of(app, &policy);
         app_ports[slot].policy = policy;
         self.dispatch.replan();
         Ok(slot)
+    }
+
+    /// Leaves an app out of the plan until it is attached again. Its slot and its number stay its own.
+    pub(super) fn forget(&mut self, app: AppId, now: Instant) {
+        self.detach(app, now);
+        let Some(slot) = self.slot_of(app) else { return };
+        self.dispatch.app_ports[slot].forget();
+        self.dispatch.replan();
     }
 
     /// Returns the counters of the apps, in the order of their slots.

@@ -37,6 +37,20 @@ pub enum Command {
         /// The app.
         app: AppId,
     },
+    /// The app's rights or its position have changed, or it is new.
+    Know {
+        /// The app.
+        app: AppId,
+        /// The app's name, for log lines.
+        name: String,
+        /// The app's capabilities and stage.
+        policy: Policy,
+    },
+    /// The app was stopped or removed: leave it out of the plan.
+    Forget {
+        /// The app.
+        app: AppId,
+    },
     /// An app in this process failed on another worker: do not call it any more.
     Disable {
         /// The app.

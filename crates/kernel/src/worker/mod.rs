@@ -46,6 +46,7 @@ use std::time::{Duration, Instant};
 use control::flight::FlightSlot;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use tracing::warn;
 
 use crate::app_port::{AppPort, Messages, Verdict};
 use crate::dispatch::Dispatch;
@@ -341,6 +342,12 @@ impl Worker {
                 }
                 Command::Adopt(moved) => self.adopt(moved, now),
                 Command::Detach { app } => self.detach(app, now),
+                Command::Know { app, name, policy } => {
+                    if let Err(error) = self.know(app, name, policy) {
+                        warn!(app = app.0, %error, "could not add an app");
+                    }
+                }
+                Command::Forget { app } => self.forget(app, now),
                 Command::Disable { app } => self.disable(app),
                 Command::Switches { after, reply } => {
                     // The receiver may be gone.

@@ -24,7 +24,13 @@ impl App {
         match &self.hosting {
             Hosting::Kernel(in_kernel) => {
                 let (pid, state) = kernel;
-                (pid, in_kernel.state(state), kernel_starts.saturating_sub(1))
+                let is_stopped = self.intent.is_stopped();
+                let state = if is_stopped { ProgramState::Stopped } else { in_kernel.state(state) };
+                (
+                    pid.filter(|_| state != ProgramState::Stopped),
+                    state,
+                    kernel_starts.saturating_sub(1),
+                )
             }
             Hosting::Zone { zone, .. } => {
                 let lifecycle = zone.program.lifecycle();

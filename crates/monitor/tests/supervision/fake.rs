@@ -173,6 +173,8 @@ impl Fake {
                     }
                 }
                 KernelRequest::Detach { .. } => self.note("detach"),
+                KernelRequest::Know { .. } => self.note("know"),
+                KernelRequest::Forget { .. } => self.note("forget"),
                 KernelRequest::Operator => {
                     let operator = Channel::from_fd(fds.into_iter().next().unwrap());
                     operator.send(&"the kernel's own answer", &[]).unwrap();

@@ -1,0 +1,98 @@
+//! `rosemary app start` and the like: changes a running Rosemary, and waits until the change is made.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use config::{NAME_FORM, is_name};
+use control::change::{AppVerb, Change, ChangeReport, ChangeRequest, ChangeState};
+use monitor::options::InstancePaths;
+
+use crate::client::Monitor;
+use crate::say;
+use crate::table::Table;
+
+/// Time between two questions whether the change is made.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Options of the commands that change one app.
+#[derive(Debug, Clone, Args)]
+pub struct AppChangeArgs {
+    /// Name of the app
+    #[arg(value_parser = parse_name)]
+    pub name: String,
+    /// How to make the change.
+    #[command(flatten)]
+    pub how: ChangeArgs,
+}
+
+/// Options of all commands that change a running Rosemary.
+#[derive(Debug, Clone, Args)]
+pub struct ChangeArgs {
+    /// Accept that the kernel restarts, as the change of an app in the kernel requires
+    ///
+    /// Switches disconnect and reconnect. Their flows stay, so established traffic goes on.
+    #[arg(long)]
+    pub yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The instance to change.
+    #[command(flatten)]
+    pub instance: InstancePaths,
+}
+
+/// Runs a command that changes one app.
+///
+/// # Errors
+/// The change was refused or undone, with the reason.
+pub fn run_app(verb: AppVerb, args: &AppChangeArgs) -> anyhow::Result<()> {
+    make(Change::App { app: args.name.clone(), verb }, &args.how)
+}
+
+/// Requests a change, waits until it is over, and prints its steps.
+pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
+    let monitor = Monitor::connect(&args.instance)?;
+    let mut report = monitor.change(ChangeRequest { change, confirmed: args.yes })?;
+    // The monitor bounds the time of a change.
+    while !report.state.is_over() {
+        thread::sleep(INTERVAL);
+        report = monitor.change_so_far(report.id)?;
+    }
+    if args.json {
+        let json = serde_json::to_string(&report).context("cannot write JSON")?;
+        say::data(format_args!("{json}\n"))?;
+    } else if !report.steps.is_empty() {
+        say::data(table(&report))?;
+    }
+    for notice in &report.notices {
+        say::note(notice);
+    }
+    match report.state {
+        ChangeState::Refused { why } => bail!("nothing was changed: {why}"),
+        ChangeState::Undone { why } => bail!("the change was undone: {why}"),
+        ChangeState::Incomplete { why } => {
+            bail!("the change was begun and is not complete: {why}; see `rosemary logs`")
+        }
+        ChangeState::Unconfirmed => {
+            bail!("nothing was changed: the kernel would restart; repeat the command with --yes")
+        }
+        ChangeState::Running | ChangeState::Watching | ChangeState::Done | ChangeState::Planned => {
+            Ok(())
+        }
+    }
+}
+
+/// The steps of a change in columns.
+fn table(report: &ChangeReport) -> String {
+    let mut table = Table::new(["STEP", "PROGRAM", "WHY"]);
+    for step in &report.steps {
+        table.row([&step.action.to_string(), &step.program, &step.why]);
+    }
+    table.text()
+}
+
+fn parse_name(text: &str) -> Result<String, String> {
+    if is_name(text) { Ok(text.to_owned()) } else { Err(format!("expected {NAME_FORM}")) }
+}

@@ -1,0 +1,108 @@
+//! Whether the operator wants an app to run, apart from whether it can.
+
+use std::time::Instant;
+
+use control::kernel::KernelRequest;
+use control::operator::ProgramState;
+use control::policy::Stage;
+
+use super::App;
+use super::hosting::Hosting;
+
+/// The operator's last word on an app.
+#[derive(Debug, Default)]
+pub(super) struct Intent {
+    /// Whether the operator has stopped it.
+    stopped: bool,
+    /// Whether it is to start again as soon as it has ended.
+    restart: bool,
+    /// Whether the kernel must still be told to leave it out.
+    forget: bool,
+}
+
+impl Intent {
+    /// Whether the operator has stopped the app.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+}
+
+impl App {
+    /// Whether the operator has stopped it.
+    pub(crate) fn is_stopped_by_operator(&self) -> bool {
+        self.intent.stopped
+    }
+
+    /// Whether a kernel that starts now hosts it.
+    pub(crate) fn runs_in_kernel(&self) -> bool {
+        self.is_in_kernel() && !self.intent.stopped
+    }
+
+    /// The state of its process, or that of its instance in a kernel whose state is `kernel`.
+    pub(crate) fn state(&self, kernel: ProgramState) -> ProgramState {
+        match &self.hosting {
+            Hosting::Kernel(_) if self.intent.stopped => ProgramState::Stopped,
+            Hosting::Kernel(in_kernel) => in_kernel.state(kernel),
+            Hosting::Zone { zone, .. } => zone.program.lifecycle().state(),
+        }
+    }
+
+    /// Its stage.
+    pub(crate) fn stage(&self) -> Stage {
+        self.policy.stage
+    }
+
+    /// Whether it is a guard whose verdict packets need.
+    pub(crate) fn is_guard(&self) -> bool {
+        matches!(self.policy.stage, Stage::Guard(_))
+    }
+
+    /// Stops it until [`start_by_operator`](Self::start_by_operator). An app in the kernel ends with the kernel.
+    pub(crate) fn stop_by_operator(&mut self, now: Instant) {
+        // The kernel goes on without a stopped app. A stopped guard stays, so that its `fail` decides about packets.
+        self.intent = Intent { stopped: true, restart: false, forget: !self.is_guard() };
+        if let Some(zone) = self.zone_mut() {
+            zone.stop(now);
+        }
+    }
+
+    /// Starts it after a stop, or as soon as it has ended.
+    pub(crate) fn start_by_operator(&mut self) {
+        self.forgive();
+        self.intent = Intent { restart: true, ..Intent::default() };
+    }
+
+    /// Ends its zone and starts it again with the files as they are then.
+    pub(crate) fn restart_by_operator(&mut self, now: Instant) {
+        if let Some(zone) = self.zone_mut() {
+            zone.stop(now);
+        }
+        self.start_by_operator();
+    }
+
+    /// Does not start it after its end.
+    pub(crate) fn cancel_restart(&mut self) {
+        self.intent.restart = false;
+    }
+
+    /// Starts the zone if that is due after its end.
+    pub(crate) fn advance_intent(&mut self, now: Instant) {
+        if self.intent.restart && self.is_stopped() {
+            self.intent.restart = false;
+            self.request_start(now);
+        }
+    }
+
+    /// Returns once, when a stopped app has ended, the request to leave it out of the kernel's plan.
+    pub(crate) fn take_forget(&mut self) -> Option<KernelRequest> {
+        let is_due = self.intent.forget && self.is_stopped();
+        self.intent.forget &= !is_due;
+        is_due.then_some(KernelRequest::Forget { app: self.id })
+    }
+
+    /// The request for a new kernel to leave the app out of its plan, if the operator has stopped it.
+    pub(crate) fn forget_request(&self) -> Option<KernelRequest> {
+        let is_due = self.intent.stopped && !self.is_guard();
+        is_due.then_some(KernelRequest::Forget { app: self.id })
+    }
+}

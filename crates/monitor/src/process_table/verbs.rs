@@ -1,0 +1,109 @@
+//! What operators do with single apps: stop, start and restart.
+
+use std::time::Instant;
+
+use control::operator::ProgramState;
+use control::policy::{Fail, Stage};
+
+use super::ProcessTable;
+use crate::app::App;
+
+impl ProcessTable {
+    /// Does what operators' changes left for the time when a process has ended.
+    pub(super) fn advance_changes(&mut self, now: Instant) {
+        if self.is_stopping {
+            return;
+        }
+        if self.kernel.take_restart() {
+            self.kernel.program.request_start(now);
+        }
+        let kernel = &mut self.kernel.program;
+        for app in &mut self.apps {
+            app.advance_intent(now);
+            // A kernel that becomes ready later receives the request then.
+            if let Some(request) = app.take_forget()
+                && kernel.is_running()
+            {
+                kernel.send(&request, &[]);
+            }
+        }
+    }
+
+    /// Makes a new kernel leave out the apps that operators have stopped.
+    pub(super) fn forget_stopped_apps(&mut self) {
+        for request in self.apps.iter().filter_map(App::forget_request) {
+            self.kernel.program.send(&request, &[]);
+        }
+    }
+
+    /// The app with this name.
+    ///
+    /// # Errors
+    /// There is none; the phrase lists the apps.
+    pub(crate) fn app_named(&self, name: &str) -> Result<&App, String> {
+        self.apps.iter().find(|app| app.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.apps.iter().map(|app| app.name.as_str()).collect();
+            format!("no app {name:?} runs here; the apps are: {}", names.join(", "))
+        })
+    }
+
+    pub(super) fn app_named_mut(&mut self, name: &str) -> Option<&mut App> {
+        self.apps.iter_mut().find(|app| app.name == name)
+    }
+
+    /// The state of the app with this name.
+    pub(crate) fn app_state(&self, name: &str) -> Option<ProgramState> {
+        Some(self.app_named(name).ok()?.state(self.kernel_state()))
+    }
+
+    /// The state of the kernel.
+    pub(crate) fn kernel_state(&self) -> ProgramState {
+        self.kernel.program.lifecycle().state()
+    }
+
+    /// How often the process of this app was started, the kernel's for an app that it hosts.
+    pub(crate) fn app_starts(&self, name: &str) -> u64 {
+        let program = self.app_named(name).ok().and_then(App::program);
+        program.unwrap_or(&self.kernel.program).lifecycle().starts()
+    }
+
+    /// Stops an app until [`start_app`](Self::start_app). An app in the kernel makes the kernel restart.
+    pub(crate) fn stop_app(&mut self, name: &str, now: Instant) {
+        let Some(app) = self.app_named_mut(name) else { return };
+        app.stop_by_operator(now);
+        if app.is_in_kernel() {
+            self.kernel.restart(now);
+        }
+    }
+
+    /// Starts an app that was stopped. An app in the kernel makes the kernel restart.
+    pub(crate) fn start_app(&mut self, name: &str, now: Instant) {
+        let Some(app) = self.app_named_mut(name) else { return };
+        app.start_by_operator();
+        if app.is_in_kernel() {
+            self.kernel.restart(now);
+        }
+    }
+
+    /// Ends an app and starts it again. An app in the kernel makes the kernel restart.
+    pub(crate) fn restart_app(&mut self, name: &str, now: Instant) {
+        let Some(app) = self.app_named_mut(name) else { return };
+        app.restart_by_operator(now);
+        if app.is_in_kernel() {
+            self.kernel.restart(now);
+        }
+    }
+
+    /// What happens to packets while this app is stopped, if it is a guard.
+    pub(crate) fn notice_of_stopped_guard(&self, name: &str) -> Option<String> {
+        let fail = match self.app_named(name).ok()?.stage() {
+            Stage::Guard(fail) => fail,
+            Stage::Control | Stage::Observe => return None,
+        };
+        let packets = match fail {
+            Fail::Closed => "are dropped until it runs again, as it fails closed",
+            Fail::Open => "pass without its verdict until it runs again, as it fails open",
+        };
+        Some(format!("{name} is a guard: packets without a flow {packets}."))
+    }
+}
