@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use config::{Config, ConfigError, SYSTEM_CONFIG};
 use control::change::{ChangeReport, ChangeRequest};
+use control::incident::{Incident, IncidentId};
 use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, Status};
 use control::query::{
     AppCounters, FLOWS_TIMEOUT, FlowStatus, KernelQuery, KernelQueryReply, SwitchStatus,
@@ -177,6 +178,27 @@ impl Monitor {
         }
     }
 
+    /// Requests the incidents from number `from` on, in ascending order.
+    ///
+    /// # Errors
+    /// The monitor does not reply, or refuses.
+    pub fn incidents(&self, mut from: IncidentId) -> Result<Vec<Incident>, ClientError> {
+        let mut all: Vec<Incident> = Vec::new();
+        loop {
+            let (reply, _) = self.request(&OperatorRequest::Incidents { from })?;
+            let OperatorReply::Incidents { incidents, more } = reply else {
+                return Err(refusal(reply));
+            };
+            all.extend(incidents);
+            match all.last() {
+                // Numbers that do not grow would lead to the same request again.
+                Some(last) if more && last.id >= from => from = IncidentId(last.id.0 + 1),
+                _ if more => return Err(ClientError::Unexpected { peer: "the monitor" }),
+                _ => return Ok(all),
+            }
+        }
+    }
+
     fn request(
         &self,
         request: &OperatorRequest,
@@ -315,7 +337,8 @@ fn refusal(reply: OperatorReply) -> ClientError {
         | OperatorReply::Usage(_)
         | OperatorReply::Kernel
         | OperatorReply::Log
-        | OperatorReply::Change(_) => ClientError::Unexpected { peer: "the monitor" },
+        | OperatorReply::Change(_)
+        | OperatorReply::Incidents { .. } => ClientError::Unexpected { peer: "the monitor" },
     }
 }
 

@@ -8,6 +8,7 @@
 //! | [`switches`], [`apps`] | `rosemary switches`, `rosemary apps`: show one kind in full |
 //! | [`top`] | `rosemary top`: shows the resource use of each program, live |
 //! | [`logs`] | `rosemary logs`, `rosemary app logs`: show log lines |
+//! | [`incidents`] | `rosemary incidents`: shows what went wrong |
 //! | [`doctor`] | `rosemary doctor`: checks which sandbox mechanisms and limits this machine supports |
 //! | [`flows`] | `rosemary flows`: shows the flows of a switch |
 //! | [`app`], [`scaffold`] | `rosemary app`; `rosemary app new`: creates an app |
@@ -32,6 +33,7 @@ pub mod client;
 pub mod demo;
 pub mod doctor;
 pub mod flows;
+pub mod incidents;
 pub mod lab;
 pub mod logs;
 pub mod ofp;

@@ -96,7 +96,7 @@ pub enum Since {
 
 impl Since {
     /// Converts to nanoseconds since the Unix epoch.
-    fn nanoseconds(self) -> u64 {
+    pub(crate) fn nanoseconds(self) -> u64 {
         match self {
             Self::At(time) => time,
             Self::Ago(ago) => {
@@ -108,7 +108,7 @@ impl Since {
     }
 }
 
-fn parse_since(text: &str) -> Result<Since, String> {
+pub(crate) fn parse_since(text: &str) -> Result<Since, String> {
     let expected = "expected a time such as 30s, 10m, 2h, 7d or 2026-11-21T18:00:00Z".to_owned();
     if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
         let nanoseconds = u64::try_from(time.unix_timestamp_nanos());

@@ -13,6 +13,7 @@ use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::demo::{self, DemoArgs};
 use rosemary_cli::doctor::{self, DoctorArgs};
 use rosemary_cli::flows::{self, FlowsArgs};
+use rosemary_cli::incidents::{self, IncidentsArgs};
 use rosemary_cli::logs::{self, LogsArgs};
 use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::packages::key::{self, KeyCommand};
@@ -73,6 +74,8 @@ enum Command {
     Top(TopArgs),
     /// Show the log of all programs
     Logs(LogsArgs),
+    /// Show what went wrong: programs that ended, why, and how Rosemary reacted
+    Incidents(IncidentsArgs),
     /// Create, package and install apps
     #[command(subcommand)]
     App(AppCommand),
@@ -123,6 +126,7 @@ fn main() -> ExitCode {
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => logs::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Incidents(args) => incidents::run(args).map(|()| ExitCode::SUCCESS),
         Command::App(command) => app::run(command).map(|()| ExitCode::SUCCESS),
         Command::Key(command) => key::run(command).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(args),

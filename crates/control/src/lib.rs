@@ -15,15 +15,16 @@
 //! Messages are JSON in packets of a [`sys::channel::Channel`]; the log's travel in packets of
 //! [`sdk::services`]. Both ends of a pair are programs of the same release.
 //!
-//! Four modules hold shared types: [`app`] (an app's number and hosting), [`change`] (changes while
-//! Rosemary runs), [`policy`] (an app's rights) and [`flight`] (the layout of the flight recorder, a page that one process writes and the
-//! monitor reads).
+//! Five modules hold types that several pairs share: [`app`] (an app's number and hosting), [`change`]
+//! (changes while Rosemary runs), [`policy`] (an app's rights), [`flight`] (the layout of the flight
+//! recorder, which one process writes and the monitor reads) and [`incident`] (records of what went wrong).
 
 #![forbid(unsafe_code)]
 
 pub mod app;
 pub mod change;
 pub mod flight;
+pub mod incident;
 pub mod kernel;
 pub mod log;
 pub mod operator;

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::change::{ChangeReport, ChangeRequest};
+use crate::incident::{Incident, IncidentId};
 
 /// Sent by an operator's command to the monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,11 @@ pub enum OperatorRequest {
         /// The number of the change.
         id: u64,
     },
+    /// Report the incidents from this number on. Answered by [`OperatorReply::Incidents`].
+    Incidents {
+        /// The lowest number.
+        from: IncidentId,
+    },
 }
 
 /// Sent by the monitor to an operator's command.
@@ -44,6 +50,13 @@ pub enum OperatorReply {
     Log,
     /// A change, as far as it has come.
     Change(ChangeReport),
+    /// Incidents in ascending order.
+    Incidents {
+        /// As many as one message holds.
+        incidents: Vec<Incident>,
+        /// Whether later ones exist, which are requested with the number after the last.
+        more: bool,
+    },
     /// The operator may not send this request.
     Refused {
         /// The reason, as a phrase.

@@ -16,6 +16,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use control::app::{AppId, Hosting as Host};
+use control::incident::{self, Cause, Evidence};
 use control::kernel::{AppSpec, KernelRequest};
 use control::policy::Policy;
 use control::query::AppCounters;
@@ -91,6 +92,7 @@ impl App {
             sandbox,
             limits,
             enforcement: around.enforcement.clone(),
+            incidents: around.incidents.clone(),
             longest_call: chosen.hang,
             restart: chosen.restart,
         };
@@ -233,7 +235,7 @@ impl App {
             // The process confines itself before it loads the app, so this message is not the app's.
             ZoneReply::Confined { report } => zone.program.confined(&report, fds),
             ZoneReply::Loaded { version } => {
-                if zone.program.mark_ready() {
+                if zone.program.mark_ready(now) {
                     self.loaded(&version);
                     return ZoneEvent::Loaded;
                 }
@@ -274,6 +276,7 @@ impl App {
         let (object, why) = (self.files.object_path().display(), shortened(why, 400));
         error!(app = self.name, %object, why, "app failed");
         zone.has_failed = true;
+        zone.program.incidents_mut().reported(Cause::Panic, &why);
         zone.program.mark_ending(now);
     }
 
@@ -286,6 +289,7 @@ impl App {
         error!(app = self.name, %object, config, why = shown, hint, "app was held until one of its files changes");
         zone.hold.reject(self.files.fingerprint(), harmless(why, 400));
         zone.has_failed = true;
+        zone.program.incidents_mut().reported(Cause::Unfit, &shown);
         zone.program.mark_unfit(now);
     }
 
@@ -388,6 +392,22 @@ impl App {
         self.hosting.demoted().is_some()
     }
 
+    /// The kernel reports that the app failed in it, and goes on without the app. Returns whether the app was ever to run
+    /// in the kernel.
+    pub(crate) fn failed_in_kernel(&mut self, why: &str, now: Instant) -> bool {
+        let was_in_kernel = self.is_in_kernel();
+        let announced = self.demote(why, now);
+        if was_in_kernel && let Some(program) = self.hosting.zone_mut().map(|it| &mut it.program) {
+            let of_app = program.incidents_mut();
+            let evidence = Evidence::fact(harmless(why, 400));
+            let incidents = of_app.all().clone();
+            let id = incidents.open(incident::Program::app(&self.name), Cause::Panic, evidence);
+            incidents.reaction(id, "moved from the kernel to a zone");
+            of_app.adopt(id, Cause::Panic, now);
+        }
+        announced
+    }
+
     /// The kernel has ended. A zone keeps running.
     pub(crate) fn kernel_ended(&mut self) {
         match &mut self.hosting {
@@ -462,7 +482,7 @@ impl App {
                 error!(app, limit = name, uses, hard, "app exceeded a hard limit and is killed");
                 let why = format!("it used {uses}, above its {name} limit of {hard}");
                 if let Some(program) = self.program_mut() {
-                    program.kill_for_limit(&why, now + pause);
+                    program.kill_for_limit(limit, &why, now + pause);
                 }
             }
         }

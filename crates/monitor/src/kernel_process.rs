@@ -62,6 +62,7 @@ impl KernelProcess {
                 PidNamespace::find(),
                 limits,
                 restart,
+                around.incidents.clone(),
             ),
             settings,
             run_as: around.users.for_kernel(),
@@ -137,7 +138,21 @@ impl KernelProcess {
     }
 
     /// The process has ended. Returns the apps that are to blame: those that were being called.
-    pub(crate) fn ended(&mut self, exit: &ProgramExit) -> Vec<AppId> {
+    pub(crate) fn ended(&mut self, exit: &ProgramExit, apps: &[App]) -> Vec<AppId> {
+        let to_blame = self.apps_to_blame(exit);
+        let incidents = self.program.incidents_mut();
+        if let Some(id) = incidents.last() {
+            let name = |id: &AppId| Some(apps.iter().find(|app| app.id == *id)?.name.clone());
+            let mut names: Vec<String> = to_blame.iter().filter_map(name).collect();
+            incidents.all().amend(id, |evidence| match names.len() {
+                1 => evidence.blamed = names.pop(),
+                _ => evidence.called = names,
+            });
+        }
+        to_blame
+    }
+
+    fn apps_to_blame(&mut self, exit: &ProgramExit) -> Vec<AppId> {
         self.counters.disconnect();
         let detector = self.hang_detector.take();
         match self.hung_in.take() {

@@ -2,7 +2,7 @@
 //!
 //! The monitor owns the process tree, the listening sockets, the lock against a second instance, and the admin socket. It
 //! is the one program of Rosemary that must not die, so it does nothing else: one thread runs one loop, in which no call
-//! waits for a peer. A second thread only writes the log. If the monitor dies, all its children die with it.
+//! waits for a peer. Two further threads write the log and the incidents. If the monitor dies, all its children die with it.
 //!
 //! | files | contents |
 //! | --- | --- |
@@ -14,6 +14,7 @@
 //! | `program.rs`, `program/`, `lifecycle.rs`, `restart_policy.rs` | one program's process; when it is started, killed, restarted and held |
 //! | `demotions.rs` | the apps that must not run in the kernel |
 //! | `hang.rs`, `hang/` | whether the calls of apps return, and whether zones and the kernel make progress |
+//! | `incidents/` | records of what went wrong, in memory and on the disk |
 //! | `usage/` | how much each program uses, and what enforces its limits |
 //! | `output.rs`, `text.rs`, `log_forwarder.rs` | what programs write, into the log; text of apps, made harmless; log lines, to the log service |
 //! | `sandbox.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what sandbox this machine supports |
@@ -36,6 +37,7 @@ mod config_file;
 mod demotions;
 pub mod error;
 mod hang;
+mod incidents;
 pub mod installation;
 mod kernel_process;
 mod kernel_settings;
@@ -69,6 +71,7 @@ mod users;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use control::incident::{Cause, Evidence, Program};
 use control::kernel::PlainTcp;
 use sdk::Limit;
 use tracing::{info, warn};
@@ -79,6 +82,7 @@ use crate::admin_server::{AdminServer, AllowedUsers};
 use crate::choice::App;
 use crate::demotions::Demotions;
 use crate::error::StartError;
+use crate::incidents::Incidents;
 use crate::installation::Installation;
 use crate::kernel_settings::KernelSettings;
 use crate::options::Options;
@@ -238,9 +242,16 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         users: Users::find()?,
         require: (!options.unconfined).then_some(config.require),
         enforcement: Arc::new(enforcement(options).with_rings(settings.ring_bytes())),
+        incidents: Incidents::load(state.path()),
     };
     let rules = config.supervision;
     let services = ServiceSettings { state_dir, quotas: config.quotas, rules };
+    if runtime.took_over() {
+        let evidence = Evidence::fact("it left the files of a running instance behind");
+        let id = environment.incidents.open(Program::monitor(), Cause::Unknown, evidence);
+        environment.incidents.reaction(id, "this instance took over");
+        environment.incidents.close(id, None);
+    }
     let apps = numbers.into_iter().zip(apps).collect();
     let processes = ProcessTable::new(apps, settings, &services, &environment, demotions)?;
     processes.warn_of_apps_in_kernel();

@@ -24,6 +24,7 @@ use crate::app::{App, ZoneEvent};
 use crate::choice;
 use crate::demotions::Demotions;
 use crate::error::StartError;
+use crate::incidents::Incidents;
 use crate::installation::Installation;
 use crate::kernel_process::KernelProcess;
 use crate::kernel_settings::KernelSettings;
@@ -47,6 +48,7 @@ pub(crate) struct Environment {
     /// How complete the sandbox must be; `None` to run without a sandbox.
     pub(crate) require: Option<Require>,
     pub(crate) enforcement: Arc<Enforcement>,
+    pub(crate) incidents: Incidents,
 }
 
 /// Which app of the table.
@@ -73,6 +75,7 @@ pub(crate) struct ProcessTable {
     services: ServiceTable,
     /// The apps that must not run in the kernel.
     demotions: Demotions,
+    incidents: Incidents,
     /// Whether the programs were asked to stop.
     is_stopping: bool,
 }
@@ -104,6 +107,7 @@ impl ProcessTable {
             apps: apps.into_iter().zip(rights).map(app).collect(),
             services,
             demotions,
+            incidents: around.incidents.clone(),
             is_stopping: false,
         })
     }
@@ -289,7 +293,7 @@ impl ProcessTable {
             KernelReply::Demoted { app, why } => {
                 // During a stop no zone is started, so the app stays where it is.
                 let announced = self.is_stopping
-                    || self.app_by_id(app).is_some_and(|app| app.demote(&why, now));
+                    || self.app_by_id(app).is_some_and(|app| app.failed_in_kernel(&why, now));
                 return announced
                     .then_some(())
                     .ok_or("it demoted an app that is not in the kernel");
@@ -320,7 +324,7 @@ impl ProcessTable {
 
     /// The kernel reports that it is ready: zones start, and those that run are connected to it.
     fn kernel_ready(&mut self, now: Instant) {
-        if self.kernel.program.mark_ready() {
+        if self.kernel.program.mark_ready(now) {
             info!(pid = self.kernel.program.pid(), "kernel was ready");
             for slot in self.app_slots() {
                 if let Some(app) = self.app_mut(slot) {
@@ -334,12 +338,17 @@ impl ProcessTable {
 
     /// The kernel has ended: apps in which it ended get zones.
     fn kernel_ended(&mut self, exit: &ProgramExit, now: Instant) {
-        let to_blame = self.kernel.ended(exit);
+        let to_blame = self.kernel.ended(exit, &self.apps);
+        let incident = self.kernel.program.incidents_mut().last();
         for app in &mut self.apps {
             app.kernel_ended();
             if to_blame.contains(&app.id) && app.is_in_kernel() && !self.is_stopping {
                 app.demote(&format!("the kernel ended in it: {}", exit.how), now);
                 self.demotions.record(&app.name, app.demoted().unwrap_or_default());
+                if let Some(id) = incident {
+                    let reaction = format!("app {} moved from the kernel to a zone", app.name);
+                    self.incidents.reaction(id, reaction);
+                }
             }
         }
     }
@@ -399,6 +408,11 @@ impl ProcessTable {
         let zones = self.apps.iter_mut().filter_map(App::program_mut);
         let services = self.services.iter_mut().map(|service| &mut service.program);
         zones.chain(services).chain([&mut self.kernel.program])
+    }
+
+    /// The incidents of all programs.
+    pub(crate) fn incidents(&self) -> &Incidents {
+        &self.incidents
     }
 
     /// The kernel, for a connection to it.

@@ -20,13 +20,16 @@ use sys::sandbox::Report;
 use tracing::{error, info, warn};
 
 use self::process::{Killed, Process};
+use crate::incidents::{Incidents, ProgramIncidents};
 use crate::lifecycle::{Due, Ended, Lifecycle, Next};
 use crate::sandbox::RefusedCalls;
 use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::usage::meter::Sample;
 use config::{Limits, RestartPolicy};
+use control::incident::{self, Cause};
 use control::operator::ProgramState;
+use sdk::Limit;
 
 /// Which program this is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +49,15 @@ impl ProgramKind {
             Self::Kernel => "kernel".into(),
             Self::Service(name) => format!("service {name}"),
             Self::Zone(app) => format!("zone {app}"),
+        }
+    }
+
+    /// The program as incidents name it.
+    fn of_incidents(&self) -> incident::Program {
+        match self {
+            Self::Kernel => incident::Program::kernel(),
+            Self::Service(name) => incident::Program::service(name),
+            Self::Zone(app) => incident::Program::app(app),
         }
     }
 
@@ -84,6 +96,7 @@ pub(crate) struct Program {
     limits: Limits,
     lifecycle: Lifecycle,
     refused_calls: RefusedCalls,
+    incidents: ProgramIncidents,
     process: Option<Process>,
 }
 
@@ -106,6 +119,7 @@ impl Program {
         apart: PidNamespace,
         (enforcement, limits): (Arc<Enforcement>, Limits),
         restart: RestartPolicy,
+        incidents: Incidents,
     ) -> Self {
         let now = Instant::now();
         let refused_calls = match &kind {
@@ -116,7 +130,6 @@ impl Program {
         Self {
             name: kind.name(),
             executable,
-            kind,
             apart,
             enforcement,
             limits,
@@ -125,8 +138,15 @@ impl Program {
                 ..crate::lifecycle::Limits::default()
             }),
             refused_calls,
+            incidents: ProgramIncidents::new(incidents, kind.of_incidents()),
+            kind,
             process: None,
         }
+    }
+
+    /// The incidents of this program.
+    pub(crate) fn incidents_mut(&mut self) -> &mut ProgramIncidents {
+        &mut self.incidents
     }
 
     pub(crate) fn lifecycle(&self) -> &Lifecycle {
@@ -233,6 +253,7 @@ impl Program {
             Ok(process) => {
                 info!(program = self.name, pid = process.child.pid(), "started");
                 self.process = Some(process);
+                self.incidents.started();
                 self.lifecycle.started(now);
             }
             Err(error) => {
@@ -246,6 +267,8 @@ impl Program {
     pub(crate) fn start_failed(&mut self, now: Instant, why: &str) {
         let ended = self.lifecycle.ended(now, why.to_owned());
         error!(program = self.name, why, next = next(ended.next), "could not start the program");
+        let facts = vec![why.to_owned()];
+        self.incidents.ended(Cause::NotStarted, facts, reaction(ended.next), now);
     }
 
     /// Postpones the start of a program that would end again for the reason `why`.
@@ -341,8 +364,12 @@ impl Program {
     }
 
     /// The program reports that it is ready. Returns whether it was still starting.
-    pub(crate) fn mark_ready(&mut self) -> bool {
-        self.lifecycle.ready()
+    pub(crate) fn mark_ready(&mut self, now: Instant) -> bool {
+        let is_first = self.lifecycle.ready();
+        if is_first {
+            self.incidents.runs(now);
+        }
+        is_first
     }
 
     /// The program reports that it cannot run with its current files and ends: it will be held.
@@ -362,23 +389,24 @@ impl Program {
 
     /// Kills it for breaking the protocol, or because it has to stop. Its pidfd reports the end.
     pub(crate) fn kill(&mut self, why: &str) {
-        self.kill_process(why, false);
+        self.kill_process(why, false, Cause::Protocol);
     }
 
-    /// Kills it for what its own code did or failed to do. Its pidfd reports the end.
+    /// Kills it because it makes no progress. Its pidfd reports the end.
     pub(crate) fn kill_for_own_failure(&mut self, why: &str) {
-        self.kill_process(why, true);
+        self.kill_process(why, true, Cause::Hang);
     }
 
-    /// Kills it for exceeding a limit, and does not start it again before `until`.
-    pub(crate) fn kill_for_limit(&mut self, why: &str, until: Instant) {
+    /// Kills it for exceeding `limit`, and does not start it again before `until`.
+    pub(crate) fn kill_for_limit(&mut self, limit: Limit, why: &str, until: Instant) {
         self.lifecycle.pause(until);
-        self.kill_process(why, true);
+        self.kill_process(why, true, Cause::Limit { limit: limit.name().into() });
     }
 
-    fn kill_process(&mut self, why: &str, is_own_failure: bool) {
+    /// Kills it for `cause`. Its own code is to blame if `is_own_failure`.
+    fn kill_process(&mut self, why: &str, is_own_failure: bool, cause: Cause) {
         if let Some(process) = self.process.as_mut().filter(|process| process.killed.is_none()) {
-            process.killed = Some(Killed { why: why.to_owned(), is_own_failure });
+            process.killed = Some(Killed { why: why.to_owned(), is_own_failure, cause });
             warn!(program = self.name, pid = process.child.pid(), why, "killed the program");
             process.child.kill();
             self.lifecycle.killed();
@@ -388,7 +416,7 @@ impl Program {
     /// Reaps the process after its pidfd became readable; `None` if it has not ended after all.
     pub(crate) fn reap(&mut self, now: Instant) -> Option<ProgramExit> {
         let process = self.process.as_mut()?;
-        let exit = process.try_reap(&self.limits)?;
+        let (exit, cause) = process.try_reap(&self.limits)?;
         let pid = process.child.pid();
         // Before the line about the end, so that the log shows the program's last lines first.
         process.output.read_rest(now);
@@ -396,7 +424,7 @@ impl Program {
         self.process = None;
         self.refused_calls.over();
         let exit = match &killed {
-            Some(Killed { why, is_own_failure: true }) => format!("{exit}: {why}"),
+            Some(Killed { why, is_own_failure: true, .. }) => format!("{exit}: {why}"),
             _ => exit,
         };
         let Ended { ran, next: then } = self.lifecycle.ended(now, exit.clone());
@@ -408,6 +436,18 @@ impl Program {
             error!(program, pid, exit, ran, %why, hint, "died too often and was held");
         } else {
             warn!(program, pid, exit, ran, next, "died");
+        }
+        if then != Next::Stay {
+            let mut facts = vec![exit.clone(), format!("process {pid} ran {ran}")];
+            let cause = match &killed {
+                // The monitor's own reason counts: the exit status of a killed process is always SIGKILL.
+                Some(Killed { why, cause, .. }) => {
+                    facts.push(why.clone());
+                    cause.clone()
+                }
+                None => cause,
+            };
+            self.incidents.ended(cause, facts, reaction(then), now);
         }
         let own_failure = killed.as_ref().is_none_or(|killed| killed.is_own_failure);
         let by_itself = then != Next::Stay && own_failure;
@@ -434,6 +474,17 @@ fn next(next: Next) -> String {
     }
 }
 
+/// What follows, for an incident.
+fn reaction(next: Next) -> String {
+    match next {
+        Next::StartAtOnce => "restart at once".into(),
+        Next::StartAfter(time) => format!("restart after {} ms", time.as_millis()),
+        Next::Held => "held until one of its files changes".into(),
+        Next::HeldForRestarts(why) => format!("held: {why}"),
+        Next::Stay => "not restarted".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -449,6 +500,7 @@ mod tests {
             PidNamespace::No,
             limits,
             RestartPolicy::default(),
+            Incidents::in_memory(),
         );
         program.request_start(now);
         assert!(program.advance(now));
@@ -456,5 +508,7 @@ mod tests {
         assert!(!program.advance(now));
         assert!(program.lifecycle().last_exit().unwrap().contains("/nowhere"));
         assert!(program.advance(now + RestartPolicy::default().min_run));
+        let (incidents, _) = program.incidents_mut().all().page(incident::IncidentId(0));
+        assert_eq!(incidents[0].cause, Cause::NotStarted);
     }
 }

@@ -28,6 +28,7 @@ use crate::text::shortened;
 use crate::usage::meter::Meter;
 use config::Limits;
 use config::Require;
+use control::incident::Cause;
 use control::operator::ProgramState;
 use control::operator::ServiceStatus;
 
@@ -84,6 +85,7 @@ impl Service {
                 apart,
                 (around.enforcement.clone(), Limits::default()),
                 settings.rules.of_service(kind),
+                around.incidents.clone(),
             ),
             meter: Meter::new(Limits::none(), Vec::new()),
             require,
@@ -144,7 +146,7 @@ impl Service {
         match answer {
             ServiceReply::Confined { report } => self.program.confined(&report, fds),
             ServiceReply::Ready => {
-                if self.program.mark_ready() {
+                if self.program.mark_ready(now) {
                     return ReadOutcome::Ready;
                 }
             }
@@ -154,6 +156,7 @@ impl Service {
                 let remedy = remedy.unwrap_or_default();
                 let why = format!("{path} cannot be used: {damage}; {remedy}");
                 error!(service = self.kind.name(), why, "service was held: its file is damaged");
+                self.program.incidents_mut().reported(Cause::Unfit, &why);
                 self.damaged = Some(why);
                 self.failed = true;
                 self.program.mark_unfit(now);
@@ -161,6 +164,7 @@ impl Service {
             ServiceReply::Failed { why } => {
                 let why = shortened(&why, 400);
                 error!(service = self.kind.name(), why, "service failed");
+                self.program.incidents_mut().reported(Cause::Panic, &why);
                 self.failed = true;
                 self.program.mark_ending(now);
             }

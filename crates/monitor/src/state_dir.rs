@@ -5,6 +5,7 @@
 //!     state.lock              locked with flock(2) while an instance runs; the pid as a note
 //!     apps.json               the apps' numbers (numbers.rs)
 //!     demoted.json            apps that must not run in the kernel (demotions.rs)
+//!     incidents/              records of what went wrong (incidents/store.rs)
 //!     apps/                   installed packages (packages/store.rs), which operators' commands write, too
 //!     log.redb, storage.redb  the state of services (service.rs)
 //! ```

@@ -26,6 +26,9 @@ use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUs
 /// The longest time from the first stop request to the monitor's own end.
 const STOP_TIME: Duration = Duration::from_millis(1_800);
 
+/// The longest time that a stop waits for the disk to store the last incidents.
+const FLUSH_TIME: Duration = Duration::from_millis(100);
+
 /// The event loop and what it serves.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
@@ -79,11 +82,13 @@ impl Supervisor {
             self.advance(now);
             if let Some(deadline) = self.stop_deadline {
                 if self.processes.all_stopped() {
+                    self.processes.incidents().flush(FLUSH_TIME);
                     info!("Rosemary stopped");
                     return Ok(true);
                 }
                 if deadline <= now {
                     self.processes.abandon();
+                    self.processes.incidents().flush(FLUSH_TIME);
                     return Ok(false);
                 }
             }
@@ -191,6 +196,10 @@ impl Supervisor {
                     self.admin.send(id, &OperatorReply::Unavailable { why }, &[]);
                 }
             },
+            OperatorRequest::Incidents { from } => {
+                let (incidents, more) = self.processes.incidents().page(from);
+                self.admin.send(id, &OperatorReply::Incidents { incidents, more }, &[]);
+            }
             OperatorRequest::Log => {
                 let Some(uid) = self.admin.uid(id) else { return };
                 match self.processes.services_mut().connect_operator_to_log(uid) {

@@ -14,6 +14,7 @@ use super::hold::Hold;
 use crate::attachment::{Attachment, ReplyFor};
 use crate::hang::events::{Activity, EventProgress};
 use crate::hang::{HangDetector, Progress};
+use crate::incidents::Incidents;
 use crate::program::{Program, ProgramKind};
 use crate::text::shortened;
 use crate::usage::Enforcement;
@@ -29,6 +30,7 @@ pub(super) struct ZoneSettings {
     pub(super) sandbox: Option<ZoneSandbox>,
     pub(super) limits: Limits,
     pub(super) enforcement: Arc<Enforcement>,
+    pub(super) incidents: Incidents,
     /// How long a call of the app may take.
     pub(super) longest_call: Duration,
     /// When the zone is started again.
@@ -68,7 +70,14 @@ impl ZoneSettings {
         let kind = ProgramKind::Zone(self.app.clone());
         Zone {
             app: self.app.clone(),
-            program: Program::new(kind, self.executable.clone(), apart, limits, self.restart),
+            program: Program::new(
+                kind,
+                self.executable.clone(),
+                apart,
+                limits,
+                self.restart,
+                self.incidents.clone(),
+            ),
             rings: Attachment::default(),
             calls: None,
             events: EventProgress::default(),
@@ -241,6 +250,7 @@ impl Zone {
             sandbox: None,
             limits: Limits::none(),
             enforcement: Arc::new(Enforcement::without_groups("a test")),
+            incidents: Incidents::in_memory(),
             longest_call: Duration::from_secs(1),
             restart: RestartPolicy::default(),
         }

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use config::Limits;
+use control::incident::Cause;
 use rustix::process::Signal;
 use sdk::Limit;
 use sys::cgroup::Group;
@@ -45,6 +46,8 @@ pub(super) struct Killed {
     pub(super) why: String,
     /// Whether the program broke a time or resource limit; otherwise it broke the protocol or had to stop.
     pub(super) is_own_failure: bool,
+    /// The cause, for the incident.
+    pub(super) cause: Cause,
 }
 
 impl Process {
@@ -100,20 +103,22 @@ impl Process {
         })
     }
 
-    /// Reaps the process and returns its exit status as a phrase; `None` if it still runs.
-    pub(super) fn try_reap(&mut self, limits: &Limits) -> Option<String> {
+    /// Reaps the process. Returns its exit status as a phrase and as a cause; `None` if it still runs.
+    pub(super) fn try_reap(&mut self, limits: &Limits) -> Option<(String, Cause)> {
         let exit = match self.child.try_reap() {
             Ok(exit) => exit?,
             Err(error) => {
-                return Some(format!("ended, with an exit status that could not be read: {error}"));
+                let text = format!("ended, with an exit status that could not be read: {error}");
+                return Some((text, Cause::Unknown));
             }
         };
         // The system uses SIGKILL for a process at its memory limit, as the monitor does for its own reasons.
         let by_system = self.killed.is_none() && exit == Exit::Signal(KILL);
         if by_system && self.group.usage().is_ok_and(|used| used.memory_kills > 0) {
             let most = Limit::Memory.shown(limits.of(Limit::Memory).hard);
-            return Some(format!("{exit}: it was at its memory limit of {most}"));
+            let cause = Cause::Limit { limit: Limit::Memory.name().into() };
+            return Some((format!("{exit}: it was at its memory limit of {most}"), cause));
         }
-        Some(exit.to_string())
+        Some((exit.to_string(), Cause::of_exit(exit)))
     }
 }

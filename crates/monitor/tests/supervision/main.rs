@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
 
 mod fake;
+mod incidents;
 mod instance;
 mod kernel_apps;
 mod rules;
