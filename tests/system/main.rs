@@ -40,6 +40,7 @@ mod services;
 mod skipped_app;
 mod slow_switch;
 mod stopping;
+mod supervision;
 mod switching;
 mod tls;
 mod wire;

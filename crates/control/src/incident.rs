@@ -146,6 +146,8 @@ pub enum Cause {
         /// The number of missing flows.
         flows: u64,
     },
+    /// Several services failed within a short time.
+    Services,
     /// Rosemary entered safe mode.
     SafeMode,
     /// An upgrade of the app failed, and its earlier version was restored.
@@ -182,6 +184,7 @@ impl fmt::Display for Cause {
             Self::Unfit => "unfit files",
             Self::NotStarted => "could not be started",
             Self::TooManyRestarts => "too many restarts",
+            Self::Services => "several services failed",
             Self::SafeMode => "safe mode",
             Self::Rollback => "rolled back",
             Self::Operator => "operator's request",

@@ -78,6 +78,11 @@ pub enum ServiceRequest {
     },
     /// A new client. Descriptor: the client's socket ([`sys::packets`]), which alone identifies it.
     Client(ServiceClient),
+    /// Answer with [`ServiceReply::Pong`], to show that the service does not hang.
+    Ping {
+        /// The number of the question.
+        number: u64,
+    },
     /// Finish the requests in hand and exit with code 0.
     Stop,
 }
@@ -172,6 +177,11 @@ pub enum ServiceReply {
     },
     /// The service serves clients.
     Ready,
+    /// The answer to [`ServiceRequest::Ping`].
+    Pong {
+        /// The number of the question.
+        number: u64,
+    },
     /// Its state file is damaged, and unchanged. The process exits after this message, and the monitor
     /// must not start it again.
     Unfit {

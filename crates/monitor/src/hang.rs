@@ -2,13 +2,15 @@
 //!
 //! In a zone a call is limited in the processor time that its thread receives, so that a throttled app does not count as
 //! hung. A call that receives no processor time, because it waits for something, is limited to [`IDLE_FACTOR`] times as
-//! long by the clock. In the kernel, which nothing throttles and which has many threads, the clock counts.
+//! long by the clock. In the kernel, whose workers serve all switches, time counts in which the worker that makes the call
+//! sleeps or receives processor time. Time in which it waits for a processor, or is stopped, does not count.
 //!
-//! [`workers`] detects a kernel that hangs in its own code.
+//! [`workers`] detects a kernel that hangs in its own code, [`answers`] a service.
 //!
 //! The watched process itself writes the memory that is read here ([`control::flight`]), so an app can forge it. [`events`]
 //! therefore judges a zone by what the kernel and the system observe.
 
+pub(crate) mod answers;
 pub(crate) mod events;
 mod workers;
 
@@ -57,6 +59,8 @@ impl std::fmt::Display for HungCall {
 /// By what the duration of a call is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
+    /// By the clock, except while this thread waits for a processor or is stopped.
+    Worker(Thread),
     /// By the clock.
     Clock,
     /// By this processor time, which the calling thread has received since its start.
@@ -80,6 +84,8 @@ pub(crate) struct HangDetector {
 struct WatchedCall {
     call: OngoingCall,
     since: Instant,
+    /// Time that counts for a call of the kernel, and the processor time of its worker at the last check.
+    charged: (Duration, Option<Duration>),
     /// The thread's processor time when it was first known during this call, and when it was last known.
     received: Option<(Duration, Duration)>,
     /// When the processor time was first known, or last grew.
@@ -115,12 +121,12 @@ impl HangDetector {
         self.workers.check(&self.recorder, thread)
     }
 
-    /// Checks the calls, if that is due. `progress` is evaluated only if an app is being called. `longest` returns how
-    /// long a call of an app may take.
+    /// Checks the calls, if that is due. `progress` is evaluated for each call. `longest` returns how long a call of an app
+    /// may take.
     pub(crate) fn check(
         &mut self,
         now: Instant,
-        progress: impl FnOnce() -> Progress,
+        progress: impl Fn(&OngoingCall) -> Progress,
         longest: impl Fn(NonZeroU16) -> Duration,
     ) -> Option<HungCall> {
         if now < self.next_check {
@@ -132,15 +138,25 @@ impl HangDetector {
         if calls.is_empty() {
             return None;
         }
-        let progress = progress();
         for call in calls {
+            let progress = progress(&call);
             let known = before.iter().find(|watched| watched.call == call).copied();
-            let new = WatchedCall { call, since: now, received: None, progressed: now };
+            let new = WatchedCall {
+                call,
+                since: now,
+                received: None,
+                charged: (Duration::ZERO, None),
+                progressed: now,
+            };
             let mut watched = known.unwrap_or(new);
             let lasted = now.saturating_duration_since(watched.since);
             let longest = longest(call.app);
             let mut hung = HungCall { app: call.app, lasted, received: None, longest };
-            if progress == Progress::Clock {
+            if let Progress::Worker(thread) = progress {
+                if watched.charge(thread, known.is_some()) >= longest {
+                    return Some(hung);
+                }
+            } else if progress == Progress::Clock {
                 if lasted >= longest {
                     return Some(hung);
                 }
@@ -159,6 +175,17 @@ impl HangDetector {
 }
 
 impl WatchedCall {
+    /// Charges the time since the last check, if there was one. Returns the sum.
+    fn charge(&mut self, thread: Thread, is_known: bool) -> Duration {
+        let (mut charged, before) = self.charged;
+        if is_known && !thread.stopped {
+            let used = before.map_or(Duration::ZERO, |before| thread.used.saturating_sub(before));
+            charged += if thread.runs { used.min(PERIOD) } else { PERIOD };
+        }
+        self.charged = (charged, Some(thread.used));
+        charged
+    }
+
     /// Takes the thread's processor time. Returns how much it has received in this call, as far as known.
     fn update(&mut self, progress: Progress, now: Instant) -> Duration {
         if let Progress::ProcessorTime(total) = progress {
@@ -205,7 +232,8 @@ mod tests {
         let Fixture { mut detector, mut flight_slot, begin } = fixture();
         let _call = flight_slot.begin_call(app());
         let mut check = |s: u32, received: u64| {
-            let progress = || Progress::ProcessorTime(Duration::from_millis(received));
+            let progress =
+                |_: &OngoingCall| Progress::ProcessorTime(Duration::from_millis(received));
             detector.check(begin + SECOND * s, progress, |_| LONGEST)
         };
         assert_eq!(check(1, 500), None);
@@ -224,7 +252,7 @@ mod tests {
         let Fixture { mut detector, mut flight_slot, begin } = fixture();
         for s in 1..100 {
             let _call = flight_slot.begin_call(app());
-            let progress = || Progress::ProcessorTime(SECOND * s * 2);
+            let progress = |_: &OngoingCall| Progress::ProcessorTime(SECOND * s * 2);
             assert_eq!(detector.check(begin + SECOND * s, progress, |_| LONGEST), None);
         }
     }
@@ -234,7 +262,7 @@ mod tests {
         let Fixture { mut detector, mut flight_slot, begin } = fixture();
         let _call = flight_slot.begin_call(app());
         let mut check = |s: u32| {
-            let progress = || Progress::ProcessorTime(Duration::ZERO);
+            let progress = |_: &OngoingCall| Progress::ProcessorTime(Duration::ZERO);
             detector.check(begin + SECOND * s, progress, |_| LONGEST)
         };
         assert_eq!(check(1), None);
@@ -247,15 +275,47 @@ mod tests {
         let Fixture { mut detector, mut flight_slot, begin } = fixture();
         let _call = flight_slot.begin_call(app());
         let mut check =
-            |s: u32| detector.check(begin + SECOND * s, || Progress::Clock, |_| LONGEST);
+            |s: u32| detector.check(begin + SECOND * s, |_| Progress::Clock, |_| LONGEST);
         assert_eq!((check(1), check(2)), (None, None));
         assert_eq!(check(3).map(|hung| hung.lasted), Some(LONGEST));
     }
 
     #[test]
+    fn starved_or_stopped_worker_does_not_hang() {
+        let Fixture { mut detector, mut flight_slot, begin } = fixture();
+        let _call = flight_slot.begin_call(app());
+        let mut checks = 0;
+        let mut check = |used_ms: u64, runs, stopped| {
+            checks += 1;
+            let used = Duration::from_millis(used_ms);
+            let progress = |_: &OngoingCall| Progress::Worker(Thread { used, runs, stopped });
+            detector.check(begin + PERIOD * checks, progress, |_| LONGEST)
+        };
+        for _ in 0..1_000 {
+            assert_eq!(check(100, true, false), None, "it waits for a processor");
+            assert_eq!(check(100, false, true), None, "it is stopped");
+        }
+        let busy = (1..=4).map(|n| check(100 + n * 499, true, false)).collect::<Vec<_>>();
+        assert!(busy.iter().all(Option::is_none), "{busy:?}");
+        assert!(check(100 + 4 * 499 + 4, true, false).is_some(), "it has used the time");
+    }
+
+    #[test]
+    fn sleeping_worker_hangs_by_the_clock() {
+        let Fixture { mut detector, mut flight_slot, begin } = fixture();
+        let _call = flight_slot.begin_call(app());
+        let mut check = |n: u32| {
+            let thread = Thread { used: SECOND, runs: false, stopped: false };
+            detector.check(begin + PERIOD * n, |_| Progress::Worker(thread), |_| LONGEST)
+        };
+        assert!((1..=4).all(|n| check(n).is_none()));
+        assert!(check(5).is_some());
+    }
+
+    #[test]
     fn without_calls_processor_time_is_not_read() {
         let Fixture { mut detector, begin, .. } = fixture();
-        let progress = || unreachable!("no app is being called");
+        let progress = |_: &OngoingCall| unreachable!("no app is being called");
         assert_eq!(detector.check(begin + SECOND, progress, |_| LONGEST), None);
         assert_eq!(detector.next_due(), begin + SECOND + PERIOD);
     }
@@ -265,7 +325,7 @@ mod tests {
         let Fixture { mut detector, mut flight_slot, begin } = fixture();
         let _call = flight_slot.begin_call(app());
         let mut check =
-            |s: u32, progress| detector.check(begin + SECOND * s, || progress, |_| LONGEST);
+            |s: u32, progress| detector.check(begin + SECOND * s, |_| progress, |_| LONGEST);
         let time = |s: u32| Progress::ProcessorTime(SECOND * s);
         assert_eq!(check(1, Progress::Unknown), None);
         assert_eq!(check(2, time(3_600)), None, "of the thread's whole life");
@@ -279,7 +339,7 @@ mod tests {
         let Fixture { mut detector, mut flight_slot, begin } = fixture();
         let _call = flight_slot.begin_call(app());
         let mut check =
-            |s: u32| detector.check(begin + SECOND * s, || Progress::Unknown, |_| LONGEST);
+            |s: u32| detector.check(begin + SECOND * s, |_| Progress::Unknown, |_| LONGEST);
         assert_eq!((check(1), check(40)), (None, None));
         assert!(check(41).is_some());
     }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use control::app::AppId;
+use control::flight::OngoingCall;
 use control::kernel::{KernelReply, KernelRequest, worker_name};
 use sys::channel::{Channel, ChannelError};
 use sys::process::{PidNamespace, named_thread};
@@ -16,9 +17,10 @@ use crate::kernel_settings::KernelSettings;
 use crate::process_table::Environment;
 use crate::program::{Program, ProgramExit, ProgramKind};
 use crate::usage::counters::KernelCounters;
+use crate::usage::leak::LeakDetector;
 use crate::usage::meter::Meter;
 use crate::usage::report;
-use config::{Limits, RestartPolicy};
+use config::{Limits, Supervision};
 use control::operator::{KernelStatus, ProgramUsage};
 
 /// The kernel's program and what the monitor knows about the process.
@@ -30,15 +32,16 @@ pub(crate) struct KernelProcess {
     run_as: Option<u32>,
     /// Watches the calls of apps and the loops of workers while the process runs.
     hang_detector: Option<HangDetector>,
-    /// Where the process hung, if the monitor killed it for that.
+    /// Where the process hung or leaked, if the monitor killed it for that.
     hung_in: Option<HungIn>,
     /// Whether an operator's change has stopped it, so that it starts again once it has ended.
     must_restart: bool,
     meter: Meter,
+    leak: LeakDetector,
     pub(crate) counters: KernelCounters,
 }
 
-/// Where a kernel hung.
+/// Where a kernel hung, or leaked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HungIn {
     App(AppId),
@@ -47,11 +50,7 @@ enum HungIn {
 
 impl KernelProcess {
     /// Describes the kernel without starting it.
-    pub(crate) fn new(
-        settings: KernelSettings,
-        restart: RestartPolicy,
-        around: &Environment,
-    ) -> Self {
+    pub(crate) fn new(settings: KernelSettings, rules: &Supervision, around: &Environment) -> Self {
         // The kernel has no limits: killing it would take the network down.
         let limits = (around.enforcement.clone(), Limits::none());
         let executable = around.installation.kernel.clone();
@@ -61,7 +60,7 @@ impl KernelProcess {
                 executable,
                 PidNamespace::find(),
                 limits,
-                restart,
+                rules.kernel,
                 around.incidents.clone(),
             ),
             settings,
@@ -70,6 +69,7 @@ impl KernelProcess {
             hung_in: None,
             must_restart: false,
             meter: Meter::new(Limits::none(), Vec::new()),
+            leak: LeakDetector::new(rules.leak_growth, rules.leak_window),
             counters: KernelCounters::default(),
         }
     }
@@ -88,6 +88,7 @@ impl KernelProcess {
         };
         self.program.start(now);
         self.meter.restart();
+        self.leak.restart();
         if self.program.pid().is_none() {
             return;
         }
@@ -129,8 +130,9 @@ impl KernelProcess {
         }
         let app = |number: NonZeroU16| apps.iter().find(|app| app.id.0 == number.get());
         let longest = |number| app(number).map_or(DEFAULT_LONGEST_CALL, App::longest_call);
-        // The clock counts, because nothing throttles the kernel.
-        if let Some(hung) = detector.check(now, || Progress::Clock, longest) {
+        let progress =
+            |call: &OngoingCall| thread(call.slot).map_or(Progress::Clock, Progress::Worker);
+        if let Some(hung) = detector.check(now, progress, longest) {
             let name = app(hung.app).map_or("", |app| &*app.name);
             self.program.kill_for_own_failure(&format!("its app {name} hung: {hung}"));
             self.hung_in = Some(HungIn::App(AppId(hung.app.get())));
@@ -212,8 +214,14 @@ impl KernelProcess {
 
     /// Measures the process, and asks it for the apps' counters.
     pub(crate) fn measure(&mut self, now: Instant) {
+        let sample = self.program.sample();
         // No event can follow, as the kernel has no limits.
-        self.meter.measure(now, self.program.sample());
+        self.meter.measure(now, sample);
+        let leak = sample.and_then(|sample| self.leak.measure(now, sample.own_memory));
+        if let Some(leak) = leak.filter(|_| self.program.is_running()) {
+            self.program.kill_for_leak(&leak.to_string());
+            self.hung_in = Some(HungIn::KernelCode);
+        }
         // While the kernel is away there is no connection, and the next measurement tries again.
         if !self.counters.is_connected()
             && let Ok(channel) = self.connect()

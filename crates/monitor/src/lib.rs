@@ -10,7 +10,7 @@
 //! | `process_table.rs` | the processes, and what an event of one means for the others |
 //! | `kernel_process.rs`, `kernel_settings.rs` | the kernel's process; what each kernel receives at its start |
 //! | `app.rs`, `app/`, `attachment.rs` | an app, its files and its hosting; which rings of the kernel its zone holds |
-//! | `service_table.rs`, `service.rs`, `rights.rs` | the services; what each app may request from them |
+//! | `service_table.rs`, `service.rs`, `service_failures.rs`, `rights.rs` | the services; when several failures restart Rosemary; what each app may request from them |
 //! | `program.rs`, `program/`, `lifecycle.rs`, `restart_policy.rs` | one program's process; when it is started, killed, restarted and held |
 //! | `demotions.rs` | the apps that must not run in the kernel |
 //! | `hang.rs`, `hang/` | whether the calls of apps return, and whether zones and the kernel make progress |
@@ -60,6 +60,7 @@ mod runtime_dir;
 pub mod sandbox;
 pub mod sandbox_probe;
 mod service;
+mod service_failures;
 mod service_table;
 mod signals;
 mod state_dir;

@@ -13,7 +13,7 @@
 //!
 //! [`restart_policy`](crate::restart_policy) decides when a program that ended is started again, and whether it is held for
 //! its many restarts. A program that was killed for exceeding a limit also [pauses](Lifecycle::pause). A program that cannot
-//! run with its current files is [held](Lifecycle::hold). An end that the monitor wants is [excused](Lifecycle::excuse).
+//! run with its current files is [held](Lifecycle::hold). An end that the monitor wants is [excused](Lifecycle::restart).
 //!
 //! The time of a start is limited in the processor time that the process receives, because a throttled app that loads
 //! slowly would otherwise never become ready. By the clock a start may take [`IDLE_FACTOR`] times as long.
@@ -149,10 +149,16 @@ impl Lifecycle {
         self.too_many_restarts = None;
     }
 
-    /// The monitor is about to end the program for reasons that are not the program's. It starts again at once, and the
-    /// restart does not count.
-    pub fn excuse(&mut self) {
-        self.is_excused = true;
+    /// The monitor ends the program for reasons that are not the program's. It starts again at once, and the restart does
+    /// not count. Returns whether it runs, so that the caller must ask it to end.
+    pub fn restart(&mut self, now: Instant) -> bool {
+        self.is_excused = self.wanted && self.ending(now);
+        self.is_excused
+    }
+
+    /// Returns whether the next end is the monitor's wish.
+    pub fn is_excused(&self) -> bool {
+        self.is_excused
     }
 
     /// Why it is held, if that is for its many restarts.

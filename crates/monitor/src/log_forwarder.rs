@@ -285,6 +285,11 @@ impl LogForwarder {
         has.then_some(self.send_at)
     }
 
+    /// Gives the log service as much time again.
+    pub(crate) fn extend_timeout(&mut self, now: Instant) {
+        self.sent_at = self.sent_at.map(|_| now);
+    }
+
     /// Returns whether the log service has not replied in time.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.socket.is_some() && self.sent_at.is_some_and(|sent| now >= sent + REPLY_TIMEOUT)

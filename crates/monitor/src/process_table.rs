@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use control::app::AppId;
+use control::incident::{self, Cause, Evidence};
 use control::kernel::{KernelReply, KernelRequest};
 use control::service::ClientRights;
 use tracing::{error, info, warn};
@@ -30,7 +31,7 @@ use crate::kernel_process::KernelProcess;
 use crate::kernel_settings::KernelSettings;
 use crate::program::{Port, Program, ProgramExit};
 use crate::rights;
-use crate::service_table::{ServiceSettings, ServiceSlot, ServiceTable};
+use crate::service_table::{ServiceEvent, ServiceSettings, ServiceSlot, ServiceTable};
 use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::users::Users;
@@ -96,7 +97,7 @@ impl ProcessTable {
         for (app, right) in ignored {
             warn!(app, right, "granted nothing for a right that names an app which does not run");
         }
-        let kernel = KernelProcess::new(kernel, services.rules.kernel, around);
+        let kernel = KernelProcess::new(kernel, &services.rules, around);
         let services = ServiceTable::for_apps(apps.iter().map(|(_, app)| app), services, around)?;
         let app = |((id, app), rights): ((AppId, choice::App), ClientRights)| {
             let demoted = demotions.why(&app.name);
@@ -169,11 +170,17 @@ impl ProcessTable {
         match source {
             Source::Kernel(port) => self.handle_kernel(port, now),
             Source::App(slot, port) => self.handle_app(slot, port, now),
-            Source::Service(slot, port) => {
-                if self.services.handle(slot, port, now) {
+            Source::Service(slot, port) => match self.services.handle(slot, port, now) {
+                ServiceEvent::Ready => {
                     self.services.connect_service(slot, &mut self.apps);
                 }
-            }
+                ServiceEvent::Failed(failed) if !self.is_stopping => {
+                    let names: Vec<&str> = failed.iter().map(|kind| kind.name()).collect();
+                    let why = format!("several services failed: {}", names.join(", "));
+                    self.restart_all(&why, now);
+                }
+                ServiceEvent::Handled | ServiceEvent::Failed(_) => {}
+            },
             Source::KernelCounters => {
                 if self.kernel.counters.receive() {
                     for app in &mut self.apps {
@@ -361,6 +368,19 @@ impl ProcessTable {
     #[expect(dead_code, reason = "the verb `app promote` calls it")]
     pub(crate) fn clear_demotion(&mut self, app: &str) -> std::io::Result<bool> {
         self.demotions.clear(app)
+    }
+
+    /// Restarts all programs. The monitor keeps the listening sockets, so switches can connect as soon as the next kernel
+    /// is ready.
+    fn restart_all(&mut self, why: &str, now: Instant) {
+        error!(why, "restarted Rosemary: all its programs end and start again");
+        let evidence = Evidence::fact(why);
+        let incident = self.incidents.open(incident::Program::monitor(), Cause::Services, evidence);
+        self.incidents.reaction(incident, "all programs were ended and started again");
+        self.incidents.close(incident, None);
+        self.apps.iter_mut().filter_map(App::zone_mut).for_each(|zone| zone.restart(now));
+        self.services.iter_mut().for_each(|service| service.restart(now));
+        self.kernel.restart(now);
     }
 
     /// Measures all programs, and acts on limits that apps exceed.

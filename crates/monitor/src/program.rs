@@ -387,6 +387,12 @@ impl Program {
         self.lifecycle.stop(now)
     }
 
+    /// Wants the program to end and to start again at once, for reasons that are not the program's. Returns whether it
+    /// runs, so that the caller must send it a request.
+    pub(crate) fn request_restart(&mut self, now: Instant) -> bool {
+        self.lifecycle.restart(now)
+    }
+
     /// Kills it for breaking the protocol, or because it has to stop. Its pidfd reports the end.
     pub(crate) fn kill(&mut self, why: &str) {
         self.kill_process(why, false, Cause::Protocol);
@@ -395,6 +401,11 @@ impl Program {
     /// Kills it because it makes no progress. Its pidfd reports the end.
     pub(crate) fn kill_for_own_failure(&mut self, why: &str) {
         self.kill_process(why, true, Cause::Hang);
+    }
+
+    /// Kills it because it leaks memory. Its pidfd reports the end.
+    pub(crate) fn kill_for_leak(&mut self, why: &str) {
+        self.kill_process(why, true, Cause::Leak);
     }
 
     /// Kills it for exceeding `limit`, and does not start it again before `until`.
@@ -427,9 +438,10 @@ impl Program {
             Some(Killed { why, is_own_failure: true, .. }) => format!("{exit}: {why}"),
             _ => exit,
         };
+        let is_excused = self.lifecycle.is_excused();
         let Ended { ran, next: then } = self.lifecycle.ended(now, exit.clone());
         let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
-        if then == Next::Stay {
+        if then == Next::Stay || is_excused {
             info!(program, pid, exit, ran, "stopped");
         } else if let Next::HeldForRestarts(why) = then {
             let hint = "correct the cause first; then change its files, or start it again";
@@ -437,7 +449,7 @@ impl Program {
         } else {
             warn!(program, pid, exit, ran, next, "died");
         }
-        if then != Next::Stay {
+        if then != Next::Stay && !is_excused {
             let mut facts = vec![exit.clone(), format!("process {pid} ran {ran}")];
             let cause = match &killed {
                 // The monitor's own reason counts: the exit status of a killed process is always SIGKILL.
@@ -450,7 +462,7 @@ impl Program {
             self.incidents.ended(cause, facts, reaction(then), now);
         }
         let own_failure = killed.as_ref().is_none_or(|killed| killed.is_own_failure);
-        let by_itself = then != Next::Stay && own_failure;
+        let by_itself = then != Next::Stay && own_failure && !is_excused;
         Some(ProgramExit { how: killed.map_or(exit, |killed| killed.why), by_itself })
     }
 

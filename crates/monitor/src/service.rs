@@ -17,14 +17,16 @@ use control::service::{
 };
 use rustix::fs::{FlockOperation, OFlags, flock};
 use sys::channel::ChannelError;
-use sys::process::PidNamespace;
+use sys::process::{PidNamespace, main_thread};
 use tracing::error;
 
 use crate::error::StartError;
+use crate::hang::answers::{AnswerProgress, Check};
 use crate::process_table::Environment;
 use crate::program::{Program, ProgramKind};
 use crate::service_table::ServiceSettings;
 use crate::text::shortened;
+use crate::usage::leak::LeakDetector;
 use crate::usage::meter::Meter;
 use config::Limits;
 use config::Require;
@@ -49,6 +51,8 @@ pub(crate) struct Service {
     /// Why it is held, if its state file is damaged. To replace the file, the operator stops Rosemary, so the file is
     /// not checked again.
     damaged: Option<String>,
+    answers: AnswerProgress,
+    leak: LeakDetector,
     /// Whether the process has reported that it failed. It must send nothing after that.
     failed: bool,
 }
@@ -94,6 +98,8 @@ impl Service {
             quotas: settings.quotas,
             not_opened: None,
             damaged: None,
+            answers: AnswerProgress::new(settings.rules.hang),
+            leak: LeakDetector::new(settings.rules.leak_growth, settings.rules.leak_window),
             failed: false,
         })
     }
@@ -114,6 +120,8 @@ impl Service {
         self.not_opened = None;
         self.failed = false;
         self.meter.restart();
+        self.answers.restart();
+        self.leak.restart();
         self.program.start(now);
         let sandbox = self
             .require
@@ -150,6 +158,11 @@ impl Service {
                     return ReadOutcome::Ready;
                 }
             }
+            ServiceReply::Pong { number } => {
+                if !self.answers.answered(number) {
+                    self.program.kill("it answered a question that it was not asked");
+                }
+            }
             ServiceReply::Unfit { why } => {
                 let path = self.state.as_deref().unwrap_or(Path::new("none")).display();
                 let (damage, remedy) = (shortened(&why, 400), self.kind.remedy_for_damage());
@@ -170,6 +183,29 @@ impl Service {
             }
         }
         ReadOutcome::Handled
+    }
+
+    /// Measures the process, and kills it if it leaks or hangs.
+    pub(crate) fn measure(&mut self, now: Instant) {
+        let sample = self.program.sample();
+        // No event can follow: the limits of services are not the operator's.
+        self.meter.measure(now, sample);
+        let (true, Some(pid)) = (self.is_ready(), self.program.pid()) else {
+            return self.answers.restart();
+        };
+        if let Some(leak) = sample.and_then(|sample| self.leak.measure(now, sample.own_memory)) {
+            return self.program.kill_for_leak(&leak.to_string());
+        }
+        match self.answers.check(|| main_thread(pid).ok()) {
+            Check::Ask(number) => self.program.send(&ServiceRequest::Ping { number }, &[]),
+            Check::Wait => {}
+            Check::Hung(silent) => self.program.kill_for_own_failure(&silent.to_string()),
+        }
+    }
+
+    /// Returns whether the process owes the monitor an answer, so that the time of that answer decides whether it hangs.
+    pub(crate) fn owes_answer(&self) -> bool {
+        self.answers.is_waiting()
     }
 
     /// The process has ended.
@@ -218,6 +254,13 @@ impl Service {
             state: lifecycle.state(),
             restarts: lifecycle.restarts(),
             last_exit: lifecycle.last_exit().map(Into::into),
+        }
+    }
+
+    /// Asks the process to end, if it runs, and starts it again at once.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        if self.program.request_restart(now) {
+            self.program.send(&ServiceRequest::Stop, &[]);
         }
     }
 

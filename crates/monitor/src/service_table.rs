@@ -16,6 +16,7 @@ use crate::log_forwarder::{InvalidReply, LogForwarder, REPLY_TIMEOUT};
 use crate::process_table::{Environment, MESSAGES_PER_TURN};
 use crate::program::Port;
 use crate::service::{ReadOutcome, Service};
+use crate::service_failures::ServiceFailures;
 use crate::usage::report;
 use config::Supervision;
 use control::operator::{ProgramUsage, ServiceStatus};
@@ -43,6 +44,18 @@ pub(crate) struct ServiceSlot(usize);
 pub(crate) struct ServiceTable {
     services: Vec<Service>,
     log_forwarder: LogForwarder,
+    failures: ServiceFailures,
+}
+
+/// The effect of a service's event on other processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ServiceEvent {
+    /// The event concerned the service only.
+    Handled,
+    /// The service became ready for apps.
+    Ready,
+    /// These services failed within the configured time: Rosemary must restart.
+    Failed(Vec<ServiceKind>),
 }
 
 impl ServiceTable {
@@ -62,7 +75,12 @@ impl ServiceTable {
         });
         let services: Result<Vec<Service>, StartError> =
             needed.map(|kind| Service::new(kind, settings, around)).collect();
-        Ok(Self { services: services?, log_forwarder: LogForwarder::new(Instant::now()) })
+        let rules = &settings.rules;
+        Ok(Self {
+            services: services?,
+            log_forwarder: LogForwarder::new(Instant::now()),
+            failures: ServiceFailures::new(rules.failed_services, rules.failed_services_window),
+        })
     }
 
     /// All services with their slots.
@@ -98,27 +116,34 @@ impl ServiceTable {
         self.log_forwarder.forward(now);
     }
 
-    /// Handles a descriptor that became readable. Returns whether the service became ready for apps.
-    pub(crate) fn handle(&mut self, slot: ServiceSlot, port: Port, now: Instant) -> bool {
-        let Some(service) = self.services.get_mut(slot.0) else { return false };
+    /// Handles a descriptor that became readable.
+    pub(crate) fn handle(&mut self, slot: ServiceSlot, port: Port, now: Instant) -> ServiceEvent {
+        let Some(service) = self.services.get_mut(slot.0) else { return ServiceEvent::Handled };
         match port {
             Port::Output => service.program.read_output(now),
             Port::RefusedCalls => service.program.answer_refused_calls(now),
-            Port::Control => return self.receive(slot, now),
+            Port::Control if self.receive(slot, now) => return ServiceEvent::Ready,
+            Port::Control => {}
             Port::Exit => {
                 // Messages that the process sent before it ended belong to it, not to its successor.
                 self.receive(slot, now);
                 if let Some(service) = self.services.get_mut(slot.0)
-                    && service.program.reap(now).is_some()
+                    && let Some(exit) = service.program.reap(now)
                 {
                     service.ended(now);
-                    if service.kind == ServiceKind::Log {
+                    let kind = service.kind;
+                    if kind == ServiceKind::Log {
                         self.log_forwarder.disconnect();
+                    }
+                    if exit.by_itself
+                        && let Some(failed) = self.failures.failed(kind, now)
+                    {
+                        return ServiceEvent::Failed(failed);
                     }
                 }
             }
         }
-        false
+        ServiceEvent::Handled
     }
 
     /// Receives a service's messages. Returns whether it became ready for apps.
@@ -230,10 +255,7 @@ impl ServiceTable {
 
     /// Measures all services.
     pub(crate) fn measure(&mut self, now: Instant) {
-        for service in &mut self.services {
-            // No event can follow: the limits of services are not the operator's.
-            service.meter.measure(now, service.program.sample());
-        }
+        self.services.iter_mut().for_each(|service| service.measure(now));
     }
 
     /// The services' status for operators.
@@ -262,6 +284,10 @@ impl ServiceTable {
             self.receive_log_reply(now);
         }
         if self.log_forwarder.is_overdue(now) {
+            // A log service that receives no processor time cannot answer. It is not hung.
+            if self.log().is_some_and(|log| log.owes_answer()) {
+                return self.log_forwarder.extend_timeout(now);
+            }
             self.log_forwarder.disconnect();
             if let Some(log) = self.log() {
                 let why = format!("it did not answer in {} s", REPLY_TIMEOUT.as_secs());

@@ -224,6 +224,13 @@ fn handle_monitor(monitor: &Channel, clients: &mut Clients) -> Result<bool, Serv
                 let socket = socket.ok_or(ServiceError::OutOfOrder("Client without a socket"))?;
                 clients.add(client, socket);
             }
+            // A monitor whose socket is full has answers enough.
+            Ok((ServiceRequest::Ping { number }, _)) => {
+                match monitor.send(&ServiceReply::Pong { number }, &[]) {
+                    Ok(()) | Err(ChannelError::WouldBlock) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
             Ok((ServiceRequest::Start { .. }, _)) => {
                 return Err(ServiceError::OutOfOrder("Start twice"));
             }

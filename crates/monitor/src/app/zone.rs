@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use control::flight::OngoingCall;
 use control::query::AppCounters;
 use control::zone::{ZoneRequest, ZoneSandbox};
 use sys::process::{PidNamespace, main_thread};
@@ -134,7 +135,7 @@ impl Zone {
     pub(super) fn check_calls(&mut self, now: Instant) {
         let Some(calls) = &mut self.calls else { return };
         // The main thread makes the calls. Processor time of other threads does not count for a call.
-        let progress = || match self.program.pid().map(main_thread) {
+        let progress = |_: &OngoingCall| match self.program.pid().map(main_thread) {
             Some(Ok(thread)) => Progress::ProcessorTime(thread.used),
             None | Some(Err(_)) => Progress::Unknown,
         };
@@ -233,6 +234,13 @@ impl Zone {
     /// The kernel has ended, and with it the rings.
     pub(super) fn kernel_ended(&mut self) {
         self.rings.kernel_ended();
+    }
+
+    /// Asks the process to end, if it runs, and starts it again at once.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        if self.program.request_restart(now) {
+            self.program.send(&ZoneRequest::Stop, &[]);
+        }
     }
 
     /// Asks the process to end, if it runs.

@@ -130,11 +130,14 @@ fn held_program_starts_with_a_clean_record() {
 fn excused_end_does_not_count() {
     let mut program = Program::running();
     for _ in 0..200 {
-        program.lifecycle.excuse();
+        assert!(program.lifecycle.restart(program.at(1)));
         assert_eq!(program.ended(1).next, Next::StartAtOnce);
         program.lifecycle.started(program.at(1));
     }
     assert_eq!(program.ended(1).next, Next::StartAfter(1_000 * MS), "only the last end counts");
+    assert!(!program.lifecycle.restart(program.at(2)), "it waits");
+    program.lifecycle.started(program.at(1_001));
+    assert_eq!(program.ended(1_001).next, Next::StartAfter(1_000 * MS), "it was not excused");
 }
 
 #[test]

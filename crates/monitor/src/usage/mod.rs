@@ -5,6 +5,7 @@
 //! | `enforcement.rs` | what enforces each limit on this machine: cgroups, setrlimit(2), or the monitor |
 //! | `meter.rs` | rates, alerts and kills for one program's measurements; no clock, no processes |
 //! | `counters.rs` | the kernel's counters of the apps |
+//! | `leak.rs` | memory that grows steadily |
 //! | `report.rs` | a program's usage, for operators |
 //!
 //! The supervisor measures each program once per [`MEASUREMENT_PERIOD`]. Alerts follow from these measurements for every
@@ -12,6 +13,7 @@
 
 pub(crate) mod counters;
 mod enforcement;
+pub(crate) mod leak;
 pub(crate) mod meter;
 pub(crate) mod report;
 

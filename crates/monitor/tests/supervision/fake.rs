@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use control::app::Hosting;
 use control::flight::FlightRecorder;
@@ -58,7 +59,7 @@ fn play() {
     let fake = Fake { behaviour, monitor: Channel::from_stdin().unwrap(), name };
     match fake.name.file_name().and_then(|name| name.to_str()) {
         Some("rosemary-kernel") => fake.kernel(),
-        Some("rosemary-log") => fake.log(),
+        Some("rosemary-log" | "rosemary-storage" | "rosemary-broker") => fake.service(),
         _ => fake.zone(),
     }
 }
@@ -68,6 +69,11 @@ fn print_lines(count: usize) {
     for number in 0..count {
         let _ = writeln!(stderr(), "this is line {number}");
     }
+}
+
+/// Uses more memory, for ever.
+fn leak() {
+    std::hint::black_box(Vec::leak(vec![1_u8; 1 << 20]));
 }
 
 struct Fake {
@@ -105,8 +111,8 @@ impl Fake {
         is_now
     }
 
-    /// A log service that confirms all lines and stores none.
-    fn log(&self) {
+    /// A service; as the log service it confirms all lines and stores none.
+    fn service(&self) {
         let mut client = None;
         let mut kept = 0;
         loop {
@@ -119,6 +125,17 @@ impl Fake {
                 }
                 Ok((ServiceRequest::Client(_), fds)) => {
                     client = fds.into_iter().next().map(Packets::from_fd);
+                }
+                Ok((ServiceRequest::Ping { number }, _)) => {
+                    if self.behaves_once("spinning once") {
+                        loop {
+                            std::hint::spin_loop();
+                        }
+                    }
+                    if self.behaviour == "leaking" {
+                        leak();
+                    }
+                    self.monitor.send(&ServiceReply::Pong { number }, &[]).unwrap();
                 }
                 Err(ChannelError::WouldBlock) => {}
                 Ok((ServiceRequest::Stop, _)) | Err(_) => return,
@@ -149,6 +166,14 @@ impl Fake {
                     }
                     self.host(&hosted, fds.unwrap_or_default());
                     self.monitor.send(&KernelReply::Ready, &[]).unwrap();
+                    if self.behaviour == "leaking" {
+                        std::thread::spawn(|| {
+                            loop {
+                                leak();
+                                std::thread::sleep(Duration::from_millis(100));
+                            }
+                        });
+                    }
                     if self.behaves_once("stuck once") {
                         Self::begin_endless_turn(fds.unwrap_or_default());
                     }

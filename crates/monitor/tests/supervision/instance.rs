@@ -35,9 +35,9 @@ impl Instance {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let dir = tempfile::tempdir_in(tmp).unwrap();
         let monitor = env!("CARGO_BIN_EXE_rosemary-monitor");
-        fake::link(tmp, &dir.path().join("rosemary-kernel"));
-        fake::link(tmp, &dir.path().join("rosemary-zone"));
-        fake::link(tmp, &dir.path().join("rosemary-log"));
+        for program in ["kernel", "zone", "log", "storage", "broker"] {
+            fake::link(tmp, &dir.path().join(format!("rosemary-{program}")));
+        }
         fs::hard_link(monitor, dir.path().join("rosemary-monitor")).unwrap();
         fs::create_dir(dir.path().join("examples")).unwrap();
         fs::write(dir.path().join("examples/liblearning_switch.so"), "an object").unwrap();

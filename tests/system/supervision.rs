@@ -1,0 +1,90 @@
+//! The rules of supervision with real services: a service that hangs is restarted alone, several that fail restart
+//! Rosemary, and established flows are untouched.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use cli::lab::Of;
+use cli::status::Report;
+use control::operator::ProgramState;
+use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
+use rosemary_tests::{in_a_lab_for, kill};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Rosemary's apps: one that uses services, and the learning switch.
+fn configure_with(rules: &str) -> anyhow::Result<()> {
+    let keys = "ethertypes = [0x88b5]\nservices = [\"storage\", \"broker\"]\n\
+                capabilities = [\"net.connect:127.0.0.1:7007\"]";
+    let switch = format!("[[app]]\nname = \"{APP}\"\n");
+    Ok(configure(&[rules, &in_rust("keeper", keys), &switch])?)
+}
+
+/// The process of a service that runs, and its restarts.
+fn service(status: &Report, name: &str) -> Option<(u32, u64)> {
+    let service = status.programs.services.iter().find(|it| it.name == name)?;
+    (service.state == ProgramState::Running).then_some((service.pid?, service.restarts))
+}
+
+#[test]
+fn several_failed_services_restart_rosemary() {
+    in_a_lab_for(SOON * 8, |lab| {
+        configure_with("")?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        ensure!(net.h1.ping(&net.h2, 3, INTERVAL)?.received > 0);
+        let before = net.status()?;
+        let dpid = net.s1.dpid();
+        let mut established = net.h1.ping_in_background(&net.h2, 200, INTERVAL)?;
+        established.wait_for(2, SOON)?;
+        for name in ["storage", "broker"] {
+            kill(service(&before, name).context("it runs")?.0)?;
+        }
+        println!(
+            "{}",
+            net.rosemary.wait_for_log(&["restarted Rosemary", "storage", "broker"], SOON)?
+        );
+        let after = net.rosemary.wait_for("all programs run again", SOON * 2, |status| {
+            let programs = &status.programs;
+            let services = ["log", "storage", "broker"].map(|name| service(status, name));
+            let run = services.iter().all(|it| it.is_some_and(|(_, restarts)| restarts == 1))
+                && programs.kernel.state == ProgramState::Running
+                && programs
+                    .apps
+                    .iter()
+                    .all(|app| (app.state, app.restarts) == (ProgramState::Running, 1));
+            run.then(|| status.clone())
+        })?;
+        ensure!(after.programs.monitor.pid == before.programs.monitor.pid);
+        ensure!(after.programs.kernel.restarts == 1, "{after:?}");
+        net.rosemary.wait_for("the switch connects again", SOON * 2, |status| {
+            status.switch(&dpid).map(|_| ())
+        })?;
+        let established = established.finish()?;
+        ensure!(established.lost() == 0, "{established:?}");
+        net.h3.ping(&net.h1, 1, INTERVAL)?;
+        let died = net.rosemary.log().lines().filter(|line| line.contains(" died ")).count();
+        ensure!(died == 2, "only the services died: {}", net.rosemary.log());
+        Ok(())
+    });
+}
+
+#[test]
+fn stopped_storage_is_restarted_alone() {
+    in_a_lab_for(SOON * 6, |lab| {
+        configure_with("[supervision]\nhang-seconds = 1\n")?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        let before = net.status()?;
+        let (pid, _) = service(&before, "storage").context("it runs")?;
+        let pid = Pid::from_raw(pid.try_into()?).context("it has a pid")?;
+        kill_process(pid, Signal::STOP)?;
+        let words = ["killed the program", "service storage", "main thread stopped", "allows 1"];
+        println!("{}", net.rosemary.wait_for_log(&words, Duration::from_secs(20))?);
+        let after = net.rosemary.wait_for("it runs again", SOON, |status| {
+            (service(status, "storage")?.1 == 1).then(|| status.clone())
+        })?;
+        ensure!(after.programs.kernel == before.programs.kernel, "the kernel is as it was");
+        ensure!(after.app("keeper").map(|it| it.pid) == before.app("keeper").map(|it| it.pid));
+        ensure!(service(&after, "broker") == service(&before, "broker"));
+        Ok(())
+    });
+}
