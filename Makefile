@@ -26,7 +26,7 @@ demo: build ## two hosts ping through Rosemary while its app is killed (OF=1.0 o
 	@unshare --user --map-root-user --net --mount true 2>/dev/null && root= || root="$(SUDO)"; \
 	 $$root target/debug/rosemary demo --of $(OF) $(if $(KEEP),--keep)
 
-man: build ## the manual pages, in target/man: man -l target/man/rosemary.1
+man: build ## the manual pages, in target/man: man -l target/man/rosemary.1, rosemary.toml.5
 	@target/debug/rosemary man target/man
 
 # mdBook is compiled once, into target/tools.

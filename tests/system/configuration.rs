@@ -96,7 +96,7 @@ fn two_apps_both_get_packet_ins(lab: &Lab, of: Of) -> anyhow::Result<()> {
         println!("{}", net.rosemary.wait_for_log(&["watcher", &saw], SOON)?);
     }
 
-    let apps = lab.run(&rosemary_binary().display().to_string(), &["apps"])?;
+    let apps = lab.run(&rosemary_binary().display().to_string(), &["apps", "--wide"])?;
     println!("{apps}");
     ensure!(apps.contains("learning-switch  1       control  1-65535"), "{apps}");
     ensure!(apps.contains("watcher          2       observe  -"), "{apps}");

@@ -77,7 +77,7 @@ fn configuration_mistake_is_reported_with_its_line() {
             ("host = \"wasm\"", "host is \"wasm\"; expected \"user\" or \"kernel\""),
         ] {
             let error = up(&format!("{app}{more}\n"))?;
-            assert!(error.contains("/etc/rosemary/rosemary.toml:3: "), "{error}");
+            assert!(error.contains("/etc/rosemary/rosemary.toml:3:"), "{error}");
             assert!(error.contains(said), "{error}");
         }
         let missing = up("[[app]]\nname = \"nowhere\"\n")?;

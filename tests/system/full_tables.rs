@@ -87,6 +87,9 @@ fn alert(of: Of) {
             "{shown}"
         );
 
+        let status = lab.command(rosemary_binary()).arg("status").output()?;
+        ensure!(status.status.code() == Some(3), "it is degraded: {status:?}");
+
         fs::write("/etc/rosemary/adder", "2")?; // for its next start
         let pid = rosemary.wait_for("it runs", SOON, |status| status.app("adder")?.pid)?;
         rosemary_tests::kill(pid)?;

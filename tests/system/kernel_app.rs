@@ -119,7 +119,7 @@ fn bad_app_gets_a_zone(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
     assert!(!why.is_empty() && why.contains(said), "{why}");
     assert_eq!(after.programs.kernel.restarts, kernel_restarts);
     assert_ne!(app.pid, after.programs.kernel.pid);
-    let text = lab.run(&rosemary_binary().display().to_string(), &["apps"])?;
+    let text = lab.run(&rosemary_binary().display().to_string(), &["apps", "--wide"])?;
     assert!(text.contains(&format!("user (was kernel: {why})")), "{text}");
     if bad == Bad::Fails {
         net.rosemary.wait_for_log(&["misfit", "saw a packet on port 3 in a zone"], SOON)?;

@@ -6,6 +6,7 @@ mod app_killed;
 mod attacks;
 mod calls;
 mod chaos;
+mod check;
 mod configuration;
 mod demo;
 mod duplicate_datapath_ids;

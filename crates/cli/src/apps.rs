@@ -9,13 +9,15 @@ use serde::Serialize;
 
 use crate::client::Monitor;
 use crate::say;
-use crate::table::Table;
+use crate::table::{Table, output_width};
 
 /// Number of digest digits shown to people; `--json` prints all.
 const DIGITS: usize = 12;
 
 const AFTER_HELP: &str = "\
-DELIVERED and DROPPED count packet-ins, REFUSED counts rejected messages of the app, and LOST counts replies and \
+NUMBER is the app's number, which never changes. PRIORITIES are those that its flows may have. HOST is `user` for a \
+process of its own and `kernel` for the kernel. FROM is the developer who signed the app's package, `shipped` for an app \
+that comes with Rosemary, or `unsigned`. DELIVERED and DROPPED count packet-ins, REFUSED counts rejected messages of the app, and LOST counts replies and \
 errors of switches that the app did not receive, all since the kernel started. STATE is `skipped` for an app that \
 answers too late, so that no packet waits for it. While the kernel restarts, the counters are unknown: they are a \
 dash, in JSON null, and the exit code is still 0.";
@@ -27,6 +29,9 @@ pub struct AppsArgs {
     /// Print JSON: a list with an object per app
     #[arg(long)]
     pub json: bool,
+    /// Show all columns, however wide
+    #[arg(long)]
+    pub wide: bool,
     /// The instance to query.
     #[command(flatten)]
     pub instance: InstancePaths,
@@ -53,7 +58,7 @@ pub fn run(args: &AppsArgs) -> anyhow::Result<()> {
         );
         Ok(())
     } else {
-        say::data(table(&apps))
+        say::table(&table(&apps).format(output_width(args.wide)))
     }
 }
 
@@ -90,7 +95,7 @@ impl Line {
     }
 }
 
-fn table(apps: &[Line]) -> String {
+fn table(apps: &[Line]) -> Table<17> {
     let mut table = Table::new([
         "APP",
         "NUMBER",
@@ -109,6 +114,21 @@ fn table(apps: &[Line]) -> String {
         "FROM",
         "SHA-256",
         "LAST EXIT",
+    ])
+    .expendable(&[
+        "SHA-256",
+        "USER",
+        "NUMBER",
+        "PRIORITIES",
+        "FROM",
+        "LOST",
+        "VERSION",
+        "PID",
+        "REFUSED",
+        "DELIVERED",
+        "DROPPED",
+        "LAST EXIT",
+        "HOST",
     ]);
     for Line { app, delivered, dropped, refused, lost, skipped, .. } in apps {
         let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
@@ -135,7 +155,7 @@ fn table(apps: &[Line]) -> String {
             &or_none(app.last_exit.as_deref()),
         ]);
     }
-    table.text()
+    table
 }
 
 /// Returns the hosting of an app, with the reason if it was moved out of the kernel.
@@ -198,7 +218,7 @@ mod tests {
         };
         let lines = [firewall, observer].map(|app| Line::of(app, std::slice::from_ref(&counters)));
         assert_eq!(
-            table(&lines),
+            table(&lines).format(None).text,
             "\
 APP       NUMBER  STAGE    PRIORITIES   HOST                            STATE             PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  LOST  VERSION  FROM      SHA-256       LAST EXIT
 firewall  7       guard    63488-65535  kernel                          running, skipped  42   1879048199  0         1234       5        0        0     0.1.0    acme      0123456789ab  -

@@ -18,6 +18,7 @@ use control::query::{
     AppCounters, FLOWS_TIMEOUT, FlowStatus, KernelQuery, KernelQueryReply, SwitchStatus,
 };
 use monitor::options::{ADMIN_SOCKET, InstancePaths, SYSTEM_RUNTIME_DIR};
+use openflow::Dpid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -235,7 +236,7 @@ impl Kernel {
         let mut all: Vec<SwitchStatus> = Vec::new();
         loop {
             let after = match all.last() {
-                Some(last) => Some(dpid(&last.dpid).ok_or_else(unexpected)?),
+                Some(last) => Some(last.dpid.parse::<Dpid>().map_err(|_| unexpected())?.0),
                 None => None,
             };
             let query = KernelQuery::Switches { after };
@@ -309,11 +310,6 @@ fn sockets(paths: &InstancePaths) -> Result<Vec<PathBuf>, ClientError> {
         }
     }
     Ok(sockets)
-}
-
-/// Parses a datapath id such as `00:00:00:00:00:00:00:01`.
-fn dpid(text: &str) -> Option<u64> {
-    u64::from_str_radix(&text.replace(':', ""), 16).ok()
 }
 
 fn hint(error: &io::Error) -> &'static str {
@@ -434,7 +430,8 @@ mod tests {
     fn switches_arrive_in_pages() {
         for last in [0, 1, 2, 3, 5] {
             let switches = kernel_with(last).switches().unwrap();
-            let numbers: Vec<_> = switches.iter().map(|it| dpid(&it.dpid).unwrap()).collect();
+            let numbers: Vec<_> =
+                switches.iter().map(|it| it.dpid.parse::<Dpid>().unwrap().0).collect();
             assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
         }
     }

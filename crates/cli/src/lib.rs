@@ -2,8 +2,9 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`up`] | `rosemary up`: executes the resource monitor |
+//! | [`up`] | `rosemary up`: executes the resource monitor, or checks the configuration |
 //! | [`status`] | `rosemary status`: shows programs and switches |
+//! | [`health`] | the verdict of `rosemary status` |
 //! | [`pki`] | `rosemary pki`: creates keys and certificates for TLS |
 //! | [`switches`], [`apps`] | `rosemary switches`, `rosemary apps`: show one kind in full |
 //! | [`top`] | `rosemary top`: shows the resource use of each program, live |
@@ -17,10 +18,12 @@
 //! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
 //! | [`lab`] | a miniature network, for the demo and the tests |
 //! | [`client`] | clients of the admin socket, the kernel and the log |
+//! | [`manual`] | the manual pages |
+//! | [`exit`] | the exit code of a failed command |
 //! | [`say`] | writes to standard output and standard error; no other module does |
 //!
 //! Data goes to standard output, everything else to standard error. The exit code is 0 for success,
-//! 1 for a rejection or failure, 2 for an invalid command line.
+//! 1 for a rejection or failure, 2 for an invalid command line, 78 for a mistake in the configuration.
 //!
 //! The command holds no state, serves no clients, and only queries a running Rosemary.
 
@@ -32,10 +35,13 @@ pub mod change;
 pub mod client;
 pub mod demo;
 pub mod doctor;
+pub mod exit;
 pub mod flows;
+pub mod health;
 pub mod incidents;
 pub mod lab;
 pub mod logs;
+pub mod manual;
 pub mod ofp;
 pub mod packages;
 pub mod pki;

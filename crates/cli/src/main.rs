@@ -2,12 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser, Subcommand};
-use monitor::options::Options;
 use rosemary_cli::app::{self, AppCommand};
 use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::demo::{self, DemoArgs};
@@ -21,7 +19,8 @@ use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::switches::{self, SwitchesArgs};
 use rosemary_cli::top::{self, TopArgs};
-use rosemary_cli::{say, up};
+use rosemary_cli::up::{self, UpArgs};
+use rosemary_cli::{exit, manual, say};
 
 /// Rosemary: an SDN controller that stays up when its applications do not.
 ///
@@ -43,8 +42,7 @@ First steps:
   rosemary status        show the running programs and the connected switches
   rosemary app new NAME  create an app
 
-Exit codes: 0 success, 1 rejected or failed, 2 wrong usage, 78 `up` cannot start because of a
-mistake in the configuration.";
+Exit codes: 0 success, 1 rejected or failed, 2 wrong usage, 3 `status`: degraded, 78 a mistake in the configuration.";
 
 const ABOUT_UP: &str = "\
 Run Rosemary in the foreground, until Ctrl-C or SIGTERM.
@@ -59,7 +57,7 @@ error, warn, info (the default) or debug.";
 enum Command {
     /// Run Rosemary in the foreground, until Ctrl-C or SIGTERM
     #[command(long_about = ABOUT_UP)]
-    Up(Options),
+    Up(UpArgs),
     /// Show the running programs and the connected switches
     Status(StatusArgs),
     /// Create keys and certificates for switches that connect over TLS
@@ -94,7 +92,7 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write the manual pages, one per command, to a directory
+    /// Write the manual pages, one per command and one for the configuration, to a directory
     #[command(hide = true)]
     Man {
         /// The directory
@@ -118,8 +116,8 @@ fn main() -> ExitCode {
         }
     };
     let done = match &arguments.command {
-        Command::Up(options) => up::run(options).map(|never| match never {}),
-        Command::Status(args) => status::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Up(args) => up::run(args),
+        Command::Status(args) => status::run(args),
         Command::Pki(args) => pki::run(args).map(|()| ExitCode::SUCCESS),
         Command::Switches(args) => switches::run(args).map(|()| ExitCode::SUCCESS),
         Command::Flows(args) => flows::run(args).map(|()| ExitCode::SUCCESS),
@@ -136,19 +134,15 @@ fn main() -> ExitCode {
             clap_complete::generate(*shell, &mut Arguments::command(), "rosemary", &mut script);
             say::data(String::from_utf8_lossy(&script)).map(|()| ExitCode::SUCCESS)
         }
-        Command::Man { dir } => write_manual(dir).map(|()| ExitCode::SUCCESS),
+        Command::Man { dir } => {
+            manual::write(Arguments::command(), dir).map(|()| ExitCode::SUCCESS)
+        }
         Command::Ofp(args) => ofp::run(args),
     };
     done.unwrap_or_else(|error| {
         say::error(&error);
-        ExitCode::FAILURE
+        exit::code(&error)
     })
-}
-
-fn write_manual(dir: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir)
-        .and_then(|()| clap_mangen::generate_to(Arguments::command(), dir))
-        .with_context(|| format!("cannot write the manual to {}", dir.display()))
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use std::io::{self, Write as _, stderr, stdout};
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::table::Formatted;
+
 /// Writes data to standard output. Invisible characters are escaped (`\u200b`), because the data
 /// may come from switches, apps and files.
 ///
@@ -21,6 +23,16 @@ pub fn data(text: impl Display) -> anyhow::Result<()> {
     let text = text.to_string();
     let text = sys::text::shown_lines(&text);
     written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Writes a table to standard output, and the columns that were left out to standard error.
+///
+/// # Errors
+/// Like [`written`].
+pub(crate) fn table(table: &Formatted) -> anyhow::Result<()> {
+    data(&table.text)?;
+    table.note().iter().for_each(note);
+    Ok(())
 }
 
 /// Converts the result of writing to standard output.

@@ -3,6 +3,8 @@
 //! The monitor reports the programs, and the kernel, over a connection of its own, the switches. If only
 //! the kernel does not reply, the command shows the programs.
 
+use std::process::ExitCode;
+
 use anyhow::Context as _;
 use clap::Args;
 use control::operator::{AppStatus, Status};
@@ -12,16 +14,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::apps;
 use crate::client::Monitor;
+use crate::health::{Findings, Health, Verdict};
 use crate::say;
 use crate::switches;
-use crate::table::Table;
+use crate::table::{Table, output_width};
 
 const AFTER_HELP: &str = "\
-While the kernel restarts, the switches are unknown: in JSON, \"switches\" is null and \"switches_error\" \
-contains the reason. The exit code is still 0.
+Rosemary is degraded if a program does not run (a held app is started when its files have changed), if an app is \
+skipped or was moved out of the kernel, if a program is above a soft limit, if a table of a switch is nearly full, or if \
+the switches are unknown, as while the kernel restarts. Each reason is printed; in JSON, \"health\" has \"verdict\" and \
+\"reasons\". If the switches are unknown, \"switches\" is null there and \"switches_error\" contains the reason.
 
-Exit codes: 0 Rosemary answered; 1 it does not run, it did not answer, or the output could not be \
-written; 2 wrong usage.";
+HOST is `user` for an app in a process of its own and `kernel` for an app in the kernel. `rosemary switches --help` \
+explains the columns about switches.
+
+Exit codes: 0 healthy; 1 it does not run, it did not answer, or the output could not be written; 2 wrong usage; 3 \
+degraded; 78 a mistake in the configuration.";
+
+/// The exit code for a degraded Rosemary.
+pub const DEGRADED: u8 = 3;
 
 /// Options of `rosemary status`.
 #[derive(Debug, Clone, Args)]
@@ -30,6 +41,9 @@ pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Show all columns, however wide
+    #[arg(long)]
+    pub wide: bool,
     /// The instance to query.
     #[command(flatten)]
     pub instance: InstancePaths,
@@ -45,6 +59,8 @@ pub struct Report {
     pub switches: Option<Vec<SwitchStatus>>,
     /// Why `switches` is `None`, with the causes.
     pub switches_error: Option<String>,
+    /// Whether everything that is configured runs, within its limits.
+    pub health: Health,
 }
 
 impl Report {
@@ -68,43 +84,83 @@ impl Report {
     }
 }
 
-/// Queries and prints.
+/// Queries and prints. Returns [`DEGRADED`] as exit code if Rosemary is not healthy.
 ///
 /// # Errors
 /// Rosemary is not running or does not answer, or the output cannot be written.
-pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
+pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let monitor = Monitor::connect(&args.instance)?;
     let programs = monitor.status()?;
-    let (switches, switches_error) = match monitor.kernel().and_then(|kernel| kernel.switches()) {
-        Ok(switches) => (Some(switches), None),
+    let usage = monitor.usage()?;
+    let kernel = monitor.kernel().and_then(|kernel| Ok((kernel.switches()?, kernel.apps()?)));
+    let (switches, counters, switches_error) = match kernel {
+        Ok((switches, counters)) => (Some(switches), counters, None),
         Err(error) => {
             let error = anyhow::Error::from(error);
             let why = format!("{error:#}");
             say::error(&error.context("cannot query the switches"));
-            (None, Some(why))
+            (None, Vec::new(), Some(why))
         }
     };
-    let report = Report { programs, switches, switches_error };
+    let health = Health::of(&Findings {
+        programs: &programs,
+        usage: &usage,
+        apps: &counters,
+        switches: match (&switches, &switches_error) {
+            (Some(switches), _) => Ok(switches),
+            (None, why) => Err(why.as_deref().unwrap_or_default()),
+        },
+    });
+    let verdict = health.verdict;
+    let report = Report { programs, switches, switches_error, health };
     if args.json {
         let json = serde_json::to_string(&report).context("cannot write JSON")?;
-        say::data(format_args!("{json}\n"))
+        say::data(format_args!("{json}\n"))?;
     } else {
-        say::data(text(&report))
+        let (text, notes) = text(&report, output_width(args.wide));
+        say::data(text)?;
+        notes.iter().for_each(say::note);
     }
+    Ok(match verdict {
+        Verdict::Healthy => ExitCode::SUCCESS,
+        Verdict::Degraded => DEGRADED.into(),
+    })
 }
 
-fn text(report: &Report) -> String {
-    let Report { programs: status, switches, .. } = report;
+/// Returns the text, and notes about columns that were left out.
+fn text(report: &Report, width: Option<usize>) -> (String, Vec<String>) {
+    let Report { programs: status, switches, health, .. } = report;
     let kernel = &status.kernel;
     let mut text = format!(
-        "Rosemary {}, up for {}, listens on {}\n\n",
+        "Rosemary {}, up for {}, listens on {}\n{}\n",
         status.version,
         duration(status.monitor.uptime_seconds),
-        kernel.listen.join(" and ")
+        kernel.listen.join(" and "),
+        health.text()
     );
+    let programs = programs(status).format(width);
+    text.push_str(&programs.text);
+    text.push('\n');
+    let mut notes: Vec<String> =
+        programs.note().map(|note| format!("programs: {note}")).into_iter().collect();
+    match switches.as_deref() {
+        None => text.push_str("The switches are unknown.\n"),
+        Some([]) => text.push_str("No switch is connected.\n"),
+        Some(connected) => {
+            let switches = switches::table(connected).format(width);
+            text.push_str(&switches.text);
+            notes.extend(switches.note().map(|note| format!("switches: {note}")));
+        }
+    }
+    (text, notes)
+}
 
+/// Returns one line per program.
+fn programs(status: &Status) -> Table<7> {
+    let kernel = &status.kernel;
     let mut programs =
-        Table::new(["PROGRAM", "HOST", "STATE", "PID", "USER", "RESTARTS", "LAST EXIT"]);
+        Table::new(["PROGRAM", "HOST", "STATE", "PID", "USER", "RESTARTS", "LAST EXIT"])
+            .expendable(&["USER", "HOST", "PID"]);
     programs.row(["monitor", "", "running", &status.monitor.pid.to_string(), "", "", ""]);
     programs.row([
         "kernel",
@@ -137,15 +193,7 @@ fn text(report: &Report) -> String {
             app.last_exit.as_deref().unwrap_or("-"),
         ]);
     }
-    text.push_str(&programs.text());
-    text.push('\n');
-
-    match switches.as_deref() {
-        None => text.push_str("The switches are unknown.\n"),
-        Some([]) => text.push_str("No switch is connected.\n"),
-        Some(connected) => text.push_str(&switches::table(connected)),
-    }
-    text
+    programs
 }
 
 fn pid(pid: Option<u32>) -> String {
@@ -238,6 +286,10 @@ mod tests {
                 errors: 0,
             }]),
             switches_error: None,
+            health: Health {
+                verdict: Verdict::Degraded,
+                reasons: vec!["the app learning-switch is waiting: killed by SIGKILL".into()],
+            },
         }
     }
 
@@ -257,7 +309,8 @@ mod tests {
             r#""n_tables":254,"table_size":1000000,"flows":95,"fullest":{"table":0,"flows":95,"#,
             r#""size":100,"nearly_full":true,"app":"learning-switch"},"#,
             r#""packet_ins":5,"dropped":0,"pauses":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
-            r#""refused":0,"unsent":0,"errors":0}],"switches_error":null}"#
+            r#""refused":0,"unsent":0,"errors":0}],"switches_error":null,"#,
+            r#""health":{"verdict":"degraded","reasons":["the app learning-switch is waiting: killed by SIGKILL"]}}"#
         );
         assert_eq!(serde_json::to_string(&report()).unwrap(), expected);
     }
@@ -267,16 +320,17 @@ mod tests {
         let why = "not available now: the kernel is starting; try again in a moment";
         let report = Report { switches: None, switches_error: Some(why.into()), ..report() };
         let json = serde_json::to_string(&report).unwrap();
-        let end = format!(r#""switches":null,"switches_error":"{why}"}}"#);
-        assert!(json.ends_with(&end), "{json}");
+        let part = format!(r#""switches":null,"switches_error":"{why}","health":"#);
+        assert!(json.contains(&part), "{json}");
     }
 
     #[test]
     fn table_shows_programs_and_switches_in_columns() {
         assert_eq!(
-            text(&report()),
+            text(&report(), None).0,
             "\
 Rosemary 0.1.0, up for 3.2 s, listens on 127.0.0.1:6653
+DEGRADED: the app learning-switch is waiting: killed by SIGKILL
 
 PROGRAM              HOST  STATE    PID  USER        RESTARTS  LAST EXIT
 monitor                    running  1
@@ -284,19 +338,29 @@ kernel                     running  2                0         -
 service storage            running  3    1879113729  0         -
 app learning-switch  user  waiting  -    1879048193  1         killed by SIGKILL
 
-SWITCH                   OPENFLOW  ADDRESS          OVER     EPOCH  PORTS  PACKET-INS  DROPPED  GUARDED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS  FLOWS
-00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  tls 1.3  1      2      5           0        0        2          4            0        0       95, table 0 nearly full (95 of 100, most by learning-switch)
+SWITCH                   OPENFLOW  ADDRESS          TRANSPORT  CONNECTION  PORTS  FLOWS  PACKET-INS  DROPPED  UNGUARDED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
+00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  tls 1.3    1           2      95     5           0        0          2          4            0        0
 "
         );
+    }
+
+    #[test]
+    fn narrow_table_fits_and_notes_what_is_missing() {
+        let (text, notes) = text(&report(), Some(80));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("app learning-switch"), "{text}");
+        assert!(text.contains("\n00:00:00:00:00:00:00:01  "), "{text}");
+        assert!(notes.iter().any(|note| note.starts_with("switches: left out: ")), "{notes:?}");
+        assert!(notes.iter().all(|note| note.ends_with("--wide shows all columns")), "{notes:?}");
     }
 
     #[test]
     fn no_switches_and_unknown_switches_differ() {
         let mut report = report();
         report.switches = Some(Vec::new());
-        assert!(text(&report).ends_with("No switch is connected.\n"));
+        assert!(text(&report, None).0.ends_with("No switch is connected.\n"));
         report.switches = None;
-        assert!(text(&report).ends_with("The switches are unknown.\n"));
+        assert!(text(&report, None).0.ends_with("The switches are unknown.\n"));
     }
 
     #[test]

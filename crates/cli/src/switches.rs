@@ -1,7 +1,5 @@
 //! `rosemary switches`: shows the connected switches and their counters.
 
-use std::fmt::Write as _;
-
 use anyhow::Context as _;
 use clap::Args;
 use control::query::{Fullest, SwitchStatus};
@@ -9,14 +7,29 @@ use monitor::options::InstancePaths;
 
 use crate::client::Monitor;
 use crate::say;
-use crate::table::Table;
+use crate::table::{Table, output_width};
+
+const AFTER_HELP: &str = "\
+CONNECTION is the number of the present connection, which no other connection gets. The counters start with it. \
+DROPPED counts packet-ins that were dropped because apps did not keep up, UNGUARDED those that were dropped because a \
+guard was silent or down. FLOW-MODS and PACKET-OUTS count messages of apps to the switch, REFUSED those that the kernel \
+refused, ERRORS error messages of the switch. FLOWS is the number that the switch reported last.
+
+In JSON the columns have the names dpid, version, address, transport, epoch, ports, flows, packet_ins, dropped, guarded, \
+flow_mods, packet_outs, refused and errors.
+
+Exit codes: 0 Rosemary answered; 1 it does not run or did not answer; 2 wrong usage.";
 
 /// Options of `rosemary switches`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct SwitchesArgs {
     /// Print JSON: a list with an object per switch
     #[arg(long)]
     pub json: bool,
+    /// Show all columns, however wide
+    #[arg(long)]
+    pub wide: bool,
     /// The instance to query.
     #[command(flatten)]
     pub instance: InstancePaths,
@@ -35,27 +48,40 @@ pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
         say::note("no switch is connected");
         Ok(())
     } else {
-        say::data(table(&switches))
+        say::table(&table(&switches).format(output_width(args.wide)))?;
+        say::data(nearly_full(&switches))
     }
 }
 
-/// Formats one line per switch.
-pub(crate) fn table(switches: &[SwitchStatus]) -> String {
+/// Returns one line per switch.
+pub(crate) fn table(switches: &[SwitchStatus]) -> Table<14> {
     let mut table = Table::new([
         "SWITCH",
         "OPENFLOW",
         "ADDRESS",
-        "OVER",
-        "EPOCH",
+        "TRANSPORT",
+        "CONNECTION",
         "PORTS",
+        "FLOWS",
         "PACKET-INS",
         "DROPPED",
-        "GUARDED",
+        "UNGUARDED",
         "FLOW-MODS",
         "PACKET-OUTS",
         "REFUSED",
         "ERRORS",
-        "FLOWS",
+    ])
+    .expendable(&[
+        "CONNECTION",
+        "UNGUARDED",
+        "TRANSPORT",
+        "PACKET-OUTS",
+        "FLOW-MODS",
+        "REFUSED",
+        "ERRORS",
+        "OPENFLOW",
+        "DROPPED",
+        "PACKET-INS",
     ]);
     for switch in switches {
         table.row([
@@ -65,6 +91,7 @@ pub(crate) fn table(switches: &[SwitchStatus]) -> String {
             &switch.transport,
             &switch.epoch.to_string(),
             &switch.ports.to_string(),
+            &switch.flows.map_or("-".to_owned(), |flows| flows.to_string()),
             &switch.packet_ins.to_string(),
             &switch.dropped.to_string(),
             &switch.guarded.to_string(),
@@ -72,18 +99,24 @@ pub(crate) fn table(switches: &[SwitchStatus]) -> String {
             &switch.packet_outs.to_string(),
             &switch.refused.to_string(),
             &switch.errors.to_string(),
-            &flows(switch),
         ]);
     }
-    table.text()
+    table
 }
 
-/// Formats the number of flows, and the fullest table if that is nearly full.
-fn flows(switch: &SwitchStatus) -> String {
-    let mut text = switch.flows.map_or("-".to_owned(), |flows| flows.to_string());
-    if let Some(Fullest { table, flows, size, nearly_full: true, app }) = &switch.fullest {
-        let most = app.as_ref().map_or(String::new(), |app| format!(", most by {app}"));
-        let _ = write!(text, ", table {table} nearly full ({flows} of {size}{most})"); // cannot fail
+/// Returns a line for each switch with a table that is nearly full.
+pub(crate) fn nearly_full(switches: &[SwitchStatus]) -> String {
+    let line = |switch: &SwitchStatus| Some(format!("{}: {}\n", switch.dpid, fullest(switch)?));
+    switches.iter().filter_map(line).collect()
+}
+
+/// Describes the fullest table of a switch, if that is nearly full.
+pub(crate) fn fullest(switch: &SwitchStatus) -> Option<String> {
+    match &switch.fullest {
+        Some(Fullest { table, flows, size, nearly_full: true, app }) => {
+            let most = app.as_ref().map_or(String::new(), |app| format!(", most by {app}"));
+            Some(format!("table {table} nearly full ({flows} of {size}{most})"))
+        }
+        _ => None,
     }
-    text
 }

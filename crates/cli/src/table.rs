@@ -1,35 +1,124 @@
-//! Formats text in columns.
+//! Formats text in columns, and leaves out whole columns where the output is too narrow.
 
 use std::fmt::Write as _;
+use std::io::stdout;
+
+use rustix::termios::{isatty, tcgetwinsize};
+
+/// Width of the output where it is not a terminal, in characters.
+const DEFAULT_WIDTH: usize = 80;
+
+/// Space between two columns.
+const GAP: usize = 2;
 
 /// A table whose columns are as wide as their content.
 #[derive(Debug)]
-pub(crate) struct Table<const N: usize>(Vec<[String; N]>);
+pub(crate) struct Table<const N: usize> {
+    rows: Vec<[String; N]>,
+    expendable: &'static [&'static str],
+}
+
+/// A formatted table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Formatted {
+    /// The text; lines have no trailing spaces.
+    pub(crate) text: String,
+    /// The headings of the columns that were left out, from left to right.
+    pub(crate) left_out: Vec<String>,
+}
+
+impl Formatted {
+    /// Returns the sentence about the columns that were left out, if there are any.
+    pub(crate) fn note(&self) -> Option<String> {
+        let columns = self.left_out.join(", ");
+        (!columns.is_empty()).then(|| format!("left out: {columns}; --wide shows all columns"))
+    }
+}
 
 impl<const N: usize> Table<N> {
     /// Creates a table with column headings.
     pub(crate) fn new(head: [&str; N]) -> Self {
-        Self(vec![head.map(Into::into)])
+        Self { rows: vec![head.map(Into::into)], expendable: &[] }
+    }
+
+    /// Allows leaving out the columns with these headings, the least important first.
+    pub(crate) fn expendable(self, expendable: &'static [&'static str]) -> Self {
+        debug_assert!(expendable.iter().all(|it| self.rows[0].iter().any(|head| head == it)));
+        Self { expendable, ..self }
     }
 
     /// Adds a row.
     pub(crate) fn row(&mut self, cells: [&str; N]) {
-        self.0.push(cells.map(Into::into));
+        self.rows.push(cells.map(Into::into));
     }
 
-    /// Returns the text; lines have no trailing spaces.
+    /// Formats the table with all columns.
     pub(crate) fn text(&self) -> String {
-        let width = |i: usize| self.0.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
-        let widths: [usize; N] = std::array::from_fn(width);
+        self.format(None).text
+    }
+
+    /// Formats the table with as many columns as fit into `width` characters, or with all for `None`.
+    pub(crate) fn format(&self, width: Option<usize>) -> Formatted {
+        let of = |i: usize| self.rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
+        let widths: [usize; N] = std::array::from_fn(of);
+        let mut shown = [true; N];
+        let mut expendable = self.expendable.iter();
+        let needed = |shown: &[bool; N]| -> usize {
+            let columns = widths.iter().zip(shown).filter(|(_, shown)| **shown);
+            columns.map(|(width, _)| width + GAP).sum::<usize>().saturating_sub(GAP)
+        };
+        while let Some(width) = width
+            && needed(&shown) > width
+            && let Some(heading) = expendable.next()
+        {
+            for (cell, shown) in self.rows[0].iter().zip(&mut shown) {
+                *shown &= cell != heading;
+            }
+        }
         let mut text = String::new();
-        for row in &self.0 {
+        for row in &self.rows {
             let mut line = String::new();
-            for (cell, width) in row.iter().zip(widths) {
+            for ((cell, width), _) in row.iter().zip(widths).zip(shown).filter(|(_, shown)| *shown)
+            {
                 let _ = write!(line, "{cell:width$}  "); // a String takes everything
             }
             text.push_str(line.trim_end());
             text.push('\n');
         }
-        text
+        let left_out = self.rows[0].iter().zip(shown).filter(|(_, shown)| !shown);
+        Formatted { text, left_out: left_out.map(|(heading, _)| heading.clone()).collect() }
+    }
+}
+
+/// Returns the width of the output: that of the terminal, 80 elsewhere, and `None` with `--wide`.
+pub(crate) fn output_width(wide: bool) -> Option<usize> {
+    if wide {
+        return None;
+    }
+    let terminal = isatty(stdout()).then(|| tcgetwinsize(stdout()).ok()).flatten();
+    // A terminal of unknown size reports 0.
+    let columns = terminal.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    Some(columns.unwrap_or(DEFAULT_WIDTH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn least_important_columns_are_left_out() {
+        let mut table = Table::new(["NAME", "PID", "USER", "EXIT"]).expendable(&["USER", "PID"]);
+        table.row(["firewall", "1234", "65534", "-"]);
+        let all = "NAME      PID   USER   EXIT\nfirewall  1234  65534  -\n";
+        for width in [None, Some(27)] {
+            let formatted = table.format(width);
+            assert_eq!((formatted.text.as_str(), formatted.note()), (all, None));
+        }
+        let narrow = table.format(Some(26));
+        assert_eq!(narrow.text, "NAME      PID   EXIT\nfirewall  1234  -\n");
+        assert_eq!(narrow.note().unwrap(), "left out: USER; --wide shows all columns");
+        let narrowest = table.format(Some(5));
+        assert_eq!(narrowest.text, "NAME      EXIT\nfirewall  -\n", "no name is cut");
+        assert_eq!(narrowest.left_out, ["PID", "USER"]);
     }
 }

@@ -1,10 +1,10 @@
 //! `rosemary top`: shows the resource use of each program, live.
 //!
 //! The monitor measures twice a second; this command displays its latest measurements. On a terminal it
-//! refreshes the display each second until Ctrl-C or `q`. Otherwise, and with `--json`, it prints once.
+//! refreshes the display each second until Ctrl-C or `q`, and scrolls with the arrow keys. Otherwise, and with `--json`, it prints once.
 
 use std::io::{IsTerminal as _, Write as _, stdin, stdout};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -16,7 +16,7 @@ use sys::text::shown_lines;
 
 use crate::client::Monitor;
 use crate::say;
-use crate::table::Table;
+use crate::table::{Formatted, Table, output_width};
 
 /// Interval between two refreshes.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_REST: &str = "\x1b[J";
 
 const AFTER_HELP: &str = "\
-CPU% is relative to one processor. EVENTS/S counts the packet-ins that the app received in the last second. \
+CPU% is relative to one processor. FDS are open descriptors. EVENTS/S counts the packet-ins that the app received in the last second. \
 MODS/S (changes of switches), OUTS/S (packet-outs) and ASKS/S (requests) count the messages that it sent. QUEUE \
 is the number of bytes that wait for the app now. DROPPED and REFUSED count since the kernel started. The mark ! \
 shows a value above the app's soft limit, a dash an unknown value (null in JSON): for example, the memory of an \
@@ -53,6 +53,9 @@ pub struct TopArgs {
     /// Print once
     #[arg(long)]
     pub once: bool,
+    /// Show all columns; on a terminal, as many as fit
+    #[arg(long)]
+    pub wide: bool,
     /// The instance to query.
     #[command(flatten)]
     pub instance: InstancePaths,
@@ -69,21 +72,110 @@ pub fn run(args: &TopArgs) -> anyhow::Result<()> {
         return say::data(format_args!("{json}\n"));
     }
     if args.once || !stdin().is_terminal() || !stdout().is_terminal() {
-        return say::data(text(&usage));
+        return say::table(&table(&usage).format(output_width(args.wide)));
     }
-    live(&args.instance, usage)
+    live(args, usage)
 }
 
-fn live(paths: &InstancePaths, mut usage: Vec<ProgramUsage>) -> anyhow::Result<()> {
+fn live(args: &TopArgs, mut usage: Vec<ProgramUsage>) -> anyhow::Result<()> {
     let _screen = Screen::enter().context("cannot use this terminal; try `rosemary top --once`")?;
+    let mut scroll = Scroll::default();
+    let mut next = Instant::now() + PERIOD;
     loop {
-        Screen::draw(&text(&usage)).context("cannot write to the terminal")?;
-        if Screen::is_over(PERIOD)? {
-            return Ok(());
+        let (rows, columns) = Screen::size();
+        let table = table(&usage).format((!args.wide).then_some(columns));
+        let frame = frame(&table, rows, &mut scroll);
+        Screen::draw(&frame, columns).context("cannot write to the terminal")?;
+        match Screen::key(next.saturating_duration_since(Instant::now()))? {
+            Some(Key::End) => return Ok(()),
+            Some(Key::Scroll(step)) => scroll.step(step, rows),
+            None => {}
         }
-        // A new connection each time, because Rosemary may have been restarted.
-        usage = Monitor::connect(paths)?.usage()?;
+        if Instant::now() >= next {
+            // A new connection each time, because Rosemary may have been restarted.
+            usage = Monitor::connect(&args.instance)?.usage()?;
+            next = Instant::now() + PERIOD;
+        }
     }
+}
+
+/// The meaning of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    /// The command ends.
+    End,
+    /// Other rows are shown.
+    Scroll(Step),
+}
+
+/// A distance to scroll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Rows, downwards if positive.
+    Rows(isize),
+    /// Screens, downwards if positive.
+    Screens(isize),
+    First,
+    Last,
+}
+
+impl Key {
+    /// Returns the meaning of the bytes that a terminal sends for a key (ECMA-48 §5.4, xterm).
+    fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [b'q' | 3 | 4, ..] => Some(Self::End),
+            b"\x1b[A" | b"\x1bOA" | b"k" => Some(Self::Scroll(Step::Rows(-1))),
+            b"\x1b[B" | b"\x1bOB" | b"j" => Some(Self::Scroll(Step::Rows(1))),
+            b"\x1b[5~" => Some(Self::Scroll(Step::Screens(-1))),
+            b"\x1b[6~" | b" " => Some(Self::Scroll(Step::Screens(1))),
+            b"\x1b[H" | b"\x1bOH" | b"\x1b[1~" | b"g" => Some(Self::Scroll(Step::First)),
+            b"\x1b[F" | b"\x1bOF" | b"\x1b[4~" | b"G" => Some(Self::Scroll(Step::Last)),
+            _ => None,
+        }
+    }
+}
+
+/// The first row that is shown.
+#[derive(Debug, Clone, Copy, Default)]
+struct Scroll(usize);
+
+impl Scroll {
+    /// Scrolls on a terminal of `rows` rows. [`frame`] keeps the result within the table.
+    fn step(&mut self, step: Step, rows: usize) {
+        let screen = rows.saturating_sub(FIXED_ROWS).max(1);
+        let screen = isize::try_from(screen).unwrap_or(isize::MAX);
+        self.0 = match step {
+            Step::Rows(rows) => self.0.saturating_add_signed(rows),
+            Step::Screens(screens) => self.0.saturating_add_signed(screens * screen),
+            Step::First => 0,
+            Step::Last => usize::MAX,
+        };
+    }
+}
+
+/// Rows of the screen for the headings and for the line at the bottom.
+const FIXED_ROWS: usize = 2;
+
+/// Returns the lines for a terminal of `rows` rows: the headings, as many programs as fit, and, if rows or columns are
+/// missing, a line that says so.
+fn frame(table: &Formatted, rows: usize, scroll: &mut Scroll) -> Vec<String> {
+    let mut lines = table.text.lines().map(ToOwned::to_owned);
+    let head: Vec<String> = lines.next().into_iter().collect();
+    let programs: Vec<String> = lines.collect();
+    let all_fit = programs.len() < rows && table.left_out.is_empty();
+    if all_fit {
+        scroll.0 = 0;
+        return [head, programs].concat();
+    }
+    let room = rows.saturating_sub(FIXED_ROWS).max(1);
+    scroll.0 = scroll.0.min(programs.len().saturating_sub(room));
+    let shown: Vec<String> = programs.iter().skip(scroll.0).take(room).cloned().collect();
+    let (first, last, all) = (scroll.0 + 1, scroll.0 + shown.len(), programs.len());
+    let mut bottom = format!("{first}-{last} of {all} (arrows scroll, q ends)");
+    if let Some(note) = table.note() {
+        bottom = format!("{bottom}; {note}");
+    }
+    [head, shown, vec![bottom]].concat()
 }
 
 /// The terminal in full-screen mode; dropping it restores the previous mode.
@@ -105,16 +197,20 @@ impl Screen {
         Ok(screen)
     }
 
-    fn draw(text: &str) -> std::io::Result<()> {
+    /// Returns the rows and columns of the terminal.
+    fn size() -> (usize, usize) {
         // A terminal of unknown size reports 0.
         let size = tcgetwinsize(stdout()).ok().filter(|size| size.ws_row > 0 && size.ws_col > 0);
-        let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));
+        size.map_or((24, 80), |size| (size.ws_row.into(), size.ws_col.into()))
+    }
+
+    fn draw(lines: &[String], columns: usize) -> std::io::Result<()> {
         let mut frame = String::from(HOME);
-        for (row, line) in text.lines().take(rows.into()).enumerate() {
+        for (row, line) in lines.iter().enumerate() {
             if row > 0 {
                 frame.push_str("\r\n");
             }
-            frame.extend(shown_lines(line).chars().take(columns.into()));
+            frame.extend(shown_lines(line).chars().take(columns));
             frame.push_str(CLEAR_LINE);
         }
         frame.push_str(CLEAR_REST);
@@ -123,18 +219,17 @@ impl Screen {
         out.flush()
     }
 
-    /// Waits for `wait` or for a key. Returns whether the user ends the command.
-    fn is_over(wait: Duration) -> anyhow::Result<bool> {
+    /// Waits for `wait` or for a key, and returns what the key means.
+    fn key(wait: Duration) -> anyhow::Result<Option<Key>> {
         let timeout: Timespec = wait.try_into().context("a second")?;
         match poll(&mut [PollFd::new(&stdin(), PollFlags::IN)], Some(&timeout)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(false),
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),
             Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
         let mut keys = [0; 16];
         let size = rustix::io::read(stdin(), &mut keys)?;
-        let leaves = |key: &u8| matches!(key, b'q' | 3 | 4);
-        Ok(size == 0 || keys[..size].iter().any(leaves))
+        Ok(if size == 0 { Some(Key::End) } else { Key::of(&keys[..size]) })
     }
 }
 
@@ -146,10 +241,14 @@ impl Drop for Screen {
     }
 }
 
-fn text(programs: &[ProgramUsage]) -> String {
+fn table(programs: &[ProgramUsage]) -> Table<17> {
     let mut table = Table::new([
         "PROGRAM", "KIND", "STATE", "PID", "CPU%", "MEMORY", "FDS", "THREADS", "EVENTS/S",
         "MODS/S", "OUTS/S", "ASKS/S", "LOG/S", "QUEUE", "DROPPED", "REFUSED", "RESTARTS",
+    ])
+    .expendable(&[
+        "LOG/S", "FDS", "ASKS/S", "THREADS", "KIND", "RESTARTS", "QUEUE", "PID", "OUTS/S",
+        "REFUSED", "MODS/S", "DROPPED", "EVENTS/S",
     ]);
     for program in programs {
         let number = |number: Option<u64>| number.map_or("-".to_owned(), |it| it.to_string());
@@ -179,7 +278,7 @@ fn text(programs: &[ProgramUsage]) -> String {
             &program.restarts.to_string(),
         ]);
     }
-    table.text()
+    table
 }
 
 /// Formats a number of bytes in at most four digits: `12K`, `3.4M`.
@@ -224,7 +323,9 @@ mod tests {
     fn each_program_is_one_line() {
         let uses = [("cpu", 1_234), ("memory", 50 << 20), ("threads", 3), ("queue-bytes", 1_500)];
         let text =
-            text(&[program("learning-switch", "app", &uses), program("b", "kernel app", &[])]);
+            table(&[program("learning-switch", "app", &uses), program("b", "kernel app", &[])])
+                .format(None)
+                .text;
         assert_eq!(
             text,
             "\
@@ -233,6 +334,41 @@ learning-switch  app         running  42   123.4  50M!    -    3        -       
 b                kernel app  running  42   -      -       -    -        -         -       -       -       -      -      3        -        1
 "
         );
+    }
+
+    #[test]
+    fn rows_beyond_the_screen_are_scrolled_to() {
+        let programs: Vec<_> = (0..10).map(|i| program(&format!("a{i}"), "app", &[])).collect();
+        let table = table(&programs).format(None);
+        let mut scroll = Scroll::default();
+        assert_eq!(frame(&table, 11, &mut scroll).len(), 11, "all fit");
+        let shown = |scroll: &mut Scroll| {
+            let lines = frame(&table, 6, scroll);
+            let names = lines[1..5].iter().map(|it| it[..2].to_owned()).collect::<String>();
+            (names, lines[5].split(" (").next().unwrap().to_owned())
+        };
+        assert_eq!(shown(&mut scroll), ("a0a1a2a3".into(), "1-4 of 10".into()));
+        for (keys, names, place) in [
+            (&b"\x1b[B"[..], "a1a2a3a4", "2-5 of 10"),
+            (b"\x1b[6~", "a5a6a7a8", "6-9 of 10"),
+            (b"G", "a6a7a8a9", "7-10 of 10"),
+            (b"\x1b[A", "a5a6a7a8", "6-9 of 10"),
+            (b"g", "a0a1a2a3", "1-4 of 10"),
+            (b"\x1b[A", "a0a1a2a3", "1-4 of 10"),
+        ] {
+            let Some(Key::Scroll(step)) = Key::of(keys) else { panic!("{keys:?}") };
+            scroll.step(step, 6);
+            assert_eq!(shown(&mut scroll), (names.into(), place.into()), "{keys:?}");
+        }
+        assert_eq!(Key::of(b"q"), Some(Key::End));
+    }
+
+    #[test]
+    fn narrow_screen_says_what_is_missing() {
+        let formatted = table(&[program("learning-switch", "app", &[])]).format(Some(80));
+        let lines = frame(&formatted, 24, &mut Scroll::default());
+        assert!(lines[..2].iter().all(|line| line.len() <= 80), "{lines:?}");
+        assert!(lines[2].contains("left out: ") && lines[2].contains("--wide"), "{lines:?}");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use control::app::Hosting;
 use control::policy::{Band, Capability, Fail, Filter, Quota, Stage};
-use sdk::Limit;
 use sdk::services::Service;
+use sdk::{Dpid, Limit};
 
 use super::limits::Limits;
 use super::manifest::Manifests;
@@ -251,8 +251,8 @@ fn filter(table: Table<'_>, default: Filter) -> Result<Filter, Mistake> {
     let ethertypes = table.list("ethertypes", expected, |it| {
         u16::try_from(it.number()?).ok().filter(|ethertype| *ethertype >= 0x600)
     })?;
-    let expected = "datapath ids such as \"00:00:00:00:00:00:00:01\"";
-    let dpids = table.list("dpids", expected, |it| dpid(it.text()?))?;
+    let expected = "datapath ids such as \"00:00:00:00:00:00:00:01\", \"0x1\" or 1";
+    let dpids = table.list("dpids", expected, dpid)?;
     for (key, len) in [
         ("ethertypes", ethertypes.as_ref().map_or(1, Vec::len)),
         ("dpids", dpids.as_ref().map_or(1, Vec::len)),
@@ -268,12 +268,11 @@ fn filter(table: Table<'_>, default: Filter) -> Result<Filter, Mistake> {
     })
 }
 
-/// Parses a datapath id in Rosemary's notation, or in that of Open vSwitch: 16 digits without colons.
-fn dpid(text: &str) -> Option<u64> {
-    let colons = text.len() == 23 && text.bytes().skip(2).step_by(3).all(|it| it == b':');
-    let digits = if colons { text.replace(':', "") } else { text.to_owned() };
-    let hex = digits.len() == 16 && digits.bytes().all(|it| it.is_ascii_hexdigit());
-    hex.then(|| u64::from_str_radix(&digits, 16).ok()).flatten()
+fn dpid(value: &Value<'_>) -> Option<u64> {
+    match value.text() {
+        Some(text) => text.parse::<Dpid>().ok().map(|dpid| dpid.0),
+        None => value.number(),
+    }
 }
 
 fn band(value: &Value<'_>) -> Option<Band> {

@@ -3,7 +3,7 @@
 //! The file is optional: without it the learning switch runs. `docs/configuration.md` describes every
 //! key, and `etc/rosemary.toml` has it with its default. The command line overrides the file.
 //!
-//! An error names file and line, the value found and the value expected. An unknown key is an error.
+//! An error names file, line and column, the value found and the value expected. An unknown key is an error.
 //! Paths are relative to the file's directory.
 
 mod app;
@@ -11,8 +11,10 @@ mod band;
 pub mod fs_read;
 mod limits;
 mod manifest;
+mod position;
 mod quotas;
 mod rights;
+mod suggestion;
 mod supervision;
 mod trust;
 mod tuning;
@@ -34,11 +36,13 @@ pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, st
 pub use band::NONE as NO_BAND;
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
+pub use position::Position;
 pub use quotas::{LOG_KEYS, STORAGE_KEYS};
 pub use rights::IN_KERNEL;
 pub use rights::{Granted, ServiceRight};
 /// A resource with a limit.
 pub use sdk::Limit;
+pub use suggestion::nearest;
 pub use supervision::{
     RESTART_KEYS, RestartKeys, RestartPolicy, SAFE_MODE_KEYS, SUPERVISION_KEYS, SafeMode,
     Supervision,
@@ -46,7 +50,7 @@ pub use supervision::{
 pub use trust::{ExcessiveRequest, TRUST_KEYS, Trust};
 pub use tuning::{InvalidVariable, with_environment};
 
-use value::{Mistake, Table};
+use value::{Mistake, Table, Value};
 
 /// Maximum number of apps.
 pub const MOST_APPS: usize = 64;
@@ -98,12 +102,10 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// The file contains a mistake.
-    #[error("{}:{line}: {what}", file.display())]
+    #[error("{place}: {what}")]
     Mistake {
-        /// The file.
-        file: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
+        /// Where it is.
+        place: Position,
         /// The value found and the values allowed.
         what: String,
     },
@@ -175,8 +177,16 @@ impl Config {
     /// Reads the configuration: `file`, which must exist, or else the default file, which need not.
     ///
     /// # Errors
-    /// [`ConfigError`].
+    /// [`ConfigError`]: the first mistake.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
+        Self::load_all(file).map_err(first)
+    }
+
+    /// Like [`load`](Self::load).
+    ///
+    /// # Errors
+    /// The first mistake of each section, in the order of the file. There is at least one.
+    pub fn load_all(file: Option<&Path>) -> Result<Self, Vec<ConfigError>> {
         let Some(path) = file.map(Path::to_owned).or_else(default_file) else {
             return Ok(Self::default());
         };
@@ -184,12 +194,11 @@ impl Config {
             Err(error) if file.is_none() && error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Self::default());
             }
-            result => {
-                result.map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?
-            }
+            Err(source) => return Err(vec![ConfigError::Unreadable { path, source }]),
+            Ok(text) => text,
         };
         let path = std::path::absolute(&path).unwrap_or(path);
-        Self::parse(path, text)
+        Self::parse_all(path, text)
     }
 
     /// Parses `text`, the content of `file`.
@@ -197,9 +206,13 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Mistake`] for the first mistake.
     pub fn parse(file: PathBuf, text: String) -> Result<Self, ConfigError> {
+        Self::parse_all(file, text).map_err(first)
+    }
+
+    fn parse_all(file: PathBuf, text: String) -> Result<Self, Vec<ConfigError>> {
         match Self::understand(&file, &text, None) {
             Ok(config) => Ok(Self { file: Some(file), text, ..config }),
-            Err(mistake) => Err(tell(file, &text, mistake)),
+            Err(mistakes) => Err(mistakes.into_iter().map(|it| tell(&file, &text, it)).collect()),
         }
     }
 
@@ -213,8 +226,23 @@ impl Config {
             Ok(config) => {
                 Ok(Self { file: self.file.clone(), text, manifests: manifests.clone(), ..config })
             }
-            Err(mistake) => Err(tell(file, &text, mistake)),
+            Err(mistakes) => {
+                Err(first(mistakes.into_iter().map(|it| tell(&file, &text, it)).collect()))
+            }
         }
+    }
+
+    /// Returns the place of `key` in the `[[app]]` named `app`, or of its name if it does not have the key; `None` if the
+    /// file has no such app.
+    pub fn position_of_app(&self, app: &str, key: &str) -> Option<Position> {
+        let at = position::of_app(&self.text, app, key)?;
+        Some(Position::of(self.file.as_deref()?, &self.text, at))
+    }
+
+    /// Returns the place of `key` in the table `section`, if the file has it.
+    pub fn position_of(&self, section: &str, key: &str) -> Option<Position> {
+        let at = position::of_key(&self.text, section, key)?;
+        Some(Position::of(self.file.as_deref()?, &self.text, at))
     }
 
     /// Returns the settings of an app that the file does not contain: those of its manifest, if it has one.
@@ -222,86 +250,83 @@ impl Config {
         self.manifests.get(name).cloned().unwrap_or_else(|| AppConfig::named(name))
     }
 
-    fn understand(file: &Path, text: &str, manifests: Option<&Manifests>) -> Result<Self, Mistake> {
-        let parsed = DeTable::parse(text).map_err(|error| Mistake::syntax(&error))?;
-        let top = Table::new("this file", &TOP_KEYS, 0, parsed.get_ref())?;
+    /// Reads all sections. Errors: the first mistake of each section.
+    fn understand(
+        file: &Path,
+        text: &str,
+        manifests: Option<&Manifests>,
+    ) -> Result<Self, Vec<Mistake>> {
+        let parsed = DeTable::parse(text).map_err(|error| vec![Mistake::syntax(&error)])?;
+        let (top, unknown) = Table::lenient("this file", &TOP_KEYS, 0, parsed.get_ref());
+        let mut mistakes: Vec<Mistake> = unknown.into_iter().collect();
         let base = file.parent().unwrap_or(Path::new("/"));
-        let below = |path: PathBuf| base.join(path);
         let mut config = Self::default();
-        if let Some(controller) = top.get("controller") {
-            let controller = controller.table("[controller]", &CONTROLLER_KEYS)?;
-            let address = "an address and a port such as \"127.0.0.1:6653\", \"0.0.0.0:6653\" (all \
-                           addresses of this machine) or \"[::1]:6653\"";
-            let listen = controller.list("listen", address, |it| it.text()?.parse().ok())?;
-            config.listen = listen.unwrap_or_default();
-            let dir = |key| controller.read(key, "the path of a directory", app::path);
-            let plain = r#""loopback" (switches on this machine), "any" (all switches) or "never""#;
-            config.plain = controller.read("plain", plain, |it| it.text()?.parse().ok())?;
-            config.tls_dir = dir("tls-dir")?.map(below);
-            let count = format!("a number from 1 to {MAX_WORKERS}");
-            config.workers = controller.read("workers", &count, |it| {
-                let workers = u16::try_from(it.number()?).ok()?;
-                (1..=MAX_WORKERS).contains(&workers).then_some(workers)
-            })?;
-            config.tuning = tuning::read(&controller)?;
-            let deprecated = tuning::deprecated(&controller).into_iter();
-            let notice = |it| tell(file.to_owned(), text, it).to_string();
-            config.notices = deprecated.map(notice).collect();
-            config.runtime_dir = dir("runtime-dir")?.map(below);
-            config.state_dir = dir("state-dir")?.map(below);
+        mistakes.extend(config.read_controller(&top, file, text).err());
+        mistakes.extend(config.read_zones(&top).err());
+        match quotas::read(&top) {
+            Ok(quotas) => config.quotas = quotas,
+            Err(mistake) => mistakes.push(mistake),
         }
-        if let Some(zones) = top.get("zones") {
-            let zones = zones.table("[zones]", &ZONES_KEYS)?;
-            let expected = "\"best\" or \"full\"";
-            let require = zones.read("require", expected, |it| Require::named(it.text()?))?;
-            config.require = require.unwrap_or_default();
-            config.hang = app::hang(zones)?;
+        match Supervision::read(&top) {
+            Ok(supervision) => config.supervision = supervision,
+            Err(mistake) => mistakes.push(mistake),
         }
-        config.supervision = Supervision::read(&top)?;
-        config.safe_mode = SafeMode::read(&top)?;
-        config.quotas = quotas::read(&top)?;
-        if let Some(value) = top.get("trust") {
-            config.trust = trust::read(value, text)?;
+        match SafeMode::read(&top) {
+            Ok(safe_mode) => config.safe_mode = safe_mode,
+            Err(mistake) => mistakes.push(mistake),
+        }
+        match top.get("trust").map(|value| trust::read(value, text)).transpose() {
+            Ok(trust) => config.trust = trust.unwrap_or_default(),
+            Err(mistake) => mistakes.push(mistake),
         }
         if let Some(value) = top.get("app") {
-            let expected = "tables that begin with [[app]], in two brackets";
-            let tables = value.elements().ok_or_else(|| value.mistake(expected))?;
-            if let Some(first) = tables.get(MOST_APPS) {
-                let what =
-                    format!("this is app number {}; expected at most {MOST_APPS}", 1 + MOST_APPS);
-                return Err(Mistake::new(first.at, what));
-            }
-            let mut apps: Vec<AppConfig> = Vec::new();
-            for table in tables {
-                let table = table.table("[[app]]", &APP_KEYS)?;
-                let mut app = AppConfig::read(table, manifests.unwrap_or(&Manifests::new()))?;
-                (app.object, app.config) = (app.object.map(&below), app.config.map(&below));
-                if let Some(first) = apps.iter().find(|other| other.name == app.name) {
-                    let what = format!(
-                        "another app has the name {:?}, in line {}; expected a different name",
-                        app.name,
-                        line_of(text, first.at)
-                    );
-                    return Err(Mistake::new(table.at, what));
-                }
-                let elements = app.elements() + apps.iter().map(AppConfig::elements).sum::<usize>();
-                if elements > MOST_ELEMENTS {
-                    let what = format!(
-                        "the lists ethertypes, dpids and capabilities up to this app have {elements} elements in all; \
-                         expected at most {MOST_ELEMENTS}"
-                    );
-                    return Err(Mistake::new(table.at, what));
-                }
-                apps.push(app);
-            }
-            // A file is valid or not whichever apps are enabled. With packages, their manifests are needed
-            // first.
-            if manifests.is_some() || config.trust.is_empty() {
-                bands(&apps, text)?;
-            }
-            config.apps = Some(apps);
+            config.apps = Some(read_apps(&value, base, text, manifests, &mut mistakes));
         }
-        Ok(config)
+        // A file is valid or not whichever apps are enabled. With packages, their manifests are needed first.
+        if mistakes.is_empty()
+            && (manifests.is_some() || config.trust.is_empty())
+            && let Some(apps) = &config.apps
+        {
+            mistakes.extend(bands(apps, text).err());
+        }
+        mistakes.sort_by_key(|mistake| mistake.at);
+        if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+    }
+
+    fn read_controller(&mut self, top: &Table<'_>, file: &Path, text: &str) -> Result<(), Mistake> {
+        let Some(controller) = top.get("controller") else { return Ok(()) };
+        let base = file.parent().unwrap_or(Path::new("/"));
+        let below = |path: PathBuf| base.join(path);
+        let controller = controller.table("[controller]", &CONTROLLER_KEYS)?;
+        let address = "an address and a port such as \"127.0.0.1:6653\", \"0.0.0.0:6653\" (all addresses \
+                       of this machine) or \"[::1]:6653\"";
+        let listen = controller.list("listen", address, |it| it.text()?.parse().ok())?;
+        self.listen = listen.unwrap_or_default();
+        let dir = |key| controller.read(key, "the path of a directory", app::path);
+        let plain = r#""loopback" (switches on this machine), "any" (all switches) or "never""#;
+        self.plain = controller.read("plain", plain, |it| it.text()?.parse().ok())?;
+        self.tls_dir = dir("tls-dir")?.map(below);
+        let count = format!("a number from 1 to {MAX_WORKERS}");
+        self.workers = controller.read("workers", &count, |it| {
+            let workers = u16::try_from(it.number()?).ok()?;
+            (1..=MAX_WORKERS).contains(&workers).then_some(workers)
+        })?;
+        self.tuning = tuning::read(&controller)?;
+        let deprecated = tuning::deprecated(&controller).into_iter();
+        self.notices = deprecated.map(|it| tell(file, text, it).to_string()).collect();
+        self.runtime_dir = dir("runtime-dir")?.map(below);
+        self.state_dir = dir("state-dir")?.map(below);
+        Ok(())
+    }
+
+    fn read_zones(&mut self, top: &Table<'_>) -> Result<(), Mistake> {
+        let Some(zones) = top.get("zones") else { return Ok(()) };
+        let zones = zones.table("[zones]", &ZONES_KEYS)?;
+        let expected = "\"best\" or \"full\"";
+        let require = zones.read("require", expected, |it| Require::named(it.text()?))?;
+        self.require = require.unwrap_or_default();
+        self.hang = app::hang(zones)?;
+        Ok(())
     }
 
     /// Returns the app of this name, if the file has one.
@@ -316,7 +341,7 @@ impl Config {
     pub fn policies(&self, apps: &[AppConfig]) -> Result<Vec<Policy>, ConfigError> {
         let file = || self.file.clone().unwrap_or_default();
         let mut bands =
-            bands(apps, &self.text).map_err(|mistake| tell(file(), &self.text, mistake))?;
+            bands(apps, &self.text).map_err(|mistake| tell(&file(), &self.text, mistake))?;
         let runs = |app: &AppConfig| app.enabled && app.writes_flows();
         let mut writers = apps.iter().zip(&mut bands).filter(|(app, _)| runs(app));
         if let (Some((app, band)), None) = (writers.next(), writers.next())
@@ -335,6 +360,57 @@ impl Config {
         };
         Ok(apps.iter().zip(bands).enumerate().map(policy).collect())
     }
+}
+
+/// Reads the `[[app]]` tables. Adds the first mistake of each to `mistakes`, and leaves such an app out.
+fn read_apps(
+    value: &Value<'_>,
+    base: &Path,
+    text: &str,
+    manifests: Option<&Manifests>,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<AppConfig> {
+    let mut apps: Vec<AppConfig> = Vec::new();
+    let Some(tables) = value.elements() else {
+        mistakes.push(value.mistake("tables that begin with [[app]], in two brackets"));
+        return apps;
+    };
+    if let Some(first) = tables.get(MOST_APPS) {
+        let what = format!("this is app number {}; expected at most {MOST_APPS}", 1 + MOST_APPS);
+        mistakes.push(Mistake::new(first.at, what));
+        return apps;
+    }
+    let none = Manifests::new();
+    let read = |table: &Value<'_>, apps: &[AppConfig]| -> Result<AppConfig, Mistake> {
+        let table = table.table("[[app]]", &APP_KEYS)?;
+        let mut app = AppConfig::read(table, manifests.unwrap_or(&none))?;
+        let below = |path: PathBuf| base.join(path);
+        (app.object, app.config) = (app.object.map(below), app.config.map(below));
+        if let Some(first) = apps.iter().find(|other| other.name == app.name) {
+            let line = line_of(text, first.at);
+            let what = format!(
+                "another app has the name {:?}, in line {line}; expected a different name",
+                app.name
+            );
+            return Err(Mistake::new(table.at, what));
+        }
+        let elements = app.elements() + apps.iter().map(AppConfig::elements).sum::<usize>();
+        if elements > MOST_ELEMENTS {
+            let what = format!(
+                "the lists ethertypes, dpids and capabilities up to this app have {elements} elements in all; \
+                 expected at most {MOST_ELEMENTS}"
+            );
+            return Err(Mistake::new(table.at, what));
+        }
+        Ok(app)
+    };
+    for table in tables {
+        match read(&table, &apps) {
+            Ok(app) => apps.push(app),
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    apps
 }
 
 /// Returns the band of each of `apps`: the configured one, or that of its position.
@@ -407,12 +483,17 @@ fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
-fn tell(file: PathBuf, text: &str, mistake: Mistake) -> ConfigError {
-    ConfigError::Mistake { file, line: line_of(text, mistake.at), what: mistake.what }
+fn tell(file: &Path, text: &str, mistake: Mistake) -> ConfigError {
+    ConfigError::Mistake { place: Position::of(file, text, mistake.at), what: mistake.what }
+}
+
+/// Returns the first of errors, of which there is at least one.
+fn first(errors: Vec<ConfigError>) -> ConfigError {
+    errors.into_iter().next().expect("a list of mistakes is not empty")
 }
 
 fn line_of(text: &str, at: usize) -> usize {
-    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+    position::line_and_column(text, at).0
 }
 
 #[cfg(test)]

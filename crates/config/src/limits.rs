@@ -316,7 +316,7 @@ mod tests {
             ("thread = 4", "\"thread\"", "did you mean `threads`"),
         ] {
             let error = app(&format!("[app.limits]\n{limits}")).unwrap_err();
-            assert!(error.starts_with("/rosemary.toml:4: "), "{error}");
+            assert!(error.starts_with("/rosemary.toml:4:"), "{error}");
             assert!(error.contains(found) && error.contains(expected), "{error}");
         }
         let error = app("limits = 7").unwrap_err();

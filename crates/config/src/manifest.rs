@@ -9,7 +9,7 @@ use thiserror::Error;
 use toml::de::DeTable;
 
 use super::app::{AppConfig, NAME_FORM, is_name};
-use super::line_of;
+use super::position::line_and_column;
 use super::value::{Mistake, Table};
 
 /// The keys of `app.toml`.
@@ -42,10 +42,12 @@ pub struct Manifest {
 
 /// A mistake in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("app.toml:{line}: {what}")]
+#[error("app.toml:{line}:{column}: {what}")]
 pub struct ManifestMistake {
     /// The line, counted from 1.
     pub line: usize,
+    /// The character in the line, counted from 1.
+    pub column: usize,
     /// The value found and the value expected.
     pub what: String,
 }
@@ -56,8 +58,10 @@ impl Manifest {
     /// # Errors
     /// [`ManifestMistake`] for the first mistake.
     pub fn parse(text: &str) -> Result<Self, ManifestMistake> {
-        Self::understand(text)
-            .map_err(|Mistake { at, what }| ManifestMistake { line: line_of(text, at), what })
+        Self::understand(text).map_err(|Mistake { at, what }| {
+            let (line, column) = line_and_column(text, at);
+            ManifestMistake { line, column, what }
+        })
     }
 
     fn understand(text: &str) -> Result<Self, Mistake> {
@@ -111,7 +115,7 @@ mod tests {
     fn operator_keys_are_unknown_in_a_manifest() {
         for key in ["host = \"kernel\"", "band = [1, 2]", "object = \"/x\"", "enabled = true"] {
             let error = Manifest::parse(&format!("{HUB}{key}")).unwrap_err().to_string();
-            assert!(error.starts_with("app.toml:3: unknown key"), "{error}");
+            assert!(error.starts_with("app.toml:3:1: unknown key"), "{error}");
         }
     }
 

@@ -79,7 +79,7 @@ mod tests {
             ("[log]\nbytes-per-app = 65536", "\"bytes-per-app\"", "bytes-per-program"),
         ] {
             let error = quotas(text).unwrap_err();
-            assert!(error.starts_with("/rosemary.toml:2: "), "{error}");
+            assert!(error.starts_with("/rosemary.toml:2:"), "{error}");
             assert!(error.contains(found) && error.contains(expected), "{error}");
         }
         assert!(quotas("log = 7").unwrap_err().contains("log is 7"));

@@ -304,7 +304,7 @@ mod tests {
             ("[safe-mode]\nhealth-seconds = 0", "is 0", "0.1 to 600"),
         ] {
             let error = parse(text).unwrap_err();
-            assert!(error.starts_with("/rosemary.toml:2: "), "{error}");
+            assert!(error.starts_with("/rosemary.toml:2:"), "{error}");
             assert!(error.contains(found) && error.contains(expected), "{error}");
         }
     }

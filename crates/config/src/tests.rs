@@ -56,7 +56,7 @@ fn every_key_is_read() {
         stage = "guard"
         fail = "open"
         ethertypes = [0x0806, 2048]
-        dpids = ["00:00:00:00:00:00:00:0a", "000000000000000B"]
+        dpids = ["00:00:00:00:00:00:00:0a", "000000000000000B", "of:000000000000000c", "0xd", "14", 15]
         band = [60000, 61000]
         capabilities = ["packet-out", "flow.write.any", "experimenter:0x00002320"]
         limits = { flow-mods-per-second = 100, packet-outs-per-second = 0, requests-per-second = 50 }
@@ -76,7 +76,7 @@ fn every_key_is_read() {
     let policy = &config.policies(std::slice::from_ref(app)).unwrap()[0];
     assert_eq!(policy.stage, Stage::Guard(Fail::Open));
     assert_eq!(policy.filter.ethertypes, [0x0806, 0x0800]);
-    assert_eq!(policy.filter.dpids, [10, 11]);
+    assert_eq!(policy.filter.dpids, [10, 11, 12, 13, 14, 15]);
     assert_eq!(policy.band, Band { lowest: 60_000, highest: 61_000 });
     let experimenter = Capability::Experimenter(0x2320);
     let capabilities = [Capability::PacketOut, Capability::FlowWriteAny, experimenter];
@@ -139,8 +139,8 @@ fn mistake_names_line_found_and_expected_value() {
         (app("enabled = \"yes\""), 4, "enabled is \"yes\"", "true or false"),
         (app("ethertypes = [0x0806, 1]"), 4, "ethertypes is 1;", "0x0806 for ARP"),
         (app("ethertypes = []"), 4, "an empty list", "remove the key"),
-        (app("dpids = [\"1\"]"), 4, "dpids is \"1\"", "00:00:00:00:00:00:00:01"),
-        (app("dpids = [1]"), 4, "dpids is 1", "00:00:00:00:00:00:00:01"),
+        (app("dpids = [\"s1\"]"), 4, "dpids is \"s1\"", "00:00:00:00:00:00:00:01"),
+        (app("dpids = [-1]"), 4, "dpids is -1", "00:00:00:00:00:00:00:01"),
         (app("dpids = [\"0000:00:00:00:00:00:01a\"]"), 4, "dpids", "datapath ids"),
         (app("dpids = [\"+000000000000001\"]"), 4, "dpids", "datapath ids"),
         (app("band = [0, 10]"), 4, "band is a list", "from 1 to 65535"),
@@ -153,11 +153,24 @@ fn mistake_names_line_found_and_expected_value() {
         (apps(&[("a", ""), ("b", ""), ("a", "")]), 7, "in line 1", "a different name"),
     ] {
         let error = parse(&text).unwrap_err();
-        let place = format!("/etc/rosemary/rosemary.toml:{line}: ");
+        let place = format!("/etc/rosemary/rosemary.toml:{line}:");
         assert!(error.starts_with(&place), "line {line}: {error}");
         assert!(error.contains(found) && error.contains(expected), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
+}
+
+#[test]
+fn all_sections_are_read_in_spite_of_mistakes() {
+    let text = "[controler]\n[controller]\nworkers = 0\nplain = 1\n[zones]\n[log]\nx = 1\n\
+                [[app]]\nname = \"a\"\nstage = 1\n[[app]]\nname = \"b\"\nhost = 2\n";
+    let mistakes = Config::parse_all("/r.toml".into(), text.into()).unwrap_err();
+    let places: Vec<String> = mistakes
+        .iter()
+        .map(|mistake| mistake.to_string().split(": ").next().unwrap().to_owned())
+        .collect();
+    let expected = ["1:2", "4:9", "7:1", "10:9", "13:8"];
+    assert_eq!(places, expected.map(|place| format!("/r.toml:{place}")));
 }
 
 #[test]
@@ -174,7 +187,7 @@ fn app_65_is_one_too_many() {
     let all: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
     assert_eq!(bands_of(&apps(&all[..64])).len(), 64);
     let error = parse(&apps(&all)).unwrap_err();
-    assert!(error.contains("toml:193: this is app number 65; expected at most 64"), "{error}");
+    assert!(error.contains("toml:193:1: this is app number 65; expected at most 64"), "{error}");
 }
 
 #[test]
@@ -230,13 +243,13 @@ fn added_or_disabled_app_moves_no_band() {
 fn overlapping_bands_are_refused() {
     let error = parse(&apps(&[("a", "band = [10, 20]"), ("b", "band = [20, 30]")])).unwrap_err();
     let expected =
-        "toml:6: band is [20, 30], which overlaps [10, 20] of the app \"a\", given in line 3";
+        "toml:6:8: band is [20, 30], which overlaps [10, 20] of the app \"a\", given in line 3";
     assert!(error.contains(expected), "{error}");
     let error = parse(&apps(&[("a", "band = [40000, 41000]"), ("b", "")])).unwrap_err();
-    assert!(error.contains("toml:3: band is [40000, 41000], which overlaps [4"), "{error}");
+    assert!(error.contains("toml:3:8: band is [40000, 41000], which overlaps [4"), "{error}");
     assert!(error.contains("\"b\", assigned by its position"), "{error}");
     let error = parse(&apps(&[("a", ""), ("b", "band = [48000, 48001]")])).unwrap_err();
-    assert!(error.contains("toml:6: band is [48000, 48001]"), "{error}");
+    assert!(error.contains("toml:6:8: band is [48000, 48001]"), "{error}");
 }
 
 #[test]

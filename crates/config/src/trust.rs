@@ -343,7 +343,7 @@ mod tests {
             (format!("{second}host = \"kernel\""), 4, "unknown key"),
         ] {
             let error = parse(&text).unwrap_err();
-            assert!(error.starts_with(&format!("/rosemary.toml:{line}: ")), "{text}: {error}");
+            assert!(error.starts_with(&format!("/rosemary.toml:{line}:")), "{text}: {error}");
             assert!(error.contains(part), "{text}: {error}");
         }
     }

@@ -129,8 +129,8 @@ mod tests {
         let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
         assert_eq!((config.tuning.pin, config.tuning.batch), (false, 1));
         let expected = [
-            ("/rosemary.toml:2: pin", "ROSEMARY_PIN"),
-            ("/rosemary.toml:4: batch", "ROSEMARY_BATCH"),
+            ("/rosemary.toml:2:7: pin", "ROSEMARY_PIN"),
+            ("/rosemary.toml:4:9: batch", "ROSEMARY_BATCH"),
         ];
         assert_eq!(config.notices.len(), expected.len());
         for (notice, (key, variable)) in config.notices.iter().zip(expected) {
@@ -175,7 +175,7 @@ mod tests {
         ] {
             let mistake = tuning(&format!("[controller]\n{line}")).unwrap_err();
             assert!(
-                mistake.starts_with("/rosemary.toml:2: ") && mistake.contains(expected),
+                mistake.starts_with("/rosemary.toml:2:") && mistake.contains(expected),
                 "{mistake}"
             );
         }

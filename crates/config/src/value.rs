@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::suggestion::nearest;
+
 /// A mistake, and its position in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mistake {
@@ -54,18 +56,31 @@ impl<'a> Table<'a> {
         at: usize,
         table: &'a DeTable<'a>,
     ) -> Result<Self, Mistake> {
+        match Self::lenient(name, keys, at, table) {
+            (table, None) => Ok(table),
+            (_, Some(mistake)) => Err(mistake),
+        }
+    }
+
+    /// Returns the table `name`, and the mistake if it has a key that is not one of `keys`.
+    pub(super) fn lenient(
+        name: &str,
+        keys: &[&str],
+        at: usize,
+        table: &'a DeTable<'a>,
+    ) -> (Self, Option<Mistake>) {
         let unknown = table.keys().filter(|key| !keys.contains(&&**key.get_ref()));
-        let Some(key) = unknown.min_by_key(|key| key.span().start) else {
-            return Ok(Self { at, table });
-        };
-        let found: &str = key.get_ref();
-        let meant = keys.iter().find(|known| distance(known, found) <= 2);
-        let meant = meant.map_or_else(String::new, |key| format!("did you mean `{key}`? "));
-        let what = format!(
-            "unknown key {found:?} in {name}; {meant}the valid keys are: {}",
-            keys.join(", ")
-        );
-        Err(Mistake::new(key.span().start, what))
+        let unknown = unknown.min_by_key(|key| key.span().start);
+        let mistake = unknown.map(|key| {
+            let found: &str = key.get_ref();
+            let meant = nearest(found, keys.iter().copied());
+            let meant = meant.map_or_else(String::new, |key| format!("did you mean `{key}`? "));
+            let valid = keys.join(", ");
+            let what =
+                format!("unknown key {found:?} in {name}; {meant}the valid keys are: {valid}");
+            Mistake::new(key.span().start, what)
+        });
+        (Self { at, table }, mistake)
     }
 
     /// Returns the value of `key`, if the table has it.
@@ -111,7 +126,12 @@ impl<'a> Value<'a> {
 
     /// Returns the mistake that the value is not as expected.
     pub(super) fn mistake(&self, expected: &str) -> Mistake {
-        Mistake::new(self.at, format!("{} is {}; expected {expected}", self.key, self.shown()))
+        // The words in quotation marks are valid values.
+        let valid = expected.split('"').skip(1).step_by(2);
+        let meant = self.text().and_then(|text| nearest(text, valid));
+        let meant = meant.map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+        let (key, shown) = (self.key, self.shown());
+        Mistake::new(self.at, format!("{key} is {shown}; expected {expected}{meant}"))
     }
 
     pub(super) fn text(&self) -> Option<&'a str> {
@@ -177,33 +197,5 @@ impl<'a> Value<'a> {
             DeValue::Array(_) => "a list".into(),
             DeValue::Table(_) => "a table".into(),
         }
-    }
-}
-
-/// Returns the edit distance of two words.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.bytes().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.bytes().enumerate() {
-            let replaced = before + usize::from(a != b);
-            before = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(before + 1);
-        }
-    }
-    row[other.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn distance_counts_letters() {
-        assert_eq!(distance("stage", "stage"), 0);
-        assert_eq!(distance("stage", "stag"), 1);
-        assert_eq!(distance("stage", "satge"), 2);
-        assert_eq!(distance("", "abc"), 3);
     }
 }

@@ -1,7 +1,7 @@
 //! Chooses the apps that run, from the configuration and the command line, and finds their objects.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::options::{AppChoice, Options};
 use crate::packages::{Admitted, Gate, Store};
 use config::{
     AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, RestartPolicy, ServiceRight,
+    nearest,
 };
 
 /// An app that is to run.
@@ -50,6 +51,36 @@ pub(crate) struct App {
     pub(crate) services: Vec<Service>,
     /// Its rights in these services beyond its own data.
     pub(crate) service_rights: Vec<ServiceRight>,
+}
+
+impl App {
+    /// The app of `settings` with this policy and object.
+    fn of(
+        settings: AppConfig,
+        policy: Policy,
+        (object, origin): (Object, Origin),
+        config: &Config,
+    ) -> Self {
+        let hang = settings.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
+        let restart = settings.restart.over(config.supervision.apps);
+        let AppConfig { name, config: file, host, read, limits, .. } = settings;
+        let (services, service_rights) = (settings.services, settings.service_rights);
+        Self {
+            never: Arc::default(), // set when Rosemary's directories exist
+            name,
+            object,
+            origin,
+            config: file,
+            policy,
+            host,
+            read,
+            limits: limits.with_rings(config.tuning.ring),
+            hang,
+            restart,
+            services,
+            service_rights,
+        }
+    }
 }
 
 /// Who vouches for an app.
@@ -101,61 +132,69 @@ impl App {
 /// learning switch.
 ///
 /// # Errors
-/// An app cannot be hosted as requested, its package is refused, or its object is missing.
+/// The reason of each app that cannot be hosted as requested, whose package is refused, or whose object is missing. There
+/// is at least one.
 pub(crate) fn apps(
     config: &Config,
     options: &Options,
     installation: &Installation,
     store: &Store,
-) -> Result<Vec<App>, StartError> {
-    let mut packages = admit(config, &wanted(config, &options.apps)?, store)?;
+) -> Result<Vec<App>, Vec<StartError>> {
+    let one = |error| vec![error];
+    let mut packages = admit(config, &wanted(config, &options.apps).map_err(one)?, store)?;
     let manifests = packages.iter().map(|(name, it)| (name.clone(), it.manifest.app.clone()));
-    let config = &config.over(&manifests.collect())?;
-    let apps = wanted(config, &options.apps)?;
-    let policies = config.policies(&apps)?;
-    let running = apps.into_iter().zip(policies).filter(|(app, _)| app.enabled);
-    running
-        .map(|(app, policy)| {
-            let (object, origin) = match (packages.remove(&app.name), &app.object) {
-                (Some(package), _) => {
-                    let refused = |why| StartError::Package { app: app.name.clone(), why };
-                    package.check(&app).map_err(refused)?;
-                    packaged(package, store)
-                }
-                (None, Some(path)) => {
-                    let object = Installation::bare(&app.name, path)?;
-                    if !options.allow_unsigned {
-                        return Err(StartError::Unsigned { app: app.name, object });
-                    }
-                    (Object::File(ObjectFile::new(object)), Origin::Unsigned)
-                }
-                (None, None) => {
-                    let object = installation.object(&app.name, &store.path(&app.name))?;
-                    (Object::File(ObjectFile::new(object)), Origin::Shipped)
-                }
-            };
-            let hang = app.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
-            let restart = app.restart.over(config.supervision.apps);
-            let AppConfig { name, config: file, host, read, limits, .. } = app;
-            let (services, service_rights) = (app.services, app.service_rights);
-            let app = App {
-                never: Arc::default(), // set when Rosemary's directories exist
-                name,
-                object,
-                origin,
-                config: file,
-                policy,
-                host,
-                read,
-                limits: limits.with_rings(config.tuning.ring),
-                hang,
-                restart,
-                services,
-                service_rights,
-            };
-            Ok(app)
-        })
-        .collect()
+    let config = &config.over(&manifests.collect()).map_err(|error| one(error.into()))?;
+    let apps = wanted(config, &options.apps).map_err(one)?;
+    let policies = config.policies(&apps).map_err(|error| one(error.into()))?;
+    let (mut running, mut mistakes) = (Vec::new(), Vec::new());
+    for (app, policy) in apps.into_iter().zip(policies).filter(|(app, _)| app.enabled) {
+        let package = packages.remove(&app.name);
+        let found = match (package, &app.object) {
+            (Some(package), _) => accept(package, &app, store)
+                .map_err(|error| error.at(config.position_of_app(&app.name, "name"))),
+            (None, Some(path)) => bare(&app.name, path, options)
+                .map_err(|error| error.at(config.position_of_app(&app.name, "object"))),
+            (None, None) => shipped(&app.name, config, installation, store)
+                .map_err(|error| error.at(config.position_of_app(&app.name, "name"))),
+        };
+        match found {
+            Ok(found) => running.push(App::of(app, policy, found, config)),
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    if mistakes.is_empty() { Ok(running) } else { Err(mistakes) }
+}
+
+/// Returns the object of an app that is a bare file.
+fn bare(name: &str, path: &Path, options: &Options) -> Result<(Object, Origin), StartError> {
+    let object = Installation::bare(name, path)?;
+    if options.allow_unsigned {
+        Ok((Object::File(ObjectFile::new(object)), Origin::Unsigned))
+    } else {
+        Err(StartError::Unsigned { app: name.into(), object })
+    }
+}
+
+/// Returns the object of an app that comes with Rosemary. If there is none, the error names a similar app.
+fn shipped(
+    name: &str,
+    config: &Config,
+    installation: &Installation,
+    store: &Store,
+) -> Result<(Object, Origin), StartError> {
+    match installation.object(name, &store.path(name)) {
+        Ok(object) => Ok((Object::File(ObjectFile::new(object)), Origin::Shipped)),
+        Err(StartError::MissingApp { app, looked, .. }) => {
+            let configured = config.apps.iter().flatten().map(|app| app.name.clone());
+            let installed = store.names().unwrap_or_default(); // only a suggestion depends on it
+            let all: Vec<String> =
+                configured.chain(installed).chain(installation.app_names()).collect();
+            let others = all.iter().map(String::as_str).filter(|other| *other != name);
+            let similar = nearest(name, others).map(ToOwned::to_owned);
+            Err(StartError::MissingApp { app, looked, similar })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Warns of unsigned apps.
@@ -174,38 +213,49 @@ fn wanted(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, Start
     }
 }
 
-/// Admits the packages of `apps` and returns them by name. A refused package is an error if its app is enabled.
+/// Admits the packages of `apps` and returns them by name.
+///
+/// # Errors
+/// The reason of each refused package whose app is enabled.
 fn admit<'a>(
     config: &'a Config,
     apps: &[AppConfig],
     store: &Store,
-) -> Result<BTreeMap<String, Admitted<'a>>, StartError> {
-    let mut admitted = BTreeMap::new();
+) -> Result<BTreeMap<String, Admitted<'a>>, Vec<StartError>> {
+    let (mut admitted, mut refused) = (BTreeMap::new(), Vec::new());
     let packaged = |app: &&AppConfig| app.object.is_none() && store.has(&app.name);
     let packaged: Vec<&AppConfig> = apps.iter().filter(packaged).collect();
     if packaged.is_empty() {
         return Ok(admitted);
     }
-    let gate = Gate::new(&config.trust)?;
+    let gate = Gate::new(&config.trust).map_err(|error| vec![error])?;
     for AppConfig { name, enabled, .. } in packaged {
         match store.read(name).and_then(|files| gate.admit_installed(&files, name)) {
             Ok(package) => drop(admitted.insert(name.clone(), package)),
             Err(why) if *enabled => {
-                return Err(StartError::Package { app: name.clone(), why });
+                let error = StartError::Package { app: name.clone(), why };
+                refused.push(error.at(config.position_of_app(name, "name")));
             }
             Err(why) => {
                 warn!(app = name, %why, "refused the package of an app that is not enabled");
             }
         }
     }
-    Ok(admitted)
+    if refused.is_empty() { Ok(admitted) } else { Err(refused) }
 }
 
-fn packaged(package: Admitted<'_>, store: &Store) -> (Object, Origin) {
+/// Checks that the operator's settings of a packaged app are within its developer's trust policy; returns its object.
+fn accept(
+    package: Admitted<'_>,
+    app: &AppConfig,
+    store: &Store,
+) -> Result<(Object, Origin), StartError> {
+    let refused = |why| StartError::Package { app: app.name.clone(), why };
+    package.check(app).map_err(refused)?;
     let Admitted { manifest, trust, object, object_sha256: sha256, .. } = package;
     let path = store.path(&manifest.app.name);
     let origin = Origin::Package { developer: trust.name.clone(), key: trust.key.clone() };
-    (Object::Packaged { path, object, sha256 }, origin)
+    Ok((Object::Packaged { path, object, sha256 }, origin))
 }
 
 fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartError> {
@@ -270,7 +320,8 @@ mod tests {
             let options = crate::options::tests::parse(args).unwrap();
             apps(&config, &options, &installation, &Store::of(dir.path()))
         };
-        let error = apps(&[]).unwrap_err().to_string();
+        let error = apps(&[]).unwrap_err()[0].to_string();
+        assert!(error.starts_with("/rosemary.toml:3:10: the app a is the bare file"), "{error}");
         assert!(error.contains("--allow-unsigned") && error.contains("app build"), "{error}");
         let app = apps(&["--allow-unsigned"]).unwrap().remove(0);
         assert_eq!((app.origin, app.object.path()), (Origin::Unsigned, object.as_path()));

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use config::ConfigError;
+use config::{ConfigError, Position};
 use thiserror::Error;
 
 use crate::packages::Refused;
@@ -35,6 +35,14 @@ pub enum StartError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A mistake in the configuration that is noticed after the file was read.
+    #[error("{place}: {}", with_causes(error))]
+    At {
+        /// Where it is.
+        place: Position,
+        /// The mistake, whose causes are part of the text.
+        error: Box<Self>,
+    },
     /// An environment variable has an invalid value.
     #[error(transparent)]
     Environment(#[from] config::InvalidVariable),
@@ -50,6 +58,37 @@ pub enum StartError {
         app: String,
         /// The reason, and a remedy.
         why: &'static str,
+    },
+    /// There is no app of this name.
+    #[error(
+        "the app {app} is missing; {}looked for {}; install its package with `rosemary app install`, or, if \
+         it comes with Rosemary, build it with `make build`", did_you_mean(similar.as_deref()), list(.looked)
+    )]
+    MissingApp {
+        /// Its name.
+        app: String,
+        /// The paths that were tried.
+        looked: Vec<PathBuf>,
+        /// The app with the most similar name.
+        similar: Option<String>,
+    },
+    /// The object of an app is no shared object.
+    #[error("the object of the app {app}, {}, cannot be loaded: {why}; build it again, or correct `object`", object.display())]
+    Object {
+        /// Its name.
+        app: String,
+        /// The file.
+        object: PathBuf,
+        /// The problem.
+        why: String,
+    },
+    /// An app's own configuration cannot be read.
+    #[error("the configuration of the app {app} cannot be used: {why}; correct `config`")]
+    AppFile {
+        /// Its name.
+        app: String,
+        /// The problem.
+        why: String,
     },
     /// An app is a bare file, and the operator does not allow unsigned apps.
     #[error(
@@ -142,7 +181,7 @@ pub enum StartError {
         pid: Option<u32>,
     },
     /// The same address, or one that includes it, was given twice.
-    #[error("--listen {first} and --listen {second} overlap; remove one of them")]
+    #[error("the addresses to listen on {first} and {second} overlap; remove one of them")]
     SameAddress {
         /// One of them.
         first: SocketAddr,
@@ -151,7 +190,7 @@ pub enum StartError {
     },
     /// More addresses were given than a kernel can receive sockets.
     #[error(
-        "--listen is given {count} times; at most {most} are possible; 0.0.0.0 or [::] stands for all addresses"
+        "{count} addresses to listen on are given; at most {most} are possible; 0.0.0.0 or [::] stands for all addresses"
     )]
     TooManyAddresses {
         /// The number that was given.
@@ -246,6 +285,15 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Returns this error with its place in the configuration, if that is known.
+    #[must_use]
+    pub fn at(self, place: Option<Position>) -> Self {
+        match place {
+            Some(place) => Self::At { place, error: Box::new(self) },
+            None => self,
+        }
+    }
+
     /// Returns whether the operator must change the configuration or the command line.
     ///
     /// Every further start would fail for the same reason. Other errors, such as a refusal of the system or a missing
@@ -254,7 +302,12 @@ impl StartError {
     pub fn is_of_configuration(&self) -> bool {
         match self {
             Self::Config { .. }
+            | Self::Environment { .. }
             | Self::App { .. }
+            | Self::MissingApp { .. }
+            | Self::Object { .. }
+            | Self::AppFile { .. }
+            | Self::Keys { .. }
             | Self::Unsigned { .. }
             | Self::UnsignedFromAnywhere
             | Self::Granted { .. }
@@ -262,6 +315,10 @@ impl StartError {
             | Self::SameAddress { .. }
             | Self::TooManyAddresses { .. }
             | Self::NobodyCouldConnect => true,
+            Self::At { error, .. } => match &**error {
+                Self::Package { .. } | Self::System { .. } => error.is_of_configuration(),
+                _ => true,
+            },
             Self::Package { why, .. } => {
                 !matches!(why, Refused::Unreadable { .. } | Refused::Unknown(_))
             }
@@ -275,6 +332,21 @@ fn holder(pid: Option<u32>) -> String {
         Some(pid) => format!("by process {pid} (`ps {pid}` shows it)"),
         None => "by a process that is not visible from here".into(),
     }
+}
+
+fn did_you_mean(similar: Option<&str>) -> String {
+    similar.map_or_else(String::new, |similar| format!("did you mean `{similar}`? "))
+}
+
+/// Formats an error with its causes on one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 fn of_process(pid: Option<u32>) -> String {

@@ -75,15 +75,34 @@ impl Installation {
     /// # Errors
     /// [`StartError::Missing`].
     pub fn object(&self, name: &str, package: &Path) -> Result<PathBuf, StartError> {
-        let what = format!("the app {name}");
         let looked = [
             package.to_owned(),
             self.own.join(format!("examples/lib{}.so", name.replace('-', "_"))),
             Path::new(APPS).join(format!("{name}.so")),
         ];
-        let hint = "install its package with `rosemary app install`, or, if it comes with Rosemary, \
-                    build it with `make build`";
-        first(what, &looked, hint)
+        looked.iter().find(|path| path.is_file()).cloned().ok_or_else(|| StartError::MissingApp {
+            app: name.into(),
+            looked: looked.to_vec(),
+            similar: None,
+        })
+    }
+
+    /// Returns the names of the apps that come with Rosemary, as far as their directories can be read.
+    pub fn app_names(&self) -> Vec<String> {
+        let places = [(self.own.join("examples"), "lib"), (APPS.into(), "")];
+        let mut names = Vec::new();
+        for (dir, prefix) in places {
+            for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+                let file = entry.file_name();
+                let name =
+                    file.to_str().and_then(|it| it.strip_prefix(prefix)?.strip_suffix(".so"));
+                let name = name.map(|name| name.replace('_', "-"));
+                names.extend(name.filter(|name| config::is_name(name)));
+            }
+        }
+        names.sort();
+        names.dedup();
+        names
     }
 
     /// Checks that `path`, which the configuration names, is an object of the app `name`.

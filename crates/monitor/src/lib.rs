@@ -21,7 +21,7 @@
 //! | `admin_server.rs`, `change/` | the admin socket; changes that operators make while Rosemary runs |
 //! | `object.rs`, `config_file.rs` | an app's object; an app's own configuration |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
-//! | `choice.rs`, `numbers.rs` | which apps run; their numbers |
+//! | `check.rs`, `choice.rs`, `numbers.rs` | checks of what the operator chose; which apps run; their numbers |
 //! | `listen.rs`, `keys.rs`, `runtime_dir.rs`, `state_dir.rs`, `lock.rs`, `installation.rs`, `users.rs`, `signals.rs`, `options.rs` | what exists before the loop begins |
 //!
 //! The monitor never speaks OpenFlow, parses packets, loads code, waits for a child, or answers for the kernel.
@@ -32,6 +32,7 @@ mod admin_server;
 mod app;
 mod attachment;
 mod change;
+mod check;
 mod choice;
 mod config_file;
 mod demotions;
@@ -77,10 +78,10 @@ use control::kernel::PlainTcp;
 use sdk::Limit;
 use tracing::{info, warn};
 
+pub use crate::check::{Valid, check};
 pub use crate::output::shown;
 
 use crate::admin_server::{AdminServer, AllowedUsers};
-use crate::choice::App;
 use crate::demotions::Demotions;
 use crate::error::StartError;
 use crate::incidents::Incidents;
@@ -154,34 +155,9 @@ fn enforcement(options: &Options) -> Enforcement {
     enforcement
 }
 
-/// Checks, before any process starts, that no app may read Rosemary's `own` files.
-fn check_reads(apps: &[App], own: &[PathBuf]) -> Result<(), StartError> {
-    for app in apps {
-        if let Some(why) = app.read.iter().find_map(|path| config::fs_read::why_not(path, own)) {
-            return Err(StartError::Granted { app: app.name.clone(), why });
-        }
-    }
-    Ok(())
-}
-
-/// Checks that switches can connect, and that none can from anywhere to reach an unsigned app.
-fn check_transport(
-    plain: PlainTcp,
-    has_keys: bool,
-    allow_unsigned: bool,
-) -> Result<(), StartError> {
-    if plain == PlainTcp::Never && !has_keys {
-        return Err(StartError::NobodyCouldConnect);
-    }
-    if allow_unsigned && plain == PlainTcp::Any {
-        return Err(StartError::UnsignedFromAnywhere);
-    }
-    if plain == PlainTcp::Any {
-        warn!(
-            "plain TCP was allowed from anywhere: any host that reaches the port can pose as any switch"
-        );
-    }
-    Ok(())
+/// Returns the first of errors, of which there is at least one.
+fn first(errors: Vec<StartError>) -> StartError {
+    errors.into_iter().next().expect("a list of mistakes is not empty")
 }
 
 /// Runs Rosemary until SIGTERM, SIGINT, SIGQUIT or a closed terminal. Returns whether all processes have ended.
@@ -200,16 +176,24 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let runtime = RuntimeDir::claim(&dir)?;
     // Before the apps, so that an unreadable directory is not reported as a fault of an app.
     let state = StateDir::claim(&state_dir)?;
-    let mut apps = choice::apps(&config, options, &installation, &Store::of(state.path()))?;
-    let own = [Some(dir.clone()), Some(state_dir.clone()), options.tls.resolve(&config)];
-    let own: Vec<PathBuf> = own.into_iter().flatten().collect();
-    check_reads(&apps, &own)?;
+    let store = Store::of(state.path());
+    let mut apps = choice::apps(&config, options, &installation, &store).map_err(first)?;
+    let own = check::own_dirs(options, &config, &dir, &state_dir);
+    if let Some(mistake) = check::reads(&apps, &own, &config).into_iter().next() {
+        return Err(mistake);
+    }
     if runtime.took_over() {
         warn!(dir = %dir.display(), "took over from an instance that had been killed");
     }
-    let keys = keys::load(&options.tls, &config)?;
+    let keys = keys::load(&options.tls, &config)
+        .map_err(|error| error.at(config.position_of("controller", "tls-dir")))?;
     let plain = options.plain(&config);
-    check_transport(plain, keys.is_some(), options.allow_unsigned)?;
+    check::transport(options, &config, keys.is_some())?;
+    if plain == PlainTcp::Any {
+        warn!(
+            "plain TCP was allowed from anywhere: any host that reaches the port can pose as any switch"
+        );
+    }
     let listeners = listen::bind_listeners(&options.listen(&config), runtime.took_over())?;
     let numbers = numbers::of(&state, apps.iter().map(|app| (app.name.as_str(), app.key())))?;
     let demotions = Demotions::load(state.path())?;

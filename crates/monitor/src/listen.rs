@@ -81,14 +81,7 @@ pub(crate) fn bind_listeners(
 /// # Errors
 /// [`StartError::TooManyAddresses`], [`StartError::SameAddress`], [`StartError::Occupied`] or [`StartError::Listen`].
 fn bind_all(addresses: &[SocketAddr], after_crash: bool) -> Result<Vec<Listener>, StartError> {
-    if addresses.len() > MOST {
-        return Err(StartError::TooManyAddresses { count: addresses.len(), most: MOST });
-    }
-    for (i, first) in addresses.iter().enumerate() {
-        if let Some(second) = addresses.iter().skip(i + 1).find(|second| overlap(first, second)) {
-            return Err(StartError::SameAddress { first: *first, second: *second });
-        }
-    }
+    check(addresses)?;
     let give_up = Instant::now() + if after_crash { CLOSE_TIME } else { Duration::ZERO };
     let mut listeners = Vec::new();
     for &address in addresses {
@@ -103,6 +96,22 @@ fn bind_all(addresses: &[SocketAddr], after_crash: bool) -> Result<Vec<Listener>
         listeners.push(listener);
     }
     Ok(listeners)
+}
+
+/// Checks that all of `addresses` could be bound together.
+///
+/// # Errors
+/// [`StartError::TooManyAddresses`] or [`StartError::SameAddress`].
+pub(crate) fn check(addresses: &[SocketAddr]) -> Result<(), StartError> {
+    if addresses.len() > MOST {
+        return Err(StartError::TooManyAddresses { count: addresses.len(), most: MOST });
+    }
+    for (i, first) in addresses.iter().enumerate() {
+        if let Some(second) = addresses.iter().skip(i + 1).find(|second| overlap(first, second)) {
+            return Err(StartError::SameAddress { first: *first, second: *second });
+        }
+    }
+    Ok(())
 }
 
 fn bind_one(address: SocketAddr) -> Result<Listener, Errno> {

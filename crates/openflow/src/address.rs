@@ -27,7 +27,8 @@ impl ParseError {
 /// A datapath id: the 64 bits that name a switch. OpenFlow 1.3.5 §7.3.1.
 ///
 /// Printed as eight bytes, `00:00:00:00:00:00:00:01`. Parsed from that form, from 16 hexadecimal
-/// digits (as `ovs-vsctl` prints it), from hexadecimal with `0x`, and from a decimal number.
+/// digits (as `ovs-vsctl` prints it), from these behind `of:` (as ONOS prints it), from hexadecimal with `0x`, and
+/// from a decimal number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Dpid(pub u64);
 
@@ -41,9 +42,11 @@ impl FromStr for Dpid {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let value = if text.contains(':') {
+        let value = if let Some(hex) = text.strip_prefix("of:") {
+            digits(hex, 16).filter(|_| hex.len() == 16)
+        } else if text.contains(':') {
             colon_bytes(text).map(u64::from_be_bytes)
-        } else if let Some(hex) = text.strip_prefix("0x") {
+        } else if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             digits(hex, 16)
         } else if text.len() == 16 {
             digits(text, 16)
@@ -154,9 +157,18 @@ mod tests {
 
     #[test]
     fn dpid_parses_from_every_form() {
-        for text in ["00:00:00:00:00:00:00:2a", "000000000000002a", "0x2a", "42"] {
+        for text in [
+            "00:00:00:00:00:00:00:2a",
+            "000000000000002a",
+            "of:000000000000002a",
+            "0x2a",
+            "0X2A",
+            "42",
+            "00042",
+        ] {
             assert_eq!(text.parse(), Ok(Dpid(42)), "{text}");
         }
+        assert_eq!("ffffffffffffffff".parse(), Ok(Dpid(u64::MAX)));
         assert_eq!(Dpid(42).to_string(), "00:00:00:00:00:00:00:2a");
     }
 
@@ -170,6 +182,12 @@ mod tests {
             "-1",
             "0x",
             "0x+1",
+            "s1",
+            "10a",
+            "of:1",
+            "of:00000000000000000",
+            "of:+000000000000001",
+            "0x10000000000000000",
             "1:2:3:4:5:6:7:8:9",
             "1:2:3:4:5:6:7:123",
             "99999999999999999999",

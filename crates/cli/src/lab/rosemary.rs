@@ -84,8 +84,8 @@ impl<'lab> Rosemary<'lab> {
         let mut command = self.lab.command(&self.binary);
         command.args(["status", "--json"]).stdin(Stdio::null());
         let output = command.output().map_err(LabError::io("start rosemary status"))?;
-        if !output.status.success() {
-            return Ok(None);
+        if !matches!(output.status.code(), Some(0 | 3)) {
+            return Ok(None); // 3: it answered, and is degraded
         }
         let status = serde_json::from_slice(&output.stdout).map_err(|error| LabError::Output {
             program: "rosemary status --json",

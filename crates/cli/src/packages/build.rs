@@ -44,8 +44,8 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let text = fs::read_to_string(&file).with_context(|| {
         format!("cannot read {}; `rosemary app new` creates an app that has one", file.display())
     })?;
-    let manifest = Manifest::parse(&text).map_err(|ManifestMistake { line, what }| {
-        anyhow::anyhow!("{}:{line}: {what}", file.display())
+    let manifest = Manifest::parse(&text).map_err(|ManifestMistake { line, column, what }| {
+        anyhow::anyhow!("{}:{line}:{column}: {what}", file.display())
     })?;
     let name = manifest.app.name.as_str();
     let object = match &args.object {
@@ -150,7 +150,7 @@ mod tests {
     fn build_errors_name_a_remedy() {
         let (dir, args) = app("name = \"my-app\"\n");
         let error = run(&args).unwrap_err().to_string();
-        assert!(error.contains("app.toml:1: version is missing"), "{error}");
+        assert!(error.contains("app.toml:1:1: version is missing"), "{error}");
         fs::write(dir.path().join("app.toml"), "name = \"a\"\nversion = \"1\"").unwrap();
         fs::write(dir.path().join("a.so"), "text").unwrap();
         assert!(run(&args).unwrap_err().to_string().contains("not a shared object"));

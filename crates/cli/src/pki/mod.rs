@@ -93,7 +93,7 @@ struct SwitchArgs {
     name: String,
     /// Datapath id that the switch may claim, as `ovs-vsctl get bridge BRIDGE datapath_id` shows it; repeat it
     /// for an Open vSwitch with several bridges [default: any]
-    #[arg(long, value_name = "DPID", value_parser = parse_dpid)]
+    #[arg(long, value_name = "DPID")]
     dpid: Vec<Dpid>,
     /// Address of the controller in the printed commands
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6653")]
@@ -317,13 +317,6 @@ fn parse_name(text: &str) -> Result<String, &'static str> {
             "expected 1 to 64 letters, digits, dots, hyphens and underscores, with a letter or digit first",
         )
     }
-}
-
-fn parse_dpid(text: &str) -> Result<Dpid, &'static str> {
-    text.parse().map_err(|_| {
-        "expected a datapath id such as 00:00:00:00:00:00:00:01 or 0x1, or the 16 digits that `ovs-vsctl get \
-         bridge BRIDGE datapath_id` shows"
-    })
 }
 
 /// Quotes the path so that a shell reads it as one word.

@@ -207,7 +207,7 @@ mod tests {
         let text = says("", MANIFEST, None);
         assert!(text.contains("flow.write") && text.contains("\"acme\" allows"), "{text}");
         let text = says(granted, "name = \"hub\"", None);
-        assert!(text.contains("app.toml:1: version is missing"), "{text}");
+        assert!(text.contains("app.toml:1:1: version is missing"), "{text}");
     }
 
     #[test]

@@ -42,12 +42,17 @@ fn bad_configuration_prevents_the_start() {
     instance.config = instance.path("rosemary.toml");
     let numbers = instance.path("state/apps.json");
     for (config, args, said, code) in [
-        ("[[app]]\nnam = \"a\"\n", &[][..], "rosemary.toml:2: unknown key \"nam\"", 78),
-        ("[[app]]\nname = \"a\"\n", &[], "the app a is missing; looked for", 1),
-        ("[[app]]\nname = \"a\"\nobject = \"x.so\"", &[], "x.so; build it, or correct `object`", 1),
-        (ZERO, &[], "the object of the app a is /dev/zero, which is not a regular file", 1),
-        ("", &["--app", "b"], "examples/libb.so", 1),
-        ("", &["--app", "b:kernel"], "examples/libb.so", 1),
+        ("[[app]]\nnam = \"a\"\n", &[][..], "rosemary.toml:2:1: unknown key \"nam\"", 78),
+        ("[[app]]\nname = \"a\"\n", &[], "rosemary.toml:2:8: the app a is missing; looked for", 78),
+        (
+            "[[app]]\nname = \"a\"\nobject = \"x.so\"",
+            &[],
+            "x.so; build it, or correct `object`",
+            78,
+        ),
+        (ZERO, &[], "the object of the app a is /dev/zero, which is not a regular file", 78),
+        ("", &["--app", "b"], "examples/libb.so", 78),
+        ("", &["--app", "b:kernel"], "examples/libb.so", 78),
         ("", &["--plain", "any"], "--allow-unsigned is for development", 78),
     ] {
         fs::write(&instance.config, config).unwrap();

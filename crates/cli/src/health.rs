@@ -1,0 +1,163 @@
+//! Judges whether a running Rosemary is healthy: whether everything that is configured runs, within its limits.
+
+use control::operator::{ProgramState, ProgramUsage, Status};
+use control::query::{AppCounters, SwitchStatus};
+use serde::{Deserialize, Serialize};
+
+use crate::switches;
+
+/// The verdict of `rosemary status`, and its reasons.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What is wrong, as phrases; empty if it is healthy.
+    pub reasons: Vec<String>,
+}
+
+/// Whether everything that is configured runs, within its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It does.
+    Healthy,
+    /// It does not.
+    Degraded,
+}
+
+/// What the verdict depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Findings<'a> {
+    /// The programs.
+    pub programs: &'a Status,
+    /// The use of their limits.
+    pub usage: &'a [ProgramUsage],
+    /// The counters of the apps.
+    pub apps: &'a [AppCounters],
+    /// The switches, or why they are unknown.
+    pub switches: Result<&'a [SwitchStatus], &'a str>,
+}
+
+impl Health {
+    /// Judges these findings.
+    pub fn of(findings: &Findings<'_>) -> Self {
+        let Findings { programs, usage, apps, switches } = findings;
+        let mut reasons = Vec::new();
+        let mut program = |what: String, state: ProgramState, last_exit: Option<&str>| {
+            if state != ProgramState::Running {
+                let why = last_exit.map_or_else(String::new, |exit| format!(": {exit}"));
+                reasons.push(format!("{what} is {state}{why}"));
+            }
+        };
+        let kernel = &programs.kernel;
+        program("the kernel".into(), kernel.state, kernel.last_exit.as_deref());
+        for it in &programs.services {
+            program(format!("the service {}", it.name), it.state, it.last_exit.as_deref());
+        }
+        for it in &programs.apps {
+            program(format!("the app {}", it.name), it.state, it.last_exit.as_deref());
+        }
+        for app in &programs.apps {
+            if let Some(why) = &app.demoted {
+                reasons.push(format!("the app {} was moved out of the kernel: {why}", app.name));
+            }
+        }
+        for app in apps.iter().filter(|app| app.skipped) {
+            reasons.push(format!("the app {} is skipped, because it answers too late", app.name));
+        }
+        for program in usage.iter().filter(|program| !program.above.is_empty()) {
+            let limits = program.above.join(", ");
+            let ProgramUsage { kind, name, .. } = program;
+            reasons.push(format!("the {kind} {name} is above its soft limit of {limits}"));
+        }
+        match switches {
+            Ok(switches) => {
+                for switch in *switches {
+                    let full = switches::fullest(switch);
+                    reasons.extend(full.map(|full| format!("switch {}: {full}", switch.dpid)));
+                }
+            }
+            Err(why) => reasons.push(format!("the switches are unknown: {why}")),
+        }
+        let verdict = if reasons.is_empty() { Verdict::Healthy } else { Verdict::Degraded };
+        Self { verdict, reasons }
+    }
+
+    /// Returns lines for the operator; nothing if it is healthy.
+    pub(crate) fn text(&self) -> String {
+        self.reasons.iter().flat_map(|reason| ["DEGRADED: ", reason, "\n"]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control::operator::{AppStatus, KernelStatus, MonitorStatus};
+
+    use super::*;
+
+    fn app(name: &str, state: ProgramState) -> AppStatus {
+        let text = format!(
+            r#"{{"name":"{name}","number":1,"stage":"control","band":null,"host":"user","demoted":null,
+            "version":null,"sha256":null,"origin":"shipped","signed_by":null,"pid":null,"uid":1,
+            "state":"{state}","restarts":0,"last_exit":null}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn findings(programs: &Status) -> Findings<'_> {
+        Findings { programs, usage: &[], apps: &[], switches: Ok(&[]) }
+    }
+
+    #[test]
+    fn each_fault_is_a_reason() {
+        let kernel = KernelStatus {
+            pid: Some(2),
+            state: ProgramState::Running,
+            restarts: 0,
+            last_exit: None,
+            listen: Vec::new(),
+        };
+        let mut programs = Status {
+            version: String::new(),
+            monitor: MonitorStatus { pid: 1, uptime_seconds: 1.0 },
+            kernel,
+            services: Vec::new(),
+            apps: vec![app("a", ProgramState::Running)],
+        };
+        let healthy = Health::of(&findings(&programs));
+        assert_eq!(healthy, Health { verdict: Verdict::Healthy, reasons: Vec::new() });
+        assert_eq!(healthy.text(), "");
+
+        programs.apps = vec![app("a", ProgramState::Held)];
+        programs.apps[0].last_exit = Some("killed by SIGSEGV".into());
+        let usage = ProgramUsage {
+            name: "a".into(),
+            kind: "app".into(),
+            state: ProgramState::Running,
+            pid: None,
+            restarts: 0,
+            uses: Vec::new(),
+            above: vec!["memory".into(), "cpu".into()],
+            events_per_second: None,
+            dropped: None,
+            refused: None,
+        };
+        let skipped = AppCounters { name: "a".into(), skipped: true, ..AppCounters::default() };
+        let health = Health::of(&Findings {
+            usage: &[usage],
+            apps: &[skipped],
+            switches: Err("the kernel is starting"),
+            ..findings(&programs)
+        });
+        assert_eq!(health.verdict, Verdict::Degraded);
+        assert_eq!(
+            health.reasons,
+            [
+                "the app a is held: killed by SIGSEGV",
+                "the app a is skipped, because it answers too late",
+                "the app a is above its soft limit of memory, cpu",
+                "the switches are unknown: the kernel is starting",
+            ]
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! Checks the operator's choices: the configuration, the apps' files and objects, packages, keys.
+//!
+//! `rosemary up` does this before it starts a process, and stops at the first mistake. `rosemary up --check` reports every
+//! mistake and starts nothing except `rosemary-security`, which inspects packages and keys.
+
+use std::path::{Path, PathBuf};
+
+use config::Config;
+use control::kernel::PlainTcp;
+
+use crate::choice::{self, App};
+use crate::config_file::ConfigFile;
+use crate::error::StartError;
+use crate::installation::{Installation, read_object};
+use crate::object::Object;
+use crate::options::Options;
+use crate::packages::Store;
+use crate::{keys, listen};
+
+/// What a valid configuration contains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Valid {
+    /// The file, if there is one.
+    pub file: Option<PathBuf>,
+    /// The names of the apps that would run.
+    pub apps: Vec<String>,
+    /// Deprecated keys, and what replaces them.
+    pub notices: Vec<String>,
+}
+
+/// Checks everything that the operator chose, without starting it.
+///
+/// # Errors
+/// Every mistake that can be found while the earlier ones are not corrected. There is at least one.
+pub fn check(options: &Options) -> Result<Valid, Vec<StartError>> {
+    let one = |error| vec![error];
+    let config = Config::load_all(options.instance.config.as_deref())
+        .map_err(|errors| errors.into_iter().map(StartError::from).collect::<Vec<_>>())?;
+    let installation = Installation::find().map_err(one)?;
+    let state_dir = options.state.resolve(&config).map_err(one)?;
+    let runtime_dir = options.instance.resolve(&config).map_err(one)?;
+    let mut mistakes = Vec::new();
+    let apps = choice::apps(&config, options, &installation, &Store::of(&state_dir));
+    let apps = apps.unwrap_or_else(|errors| {
+        mistakes.extend(errors);
+        Vec::new()
+    });
+    let own = own_dirs(options, &config, &runtime_dir, &state_dir);
+    mistakes.extend(reads(&apps, &own, &config));
+    for app in &apps {
+        mistakes.extend(object(app, &config).err());
+        mistakes.extend(own_file(app, &config).err());
+    }
+    match keys::load(&options.tls, &config) {
+        Ok(keys) => mistakes.extend(transport(options, &config, keys.is_some()).err()),
+        Err(error) => mistakes.push(error.at(config.position_of("controller", "tls-dir"))),
+    }
+    mistakes.extend(addresses(options, &config).err());
+    let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
+    mistakes.extend(config::with_environment(config.tuning, variable).err().map(Into::into));
+    if mistakes.is_empty() {
+        let apps = apps.into_iter().map(|app| app.name).collect();
+        Ok(Valid { file: config.file, apps, notices: config.notices })
+    } else {
+        Err(mistakes)
+    }
+}
+
+/// Returns Rosemary's own directories, which no app may read.
+pub(crate) fn own_dirs(
+    options: &Options,
+    config: &Config,
+    runtime_dir: &Path,
+    state_dir: &Path,
+) -> Vec<PathBuf> {
+    let dirs = [Some(runtime_dir.to_owned()), Some(state_dir.to_owned())];
+    dirs.into_iter().chain([options.tls.resolve(config)]).flatten().collect()
+}
+
+/// Returns a mistake for each app that may read Rosemary's `own` files.
+pub(crate) fn reads(apps: &[App], own: &[PathBuf], config: &Config) -> Vec<StartError> {
+    let mistake = |app: &App| {
+        let why = app.read.iter().find_map(|path| config::fs_read::why_not(path, own))?;
+        let place = config.position_of_app(&app.name, "capabilities");
+        Some(StartError::Granted { app: app.name.clone(), why }.at(place))
+    };
+    apps.iter().filter_map(mistake).collect()
+}
+
+/// Checks that switches can connect, and that none can from anywhere to reach an unsigned app.
+///
+/// # Errors
+/// [`StartError::NobodyCouldConnect`] or [`StartError::UnsignedFromAnywhere`].
+pub(crate) fn transport(
+    options: &Options,
+    config: &Config,
+    has_keys: bool,
+) -> Result<(), StartError> {
+    let place = || match options.plain {
+        None => config.position_of("controller", "plain"),
+        Some(_) => None,
+    };
+    match options.plain(config) {
+        PlainTcp::Never if !has_keys => Err(StartError::NobodyCouldConnect.at(place())),
+        PlainTcp::Any if options.allow_unsigned => {
+            Err(StartError::UnsignedFromAnywhere.at(place()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the addresses for switches could be bound together.
+fn addresses(options: &Options, config: &Config) -> Result<(), StartError> {
+    let place = || config.position_of("controller", "listen").filter(|_| options.listen.is_empty());
+    listen::check(&options.listen(config).required).map_err(|error| error.at(place()))
+}
+
+/// Checks that the file of an app's object can be a shared object.
+fn object(app: &App, config: &Config) -> Result<(), StartError> {
+    let Object::File(_) = &app.object else { return Ok(()) }; // rosemary-security has inspected the package
+    let path = app.object.path();
+    let why = match read_object(path) {
+        Ok(bytes) if is_shared_object(&bytes) => return Ok(()),
+        Ok(_) => "it is not a shared object".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let error = StartError::Object { app: app.name.clone(), object: path.to_owned(), why };
+    Err(error.at(config.position_of_app(&app.name, "object")))
+}
+
+/// Returns whether the file begins as a shared object: the magic number, and the type `ET_DYN` (elf(5)).
+fn is_shared_object(bytes: &[u8]) -> bool {
+    const TYPE: usize = 16;
+    const ET_DYN: u16 = 3;
+    bytes.starts_with(b"\x7fELF") && bytes.get(TYPE..TYPE + 2) == Some(&ET_DYN.to_ne_bytes())
+}
+
+/// Checks that the file with an app's own configuration can be read.
+fn own_file(app: &App, config: &Config) -> Result<(), StartError> {
+    ConfigFile::new(app.config.clone()).read().map_err(|why| {
+        let place = config.position_of_app(&app.name, "config");
+        StartError::AppFile { app: app.name.clone(), why }.at(place)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_object_is_recognised() {
+        let own = std::fs::read("/proc/self/exe").unwrap();
+        assert!(is_shared_object(&own), "a position-independent program has the same type");
+        assert!(!is_shared_object(b"\x7fELF"));
+        assert!(!is_shared_object(b"#!/bin/sh\n echo not an object"));
+    }
+}

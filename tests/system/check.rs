@@ -1,0 +1,121 @@
+//! `rosemary up --check`: every mistake of the configuration is reported with its place, and nothing starts.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+use cli::lab::Lab;
+use rosemary_tests::traces::Traces;
+use rosemary_tests::{in_a_lab, rosemary_binary};
+
+const CONFIG: &str = "/etc/rosemary/rosemary.toml";
+
+/// The app of most cases; its keys begin in line 3.
+const APP: &str = "[[app]]\nname = \"learning-switch\"\n";
+
+/// Configurations, each with places of mistakes and a part of the message about each.
+const MISTAKES: &[(&str, &[(&str, &str)])] = &[
+    ("[[app", &[("1:", "not TOML")]),
+    ("[controler]\n", &[("1:2", "did you mean `controller`?")]),
+    ("[controller]\nlistn = []\n", &[("2:1", "did you mean `listen`?")]),
+    ("[controller]\nlisten = [\"127.0.0.1\"]\n", &[("2:11", "expected an address and a port")]),
+    ("[controller]\nlisten = [\"0.0.0.0:1\", \"127.0.0.1:1\"]\n", &[("2:10", "overlap")]),
+    ("[controller]\nworkers = 17\n", &[("2:11", "from 1 to 16")]),
+    ("[controller]\nplain = \"never\"\n", &[("2:9", "rosemary pki init")]),
+    ("[controller]\nplain = \"any\"\n", &[("2:9", "--allow-unsigned")]),
+    ("[controller]\ntls-dir = \"none\"\n", &[("2:11", "/etc/rosemary/none")]),
+    ("[controller]\ntls-dir = \"half\"\n", &[("2:11", "controller-cert.pem")]),
+    ("[zones]\nrequire = \"all\"\n", &[("2:11", "expected \"best\" or \"full\"")]),
+    ("[storage]\nbytes-per-app = \"1 KiB\"\n", &[("2:17", "bytes-per-app")]),
+    ("[log]\nbytes-per-app = 1\n", &[("2:1", "unknown key \"bytes-per-app\"")]),
+    ("[[trust]]\nname = \"joe\"\nkey = \"RWQ\"\n", &[("3:7", "56 letters")]),
+    ("[[app]]\nstage = \"guard\"\n", &[("1:1", "without a name")]),
+    ("[[app]]\nname = \"lerning-switch\"\n", &[("2:8", "did you mean `learning-switch`?")]),
+    ("[[app]]\nname = \"a\"\nobject = \"a.so\"\n", &[("3:10", "/etc/rosemary/a.so; build it")]),
+    ("[[app]]\nname = \"a\"\nobject = \"text\"\n", &[("3:10", "it is not a shared object")]),
+    ("[[app]]\nname = \"broken\"\n", &[("2:8", "it is not signed")]),
+    ("APP host = \"krnel\"", &[("3:8", "expected \"user\" or \"kernel\"")]),
+    ("APP config = \"rules\"", &[("3:10", "/etc/rosemary/rules")]),
+    ("APP capabilities = [\"flow.wrte\"]", &[("3:17", "did you mean \"flow.write\"?")]),
+    ("APP capabilities = [\"fs.read:/run/rosemary\"]", &[("3:16", "/run/rosemary")]),
+    ("APP limits = { memory = \"1 MiB\" }", &[("3:", "memory")]),
+    ("APP[[app]]\nname = \"learning-switch\"", &[("3:1", "in line 1")]),
+    (
+        "APP band = [2, 9]\n[[app]]\nname = \"firewall\"\nband = [9, 10]",
+        &[("6:8", "overlaps [2, 9]")],
+    ),
+    (
+        "[zones]\nrequire = 1\n[[app]]\nname = \"a\"\nstge = 1\n[[app]]\nname = \"b\"\nfail = 1\n",
+        &[("2:11", "require is 1"), ("5:1", "did you mean `stage`?"), ("8:8", "fail is 1")],
+    ),
+    (
+        "[[app]]\nname = \"none\"\n[[app]]\nname = \"linkmonitor\"\n",
+        &[("2:8", "the app none is missing"), ("4:8", "did you mean `link-monitor`?")],
+    ),
+];
+
+#[test]
+fn every_mistake_is_reported_with_its_place() {
+    in_a_lab(|lab| {
+        let traces = Traces::look();
+        fs::write("/etc/rosemary/text", "no object")?;
+        fs::create_dir("/etc/rosemary/half")?;
+        // A package without a signature.
+        fs::create_dir_all("/var/lib/rosemary/apps")?;
+        fs::write("/var/lib/rosemary/apps/broken.rosemary", "no package")?;
+        for (text, mistakes) in MISTAKES {
+            let text = text.replacen("APP ", APP, 1).replacen("APP[", &format!("{APP}["), 1);
+            fs::write(CONFIG, &text)?;
+            let (code, _, stderr) = check(lab, &["--allow-unsigned"])?;
+            ensure!(code == 78, "{text}: {code}: {stderr}");
+            let lines: Vec<&str> = stderr.lines().collect();
+            ensure!(lines.len() == mistakes.len(), "{text}: {stderr}");
+            for (line, (place, part)) in lines.iter().zip(*mistakes) {
+                let begin = format!("rosemary: {CONFIG}:{place}");
+                ensure!(line.starts_with(&begin) && line.contains(part), "{text}: {stderr}");
+            }
+        }
+        let new = traces.new_since();
+        ensure!(new.iter().all(|path| path.starts_with("/var/lib/rosemary")), "{new:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn valid_configuration_and_other_commands_have_their_exit_codes() {
+    in_a_lab(|lab| {
+        let traces = Traces::look();
+        let (code, stdout, stderr) = check(lab, &[])?;
+        ensure!(code == 0 && stdout.contains("no configuration file"), "{stdout}{stderr}");
+        fs::write(CONFIG, format!("{APP}[[app]]\nname = \"firewall\"\nenabled = false\n"))?;
+        let (code, stdout, stderr) = check(lab, &[])?;
+        ensure!(
+            code == 0 && stdout.ends_with("is valid; apps: learning-switch\n"),
+            "{stdout}{stderr}"
+        );
+        let (code, _, stderr) = check(lab, &["--app", "firewal"])?;
+        ensure!(code == 78 && stderr.contains("did you mean `firewall`?"), "{stderr}");
+        let (code, _, stderr) = check(lab, &["--config", "/nowhere.toml"])?;
+        ensure!(code == 78 && stderr.contains("cannot read the configuration"), "{stderr}");
+        ensure!(traces.new_since() == [""; 0], "nothing was started");
+        fs::write(CONFIG, "x = 1\n")?;
+        let (code, _, stderr) =
+            run(lab.command(rosemary_binary()).args(["status", "--config", CONFIG]))?;
+        ensure!(
+            code == 78 && stderr.contains("rosemary.toml:1:1: unknown key"),
+            "{code}: {stderr}"
+        );
+        Ok(())
+    });
+}
+
+/// Runs `rosemary up --check` with more arguments. Returns the exit code and both outputs.
+fn check(lab: &Lab, args: &[&str]) -> anyhow::Result<(i32, String, String)> {
+    run(lab.command(rosemary_binary()).args(["up", "--check"]).args(args))
+}
+
+fn run(command: &mut Command) -> anyhow::Result<(i32, String, String)> {
+    let output = command.stdin(Stdio::null()).output()?;
+    let code = output.status.code().context("it was killed")?;
+    Ok((code, String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?))
+}
