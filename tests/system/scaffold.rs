@@ -10,11 +10,13 @@ use rosemary_tests::net::{INTERVAL, Net};
 use rosemary_tests::{LIMIT, in_a_lab, in_a_lab_for, rosemary_binary};
 
 #[test]
-fn new_app_in_rust_builds_and_floods() {
+fn new_switch_in_rust_builds_and_installs_flows() {
     // It compiles the SDK twice.
     in_a_lab_for(3 * LIMIT, |lab| {
         let mut cargo = as_builder(lab, Path::new(env!("CARGO")));
-        new_app_builds_and_floods(lab, &[], cargo.args(["build", "--offline"]))?;
+        let net = new_app_connects_hosts(lab, &[], cargo.args(["build", "--offline"]))?;
+        assert_ne!(net.flows_to(&net.h2)?, [""; 0], "it is a learning switch");
+        drop(net);
         // The same, as a package.
         let mut build = as_builder(lab, &rosemary_binary());
         let dir = lab.files().join("my-app");
@@ -30,19 +32,24 @@ fn new_app_in_rust_builds_and_floods() {
 }
 
 #[test]
-fn new_app_in_c_builds_and_floods() {
-    in_a_lab(|lab| new_app_builds_and_floods(lab, &["--c"], &mut lab.command("make")));
+fn new_hub_in_c_builds_and_floods() {
+    in_a_lab(|lab| {
+        let hub = ["--c", "--template", "hub"];
+        let net = new_app_connects_hosts(lab, &hub, &mut lab.command("make"))?;
+        assert_eq!(net.flows_to(&net.h2)?, [""; 0], "it floods");
+        Ok(())
+    });
 }
 
-fn new_app_builds_and_floods(
-    lab: &Lab,
-    language: &[&str],
+fn new_app_connects_hosts<'l>(
+    lab: &'l Lab,
+    options: &[&str],
     build: &mut Command,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Net<'l>> {
     let dir = lab.files().join("my-app");
     let path = dir.display().to_string();
     let rosemary = rosemary_binary().display().to_string();
-    lab.run(&rosemary, &[&["app", "new", "my-app", "--dir", &path], language].concat())?;
+    lab.run(&rosemary, &[&["app", "new", "my-app", "--dir", &path], options].concat())?;
     lab.run("chown", &["-R", &format!("{0}:{0}", builder().unwrap_or("0".into())), &path])?;
     let output = build.current_dir(&dir).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -50,11 +57,10 @@ fn new_app_builds_and_floods(
     let config = dir.join("rosemary.toml").display().to_string();
     let mut net = Net::start_with(lab, Of::V1_3, &["--config", &config])?;
     assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
-    assert_eq!(net.flows_to(&net.h2)?, [""; 0], "it floods");
     let apps = net.status()?.programs.apps;
     let [app] = &apps[..] else { anyhow::bail!("it runs alone: {apps:?}") };
     assert_eq!((app.name.as_str(), app.version.as_deref()), ("my-app", Some("0.1.0")));
-    Ok(())
+    Ok(net)
 }
 
 /// Returns a command that compiles as the user who built this test, if sudo runs it.

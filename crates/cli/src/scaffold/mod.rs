@@ -1,8 +1,8 @@
 //! `rosemary app new`: creates an app that builds and runs without changes.
 //!
-//! An app in Rust uses the SDK in the source tree from which this program was built. It gets a copy of that
-//! tree's `Cargo.lock`, so that Cargo downloads no further versions of the same packages. An app in C is a
-//! copy of `sdk/c/hub.c`, which the SDK's tests compile, with `rosemary_app.h`.
+//! An app in Rust uses the SDK's sources that are installed along with this program, or those of the source tree in whose `target`
+//! directory this program is. It gets a copy of their `Cargo.lock`, so that Cargo downloads no further versions of the
+//! same packages. An app in C gets copies of the headers. Each template has a test that needs no Rosemary.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,8 +14,12 @@ use config::{NAME_FORM, is_name};
 
 use crate::say;
 
-/// The SDK in the source tree of this program.
-const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk");
+mod template;
+
+use template::Template;
+
+/// The sources of the SDK below the directory that has the installed programs in `bin`.
+const INSTALLED_SDK: &str = "share/rosemary/sdk/crates/sdk";
 
 /// Options of `rosemary app new`.
 #[derive(Debug, Clone, Args)]
@@ -26,10 +30,13 @@ pub struct NewArgs {
     /// Create an app in C instead of Rust
     #[arg(long)]
     pub c: bool,
+    /// Template of the code
+    #[arg(long, value_enum, value_name = "TEMPLATE", default_value_t = Template::Switch)]
+    pub template: Template,
     /// Directory to create [default: NAME in the current directory]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Directory of Rosemary's SDK for Rust [default: in the source tree of this program]
+    /// Directory of Rosemary's SDK for Rust [default: the one installed with this program]
     #[arg(long, value_name = "DIR", conflicts_with = "c")]
     pub sdk: Option<PathBuf>,
 }
@@ -41,9 +48,9 @@ pub struct NewArgs {
 pub fn run(args: &NewArgs) -> anyhow::Result<()> {
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     let (files, build) = if args.c {
-        (c(&args.name), "make")
+        (c(&args.name, args.template), "make")
     } else {
-        (rust(&args.name, args.sdk.as_deref())?, "cargo build")
+        (rust(&args.name, args.template, args.sdk.as_deref())?, "cargo build")
     };
     write(&dir, &files)?;
     say::note(format_args!(
@@ -61,9 +68,13 @@ fn parse_name(text: &str) -> Result<String, String> {
 /// A file's path in the app's directory, and its content.
 type File = (String, String);
 
-fn rust(name: &str, sdk: Option<&Path>) -> anyhow::Result<Vec<File>> {
-    let sdk = sdk.unwrap_or(Path::new(SDK));
-    let sdk = match fs::canonicalize(sdk) {
+fn rust(name: &str, template: Template, sdk: Option<&Path>) -> anyhow::Result<Vec<File>> {
+    let sdk = match sdk {
+        Some(sdk) => sdk.to_owned(),
+        None => find_sdk(&std::env::current_exe().context("cannot find this program")?)
+            .context("the SDK is not installed with this program; name its directory with --sdk: crates/sdk of Rosemary's source tree")?,
+    };
+    let sdk = match fs::canonicalize(&sdk) {
         Ok(found) if found.join("Cargo.toml").is_file() => found,
         _ => bail!(
             "the SDK is not in {}; name the directory crates/sdk of Rosemary's source tree with --sdk",
@@ -72,10 +83,10 @@ fn rust(name: &str, sdk: Option<&Path>) -> anyhow::Result<Vec<File>> {
     };
     let path = sdk.to_str().context("the path of the SDK is not valid UTF-8")?;
     let quoted = serde_json::to_string(path).context("cannot write the path of the SDK")?;
-    let fill = |template: &str| filled(template, name, "target/debug/").replace("@SDK@", &quoted);
+    let fill = |text: &str| filled(text, name, template, "target/debug/").replace("@SDK@", &quoted);
     let mut files = vec![
         ("Cargo.toml".into(), fill(include_str!("Cargo.toml.txt"))),
-        ("src/lib.rs".into(), fill(include_str!("lib.rs.txt"))),
+        ("src/lib.rs".into(), fill(template.rust())),
         ("app.toml".into(), fill(include_str!("app.toml.txt"))),
         ("rosemary.toml".into(), fill(include_str!("rosemary.toml.txt"))),
         ("README.md".into(), fill(include_str!("README.rust.txt"))),
@@ -87,22 +98,30 @@ fn rust(name: &str, sdk: Option<&Path>) -> anyhow::Result<Vec<File>> {
     Ok(files)
 }
 
-fn c(name: &str) -> Vec<File> {
-    let fill = |template: &str| filled(template, name, "");
-    let lib = lib(name);
-    let hub = include_str!("../../../sdk/c/hub.c");
-    let hub = hub
-        .replace("\"hub\"", &format!("\"{name}\""))
-        .replace("    cc -shared -fPIC -o libhub.so hub.c", "    make")
-        .replace("A hub in C:", &format!("{name}:"));
+/// Finds the SDK of this program: installed beside it, or in the source tree in whose `target` directory the program is.
+fn find_sdk(program: &Path) -> Option<PathBuf> {
+    let is_sdk = |dir: &PathBuf| dir.join("Cargo.toml").is_file();
+    let installed = program.parent()?.parent().map(|prefix| prefix.join(INSTALLED_SDK));
+    let target = program.ancestors().find(|dir| dir.ends_with("target"));
+    let in_tree = target.and_then(Path::parent).map(|root| root.join("crates/sdk"));
+    installed.into_iter().chain(in_tree).find(is_sdk)
+}
+
+fn c(name: &str, template: Template) -> Vec<File> {
+    let fill = |text: &str| filled(text, name, template, "");
+    let (app, test) = template.c();
     vec![
-        (format!("{lib}.c"), hub),
+        (format!("{}.c", lib(name)), fill(app)),
+        ("test.c".into(), fill(test)),
         ("rosemary_app.h".into(), include_str!("../../../sdk/c/rosemary_app.h").into()),
+        ("rosemary_packet.h".into(), include_str!("../../../sdk/c/rosemary_packet.h").into()),
+        ("rosemary_messages.h".into(), include_str!("../../../sdk/c/rosemary_messages.h").into()),
+        ("rosemary_bench.h".into(), include_str!("../../../sdk/c/rosemary_bench.h").into()),
         ("Makefile".into(), fill(include_str!("Makefile.txt"))),
         ("app.toml".into(), fill(include_str!("app.toml.txt"))),
         ("rosemary.toml".into(), fill(include_str!("rosemary.toml.txt"))),
         ("README.md".into(), fill(include_str!("README.c.txt"))),
-        (".gitignore".into(), "*.so\n*.rosemary\n*.minisig\n".into()),
+        (".gitignore".into(), "*.so\ntest-*\n*.rosemary\n*.minisig\n".into()),
     ]
 }
 
@@ -111,12 +130,14 @@ fn lib(name: &str) -> String {
     name.replace('-', "_")
 }
 
-fn filled(template: &str, name: &str, built_in: &str) -> String {
+fn filled(text: &str, name: &str, template: Template, built_in: &str) -> String {
     let lib = lib(name);
-    template
-        .replace("@NAME@", name)
+    text.replace("@DOES@", template.does())
+        .replace("@REQUEST@", template.request())
+        .replace("@BEHIND@", template.behind())
         .replace("@OBJECT@", &format!("{built_in}lib{lib}.so"))
         .replace("@LIB@", &lib)
+        .replace("@NAME@", name)
 }
 
 /// Writes `files` into `dir`, which must be empty or not exist.
@@ -144,44 +165,83 @@ fn write(dir: &Path, files: &[File]) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
     use config::Manifest;
 
     use super::*;
 
+    /// The files of each template in each language.
+    fn all() -> impl Iterator<Item = Vec<File>> {
+        Template::value_variants()
+            .iter()
+            .flat_map(|it| [rust("my-app", *it, None).unwrap(), c("my-app", *it)])
+    }
+
+    fn text<'a>(files: &'a [File], name: &str) -> &'a str {
+        &files.iter().find(|(path, _)| path == name).unwrap().1
+    }
+
     #[test]
     fn every_placeholder_is_replaced() {
-        let rust = rust("my-app", None).unwrap();
-        for (path, text) in
-            rust.into_iter().filter(|(path, _)| path != "Cargo.lock").chain(c("my-app"))
-        {
-            assert!(!text.contains("@N") && !text.contains("@L") && !text.contains("@O"), "{path}");
-            assert!(!text.contains("@SDK"), "{path}");
-            assert!(!text.contains("\"hub\"") && !text.contains("libhub"), "{path}:\n{text}");
+        for (path, text) in all().flatten().filter(|(path, _)| path != "Cargo.lock") {
+            let at = text.split('@').nth(1).unwrap_or_default();
+            assert!(
+                at.is_empty() || at.contains(|it: char| !it.is_ascii_uppercase()),
+                "{path}: @{at}@"
+            );
         }
     }
 
     #[test]
     fn created_configuration_is_valid() {
-        for files in [rust("my-app", None).unwrap(), c("my-app")] {
-            let (_, text) = files.iter().find(|(path, _)| path == "rosemary.toml").unwrap();
+        for files in all() {
             let file = PathBuf::from("/apps/my-app/rosemary.toml");
-            let config = config::Config::parse(file, text.clone()).unwrap();
-            let object = config.app("my-app").unwrap().object.clone().unwrap();
+            let text = text(&files, "rosemary.toml").to_owned();
+            let config = config::Config::parse(file, text).unwrap();
+            let app = config.app("my-app").unwrap();
+            let object = app.object.clone().unwrap();
             assert!(object.starts_with("/apps/my-app") && object.ends_with("libmy_app.so"));
         }
     }
 
     #[test]
     fn created_manifest_is_valid() {
-        for files in [rust("my-app", None).unwrap(), c("my-app")] {
-            let (_, text) = files.iter().find(|(path, _)| path == "app.toml").unwrap();
-            assert_eq!(Manifest::parse(text).unwrap().app.name, "my-app");
+        for files in all() {
+            assert_eq!(Manifest::parse(text(&files, "app.toml")).unwrap().app.name, "my-app");
         }
     }
 
     #[test]
+    fn templates_have_at_most_sixty_lines() {
+        for it in Template::value_variants() {
+            let (rust, _) = it.rust().split_once("#[cfg(test)]").unwrap();
+            for text in [rust, it.c().0] {
+                let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
+                assert!((5..=60).contains(&lines), "{it:?}: {lines}");
+            }
+        }
+    }
+
+    #[test]
+    fn sdk_is_found_relative_to_the_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |sdk: &str| {
+            let sdk = dir.path().join(sdk);
+            fs::create_dir_all(&sdk).unwrap();
+            fs::write(sdk.join("Cargo.toml"), "").unwrap();
+            sdk
+        };
+        assert_eq!(find_sdk(&dir.path().join("usr/bin/rosemary")), None);
+        let installed = make("usr/share/rosemary/sdk/crates/sdk");
+        assert_eq!(find_sdk(&dir.path().join("usr/bin/rosemary")), Some(installed));
+        let in_tree = make("tree/crates/sdk");
+        assert_eq!(find_sdk(&dir.path().join("tree/target/debug/rosemary")), Some(in_tree));
+        assert_eq!(find_sdk(&dir.path().join("tree/elsewhere/rosemary")), None);
+    }
+
+    #[test]
     fn missing_sdk_error_names_the_option() {
-        let error = rust("a", Some(Path::new("/nowhere"))).unwrap_err().to_string();
+        let error = rust("a", Template::Hub, Some(Path::new("/nowhere"))).unwrap_err().to_string();
         assert!(error.contains("/nowhere") && error.contains("--sdk"), "{error}");
     }
 }
