@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo check loom test hostile chaos soak fuzz v2 miri man docs bench bench-long peers figures
+.PHONY: help build release install demo check loom test hostile chaos soak fuzz v2 miri man docs bench bench-long peers figures
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -20,6 +20,16 @@ help: ## this list
 build: ## compile the programs and the bundled apps into target/debug
 	@.ci/need cargo cc
 	cargo build --workspace --bins --examples
+
+release: ## compile the optimised programs and apps into target/release, for `make install`
+	@.ci/need cargo cc
+	cargo build --release --workspace --bins --examples
+
+PREFIX ?= /usr/local
+BUILD ?= target/release
+
+install: ## install what `make release` built: programs, apps, SDK, manual, unit (PREFIX=/usr/local, DESTDIR=)
+	@etc/install.sh "$(BUILD)" "$(PREFIX)" "$(DESTDIR)"
 
 demo: build ## two hosts ping through Rosemary while its app is killed (OF=1.0 or 1.3, KEEP=1)
 	@.ci/need $(LAB)

@@ -18,6 +18,7 @@ mod granted_files;
 mod guards;
 mod hangs;
 mod hostile;
+mod installation;
 mod kernel_app;
 mod kernel_killed;
 mod lab;

@@ -1,9 +1,10 @@
 //! Finds the programs that the monitor starts, and the objects of the apps that it loads.
 //!
 //! The directory of the monitor's own program comes first. So a build directory works without an installation, and never
-//! mixes with one.
+//! mixes with one. Next is the installation with the running program in it (`make install PREFIX=...`), then /usr.
 
 use std::io::{self, Read as _};
+use std::iter;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -11,11 +12,14 @@ use control::service::ServiceKind;
 
 use crate::error::StartError;
 
-/// Where system packages put programs that users do not run directly.
-const LIBEXEC: &str = "/usr/libexec/rosemary";
+/// Where system packages install.
+const PREFIX: &str = "/usr";
 
-/// Where system packages put apps.
-const APPS: &str = "/usr/lib/rosemary/apps";
+/// Where programs are, below a prefix, that users do not run directly.
+const LIBEXEC: &str = "libexec/rosemary";
+
+/// Where apps are, below a prefix.
+const APPS: &str = "lib/rosemary/apps";
 
 /// The largest size of an app's object, in bytes.
 pub const MAX_OBJECT: u64 = 256 * 1024 * 1024;
@@ -75,23 +79,22 @@ impl Installation {
     /// # Errors
     /// [`StartError::Missing`].
     pub fn object(&self, name: &str, package: &Path) -> Result<PathBuf, StartError> {
-        let looked = [
-            package.to_owned(),
-            self.own.join(format!("examples/lib{}.so", name.replace('-', "_"))),
-            Path::new(APPS).join(format!("{name}.so")),
-        ];
+        let built = self.own.join(format!("examples/lib{}.so", name.replace('-', "_")));
+        let installed = prefixes(&self.own).map(|it| it.join(APPS).join(format!("{name}.so")));
+        let looked: Vec<PathBuf> =
+            [package.to_owned(), built].into_iter().chain(installed).collect();
         looked.iter().find(|path| path.is_file()).cloned().ok_or_else(|| StartError::MissingApp {
             app: name.into(),
-            looked: looked.to_vec(),
+            looked,
             similar: None,
         })
     }
 
     /// Returns the names of the apps that come with Rosemary, as far as their directories can be read.
     pub fn app_names(&self) -> Vec<String> {
-        let places = [(self.own.join("examples"), "lib"), (APPS.into(), "")];
+        let installed = prefixes(&self.own).map(|prefix| (prefix.join(APPS), ""));
         let mut names = Vec::new();
-        for (dir, prefix) in places {
+        for (dir, prefix) in iter::once((self.own.join("examples"), "lib")).chain(installed) {
             for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
                 let file = entry.file_name();
                 let name =
@@ -130,8 +133,17 @@ impl Installation {
 /// # Errors
 /// [`StartError::Missing`].
 pub fn program(name: &'static str, own: &Path) -> Result<PathBuf, StartError> {
-    let looked = [own.join(name), Path::new(LIBEXEC).join(name)];
+    let installed = prefixes(own).map(|prefix| prefix.join(LIBEXEC).join(name));
+    let looked: Vec<PathBuf> = iter::once(own.join(name)).chain(installed).collect();
     first(name.into(), &looked, "build it with `cargo build --workspace`")
+}
+
+/// The prefixes of the installations that a program in the directory `own` may use: its own, if it is installed, and /usr.
+fn prefixes(own: &Path) -> impl Iterator<Item = &Path> {
+    let above =
+        |tail: &str| own.ends_with(tail).then(|| own.ancestors().nth(tail.split('/').count()));
+    let own = above("bin").or_else(|| above(LIBEXEC)).flatten();
+    own.filter(|prefix| *prefix != Path::new(PREFIX)).into_iter().chain([Path::new(PREFIX)])
 }
 
 /// The directory of the running program.
@@ -188,6 +200,15 @@ fn first(what: String, looked: &[PathBuf], hint: &'static str) -> Result<PathBuf
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn installed_program_uses_its_own_prefix_first() {
+        let of = |own: &'static str| prefixes(Path::new(own)).collect::<Vec<_>>();
+        assert_eq!(of("/opt/rosemary/bin"), [Path::new("/opt/rosemary"), Path::new("/usr")]);
+        assert_eq!(of("/usr/local/libexec/rosemary"), [Path::new("/usr/local"), Path::new("/usr")]);
+        assert_eq!(of("/usr/bin"), [Path::new("/usr")]);
+        assert_eq!(of("/home/me/rosemary/target/debug"), [Path::new("/usr")]);
+    }
 
     #[test]
     fn missing_program_error_names_paths_and_remedy() {

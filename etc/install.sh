@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs Rosemary; `make install` calls it in the source tree. Packages of distributions pass DESTDIR.
+#
+#   etc/install.sh BUILD PREFIX DESTDIR        BUILD: target/release, PREFIX: /usr, DESTDIR: empty, or the root of a package
+#
+# PREFIX/bin                  rosemary, ofbench
+# PREFIX/libexec/rosemary     the programs that the monitor starts
+# PREFIX/lib/rosemary/apps    the apps that ship with Rosemary, by the names in the configuration
+# PREFIX/include/rosemary     the headers for apps in C
+# PREFIX/share/rosemary/sdk   the sources of the SDK for apps in Rust, and the lock file with the versions of its packages
+set -euo pipefail
+
+[ $# = 3 ] || { sed -n '2,4s/^# \?//p' "$0" >&2; exit 2; }
+build=$1 prefix=$2 to=$3$2
+[[ $prefix = /* ]] || { echo "install: PREFIX must begin with /, and is '$prefix'" >&2; exit 2; }
+
+programs=(rosemary-monitor rosemary-kernel rosemary-zone rosemary-security rosemary-log rosemary-storage rosemary-broker)
+apps=(learning_switch firewall link_monitor)
+crates=(openflow sys series sdk)
+
+for file in rosemary ofbench "${programs[@]}" "${apps[@]/#/examples/lib}"; do
+  [[ $file = examples/* ]] && file=$file.so
+  [ -f "$build/$file" ] || { echo "install: $build/$file is missing; type: make release" >&2; exit 1; }
+done
+
+install -d "$to"/{bin,libexec/rosemary,lib/rosemary/apps,lib/systemd/system,include/rosemary} \
+  "$to"/share/{man/man1,doc/rosemary,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
+install -m 755 "$build/rosemary" "$build/ofbench" "$to/bin"
+install -m 755 "${programs[@]/#/$build/}" "$to/libexec/rosemary"
+for app in "${apps[@]}"; do
+  install -m 644 "$build/examples/lib$app.so" "$to/lib/rosemary/apps/${app//_/-}.so"
+done
+install -m 644 crates/sdk/c/*.h "$to/include/rosemary"
+install -m 644 etc/rosemary.toml etc/firewall.toml LICENSE README.md "$to/share/doc/rosemary"
+sed "s|/usr/bin/rosemary|$prefix/bin/rosemary|" etc/rosemary.service > "$to/lib/systemd/system/rosemary.service"
+"$build/rosemary" man "$to/share/man/man1"
+"$build/rosemary" completions bash > "$to/share/bash-completion/completions/rosemary"
+"$build/rosemary" completions zsh > "$to/share/zsh/site-functions/_rosemary"
+"$build/rosemary" completions fish > "$to/share/fish/vendor_completions.d/rosemary.fish"
+
+# The SDK is a workspace of its own: the manifest of this one, with the crates that the SDK consists of.
+sdk=$to/share/rosemary/sdk
+rm -rf "$sdk"
+install -d "$sdk/crates"
+for crate in "${crates[@]}"; do
+  cp -R "crates/$crate" "$sdk/crates/"
+done
+install -m 644 Cargo.lock LICENSE "$sdk"
+members=$(printf '"crates/%s", ' "${crates[@]}")
+sed -e '/^members = \[/,/^\]/c\members = ['"${members%, }"']' Cargo.toml > "$sdk/Cargo.toml"
+chmod -R u=rwX,go=rX "$sdk"
