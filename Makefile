@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build release install demo check loom test hostile chaos soak fuzz v2 miri man docs bench bench-long peers figures
+.PHONY: help build release install demo check loom test hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -108,9 +108,23 @@ hostile: build ## every hostile app beside others, alone and together; UNCONFINE
 SEED ?= 7
 STEPS ?= 200
 
-chaos: build ## random faults under traffic, and the invariants after each (SEED=7 STEPS=200): minutes
+# Rosemary itself is broken on purpose by SABOTAGE=no-restart, wrong-blame, leak-fd, wipe-flows or fail-open; then
+# steps must be broken. Such programs are built in a target directory of their own.
+ifdef SABOTAGE
+CHAOS := target/sabotage/debug/examples/rosemary_chaos
+chaos: build-sabotaged
+else
+CHAOS := target/debug/examples/rosemary_chaos
+chaos: build
+endif
+
+chaos: ## random faults under traffic, and the invariants after each (SEED=7 STEPS=200, SABOTAGE=NAME): minutes
 	@.ci/need $(LAB) cc faketime
-	@$(SUDO) target/debug/examples/rosemary_chaos $(SEED) $(STEPS)
+	@$(SUDO) env ROSEMARY_SABOTAGE=$(SABOTAGE) $(CHAOS) $(SEED) $(STEPS)
+
+build-sabotaged:
+	@.ci/need cargo cc
+	cargo build --workspace --bins --examples --features rosemary-monitor/sabotage,rosemary-kernel/sabotage --target-dir target/sabotage
 
 # Long and random runs print their seed; make soak ROSEMARY_SEED=... repeats them.
 REPEAT := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))

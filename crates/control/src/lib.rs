@@ -18,6 +18,7 @@
 //! Five modules hold types that several pairs share: [`app`] (an app's number and hosting), [`change`]
 //! (changes while Rosemary runs), [`policy`] (an app's rights), [`flight`] (the layout of the flight
 //! recorder, which one process writes and the monitor reads) and [`incident`] (records of what went wrong).
+//! [`sabotage`] breaks Rosemary on purpose, in a test build only.
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +31,7 @@ pub mod log;
 pub mod operator;
 pub mod policy;
 pub mod query;
+pub mod sabotage;
 pub mod security;
 pub mod service;
 pub mod zone;

@@ -7,6 +7,7 @@ use openflow::ethernet;
 
 use crate::ids::AppSlot;
 use control::policy::{Fail, Filter, Policy, Stage};
+use control::sabotage::{self, Sabotage};
 
 /// Most apps: a bit each in a [`Set`].
 pub(crate) const MAX_APPS: usize = 64;
@@ -99,7 +100,7 @@ impl Plan {
             match policy.stage {
                 Stage::Guard(fail) => {
                     plan.guards = plan.guards.with(set);
-                    if fail == Fail::Closed {
+                    if fail == Fail::Closed && !sabotage::is(Sabotage::FailOpen) {
                         plan.fail_closed = plan.fail_closed.with(set);
                     }
                 }

@@ -29,6 +29,7 @@ use crate::usage::meter::Sample;
 use config::{Limits, RestartPolicy};
 use control::incident::{self, Cause};
 use control::operator::ProgramState;
+use control::sabotage::{self, Sabotage};
 use sdk::Limit;
 
 /// Which program this is.
@@ -239,7 +240,9 @@ impl Program {
         };
         match self.lifecycle.due(now, processor_time) {
             None => return false,
-            Some(Due::Start) => return true,
+            Some(Due::Start) => {
+                return self.lifecycle.starts() == 0 || !sabotage::is(Sabotage::NoRestart);
+            }
             Some(Due::KillUnready) => self.kill_for_own_failure("it was not ready in time"),
             Some(Due::KillUnended) => self.kill_for_own_failure("it did not end in time"),
         }
@@ -439,6 +442,7 @@ impl Program {
             _ => exit,
         };
         let is_excused = self.lifecycle.is_excused();
+        let exit = sabotaged(exit);
         let Ended { ran, next: then } = self.lifecycle.ended(now, exit.clone());
         let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
         if then == Next::Stay || is_excused {
@@ -474,6 +478,16 @@ impl Program {
             std::mem::forget(process.child);
         }
     }
+}
+
+/// Breaks the report of an end, or keeps descriptors, if the monitor is to be broken.
+fn sabotaged(exit: String) -> String {
+    if sabotage::is(Sabotage::LeakFd) {
+        for _ in 0..10 {
+            std::mem::forget(std::fs::File::open("/dev/null"));
+        }
+    }
+    if sabotage::is(Sabotage::WrongBlame) { "exited with status 0".to_owned() } else { exit }
 }
 
 fn next(next: Next) -> String {

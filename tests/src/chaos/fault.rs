@@ -23,7 +23,10 @@ pub(super) const MOODY: Program = Program::App("moody");
 const SERVICES: [Program; 3] =
     [Program::Service("log"), Program::Service("storage"), Program::Service("broker")];
 
-const APPS: [Program; 3] = [MOODY, Program::App("learning-switch"), Program::App("firewall")];
+/// The guard.
+pub(super) const FIREWALL: Program = Program::App("firewall");
+
+const APPS: [Program; 3] = [MOODY, Program::App("learning-switch"), FIREWALL];
 
 /// What [`MOODY`] does when a packet arrives, as selected by the packet's UDP port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub(super) enum Fault {
     Misbehave(Harm),
     /// The switch disconnects and connects again.
     Disconnect,
+    /// The firewall is killed, and its flows are deleted from the switch.
+    Unguard,
     /// The disk is full while the program is killed.
     FullDisk(Program),
     /// The wall clock of the monitor jumps by this many seconds.
@@ -72,7 +77,8 @@ impl Fault {
                 Self::Misbehave(pick(random, &harms))
             }
             70..80 => Self::Disconnect,
-            80..90 => Self::FullDisk(any(random)),
+            80..86 => Self::Unguard,
+            86..93 => Self::FullDisk(any(random)),
             _ => Self::ClockJump(pick(random, &[-86_400, -60, 60, 3_600, 86_400 * 400])),
         }
     }
@@ -82,16 +88,17 @@ impl Fault {
         match self {
             Self::Kill(program, _) | Self::Stop(program) | Self::FullDisk(program) => Some(program),
             Self::Misbehave(_) => Some(MOODY),
+            Self::Unguard => Some(FIREWALL),
             Self::Disconnect | Self::ClockJump(_) => None,
         }
     }
 
-    /// Returns the words of the exit that Rosemary must report, one of which suffices.
+    /// Returns words; the reported exit must contain one of them.
     pub(super) fn evidence(self) -> &'static [&'static str] {
         match self {
             Self::Kill(_, signal) if signal == Signal::SEGV => &["signal 11", "SIGSEGV"],
             Self::Kill(_, signal) if signal == Signal::ABORT => &["signal 6", "SIGABRT"],
-            Self::Kill(..) | Self::FullDisk(_) => &["signal 9", "SIGKILL"],
+            Self::Kill(..) | Self::Unguard | Self::FullDisk(_) => &["signal 9", "SIGKILL"],
             Self::Stop(_) | Self::Misbehave(Harm::Hang) => &["hung"],
             Self::Misbehave(Harm::Crash) => &["signal 11", "SIGSEGV"],
             Self::Misbehave(Harm::Abort) => &["signal 6", "SIGABRT"],
@@ -133,6 +140,7 @@ impl fmt::Display for Fault {
             Self::Stop(program) => write!(f, "{program} is stopped"),
             Self::Misbehave(harm) => write!(f, "{MOODY}: {harm:?}"),
             Self::Disconnect => f.write_str("the switch disconnects"),
+            Self::Unguard => f.write_str("the firewall is killed and its flows are deleted"),
             Self::FullDisk(program) => write!(f, "the disk is full, {program} gets signal 9"),
             Self::ClockJump(seconds) => write!(f, "the clock jumps by {seconds} s"),
         }

@@ -13,7 +13,7 @@ use cli::lab::{Lab, Of, Rosemary, Watch};
 use cli::status::Report;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::fault::{Fault, Program};
+use super::fault::{FIREWALL, Fault, Program};
 use super::observation::{Resources, lasting_flows, programs};
 use crate::apps::in_c;
 use crate::net::{INTERVAL, Net, SOON};
@@ -30,6 +30,9 @@ const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
 /// An address behind which no host is, so that each packet to it reaches the apps.
 const NOBODY: &str = "10.0.0.99";
+
+/// The packets that the firewall denies, in the notation of `ovs-ofctl`.
+const DENIED: &str = "ip,nw_src=10.0.0.1,nw_dst=10.0.0.2";
 
 /// A UDP port that no app cares about.
 const NO_HARM: u16 = 7000;
@@ -139,6 +142,7 @@ impl<'lab> Network<'lab> {
         ensure!(denied.received == 0 && passed.is_empty(), "denied packets passed: {passed:?}");
         self.hosts_reach_each_other()?;
         self.flows_are_as_before()?;
+        self.established_flows_were_kept(began)?;
         self.resources_are_back(&after)?;
         ensure!(began.elapsed() <= self.limit, "the step took {:?}", began.elapsed());
         Ok(format!("recovered within {} ms", took.as_millis()))
@@ -153,6 +157,10 @@ impl<'lab> Network<'lab> {
                 // `connect_to` with the address in another form makes Open vSwitch connect again.
                 self.net.s1.connect_to("tcp:127.0.0.1")?;
                 Ok(self.net.s1.connect_to("tcp:127.0.0.1:6653")?)
+            }
+            Fault::Unguard => {
+                send(before, FIREWALL, Signal::KILL)?;
+                Ok(self.net.s1.ofctl(&["del-flows", DENIED]).map(drop)?)
             }
             Fault::FullDisk(program) => {
                 fill(&Path::new(STATE).join("chaos-filler"))?;
@@ -243,6 +251,18 @@ impl<'lab> Network<'lab> {
         Ok(())
     }
 
+    /// Checks that the flows of the pings are older than the step.
+    fn established_flows_were_kept(&self, since: Instant) -> anyhow::Result<()> {
+        for host in [&self.net.h1, &self.net.h3] {
+            for flow in self.net.flows_to(host)? {
+                let step = since.elapsed();
+                let age = age(&flow).with_context(|| format!("no duration in {flow}"))?;
+                ensure!(age >= step, "this flow is {age:?} old, the step {step:?}: {flow}");
+            }
+        }
+        Ok(())
+    }
+
     fn resources_are_back(&self, after: &Report) -> anyhow::Result<()> {
         let kernel = after.programs.kernel.pid.context("the kernel does not run")?;
         let of = [
@@ -326,6 +346,12 @@ fn send(before: &Report, program: Program, signal: Signal) -> anyhow::Result<()>
     let pid = pid.with_context(|| format!("{name} does not run"))?;
     let pid = Pid::from_raw(pid.try_into()?).context("a process has a number")?;
     Ok(kill_process(pid, signal)?)
+}
+
+/// Returns the age of a flow, as `ovs-ofctl` prints it: `duration=1.234s`.
+fn age(flow: &str) -> Option<Duration> {
+    let seconds = flow.split_once("duration=")?.1.split_once("s,")?.0;
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
 }
 
 /// Writes until the disk is full.

@@ -1,4 +1,4 @@
-//! What a run observes of Rosemary and of the switch, to compare before and after a fault.
+//! Observes Rosemary and the switch, to compare them before and after a fault.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -13,6 +13,7 @@ use crate::check::APP_SHIFT;
 use crate::connection::Claim;
 use crate::ids::ConnId;
 use crate::rewrite::{self, KERNEL};
+use control::sabotage::{self, Sabotage};
 
 /// Time in which the known connection of a datapath must answer a probe when another one claims the datapath.
 const PROBE: Duration = Duration::from_secs(5);
@@ -216,6 +217,11 @@ impl Worker {
         let (address, transport) = (connection.address, connection.transport());
         let Some(switch) = connection.phase.switch_mut() else { return };
         let (dpid, version) = (switch.dpid, switch.version);
+        if sabotage::is(Sabotage::WipeFlows) {
+            let wipe = FlowMod::delete(Match::new());
+            openflow::append(&mut connection.out, |out| wipe.encode(version, 0, out))
+                .expect("every version has this message");
+        }
         table_miss(version, connection.session.xid(), &mut connection.out);
         self.dispatch.switch_up(switch);
         if let Some(suppressed) = self.log_limits.connected.admit(now) {

@@ -25,7 +25,10 @@ use crate::usage::meter::Sample;
 const KILL: i32 = Signal::KILL.as_raw();
 
 /// The monitor's own environment variables that a program inherits.
+#[cfg(not(feature = "sabotage"))]
 const ENVIRONMENT: [&str; 1] = ["RUST_BACKTRACE"];
+#[cfg(feature = "sabotage")]
+const ENVIRONMENT: [&str; 2] = ["RUST_BACKTRACE", control::sabotage::VARIABLE];
 
 /// The process of a program. Dropping it kills it.
 #[derive(Debug)]

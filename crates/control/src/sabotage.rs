@@ -1,0 +1,47 @@
+//! Faults of Rosemary itself, so that `make chaos SABOTAGE=NAME` shows that its invariants can be broken.
+//!
+//! The cargo feature `sabotage` compiles them in, and the environment variable [`VARIABLE`] selects one. Without the
+//! feature, which no installed program has, [`is`] is constant.
+
+/// The environment variable that names the sabotage. The monitor passes it to the kernel.
+pub const VARIABLE: &str = "ROSEMARY_SABOTAGE";
+
+/// A way to break Rosemary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// The monitor does not restart a program that ended.
+    NoRestart,
+    /// The monitor reports another cause for each end of a program.
+    WrongBlame,
+    /// The monitor keeps descriptors of each program that ended.
+    LeakFd,
+    /// The kernel deletes all flows of a switch that connects.
+    WipeFlows,
+    /// The kernel lets packets pass a guard that does not run, although the guard fails closed.
+    FailOpen,
+}
+
+impl Sabotage {
+    /// Returns its name in [`VARIABLE`].
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoRestart => "no-restart",
+            Self::WrongBlame => "wrong-blame",
+            Self::LeakFd => "leak-fd",
+            Self::WipeFlows => "wipe-flows",
+            Self::FailOpen => "fail-open",
+        }
+    }
+}
+
+/// Returns whether Rosemary is to break in this way.
+#[cfg(feature = "sabotage")]
+pub fn is(sabotage: Sabotage) -> bool {
+    std::env::var_os(VARIABLE).is_some_and(|name| name == sabotage.name())
+}
+
+/// Returns `false`: this program was built without sabotage.
+#[cfg(not(feature = "sabotage"))]
+pub const fn is(_: Sabotage) -> bool {
+    false
+}
