@@ -34,10 +34,25 @@ impl Sabotage {
     }
 }
 
+/// The value of [`VARIABLE`] when it was first needed.
+#[cfg(feature = "sabotage")]
+static SELECTED: std::sync::LazyLock<Option<std::ffi::OsString>> =
+    std::sync::LazyLock::new(|| std::env::var_os(VARIABLE));
+
+/// Reads the environment variable. The kernel calls this at its start, because its sandbox empties the environment.
+#[cfg(feature = "sabotage")]
+pub fn select() {
+    std::sync::LazyLock::force(&SELECTED);
+}
+
+/// Does nothing: this program was built without sabotage.
+#[cfg(not(feature = "sabotage"))]
+pub const fn select() {}
+
 /// Returns whether Rosemary is to break in this way.
 #[cfg(feature = "sabotage")]
 pub fn is(sabotage: Sabotage) -> bool {
-    std::env::var_os(VARIABLE).is_some_and(|name| name == sabotage.name())
+    SELECTED.as_ref().is_some_and(|name| name == sabotage.name())
 }
 
 /// Returns `false`: this program was built without sabotage.

@@ -14,5 +14,6 @@ const WHAT_IT_IS: &str = "is the process of Rosemary that serves the switches; `
                           do not start it yourself";
 
 fn main() -> ExitCode {
+    control::sabotage::select();
     sys::program::run("kernel", WHAT_IT_IS, sys::log::to_stderr, server::run)
 }
