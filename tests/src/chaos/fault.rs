@@ -55,7 +55,7 @@ pub(super) enum Fault {
     Misbehave(Harm),
     /// The switch disconnects and connects again.
     Disconnect,
-    /// The firewall is killed, and its flows are deleted from the switch.
+    /// The firewall is stopped, and its flows are deleted from the switch.
     Unguard,
     /// The disk is full while the program is killed.
     FullDisk(Program),
@@ -98,8 +98,8 @@ impl Fault {
         match self {
             Self::Kill(_, signal) if signal == Signal::SEGV => &["signal 11", "SIGSEGV"],
             Self::Kill(_, signal) if signal == Signal::ABORT => &["signal 6", "SIGABRT"],
-            Self::Kill(..) | Self::Unguard | Self::FullDisk(_) => &["signal 9", "SIGKILL"],
-            Self::Stop(_) | Self::Misbehave(Harm::Hang) => &["hung"],
+            Self::Kill(..) | Self::FullDisk(_) => &["signal 9", "SIGKILL"],
+            Self::Stop(_) | Self::Unguard | Self::Misbehave(Harm::Hang) => &["hung"],
             Self::Misbehave(Harm::Crash) => &["signal 11", "SIGSEGV"],
             Self::Misbehave(Harm::Abort) => &["signal 6", "SIGABRT"],
             Self::Misbehave(Harm::Exit) => &["3"],
@@ -140,7 +140,7 @@ impl fmt::Display for Fault {
             Self::Stop(program) => write!(f, "{program} is stopped"),
             Self::Misbehave(harm) => write!(f, "{MOODY}: {harm:?}"),
             Self::Disconnect => f.write_str("the switch disconnects"),
-            Self::Unguard => f.write_str("the firewall is killed and its flows are deleted"),
+            Self::Unguard => f.write_str("the firewall is stopped and its flows are deleted"),
             Self::FullDisk(program) => write!(f, "the disk is full, {program} gets signal 9"),
             Self::ClockJump(seconds) => write!(f, "the clock jumps by {seconds} s"),
         }

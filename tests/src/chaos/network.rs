@@ -159,7 +159,7 @@ impl<'lab> Network<'lab> {
                 Ok(self.net.s1.connect_to("tcp:127.0.0.1:6653")?)
             }
             Fault::Unguard => {
-                send(before, FIREWALL, Signal::KILL)?;
+                send(before, FIREWALL, Signal::STOP)?;
                 Ok(self.net.s1.ofctl(&["del-flows", DENIED]).map(drop)?)
             }
             Fault::FullDisk(program) => {
