@@ -145,6 +145,11 @@ soak: build ## long runs: 100 deaths of apps of each kind under traffic, 300 of 
 	@for run in 7:1000 2:200 11:200 33:200; do \
 	  $(SUDO) target/debug/examples/rosemary_chaos $${run/:/ } | tee -a target/soak.log || exit 1; \
 	done
+	@for sabotage in no-restart wrong-blame leak-fd wipe-flows fail-open; do \
+	  if $(MAKE) chaos SEED=8 STEPS=12 SABOTAGE=$$sabotage | tee target/sabotage.log; \
+	  then echo "make: $$sabotage was not noticed" >&2; exit 1; fi; \
+	  tail -n 1 target/sabotage.log | grep -Eq '^12 steps, [1-9][0-9]* broken$$'; \
+	done
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then $(MAKE) fuzz; \
 	 else echo "make: cargo-fuzz is not installed: NOTHING WAS FUZZED" >&2; fi
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use cli::lab::{Lab, Of, Rosemary, Watch};
 use cli::status::Report;
+use control::incident::{Cause, Incident};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::fault::{FIREWALL, Fault, Program};
@@ -68,10 +69,12 @@ impl<'lab> Network<'lab> {
                     capabilities = [\"net.connect:127.0.0.1:9\"]\n\
                     [app.limits]\nmemory = \"64 MiB\"";
         let moody = in_c(lab, "moody", "apps/moody.c", keys)?;
+        let rules = "[supervision]\nrestarts = 100000\nfailed-services = 3\nfailed-services-seconds = 1\n\
+                     [safe-mode]\nkernel-restarts = 100000\n";
         let apps = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
                     capabilities = [\"flow.write\", \"stats.read\"]\nhang-seconds = 1\n\
                     [[app]]\nname = \"learning-switch\"\nhang-seconds = 1\n";
-        fs::write("/etc/rosemary/rosemary.toml", [apps, &moody].concat())?;
+        fs::write("/etc/rosemary/rosemary.toml", [rules, apps, &moody].concat())?;
         fs::write(
             "/etc/rosemary/firewall.toml",
             "[[deny]]\nfrom = \"10.0.0.1\"\nto = \"10.0.0.2\"\n",
@@ -124,12 +127,14 @@ impl<'lab> Network<'lab> {
     pub(super) fn suffer(&mut self, fault: Fault) -> anyhow::Result<String> {
         let began = Instant::now();
         let before = self.net.status()?;
+        let newest = self.incidents()?.iter().map(|incident| incident.id.0).max().unwrap_or(0);
         let mut established = self.net.h1.ping_in_background(&self.net.h3, 40, INTERVAL)?;
         let denied = self.net.h1.ping_in_background(&self.net.h2, 40, INTERVAL)?;
         established.wait_for(2, SOON)?;
         self.inject(fault, &before)?;
         let (after, took) = self.recovered(fault, &before)?;
         right_blame(fault, &before, &after)?;
+        self.right_incident(fault, newest)?;
         let established = established.finish()?;
         ensure!(
             established.lost() == 0,
@@ -228,6 +233,28 @@ impl<'lab> Network<'lab> {
             }
             self.lab.pause(INTERVAL)?;
         }
+    }
+
+    fn incidents(&self) -> anyhow::Result<Vec<Incident>> {
+        let rosemary = self.binary.display().to_string();
+        let json = self.lab.run(&rosemary, &["incidents", "--json"])?;
+        Ok(serde_json::from_str(&json)?)
+    }
+
+    /// Checks that the incidents after number `before` name the victim once, and no other program.
+    fn right_incident(&self, fault: Fault, before: u64) -> anyhow::Result<()> {
+        let mut new = self.incidents()?;
+        new.retain(|incident| incident.id.0 > before);
+        new.retain(|incident| !matches!(incident.cause, Cause::MissingFlows { .. }));
+        let victim = fault.victim().map(|victim| victim.to_string());
+        let names: Vec<_> = new.iter().map(|incident| incident.program.to_string()).collect();
+        ensure!(
+            names.iter().map(String::as_str).eq(victim.as_deref()),
+            "the incidents name {names:?}: {new:#?}"
+        );
+        let blamed = new.iter().find_map(|incident| incident.evidence.blamed.as_ref());
+        ensure!(blamed.is_none(), "a fault from outside is blamed on {blamed:?}");
+        Ok(())
     }
 
     fn hosts_reach_each_other(&self) -> anyhow::Result<()> {
