@@ -49,7 +49,7 @@ fn stop_and_start(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let again = refused(lab, &["app", "stop", APP])?;
     ensure!(again.contains("stopped already"), "{again}");
     ensure!(net.h1.ping(&net.h3, 3, INTERVAL)?.received == 0, "nothing answers the switch");
-    net.rosemary.wait_for_log(&["operator requested a change", "uid=0", "stop learning"], SOON)?;
+    net.rosemary.wait_for_log(&["operator requested a change", "user 0", "stop learning"], SOON)?;
 
     rosemary(lab, &["app", "start", APP])?;
     assert_eq!(state(&mut net, APP)?, ProgramState::Running);

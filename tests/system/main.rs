@@ -35,6 +35,7 @@ mod negotiation;
 mod operators;
 mod packages;
 mod pausing;
+mod reload;
 mod repeated_crashes;
 mod replies;
 mod scaffold;

@@ -6,7 +6,7 @@ use control::change::AppVerb;
 use crate::change::{self, AppChangeArgs};
 use crate::logs::{self, AppLogsArgs};
 use crate::packages::build::{self, BuildArgs};
-use crate::packages::install::{self, ListArgs, PackageArgs, RemoveArgs};
+use crate::packages::install::{self, ListArgs, PackageArgs, RemoveArgs, UpgradeArgs};
 use crate::packages::sign::{self, SignArgs};
 use crate::scaffold::{self, NewArgs};
 
@@ -35,6 +35,16 @@ pub enum AppCommand {
     Stop(AppChangeArgs),
     /// Stop an app and start it again with its files as they are now
     Restart(AppChangeArgs),
+    /// Run an app from now on, whatever the configuration says
+    Enable(AppChangeArgs),
+    /// Do not run an app any more, whatever the configuration says; its flows stay
+    Disable(AppChangeArgs),
+    /// Let the kernel host an app again that was taken out of it
+    Promote(AppChangeArgs),
+    /// Replace a running app by a package, and take that back if the new version fails
+    Upgrade(UpgradeArgs),
+    /// Run the version of an app before its last upgrade
+    Rollback(AppChangeArgs),
 }
 
 /// Runs the subcommand.
@@ -54,5 +64,10 @@ pub fn run(command: &AppCommand) -> anyhow::Result<()> {
         AppCommand::Start(args) => change::run_app(AppVerb::Start, args),
         AppCommand::Stop(args) => change::run_app(AppVerb::Stop, args),
         AppCommand::Restart(args) => change::run_app(AppVerb::Restart, args),
+        AppCommand::Enable(args) => change::run_app(AppVerb::Enable, args),
+        AppCommand::Disable(args) => change::run_app(AppVerb::Disable, args),
+        AppCommand::Promote(args) => change::run_app(AppVerb::Promote, args),
+        AppCommand::Upgrade(args) => install::upgrade(args),
+        AppCommand::Rollback(args) => change::run_app(AppVerb::Rollback, args),
     }
 }

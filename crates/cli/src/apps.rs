@@ -190,6 +190,7 @@ mod tests {
             state: ProgramState::Running,
             restarts: 0,
             last_exit: None,
+            kept: None,
         };
         let observer = AppStatus {
             name: "observer".into(),

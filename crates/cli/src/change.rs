@@ -43,6 +43,31 @@ pub struct ChangeArgs {
     pub instance: InstancePaths,
 }
 
+/// Options of `rosemary reload`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct ReloadArgs {
+    /// Print the steps, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How to make the change.
+    #[command(flatten)]
+    pub how: ChangeArgs,
+}
+
+const AFTER_HELP: &str = "\
+A mistake in the configuration changes nothing. An app whose settings or files have changed is replaced: its new \
+process loads beside the old one and then takes over. If a new process cannot run, nothing changes. SIGHUP to \
+`rosemary up` does the same, unless its standard input is a terminal.";
+
+/// Runs `rosemary reload`.
+///
+/// # Errors
+/// The change was refused or undone, with the reason.
+pub fn reload(args: &ReloadArgs) -> anyhow::Result<()> {
+    make(Change::Reload { dry_run: args.dry_run }, &args.how)
+}
+
 /// Runs a command that changes one app.
 ///
 /// # Errors
@@ -63,7 +88,11 @@ pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
     if args.json {
         let json = serde_json::to_string(&report).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))?;
-    } else if !report.steps.is_empty() {
+    } else if report.steps.is_empty() {
+        if matches!(report.state, ChangeState::Done | ChangeState::Planned) {
+            say::note("nothing changes");
+        }
+    } else {
         say::data(table(&report))?;
     }
     for notice in &report.notices {

@@ -62,6 +62,14 @@ impl Health {
                 reasons.push(format!("the app {} was moved out of the kernel: {why}", app.name));
             }
         }
+        for app in &programs.apps {
+            if let Some(why) = &app.kept {
+                let name = &app.name;
+                reasons.push(format!("the app {name} goes on with its last good files: {why}"));
+            }
+        }
+        let rejected = programs.rejected.iter();
+        reasons.extend(rejected.map(|why| format!("the last reload was refused: {why}")));
         for app in apps.iter().filter(|app| app.skipped) {
             reasons.push(format!("the app {} is skipped, because it answers too late", app.name));
         }
@@ -123,6 +131,8 @@ mod tests {
             kernel,
             services: Vec::new(),
             apps: vec![app("a", ProgramState::Running)],
+            inactive: Vec::new(),
+            rejected: None,
         };
         let healthy = Health::of(&findings(&programs));
         assert_eq!(healthy, Health { verdict: Verdict::Healthy, reasons: Vec::new() });
@@ -130,6 +140,8 @@ mod tests {
 
         programs.apps = vec![app("a", ProgramState::Held)];
         programs.apps[0].last_exit = Some("killed by SIGSEGV".into());
+        programs.apps[0].kept = Some("line 3 is wrong".into());
+        programs.rejected = Some("rosemary.toml:7: no".into());
         let usage = ProgramUsage {
             name: "a".into(),
             kind: "app".into(),
@@ -154,6 +166,8 @@ mod tests {
             health.reasons,
             [
                 "the app a is held: killed by SIGSEGV",
+                "the app a goes on with its last good files: line 3 is wrong",
+                "the last reload was refused: rosemary.toml:7: no",
                 "the app a is skipped, because it answers too late",
                 "the app a is above its soft limit of memory, cpu",
                 "the switches are unknown: the kernel is starting",

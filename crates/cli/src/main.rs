@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use rosemary_cli::app::{self, AppCommand};
 use rosemary_cli::apps::{self, AppsArgs};
+use rosemary_cli::change::{self, ReloadArgs};
 use rosemary_cli::demo::{self, DemoArgs};
 use rosemary_cli::doctor::{self, DoctorArgs};
 use rosemary_cli::flows::{self, FlowsArgs};
@@ -58,6 +59,8 @@ enum Command {
     /// Run Rosemary in the foreground, until Ctrl-C or SIGTERM
     #[command(long_about = ABOUT_UP)]
     Up(UpArgs),
+    /// Apply the configuration as it is now, with the least disturbance
+    Reload(ReloadArgs),
     /// Show the running programs and the connected switches
     Status(StatusArgs),
     /// Create keys and certificates for switches that connect over TLS
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
     };
     let done = match &arguments.command {
         Command::Up(args) => up::run(args),
+        Command::Reload(args) => change::reload(args).map(|()| ExitCode::SUCCESS),
         Command::Status(args) => status::run(args),
         Command::Pki(args) => pki::run(args).map(|()| ExitCode::SUCCESS),
         Command::Switches(args) => switches::run(args).map(|()| ExitCode::SUCCESS),

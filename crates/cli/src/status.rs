@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use control::operator::{AppStatus, Status};
+use control::operator::{AppStatus, InactiveApp, Status};
 use control::query::SwitchStatus;
 use monitor::options::InstancePaths;
 use serde::{Deserialize, Serialize};
@@ -141,6 +141,7 @@ fn text(report: &Report, width: Option<usize>) -> (String, Vec<String>) {
     let programs = programs(status).format(width);
     text.push_str(&programs.text);
     text.push('\n');
+    text.push_str(&inactive(status));
     let mut notes: Vec<String> =
         programs.note().map(|note| format!("programs: {note}")).into_iter().collect();
     match switches.as_deref() {
@@ -194,6 +195,13 @@ fn programs(status: &Status) -> Table<7> {
         ]);
     }
     programs
+}
+
+/// Returns a line with the apps that do not run, if there are any.
+fn inactive(status: &Status) -> String {
+    let app = |app: &InactiveApp| format!("{} ({})", app.name, app.state);
+    let apps: Vec<String> = status.inactive.iter().map(app).collect();
+    if apps.is_empty() { String::new() } else { format!("Not running: {}\n\n", apps.join(", ")) }
 }
 
 fn pid(pid: Option<u32>) -> String {
@@ -256,7 +264,10 @@ mod tests {
                     state: ProgramState::Waiting,
                     restarts: 1,
                     last_exit: Some("killed by SIGKILL".into()),
+                    kept: None,
                 }],
+                inactive: Vec::new(),
+                rejected: None,
             },
             switches: Some(vec![SwitchStatus {
                 dpid: "00:00:00:00:00:00:00:01".into(),
@@ -352,6 +363,15 @@ SWITCH                   OPENFLOW  ADDRESS          TRANSPORT  CONNECTION  PORTS
         assert!(text.contains("\n00:00:00:00:00:00:00:01  "), "{text}");
         assert!(notes.iter().any(|note| note.starts_with("switches: left out: ")), "{notes:?}");
         assert!(notes.iter().all(|note| note.ends_with("--wide shows all columns")), "{notes:?}");
+    }
+
+    #[test]
+    fn apps_that_do_not_run_are_shown() {
+        let mut report = report();
+        let (name, state) = ("hub".to_owned(), control::operator::InactiveState::Installed);
+        report.programs.inactive = vec![InactiveApp { name, state }];
+        let (text, _) = text(&report, None);
+        assert!(text.contains("\nNot running: hub (installed)\n\nSWITCH"), "{text}");
     }
 
     #[test]

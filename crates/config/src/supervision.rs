@@ -14,7 +14,7 @@ pub const RESTART_KEYS: [&str; 4] =
     ["min-run-seconds", "longest-pause-seconds", "restarts", "window-seconds"];
 
 /// The keys of `[supervision]`.
-pub const SUPERVISION_KEYS: [&str; 13] = [
+pub const SUPERVISION_KEYS: [&str; 14] = [
     "min-run-seconds",
     "longest-pause-seconds",
     "restarts",
@@ -28,6 +28,7 @@ pub const SUPERVISION_KEYS: [&str; 13] = [
     "leak-window-seconds",
     "failed-services",
     "failed-services-seconds",
+    "upgrade-watch-seconds",
 ];
 
 /// The keys of `[safe-mode]`.
@@ -125,6 +126,8 @@ pub struct Supervision {
     pub failed_services: usize,
     /// The time in which failed services are counted.
     pub failed_services_window: Duration,
+    /// How long an upgraded app is watched. If it fails within this time, its previous version runs again.
+    pub upgrade_watch: Duration,
 }
 
 impl Default for Supervision {
@@ -138,6 +141,7 @@ impl Default for Supervision {
             leak_window: Duration::from_secs(600),
             failed_services: 2,
             failed_services_window: Duration::from_secs(10),
+            upgrade_watch: Duration::from_secs(30),
         }
     }
 }
@@ -190,6 +194,8 @@ impl Supervision {
                 .unwrap_or(default.failed_services),
             failed_services_window: seconds(&table, "failed-services-seconds", (1.0, 3600.0))?
                 .unwrap_or(default.failed_services_window),
+            upgrade_watch: seconds(&table, "upgrade-watch-seconds", (1.0, 3600.0))?
+                .unwrap_or(default.upgrade_watch),
         })
     }
 }

@@ -105,7 +105,7 @@ pub struct ChangeStep {
     pub why: String,
 }
 
-/// What a step does to a program.
+/// The effect of a step on a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
@@ -159,7 +159,7 @@ pub enum ChangeState {
     },
     /// It was begun and did not come to its end in time.
     Incomplete {
-        /// What is missing, as a phrase.
+        /// The missing part, as a phrase.
         why: String,
     },
 }

@@ -113,6 +113,12 @@ pub struct Status {
     pub services: Vec<ServiceStatus>,
     /// The apps.
     pub apps: Vec<AppStatus>,
+    /// The apps that do not run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inactive: Vec<InactiveApp>,
+    /// Why the last reload of the configuration was refused, as a phrase, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<String>,
 }
 
 /// The monitor itself.
@@ -190,6 +196,37 @@ pub struct AppStatus {
     pub restarts: u64,
     /// How it ended the last time, as a phrase.
     pub last_exit: Option<String>,
+    /// Why it runs with older files than there are, as a phrase, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+/// An app that does not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InactiveApp {
+    /// Its name.
+    pub name: String,
+    /// Why it does not run.
+    pub state: InactiveState,
+}
+
+/// Why an app does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InactiveState {
+    /// The configuration contains it, and it or an operator disables it.
+    Disabled,
+    /// Its package is installed, and the configuration does not contain it.
+    Installed,
+}
+
+impl std::fmt::Display for InactiveState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Disabled => "disabled",
+            Self::Installed => "installed",
+        })
+    }
 }
 
 /// The resource usage of a program.

@@ -8,6 +8,8 @@ mod files;
 mod hold;
 mod hosting;
 mod intent;
+mod role;
+mod settings;
 mod status;
 mod zone;
 
@@ -26,9 +28,11 @@ use sdk::Limit;
 use sdk::services::Service;
 use tracing::{error, info, warn};
 
-use self::files::AppFiles;
+pub(crate) use self::files::{AppFiles, Fingerprint};
 use self::hosting::{Hosting, InKernel};
 use self::intent::Intent;
+pub(crate) use self::role::Role;
+pub(crate) use self::settings::AppSettings;
 use self::zone::{Zone, ZoneSettings};
 use crate::choice;
 use crate::config_file::ConfigFile;
@@ -55,6 +59,14 @@ pub(crate) struct App {
     meter: Meter,
     /// Whether the operator wants it to run.
     intent: Intent,
+    role: Role,
+    settings: AppSettings,
+    /// Whether its process is in a second group, beside that of its predecessor.
+    is_beside: bool,
+    /// Why its process failed last, in its own words.
+    failure: Option<String>,
+    /// Why it goes on with older files than there are, if it does.
+    kept: Option<String>,
 }
 
 /// The effect of a zone's message on other processes.
@@ -77,6 +89,7 @@ impl App {
         around: &Environment,
         demoted: Option<&str>,
     ) -> Self {
+        let settings = AppSettings::of(&chosen, &rights);
         let choice::App { name, object, origin, config, policy, host, limits, .. } = chosen;
         let sandbox = around.require.map(|require| ZoneSandbox {
             run_as: around.users.for_app(id.0),
@@ -118,6 +131,11 @@ impl App {
             kernel_uid: around.users.for_kernel(),
             meter,
             intent: Intent::default(),
+            role: Role::default(),
+            settings,
+            is_beside: false,
+            failure: None,
+            kept: None,
         }
     }
 
@@ -181,19 +199,28 @@ impl App {
     /// Starts the zone with the files as they are now.
     fn start_zone(&mut self, now: Instant) {
         let Some(zone) = self.hosting.zone_mut() else { return };
-        let config = match self.files.read(&self.name).and_then(|()| self.files.sealed_config()) {
-            Ok(config) => config,
-            Err(why) => {
-                if zone.hold.files_unreadable(&why) {
-                    error!(app = self.name, why, "app was held until its files can be read");
-                }
-                return zone.program.hold(now, &why);
+        let (unusable, is_news) = match self.files.read(&self.name) {
+            Err(why) => (Some(why.clone()), zone.hold.files_unreadable(&why)),
+            // The app ended with exactly these files before: starting it would only repeat that.
+            Ok(()) => {
+                (zone.hold.files_read(&self.files.fingerprint()).map(ToOwned::to_owned), false)
             }
         };
-        // The app ended with exactly these files before: starting it would only repeat that.
-        if let Some(why) = zone.hold.files_read(&self.files.fingerprint()) {
-            return zone.program.hold(now, why);
+        if let Some(why) = &unusable {
+            if zone.program.lifecycle().too_many_restarts().is_some() || !self.files.use_good() {
+                if is_news {
+                    error!(app = self.name, why, "app was held until its files can be read");
+                }
+                return zone.program.hold(now, why);
+            }
+            let hint = "correct its files, then use `rosemary reload`";
+            warn!(app = self.name, why, hint, "app goes on with the files with which it last ran");
         }
+        self.kept = unusable;
+        let config = match self.files.sealed_config() {
+            Ok(config) => config,
+            Err(why) => return zone.program.hold(now, &why),
+        };
         self.meter.restart();
         let ends = |range: RangeInclusive<u32>| range.into_inner();
         let load = ZoneRequest::Load {
@@ -214,7 +241,9 @@ impl App {
 
     /// Wants the zone to run, if the app has one and the operator has not stopped it.
     pub(crate) fn request_start(&mut self, now: Instant) {
-        if !self.intent.is_stopped()
+        let is_to_run = matches!(self.role, Role::Current | Role::Candidate);
+        if is_to_run
+            && !self.intent.is_stopped()
             && let Some(program) = self.program_mut()
         {
             program.request_start(now);
@@ -267,6 +296,7 @@ impl App {
         info!(app = self.name, version = shown, pid, uid, "app was loaded");
         zone.hold.loaded();
         self.files.version = Some(harmless(version, 40));
+        self.files.note_good();
         self.meter.reset_alerts();
     }
 
@@ -275,6 +305,7 @@ impl App {
         let Some(zone) = self.hosting.zone_mut() else { return };
         let (object, why) = (self.files.object_path().display(), shortened(why, 400));
         error!(app = self.name, %object, why, "app failed");
+        self.failure = Some(harmless(&why, 400));
         zone.has_failed = true;
         zone.program.incidents_mut().reported(Cause::Panic, &why);
         zone.program.mark_ending(now);
@@ -288,6 +319,8 @@ impl App {
         let shown = shortened(why, 400);
         error!(app = self.name, %object, config, why = shown, hint, "app was held until one of its files changes");
         zone.hold.reject(self.files.fingerprint(), harmless(why, 400));
+        self.files.note_bad();
+        self.failure = Some(harmless(why, 400));
         zone.has_failed = true;
         zone.program.incidents_mut().reported(Cause::Unfit, &shown);
         zone.program.mark_unfit(now);
@@ -418,7 +451,8 @@ impl App {
 
     /// The request for rings for a loaded zone.
     pub(crate) fn attach_request(&mut self) -> Option<KernelRequest> {
-        let zone = self.hosting.zone_mut().filter(|zone| zone.program.is_running())?;
+        let serves = self.role.serves();
+        let zone = self.hosting.zone_mut().filter(|zone| serves && zone.program.is_running())?;
         zone.rings_requested();
         let (app, name, policy) = (self.id, self.name.clone(), self.policy.clone());
         Some(KernelRequest::Attach { app, name, policy })

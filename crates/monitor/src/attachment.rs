@@ -83,6 +83,11 @@ impl Attachment {
         self.connected
     }
 
+    /// Whether the kernel has replied to every `Attach`, and the current process has no rings.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.unanswered == 0 && !self.requested
+    }
+
     /// The zone has ended. Returns whether the kernel must receive a `Detach`.
     pub(crate) fn zone_ended(&mut self) -> bool {
         self.connected = false;

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use config::Config;
 use control::kernel::PlainTcp;
 
-use crate::choice::{self, App};
+use crate::choice::{self, App, Circumstances};
 use crate::config_file::ConfigFile;
 use crate::error::StartError;
 use crate::installation::{Installation, read_object};
 use crate::object::Object;
 use crate::options::Options;
+use crate::overrides::Overrides;
 use crate::packages::Store;
 use crate::{keys, listen};
 
@@ -40,7 +41,18 @@ pub fn check(options: &Options) -> Result<Valid, Vec<StartError>> {
     let state_dir = options.state.resolve(&config).map_err(one)?;
     let runtime_dir = options.instance.resolve(&config).map_err(one)?;
     let mut mistakes = Vec::new();
-    let apps = choice::apps(&config, options, &installation, &Store::of(&state_dir));
+    let overrides = Overrides::load(&state_dir).unwrap_or_else(|error| {
+        mistakes.push(error);
+        Overrides::default()
+    });
+    let around = Circumstances {
+        options,
+        installation: &installation,
+        store: &Store::of(&state_dir),
+        overrides: &overrides,
+        version: None,
+    };
+    let apps = choice::apps(&config, &around);
     let apps = apps.unwrap_or_else(|errors| {
         mistakes.extend(errors);
         Vec::new()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::app::Hosting;
+use control::operator::{InactiveApp, InactiveState};
 use control::policy::Policy;
 use package::PublicKey;
 use sdk::services::Service;
@@ -16,7 +17,8 @@ use crate::hang::DEFAULT_LONGEST_CALL;
 use crate::installation::Installation;
 use crate::object::{Object, ObjectFile};
 use crate::options::{AppChoice, Options};
-use crate::packages::{Admitted, Gate, Store};
+use crate::overrides::Overrides;
+use crate::packages::{Admitted, Gate, Store, Version};
 use config::{
     AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, RestartPolicy, ServiceRight,
     nearest,
@@ -128,23 +130,48 @@ impl App {
     }
 }
 
+/// What decides about apps besides the configuration.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Circumstances<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) installation: &'a Installation,
+    pub(crate) store: &'a Store,
+    /// Operators' decisions on which apps run.
+    pub(crate) overrides: &'a Overrides,
+    /// The version of an app's package to run instead of the installed one.
+    pub(crate) version: Option<&'a (String, Version)>,
+}
+
+impl Circumstances<'_> {
+    /// The version of the package of this app.
+    fn version_of(&self, app: &str) -> Version {
+        let other = self.version.filter(|(name, _)| name == app);
+        other.map_or(Version::Installed, |(_, version)| *version)
+    }
+
+    /// Whether an app that the configuration does not contain can run.
+    fn provides(&self, app: &str) -> bool {
+        self.store.has_version(app, self.version_of(app))
+            || self.installation.object(app, &self.store.path(app)).is_ok()
+    }
+}
+
 /// Returns the apps that run: those on the command line, otherwise those of the configuration, otherwise the
-/// learning switch.
+/// learning switch; operators' decisions override the result.
 ///
 /// # Errors
 /// The reason of each app that cannot be hosted as requested, whose package is refused, or whose object is missing. There
 /// is at least one.
 pub(crate) fn apps(
     config: &Config,
-    options: &Options,
-    installation: &Installation,
-    store: &Store,
+    around: &Circumstances<'_>,
 ) -> Result<Vec<App>, Vec<StartError>> {
+    let Circumstances { options, installation, store, .. } = *around;
     let one = |error| vec![error];
-    let mut packages = admit(config, &wanted(config, &options.apps).map_err(one)?, store)?;
+    let mut packages = admit(config, &wanted(config, around).map_err(one)?, around)?;
     let manifests = packages.iter().map(|(name, it)| (name.clone(), it.manifest.app.clone()));
     let config = &config.over(&manifests.collect()).map_err(|error| one(error.into()))?;
-    let apps = wanted(config, &options.apps).map_err(one)?;
+    let apps = wanted(config, around).map_err(one)?;
     let policies = config.policies(&apps).map_err(|error| one(error.into()))?;
     let (mut running, mut mistakes) = (Vec::new(), Vec::new());
     for (app, policy) in apps.into_iter().zip(policies).filter(|(app, _)| app.enabled) {
@@ -205,12 +232,56 @@ pub(crate) fn warn_of_unsigned(apps: &[App]) {
     }
 }
 
-fn wanted(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartError> {
-    if chosen.is_empty() {
-        Ok(config.apps.clone().unwrap_or_else(|| vec![config.named(DEFAULT_APP)]))
-    } else {
-        named(config, chosen)
+/// Returns the apps that do not run: those that are configured and disabled, and those that are only installed.
+pub(crate) fn inactive(config: &Config, around: &Circumstances<'_>) -> Vec<InactiveApp> {
+    let known = wanted(config, around).unwrap_or_default();
+    let others: Vec<&AppConfig> = config.apps.iter().flatten().collect();
+    let mut inactive = Vec::new();
+    let mut add = |name: &str, state| inactive.push(InactiveApp { name: name.into(), state });
+    for app in known.iter().filter(|app| !app.enabled) {
+        add(&app.name, InactiveState::Disabled);
     }
+    // With `--app`, apps of the configuration may be left out.
+    for app in others.iter().filter(|app| !known.iter().any(|it| it.name == app.name)) {
+        add(&app.name, InactiveState::Disabled);
+    }
+    let is_known = |name: &String| {
+        known.iter().any(|app| app.name == *name) || others.iter().any(|app| app.name == *name)
+    };
+    // If the directory cannot be read, the apps that need it say so.
+    for name in around.store.names().unwrap_or_default().iter().filter(|name| !is_known(name)) {
+        add(name, InactiveState::Installed);
+    }
+    inactive
+}
+
+fn wanted(config: &Config, around: &Circumstances<'_>) -> Result<Vec<AppConfig>, StartError> {
+    let chosen = &around.options.apps;
+    let mut apps = if chosen.is_empty() {
+        config.apps.clone().unwrap_or_else(|| vec![config.named(DEFAULT_APP)])
+    } else {
+        named(config, chosen)?
+    };
+    for (name, enabled) in around.overrides.iter() {
+        match apps.iter_mut().find(|app| app.name == name) {
+            Some(app) => app.enabled = enabled,
+            None if enabled && (config.app(name).is_some() || around.provides(name)) => {
+                let app = config.app(name).cloned();
+                let mut app = app.unwrap_or_else(|| config.named(name));
+                app.enabled = enabled;
+                apps.push(app);
+            }
+            None if enabled => {
+                let hint = "install its package, or forget it with `rosemary app disable`";
+                warn!(app = name, hint, "an enabled app is neither configured nor installed");
+            }
+            None => {}
+        }
+    }
+    if apps.len() > MOST_APPS {
+        return Err(StartError::TooManyApps { count: apps.len(), most: MOST_APPS });
+    }
+    Ok(apps)
 }
 
 /// Admits the packages of `apps` and returns them by name.
@@ -220,17 +291,21 @@ fn wanted(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, Start
 fn admit<'a>(
     config: &'a Config,
     apps: &[AppConfig],
-    store: &Store,
+    around: &Circumstances<'_>,
 ) -> Result<BTreeMap<String, Admitted<'a>>, Vec<StartError>> {
     let (mut admitted, mut refused) = (BTreeMap::new(), Vec::new());
-    let packaged = |app: &&AppConfig| app.object.is_none() && store.has(&app.name);
+    let store = around.store;
+    let packaged = |app: &&AppConfig| {
+        app.object.is_none() && store.has_version(&app.name, around.version_of(&app.name))
+    };
     let packaged: Vec<&AppConfig> = apps.iter().filter(packaged).collect();
     if packaged.is_empty() {
         return Ok(admitted);
     }
     let gate = Gate::new(&config.trust).map_err(|error| vec![error])?;
     for AppConfig { name, enabled, .. } in packaged {
-        match store.read(name).and_then(|files| gate.admit_installed(&files, name)) {
+        let files = store.read_version(name, around.version_of(name));
+        match files.and_then(|files| gate.admit_installed(&files, name)) {
             Ok(package) => drop(admitted.insert(name.clone(), package)),
             Err(why) if *enabled => {
                 let error = StartError::Package { app: name.clone(), why };
@@ -318,13 +393,43 @@ mod tests {
         let installation = Installation::of("/nowhere");
         let apps = |args: &[&str]| {
             let options = crate::options::tests::parse(args).unwrap();
-            apps(&config, &options, &installation, &Store::of(dir.path()))
+            let around = Circumstances {
+                options: &options,
+                installation: &installation,
+                store: &Store::of(dir.path()),
+                overrides: &Overrides::default(),
+                version: None,
+            };
+            apps(&config, &around)
         };
         let error = apps(&[]).unwrap_err()[0].to_string();
         assert!(error.starts_with("/rosemary.toml:3:10: the app a is the bare file"), "{error}");
         assert!(error.contains("--allow-unsigned") && error.contains("app build"), "{error}");
         let app = apps(&["--allow-unsigned"]).unwrap().remove(0);
         assert_eq!((app.origin, app.object.path()), (Origin::Unsigned, object.as_path()));
+    }
+
+    #[test]
+    fn decisions_of_operators_override_the_configuration() {
+        let text = "[[app]]\nname = \"a\"\n[[app]]\nname = \"b\"\nenabled = false";
+        let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let enabled = |overrides: &Overrides| -> Vec<(String, bool)> {
+            let around = Circumstances {
+                options: &crate::options::tests::parse(&[]).unwrap(),
+                installation: &Installation::of("/nowhere"),
+                store: &Store::of(dir.path()),
+                overrides,
+                version: None,
+            };
+            let apps = wanted(&config, &around).unwrap();
+            apps.into_iter().map(|app| (app.name, app.enabled)).collect()
+        };
+        let app = |name: &str, enabled| (name.to_owned(), enabled);
+        let none = Overrides::default();
+        assert_eq!(enabled(&none), [app("a", true), app("b", false)]);
+        let some = none.with("a", false).with("b", true).with("not-installed", true);
+        assert_eq!(enabled(&some), [app("a", false), app("b", true)]);
     }
 
     #[test]

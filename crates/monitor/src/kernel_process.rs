@@ -93,7 +93,8 @@ impl KernelProcess {
             return;
         }
         apps.iter_mut().for_each(App::kernel_started);
-        let announcements = apps.iter().map(App::announcement).collect();
+        let serving = apps.iter().filter(|app| app.role().serves());
+        let announcements = serving.map(App::announcement).collect();
         let (start, mut fds) = self.settings.start_request(self.run_as, announcements);
         let configs = match configs(apps).transpose() {
             Ok(configs) => configs,
@@ -178,6 +179,11 @@ impl KernelProcess {
     pub(crate) fn restart(&mut self, now: Instant) {
         self.stop(now);
         self.must_restart = true;
+    }
+
+    /// Whether the process is to start again after its end, or has ended for that.
+    pub(crate) fn must_restart(&self) -> bool {
+        self.must_restart
     }
 
     /// Returns once, when the process has ended after [`restart`](Self::restart), that it must be started.

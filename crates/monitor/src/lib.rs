@@ -2,7 +2,9 @@
 //!
 //! The monitor owns the process tree, the listening sockets, the lock against a second instance, and the admin socket. It
 //! is the one program of Rosemary that must not die, so it does nothing else: one thread runs one loop, in which no call
-//! waits for a peer. Two further threads write the log and the incidents. If the monitor dies, all its children die with it.
+//! waits for a peer. Two further threads write the log and the incidents, and a
+//! third one reads the configuration while an operator's change is planned. If the monitor dies, all its children die with
+//! it.
 //!
 //! | files | contents |
 //! | --- | --- |
@@ -21,7 +23,7 @@
 //! | `admin_server.rs`, `change/` | the admin socket; changes that operators make while Rosemary runs |
 //! | `object.rs`, `config_file.rs` | an app's object; an app's own configuration |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
-//! | `check.rs`, `choice.rs`, `numbers.rs` | checks of what the operator chose; which apps run; their numbers |
+//! | `check.rs`, `choice.rs`, `overrides.rs`, `numbers.rs` | checks of what the operator chose; which apps run, also by decisions of operators; their numbers |
 //! | `listen.rs`, `keys.rs`, `runtime_dir.rs`, `state_dir.rs`, `lock.rs`, `installation.rs`, `users.rs`, `signals.rs`, `options.rs` | what exists before the loop begins |
 //!
 //! The monitor never speaks OpenFlow, parses packets, loads code, waits for a child, or answers for the kernel.
@@ -52,6 +54,7 @@ mod object;
 mod one_shot;
 pub mod options;
 mod output;
+mod overrides;
 pub mod packages;
 mod process_table;
 mod program;
@@ -82,12 +85,16 @@ pub use crate::check::{Valid, check};
 pub use crate::output::shown;
 
 use crate::admin_server::{AdminServer, AllowedUsers};
+use crate::change::planner::Planner;
+use crate::change::{Basis, Changes};
+use crate::choice::Circumstances;
 use crate::demotions::Demotions;
 use crate::error::StartError;
 use crate::incidents::Incidents;
 use crate::installation::Installation;
 use crate::kernel_settings::KernelSettings;
 use crate::options::Options;
+use crate::overrides::Overrides;
 use crate::packages::Store;
 use crate::process_table::{Environment, ProcessTable};
 use crate::runtime_dir::RuntimeDir;
@@ -176,8 +183,17 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let runtime = RuntimeDir::claim(&dir)?;
     // Before the apps, so that an unreadable directory is not reported as a fault of an app.
     let state = StateDir::claim(&state_dir)?;
-    let store = Store::of(state.path());
-    let mut apps = choice::apps(&config, options, &installation, &store).map_err(first)?;
+    let overrides = Overrides::load(state.path())?;
+    let (store, version) = (&Store::of(state.path()), None);
+    let around = Circumstances {
+        options,
+        installation: &installation,
+        store,
+        overrides: &overrides,
+        version,
+    };
+    let mut apps = choice::apps(&config, &around).map_err(first)?;
+    let inactive = choice::inactive(&config, &around);
     let own = check::own_dirs(options, &config, &dir, &state_dir);
     if let Some(mistake) = check::reads(&apps, &own, &config).into_iter().next() {
         return Err(mistake);
@@ -223,13 +239,20 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let tuning = config::with_environment(config.tuning, variable)?;
     let settings = KernelSettings { listeners, plain, keys, workers, tuning };
     let environment = Environment {
-        installation,
+        installation: installation.clone(),
         users: Users::find()?,
         require: (!options.unconfined).then_some(config.require),
         enforcement: Arc::new(enforcement(options).with_rings(settings.ring_bytes())),
         incidents: Incidents::load(state.path()),
     };
     let rules = config.supervision;
+    let planner = Planner {
+        options: options.clone(),
+        installation,
+        state_dir: state_dir.clone(),
+        own,
+        never,
+    };
     let services = ServiceSettings { state_dir, quotas: config.quotas, rules };
     if runtime.took_over() {
         let evidence = Evidence::fact("it left the files of a running instance behind");
@@ -241,5 +264,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let processes = ProcessTable::new(apps, settings, &services, &environment, demotions)?;
     processes.warn_of_apps_in_kernel();
     environment.users.log();
-    Supervisor::new(processes, admin, signals).run().map_err(system("wait for events"))
+    let basis = Basis { planner, environment, services, config, overrides, inactive };
+    Supervisor::new(processes, admin, signals, Changes::new(basis))
+        .run()
+        .map_err(system("wait for events"))
 }

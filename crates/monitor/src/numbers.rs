@@ -65,7 +65,20 @@ pub(crate) fn of<'n>(
     state: &StateDir,
     apps: impl IntoIterator<Item = (&'n str, Option<&'n PublicKey>)>,
 ) -> Result<Vec<AppId>, StartError> {
-    let path = state.path().join(FILE);
+    assign(state.path(), apps, true)
+}
+
+/// Like [`of`], in the directory of the state that this instance has claimed. The numbers of new apps are stored only if
+/// `write` is set; otherwise they may change.
+///
+/// # Errors
+/// As [`of`].
+pub(crate) fn assign<'n>(
+    state_dir: &Path,
+    apps: impl IntoIterator<Item = (&'n str, Option<&'n PublicKey>)>,
+    write: bool,
+) -> Result<Vec<AppId>, StartError> {
+    let path = state_dir.join(FILE);
     let refuse = |what, source| StartError::Path { what, path: path.clone(), hint: HINT, source };
     let text = read(&path).map_err(|error| refuse("read", error))?;
     let damaged = |why| StartError::Numbers { file: path.clone(), why };
@@ -77,8 +90,8 @@ pub(crate) fn of<'n>(
     let numbers =
         apps.into_iter().map(|(name, key)| file.number(name, key)).collect::<Result<_, _>>();
     let numbers = numbers.map_err(damaged)?;
-    if file.apps.len() > known {
-        write(state.path(), &file).map_err(|error| refuse("write", error))?;
+    if write && file.apps.len() > known {
+        write_file(state_dir, &file).map_err(|error| refuse("write", error))?;
     }
     Ok(numbers)
 }
@@ -129,7 +142,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn write(state_dir: &Path, content: &NumberFile) -> io::Result<()> {
+fn write_file(state_dir: &Path, content: &NumberFile) -> io::Result<()> {
     let new = state_dir.join(format!("{FILE}.new"));
     let _ = std::fs::remove_file(&new); // a killed instance may have left it
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;

@@ -9,6 +9,7 @@
 //!                    get new rings after its next Ready
 //! ```
 
+mod replacing;
 mod verbs;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -21,7 +22,8 @@ use control::kernel::{KernelReply, KernelRequest};
 use control::service::ClientRights;
 use tracing::{error, info, warn};
 
-use crate::app::{App, ZoneEvent};
+use self::replacing::KernelSwap;
+use crate::app::{App, Role, ZoneEvent};
 use crate::choice;
 use crate::demotions::Demotions;
 use crate::error::StartError;
@@ -77,6 +79,8 @@ pub(crate) struct ProcessTable {
     /// The apps that must not run in the kernel.
     demotions: Demotions,
     incidents: Incidents,
+    /// Changes of apps in the kernel, which wait for its end.
+    swaps: Vec<KernelSwap>,
     /// Whether the programs were asked to stop.
     is_stopping: bool,
 }
@@ -109,6 +113,7 @@ impl ProcessTable {
             services,
             demotions,
             incidents: around.incidents.clone(),
+            swaps: Vec::new(),
             is_stopping: false,
         })
     }
@@ -183,7 +188,7 @@ impl ProcessTable {
             },
             Source::KernelCounters => {
                 if self.kernel.counters.receive() {
-                    for app in &mut self.apps {
+                    for app in self.apps.iter_mut().filter(|app| app.role().serves()) {
                         if let Some(counters) = self.kernel.counters.of(&app.name) {
                             app.counted(counters, now);
                         }
@@ -238,6 +243,8 @@ impl ProcessTable {
             match app.receive(now) {
                 ZoneEvent::Nothing => return,
                 ZoneEvent::Handled => {}
+                // A candidate is connected when it takes over.
+                ZoneEvent::Loaded if app.role() != Role::Current => {}
                 ZoneEvent::Loaded => {
                     self.attach(slot);
                     if let Some(app) = self.apps.get_mut(slot.0) {
@@ -365,7 +372,6 @@ impl ProcessTable {
     ///
     /// # Errors
     /// The state directory cannot be written. The app then stays demoted.
-    #[expect(dead_code, reason = "the verb `app promote` calls it")]
     pub(crate) fn clear_demotion(&mut self, app: &str) -> std::io::Result<bool> {
         self.demotions.clear(app)
     }
@@ -448,7 +454,8 @@ impl ProcessTable {
     /// The status of all programs for operators.
     pub(crate) fn status(&self) -> (KernelStatus, Vec<ServiceStatus>, Vec<AppStatus>) {
         let kernel = self.kernel.status();
-        let apps = self.apps.iter().map(|app| app.status(&kernel)).collect();
+        let apps = self.apps.iter().filter(|app| app.role().serves());
+        let apps = apps.map(|app| app.status(&kernel)).collect();
         (kernel, self.services.status(), apps)
     }
 
@@ -456,7 +463,8 @@ impl ProcessTable {
     pub(crate) fn usage(&self) -> impl Iterator<Item = ProgramUsage> {
         let program = &self.kernel.program;
         let kernel = (program.pid(), program.lifecycle().state());
-        let apps = self.apps.iter().map(move |app| app.usage(kernel));
+        let apps = self.apps.iter().filter(|app| app.role().serves());
+        let apps = apps.map(move |app| app.usage(kernel));
         [self.kernel.usage()].into_iter().chain(self.services.usage()).chain(apps)
     }
 
@@ -469,6 +477,6 @@ impl ProcessTable {
     }
 
     fn app_by_id(&mut self, id: AppId) -> Option<&mut App> {
-        self.apps.iter_mut().find(|app| app.id == id)
+        self.apps.iter_mut().find(|app| app.id == id && app.role().serves())
     }
 }

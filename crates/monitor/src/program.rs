@@ -99,6 +99,8 @@ pub(crate) struct Program {
     refused_calls: RefusedCalls,
     incidents: ProgramIncidents,
     process: Option<Process>,
+    /// Whether its cgroup has another name than usual, as another process has the usual one.
+    is_in_second_group: bool,
 }
 
 /// How a program ended.
@@ -142,6 +144,7 @@ impl Program {
             incidents: ProgramIncidents::new(incidents, kind.of_incidents()),
             kind,
             process: None,
+            is_in_second_group: false,
         }
     }
 
@@ -152,6 +155,11 @@ impl Program {
 
     pub(crate) fn lifecycle(&self) -> &Lifecycle {
         &self.lifecycle
+    }
+
+    /// Uses a cgroup of another name than usual, because another process of the program has the usual one.
+    pub(crate) fn use_second_group(&mut self) {
+        self.is_in_second_group = true;
     }
 
     /// Forgets its restarts: its files have changed, or the operator starts it.

@@ -83,6 +83,27 @@ impl ServiceTable {
         })
     }
 
+    /// Adds and starts the services that `apps` need and that do not run yet.
+    ///
+    /// # Errors
+    /// The program of a service is missing.
+    pub(crate) fn add_for_apps<'a>(
+        &mut self,
+        apps: impl Iterator<Item = &'a choice::App>,
+        (settings, around): (&ServiceSettings, &Environment),
+        now: Instant,
+    ) -> Result<(), StartError> {
+        for service in apps.flat_map(|app| app.services.iter().copied()) {
+            let kind = ServiceKind::ForApps(service);
+            if !self.services.iter().any(|it| it.kind == kind) {
+                let mut service = Service::new(kind, settings, around)?;
+                service.program.request_start(now);
+                self.services.push(service);
+            }
+        }
+        Ok(())
+    }
+
     /// All services with their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ServiceSlot, &Service)> {
         self.services.iter().enumerate().map(|(slot, service)| (ServiceSlot(slot), service))
@@ -323,7 +344,8 @@ impl ServiceTable {
 /// Connects an app and a service, if the app names the service and both are ready.
 fn connect(app: &mut App, service: &mut Service) {
     let ServiceKind::ForApps(kind) = service.kind else { return };
-    if !app.uses(kind) || !app.is_loaded() || !service.is_ready() {
+    let serves = app.role() == crate::app::Role::Current;
+    if !serves || !app.uses(kind) || !app.is_loaded() || !service.is_ready() {
         return;
     }
     let (app_name, service_name) = (app.name.as_str(), service.kind.name());

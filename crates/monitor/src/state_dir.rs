@@ -6,6 +6,7 @@
 //!     apps.json               the apps' numbers (numbers.rs)
 //!     demoted.json            apps that must not run in the kernel (demotions.rs)
 //!     incidents/              records of what went wrong (incidents/store.rs)
+//!     enabled.json            operators' decisions on which apps run (overrides.rs)
 //!     apps/                   installed packages (packages/store.rs), which operators' commands write, too
 //!     log.redb, storage.redb  the state of services (service.rs)
 //! ```

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::process::Usage;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::admin_server::{AdminServer, OperatorId};
 use crate::change::Changes;
@@ -20,6 +20,7 @@ use crate::signals::Signals;
 use crate::usage::meter::{Meter, Sample};
 use crate::usage::{MEASUREMENT_PERIOD, report};
 use config::Limits;
+use control::change::{Change, ChangeRequest};
 use control::operator::ProgramState;
 use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUsage, Status};
 
@@ -36,6 +37,8 @@ pub(crate) struct Supervisor {
     processes: ProcessTable,
     admin: AdminServer,
     changes: Changes,
+    /// Whether SIGHUP has requested a reload that has not begun.
+    must_reload: bool,
     signals: Signals,
     /// Measures the monitor itself.
     own_meter: Meter,
@@ -48,6 +51,9 @@ pub(crate) struct Supervisor {
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Signal,
+    Hangup,
+    /// A plan of a change is made; the next turn uses it.
+    Plan,
     AdminListener,
     Operator(OperatorId),
     Process(process_table::Source),
@@ -55,13 +61,19 @@ enum Source {
 
 impl Supervisor {
     /// Takes over the processes, which are not started yet, and the admin socket.
-    pub(crate) fn new(processes: ProcessTable, admin: AdminServer, signals: Signals) -> Self {
+    pub(crate) fn new(
+        processes: ProcessTable,
+        admin: AdminServer,
+        signals: Signals,
+        changes: Changes,
+    ) -> Self {
         let now = Instant::now();
         Self {
             started: now,
             processes,
             admin,
-            changes: Changes::default(),
+            changes,
+            must_reload: false,
             signals,
             own_meter: Meter::new(Limits::none(), Vec::new()),
             measure_at: now,
@@ -101,7 +113,10 @@ impl Supervisor {
     /// Does what is due.
     fn advance(&mut self, now: Instant) {
         self.processes.advance(now);
-        self.changes.advance(&self.processes, now);
+        if self.stop_deadline.is_none() {
+            self.changes.advance(&mut self.processes, now);
+            self.reload_if_due(now);
+        }
         if let Some(deadline) = self.stop_deadline {
             self.processes.stop_log(deadline, now);
         }
@@ -132,7 +147,10 @@ impl Supervisor {
         // The listener follows the connections: their requests are read before a new connection may replace them.
         let listener = self.admin.listener().map(|fd| (Source::AdminListener, fd));
         let processes = self.processes.sources().map(|(it, fd)| (Source::Process(it), fd));
+        let hangup = self.signals.hangups().map(|fd| (Source::Hangup, fd));
+        let plan = self.changes.fd().map(|fd| (Source::Plan, fd));
         let signals = [(Source::Signal, self.signals.as_fd())].into_iter();
+        let signals = signals.chain(hangup).chain(plan);
         let polled = signals.chain(operators).chain(listener).chain(processes);
         let (sources, mut fds): (Vec<Source>, Vec<PollFd<'_>>) =
             polled.map(|(it, fd)| (it, PollFd::from_borrowed_fd(fd, PollFlags::IN))).unzip();
@@ -156,6 +174,11 @@ impl Supervisor {
     fn handle(&mut self, source: Source, now: Instant) {
         match source {
             Source::Signal => self.handle_signals(now),
+            Source::Hangup => {
+                self.signals.forget_hangups();
+                self.must_reload = true;
+            }
+            Source::Plan => {}
             Source::AdminListener => self.admin.accept(now),
             Source::Operator(id) => {
                 if let Some(request) = self.admin.receive(id, now) {
@@ -177,6 +200,18 @@ impl Supervisor {
         }
         if count > 0 {
             self.processes.kill("asked to stop twice");
+        }
+    }
+
+    /// Applies the configuration as it is now, as SIGHUP requests, once no other change is being made.
+    fn reload_if_due(&mut self, now: Instant) {
+        if !self.must_reload || self.changes.is_busy() {
+            return;
+        }
+        self.must_reload = false;
+        let request = ChangeRequest { change: Change::Reload { dry_run: false }, confirmed: false };
+        if let Err(why) = self.changes.begin(request, "SIGHUP", &mut self.processes, now) {
+            warn!(why, "could not reload; send SIGHUP again");
         }
     }
 
@@ -213,7 +248,12 @@ impl Supervisor {
                 let Some(uid) = self.admin.uid(id) else { return };
                 let reply = match self.stop_deadline {
                     Some(_) => Err("Rosemary stops".into()),
-                    None => self.changes.begin(request, uid, &mut self.processes, now),
+                    None => self.changes.begin(
+                        request,
+                        &format!("user {uid}"),
+                        &mut self.processes,
+                        now,
+                    ),
                 };
                 let reply = reply
                     .map_or_else(|why| OperatorReply::Unavailable { why }, OperatorReply::Change);
@@ -242,6 +282,8 @@ impl Supervisor {
             kernel,
             services,
             apps,
+            inactive: self.changes.inactive().to_vec(),
+            rejected: self.changes.rejected().map(Into::into),
         }
     }
 

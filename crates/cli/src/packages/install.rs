@@ -8,10 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use config::{Config, NAME_FORM, is_name, stage_name};
+use control::change::{AppVerb, Change};
 use monitor::options::StateDir;
 use monitor::packages::{Admitted, Files, Gate, Refused, Store};
 use serde::Serialize;
 
+use crate::change::{self, ChangeArgs};
+use crate::client::Monitor;
 use crate::say;
 use crate::table::Table;
 
@@ -43,6 +46,19 @@ pub struct PackageArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of `rosemary app upgrade`.
+#[derive(Debug, Clone, Args)]
+pub struct UpgradeArgs {
+    /// The package; its signature is in the file next to it with the suffix .minisig
+    pub package: PathBuf,
+    /// The state directory, in which the installed packages are.
+    #[command(flatten)]
+    pub state: StateDir,
+    /// How to make the change.
+    #[command(flatten)]
+    pub how: ChangeArgs,
 }
 
 /// Options of `rosemary app remove`.
@@ -160,8 +176,34 @@ pub fn install(args: &PackageArgs) -> anyhow::Result<()> {
         let file = config.file.clone().or_else(config::default_file);
         say::note(format_args!("{}", how_to_run(name, file.as_deref())));
     }
-    say::note("a running Rosemary uses it after its next start");
+    say::note("a running Rosemary uses it after `rosemary reload`");
     report.print(args.json)
+}
+
+/// Runs `rosemary app upgrade`.
+///
+/// # Errors
+/// The package is refused, with the reason, or the running Rosemary did not replace the app.
+pub fn upgrade(args: &UpgradeArgs) -> anyhow::Result<()> {
+    let config = Config::load(args.how.instance.config.as_deref())?;
+    let files = Files::read(&args.package)?;
+    let gate = Gate::new(&config.trust)?;
+    let refused = || format!("{} is refused", args.package.display());
+    let admitted = gate.admit_new(&files).with_context(refused)?;
+    let store = Store::of(&args.state.resolve(&config)?);
+    let name = &admitted.manifest.app.name;
+    if let Some(other) = other_developer(&store, &config, &admitted)? {
+        bail!(
+            "the installed app {name} was signed by {other}, and this package by {}",
+            admitted.developer()
+        );
+    }
+    // Before anything is written, to learn whether Rosemary runs.
+    Monitor::connect(&args.how.instance)?;
+    store.stage(name, &files).with_context(|| {
+        format!("cannot write into the directory of {}", store.path(name).display())
+    })?;
+    change::make(Change::App { app: name.clone(), verb: AppVerb::Upgrade }, &args.how)
 }
 
 /// Runs `rosemary app remove`.

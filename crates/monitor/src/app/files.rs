@@ -1,7 +1,7 @@
 //! Reads an app's object and configuration, as the process that hosts the app receives them.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use crate::choice::Origin;
@@ -10,9 +10,13 @@ use crate::object::Object;
 
 /// The object and the configuration of one app.
 #[derive(Debug)]
-pub(super) struct AppFiles {
+pub(crate) struct AppFiles {
     object: Object,
     config: ConfigFile,
+    /// The contents with which the app last ran.
+    good: Option<Good>,
+    /// Whether these are used instead of the files.
+    uses_good: bool,
     pub(super) origin: Origin,
     /// The digest of the object that was read last.
     pub(super) sha256: Option<String>,
@@ -20,16 +24,78 @@ pub(super) struct AppFiles {
     pub(super) version: Option<String>,
 }
 
+/// Contents of both files with which the app ran.
+#[derive(Debug)]
+struct Good {
+    object: OwnedFd,
+    files: Fingerprint,
+}
+
 /// Identifies the contents of an app's files.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Fingerprint {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
     sha256: String,
     config: Vec<u8>,
 }
 
+impl Fingerprint {
+    /// The fingerprint of an object with this digest, and of this configuration.
+    #[cfg(test)]
+    pub(crate) fn new(sha256: String, config: Vec<u8>) -> Self {
+        Self { sha256, config }
+    }
+
+    /// What differs in `new`, as phrases.
+    pub(crate) fn differ(&self, new: &Self) -> impl Iterator<Item = &'static str> {
+        let object = (self.sha256 != new.sha256).then_some("its object");
+        object.into_iter().chain((self.config != new.config).then_some("its configuration"))
+    }
+}
+
 impl AppFiles {
     pub(super) fn new(object: Object, config: ConfigFile, origin: Origin) -> Self {
-        Self { object, config, origin, sha256: None, version: None }
+        let (good, uses_good) = (None, false);
+        Self { object, config, good, uses_good, origin, sha256: None, version: None }
+    }
+
+    /// Reads the files of an app as they are now, without keeping them.
+    ///
+    /// # Errors
+    /// Why one of them cannot be read, as a phrase.
+    pub(crate) fn fingerprint_of(
+        object: &mut Object,
+        mut config: ConfigFile,
+        app: &str,
+    ) -> Result<Fingerprint, String> {
+        config.read()?;
+        let path = object.path().display().to_string();
+        let sha256 = object.read(app).map(ToOwned::to_owned);
+        let sha256 = sha256.map_err(|error| format!("could not read {path}: {error}"))?;
+        Ok(Fingerprint { sha256, config: config.content().to_owned() })
+    }
+
+    /// Notes that the app runs with the contents that were read last.
+    pub(super) fn note_good(&mut self) {
+        if self.uses_good {
+            return;
+        }
+        let object = self.object.sealed().and_then(|object| object.try_clone_to_owned().ok());
+        self.good = object.map(|object| Good { object, files: self.fingerprint() });
+    }
+
+    /// Notes that the app cannot run with the contents that were read last.
+    pub(super) fn note_bad(&mut self) {
+        let files = self.fingerprint();
+        self.good.take_if(|good| good.files == files);
+    }
+
+    /// Uses the contents with which the app last ran, if it did and they differ. Returns whether they are used.
+    pub(super) fn use_good(&mut self) -> bool {
+        self.uses_good = self.good.is_some();
+        if let Some(good) = &self.good {
+            self.sha256 = Some(good.files.sha256.clone());
+        }
+        self.uses_good
     }
 
     /// Reads both files as they are now. `app` is the app's name.
@@ -37,6 +103,7 @@ impl AppFiles {
     /// # Errors
     /// Why one of them cannot be read, as a phrase.
     pub(super) fn read(&mut self, app: &str) -> Result<(), String> {
+        self.uses_good = false;
         self.config.read()?;
         self.forget_loaded();
         let sha256 = self.object.read(app).map(ToOwned::to_owned);
@@ -52,12 +119,18 @@ impl AppFiles {
 
     /// The object that was read last, in sealed memory.
     pub(super) fn object(&self) -> Option<BorrowedFd<'_>> {
-        self.object.sealed()
+        match self.good.as_ref().filter(|_| self.uses_good) {
+            Some(good) => Some(good.object.as_fd()),
+            None => self.object.sealed(),
+        }
     }
 
     /// The configuration that was read last.
     pub(super) fn config(&self) -> &[u8] {
-        self.config.content()
+        match self.good.as_ref().filter(|_| self.uses_good) {
+            Some(good) => &good.files.config,
+            None => self.config.content(),
+        }
     }
 
     /// Copies the configuration that was read last into sealed memory.

@@ -47,6 +47,12 @@ impl App {
         }
     }
 
+    /// Whether its zone has what it needs from the kernel, as far as it runs.
+    pub(crate) fn is_connected(&self) -> bool {
+        let zone = self.hosting.zone().filter(|zone| zone.program.is_running());
+        zone.is_none_or(super::zone::Zone::is_connected)
+    }
+
     /// Its stage.
     pub(crate) fn stage(&self) -> Stage {
         self.policy.stage

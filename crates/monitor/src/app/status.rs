@@ -65,6 +65,7 @@ impl App {
             state,
             restarts,
             last_exit: last_exit.map(Into::into),
+            kept: self.kept.clone(),
         }
     }
 

@@ -212,6 +212,21 @@ impl Zone {
         true
     }
 
+    /// Whether the kernel owes no reply about its rings.
+    pub(super) fn is_unattached(&self) -> bool {
+        self.rings.is_settled()
+    }
+
+    /// Whether the kernel has given it rings.
+    pub(super) fn is_connected(&self) -> bool {
+        self.rings.is_connected()
+    }
+
+    /// Takes over the replies that the kernel owes a former zone of the app.
+    pub(super) fn take_attachment(&mut self, former: &mut Self) {
+        self.rings = std::mem::take(&mut former.rings);
+    }
+
     /// When [`must_retry`](Self::must_retry) is due.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.rings.retry_at()

@@ -4,6 +4,8 @@
 //! STATE/apps/                        0755, writable by the owner only
 //!     NAME.rosemary                  an installed package (crate `package`)
 //!     NAME.rosemary.minisig          its signature
+//!     NAME.rosemary.next[.minisig]   a package that is to replace it
+//!     NAME.rosemary.previous[.minisig]   the package before the last upgrade
 //! ```
 //!
 //! At each start of Rosemary a separate confined process, `rosemary-security`, checks each package. The monitor
@@ -16,4 +18,4 @@ mod store;
 
 pub use admit::{Admitted, Gate};
 pub use error::Refused;
-pub use store::{Files, Store, signature_of};
+pub use store::{Files, Store, Version, signature_of};

@@ -26,6 +26,28 @@ pub struct Store {
     dir: PathBuf,
 }
 
+/// A version of an installed app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// The one that runs.
+    Installed,
+    /// One that is to replace it.
+    Staged,
+    /// The one before the last upgrade.
+    Previous,
+}
+
+impl Version {
+    /// What follows the name of the package's file.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Installed => "",
+            Self::Staged => ".next",
+            Self::Previous => ".previous",
+        }
+    }
+}
+
 /// A package and its signature, in sealed memory.
 #[derive(Debug)]
 pub struct Files {
@@ -68,10 +90,22 @@ impl Store {
         self.dir.join(format!("{name}.{EXTENSION}"))
     }
 
+    /// The path of a version of the package.
+    fn path_of(&self, name: &str, version: Version) -> PathBuf {
+        let mut path = self.path(name).into_os_string();
+        path.push(version.suffix());
+        path.into()
+    }
+
     /// Returns whether the app `name` is installed.
     pub fn has(&self, name: &str) -> bool {
+        self.has_version(name, Version::Installed)
+    }
+
+    /// Returns whether there is this version of the app `name`.
+    pub fn has_version(&self, name: &str, version: Version) -> bool {
         // If this is unknown, the answer is yes: reading the package then reports why.
-        !matches!(self.path(name).symlink_metadata(),
+        !matches!(self.path_of(name, version).symlink_metadata(),
             Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
@@ -80,11 +114,19 @@ impl Store {
     /// # Errors
     /// As [`Files::read`].
     pub fn read(&self, name: &str) -> Result<Files, Refused> {
+        self.read_version(name, Version::Installed)
+    }
+
+    /// Reads a version of the package of the app `name`.
+    ///
+    /// # Errors
+    /// As [`Files::read`].
+    pub fn read_version(&self, name: &str, version: Version) -> Result<Files, Refused> {
         // The lock prevents reading a package and the signature of its replacement.
         let locked = File::open(&self.dir)
             .and_then(|dir| lock(&dir, FlockOperation::NonBlockingLockShared).map(|()| dir));
         let _held = locked.map_err(|why| Refused::Unreadable { path: self.dir.clone(), why })?;
-        Files::read(&self.path(name))
+        Files::read(&self.path_of(name, version))
     }
 
     /// The names of the installed apps, in alphabetical order.
@@ -113,10 +155,80 @@ impl Store {
     /// # Errors
     /// The package cannot be written. The previous one is unchanged.
     pub fn install(&self, name: &str, files: &Files) -> io::Result<()> {
+        self.put(name, Version::Installed, files)
+    }
+
+    /// Puts a package beside the installed one of the app `name`, for [`use_staged`](Self::use_staged). `files` must be
+    /// admitted.
+    ///
+    /// # Errors
+    /// The package cannot be written.
+    pub fn stage(&self, name: &str, files: &Files) -> io::Result<()> {
+        self.put(name, Version::Staged, files)
+    }
+
+    /// Makes the staged package the installed one, and keeps the installed one as the previous one.
+    ///
+    /// # Errors
+    /// A file cannot be renamed. After a power failure between two files the package is refused.
+    pub fn use_staged(&self, name: &str) -> io::Result<()> {
+        let dir = self.lock_to_write()?;
+        if self.has(name) {
+            self.rename(name, Version::Installed, Version::Previous)?;
+        }
+        self.rename(name, Version::Staged, Version::Installed)?;
+        dir.sync_all()
+    }
+
+    /// Makes the previous package the installed one and the other way round.
+    ///
+    /// # Errors
+    /// As [`use_staged`](Self::use_staged).
+    pub fn use_previous(&self, name: &str) -> io::Result<()> {
+        let dir = self.lock_to_write()?;
+        self.rename(name, Version::Installed, Version::Staged)?;
+        self.rename(name, Version::Previous, Version::Installed)?;
+        self.rename(name, Version::Staged, Version::Previous)?;
+        dir.sync_all()
+    }
+
+    /// Removes a staged package, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn drop_staged(&self, name: &str) -> io::Result<()> {
+        let _held = self.lock_to_write()?;
+        self.unlink(name, Version::Staged)
+    }
+
+    fn lock_to_write(&self) -> io::Result<File> {
+        let dir = File::open(&self.dir)?;
+        lock(&dir, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(dir)
+    }
+
+    fn rename(&self, name: &str, from: Version, to: Version) -> io::Result<()> {
+        let (from, to) = (self.path_of(name, from), self.path_of(name, to));
+        std::fs::rename(&from, &to)?;
+        std::fs::rename(signature_of(&from), signature_of(&to))
+    }
+
+    fn unlink(&self, name: &str, version: Version) -> io::Result<()> {
+        let path = self.path_of(name, version);
+        for path in [signature_of(&path), path] {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&self, name: &str, version: Version, files: &Files) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o755).create(&self.dir)?;
         let dir = File::open(&self.dir)?;
         lock(&dir, FlockOperation::NonBlockingLockExclusive)?;
-        let path = self.path(name);
+        let path = self.path_of(name, version);
         let signature = String::from_utf8(bytes_of(&files.signature)?).map_err(io::Error::other)?;
         let signature: Signature = signature.parse().map_err(io::Error::other)?;
         let contents = [
@@ -149,6 +261,8 @@ impl Store {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+        self.unlink(name, Version::Staged)?;
+        self.unlink(name, Version::Previous)?;
         dir.sync_all()?;
         Ok(true)
     }
@@ -226,6 +340,29 @@ mod tests {
         assert!(store.remove("hub").unwrap());
         assert!(!store.remove("hub").unwrap());
         assert_eq!(std::fs::read_dir(&store.dir).unwrap().count(), 2, "of a");
+    }
+
+    #[test]
+    fn staged_package_is_used_and_taken_back() {
+        let parent = tempfile::tempdir().unwrap();
+        let store = Store::of(parent.path());
+        let signature = signature();
+        let installed = || bytes_of(&store.read("hub").unwrap().package).unwrap();
+        store.install("hub", &files(b"one", &signature)).unwrap();
+        store.stage("hub", &files(b"two", &signature)).unwrap();
+        assert_eq!((installed(), store.names().unwrap()), (b"one".to_vec(), vec!["hub".into()]));
+        store.use_staged("hub").unwrap();
+        assert_eq!(installed(), b"two");
+        assert!(!store.has_version("hub", Version::Staged));
+        store.use_previous("hub").unwrap();
+        assert_eq!(installed(), b"one");
+        store.use_previous("hub").unwrap();
+        assert_eq!(installed(), b"two");
+        store.stage("hub", &files(b"three", &signature)).unwrap();
+        store.drop_staged("hub").unwrap();
+        store.drop_staged("hub").unwrap();
+        assert!(store.remove("hub").unwrap());
+        assert_eq!(std::fs::read_dir(&store.dir).unwrap().count(), 0);
     }
 
     #[test]

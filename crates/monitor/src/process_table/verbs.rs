@@ -14,7 +14,8 @@ impl ProcessTable {
         if self.is_stopping {
             return;
         }
-        if self.kernel.take_restart() {
+        self.advance_replacing();
+        if self.kernel.must_restart() && self.make_swaps() && self.kernel.take_restart() {
             self.kernel.program.request_start(now);
         }
         let kernel = &mut self.kernel.program;
@@ -41,14 +42,15 @@ impl ProcessTable {
     /// # Errors
     /// There is none; the phrase lists the apps.
     pub(crate) fn app_named(&self, name: &str) -> Result<&App, String> {
-        self.apps.iter().find(|app| app.name == name).ok_or_else(|| {
-            let names: Vec<&str> = self.apps.iter().map(|app| app.name.as_str()).collect();
+        self.apps.iter().find(|app| app.name == name && app.role().serves()).ok_or_else(|| {
+            let serving = self.apps.iter().filter(|app| app.role().serves());
+            let names: Vec<&str> = serving.map(|app| app.name.as_str()).collect();
             format!("no app {name:?} runs here; the apps are: {}", names.join(", "))
         })
     }
 
     pub(super) fn app_named_mut(&mut self, name: &str) -> Option<&mut App> {
-        self.apps.iter_mut().find(|app| app.name == name)
+        self.apps.iter_mut().find(|app| app.name == name && app.role().serves())
     }
 
     /// The state of the app with this name.
@@ -92,6 +94,42 @@ impl ProcessTable {
         if app.is_in_kernel() {
             self.kernel.restart(now);
         }
+    }
+
+    /// Notes why an app does not use its newer files; `None` if there are none.
+    pub(crate) fn set_kept(&mut self, name: &str, why: Option<String>) {
+        if let Some(app) = self.app_named_mut(name) {
+            app.set_kept(why);
+        }
+    }
+
+    /// Whether the kernel hosts the app.
+    pub(crate) fn is_in_kernel(&self, name: &str) -> bool {
+        self.app_named(name).is_ok_and(App::is_in_kernel)
+    }
+
+    /// Why an app has failed since its process was started for the `starts`-th time, if it has. `in_kernel` says whether
+    /// the kernel hosted it then.
+    pub(crate) fn failure_since(&self, name: &str, starts: u64, in_kernel: bool) -> Option<String> {
+        let Ok(app) = self.app_named(name) else { return Some("it is gone".into()) };
+        if in_kernel {
+            return app.demoted().map(ToOwned::to_owned);
+        }
+        let lifecycle = app.program()?.lifecycle();
+        let is_down = matches!(lifecycle.state(), ProgramState::Waiting | ProgramState::Held);
+        let why = || app.failure().or(lifecycle.last_exit()).unwrap_or("it ended").to_owned();
+        (is_down || lifecycle.starts() > starts).then(why)
+    }
+
+    /// Checks that an app was taken out of the kernel.
+    ///
+    /// # Errors
+    /// It was not, as a phrase.
+    pub(crate) fn must_be_demoted(&self, name: &str) -> Result<(), String> {
+        if self.app_named(name)?.demoted().is_some() {
+            return Ok(());
+        }
+        Err(format!("{name} was not taken out of the kernel; host = \"kernel\" puts an app there"))
     }
 
     /// What happens to packets while this app is stopped, if it is a guard.

@@ -60,6 +60,8 @@ impl Process {
     /// The executable is missing, or the system is out of processes, descriptors or memory.
     pub(super) fn spawn(program: &Program, now: Instant) -> io::Result<Self> {
         let Program { name, executable, kind, apart, enforcement, limits, .. } = program;
+        // A dot cannot be part of an app's name.
+        let second = if program.is_in_second_group { ".2" } else { "" };
         let (ours, theirs) = Channel::pair()?;
         let mut command = Command::new(executable);
         command.env_clear().current_dir("/");
@@ -70,7 +72,7 @@ impl Process {
         let group = match kind {
             ProgramKind::Kernel => tree.group("kernel", &Enforcement::kernel_bounds()),
             ProgramKind::Service(name) => tree.group(&format!("service-{name}"), &bounds()),
-            ProgramKind::Zone(app) => tree.group(&format!("zone-{app}"), &bounds()),
+            ProgramKind::Zone(app) => tree.group(&format!("zone-{app}{second}"), &bounds()),
         }?;
         for (controller, why) in group.lower() {
             let (limit, hint) =

@@ -195,19 +195,18 @@ fn unread_log_blocks_nothing() {
 }
 
 #[test]
-fn missing_object_is_logged_once() {
+fn missing_object_keeps_the_last_one() {
     let (instance, before) = Instance::running();
     let object = instance.path("examples/liblearning_switch.so");
+    let content = fs::read(&object).unwrap();
     fs::remove_file(&object).unwrap();
     kill(before.apps[0].pid);
-    instance.until_logged("could not read");
-    let status = instance.status().unwrap();
-    assert_eq!((status.apps[0].pid, status.apps[0].state), (None, ProgramState::Held));
-    assert!(status.apps[0].last_exit.as_ref().unwrap().contains("could not read"));
-    std::thread::sleep(Duration::from_secs(2));
+    let status = instance.until_connected(2);
+    assert!(status.apps[0].kept.as_ref().unwrap().contains("could not read"), "{status:?}");
     assert_eq!(instance.log().matches("could not read").count(), 1, "{}", instance.log());
-    fs::write(&object, "an object").unwrap();
-    instance.until_connected(2);
+    fs::write(&object, content).unwrap();
+    kill(status.apps[0].pid);
+    assert_eq!(instance.until_connected(3).apps[0].kept, None);
 }
 
 #[test]

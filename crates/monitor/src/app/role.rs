@@ -1,0 +1,137 @@
+//! The part that an app of the table plays while another one replaces it.
+
+use std::time::Instant;
+
+use control::operator::ProgramState;
+use control::policy::Policy;
+
+use super::hosting::Hosting;
+use super::zone::Zone;
+use super::{App, AppSettings, Fingerprint};
+
+/// The part of an app. Of each name at most one is [`Current`](Self::Current) or [`Leaving`](Self::Leaving).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It serves.
+    #[default]
+    Current,
+    /// It loads beside the app that serves, and is not connected.
+    Candidate,
+    /// It is loaded, and serves as soon as its predecessor has ended.
+    Successor,
+    /// It serves until it has ended, and then leaves the table.
+    Leaving,
+    /// It never served, ends, and then leaves the table.
+    Discarded,
+}
+
+impl Role {
+    /// Whether the kernel and operators deal with this app under its name and number.
+    pub(crate) fn serves(self) -> bool {
+        matches!(self, Self::Current | Self::Leaving)
+    }
+}
+
+impl App {
+    /// The part that it plays.
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Lets it load without being connected. `beside` says whether another process of the app uses the usual group.
+    pub(crate) fn become_candidate(&mut self, beside: bool) {
+        self.role = Role::Candidate;
+        self.is_beside = beside;
+        if let Some(program) = self.program_mut()
+            && beside
+        {
+            program.use_second_group();
+        }
+    }
+
+    /// Whether its process is in the second group, as another process of the app was there when it started.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.is_beside
+    }
+
+    /// Lets it take over from its predecessor.
+    pub(crate) fn become_successor(&mut self) {
+        self.role = Role::Successor;
+    }
+
+    /// Its predecessor has ended.
+    pub(crate) fn become_current(&mut self) {
+        self.role = Role::Current;
+    }
+
+    /// Ends it and takes it out of the table afterwards.
+    pub(crate) fn leave(&mut self, now: Instant) {
+        self.role = match self.role {
+            Role::Current | Role::Leaving => Role::Leaving,
+            Role::Candidate | Role::Successor | Role::Discarded => Role::Discarded,
+        };
+        self.cancel_restart();
+        if let Some(zone) = self.zone_mut() {
+            zone.stop(now);
+        }
+    }
+
+    /// Whether it has ended, so that it can leave the table: the kernel owes it no reply.
+    pub(crate) fn has_left(&self) -> bool {
+        let owes_nothing = self.hosting.zone().is_none_or(Zone::is_unattached);
+        matches!(self.role, Role::Leaving | Role::Discarded) && self.is_stopped() && owes_nothing
+    }
+
+    /// Why a candidate cannot take over, once it has failed.
+    pub(crate) fn failure_of_candidate(&self) -> Option<String> {
+        let lifecycle = self.program()?.lifecycle();
+        let has_failed = match lifecycle.state() {
+            ProgramState::Held | ProgramState::Stopping | ProgramState::Stopped => true,
+            ProgramState::Waiting => lifecycle.starts() > 0,
+            ProgramState::Starting | ProgramState::Running => false,
+        };
+        let exit = || lifecycle.last_exit().unwrap_or("it ended").to_owned();
+        has_failed.then(|| self.failure.clone().unwrap_or_else(exit))
+    }
+
+    /// Why its process failed last, in its own words.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Its settings.
+    pub(crate) fn settings(&self) -> &AppSettings {
+        &self.settings
+    }
+
+    /// Its position in the operator's order.
+    pub(crate) fn order(&self) -> u16 {
+        self.policy.order
+    }
+
+    /// The files with which it runs or was to run.
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        self.files.fingerprint()
+    }
+
+    /// Notes its new rights and position, which the kernel applies while the app runs.
+    pub(crate) fn set_policy(&mut self, policy: Policy) {
+        self.settings.policy.clone_from(&policy);
+        self.policy = policy;
+    }
+
+    /// Notes why newer files are not used; `None` if there are none.
+    pub(crate) fn set_kept(&mut self, why: Option<String>) {
+        self.kept = why;
+    }
+
+    /// Takes over the operator's last word on `former`, an app with the same name.
+    pub(crate) fn take_intent(&mut self, former: &mut Self) {
+        self.intent = std::mem::take(&mut former.intent);
+        if let (Hosting::Zone { zone, .. }, Hosting::Zone { zone: former, .. }) =
+            (&mut self.hosting, &mut former.hosting)
+        {
+            zone.take_attachment(former);
+        }
+    }
+}

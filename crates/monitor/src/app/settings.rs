@@ -1,0 +1,85 @@
+//! The settings of an app by its operator and its developer, in a form that can be compared.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use config::{Limits, RestartPolicy};
+use control::app::Hosting;
+use control::policy::{Policy, Stage};
+use control::service::ClientRights;
+use sdk::services::Service;
+
+use crate::choice::{self, Origin};
+
+/// All settings of an app. Two apps with equal settings and equal files behave alike.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AppSettings {
+    pub(crate) policy: Policy,
+    pub(crate) host: Hosting,
+    pub(crate) origin: Origin,
+    pub(crate) object: PathBuf,
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) services: Vec<Service>,
+    pub(crate) rights: ClientRights,
+    pub(crate) limits: Limits,
+    pub(crate) read: Vec<PathBuf>,
+    pub(crate) hang: Duration,
+    pub(crate) restart: RestartPolicy,
+}
+
+impl AppSettings {
+    /// The settings of a chosen app, with its rights in services.
+    pub(crate) fn of(app: &choice::App, rights: &ClientRights) -> Self {
+        Self {
+            policy: app.policy.clone(),
+            host: app.host,
+            origin: app.origin.clone(),
+            object: app.object.path().to_owned(),
+            config: app.config.clone(),
+            services: app.services.clone(),
+            rights: rights.clone(),
+            limits: app.limits.clone(),
+            read: app.read.clone(),
+            hang: app.hang,
+            restart: app.restart,
+        }
+    }
+
+    /// The keys whose values differ and that only another process of the app can have.
+    pub(crate) fn differ_for_process(&self, new: &Self) -> Vec<&'static str> {
+        let stage = |policy: &Policy| std::mem::discriminant(&policy.stage);
+        let differ = [
+            ("host", self.host != new.host),
+            ("signature", self.origin != new.origin),
+            ("object", self.object != new.object),
+            ("config", self.config != new.config),
+            ("stage", stage(&self.policy) != stage(&new.policy)),
+            ("band", self.policy.band != new.policy.band),
+            ("services", self.services != new.services || self.rights != new.rights),
+            ("limits", self.limits != new.limits),
+            ("fs.read", self.read != new.read),
+            ("hang-seconds", self.hang != new.hang),
+            ("restart", self.restart != new.restart),
+        ];
+        differ.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
+    }
+
+    /// The keys whose values differ and that the kernel can change while the app runs.
+    pub(crate) fn differ_for_kernel(&self, new: &Self) -> Vec<&'static str> {
+        let (old, new) = (&self.policy, &new.policy);
+        let differ = [
+            ("fail", old.stage != new.stage),
+            ("position", old.order != new.order),
+            ("filter", old.filter != new.filter),
+            ("capabilities", old.capabilities != new.capabilities),
+            ("quota", old.quota != new.quota),
+            ("flows", old.flows != new.flows),
+        ];
+        differ.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
+    }
+
+    /// Whether the app is a guard.
+    pub(crate) fn is_guard(&self) -> bool {
+        matches!(self.policy.stage, Stage::Guard(_))
+    }
+}

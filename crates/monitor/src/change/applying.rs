@@ -1,0 +1,384 @@
+//! Makes a change that follows a configuration: plans it, loads candidates, hands over to them, and watches upgrades.
+//!
+//! Until all candidates are loaded nothing changes, so a failure before needs no undoing. A failure of an upgraded app
+//! later, within the time of the watch, makes the previous package run again.
+
+use std::time::{Duration, Instant};
+
+use control::change::{Action, ChangeState};
+use control::incident::{Cause, Evidence, Program};
+use tracing::warn;
+
+use super::difference::{Difference, difference};
+use super::planner::{Plan, PlannedApp, Planning, Source, Version};
+use super::verbs::Goal;
+use super::{Basis, Running, TIMEOUT};
+use crate::process_table::ProcessTable;
+
+/// Why a change is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// An app is started, stopped or restarted.
+    Verb,
+    /// The configuration is applied as it is now.
+    Reload { dry_run: bool },
+    /// An operator overrides `enabled`.
+    Enable { app: String, enabled: bool },
+    /// The kernel hosts an app again.
+    Promote { app: String },
+    /// A staged package is to run.
+    Upgrade { app: String },
+    /// The previous package is to run again.
+    Rollback { app: String },
+    /// An upgraded app has failed, for the reason `why`, and the previous package is to run again.
+    Undo { app: String, why: String },
+}
+
+/// How far a change has come.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Programs are on the way to a state.
+    Reaching(Goal),
+    /// The plan is being made.
+    Planning(Planning),
+    /// Candidates load.
+    Preparing(Box<Prepared>),
+    /// Candidates take over.
+    Settling(Goal),
+    /// An upgraded app runs, in a process that was started `starts` times.
+    Watching { app: String, starts: u64, in_kernel: bool },
+}
+
+/// What follows once all candidates are loaded.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    plan: Plan,
+    difference: Difference,
+}
+
+impl Running {
+    /// Begins to plan. Returns the change's state.
+    pub(super) fn begin_planning(
+        &mut self,
+        basis: &Basis,
+        processes: &ProcessTable,
+    ) -> ChangeState {
+        let mut overrides = basis.overrides.clone();
+        let (mut source, mut write, mut version) =
+            (Source::Known(Box::new(basis.config.clone())), true, None);
+        match &self.purpose {
+            Purpose::Reload { dry_run } => (source, write) = (Source::File, !dry_run),
+            Purpose::Enable { app, enabled } => overrides = overrides.with(app, *enabled),
+            Purpose::Promote { app } => {
+                if let Err(why) = processes.must_be_demoted(app) {
+                    return ChangeState::Refused { why };
+                }
+            }
+            Purpose::Upgrade { app } => version = Some((app.clone(), Version::Staged)),
+            Purpose::Rollback { app } if !basis.planner.has_version(app, Version::Previous) => {
+                let why = format!("no earlier package of {app} is kept");
+                return ChangeState::Refused { why };
+            }
+            Purpose::Rollback { app } | Purpose::Undo { app, .. } => {
+                version = Some((app.clone(), Version::Previous));
+            }
+            Purpose::Verb => {}
+        }
+        match basis.planner.begin(source, overrides, version, write) {
+            Ok(planning) => {
+                self.phase = Phase::Planning(planning);
+                ChangeState::Running
+            }
+            Err(error) => ChangeState::Refused { why: format!("it cannot be planned: {error}") },
+        }
+    }
+
+    /// Makes the next step.
+    pub(super) fn advance(
+        &mut self,
+        basis: &mut Basis,
+        processes: &mut ProcessTable,
+        now: Instant,
+    ) {
+        let is_late = self.until <= now;
+        let next = match &self.phase {
+            Phase::Reaching(goal) | Phase::Settling(goal) => {
+                let is_settled = processes.is_settled() && goal.is_met(processes);
+                match (is_settled, is_late) {
+                    (true, _) => {
+                        let watch = basis.config.supervision.upgrade_watch;
+                        Some(self.settled(processes, watch, now))
+                    }
+
+                    (false, true) => Some(ChangeState::Incomplete { why: goal.missing(processes) }),
+                    (false, false) => None,
+                }
+            }
+            Phase::Planning(planning) => match planning.take() {
+                Some(Ok(plan)) => self.planned(plan, basis, processes, now),
+                Some(Err(why)) => Some(self.refused(basis, why)),
+                None if is_late => {
+                    let why = "the configuration and the apps' files could not be read in time";
+                    Some(self.refused(basis, why.into()))
+                }
+                None => None,
+            },
+            Phase::Preparing(_) => self.prepare(is_late, basis, processes, now),
+            Phase::Watching { app, starts, in_kernel } => {
+                match processes.failure_since(app, *starts, *in_kernel) {
+                    Some(why) => {
+                        let app = app.clone();
+                        Some(self.undo(app, why, basis, processes, now))
+                    }
+                    None if is_late => Some(ChangeState::Done),
+                    None => None,
+                }
+            }
+        };
+        if let Some(state) = next {
+            self.report.state = state;
+        }
+    }
+
+    /// The new programs run. Returns the state that follows.
+    fn settled(&mut self, processes: &ProcessTable, watch: Duration, now: Instant) -> ChangeState {
+        match &self.purpose {
+            Purpose::Upgrade { app } => {
+                let (starts, in_kernel) = (processes.app_starts(app), processes.is_in_kernel(app));
+                let app = app.clone();
+                self.report.notices.push(format!(
+                    "{app} is watched for {} s; if it fails, the previous version runs again.",
+                    watch.as_secs_f64()
+                ));
+                self.phase = Phase::Watching { app, starts, in_kernel };
+                self.until = now + watch;
+                ChangeState::Watching
+            }
+            Purpose::Undo { why, app } => {
+                let why = format!("{app} failed, and its previous version runs again: {why}");
+                ChangeState::Undone { why }
+            }
+            _ => ChangeState::Done,
+        }
+    }
+
+    /// The state of a change that was given up before anything changed.
+    fn refused(&self, basis: &Basis, why: String) -> ChangeState {
+        match &self.purpose {
+            Purpose::Upgrade { app } => {
+                basis.planner.drop_staged(app);
+                ChangeState::Refused { why }
+            }
+            Purpose::Undo { app, why: failure } => ChangeState::Incomplete {
+                why: format!(
+                    "{app} failed ({failure}), and its previous version cannot run: {why}"
+                ),
+            },
+            _ => ChangeState::Refused { why },
+        }
+    }
+
+    /// The plan is made: compares it with what runs.
+    fn planned(
+        &mut self,
+        plan: Plan,
+        basis: &Basis,
+        processes: &mut ProcessTable,
+        now: Instant,
+    ) -> Option<ChangeState> {
+        let fixed = basis.planner.fixed(&basis.config);
+        let mut difference =
+            difference((&processes.present(), &fixed), (&plan.wanted, &plan.fixed));
+        match &self.purpose {
+            Purpose::Enable { app, enabled: true } | Purpose::Upgrade { app }
+                if !plan.wanted.iter().any(|wanted| wanted.name == *app) =>
+            {
+                let why = format!(
+                    "the app {app} is neither configured nor installed; `rosemary app list` shows \
+                     the installed ones"
+                );
+                return Some(self.refused(basis, why));
+            }
+            Purpose::Enable { app, enabled: false } if !basis.knows(app) => {
+                let why = format!("there is no app {app:?}; `rosemary apps` shows the apps");
+                return Some(self.refused(basis, why));
+            }
+            Purpose::Upgrade { app } if !plan.is_packaged(app) => {
+                let why = format!("the [[app]] of {app} names an object, which precedes a package");
+                return Some(self.refused(basis, why));
+            }
+            Purpose::Promote { app } => difference.replace_in_kernel(app),
+            _ => {}
+        }
+        if !matches!(self.purpose, Purpose::Undo { .. }) {
+            self.report.steps = difference.shown();
+        }
+        self.report.notices.append(&mut difference.notices);
+        if !difference.obstacles.is_empty() {
+            return Some(self.refused(basis, difference.obstacles.join("; ")));
+        }
+        if let Purpose::Reload { dry_run: true } = self.purpose {
+            return Some(ChangeState::Planned);
+        }
+        if difference.restarts_kernel() && !self.confirmed {
+            if let Purpose::Upgrade { app } = &self.purpose {
+                basis.planner.drop_staged(app);
+            }
+            return Some(ChangeState::Unconfirmed);
+        }
+        self.begin_preparing(plan, difference, basis, processes, now)
+    }
+
+    /// Starts candidates for the apps outside of the kernel.
+    fn begin_preparing(
+        &mut self,
+        mut plan: Plan,
+        difference: Difference,
+        basis: &Basis,
+        processes: &mut ProcessTable,
+        now: Instant,
+    ) -> Option<ChangeState> {
+        let around = (&basis.services, &basis.environment);
+        if let Err(error) = processes.add_services(&plan.apps, around, now) {
+            return Some(self.refused(basis, error.to_string()));
+        }
+        for step in difference.steps.iter().filter(|step| !step.in_kernel) {
+            if let Action::Start | Action::Replace = step.action
+                && let Some(app) = plan.take(&step.app)
+            {
+                processes.add_candidate(app, &basis.environment, now);
+            }
+        }
+        self.until = now + TIMEOUT;
+        self.phase = Phase::Preparing(Box::new(Prepared { plan, difference }));
+        None
+    }
+
+    /// Waits until the candidates are loaded, and then lets them take over.
+    fn prepare(
+        &mut self,
+        is_late: bool,
+        basis: &mut Basis,
+        processes: &mut ProcessTable,
+        now: Instant,
+    ) -> Option<ChangeState> {
+        let failure = match processes.candidates_are_loaded() {
+            Ok(true) => None,
+            Ok(false) if !is_late => return None,
+            Ok(false) => {
+                let names = processes.candidates_that_load().join(", ");
+                Some(format!("{names} did not load in {} s", TIMEOUT.as_secs()))
+            }
+            Err((app, why)) => {
+                processes.set_kept(&app, Some(why.clone()));
+                Some(format!("the app {app} cannot run like this: {why}"))
+            }
+        };
+        let failure = failure.or_else(|| self.store(basis, processes).err());
+        if let Some(why) = failure {
+            processes.discard_candidates(now);
+            return Some(match self.refused(basis, why) {
+                ChangeState::Refused { why } => ChangeState::Undone { why },
+                state => state,
+            });
+        }
+        let old = std::mem::replace(&mut self.phase, Phase::Settling(Goal::None));
+        let Phase::Preparing(prepared) = old else { return None };
+        self.commit(*prepared, basis, processes, now);
+        self.until = now + TIMEOUT;
+        None
+    }
+
+    /// Stores the decision, before anything changes.
+    fn store(&self, basis: &mut Basis, processes: &mut ProcessTable) -> Result<(), String> {
+        match &self.purpose {
+            Purpose::Enable { app, enabled } => {
+                let overrides = basis.overrides.with(app, *enabled);
+                let stored = overrides.store(&basis.planner.state_dir);
+                stored.map_err(|error| format!("the decision could not be stored: {error}"))?;
+                basis.overrides = overrides;
+                Ok(())
+            }
+            Purpose::Upgrade { app } => basis.planner.use_staged(app),
+            Purpose::Rollback { app } | Purpose::Undo { app, .. } => {
+                basis.planner.use_previous(app)
+            }
+            Purpose::Promote { app } => match processes.clear_demotion(app) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(format!("the promotion could not be stored: {error}")),
+            },
+            Purpose::Verb | Purpose::Reload { .. } => Ok(()),
+        }
+    }
+
+    /// Makes the steps. Candidates take over first, guards before others; apps that are not to run leave last.
+    fn commit(
+        &mut self,
+        prepared: Prepared,
+        basis: &mut Basis,
+        processes: &mut ProcessTable,
+        now: Instant,
+    ) {
+        let Prepared { mut plan, difference } = prepared;
+        processes.hand_over(now);
+        let restarts_kernel = difference.restarts_kernel();
+        for step in &difference.steps {
+            let planned = plan.take(&step.app);
+            match (step.action, step.in_kernel) {
+                (_, true) => {
+                    let planned = planned.map(|app: PlannedApp| (app, &basis.environment));
+                    processes.swap_in_kernel(&step.app, planned, now);
+                }
+                (Action::Update, false) => {
+                    if let Some(planned) = planned {
+                        processes.update_app(planned, &basis.environment);
+                    }
+                }
+                (Action::Stop, false) => processes.remove_app(&step.app, now),
+                (Action::Start | Action::Replace | Action::Restart, false) => {}
+            }
+        }
+        for wanted in &plan.wanted {
+            let kept = difference.kept.iter().find(|(app, _)| *app == wanted.name);
+            processes.set_kept(&wanted.name, kept.map(|(_, why)| why.clone()));
+        }
+        if restarts_kernel {
+            processes.restart_kernel(now);
+        }
+        (basis.config, basis.inactive) = (plan.config, plan.inactive);
+        if let Purpose::Upgrade { app } | Purpose::Rollback { app } = &self.purpose {
+            self.phase = Phase::Settling(Goal::Runs { app: app.clone(), starts: 0 });
+        }
+    }
+
+    /// Makes the previous package of an upgraded app run again.
+    fn undo(
+        &mut self,
+        app: String,
+        why: String,
+        basis: &Basis,
+        processes: &ProcessTable,
+        now: Instant,
+    ) -> ChangeState {
+        warn!(app, why, "an upgraded app failed; its previous version runs again");
+        let incidents = &basis.environment.incidents;
+        let evidence = Evidence::fact(why.as_str());
+        let id = incidents.open(Program::app(&app), Cause::Rollback, evidence);
+        incidents.reaction(id, "the package before the upgrade runs again");
+        incidents.close(id, None);
+        self.purpose = Purpose::Undo { app, why };
+        (self.confirmed, self.until) = (true, now + TIMEOUT);
+        self.begin_planning(basis, processes)
+    }
+}
+
+impl Basis {
+    /// Whether an app has this name, running or not.
+    fn knows(&self, app: &str) -> bool {
+        let configured = self.config.app(app).is_some() || app == config::DEFAULT_APP;
+        configured
+            || self.overrides.get(app).is_some()
+            || self.planner.options.apps.iter().any(|choice| choice.name == app)
+            || self.inactive.iter().any(|it| it.name == app)
+    }
+}

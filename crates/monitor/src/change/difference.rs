@@ -1,0 +1,169 @@
+//! Computes which programs a changed configuration concerns, without changing anything.
+
+use control::app::Hosting;
+use control::change::{Action, ChangeStep};
+
+use crate::app::{AppSettings, Fingerprint};
+
+/// An app that the monitor has.
+#[derive(Debug)]
+pub(crate) struct Present {
+    pub(crate) name: String,
+    pub(crate) settings: AppSettings,
+    /// The files with which it runs or was to run.
+    pub(crate) files: Fingerprint,
+    /// Whether the operator has stopped it.
+    pub(crate) is_stopped: bool,
+}
+
+/// An app that is to run.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) settings: AppSettings,
+    /// The files as they are now, or why they cannot be read.
+    pub(crate) files: Result<Fingerprint, String>,
+}
+
+/// What happens to one app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AppStep {
+    pub(crate) app: String,
+    pub(crate) action: Action,
+    pub(crate) why: String,
+    /// Whether the kernel hosts the app before or after the step, so that the kernel has to restart.
+    pub(crate) in_kernel: bool,
+    is_guard: bool,
+}
+
+/// The difference between what runs and what is to run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// In the order in which they are made.
+    pub(crate) steps: Vec<AppStep>,
+    /// Why the change cannot be made, as phrases.
+    pub(crate) obstacles: Vec<String>,
+    /// Facts that the operator should know, as sentences.
+    pub(crate) notices: Vec<String>,
+    /// Apps that go on with their last files, because the new ones cannot be read, with the reasons.
+    pub(crate) kept: Vec<(String, String)>,
+}
+
+impl Difference {
+    /// Whether the kernel has to restart.
+    pub(crate) fn restarts_kernel(&self) -> bool {
+        self.steps.iter().any(|step| step.in_kernel)
+    }
+
+    /// Makes the kernel host an app that it no longer hosts.
+    pub(crate) fn replace_in_kernel(&mut self, app: &str) {
+        self.steps.retain(|step| step.app != app);
+        self.steps.push(AppStep {
+            app: app.to_owned(),
+            action: Action::Replace,
+            why: "the operator promotes it".into(),
+            in_kernel: true,
+            is_guard: false,
+        });
+    }
+
+    /// The steps for the operator.
+    pub(crate) fn shown(&self) -> Vec<ChangeStep> {
+        let app = |step: &AppStep| ChangeStep {
+            action: step.action,
+            program: format!("app {}", step.app),
+            why: step.why.clone(),
+        };
+        let kernel = self.restarts_kernel().then(|| ChangeStep {
+            action: Action::Restart,
+            program: "kernel".into(),
+            why: "it hosts an app that changes; switches reconnect, and their flows stay".into(),
+        });
+        self.steps.iter().map(app).chain(kernel).collect()
+    }
+}
+
+/// Settings that only another start of Rosemary can change: the name of each in the configuration, and its value.
+pub(crate) type Fixed = Vec<(&'static str, String)>;
+
+/// Compares what runs with what is to run.
+pub(crate) fn difference(
+    (present, old): (&[Present], &Fixed),
+    (wanted, new): (&[Wanted], &Fixed),
+) -> Difference {
+    let mut result = Difference::default();
+    for ((key, before), (_, after)) in old.iter().zip(new) {
+        if before != after {
+            let why = format!("{key} has changed, which needs a restart of Rosemary");
+            result.obstacles.push(why);
+        }
+    }
+    for new in wanted {
+        match present.iter().find(|old| old.name == new.name) {
+            None => result.start(new),
+            Some(old) => result.compare(old, new),
+        }
+    }
+    for old in present.iter().filter(|old| !wanted.iter().any(|new| new.name == old.name)) {
+        let why = "it is not to run any more".to_owned();
+        result.step(&old.name, Action::Stop, why, [&old.settings, &old.settings]);
+    }
+    // Guards come first and leave last, so that no packet is decided without a guard that is configured before and after.
+    result.steps.sort_by_key(|step| match (step.action, step.is_guard) {
+        (Action::Start | Action::Replace | Action::Restart, true) => 0,
+        (Action::Start | Action::Replace | Action::Restart, false) => 1,
+        (Action::Update, _) => 2,
+        (Action::Stop, false) => 3,
+        (Action::Stop, true) => 4,
+    });
+    result
+}
+
+impl Difference {
+    fn start(&mut self, new: &Wanted) {
+        match &new.files {
+            Ok(_) => {
+                let why = "it is new".to_owned();
+                self.step(&new.name, Action::Start, why, [&new.settings, &new.settings]);
+            }
+            Err(why) => self.obstacles.push(format!("the app {} cannot start: {why}", new.name)),
+        }
+    }
+
+    fn compare(&mut self, old: &Present, new: &Wanted) {
+        let settings = [&old.settings, &new.settings];
+        let mut changed: Vec<&str> = old.settings.differ_for_process(&new.settings);
+        match &new.files {
+            Ok(files) => changed.extend(old.files.differ(files)),
+            Err(why) if !changed.is_empty() => {
+                return self.obstacles.push(format!("the app {} cannot start: {why}", old.name));
+            }
+            Err(why) => {
+                self.notices.push(format!("{} goes on with its last files: {why}.", old.name));
+                self.kept.push((old.name.clone(), why.clone()));
+            }
+        }
+        if !changed.is_empty() && !old.is_stopped {
+            let why = format!("changed: {}", changed.join(", "));
+            return self.step(&old.name, Action::Replace, why, settings);
+        }
+        changed.extend(old.settings.differ_for_kernel(&new.settings));
+        if !changed.is_empty() && old.settings != new.settings {
+            let why = format!("changed: {}", changed.join(", "));
+            self.step(&old.name, Action::Update, why, settings);
+        }
+    }
+
+    fn step(&mut self, app: &str, action: Action, why: String, settings: [&AppSettings; 2]) {
+        self.steps.push(AppStep {
+            app: app.to_owned(),
+            action,
+            why,
+            in_kernel: settings.iter().any(|it| it.host == Hosting::Kernel),
+            is_guard: settings.iter().any(|it| it.is_guard()),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

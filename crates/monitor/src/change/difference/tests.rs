@@ -1,0 +1,127 @@
+//! Tests of the difference between two configurations.
+
+use control::policy::{Band, Capability, Fail, Policy, Stage};
+use control::service::ClientRights;
+
+use super::*;
+use crate::choice::Origin;
+use config::Limits;
+
+fn settings() -> AppSettings {
+    AppSettings {
+        policy: Policy::default(),
+        host: Hosting::User,
+        origin: Origin::Shipped,
+        object: "/a.so".into(),
+        config: None,
+        services: Vec::new(),
+        rights: ClientRights::default(),
+        limits: Limits::none(),
+        read: Vec::new(),
+        hang: std::time::Duration::from_secs(1),
+        restart: config::RestartPolicy::default(),
+    }
+}
+
+fn guard() -> AppSettings {
+    let policy = Policy { stage: Stage::Guard(Fail::Closed), ..Policy::default() };
+    AppSettings { policy, ..settings() }
+}
+
+fn files(config: &str) -> Fingerprint {
+    Fingerprint::new("ab".into(), config.into())
+}
+
+fn present(name: &str, settings: AppSettings) -> Present {
+    Present { name: name.into(), settings, files: files("one"), is_stopped: false }
+}
+
+fn wanted(name: &str, settings: AppSettings) -> Wanted {
+    Wanted { name: name.into(), settings, files: Ok(files("one")) }
+}
+
+fn compare(old: &[Present], new: &[Wanted]) -> Difference {
+    difference((old, &Vec::new()), (new, &Vec::new()))
+}
+
+fn steps(difference: &Difference) -> Vec<(&str, Action)> {
+    difference.steps.iter().map(|step| (step.app.as_str(), step.action)).collect()
+}
+
+#[test]
+fn equal_configurations_need_no_step() {
+    let old = [present("a", settings()), present("g", guard())];
+    let new = [wanted("g", guard()), wanted("a", settings())];
+    assert_eq!(compare(&old, &new), Difference::default());
+}
+
+#[test]
+fn guards_come_first_and_leave_last() {
+    let old = [present("old-guard", guard()), present("old", settings())];
+    let new = [wanted("new", settings()), wanted("new-guard", guard())];
+    let expected = [
+        ("new-guard", Action::Start),
+        ("new", Action::Start),
+        ("old", Action::Stop),
+        ("old-guard", Action::Stop),
+    ];
+    assert_eq!(steps(&compare(&old, &new)), expected);
+}
+
+#[test]
+fn only_what_the_process_knows_replaces_it() {
+    let mut rights = settings();
+    rights.policy.capabilities = vec![Capability::FlowWrite];
+    let difference = compare(&[present("a", settings())], &[wanted("a", rights)]);
+    assert_eq!(steps(&difference), [("a", Action::Update)]);
+    assert_eq!(difference.steps[0].why, "changed: capabilities");
+    let mut band = settings();
+    band.policy.band = Band { lowest: 7, highest: 9 };
+    let difference = compare(&[present("a", settings())], &[wanted("a", band)]);
+    assert_eq!(steps(&difference), [("a", Action::Replace)]);
+    assert!(!difference.restarts_kernel());
+}
+
+#[test]
+fn changed_files_replace_the_process() {
+    let new = Wanted { files: Ok(files("two")), ..wanted("a", settings()) };
+    let difference = compare(&[present("a", settings())], &[new]);
+    assert_eq!(difference.steps[0].why, "changed: its configuration");
+    assert_eq!(steps(&difference), [("a", Action::Replace)]);
+}
+
+#[test]
+fn unreadable_files_keep_the_running_app() {
+    let unreadable = || Err("could not read /a".to_owned());
+    let new = Wanted { files: unreadable(), ..wanted("a", settings()) };
+    let difference = compare(&[present("a", settings())], &[new]);
+    assert!(difference.steps.is_empty() && difference.obstacles.is_empty());
+    assert_eq!(difference.notices, ["a goes on with its last files: could not read /a."]);
+    let new = Wanted { files: unreadable(), ..wanted("b", settings()) };
+    let difference = compare(&[], &[new]);
+    assert_eq!(difference.obstacles, ["the app b cannot start: could not read /a"]);
+}
+
+#[test]
+fn stopped_app_takes_new_settings_without_a_start() {
+    let old = Present { is_stopped: true, ..present("a", settings()) };
+    let new = AppSettings { hang: std::time::Duration::from_secs(2), ..settings() };
+    assert_eq!(steps(&compare(&[old], &[wanted("a", new)])), [("a", Action::Update)]);
+}
+
+#[test]
+fn app_in_the_kernel_restarts_it() {
+    let in_kernel = || AppSettings { host: Hosting::Kernel, ..settings() };
+    let difference = compare(&[present("a", settings())], &[wanted("a", in_kernel())]);
+    assert!(difference.restarts_kernel());
+    let shown = difference.shown();
+    assert_eq!(shown.last().unwrap().program, "kernel");
+    assert!(compare(&[present("a", in_kernel())], &[]).restarts_kernel());
+}
+
+#[test]
+fn settings_of_rosemary_itself_are_obstacles() {
+    let fixed = |listen: &str| vec![("listen", listen.to_owned()), ("workers", "1".to_owned())];
+    let difference = difference((&[], &fixed("a")), (&[], &fixed("b")));
+    assert_eq!(difference.obstacles, ["listen has changed, which needs a restart of Rosemary"]);
+}

@@ -1,0 +1,106 @@
+//! Stops, starts and restarts one app, without a look at the configuration.
+
+use std::time::Instant;
+
+use control::change::{Action, AppVerb, ChangeState, ChangeStep};
+use control::operator::ProgramState;
+
+use super::Running;
+use super::applying::Phase;
+use crate::process_table::ProcessTable;
+
+/// The state that a change is to bring about.
+#[derive(Debug)]
+pub(super) enum Goal {
+    /// No particular one.
+    None,
+    /// The app is stopped.
+    Stopped(String),
+    /// The app runs, in a process that was started after the first `starts`.
+    Runs { app: String, starts: u64 },
+}
+
+impl Goal {
+    pub(super) fn is_met(&self, processes: &ProcessTable) -> bool {
+        let kernel_runs = processes.kernel_state() == ProgramState::Running;
+        match self {
+            Self::None => true,
+            Self::Stopped(app) => {
+                kernel_runs && processes.app_state(app) == Some(ProgramState::Stopped)
+            }
+            Self::Runs { app, starts } => {
+                kernel_runs
+                    && processes.app_state(app) == Some(ProgramState::Running)
+                    && processes.app_starts(app) > *starts
+            }
+        }
+    }
+
+    /// The difference between the current state and the goal, as a phrase.
+    pub(super) fn missing(&self, processes: &ProcessTable) -> String {
+        let kernel = processes.kernel_state();
+        match self {
+            Self::None => format!("the kernel is {kernel}"),
+            Self::Stopped(app) | Self::Runs { app, .. } => {
+                let state = processes.app_state(app).map_or("gone".into(), |it| it.to_string());
+                format!("{app} is {state}, and the kernel is {kernel}")
+            }
+        }
+    }
+}
+
+impl Running {
+    /// Begins what an operator requests for one app. Returns the change's state.
+    pub(super) fn begin_verb(
+        &mut self,
+        app: String,
+        verb: AppVerb,
+        processes: &mut ProcessTable,
+        now: Instant,
+    ) -> ChangeState {
+        let known = match processes.app_named(&app) {
+            Ok(known) => known,
+            Err(why) => return ChangeState::Refused { why },
+        };
+        let is_stopped = known.is_stopped_by_operator();
+        let in_kernel = known.is_in_kernel();
+        let starts = processes.app_starts(&app);
+        let action = match (verb, is_stopped) {
+            (AppVerb::Stop, true) => {
+                return ChangeState::Refused { why: format!("{app} is stopped already") };
+            }
+            (AppVerb::Start, false) => {
+                let state = processes.app_state(&app).unwrap_or(ProgramState::Stopped);
+                let hint = "correct its files if it is held, or use `rosemary app restart`";
+                let why = format!("{app} was not stopped: it is {state}; {hint}");
+                return ChangeState::Refused { why };
+            }
+            (AppVerb::Stop, false) => Action::Stop,
+            (_, true) => Action::Start,
+            (_, false) => Action::Restart,
+        };
+        let why = "the operator requested it".to_owned();
+        self.report.steps.push(ChangeStep { action, program: format!("app {app}"), why });
+        if in_kernel {
+            let why = format!("it hosts {app}; switches reconnect, and their flows stay");
+            let (action, program) = (Action::Restart, "kernel".to_owned());
+            self.report.steps.push(ChangeStep { action, program, why });
+            if !self.confirmed {
+                return ChangeState::Unconfirmed;
+            }
+        }
+        if action == Action::Stop {
+            self.report.notices.extend(processes.notice_of_stopped_guard(&app));
+        }
+        match action {
+            Action::Stop => processes.stop_app(&app, now),
+            Action::Start => processes.start_app(&app, now),
+            _ => processes.restart_app(&app, now),
+        }
+        self.phase = Phase::Reaching(match action {
+            Action::Stop => Goal::Stopped(app),
+            _ => Goal::Runs { app, starts },
+        });
+        ChangeState::Running
+    }
+}

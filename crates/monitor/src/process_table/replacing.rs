@@ -1,0 +1,249 @@
+//! Replaces apps while they run: a successor starts beside an app, and takes over once it is loaded.
+//!
+//! ```text
+//! add_candidate ---> Candidate ---- loaded, commit ----> Successor ---- the former app has ended ----> Current
+//!                        |                                                                                |
+//!                        +---- fails, or another one fails: ends, and nothing has changed       Attach, services
+//! ```
+//!
+//! Entries leave the table only in [`advance_replacing`](ProcessTable::advance_replacing), between two turns of the event
+//! loop, as slots are positions in the table. A kernel receives its apps at its start, so apps in it change between two
+//! kernels.
+
+use std::time::Instant;
+
+use control::kernel::KernelRequest;
+use control::operator::ProgramState;
+use tracing::info;
+
+use super::{AppSlot, Environment, ProcessTable};
+use crate::app::{App, Role};
+use crate::change::difference::Present;
+use crate::change::planner::PlannedApp;
+use crate::error::StartError;
+use crate::service_table::ServiceSettings;
+use control::policy::Policy;
+
+/// A change of an app in the kernel, which waits for the kernel's end.
+#[derive(Debug)]
+pub(crate) struct KernelSwap {
+    /// The app that leaves the table, if any.
+    name: String,
+    /// The app that replaces it, if any.
+    app: Option<Box<App>>,
+}
+
+impl ProcessTable {
+    /// The apps as the monitor has them.
+    pub(crate) fn present(&self) -> Vec<Present> {
+        let current = self.apps.iter().filter(|app| app.role() == Role::Current);
+        current
+            .map(|app| Present {
+                name: app.name.clone(),
+                settings: app.settings().clone(),
+                files: app.fingerprint(),
+                is_stopped: app.is_stopped_by_operator(),
+            })
+            .collect()
+    }
+
+    /// Starts an app beside the one with its name, if there is one. It is not connected yet.
+    pub(crate) fn add_candidate(
+        &mut self,
+        planned: PlannedApp,
+        around: &Environment,
+        now: Instant,
+    ) {
+        let mut app = {
+            let demoted = self.demotions.why(&planned.chosen.name);
+            App::new(planned.id, planned.chosen, planned.rights, around, demoted)
+        };
+        let beside = self.apps.iter().any(|it| it.name == app.name && !it.is_beside());
+        app.become_candidate(beside);
+        app.request_start(now);
+        self.apps.push(app);
+    }
+
+    /// Makes the services run that planned apps use.
+    ///
+    /// # Errors
+    /// The program of a service is missing.
+    pub(crate) fn add_services(
+        &mut self,
+        apps: &[PlannedApp],
+        (settings, around): (&ServiceSettings, &Environment),
+        now: Instant,
+    ) -> Result<(), StartError> {
+        let apps = apps.iter().map(|planned| &planned.chosen);
+        self.services.add_for_apps(apps, (settings, around), now)
+    }
+
+    /// Whether all candidates are loaded.
+    ///
+    /// # Errors
+    /// The name of the first one that failed, and the reason.
+    pub(crate) fn candidates_are_loaded(&self) -> Result<bool, (String, String)> {
+        let candidates = || self.apps.iter().filter(|app| app.role() == Role::Candidate);
+        for app in candidates() {
+            if let Some(why) = app.failure_of_candidate() {
+                return Err((app.name.clone(), why));
+            }
+        }
+        Ok(candidates().all(App::is_loaded))
+    }
+
+    /// The names of the candidates that are not loaded yet.
+    pub(crate) fn candidates_that_load(&self) -> Vec<String> {
+        let candidates = self.apps.iter().filter(|app| app.role() == Role::Candidate);
+        candidates.filter(|app| !app.is_loaded()).map(|app| app.name.clone()).collect()
+    }
+
+    /// Ends all candidates.
+    pub(crate) fn discard_candidates(&mut self, now: Instant) {
+        for app in self.apps.iter_mut().filter(|app| app.role() == Role::Candidate) {
+            app.leave(now);
+        }
+    }
+
+    /// Lets all candidates take over. Guards are first.
+    pub(crate) fn hand_over(&mut self, now: Instant) {
+        let mut names: Vec<String> = Vec::new();
+        for app in self.apps.iter_mut().filter(|app| app.role() == Role::Candidate) {
+            app.become_successor();
+            names.push(app.name.clone());
+        }
+        for app in self.apps.iter_mut().filter(|app| app.role() == Role::Current) {
+            if names.contains(&app.name) {
+                app.leave(now);
+            }
+        }
+        // The kernel learns of guards first, so that it asks a new one before it asks a new app behind it.
+        self.apps.sort_by_key(|app| !app.is_guard());
+    }
+
+    /// Ends an app and takes it out of the table.
+    pub(crate) fn remove_app(&mut self, name: &str, now: Instant) {
+        if let Some(app) = self.app_named_mut(name) {
+            app.leave(now);
+        }
+    }
+
+    /// Gives an app other rights or another position while it runs.
+    pub(crate) fn update_app(&mut self, planned: PlannedApp, around: &Environment) {
+        let PlannedApp { id, chosen, rights } = planned;
+        let Some(app) = self.apps.iter_mut().find(|app| app.name == chosen.name) else { return };
+        if app.is_stopped_by_operator() && app.is_stopped() {
+            let demoted = self.demotions.why(&chosen.name);
+            let mut new = App::new(id, chosen, rights, around, demoted);
+            new.take_intent(app);
+            *app = new;
+            return;
+        }
+        let policy: Policy = chosen.policy.clone();
+        app.set_policy(policy.clone());
+        let request = KernelRequest::Know { app: id, name: chosen.name, policy };
+        if self.kernel.program.is_running() && !app.is_stopped_by_operator() {
+            self.kernel.program.send(&request, &[]);
+        }
+    }
+
+    /// Replaces, adds or removes an app in the kernel when the kernel has ended. `None` removes it.
+    pub(crate) fn swap_in_kernel(
+        &mut self,
+        name: &str,
+        planned: Option<(PlannedApp, &Environment)>,
+        now: Instant,
+    ) {
+        let app = planned.map(|(it, around)| {
+            let demoted = self.demotions.why(&it.chosen.name);
+            Box::new(App::new(it.id, it.chosen, it.rights, around, demoted))
+        });
+        if let Some(old) = self.app_named_mut(name)
+            && let Some(zone) = old.zone_mut()
+        {
+            zone.stop(now);
+        }
+        self.swaps.push(KernelSwap { name: name.to_owned(), app });
+    }
+
+    /// Restarts the kernel, and makes the swaps that wait for its end.
+    pub(crate) fn restart_kernel(&mut self, now: Instant) {
+        self.kernel.restart(now);
+    }
+
+    /// Whether no change of the table is under way.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.swaps.is_empty()
+            && self.kernel_state() == ProgramState::Running
+            && self.apps.iter().all(|app| app.role() == Role::Current && app.is_connected())
+    }
+
+    /// Makes the swaps for whose end of the kernel and of zones they waited. Returns whether the kernel may start.
+    pub(super) fn make_swaps(&mut self) -> bool {
+        let is_stopped =
+            |swap: &KernelSwap| self.app_named(&swap.name).map_or(true, App::is_stopped);
+        if !self.kernel.program.is_stopped() || !self.swaps.iter().all(is_stopped) {
+            return false;
+        }
+        for KernelSwap { name, app } in std::mem::take(&mut self.swaps) {
+            let slot = self.apps.iter().position(|app| app.name == name);
+            match (slot.and_then(|slot| self.apps.get_mut(slot)), app) {
+                (Some(old), Some(mut new)) => {
+                    new.take_intent(old);
+                    *old = *new;
+                }
+                (None, Some(new)) => self.apps.push(*new),
+                (Some(_), None) => self.apps.retain(|app| app.name != name),
+                (None, None) => {}
+            }
+        }
+        true
+    }
+
+    /// Takes apps out of the table that have ended, and connects their successors.
+    pub(super) fn advance_replacing(&mut self) {
+        if self.apps.iter().all(|app| app.role() == Role::Current) {
+            return;
+        }
+        let mut gone = Vec::new();
+        self.apps.retain(|app| {
+            let is_gone = app.has_left();
+            if is_gone {
+                gone.push((app.id, app.name.clone()));
+            }
+            !is_gone
+        });
+        for (id, name) in gone {
+            // A successor has the number of its predecessor.
+            if !self.apps.iter().any(|app| app.id == id) {
+                info!(app = name, "app was removed");
+                if self.kernel.program.is_running() {
+                    self.kernel.program.send(&KernelRequest::Forget { app: id }, &[]);
+                }
+            }
+        }
+        for slot in self.app_slots() {
+            let Some(app) = self.apps.get(slot.0) else { continue };
+            let is_former = |other: &App| other.name == app.name && other.role() == Role::Leaving;
+            if app.role() == Role::Successor && !self.apps.iter().any(is_former) {
+                self.take_over(slot);
+            }
+        }
+        if self.apps.iter().all(|app| app.role() == Role::Current) {
+            self.apps.sort_by_key(App::order);
+        }
+    }
+
+    fn take_over(&mut self, slot: AppSlot) {
+        if let Some(app) = self.app_mut(slot) {
+            app.become_current();
+            info!(app = app.name, "the new process of an app took over");
+        }
+        self.attach(slot);
+        if let Some(app) = self.apps.get_mut(slot.0)
+            && app.is_loaded()
+        {
+            self.services.connect_app(app);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Operators change the configuration of a running Rosemary while established traffic goes on.
+
+use std::fs;
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Of};
+use control::operator::ProgramState;
+use rosemary_tests::apps::configure;
+use rosemary_tests::developer::{CONFIG, Developer, INSTALLED, refused, rosemary, trust};
+use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
+use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rustix::process::{Pid, Signal, kill_process};
+
+const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
+
+const FIREWALL: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
+                        capabilities = [\"flow.write\", \"stats.read\"]\n";
+
+/// The firewall's own file.
+const RULES: &str = "/etc/rosemary/firewall.toml";
+
+const DENY_H3: &str = "[[deny]]\nto = \"10.0.0.3\"\nboth-ways = true\n";
+
+fn pid(net: &mut Net<'_>, app: &str) -> anyhow::Result<u32> {
+    Ok(net.rosemary.wait_for(&format!("{app} runs"), SOON, |status| {
+        status.app(app).filter(|app| app.state == ProgramState::Running)?.pid
+    })?)
+}
+
+/// Starts Rosemary with the learning switch, and traffic between h1 and h2.
+fn start(lab: &Lab, of: Of) -> anyhow::Result<Net<'_>> {
+    configure(&[SWITCH])?;
+    let net = Net::start(lab, of)?;
+    ensure!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost() == 0);
+    Ok(net)
+}
+
+fn wait_until_denied(net: &Net<'_>) -> anyhow::Result<()> {
+    net.lab.wait_for("the firewall drops packets to h3", SOON, |_| {
+        let flows = net.s1.dump_flows()?;
+        let drops = |flow: &&String| flow.contains("10.0.0.3") && flow.ends_with("actions=drop");
+        Ok((flows.iter().filter(drops).count() == 2).then_some(()))
+    })?;
+    assert_eq!(net.h1.ping(&net.h3, 5, INTERVAL)?.received, 0, "the firewall denies it");
+    Ok(())
+}
+
+#[test]
+fn reload_adds_and_removes_a_guard_over_openflow_1_0() {
+    in_a_lab(|lab| adds_and_removes_a_guard(lab, Of::V1_0));
+}
+
+#[test]
+fn reload_adds_and_removes_a_guard_over_openflow_1_3() {
+    in_a_lab(|lab| adds_and_removes_a_guard(lab, Of::V1_3));
+}
+
+fn adds_and_removes_a_guard(lab: &Lab, of: Of) -> anyhow::Result<()> {
+    let mut net = start(lab, of)?;
+    let mut established = net.h1.ping_in_background(&net.h2, 400, INTERVAL)?;
+    established.wait_for(3, SOON)?;
+    let numbers = "/var/lib/rosemary/apps.json";
+    let before = (fs::read(numbers)?, pid(&mut net, APP)?);
+
+    configure(&[FIREWALL, SWITCH])?;
+    fs::write(RULES, DENY_H3)?;
+    let steps = rosemary(lab, &["reload", "--dry-run"])?;
+    ensure!(steps.contains("start") && steps.contains("app firewall"), "{steps}");
+    assert_eq!(net.status()?.programs.apps.len(), 1, "a dry run changes nothing");
+    assert_eq!((fs::read(numbers)?, pid(&mut net, APP)?), before, "a dry run writes nothing");
+
+    rosemary(lab, &["reload"])?;
+    pid(&mut net, "firewall")?;
+    wait_until_denied(&net)?;
+    assert_eq!(rosemary(lab, &["reload"])?, "", "nothing is left to do");
+
+    configure(&[SWITCH])?;
+    let steps = rosemary(lab, &["reload"])?;
+    ensure!(steps.contains("stop") && steps.contains("app firewall"), "{steps}");
+    ensure!(net.status()?.app("firewall").is_none(), "it left");
+    pid(&mut net, APP)?;
+    assert_eq!(established.finish()?.lost(), 0, "flows stay in the switch");
+    Ok(())
+}
+
+#[test]
+fn mistake_in_the_configuration_changes_nothing() {
+    in_a_lab(|lab| {
+        let mut net = start(lab, Of::V1_3)?;
+        let before = pid(&mut net, APP)?;
+        configure(&[SWITCH, "[[app]]\nnam = \"firewall\"\n"])?;
+        let error = refused(lab, &["reload"])?;
+        ensure!(error.contains(&format!("{CONFIG}:4:")) && error.contains("nam"), "{error}");
+        let reasons = net.status()?.health.reasons.join("\n");
+        ensure!(reasons.contains("the last reload was refused"), "{reasons}");
+        ensure!(reasons.contains(":4:"), "{reasons}");
+        configure(&["[controller]\nworkers = 1\n", SWITCH])?;
+        let error = refused(lab, &["reload"])?;
+        ensure!(error.contains("workers") && error.contains("restart of Rosemary"), "{error}");
+        assert_eq!(pid(&mut net, APP)?, before, "it was not disturbed");
+        configure(&[SWITCH])?;
+        rosemary(lab, &["reload"])?;
+        assert_eq!(net.status()?.programs.rejected, None);
+        Ok(())
+    });
+}
+
+#[test]
+fn hangup_reloads_a_good_file_and_keeps_running_with_a_bad_one() {
+    in_a_lab(|lab| {
+        let mut net = start(lab, Of::V1_3)?;
+        let mut established = net.h1.ping_in_background(&net.h2, 150, INTERVAL)?;
+        established.wait_for(3, SOON)?;
+        let rosemary = Pid::from_raw(net.rosemary.pid().try_into()?).context("it runs")?;
+        configure(&[FIREWALL, SWITCH])?;
+        fs::write(RULES, DENY_H3)?;
+        kill_process(rosemary, Signal::HUP)?;
+        let firewall = pid(&mut net, "firewall")?;
+        configure(&[FIREWALL, SWITCH, "nonsense"])?;
+        kill_process(rosemary, Signal::HUP)?;
+        net.rosemary.wait_for("the mistake is shown", SOON, |status| {
+            status.programs.rejected.as_ref().filter(|why| why.contains(CONFIG)).map(|_| ())
+        })?;
+        assert_eq!(pid(&mut net, "firewall")?, firewall);
+        assert_eq!(established.finish()?.lost(), 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn mistake_in_an_apps_own_file_keeps_its_last_good_one() {
+    in_a_lab(|lab| {
+        configure(&[FIREWALL, SWITCH])?;
+        fs::write(RULES, DENY_H3)?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        ensure!(net.h1.ping(&net.h2, 20, INTERVAL)?.received >= 15);
+        wait_until_denied(&net)?;
+        let first = pid(&mut net, "firewall")?;
+        fs::write(RULES, "[[deny]]\nwhither = \"10.0.0.3\"\n")?;
+        let error = refused_change(lab, &["reload"])?;
+        ensure!(error.contains("firewall") && error.contains("whither"), "{error}");
+        assert_eq!(pid(&mut net, "firewall")?, first, "it goes on");
+
+        kill(first)?;
+        let kept = net.rosemary.wait_for("another one runs", SOON, |status| {
+            let app = status.app("firewall")?;
+            let is_back = app.state == ProgramState::Running && app.pid != Some(first);
+            is_back.then(|| app.kept.clone())
+        })?;
+        ensure!(kept.as_ref().is_some_and(|why| why.contains("whither")), "{kept:?}");
+        wait_until_denied(&net)?;
+        let reasons = net.status()?.health.reasons.join("\n");
+        ensure!(reasons.contains("firewall goes on with its last good files"), "{reasons}");
+
+        fs::write(RULES, [DENY_H3, "[[deny]]\nto = \"10.0.0.9\"\n"].concat())?;
+        rosemary(lab, &["reload"])?;
+        pid(&mut net, "firewall")?;
+        assert_eq!(net.status()?.app("firewall").context("it is listed")?.kept, None);
+        Ok(())
+    });
+}
+
+#[test]
+fn decision_of_an_operator_outlives_rosemary() {
+    in_a_lab(|lab| {
+        configure(&[SWITCH, "[[app]]\nname = \"link-monitor\"\nenabled = false\n"])?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        let text = rosemary(lab, &["status"])?;
+        ensure!(text.contains("Not running: link-monitor (disabled)"), "{text}");
+        rosemary(lab, &["app", "enable", "link-monitor"])?;
+        pid(&mut net, "link-monitor")?;
+        rosemary(lab, &["app", "disable", APP])?;
+        ensure!(net.status()?.app(APP).is_none(), "it left");
+        let unknown = refused(lab, &["app", "enable", "unknown"])?;
+        ensure!(unknown.contains("neither configured nor installed"), "{unknown}");
+        net.rosemary.stop(Signal::TERM)?;
+        let mut again = cli::lab::Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let names = again.wait_for("it answers", SOON, |status| {
+            Some(status.programs.apps.iter().map(|app| app.name.clone()).collect::<Vec<_>>())
+        })?;
+        assert_eq!(names, ["link-monitor"]);
+        rosemary(lab, &["app", "enable", APP])?;
+        again.wait_for("it runs again", SOON, |status| status.app(APP).map(|_| ()))?;
+        Ok(())
+    });
+}
+
+/// Makes a package of an observer with this version. `on_packet` is what it does with a packet.
+fn version(
+    lab: &Lab,
+    joe: &Developer,
+    version: &str,
+    (create, on_packet): (&str, &str),
+) -> anyhow::Result<String> {
+    let dir = joe.dir("hub");
+    let source = include_str!("../apps/watcher.c").replace("watcher", "hub");
+    let source = source.replace("0.1.0", version).replace("return &host;", create);
+    let source =
+        source.replace("            continue;", &format!("            continue;\n{on_packet}"));
+    fs::write(dir.join("hub.c"), format!("#include <stdlib.h>\n{source}"))?;
+    let manifest = format!("name = \"hub\"\nversion = \"{version}\"\nstage = \"observe\"\n");
+    fs::write(dir.join("app.toml"), manifest)?;
+    let (dir, home) = (dir.display().to_string(), joe.home.display().to_string());
+    let package = rosemary(lab, &["app", "build", &dir, "--out", &home])?;
+    let package = package.trim().to_owned();
+    joe.sign(lab, &package)?;
+    Ok(package)
+}
+
+#[test]
+fn upgrade_is_taken_back_if_the_new_version_fails() {
+    in_a_lab(|lab| {
+        const GOOD: (&str, &str) = ("return &host;", "");
+        let joe = Developer::new(lab, "joe")?;
+        joe.package(lab, "hub", "")?;
+        let first = version(lab, &joe, "0.1.0", GOOD)?;
+        let second = version(lab, &joe, "0.2.0", GOOD)?;
+        let unfit = version(lab, &joe, "0.3.0", ("return NULL;", ""))?;
+        let crashing = version(lab, &joe, "0.4.0", ("return &host;", "abort();"))?;
+        let hub = format!("{SWITCH}[[app]]\nname = \"hub\"\n");
+        trust(&[&joe.trust("")], &hub)?;
+        rosemary(lab, &["app", "install", &first])?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        ensure!(net.h1.ping(&net.h2, 5, INTERVAL)?.received > 0);
+        let mut established = net.h1.ping_in_background(&net.h2, 400, INTERVAL)?;
+        established.wait_for(3, SOON)?;
+        let runs = |net: &mut Net<'_>, version: &str| {
+            net.rosemary.wait_for(&format!("version {version} runs"), SOON, |status| {
+                let app = status.app("hub").filter(|app| app.state == ProgramState::Running)?;
+                (app.version.as_deref() == Some(version)).then_some(app.pid?)
+            })
+        };
+        runs(&mut net, "0.1.0")?;
+        rosemary(lab, &["app", "upgrade", &second])?;
+        runs(&mut net, "0.2.0")?;
+        rosemary(lab, &["app", "rollback", "hub"])?;
+        runs(&mut net, "0.1.0")?;
+        rosemary(lab, &["app", "rollback", "hub"])?;
+        let before = runs(&mut net, "0.2.0")?;
+
+        let package = fs::read(INSTALLED)?;
+        let error = refused_change(lab, &["app", "upgrade", &unfit])?;
+        ensure!(error.contains("the app hub cannot run like this"), "{error}");
+        assert_eq!(runs(&mut net, "0.2.0")?, before, "it was not disturbed");
+        assert_eq!(fs::read(INSTALLED)?, package);
+
+        rosemary(lab, &["app", "upgrade", &crashing])?;
+        net.h1.ping(&net.h3, 1, INTERVAL)?;
+        net.rosemary.wait_for_log(&["an upgraded app failed", "hub"], SOON)?;
+        runs(&mut net, "0.2.0")?;
+        lab.wait_for("the old package is back", SOON, |_| {
+            Ok((fs::read(INSTALLED).ok().as_ref() == Some(&package)).then_some(()))
+        })?;
+        assert_eq!(established.finish()?.lost(), 0, "flows stay in the switch");
+        Ok(())
+    });
+}
+
+/// Runs `rosemary`, which must fail after it printed the steps. Returns its error.
+fn refused_change(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
+    match rosemary(lab, args) {
+        Ok(output) => anyhow::bail!("{args:?} should fail: {output}"),
+        Err(error) => Ok(error.to_string()),
+    }
+}
