@@ -6,8 +6,8 @@ use std::time::Instant;
 use anyhow::ensure;
 use cli::lab::Of;
 use rosemary_tests::apps::configure;
-use rosemary_tests::in_a_lab;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
+use rosemary_tests::{in_a_lab, rosemary_binary};
 
 const APPS: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
                     capabilities = [\"flow.write\", \"stats.read\"]\n\
@@ -41,10 +41,11 @@ fn deleted_flows_come_back(of: Of) {
         denied.args(["-c", DENIED]);
         let denied = lab.start("denied", denied)?;
         for _ in 0..3 {
-            // By now the learning switch has a flow for this pair.
-            ensure!(!net.flows_to(&net.h2)?.is_empty());
-            let mut pings = net.h1.ping_in_background(&net.h2, 500, INTERVAL)?;
+            let mut pings = net.h1.ping_in_background(&net.h2, 1000, INTERVAL)?;
             pings.wait_for(5, SOON)?;
+            lab.wait_for("the learning switch has a flow for this pair", SOON, |_| {
+                Ok((!net.flows_to(&net.h2)?.is_empty()).then_some(()))
+            })?;
             let before = pings.received_so_far();
             net.s1.ofctl(&["del-flows"])?;
             let deleted = Instant::now();
@@ -64,6 +65,12 @@ fn deleted_flows_come_back(of: Of) {
             &["flows were missing on a switch", "reported the removal of the table-miss entry"],
             SOON,
         )?;
+        let rosemary = rosemary_binary().display().to_string();
+        let incidents = lab.run(&rosemary, &["incidents"])?;
+        ensure!(
+            incidents.contains("1 flows missing on switch 00:00:00:00:00:00:00:01"),
+            "{incidents}"
+        );
         Ok(())
     });
 }

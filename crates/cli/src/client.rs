@@ -15,7 +15,7 @@ use control::change::{ChangeReport, ChangeRequest};
 use control::incident::{Incident, IncidentId};
 use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, Status};
 use control::query::{
-    AppCounters, FLOWS_TIMEOUT, FlowStatus, KernelQuery, KernelQueryReply, SwitchStatus,
+    AppCounters, FLOWS_TIMEOUT, FlowStatus, KernelQuery, KernelQueryReply, Orphans, SwitchStatus,
 };
 use monitor::options::{ADMIN_SOCKET, InstancePaths, SYSTEM_RUNTIME_DIR};
 use openflow::Dpid;
@@ -254,6 +254,45 @@ impl Kernel {
         }
     }
 
+    /// Reads what apps that do not run any more own in the switches, or in one, and removes it if `remove`. Waits until
+    /// the switches have answered, at most [`FLOWS_TIMEOUT`]. Returns `None` if no such switch is connected.
+    ///
+    /// # Errors
+    /// The kernel does not reply.
+    pub fn orphans(&self, dpid: Option<u64>, remove: bool) -> Result<Option<Orphans>, ClientError> {
+        const PAUSE: Duration = Duration::from_millis(50);
+        let unexpected = || ClientError::Unexpected { peer: Self::NAME };
+        let read = KernelQuery::ReadOrphans { dpid, remove };
+        match exchange(&self.0, &read, Self::NAME, REPLY_TIMEOUT)?.0 {
+            KernelQueryReply::ReadingOrphans => {}
+            KernelQueryReply::NoSwitch => return Ok(None),
+            _ => return Err(unexpected()),
+        }
+        let deadline = Instant::now() + FLOWS_TIMEOUT;
+        loop {
+            let mut all = Orphans::default();
+            loop {
+                let query = KernelQuery::Orphans { skip: all.found.len() };
+                let (reply, _) = exchange(&self.0, &query, Self::NAME, REPLY_TIMEOUT)?;
+                let KernelQueryReply::Orphans { orphans, more } = reply else {
+                    return Err(unexpected());
+                };
+                if more && orphans.found.is_empty() {
+                    return Err(unexpected()); // otherwise this loop would never end
+                }
+                (all.awaited, all.failed) = (orphans.awaited, orphans.failed);
+                all.found.extend(orphans.found);
+                if !more {
+                    break;
+                }
+            }
+            if all.awaited == 0 || Instant::now() >= deadline {
+                return Ok(Some(all));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
     /// Requests the flows of a switch, in the switch's order. Returns `None` if no such switch is connected.
     ///
     /// # Errors
@@ -275,9 +314,7 @@ impl Kernel {
                         return Ok(Some(all));
                     }
                 }
-                KernelQueryReply::Switches { .. } | KernelQueryReply::Apps(_) => {
-                    return Err(ClientError::Unexpected { peer: Self::NAME });
-                }
+                _ => return Err(ClientError::Unexpected { peer: Self::NAME }),
             }
             query = KernelQuery::MoreFlows;
         }

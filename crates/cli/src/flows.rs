@@ -1,14 +1,16 @@
-//! `rosemary flows`: shows the flows of a switch and their owners.
+//! `rosemary flows`: shows the flows of a switch and their owners, and the flows of apps that are gone.
+
+mod orphans;
 
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use control::query::FlowStatus;
 use monitor::options::InstancePaths;
 use openflow::Dpid;
 
-use crate::client::Monitor;
+use crate::client::{ClientError, Kernel, Monitor};
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -18,6 +20,9 @@ SWITCH is a datapath id in any usual form: 00:00:00:00:00:00:00:01, 000000000000
 a flow of Rosemary itself, or \"other\". AGE is the time since the flow was added; IDLE and HARD are its timeouts: after \
 IDLE without a packet, or after HARD in any case, the switch removes it.
 
+--orphans shows how many flows, groups and meters of apps that do not run any more are in the switches, or in \
+SWITCH; --orphans remove removes them.
+
 Exit codes: 0 the switch answered; 1 it did not answer or is not connected, or Rosemary does not run; 2 wrong \
 usage.";
 
@@ -26,8 +31,12 @@ usage.";
 #[command(after_help = AFTER_HELP)]
 pub struct FlowsArgs {
     /// Datapath id of the switch, such as 00:00:00:00:00:00:00:01, 0x1 or 1
-    pub switch: Dpid,
-    /// Print JSON: a list with an object per flow
+    #[arg(required_unless_present = "orphans")]
+    pub switch: Option<Dpid>,
+    /// Show or remove what apps that do not run any more own in the switches
+    #[arg(long, value_enum, value_name = "ACTION", num_args = 0..=1, default_missing_value = "show")]
+    pub orphans: Option<OrphansAction>,
+    /// Print JSON: a list with an object per flow, or per app and switch with --orphans
     #[arg(long)]
     pub json: bool,
     /// Show all columns, however wide
@@ -38,20 +47,29 @@ pub struct FlowsArgs {
     pub instance: InstancePaths,
 }
 
+/// What to do with flows, groups and meters of apps that do not run any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OrphansAction {
+    /// Show them
+    Show,
+    /// Remove them from the switches
+    Remove,
+}
+
 /// Queries and prints.
 ///
 /// # Errors
 /// Rosemary is not running, the switch is not connected or does not answer, or the output cannot be written.
 pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
     let kernel = Monitor::connect(&args.instance)?.kernel()?;
-    let flows = kernel
-        .flows(args.switch.0)
-        .with_context(|| format!("cannot query the flows of {}", args.switch))?;
-    let Some(flows) = flows else {
-        let switches: Vec<String> =
-            kernel.switches()?.into_iter().map(|switch| switch.dpid).collect();
-        bail!("{}", not_connected(args.switch, &switches));
+    let switch = match (args.orphans, args.switch) {
+        (Some(action), _) => return orphans::run(&kernel, action, args),
+        (None, Some(switch)) => switch,
+        (None, None) => bail!("name a switch, or use --orphans"),
     };
+    let flows =
+        kernel.flows(switch.0).with_context(|| format!("cannot query the flows of {switch}"))?;
+    let Some(flows) = flows else { bail!("{}", not_connected(switch, &kernel)?) };
     if args.json {
         let json = serde_json::to_string(&flows).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))
@@ -64,7 +82,12 @@ pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
 }
 
 /// Formats the error about a switch that is not connected, with the connected ones.
-fn not_connected(dpid: Dpid, switches: &[String]) -> String {
+fn not_connected(dpid: Dpid, kernel: &Kernel) -> Result<String, ClientError> {
+    let switches: Vec<String> = kernel.switches()?.into_iter().map(|switch| switch.dpid).collect();
+    Ok(with_connected(dpid, &switches))
+}
+
+fn with_connected(dpid: Dpid, switches: &[String]) -> String {
     const MOST: usize = 16;
     let others = match switches {
         [] => "no switch is connected".to_owned(),
@@ -115,11 +138,11 @@ mod tests {
     fn not_connected_error_names_connected_switches() {
         let one = "00:00:00:00:00:00:00:01".to_owned();
         assert_eq!(
-            not_connected(Dpid(2), std::slice::from_ref(&one)),
+            with_connected(Dpid(2), std::slice::from_ref(&one)),
             "00:00:00:00:00:00:00:02 is not connected; connected: 00:00:00:00:00:00:00:01"
         );
-        assert!(not_connected(Dpid(2), &[]).ends_with("is not connected; no switch is connected"));
-        assert!(not_connected(Dpid(2), &vec![one; 20]).ends_with(", and 4 more"));
+        assert!(with_connected(Dpid(2), &[]).ends_with("is not connected; no switch is connected"));
+        assert!(with_connected(Dpid(2), &vec![one; 20]).ends_with(", and 4 more"));
     }
 
     #[test]

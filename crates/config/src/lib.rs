@@ -11,6 +11,7 @@ mod band;
 pub mod fs_read;
 mod limits;
 mod manifest;
+mod orphans;
 mod position;
 mod quotas;
 mod rights;
@@ -36,6 +37,7 @@ pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, st
 pub use band::NONE as NO_BAND;
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
+pub use orphans::Orphans;
 pub use position::Position;
 pub use quotas::{LOG_KEYS, STORAGE_KEYS};
 pub use rights::IN_KERNEL;
@@ -70,7 +72,7 @@ pub const TOP_KEYS: [&str; 8] =
     ["controller", "zones", "supervision", "safe-mode", "storage", "log", "trust", "app"];
 
 /// The keys of `[controller]`.
-pub const CONTROLLER_KEYS: [&str; 11] = [
+pub const CONTROLLER_KEYS: [&str; 12] = [
     "listen",
     "plain",
     "tls-dir",
@@ -80,6 +82,7 @@ pub const CONTROLLER_KEYS: [&str; 11] = [
     "ring-bytes",
     "batch",
     "switch-ports",
+    "orphans",
     "runtime-dir",
     "state-dir",
 ];
@@ -147,6 +150,8 @@ pub struct Config {
     pub workers: Option<u16>,
     /// Tuning of these threads.
     pub tuning: Tuning,
+    /// What becomes of flows of apps that are gone.
+    pub orphans: Orphans,
     /// Keys that are deprecated: the file and line of each, and what replaces it.
     pub notices: Vec<String>,
     /// The directory of the sockets.
@@ -312,6 +317,7 @@ impl Config {
             (1..=MAX_WORKERS).contains(&workers).then_some(workers)
         })?;
         self.tuning = tuning::read(&controller)?;
+        self.orphans = Orphans::read(&controller)?;
         let deprecated = tuning::deprecated(&controller).into_iter();
         self.notices = deprecated.map(|it| tell(file, text, it).to_string()).collect();
         self.runtime_dir = dir("runtime-dir")?.map(below);

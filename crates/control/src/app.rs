@@ -28,10 +28,35 @@ impl AppId {
         self.range(METER_BITS)
     }
 
+    /// The app that this group belongs to, if it belongs to one.
+    pub fn of_group(group_id: u32) -> Option<Self> {
+        Self::of_number(group_id >> GROUP_BITS)
+    }
+
+    /// The app that this meter belongs to, if it belongs to one.
+    pub fn of_meter(meter_id: u32) -> Option<Self> {
+        Self::of_number(meter_id >> METER_BITS)
+    }
+
+    fn of_number(number: u32) -> Option<Self> {
+        u16::try_from(number).ok().filter(|number| (1..u16::MAX).contains(number)).map(Self)
+    }
+
     fn range(self, bits: u32) -> RangeInclusive<u32> {
         let first = u32::from(self.0) << bits;
         first..=first | ((1 << bits) - 1)
     }
+}
+
+/// An app that has a number and does not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbsentApp {
+    /// Its number.
+    pub app: AppId,
+    /// Its name.
+    pub name: String,
+    /// Whether its flows, groups and meters are removed from the switches.
+    pub remove: bool,
 }
 
 /// The process that hosts an app.
@@ -63,5 +88,18 @@ mod tests {
         assert!(*AppId(0xfffe).groups().end() < 0xffff_ff00, "OFPG_MAX");
         assert!(*AppId(0xfffe).meters().end() < MeterMod::MAX_METER);
         assert!(*AppId(1023).meters().end() < 1 << 18, "Open vSwitch");
+        for app in [1, 7, 0xfffe].map(AppId) {
+            assert_eq!(
+                [app.groups().start(), app.groups().end()].map(|it| AppId::of_group(*it)),
+                [Some(app); 2]
+            );
+            assert_eq!(
+                [app.meters().start(), app.meters().end()].map(|it| AppId::of_meter(*it)),
+                [Some(app); 2]
+            );
+        }
+        for number in [0, 0xff, u32::MAX] {
+            assert_eq!([AppId::of_group(number), AppId::of_meter(number)], [None; 2]);
+        }
     }
 }

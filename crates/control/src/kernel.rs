@@ -13,11 +13,14 @@ use serde::{Deserialize, Serialize};
 use sys::ring::DEFAULT_CAPACITY;
 use sys::sandbox::Report;
 
-use crate::app::{AppId, Hosting};
+use crate::app::{AbsentApp, AppId, Hosting};
 use crate::policy::Policy;
 
 /// The highest number of workers: the rings of all of them must fit in one message to a zone.
 pub const MAX_WORKERS: u16 = 16;
+
+/// Most apps in [`KernelRequest::AbsentApps`], so that they fit into a message.
+pub const MOST_ABSENT: usize = 1000;
 
 // A doorbell, and three descriptors per worker: see `KernelReply::Attached`.
 const _: () =
@@ -193,6 +196,13 @@ pub enum KernelRequest {
     Forget {
         /// The app.
         app: AppId,
+    },
+    /// These apps have a number and do not run: what they own in switches is an orphan. Sent after [`Start`](Self::Start),
+    /// at most [`MOST_ABSENT`] at a time; apps of an earlier message stay absent until they are attached. To remove what an
+    /// app that has just stopped owns in all switches, the monitor sends this with `remove` set for that app.
+    AbsentApps {
+        /// The apps.
+        apps: Vec<AbsentApp>,
     },
     /// An operator whom the monitor has authenticated sends [queries](crate::query). Descriptor: their
     /// connected socket.

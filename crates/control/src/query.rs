@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::AppId;
+
 /// Sent by an operator's command to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KernelQuery {
@@ -28,6 +30,19 @@ pub enum KernelQuery {
     MoreFlows,
     /// List the counters of all apps. Answered by [`KernelQueryReply::Apps`].
     Apps,
+    /// Read what apps that do not run any more own in the switches. Answered at once, by
+    /// [`KernelQueryReply::ReadingOrphans`] or [`KernelQueryReply::NoSwitch`].
+    ReadOrphans {
+        /// The switch's datapath identifier; `None` for all switches.
+        dpid: Option<u64>,
+        /// Whether to remove it.
+        remove: bool,
+    },
+    /// List what was found. Answered by [`KernelQueryReply::Orphans`].
+    Orphans {
+        /// Number of entries to leave out, which the command has already.
+        skip: usize,
+    },
 }
 
 /// How long a command waits for the reply to [`KernelQuery::Flows`]; the kernel gives up earlier.
@@ -65,6 +80,43 @@ pub enum KernelQueryReply {
     },
     /// The counters of all apps.
     Apps(Vec<AppCounters>),
+    /// The switches are being read.
+    ReadingOrphans,
+    /// What apps that do not run any more own in the switches, as read last.
+    Orphans {
+        /// The entries of this page, at most [`PAGE`], by switch and app.
+        orphans: Orphans,
+        /// Whether more entries follow.
+        more: bool,
+    },
+}
+
+/// What apps that do not run any more own in switches.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orphans {
+    /// An entry for each such app in each switch.
+    pub found: Vec<Orphan>,
+    /// Switches that are still being read for a command.
+    pub awaited: usize,
+    /// Switches that did not answer when they were read last.
+    pub failed: usize,
+}
+
+/// What one app that does not run any more owns in a switch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orphan {
+    /// The switch's datapath identifier.
+    pub dpid: String,
+    /// The app's number.
+    pub app: AppId,
+    /// The app's name.
+    pub owner: String,
+    /// Its flows.
+    pub flows: u32,
+    /// Its groups.
+    pub groups: u32,
+    /// Its meters.
+    pub meters: u32,
 }
 
 /// A flow of a switch.

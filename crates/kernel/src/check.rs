@@ -236,6 +236,11 @@ impl Rights {
         self.flow_write
     }
 
+    /// Whether it learns which flows it has in a switch: it writes flows, and may read statistics.
+    pub(crate) fn learns_its_flows(&self) -> bool {
+        self.flow_write && self.stats_read
+    }
+
     /// Checks a message, for switches that speak its version.
     ///
     /// # Errors

@@ -19,6 +19,7 @@
 //! | `check` | rights and ownership of an app's messages |
 //! | `transactions`, `rewrite` | route a switch's replies to the senders of the requests |
 //! | `flows` | a switch's flows, for an operator |
+//! | `flow_reader` | reads switches' flows: orphans, and what apps still have |
 //! | `occupancy` | counts flows by table and app |
 //! | `healing` | restores the flows of a switch that has lost them |
 //! | `sandbox` | confines the process |
@@ -39,6 +40,7 @@ mod check;
 mod connection;
 mod dispatch;
 mod fair_queue;
+mod flow_reader;
 mod flows;
 mod frame;
 mod healing;

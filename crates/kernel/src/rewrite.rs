@@ -21,7 +21,7 @@ use openflow::{Header, Kind, Version};
 use thiserror::Error;
 
 use crate::check::{
-    APP_SHIFT, COOKIE_1_0, COOKIE_1_3, MASK_1_3, OWN_BITS, Rights, STATS_COOKIE_1_3, STATS_MASK_1_3,
+    COOKIE_1_0, COOKIE_1_3, MASK_1_3, OWN_BITS, Rights, STATS_COOKIE_1_3, STATS_MASK_1_3,
 };
 use control::app::AppId;
 
@@ -151,14 +151,14 @@ pub(crate) fn reply(
     let old = version == Version::V1_0;
     let first = if old { 12 } else { 16 };
     let entries = match what {
-        FLOW => Entries { first, length: 0, least: if old { 88 } else { 56 } },
+        FLOW => Entries::flows(version),
         // OpenFlow 1.0 does not have these types, so nobody can have requested them.
         GROUP | GROUP_DESC | METER_CONFIG if !old => Entries { first, length: 0, least: 8 },
         METER if !old => Entries { first, length: 4, least: 8 },
         _ => return Ok(()),
     };
     entries.retain(message, |entry| match what {
-        FLOW => keep_flow(rights, if old { 64 } else { 24 }, entry),
+        FLOW => keep_own_flow(rights.app, cookie_at(version), entry) || rights.flow_read,
         METER => rights.flow_read || has(rights.app.meters(), &entry[0..4]),
         METER_CONFIG => rights.flow_read || has(rights.app.meters(), &entry[4..8]),
         _ => rights.flow_read || has(rights.app.groups(), &entry[4..8]),
@@ -169,17 +169,56 @@ fn has(range: std::ops::RangeInclusive<u32>, number: &[u8]) -> bool {
     number.first_chunk().is_some_and(|number| range.contains(&u32::from_be_bytes(*number)))
 }
 
-/// Whether an app may see a flow; removes its number from its own cookie.
-fn keep_flow(rights: &Rights, cookie_at: usize, entry: &mut [u8]) -> bool {
+/// Returns the owner of each flow in a reply with flows.
+///
+/// # Errors
+/// [`BadEntry`]: its entries are malformed.
+pub(crate) fn owners(version: Version, message: &[u8]) -> Result<Vec<AppId>, BadEntry> {
+    let (mut at, entries) = (Entries::flows(version).first, Entries::flows(version));
+    let mut owners = Vec::new();
+    while at < message.len() {
+        let bad = BadEntry { at };
+        let entry = entries.entry(&message[at..]).ok_or(bad)?;
+        let cookie = entry.get(cookie_at(version)..).and_then(|rest| rest.first_chunk());
+        owners.push(owner(u64::from_be_bytes(*cookie.ok_or(bad)?)));
+        at += entry.len();
+    }
+    Ok(owners)
+}
+
+/// Removes the flows of others from a reply with flows, and the app's number from its own cookies. Marks the reply as one
+/// that more parts follow, and without a transaction id.
+///
+/// # Errors
+/// [`BadEntry`]: its entries are malformed.
+pub(crate) fn own_flows(
+    app: AppId,
+    version: Version,
+    message: &mut Vec<u8>,
+) -> Result<(), BadEntry> {
+    set_xid(message, 0);
+    if let Some(flags) = message.get_mut(10..12) {
+        flags.copy_from_slice(&[0, 1]);
+    }
+    Entries::flows(version).retain(message, |entry| keep_own_flow(app, cookie_at(version), entry))
+}
+
+/// The place of the cookie in the statistics of a flow.
+fn cookie_at(version: Version) -> usize {
+    if version == Version::V1_0 { 64 } else { 24 }
+}
+
+/// Whether a flow is the app's own; removes the app's number from its cookie if so.
+fn keep_own_flow(app: AppId, cookie_at: usize, entry: &mut [u8]) -> bool {
     let Some(field) = entry.get_mut(cookie_at..).and_then(|rest| rest.first_chunk_mut()) else {
         return false;
     };
     let cookie = u64::from_be_bytes(*field);
-    let own = cookie >> APP_SHIFT == u64::from(rights.app.0);
+    let own = owner(cookie) == app;
     if own {
         *field = (cookie & OWN_BITS).to_be_bytes();
     }
-    own || rights.flow_read
+    own
 }
 
 /// The layout of the entries of a multipart reply.
@@ -193,6 +232,19 @@ struct Entries {
 }
 
 impl Entries {
+    /// The entries of a reply with flows.
+    fn flows(version: Version) -> Self {
+        let old = version == Version::V1_0;
+        Self { first: if old { 12 } else { 16 }, length: 0, least: if old { 88 } else { 56 } }
+    }
+
+    /// The entry with which `rest` begins.
+    fn entry(self, rest: &[u8]) -> Option<&[u8]> {
+        let length = rest.get(self.length..)?.first_chunk()?;
+        let size = usize::from(u16::from_be_bytes(*length));
+        rest.get(..size).filter(|_| size >= self.least)
+    }
+
     /// Removes the entries for which `keep` is false, and shortens the message.
     fn retain(
         self,

@@ -9,6 +9,7 @@ use openflow::{Dpid, PortDesc, Version};
 
 use crate::back_pressure::PERIOD;
 use crate::buffer_table::BufferTable;
+use crate::flow_reader::FlowReader;
 use crate::healing::Healing;
 use crate::ids::AppSlot;
 use crate::occupancy::{Change, Occupancy};
@@ -36,6 +37,7 @@ pub(crate) struct Switch {
     pub(crate) buffer_table: BufferTable,
     pub(crate) occupancy: Occupancy,
     pub(crate) healing: Healing,
+    pub(crate) flow_reader: FlowReader,
 }
 
 /// A switch's quota of vital packet-ins in the room that full apps reserve for these.
@@ -126,6 +128,7 @@ impl Switch {
             buffer_table: BufferTable::default(),
             occupancy: Occupancy::default(),
             healing: Healing::default(),
+            flow_reader: FlowReader::default(),
             dpid: info.dpid,
             version: info.version,
             epoch,

@@ -107,6 +107,10 @@ impl KernelProcess {
         fds.extend(apps.iter().filter_map(App::object_for_kernel));
         fds.push(recorder.as_fd());
         self.program.send(&start, &fds);
+        if !self.settings.absent.is_empty() {
+            let apps = self.settings.absent.clone();
+            self.program.send(&KernelRequest::AbsentApps { apps }, &[]);
+        }
         (self.hang_detector, self.hung_in) = (Some(detector), None);
     }
 

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use control::app::AbsentApp;
 use control::kernel::{AppSpec, KernelRequest, MAX_WORKERS, PlainTcp, Tuning};
 
 use crate::keys::SealedKeys;
@@ -16,6 +17,8 @@ pub(crate) struct KernelSettings {
     /// The number of worker threads; `None` for one per CPU.
     pub(crate) workers: Option<u16>,
     pub(crate) tuning: Tuning,
+    /// The apps that have a number and do not run.
+    pub(crate) absent: Vec<AbsentApp>,
 }
 
 impl KernelSettings {

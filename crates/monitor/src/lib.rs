@@ -237,7 +237,9 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     // A value that is not Unicode is not valid either, and must not count as unset.
     let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
     let tuning = config::with_environment(config.tuning, variable)?;
-    let settings = KernelSettings { listeners, plain, keys, workers, tuning };
+    let running: Vec<_> = numbers.iter().copied().zip(apps.iter().map(|app| &*app.name)).collect();
+    let absent = numbers::absent(&state, &running, &config)?;
+    let settings = KernelSettings { listeners, plain, keys, workers, tuning, absent };
     let environment = Environment {
         installation: installation.clone(),
         users: Users::find()?,

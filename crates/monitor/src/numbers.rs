@@ -17,14 +17,16 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use control::app::AppId;
+use control::app::{AbsentApp, AppId};
+use control::kernel::MOST_ABSENT;
 use package::PublicKey;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use crate::error::StartError;
 use crate::state_dir::StateDir;
-use config::is_name;
+use config::{Config, Orphans, is_name};
 
 /// The file's name in the state directory.
 const FILE: &str = "apps.json";
@@ -94,6 +96,43 @@ pub(crate) fn assign<'n>(
         write_file(state_dir, &file).map_err(|error| refuse("write", error))?;
     }
     Ok(numbers)
+}
+
+/// Returns the apps that have a number and do not run. What they own in switches is removed, unless the configuration has
+/// an app of that name, which is not enabled or not chosen, or keeps all orphans.
+///
+/// # Errors
+/// As [`of`].
+pub(crate) fn absent(
+    state: &StateDir,
+    running: &[(AppId, &str)],
+    config: &Config,
+) -> Result<Vec<AbsentApp>, StartError> {
+    let path = state.path().join(FILE);
+    let refuse = |what, source| StartError::Path { what, path: path.clone(), hint: HINT, source };
+    let text = read(&path).map_err(|error| refuse("read", error))?;
+    let damaged = |why| StartError::Numbers { file: path.clone(), why };
+    let file = text.map(|text| parse(&text).map_err(damaged)).transpose()?;
+    let known = file.map_or_else(Vec::new, |file| file.apps);
+    let absent = known.into_iter().filter_map(|Entry { name, number, .. }| {
+        let app = AppId(number);
+        let runs = running.iter().any(|(other, _)| *other == app);
+        let rests = config.app(&name).is_some() && !running.iter().any(|(_, it)| *it == name);
+        let remove = config.orphans == Orphans::Remove && !rests;
+        (!runs).then_some(AbsentApp { app, name, remove })
+    });
+    let mut absent: Vec<AbsentApp> = absent.collect();
+    if absent.len() > MOST_ABSENT {
+        // The oldest ones have most likely left nothing.
+        warn!(
+            apps = absent.len(),
+            most = MOST_ABSENT,
+            "looks in switches only for flows of the apps with the highest numbers"
+        );
+        absent.sort_unstable_by_key(|absent| std::cmp::Reverse(absent.app));
+        absent.truncate(MOST_ABSENT);
+    }
+    Ok(absent)
 }
 
 impl NumberFile {
@@ -196,6 +235,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(numbers(dir.path(), &["gone", "also-gone"]), Ok(vec![1, 2]));
         assert_eq!(numbers(dir.path(), &["new"]), Ok(vec![3]));
+    }
+
+    #[test]
+    fn absent_apps_lose_their_flows_unless_they_are_configured() {
+        let dir = tempfile::tempdir().unwrap();
+        numbers(dir.path(), &["runs", "gone", "rests"]).unwrap();
+        let state = StateDir::claim(dir.path()).unwrap();
+        let absent = |text: &str| -> Vec<(u16, String, bool)> {
+            let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
+            let absent = absent(&state, &[(AppId(1), "runs")], &config).unwrap();
+            absent.into_iter().map(|it| (it.app.0, it.name, it.remove)).collect()
+        };
+        let apps = "[[app]]\nname = \"runs\"\n[[app]]\nname = \"rests\"\nenabled = false";
+        assert_eq!(absent(apps), [(2, "gone".into(), true), (3, "rests".into(), false)]);
+        let keep = format!("[controller]\norphans = \"keep\"\n{apps}");
+        assert_eq!(absent(&keep), [(2, "gone".into(), false), (3, "rests".into(), false)]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //!                    get new rings after its next Ready
 //! ```
 
+mod missing_flows;
 mod replacing;
 mod verbs;
 
@@ -318,13 +319,7 @@ impl ProcessTable {
                 }
             }
             KernelReply::FlowsMissing { dpid, loss, ms, suppressed } => {
-                warn!(
-                    dpid,
-                    loss,
-                    ms,
-                    suppressed,
-                    "flows were missing on a switch; guards put theirs back first, then the kernel its own"
-                );
+                self.flows_were_missing(dpid, loss, ms, suppressed);
             }
             KernelReply::SetAside { app, record } => {
                 let name = self.app_by_id(app).map(|app| app.name.clone());

@@ -81,7 +81,15 @@ enum {
     /* The switch has lost flows, most likely all: someone deleted them. An application that needs its flows there adds
      * them again. Guards get it first. The kernel refuses flows of the others (ROSEMARY_REFUSED_HEALING) until the
      * guards have handled this record, or for a second; then the others get it. */
-    ROSEMARY_FLOWS_MISSING = 15
+    ROSEMARY_FLOWS_MISSING = 15,
+    /* Flows of this application that a switch has, some time after the switch, the application or the kernel has
+     * started; body: a multipart reply with flow statistics, without those of others. More records about the switch
+     * follow while its flag OFPMPF_REPLY_MORE is set; the last one lists no flows. There `reason` is 0 if all were
+     * delivered, and 1 if the list is incomplete. Only for applications with flow.write and stats.read. */
+    ROSEMARY_FLOWS_KEPT = 16,
+    /* The kernel was restarted: no request that this application sent to a switch before is answered any more. It
+     * follows the new kernel's snapshot. About no switch. */
+    ROSEMARY_REQUESTS_LOST = 17
 };
 
 /* Services. sdk/src/services documents their requests and answers, in which numbers are little endian. */

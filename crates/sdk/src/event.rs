@@ -73,6 +73,12 @@ pub enum Event<'a> {
     /// them again. Guards get this event first. The kernel refuses flows of others ([`Refusal::Healing`]) until the guards
     /// have handled it, at most for a second; then the others get it, too.
     FlowsMissing(Switch),
+    /// Flows of this application that a switch has, some time after the switch, the application or the kernel has started.
+    /// Only for applications with the capabilities `flow.write` and `stats.read`.
+    FlowsKept(FlowsKept<'a>),
+    /// The kernel was restarted: no request that this application sent to a switch before is answered any more. It follows
+    /// the new kernel's snapshot.
+    RequestsLost,
     /// This number of replies, errors and flow-removed messages were lost: there was no room for them, the application
     /// was restarting, or the switch did not answer in time. A reply that misses a part counts once; its later parts are
     /// not delivered.
@@ -235,6 +241,29 @@ impl<'a> Reply<'a> {
     }
 }
 
+/// Flows of this application that a switch has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowsKept<'a> {
+    /// The switch that has them.
+    pub switch: Switch,
+    /// In the last part: whether all flows were delivered. Otherwise there was no room for some, or the switch did not
+    /// answer.
+    pub is_complete: bool,
+    /// The OpenFlow message, a multipart reply with flow statistics. Cookies are as this application wrote them.
+    pub message: &'a [u8],
+}
+
+impl<'a> FlowsKept<'a> {
+    /// Decodes the flows, and whether more parts follow. The last part has no flows. Priorities have the switch's numbers,
+    /// see [`Network::own_priority`](crate::Network::own_priority).
+    ///
+    /// # Errors
+    /// The message is malformed. The kernel delivers no such message from a switch that keeps to its protocol.
+    pub fn decode(&self) -> Result<MultipartReply<'a>, DecodeError> {
+        MultipartReply::decode(self.message)
+    }
+}
+
 /// An error that a switch sent about a message of this application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchError<'a> {
@@ -317,12 +346,19 @@ impl<'a> Event<'a> {
         if is(RecordKind::Alert) {
             return Some(Self::Alert(Alert::of(record, body)?));
         }
+        if is(RecordKind::RequestsLost) {
+            return Some(Self::RequestsLost);
+        }
         let switch = Switch::of(record)?;
         if is(RecordKind::SwitchUp) {
             return Some(Self::SwitchUp(switch));
         }
         if is(RecordKind::FlowsMissing) {
             return Some(Self::FlowsMissing(switch));
+        }
+        if is(RecordKind::FlowsKept) {
+            let is_complete = record.reason == 0;
+            return Some(Self::FlowsKept(FlowsKept { switch, is_complete, message: body }));
         }
         if is(RecordKind::SwitchDown) {
             return Some(Self::SwitchDown(switch));
@@ -375,5 +411,33 @@ fn read<'a, T>(
     match body {
         Some(body) => decode(body).map(Ok),
         None => Some(Err(Unavailable)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openflow::{ReplyBody, append};
+
+    use super::*;
+
+    #[test]
+    fn records_about_flows_and_lost_requests_become_events() {
+        let head = |kind| Record::new(kind, Version::V1_3.wire(), 7, 2);
+        let switch = Switch { dpid: Dpid(7), epoch: 2, version: Version::V1_3 };
+        let missing = Event::of(&head(RecordKind::FlowsMissing), &[]);
+        assert_eq!(missing, Some(Event::FlowsMissing(switch)));
+        let lost = Record::new(RecordKind::RequestsLost, 0, 0, 0);
+        assert_eq!(Event::of(&lost, &[]), Some(Event::RequestsLost));
+        let reply = MultipartReply { more: false, body: ReplyBody::Flow(Vec::new()) };
+        let mut message = Vec::new();
+        append(&mut message, |out| reply.encode(Version::V1_3, 0, out)).unwrap();
+        for (reason, is_complete) in [(0, true), (1, false)] {
+            let record = Record { reason, ..head(RecordKind::FlowsKept) };
+            let Some(Event::FlowsKept(kept)) = Event::of(&record, &message) else {
+                panic!("an event")
+            };
+            assert_eq!((kept.switch, kept.is_complete), (switch, is_complete));
+            assert_eq!(kept.decode(), Ok(reply.clone()));
+        }
     }
 }

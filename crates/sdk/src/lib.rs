@@ -33,7 +33,9 @@ pub mod testing;
 pub use abi::Refusal;
 pub use alert::{Alert, Limit};
 pub use app::{App, Batch};
-pub use event::{Event, FlowRemoved, PacketIn, Port, PortChange, Reply, Switch, SwitchError};
+pub use event::{
+    Event, FlowRemoved, FlowsKept, PacketIn, Port, PortChange, Reply, Switch, SwitchError,
+};
 pub use network::{Network, SendError, Xid};
 /// The types of the rest of OpenFlow: groups, meters, statistics, ports.
 pub use openflow;

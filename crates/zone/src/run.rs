@@ -30,7 +30,7 @@ use control::zone::{ZoneReply, ZoneRequest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::Alert;
 use sdk::abi::host::{Answer, Failed, Gathered, Host as _, HostedApp, LoadError, WholeRecord};
-use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, RecordKind};
+use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, Record, RecordKind};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, DoorbellSender};
@@ -130,7 +130,7 @@ struct Zone {
     next: usize,
     /// The ring whose part of the snapshot the zone is reading; the other rings wait.
     snapshot_of: Option<usize>,
-    /// Alerts of the monitor that the app has not handled.
+    /// Alerts of the monitor, and the zone's own record about lost requests, that the app has not handled.
     alerts: Gathered,
     times: Times,
     /// Whether the timer caused the last call. Then every other cause comes before the next timer.
@@ -390,6 +390,10 @@ impl Zone {
 
     /// Starts to use the rings of a new kernel. They begin with a snapshot, by which the app forgets its earlier state.
     fn use_rings(&mut self, capacity: u32, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
+        if !self.rings.is_empty() {
+            let lost = Record::new(RecordKind::RequestsLost, 0, 0, 0);
+            self.alerts.push(&lost.words(), &[]);
+        }
         // Unmaps the old rings first: the limit of address space has room for one kernel's rings.
         self.rings.clear();
         self.app.host().messages.clear();

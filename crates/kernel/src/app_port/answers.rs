@@ -51,6 +51,27 @@ impl AppPort {
         Some(self.counts.handled + u64::from(self.waiting()))
     }
 
+    /// Delivers flows of the app that a switch has, as a part of a multipart reply; `false` if there was no room. They use
+    /// the room of ordinary packet-ins, since there can be any number of them.
+    pub(crate) fn flows_kept(
+        &mut self,
+        switch: &mut Switch,
+        message: &[u8],
+        is_complete: bool,
+    ) -> bool {
+        u16::try_from(message.len()).is_ok_and(|body_size| {
+            let reason = u8::from(!is_complete);
+            let head = switch_record(RecordKind::FlowsKept, switch);
+            let record = Record { body_size, reason, ..head };
+            self.announce(switch) && self.hosting.push(&record.words(), message, Room::Ordinary)
+        })
+    }
+
+    /// Whether the app has received its snapshot, so that it can be informed of its flows.
+    pub(crate) fn can_be_informed(&self) -> bool {
+        matches!(self.snapshot.phase, Phase::Replay | Phase::Live)
+    }
+
     fn deliver(&mut self, switch: &mut Switch, record: Record, message: &[u8]) -> bool {
         let is_delivered = u16::try_from(message.len()).is_ok_and(|body_size| {
             let record = Record { body_size, ..record };

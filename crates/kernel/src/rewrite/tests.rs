@@ -73,6 +73,22 @@ fn reply_contains_only_own_flows() {
 }
 
 #[test]
+fn flows_are_sorted_by_owner() {
+    for version in VERSIONS {
+        let mut message = flows(version, &[cookie(7, 1), cookie(8, 2), cookie(7, 4)]);
+        assert_eq!(owners(version, &message), Ok(vec![AppId(7), AppId(8), AppId(7)]));
+        message[10..12].fill(0); // the last part
+        own_flows(APP, version, &mut message).unwrap();
+        let reply = MultipartReply::decode(&message).unwrap();
+        let ReplyBody::Flow(flows) = reply.body else { panic!("of flows") };
+        assert!(reply.more && xid(&message) == 0);
+        assert!(flows.iter().map(|flow| flow.cookie).eq([1, 4]));
+        own_flows(AppId(9), version, &mut message).unwrap();
+        assert_eq!(owners(version, &message), Ok(vec![]));
+    }
+}
+
+#[test]
 fn entry_that_does_not_fit_keeps_the_whole_reply_back() {
     for version in VERSIONS {
         let whole = flows(version, &[cookie(7, 1), cookie(8, 2)]);
@@ -82,9 +98,13 @@ fn entry_that_does_not_fit_keeps_the_whole_reply_back() {
             message[first..first + 2].copy_from_slice(&length.to_be_bytes());
             let bad = reply(&rights(&[]), version, Kind::MultipartReply, &mut message, 5);
             assert_eq!(bad, Err(BadEntry { at: first }), "{length} in {version}");
+            message[first..first + 2].copy_from_slice(&length.to_be_bytes());
+            assert_eq!(owners(version, &message), Err(BadEntry { at: first }));
         }
         for size in 0..whole.len() {
             let mut message = whole[..size].to_vec();
+            let _ = owners(version, &message);
+            let _ = own_flows(APP, version, &mut message.clone());
             let _ = reply(&rights(&[]), version, Kind::MultipartReply, &mut message, 5);
         }
     }

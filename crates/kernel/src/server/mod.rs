@@ -31,7 +31,7 @@ use crate::flows::{Names, Part};
 use crate::sandbox::{self, KernelSandbox};
 use crate::tls::{self, TransportPolicy};
 use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
-use control::app::{AppId, Hosting};
+use control::app::{AbsentApp, AppId, Hosting};
 use control::kernel::{AppSpec, KernelReply, KernelRequest, Tuning};
 
 /// Most operators at once; a further one replaces the oldest.
@@ -238,6 +238,13 @@ impl Server {
                 }
                 let channels = fds.into_iter().take(1).map(Channel::from_fd);
                 self.operators.extend(channels.map(Operator::new));
+            }
+            KernelRequest::AbsentApps { apps } => {
+                for absent in &apps {
+                    self.names.entry(absent.app).or_insert_with(|| absent.name.clone());
+                }
+                let apps: Arc<[AbsentApp]> = apps.into();
+                self.workers.command(|| Command::Absent { apps: Arc::clone(&apps) });
             }
             KernelRequest::Start { .. } | KernelRequest::Stop => {
                 warn!("ignored a second start by the monitor");

@@ -9,7 +9,7 @@ use sys::channel::{Channel, ChannelError};
 use super::workers::Workers;
 use crate::flows::{Flows, Names, Part};
 use crate::worker::Command;
-use control::query::{AppCounters, KernelQuery, KernelQueryReply, PAGE, SwitchStatus};
+use control::query::{AppCounters, KernelQuery, KernelQueryReply, Orphans, PAGE, SwitchStatus};
 
 /// How long workers may take to answer an operator.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -38,6 +38,22 @@ impl Operator {
             Ok((KernelQuery::Apps, _)) => {
                 let Some(apps) = apps(workers) else { return false };
                 self.reply(&KernelQueryReply::Apps(apps))
+            }
+            Ok((KernelQuery::ReadOrphans { dpid, remove }, _)) => {
+                let read = |reply| Command::ReadOrphans { dpid, remove, reply };
+                let Some(known) = query(workers, read) else { return false };
+                if known.contains(&true) {
+                    self.reply(&KernelQueryReply::ReadingOrphans)
+                } else {
+                    self.reply(&KernelQueryReply::NoSwitch)
+                }
+            }
+            Ok((KernelQuery::Orphans { skip }, _)) => {
+                let Some(orphans) = query(workers, |reply| Command::Orphans { reply }) else {
+                    return false;
+                };
+                let (orphans, more) = orphans_page(orphans, skip, names);
+                self.reply(&KernelQueryReply::Orphans { orphans, more })
             }
             Ok((KernelQuery::Flows { dpid }, _)) => {
                 *questions += 1;
@@ -123,6 +139,24 @@ fn merge(pages: Vec<(Vec<SwitchStatus>, bool)>) -> (Vec<SwitchStatus>, bool) {
     all.sort_unstable_by(|one, other| one.dpid.cmp(&other.dpid));
     more |= all.len() > PAGE;
     all.truncate(PAGE);
+    (all, more)
+}
+
+/// Merges what each worker found into one page that begins after `skip` entries, and adds the names.
+fn orphans_page(found: Vec<Orphans>, skip: usize, names: &Names) -> (Orphans, bool) {
+    let mut all = Orphans::default();
+    for one in found {
+        all.found.extend(one.found);
+        all.awaited += one.awaited;
+        all.failed += one.failed;
+    }
+    all.found.sort_unstable_by(|one, other| (&one.dpid, one.app).cmp(&(&other.dpid, other.app)));
+    all.found.drain(..skip.min(all.found.len()));
+    let more = all.found.len() > PAGE;
+    all.found.truncate(PAGE);
+    for orphan in &mut all.found {
+        orphan.owner = names.get(&orphan.app).cloned().unwrap_or_default();
+    }
     (all, more)
 }
 

@@ -18,6 +18,7 @@ use crate::app_port::AppPort;
 use crate::check::Expects;
 use crate::connection::{Connection, Up};
 use crate::dispatch::Dispatch;
+use crate::flow_reader::AbsentApps;
 use crate::flows::Part;
 use crate::healing::Loss;
 use crate::rewrite;
@@ -29,6 +30,7 @@ pub(super) struct Replies<'w> {
     pub(super) dispatch: &'w mut Dispatch,
     pub(super) channels: &'w WorkerChannels,
     pub(super) log_limits: &'w mut LogLimits,
+    pub(super) absent: &'w AbsentApps,
     /// Room for a message that is rewritten for an app.
     pub(super) copy: &'w mut Vec<u8>,
     pub(super) now: Instant,
@@ -52,6 +54,7 @@ impl Replies<'_> {
             By::Operator(question) => return flow_part(self.channels, question, &answers, message),
             By::Kernel(app) => return self.counted(app, message),
             By::EntryCheck => return self.entry_part(message, answers.last),
+            By::FlowReader => return self.reading_part(message, answers.last),
         };
         let Some(app_port) = living(&mut self.dispatch.app_ports, sender) else { return };
         if answers.broken {
@@ -93,6 +96,10 @@ impl Replies<'_> {
                 None
             }
             By::Kernel(_) | By::EntryCheck => None, // the kernel repeats the request when it needs the number
+            By::FlowReader => {
+                self.reading_failed();
+                None
+            }
         };
         if let Some(suppressed) = self.log_limits.malformed.admit(self.now) {
             let connection = &self.connection;
@@ -109,9 +116,16 @@ impl Replies<'_> {
         let xid = rewrite::xid(message);
         let up = self.connection.phase.up_mut();
         let by = up.and_then(|up| {
-            up.switch.counters.errors += 1;
-            up.transactions.error(xid)
+            let by = up.transactions.error(xid);
+            up.switch.counters.errors +=
+                u64::from(!matches!(by, Some(By::FlowReader | By::EntryCheck)));
+            by
         });
+        match by {
+            Some(By::FlowReader) => return self.reading_failed(), // if it has no groups or meters
+            Some(By::EntryCheck) => return, // the next check is as far away as after no answer
+            _ => {}
+        }
         if by.is_none() {
             self.lose_error(xid);
         }
@@ -200,7 +214,7 @@ pub(super) fn expire_requests(
             By::Operator(question) => {
                 channels.flows_failed(question, "the switch does not answer".to_owned());
             }
-            By::Kernel(_) | By::EntryCheck => {} // the kernel repeats the request when it needs the number
+            By::Kernel(_) | By::EntryCheck | By::FlowReader => {} // the kernel repeats the request when it needs the number
         });
     }
 }

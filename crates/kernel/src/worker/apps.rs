@@ -224,6 +224,7 @@ impl Worker {
         let data = EventData::new_u64(APP_PORT | slot.index() as u64);
         epoll::add(&self.epoll, part.down_bell(), data, EventFlags::IN)?;
         app_port.attach(part);
+        self.inform_of_flows(slot);
         Ok(())
     }
 

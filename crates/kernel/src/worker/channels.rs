@@ -11,10 +11,10 @@ use crate::connection::Connection;
 use crate::flows;
 use crate::ids::WorkerId;
 use crate::pool::WorkerPool;
-use control::app::AppId;
+use control::app::{AbsentApp, AppId};
 use control::kernel::Tuning;
 use control::policy::Policy;
-use control::query::{AppCounters, SwitchStatus};
+use control::query::{AppCounters, Orphans, SwitchStatus};
 
 /// A command to a worker: [`Adopt`](Self::Adopt) comes from another worker, all others from the server thread.
 #[derive(Debug)]
@@ -77,6 +77,25 @@ pub enum Command {
     Apps {
         /// The receiver of the answer.
         reply: Sender<Vec<AppCounters>>,
+    },
+    /// These apps have a number and do not run here.
+    Absent {
+        /// The apps.
+        apps: Arc<[AbsentApp]>,
+    },
+    /// Read what absent apps own in the switches.
+    ReadOrphans {
+        /// The switch; `None` for all.
+        dpid: Option<u64>,
+        /// Whether to remove it.
+        remove: bool,
+        /// The receiver of the answer: whether there is such a switch.
+        reply: Sender<bool>,
+    },
+    /// Send what absent apps own in the switches, as read last.
+    Orphans {
+        /// The receiver of the answer.
+        reply: Sender<Orphans>,
     },
     /// Close everything and return.
     Stop,

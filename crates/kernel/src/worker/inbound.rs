@@ -8,6 +8,7 @@ use tracing::{debug, info, warn};
 
 use super::Worker;
 use super::answers::Replies;
+use super::flow_reading;
 use super::roster::Entry;
 use crate::check::APP_SHIFT;
 use crate::connection::Claim;
@@ -145,6 +146,7 @@ impl Worker {
             dispatch: &mut self.dispatch,
             channels: &self.channels,
             log_limits: &mut self.log_limits,
+            absent: &self.absent,
             copy: &mut self.scratch.copy,
             now,
         }
@@ -223,6 +225,7 @@ impl Worker {
                 .expect("every version has this message");
         }
         table_miss(version, connection.session.xid(), &mut connection.out);
+        flow_reading::new_switch(switch, &self.dispatch.app_ports, &self.absent, now);
         self.dispatch.switch_up(switch);
         if let Some(suppressed) = self.log_limits.connected.admit(now) {
             let ports = switch.physical_ports();

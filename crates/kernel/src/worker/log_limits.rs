@@ -32,6 +32,8 @@ pub(super) struct LogLimits {
     pub(super) malformed: Rate,
     /// Flows were missing on a switch.
     pub(super) missing: Rate,
+    /// Flows of absent apps were removed from a switch.
+    pub(super) removed: Rate,
 }
 
 impl LogLimits {
@@ -52,6 +54,7 @@ impl LogLimits {
             errors: rate(),
             malformed: rate(),
             missing: rate(),
+            removed: rate(),
         }
     }
 }
@@ -77,6 +80,7 @@ impl LogLimits {
             (&mut log_limits.connected, "switch connected"),
             (&mut log_limits.disconnected, "switch disconnected"),
             (&mut log_limits.ports, "port changed"),
+            (&mut log_limits.removed, "removed what an absent app owned in a switch"),
         ];
         for (rate, what) in changes {
             if let Some(suppressed) = rate.rest(now) {

@@ -22,6 +22,7 @@ mod answers;
 mod apps;
 mod channels;
 mod connections;
+mod flow_reading;
 mod flows;
 mod forwarder;
 mod heal;
@@ -50,6 +51,7 @@ use tracing::warn;
 
 use crate::app_port::{AppPort, Messages, Verdict};
 use crate::dispatch::Dispatch;
+use crate::flow_reader::AbsentApps;
 use crate::ids::{AppSlot, ConnId};
 use crate::tls::{self, TransportPolicy};
 use control::kernel::{AppSpec, Tuning};
@@ -126,6 +128,8 @@ pub struct Worker {
     scratch: Scratch,
     timers: Timers,
     log_limits: LogLimits,
+    /// The apps that have a number and do not run here.
+    absent: AbsentApps,
 }
 
 /// Calls of apps: the flight recorder, and buffers for apps' messages that are kept for their capacity.
@@ -182,6 +186,7 @@ impl Worker {
             scratch: Scratch::default(),
             timers: Timers { next_tick: now + TICK, pace: Pace::new() },
             log_limits: LogLimits::new(now),
+            absent: AbsentApps::default(),
             epoll,
             channels,
         };
@@ -317,6 +322,7 @@ impl Worker {
         for (id, why) in over {
             self.close(id, &why, now);
         }
+        self.read_flows(now);
         let app_ports = &mut self.dispatch.app_ports;
         answers::expire_requests(&mut self.switches, app_ports, &self.channels, now);
         self.settle_claims(now);
@@ -359,6 +365,13 @@ impl Worker {
                 }
                 Command::Apps { reply } => {
                     let _ = reply.send(self.app_counters());
+                }
+                Command::Absent { apps } => self.learn_absent(&apps, now),
+                Command::ReadOrphans { dpid, remove, reply } => {
+                    let _ = reply.send(self.read_orphans(dpid, remove, now));
+                }
+                Command::Orphans { reply } => {
+                    let _ = reply.send(self.orphans());
                 }
                 Command::Stop => return false,
             }

@@ -200,6 +200,7 @@ impl Fake {
                 KernelRequest::Detach { .. } => self.note("detach"),
                 KernelRequest::Know { .. } => self.note("know"),
                 KernelRequest::Forget { .. } => self.note("forget"),
+                KernelRequest::AbsentApps { .. } => self.note("absent"),
                 KernelRequest::Operator => {
                     let operator = Channel::from_fd(fds.into_iter().next().unwrap());
                     operator.send(&"the kernel's own answer", &[]).unwrap();

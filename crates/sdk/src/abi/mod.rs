@@ -65,6 +65,8 @@ pub enum RecordKind {
     /// See [`Outcome`](crate::services::Outcome) and `rosemary_app.h`.
     Service = 14,
     FlowsMissing = 15,
+    FlowsKept = 16,
+    RequestsLost = 17,
 }
 
 /// Why the kernel refused a message of an application.

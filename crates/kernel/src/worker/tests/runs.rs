@@ -56,7 +56,10 @@ fn with_packet_in_and(policy: &Policy) -> (Bench, Vec<FakeSwitch>, FakeZone, See
     let mut fakes = bench.connect([1]);
     let mut zone = bench.attach_with(policy);
     zone.snapshot();
-    while fakes[0].received.try_recv().is_ok() {} // the handshake
+    wait_for("the handshake is over", || {
+        let message = fakes[0].received.try_recv().ok()?;
+        FlowMod::decode(&message).is_ok().then_some(()) // the kernel's own
+    });
     fakes[0].send_packet_in(9);
     let at = wait_for("the packet came", || zone.peek(0).first().copied());
     (bench, fakes, zone, at)

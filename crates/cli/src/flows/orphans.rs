@@ -1,0 +1,114 @@
+//! `rosemary flows --orphans`: shows or removes what apps that do not run any more own in the switches.
+
+use anyhow::{Context as _, bail};
+use control::query::{Orphan, Orphans};
+
+use super::{FlowsArgs, OrphansAction, not_connected};
+use crate::client::Kernel;
+use crate::say;
+use crate::table::{Table, output_width};
+
+/// Reads the switches and prints.
+///
+/// # Errors
+/// The kernel does not reply, the switch is not connected, or a switch did not answer.
+pub(super) fn run(kernel: &Kernel, action: OrphansAction, args: &FlowsArgs) -> anyhow::Result<()> {
+    let dpid = args.switch.map(|switch| switch.0);
+    let read = |remove| -> anyhow::Result<Orphans> {
+        let orphans = kernel.orphans(dpid, remove).context("cannot read the switches")?;
+        match (orphans, args.switch) {
+            (Some(orphans), _) => Ok(only(args, orphans)),
+            (None, Some(switch)) => bail!("{}", not_connected(switch, kernel)?),
+            (None, None) => Ok(Orphans::default()),
+        }
+    };
+    let before = read(false)?;
+    let (shown, last) = match action {
+        OrphansAction::Show => (before.found.clone(), before),
+        OrphansAction::Remove if before.found.is_empty() => (Vec::new(), before),
+        OrphansAction::Remove => {
+            let after = read(true)?;
+            (without(before.found, &after.found), after)
+        }
+    };
+    if args.json {
+        let json = serde_json::to_string(&shown).context("cannot write JSON")?;
+        say::data(format_args!("{json}\n"))?;
+    } else if shown.is_empty() {
+        say::note("apps that do not run any more own nothing in the switches");
+    } else {
+        if action == OrphansAction::Remove {
+            say::note("removed:");
+        }
+        say::table(&table(&shown).format(output_width(args.wide)))?;
+    }
+    let silent = last.awaited + last.failed;
+    if silent > 0 {
+        bail!("{silent} switches did not report their flows; try again in a minute");
+    }
+    if action == OrphansAction::Remove && !last.found.is_empty() {
+        bail!("the switches still have some of them; try again");
+    }
+    Ok(())
+}
+
+/// The entries of the chosen switch.
+fn only(args: &FlowsArgs, mut orphans: Orphans) -> Orphans {
+    if let Some(switch) = args.switch {
+        let dpid = switch.to_string();
+        orphans.found.retain(|orphan| orphan.dpid == dpid);
+    }
+    orphans
+}
+
+/// The entries of `before` without those that are still there.
+fn without(mut before: Vec<Orphan>, after: &[Orphan]) -> Vec<Orphan> {
+    let is_there = |it: &Orphan| after.iter().any(|now| (&now.dpid, now.app) == (&it.dpid, it.app));
+    before.retain(|orphan| !is_there(orphan));
+    before
+}
+
+/// Formats one line per app and switch.
+fn table(orphans: &[Orphan]) -> Table<6> {
+    let mut table = Table::new(["SWITCH", "OWNER", "NUMBER", "FLOWS", "GROUPS", "METERS"]);
+    for Orphan { dpid, app, owner, flows, groups, meters } in orphans {
+        table.row([
+            dpid,
+            owner,
+            &app.0.to_string(),
+            &flows.to_string(),
+            &groups.to_string(),
+            &meters.to_string(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use control::app::AppId;
+
+    use super::*;
+
+    #[test]
+    fn removed_entries_are_those_that_are_gone() {
+        let orphan = |dpid: &str, app| Orphan {
+            dpid: dpid.into(),
+            app: AppId(app),
+            owner: "firewall".into(),
+            flows: 4,
+            groups: 0,
+            meters: 1,
+        };
+        let before = vec![orphan("1", 2), orphan("1", 3), orphan("2", 2)];
+        let removed = without(before, &[orphan("1", 3)]);
+        assert_eq!(removed, [orphan("1", 2), orphan("2", 2)]);
+        assert_eq!(
+            table(&removed[..1]).text(),
+            "\
+SWITCH  OWNER     NUMBER  FLOWS  GROUPS  METERS
+1       firewall  2       4      0       1
+"
+        );
+    }
+}

@@ -1,0 +1,319 @@
+//! Decides when the kernel reads the flows of a switch, and sorts them by owner.
+//!
+//! One reading serves two purposes:
+//!
+//! * **orphans**: flows, groups and meters of apps that have a number but do not run here any more. They are counted by
+//!   owner, and removed if the operator's policy or a command says so.
+//! * **kept flows**: each app that writes flows and may read statistics learns which of its flows a switch has after the
+//!   switch, the app or the kernel has started.
+//!
+//! ```text
+//!  flows ---> groups ---> meters      OpenFlow 1.3, while there are absent apps
+//!  flows                              otherwise
+//! ```
+//!
+//! The parts of a reply are handled as they arrive and not kept, so memory does not grow with the number of flows. A worker
+//! reads [`AT_ONCE`] switches at a time. A switch that does not answer gives up its place after [`HESITATION`], so that it
+//! delays no other.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use openflow::Version;
+
+use crate::ids::AppSlot;
+use crate::plan::Set;
+use control::app::{AbsentApp, AppId};
+
+/// Most switches of a worker that answer at the same time.
+pub(crate) const AT_ONCE: usize = 16;
+
+/// Time without a part after which a switch no longer counts as answering.
+const HESITATION: Duration = Duration::from_millis(250);
+
+/// Time without a part after which a reading has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Least time between two readings that apps cause, so that an app that restarts again and again does not load switches.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Time after which a failed reading is repeated.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// The apps that have a number and do not run here; `true` if what they own is removed.
+#[derive(Debug, Default)]
+pub(crate) struct AbsentApps(BTreeMap<AppId, bool>);
+
+impl AbsentApps {
+    /// Adds apps.
+    pub(crate) fn add(&mut self, apps: &[AbsentApp]) {
+        self.0.extend(apps.iter().map(|absent| (absent.app, absent.remove)));
+    }
+
+    /// Removes an app, because it runs.
+    pub(crate) fn runs(&mut self, app: AppId) {
+        self.0.remove(&app);
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether this is one of them.
+    pub(crate) fn has(&self, app: AppId) -> bool {
+        self.0.contains_key(&app)
+    }
+
+    /// Whether what this app owns is removed, `all` if the operator removes what all absent apps own.
+    pub(crate) fn loses(&self, app: AppId, all: bool) -> bool {
+        self.0.get(&app).is_some_and(|remove| *remove || all)
+    }
+}
+
+/// The numbers of flows, groups and meters of an app in a switch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Owned {
+    pub(crate) flows: u32,
+    pub(crate) groups: u32,
+    pub(crate) meters: u32,
+}
+
+/// The possessions of each app in a switch.
+pub(crate) type ByOwner = BTreeMap<AppId, Owned>;
+
+/// The step of a reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Flows,
+    Groups,
+    Meters,
+}
+
+/// A reading in progress.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) step: Step,
+    /// The only app whose flows were requested; `None` for all flows.
+    pub(crate) only: Option<AppId>,
+    /// The apps that learn which flows they have, each with its instance.
+    pub(crate) inform: Vec<Informed>,
+    /// Whether all absent apps lose what they own.
+    pub(crate) removes_all: bool,
+    pub(crate) found: ByOwner,
+    pub(crate) removed: ByOwner,
+    /// The switch has more to remove than fits into its output.
+    pub(crate) is_cut_short: bool,
+    last_part: Instant,
+}
+
+/// An app that receives its flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Informed {
+    pub(crate) slot: AppSlot,
+    pub(crate) life: u16,
+    /// A part did not reach it.
+    pub(crate) has_gap: bool,
+}
+
+/// The readings of one switch.
+#[derive(Debug, Default)]
+pub(crate) struct FlowReader {
+    pub(crate) reading: Option<Reading>,
+    /// All flows must be read, at this time.
+    due: Option<Instant>,
+    /// Whether an operator waits for it.
+    pub(crate) is_awaited: bool,
+    /// Whether the next reading removes what all absent apps own.
+    removes_all: bool,
+    /// The apps that have not been informed yet.
+    pub(crate) uninformed: Set,
+    /// When the last reading ended.
+    ended: Option<Instant>,
+    /// Whether it failed.
+    pub(crate) has_failed: bool,
+    /// What absent apps have here, by the last whole reading.
+    pub(crate) found: ByOwner,
+}
+
+impl FlowReader {
+    /// Requests a reading of all flows.
+    pub(crate) fn request(&mut self, now: Instant) {
+        self.due = Some(now);
+    }
+
+    /// Requests a reading for an operator, which removes what all absent apps own if `removes_all`.
+    pub(crate) fn request_for_operator(&mut self, removes_all: bool, now: Instant) {
+        self.request(now);
+        self.is_awaited = true;
+        self.removes_all |= removes_all;
+    }
+
+    /// Whether the switch answers a request now, so that it takes one of the worker's places.
+    pub(crate) fn takes_place(&self, now: Instant) -> bool {
+        let since = |reading: &Reading| now.saturating_duration_since(reading.last_part);
+        self.reading.as_ref().is_some_and(|reading| since(reading) < HESITATION)
+    }
+
+    /// Whether a reading is due. `ready` are the apps that can be informed now.
+    pub(crate) fn is_due(&self, ready: Set, now: Instant) -> bool {
+        let may_inform = !self.to_inform(ready).is_empty()
+            && self.ended.is_none_or(|ended| now.saturating_duration_since(ended) >= INTERVAL);
+        self.reading.is_none() && (self.due.is_some_and(|due| now >= due) || may_inform)
+    }
+
+    fn to_inform(&self, ready: Set) -> Set {
+        Set(self.uninformed.0 & ready.0)
+    }
+
+    /// Begins a reading. `identify` names the app and the instance in a slot.
+    pub(crate) fn begin(
+        &mut self,
+        version: Version,
+        ready: Set,
+        identify: impl Fn(AppSlot) -> (AppId, u16),
+        now: Instant,
+    ) -> &Reading {
+        let to_inform = self.to_inform(ready);
+        self.uninformed = self.uninformed.without(to_inform);
+        let inform = to_inform.iter().map(|slot| {
+            let (_, life) = identify(slot);
+            Informed { slot, life, has_gap: false }
+        });
+        let inform: Vec<Informed> = inform.collect();
+        let all = self.due.take().is_some() || version == Version::V1_0;
+        let only = match inform[..] {
+            [Informed { slot, .. }] if !all => Some(identify(slot).0),
+            _ => None,
+        };
+        self.reading.insert(Reading {
+            step: Step::Flows,
+            only,
+            inform,
+            removes_all: std::mem::take(&mut self.removes_all),
+            found: ByOwner::new(),
+            removed: ByOwner::new(),
+            is_cut_short: false,
+            last_part: now,
+        })
+    }
+
+    /// Notes that a part has arrived, or that the next step was requested.
+    pub(crate) fn progress(&mut self, now: Instant) {
+        if let Some(reading) = &mut self.reading {
+            reading.last_part = now;
+        }
+    }
+
+    /// Whether the switch has not answered for too long.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        let since = |reading: &Reading| now.saturating_duration_since(reading.last_part);
+        self.reading.as_ref().is_some_and(|reading| since(reading) >= PATIENCE)
+    }
+
+    /// Ends the reading; returns it.
+    pub(crate) fn end(&mut self, has_failed: bool, now: Instant) -> Option<Reading> {
+        let mut reading = self.reading.take()?;
+        self.ended = Some(now);
+        if reading.only.is_none() {
+            self.is_awaited &= self.due.is_some(); // a later request waits for the next reading
+            self.has_failed = has_failed;
+            if has_failed {
+                self.due = self.due.or(Some(now + RETRY));
+            } else {
+                self.found = std::mem::take(&mut reading.found);
+                for app in reading.removed.keys() {
+                    self.found.remove(app);
+                }
+            }
+            if reading.is_cut_short {
+                self.due = self.due.or(Some(now + INTERVAL));
+            }
+        }
+        Some(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Set = Set::EMPTY;
+
+    fn ids(slot: AppSlot) -> (AppId, u16) {
+        (AppId(u16::try_from(slot.index()).unwrap() + 1), 7)
+    }
+
+    fn both() -> Set {
+        Set::of(AppSlot::new(0)).with(Set::of(AppSlot::new(1)))
+    }
+
+    #[test]
+    fn switch_is_read_when_requested_and_for_each_app_once() {
+        let (mut reader, now) = (FlowReader::default(), Instant::now());
+        assert!(!reader.is_due(both(), now));
+        reader.uninformed = both();
+        assert!(!reader.is_due(NONE, now), "no app runs");
+        let one = Set::of(AppSlot::new(1));
+        assert!(reader.is_due(one, now));
+        let reading = reader.begin(Version::V1_3, one, ids, now);
+        assert_eq!((reading.only, reading.inform.len()), (Some(AppId(2)), 1));
+        assert!(!reader.is_due(both(), now), "one at a time");
+        assert_eq!(reader.end(false, now).unwrap().inform[0].life, 7);
+        assert!(!reader.is_due(both(), now) && reader.is_due(both(), now + INTERVAL));
+        reader.request(now);
+        assert!(reader.is_due(NONE, now));
+        let reading = reader.begin(Version::V1_3, both(), ids, now);
+        assert_eq!((reading.only, reading.inform.len()), (None, 1));
+        reader.end(false, now);
+        assert!(!reader.is_due(both(), now + INTERVAL));
+    }
+
+    #[test]
+    fn flows_of_one_app_cannot_be_selected_in_1_0() {
+        let (mut reader, now) = (FlowReader::default(), Instant::now());
+        reader.uninformed = Set::of(AppSlot::new(0));
+        assert_eq!(reader.begin(Version::V1_0, both(), ids, now).only, None);
+    }
+
+    #[test]
+    fn silent_switch_gives_up_its_place_and_is_read_later() {
+        let (mut reader, now) = (FlowReader::default(), Instant::now());
+        reader.request_for_operator(false, now);
+        reader.begin(Version::V1_3, NONE, ids, now);
+        assert!(reader.takes_place(now) && !reader.takes_place(now + HESITATION));
+        assert!(!reader.is_overdue(now + HESITATION) && reader.is_overdue(now + PATIENCE));
+        assert!(reader.is_awaited);
+        let now = now + PATIENCE;
+        reader.end(true, now);
+        assert!(reader.has_failed && !reader.is_awaited);
+        assert!(!reader.is_due(NONE, now) && reader.is_due(NONE, now + RETRY));
+    }
+
+    #[test]
+    fn found_owners_are_those_that_were_not_removed() {
+        let (mut reader, now) = (FlowReader::default(), Instant::now());
+        reader.request_for_operator(true, now);
+        reader.begin(Version::V1_3, NONE, ids, now);
+        let reading = reader.reading.as_mut().unwrap();
+        assert!(reading.removes_all);
+        let owned = Owned { flows: 3, ..Owned::default() };
+        reading.found.extend([(AppId(4), owned), (AppId(5), owned)]);
+        reading.removed.insert(AppId(4), owned);
+        assert_eq!(reader.end(false, now).unwrap().removed.len(), 1);
+        assert!(reader.found.keys().eq([&AppId(5)]));
+        reader.request(now);
+        assert!(!reader.begin(Version::V1_3, NONE, ids, now).removes_all, "once");
+    }
+
+    #[test]
+    fn absent_app_that_runs_again_loses_nothing() {
+        let mut absent = AbsentApps::default();
+        let app = |number, remove| AbsentApp { app: AppId(number), name: "a".into(), remove };
+        absent.add(&[app(1, true), app(2, false)]);
+        assert!(absent.loses(AppId(1), false) && !absent.loses(AppId(2), false));
+        assert!(absent.loses(AppId(2), true) && !absent.loses(AppId(3), true));
+        absent.runs(AppId(1));
+        assert!(!absent.loses(AppId(1), true) && !absent.has(AppId(1)) && !absent.is_empty());
+    }
+}

@@ -1,0 +1,382 @@
+//! Reads the flows of switches: counts and removes what absent apps own, and informs apps of the flows that they have
+//! ([`flow_reader`](crate::flow_reader)).
+
+use std::time::Instant;
+
+use openflow::{
+    EncodeError, FlowMod, FlowModCommand, FlowStatsRequest, GroupKind, GroupMod, GroupModCommand,
+    Match, MeterFlags, MeterMod, MeterModCommand, MultipartReply, MultipartRequest, ReplyBody,
+    Version,
+};
+use tracing::{debug, info, warn};
+
+use super::Worker;
+use super::answers::Replies;
+use super::log_limits::LogLimits;
+use crate::app_port::AppPort;
+use crate::check::{APP_SHIFT, Expects, OWN_BITS};
+use crate::connection::{Connection, Up};
+use crate::flow_reader::{AT_ONCE, AbsentApps, Informed, Reading, Step};
+use crate::ids::AppSlot;
+use crate::plan::Set;
+use crate::rewrite;
+use crate::switch::Switch;
+use crate::transactions::By;
+use control::app::{AbsentApp, AppId};
+use control::query::{Orphan, Orphans};
+
+impl Worker {
+    /// Begins readings that are due, and ends those of switches that do not answer.
+    pub(super) fn read_flows(&mut self, now: Instant) {
+        let switches = self.switches.iter().filter_map(|(_, connection)| connection.switch());
+        let running = switches.filter(|switch| switch.flow_reader.takes_place(now)).count();
+        let mut places = AT_ONCE.saturating_sub(running);
+        let app_ports = &mut self.dispatch.app_ports;
+        let ready = AppSlot::first(app_ports.len())
+            .filter(|slot| app_ports[*slot].can_be_informed())
+            .fold(Set::EMPTY, |ready, slot| ready.with(Set::of(slot)));
+        for (id, connection) in self.switches.iter_mut() {
+            let is_full = connection.is_full();
+            let Some(switch) = connection.switch_mut() else { continue };
+            if switch.flow_reader.is_overdue(now) {
+                end(switch, app_ports, &mut self.log_limits, true, now);
+            }
+            if places == 0 || is_full || !switch.flow_reader.is_due(ready, now) {
+                continue;
+            }
+            places -= 1;
+            let identify = |slot: AppSlot| (app_ports[slot].app, app_ports[slot].life);
+            let only = switch.flow_reader.begin(switch.version, ready, identify, now).only;
+            let mut wanted = FlowStatsRequest::new(Match::new());
+            if let Some(app) = only {
+                (wanted.cookie, wanted.cookie_mask) = (first_cookie(app), !OWN_BITS);
+            }
+            request(connection, &MultipartRequest::Flow(wanted), now);
+            self.output.note(id, connection);
+        }
+    }
+
+    /// Learns of apps that have a number and do not run here, and reads all switches again.
+    pub(super) fn learn_absent(&mut self, apps: &[AbsentApp], now: Instant) {
+        self.absent.add(apps);
+        self.switches.all().0.for_each(|switch| switch.flow_reader.request(now));
+    }
+
+    /// Requests a reading of all switches, or of one, for an operator. `false` if there is no such switch.
+    pub(super) fn read_orphans(&mut self, dpid: Option<u64>, remove: bool, now: Instant) -> bool {
+        let mut is_known = dpid.is_none();
+        for switch in self.switches.all().0 {
+            if dpid.is_none_or(|dpid| switch.dpid.0 == dpid) {
+                switch.flow_reader.request_for_operator(remove, now);
+                is_known = true;
+            }
+        }
+        is_known
+    }
+
+    /// Returns what absent apps own in the switches. The server thread adds the names.
+    pub(super) fn orphans(&mut self) -> Orphans {
+        let mut orphans = Orphans::default();
+        for switch in self.switches.all().0 {
+            let reader = &switch.flow_reader;
+            orphans.awaited += usize::from(reader.is_awaited);
+            orphans.failed += usize::from(reader.has_failed);
+            orphans.found.extend(reader.found.iter().map(|(app, owned)| Orphan {
+                dpid: switch.dpid.to_string(),
+                app: *app,
+                owner: String::new(),
+                flows: owned.flows,
+                groups: owned.groups,
+                meters: owned.meters,
+            }));
+        }
+        orphans
+    }
+
+    /// Prepares that an app that has started learns which flows it has in each switch.
+    pub(super) fn inform_of_flows(&mut self, slot: AppSlot) {
+        let app_port = &self.dispatch.app_ports[slot];
+        self.absent.runs(app_port.app);
+        if app_port.rights.learns_its_flows() {
+            for switch in self.switches.all().0 {
+                let reader = &mut switch.flow_reader;
+                reader.uninformed = reader.uninformed.with(Set::of(slot));
+            }
+        }
+    }
+}
+
+/// Prepares the readings of a switch that has just connected.
+pub(super) fn new_switch(
+    switch: &mut Switch,
+    app_ports: &[AppPort],
+    absent: &AbsentApps,
+    now: Instant,
+) {
+    for (index, app_port) in app_ports.iter().enumerate() {
+        if app_port.rights.learns_its_flows() {
+            let reader = &mut switch.flow_reader;
+            reader.uninformed = reader.uninformed.with(Set::of(AppSlot::new(index)));
+        }
+    }
+    if !absent.is_empty() {
+        switch.flow_reader.request(now);
+    }
+}
+
+impl Replies<'_> {
+    /// Handles a part of the reply to a reading's request.
+    pub(super) fn reading_part(&mut self, message: &[u8], is_last: bool) {
+        let is_full = self.connection.is_full();
+        let Connection { phase, session, out, .. } = &mut *self.connection;
+        let Some(Up { switch, .. }) = phase.up_mut() else { return };
+        switch.flow_reader.progress(self.now);
+        let version = switch.version;
+        let Some(mut reading) = switch.flow_reader.reading.take() else { return };
+        let mut removal = Removal {
+            absent: self.absent,
+            reading: &mut reading,
+            version,
+            is_full,
+            out,
+            next_xid: || session.xid(),
+        };
+        let is_sound = match removal.reading.step {
+            Step::Flows => match rewrite::owners(version, message) {
+                Ok(owners) => {
+                    removal.flows(&owners, message);
+                    let app_ports = &mut self.dispatch.app_ports;
+                    let part = (&owners[..], message);
+                    inform(switch, &mut reading.inform, app_ports, part, self.copy);
+                    true
+                }
+                Err(_) => false,
+            },
+            Step::Groups | Step::Meters => removal.groups_or_meters(message),
+        };
+        switch.flow_reader.reading = Some(reading);
+        if !is_sound {
+            self.reading_failed();
+        } else if is_last {
+            self.next_step();
+        }
+    }
+
+    /// Continues without the reply to a reading's request, which the switch has refused.
+    pub(super) fn reading_failed(&mut self) {
+        let Some(switch) = self.connection.switch_mut() else { return };
+        match switch.flow_reader.reading.as_ref().map(|reading| reading.step) {
+            // It has none, or does not know what these are.
+            Some(Step::Groups | Step::Meters) => self.next_step(),
+            Some(Step::Flows) => {
+                end(switch, &mut self.dispatch.app_ports, self.log_limits, true, self.now);
+            }
+            None => {}
+        }
+    }
+
+    /// Requests the next step of a reading, or ends it.
+    fn next_step(&mut self) {
+        let Connection { phase, session, out, .. } = &mut *self.connection;
+        let Some(Up { switch, .. }) = phase.up_mut() else { return };
+        let version = switch.version;
+        let Some(reading) = &mut switch.flow_reader.reading else { return };
+        let has_more = reading.only.is_none() && version > Version::V1_0 && !self.absent.is_empty();
+        let next = match reading.step {
+            Step::Flows if has_more => Some((Step::Groups, MultipartRequest::GroupDesc)),
+            Step::Groups => {
+                Some((Step::Meters, MultipartRequest::MeterConfig(MeterMod::ALL_METERS)))
+            }
+            Step::Flows | Step::Meters => None,
+        };
+        if reading.step == Step::Flows && version > Version::V1_0 {
+            let lost = reading.found.iter().map(|(app, owned)| (*app, owned.flows));
+            let lost = lost.filter(|(app, _)| self.absent.loses(*app, reading.removes_all));
+            for (app, flows) in lost.collect::<Vec<_>>() {
+                reading.removed.entry(app).or_default().flows += flows;
+                let delete = FlowMod::delete(Match::new()).table(FlowMod::ALL_TABLES);
+                let delete = delete.only_cookie(first_cookie(app), !OWN_BITS);
+                let xid = session.xid();
+                append(out, |out| delete.encode(version, xid, out));
+            }
+        }
+        match next {
+            Some((step, wanted)) => {
+                reading.step = step;
+                switch.flow_reader.progress(self.now);
+                request(self.connection, &wanted, self.now);
+            }
+            None => end(switch, &mut self.dispatch.app_ports, self.log_limits, false, self.now),
+        }
+    }
+}
+
+/// A part of a reply in which owners are counted, and the messages that remove what some of them own.
+struct Removal<'r, X> {
+    absent: &'r AbsentApps,
+    reading: &'r mut Reading,
+    version: Version,
+    /// Whether too much output waits to add to it.
+    is_full: bool,
+    out: &'r mut Vec<u8>,
+    next_xid: X,
+}
+
+impl<X: FnMut() -> u32> Removal<'_, X> {
+    /// Counts the flows of absent apps. In OpenFlow 1.0, removes those of apps that lose theirs one by one, because that
+    /// version cannot select them by cookie.
+    fn flows(&mut self, owners: &[AppId], message: &[u8]) {
+        let absent = self.absent;
+        let mut loses_some = false;
+        for owner in owners.iter().filter(|owner| absent.has(**owner)) {
+            self.reading.found.entry(*owner).or_default().flows += 1;
+            loses_some |= absent.loses(*owner, self.reading.removes_all);
+        }
+        if !loses_some || self.version > Version::V1_0 {
+            return;
+        }
+        let Ok(MultipartReply { body: ReplyBody::Flow(flows), .. }) =
+            MultipartReply::decode(message)
+        else {
+            return;
+        };
+        for flow in flows {
+            let owner = rewrite::owner(flow.cookie);
+            if self.may_remove(owner) {
+                let delete = FlowMod::new(FlowModCommand::DeleteStrict, flow.match_);
+                let delete = delete.priority(flow.priority);
+                let (version, xid) = (self.version, (self.next_xid)());
+                append(self.out, |out| delete.encode(version, xid, out));
+                self.reading.removed.entry(owner).or_default().flows += 1;
+            }
+        }
+    }
+
+    /// Counts groups or meters of absent apps, and removes those of apps that lose theirs. `false` if the message is
+    /// malformed.
+    fn groups_or_meters(&mut self, message: &[u8]) -> bool {
+        match MultipartReply::decode(message).map(|reply| reply.body) {
+            Ok(ReplyBody::GroupDesc(groups)) => {
+                for it in groups {
+                    self.group(it.group_id);
+                }
+            }
+            Ok(ReplyBody::MeterConfig(meters)) => {
+                for it in meters {
+                    self.meter(it.meter_id);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn group(&mut self, group_id: u32) {
+        let owner = AppId::of_group(group_id);
+        let Some(owner) = owner.filter(|owner| self.absent.has(*owner)) else { return };
+        self.reading.found.entry(owner).or_default().groups += 1;
+        if self.may_remove(owner) {
+            let (command, kind) = (GroupModCommand::Delete, GroupKind::All);
+            let delete = GroupMod { command, kind, group_id, buckets: Vec::new() };
+            let (version, xid) = (self.version, (self.next_xid)());
+            append(self.out, |out| delete.encode(version, xid, out));
+            self.reading.removed.entry(owner).or_default().groups += 1;
+        }
+    }
+
+    fn meter(&mut self, meter_id: u32) {
+        let owner = AppId::of_meter(meter_id);
+        let Some(owner) = owner.filter(|owner| self.absent.has(*owner)) else { return };
+        self.reading.found.entry(owner).or_default().meters += 1;
+        if self.may_remove(owner) {
+            let (command, flags) = (MeterModCommand::Delete, MeterFlags::default());
+            let delete = MeterMod { command, flags, meter_id, bands: Vec::new() };
+            let (version, xid) = (self.version, (self.next_xid)());
+            append(self.out, |out| delete.encode(version, xid, out));
+            self.reading.removed.entry(owner).or_default().meters += 1;
+        }
+    }
+
+    /// Whether something of this app is removed now. If only the output has no room, the next reading removes it.
+    fn may_remove(&mut self, owner: AppId) -> bool {
+        let loses = self.absent.loses(owner, self.reading.removes_all);
+        self.reading.is_cut_short |= loses && self.is_full;
+        loses && !self.is_full
+    }
+}
+
+/// Delivers a part of a switch's flows to the apps that have some in it. `owners` are those of each flow.
+fn inform(
+    switch: &mut Switch,
+    inform: &mut [Informed],
+    app_ports: &mut [AppPort],
+    (owners, message): (&[AppId], &[u8]),
+    copy: &mut Vec<u8>,
+) {
+    for informed in inform {
+        let app_port = &mut app_ports[informed.slot.index()];
+        if app_port.life != informed.life || !owners.contains(&app_port.app) {
+            continue;
+        }
+        copy.clear();
+        copy.extend_from_slice(message);
+        let is_sound = rewrite::own_flows(app_port.app, switch.version, copy).is_ok();
+        informed.has_gap |= !is_sound || !app_port.flows_kept(switch, copy, true);
+    }
+}
+
+/// Ends a reading: informs its apps of the end, and logs what was removed.
+fn end(
+    switch: &mut Switch,
+    app_ports: &mut [AppPort],
+    log_limits: &mut LogLimits,
+    has_failed: bool,
+    now: Instant,
+) {
+    let Some(reading) = switch.flow_reader.end(has_failed, now) else { return };
+    let mut none = Vec::new();
+    let reply = MultipartReply { more: false, body: ReplyBody::Flow(Vec::new()) };
+    append(&mut none, |out| reply.encode(switch.version, 0, out));
+    for Informed { slot, life, has_gap } in reading.inform {
+        let app_port = &mut app_ports[slot.index()];
+        if app_port.life == life {
+            app_port.flows_kept(switch, &none, !has_gap && !has_failed);
+        }
+    }
+    let dpid = switch.dpid;
+    if has_failed {
+        debug!(%dpid, "could not read the flows of a switch");
+    }
+    for (app, owned) in reading.removed {
+        if let Some(suppressed) = log_limits.removed.admit(now) {
+            info!(
+                %dpid, app = app.0, flows = owned.flows, groups = owned.groups,
+                meters = owned.meters, suppressed,
+                "removed what an absent app owned in a switch"
+            );
+        }
+    }
+}
+
+/// Sends a request of the reader.
+fn request(connection: &mut Connection, wanted: &MultipartRequest<'_>, now: Instant) {
+    let Some(version) = connection.switch().map(|switch| switch.version) else { return };
+    let (xid, at) = (connection.session.xid(), connection.out.len());
+    append(&mut connection.out, |out| wanted.encode(version, xid, out));
+    let expects = connection.out.get(at..).and_then(Expects::multipart).expect("it is one");
+    if let Some(up) = connection.phase.up_mut() {
+        up.transactions.begin_for_kernel(xid, By::FlowReader, expects, now);
+    }
+}
+
+/// The lowest cookie of an app's flows.
+fn first_cookie(app: AppId) -> u64 {
+    u64::from(app.0) << APP_SHIFT
+}
+
+fn append(out: &mut Vec<u8>, encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) {
+    // A match that was decoded in a version can be encoded in it.
+    if let Err(error) = openflow::append(out, encode) {
+        warn!(%error, "could not encode a message of the kernel's own");
+    }
+}
