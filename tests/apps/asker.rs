@@ -56,8 +56,8 @@ impl App for Asker {
                 gone(&removed, network);
                 Ok(())
             }
-            Event::Refused { why, .. } => {
-                network.error(&format!("refused: {why:?}"));
+            Event::Refused { why, remedy, .. } => {
+                network.error(&format!("refused: {why:?}: {}", remedy.unwrap_or("no remedy")));
                 Ok(())
             }
             Event::Lost(count) => {

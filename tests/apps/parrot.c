@@ -63,8 +63,10 @@ static int32_t on_batch(void *app, const struct rosemary_batch *batch,
             break;
         }
         if (record->kind == ROSEMARY_REFUSED && record->reason != last_reason) {
-            char text[40];
-            const int size = snprintf(text, sizeof text, "was refused for reason %u", record->reason);
+            char text[400];
+            const int more = record->data_offset == 0 ? 0 : record->data_size < 300 ? record->data_size : 300;
+            const int size = snprintf(text, sizeof text, "was refused for reason %u: %.*s", record->reason, more,
+                                      (const char *)rosemary_packet(record));
             last_reason = record->reason;
             host->log(host, ROSEMARY_LOG_INFO, text, (uint32_t)size);
         }

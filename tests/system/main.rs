@@ -5,6 +5,7 @@
 mod app_killed;
 mod attacks;
 mod calls;
+mod capability_scopes;
 mod chaos;
 mod check;
 mod configuration;

@@ -108,7 +108,11 @@ fn each_invalid_package_has_its_own_error() {
         trust(&[&entry("joe", &joe.public()?, "capabilities = [\"packet-out\"]\n")], "")?;
         says(
             verify(),
-            &["asks to have flow.write", "whose `capabilities` are packet-out", "Add it there"],
+            &[
+                "asks to have flow.write",
+                "whose `capabilities` are packet-in, packet-out",
+                "Add it there",
+            ],
         )?;
 
         trust(&[&joe.trust(""), &eve.trust("")], "")?;

@@ -11,7 +11,7 @@
 //! name = "firewall"
 //! stage = "guard"
 //! config = "firewall.toml"
-//! capabilities = ["flow.write", "stats.read"]
+//! capabilities = ["packet-in", "flow.write", "stats.read"]
 //! ```
 //!
 //! The firewall never remembers which flows a switch has: it requests them every few seconds. It adds missing flows and
@@ -120,7 +120,7 @@ impl App for Firewall {
             }
             Event::PacketIn(packet_in) => self.on_packet(&packet_in, network),
             Event::Reply(reply) => self.on_reply(&reply, network),
-            Event::Refused { switch, why, message } => {
+            Event::Refused { switch, why, message, .. } => {
                 self.on_refused(switch, why, message, network);
             }
             Event::Error(error) => {

@@ -9,7 +9,7 @@
 //! name = "link-monitor"
 //! stage = "observe"
 //! ethertypes = [0x88cc]
-//! capabilities = ["packet-out", "topology.probe"]
+//! capabilities = ["packet-in", "packet-out", "topology.probe"]
 //! ```
 //!
 //! Each frame carries a keyed hash of its content, so that no host can invent links. A link is gone if no frame has

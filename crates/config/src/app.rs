@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use control::app::Hosting;
-use control::policy::{Band, Capability, Fail, Filter, Quota, Stage};
+use control::policy::{Band, Capability, Fail, Filter, Grant, Policy, Quota, Stage};
 use sdk::services::Service;
 use sdk::{Dpid, Limit};
 
@@ -60,8 +60,8 @@ pub struct AppConfig {
     pub filter: Filter,
     /// The priorities of its flows, if the operator sets them.
     pub band: Option<Band>,
-    /// Its capabilities.
-    pub capabilities: Vec<Capability>,
+    /// Its capabilities and their scopes.
+    pub capabilities: Vec<Grant>,
     /// Files and directories of the machine that it may read.
     pub read: Vec<PathBuf>,
     /// Maximum number of flows that it may have in each switch.
@@ -118,7 +118,7 @@ impl AppConfig {
     /// Whether it may change flows, and so needs priorities.
     pub(super) fn writes_flows(&self) -> bool {
         let writes = [Capability::FlowWrite, Capability::FlowWriteAny];
-        self.capabilities.iter().any(|capability| writes.contains(capability))
+        self.capabilities.iter().any(|grant| writes.contains(&grant.capability))
     }
 
     /// Returns all its grants.
@@ -138,7 +138,8 @@ impl AppConfig {
 
     /// Returns the number of elements in all its lists.
     pub(super) fn elements(&self) -> usize {
-        let rights = self.capabilities.len() + self.read.len() + self.service_rights.len();
+        let scopes = self.capabilities.iter().map(|it| 1 + it.dpids.len() + it.tables.len());
+        let rights = scopes.sum::<usize>() + self.read.len() + self.service_rights.len();
         self.filter.ethertypes.len() + self.filter.dpids.len() + rights
     }
 
@@ -208,11 +209,11 @@ pub fn is_name(text: &str) -> bool {
         && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-')
 }
 
-/// Returns the default capabilities of a stage: an observer has none.
-fn default_capabilities(stage: Stage) -> Vec<Capability> {
+/// Returns the default capabilities of a stage: an observer may only receive packets.
+fn default_capabilities(stage: Stage) -> Vec<Grant> {
     match stage {
-        Stage::Guard(_) | Stage::Control => vec![Capability::PacketOut, Capability::FlowWrite],
-        Stage::Observe => Vec::new(),
+        Stage::Guard(_) | Stage::Control => Policy::default().capabilities,
+        Stage::Observe => vec![Capability::PacketIn.into()],
     }
 }
 
@@ -251,8 +252,7 @@ fn filter(table: Table<'_>, default: Filter) -> Result<Filter, Mistake> {
     let ethertypes = table.list("ethertypes", expected, |it| {
         u16::try_from(it.number()?).ok().filter(|ethertype| *ethertype >= 0x600)
     })?;
-    let expected = "datapath ids such as \"00:00:00:00:00:00:00:01\", \"0x1\" or 1";
-    let dpids = table.list("dpids", expected, dpid)?;
+    let dpids = table.list("dpids", DPIDS, dpid)?;
     for (key, len) in [
         ("ethertypes", ethertypes.as_ref().map_or(1, Vec::len)),
         ("dpids", dpids.as_ref().map_or(1, Vec::len)),
@@ -268,7 +268,10 @@ fn filter(table: Table<'_>, default: Filter) -> Result<Filter, Mistake> {
     })
 }
 
-fn dpid(value: &Value<'_>) -> Option<u64> {
+/// Describes datapath ids, for error messages.
+pub(super) const DPIDS: &str = "datapath ids such as \"00:00:00:00:00:00:00:01\", \"0x1\" or 1";
+
+pub(super) fn dpid(value: &Value<'_>) -> Option<u64> {
     match value.text() {
         Some(text) => text.parse::<Dpid>().ok().map(|dpid| dpid.0),
         None => value.number(),
@@ -280,21 +283,6 @@ fn band(value: &Value<'_>) -> Option<Band> {
     let priority = |it: Value<'_>| u16::try_from(it.number()?).ok();
     let (lowest, highest) = (priority(lowest)?, priority(highest)?);
     (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
-}
-
-pub(super) fn capability(value: &Value<'_>) -> Option<Capability> {
-    let text = value.text()?;
-    if let Some(id) = text.strip_prefix("experimenter:") {
-        let id = id.strip_prefix("0x")?;
-        return u32::from_str_radix(id, 16).ok().map(Capability::Experimenter);
-    }
-    Capability::NAMED.iter().find(|(name, _)| *name == text).map(|(_, capability)| *capability)
-}
-
-pub(super) fn known_capabilities() -> String {
-    let names: Vec<String> =
-        Capability::NAMED.iter().map(|(name, _)| format!("{name:?}")).collect();
-    format!("{}, \"experimenter:0x00002320\" (with its id)", names.join(", "))
 }
 
 /// Returns the hosting with this name in the configuration.

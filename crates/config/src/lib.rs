@@ -9,6 +9,7 @@
 mod app;
 mod band;
 pub mod fs_read;
+mod grants;
 mod limits;
 mod manifest;
 mod orphans;
@@ -152,7 +153,8 @@ pub struct Config {
     pub tuning: Tuning,
     /// What becomes of flows of apps that are gone.
     pub orphans: Orphans,
-    /// Keys that are deprecated: the file and line of each, and what replaces it.
+    /// Keys and values that a later version will not accept or will understand differently: the file and line of each,
+    /// and what replaces it.
     pub notices: Vec<String>,
     /// The directory of the sockets.
     pub runtime_dir: Option<PathBuf>,
@@ -287,6 +289,10 @@ impl Config {
         if let Some(value) = top.get("app") {
             config.apps = Some(read_apps(&value, base, text, manifests, &mut mistakes));
         }
+        for (key, keys) in [("trust", &TRUST_KEYS[..]), ("app", &APP_KEYS[..])] {
+            let notices = top.get(key).into_iter().flat_map(|it| rights::notices(it, keys));
+            config.notices.extend(notices.map(|it| tell(file, text, it).to_string()));
+        }
         // A file is valid or not whichever apps are enabled. With packages, their manifests are needed first.
         if mistakes.is_empty()
             && (manifests.is_some() || config.trust.is_empty())
@@ -361,6 +367,7 @@ impl Config {
             filter: app.filter.clone(),
             band,
             capabilities: app.capabilities.clone(),
+            has_other_rights: !app.read.is_empty() || !app.service_rights.is_empty(),
             quota: app.quota(),
             flows: app.flows,
         };

@@ -1,15 +1,17 @@
 //! Reads `app.toml`, in which an app's developer describes the app and requests capabilities.
 //!
 //! The keys mean the same as in an `[[app]]` of the configuration; keys that only operators may set are
-//! missing. Unlike there, a manifest without capabilities requests none.
+//! missing. Unlike there, a manifest without capabilities requests only packets.
 
 use std::collections::BTreeMap;
 
+use control::policy::Capability;
 use thiserror::Error;
 use toml::de::DeTable;
 
 use super::app::{AppConfig, NAME_FORM, is_name};
 use super::position::line_and_column;
+use super::rights;
 use super::value::{Mistake, Table};
 
 /// The keys of `app.toml`.
@@ -38,6 +40,8 @@ pub struct Manifest {
     pub version: String,
     /// Its name and its requests.
     pub app: AppConfig,
+    /// A notice about a value that a later version will understand differently, with its line and what replaces it.
+    pub notice: Option<String>,
 }
 
 /// A mistake in a manifest.
@@ -58,10 +62,7 @@ impl Manifest {
     /// # Errors
     /// [`ManifestMistake`] for the first mistake.
     pub fn parse(text: &str) -> Result<Self, ManifestMistake> {
-        Self::understand(text).map_err(|Mistake { at, what }| {
-            let (line, column) = line_and_column(text, at);
-            ManifestMistake { line, column, what }
-        })
+        Self::understand(text).map_err(|it| mistake(text, it))
     }
 
     fn understand(text: &str) -> Result<Self, Mistake> {
@@ -75,10 +76,16 @@ impl Manifest {
         let version = version.ok_or_else(|| missing("version", VERSION_FORM))?.to_owned();
         let mut app = AppConfig::read(table, &Manifests::new())?;
         if table.get("capabilities").is_none() {
-            app.capabilities.clear();
+            app.capabilities = vec![Capability::PacketIn.into()];
         }
-        Ok(Self { version, app: AppConfig { at: 0, ..app } })
+        let notice = rights::notice(table).map(|it| mistake(text, it).to_string());
+        Ok(Self { version, app: AppConfig { at: 0, ..app }, notice })
     }
+}
+
+fn mistake(text: &str, Mistake { at, what }: Mistake) -> ManifestMistake {
+    let (line, column) = line_and_column(text, at);
+    ManifestMistake { line, column, what }
 }
 
 /// Returns whether a version is valid; it becomes part of a file's name and of log lines.
@@ -90,10 +97,13 @@ fn is_version(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use control::policy::{Capability, Fail, Stage};
+    use control::policy::{Fail, Grant, Stage};
 
     use super::*;
     use crate::{Config, Limit};
+
+    const PACKET_IN: Grant =
+        Grant { capability: Capability::PacketIn, dpids: Vec::new(), tables: Vec::new() };
 
     const HUB: &str = "name = \"hub\"\nversion = \"1.0.0\"\n";
 
@@ -101,13 +111,13 @@ mod tests {
     fn manifest_requests_only_what_it_names() {
         let manifest = Manifest::parse(HUB).unwrap();
         assert_eq!((manifest.app.name.as_str(), manifest.version.as_str()), ("hub", "1.0.0"));
-        assert_eq!(manifest.app.capabilities, []);
+        assert_eq!(manifest.app.capabilities, [PACKET_IN]);
         let text = format!(
             "{HUB}stage = \"guard\"\ncapabilities = [\"flow.write\"]\nlimits = {{ threads = 7 }}"
         );
         let app = Manifest::parse(&text).unwrap().app;
         assert_eq!(app.stage, Stage::Guard(Fail::Closed));
-        assert_eq!(app.capabilities, [Capability::FlowWrite]);
+        assert_eq!(app.capabilities, [PACKET_IN, Capability::FlowWrite.into()]);
         assert_eq!(app.limits.of(Limit::Threads).hard, 7);
     }
 
@@ -147,11 +157,12 @@ mod tests {
         };
         let app = over("");
         assert_eq!(app.stage, Stage::Guard(Fail::Closed));
-        assert_eq!(app.capabilities, [Capability::FlowWrite]);
+        let flow_write = [PACKET_IN, Capability::FlowWrite.into()];
+        assert_eq!(app.capabilities, flow_write);
         assert_eq!(app.filter.ethertypes, [0x806]);
         assert_eq!(over("stage = \"guard\"\nfail = \"open\"").stage, Stage::Guard(Fail::Open));
-        assert_eq!(over("stage = \"observe\"").capabilities, [Capability::FlowWrite]);
-        assert_eq!(over("capabilities = []").capabilities, []);
+        assert_eq!(over("stage = \"observe\"").capabilities, flow_write);
+        assert_eq!(over("capabilities = []").capabilities, [PACKET_IN]);
         assert_eq!(over("ethertypes = [0x800]").filter.ethertypes, [0x800]);
     }
 

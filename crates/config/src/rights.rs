@@ -4,20 +4,20 @@
 use std::path::{Path, PathBuf};
 
 use control::app::Hosting;
-use control::policy::Capability;
+use control::policy::{Capability, Grant};
 use control::service::Destination;
 use sdk::services::Service;
 use sdk::services::broker::LONGEST_HOST;
 
-use super::app::{capability, is_name, known_capabilities};
-use super::fs_read;
+use super::app::is_name;
 use super::value::{Mistake, Table, Value};
+use super::{fs_read, grants};
 
 /// An element of `capabilities`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Right {
-    /// The kernel enforces it.
-    Kernel(Capability),
+    /// The kernel enforces them.
+    Kernel(Vec<Grant>),
     /// The sandbox makes it visible.
     Read(PathBuf),
     /// A service enforces it.
@@ -81,7 +81,7 @@ impl std::fmt::Display for ServiceRight {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Granted {
     /// Capabilities, which the kernel enforces.
-    pub capabilities: Vec<Capability>,
+    pub capabilities: Vec<Grant>,
     /// Files and directories that its sandbox makes visible.
     pub read: Vec<PathBuf>,
     /// The services that it may use.
@@ -94,7 +94,7 @@ impl Granted {
     /// Returns the grants that `most` does not contain.
     pub(super) fn beyond(&self, most: &Self) -> Self {
         let mut beyond = self.clone();
-        beyond.capabilities.retain(|it| !most.capabilities.contains(it));
+        beyond.capabilities.retain(|it| !it.is_within(&most.capabilities));
         // A granted path includes everything below it, but not the targets of links there.
         let within = |path: &Path, granted: &Path| {
             path.starts_with(granted) && fs_read::real(path).starts_with(fs_read::real(granted))
@@ -120,17 +120,12 @@ impl Granted {
 
 /// Reads the grants of `table` to an app with this hosting; `default` has the values of missing keys.
 pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Result<Granted, Mistake> {
-    let forms = format!("{}, {}, {FORMS}", known_capabilities(), fs_read::FORM);
     let mut granted = default;
-    if let Some(rights) = table.list("capabilities", &forms, right)? {
+    if let Some(value) = table.get("capabilities") {
         let services = granted.services;
-        granted = Granted { services, ..Granted::default() };
-        for right in rights {
-            match right {
-                Right::Kernel(capability) => granted.capabilities.push(capability),
-                Right::Read(path) => granted.read.push(path),
-                Right::Service(right) => granted.service_rights.push(right),
-            }
+        granted = Granted { services, ..listed(&value)? };
+        if is_packet_in_implied(&granted) {
+            granted.capabilities.insert(0, Capability::PacketIn.into());
         }
     }
     let named = "\"storage\" or \"broker\"";
@@ -159,11 +154,66 @@ pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Result<
     Ok(granted)
 }
 
-fn right(value: &Value<'_>) -> Option<Right> {
-    let text = value.text()?;
-    let read = || fs_read::path_of(text).map(Right::Read);
-    let service = || ServiceRight::named(text).map(Right::Service);
-    capability(value).map(Right::Kernel).or_else(read).or_else(service)
+/// Returns the [`notice`]s of tables that were read, whose valid keys are `keys`.
+pub(super) fn notices<'a>(
+    tables: Value<'a>,
+    keys: &[&str],
+) -> impl Iterator<Item = Mistake> + use<'a> {
+    let tables = tables.elements().unwrap_or_default().into_iter();
+    let tables: Vec<Table<'a>> = tables.filter_map(|it| it.table("", keys).ok()).collect();
+    tables.into_iter().filter_map(notice)
+}
+
+/// Returns a notice if the list `capabilities` of `table` lacks `packet-in`, which is granted nevertheless: lists of
+/// earlier versions do not have it.
+pub(super) fn notice(table: Table<'_>) -> Option<Mistake> {
+    let value = table.get("capabilities")?;
+    let granted = listed(&value).ok().filter(is_packet_in_implied)?;
+    let listed = [Capability::PacketIn.into()].into_iter().chain(granted.capabilities.clone());
+    let listed = listed.map(|grant: Grant| grant.toml());
+    let others = Granted { capabilities: Vec::new(), ..granted }.names();
+    let listed: Vec<String> = listed.chain(others.iter().map(|it| format!("{it:?}"))).collect();
+    let what = format!(
+        "capabilities lacks \"packet-in\", without which an app of the next version receives no packets; replace it by \
+         capabilities = [{}]",
+        listed.join(", ")
+    );
+    Some(Mistake::new(value.at, what))
+}
+
+fn is_packet_in_implied(granted: &Granted) -> bool {
+    !granted.capabilities.iter().any(|grant| grant.capability == Capability::PacketIn)
+}
+
+/// Reads the elements of a list of capabilities.
+fn listed(value: &Value<'_>) -> Result<Granted, Mistake> {
+    let forms = format!("{}, {}, {FORMS}", grants::known(), fs_read::FORM);
+    let elements = value
+        .elements()
+        .ok_or_else(|| value.mistake(&format!("a list in brackets; each element: {forms}")))?;
+    let mut granted = Granted::default();
+    for element in elements {
+        match right(&element, &forms)? {
+            Right::Kernel(grants) => granted.capabilities.extend(grants),
+            Right::Read(path) => granted.read.push(path),
+            Right::Service(right) => granted.service_rights.push(right),
+        }
+    }
+    Ok(granted)
+}
+
+fn right(value: &Value<'_>, forms: &str) -> Result<Right, Mistake> {
+    if value.is_table() {
+        return grants::scoped(value).map(Right::Kernel);
+    }
+    value.read(forms, |it| {
+        let text = it.text()?;
+        let read = || fs_read::path_of(text).map(Right::Read);
+        let service = || ServiceRight::named(text).map(Right::Service);
+        let capability = grants::capability(text);
+        let capability = capability.map(|it| Right::Kernel(vec![it.into()]));
+        capability.or_else(read).or_else(service)
+    })
 }
 
 /// Why an app in the kernel can have no files and no services, with the remedy.

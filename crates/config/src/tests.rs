@@ -1,5 +1,5 @@
 use control::app::Hosting;
-use control::policy::{Capability, Fail, Quota, Stage};
+use control::policy::{Capability, Fail, Grant, Quota, Stage};
 
 use super::tuning::DEPRECATED;
 use super::*;
@@ -79,8 +79,9 @@ fn every_key_is_read() {
     assert_eq!(policy.filter.dpids, [10, 11, 12, 13, 14, 15]);
     assert_eq!(policy.band, Band { lowest: 60_000, highest: 61_000 });
     let experimenter = Capability::Experimenter(0x2320);
-    let capabilities = [Capability::PacketOut, Capability::FlowWriteAny, experimenter];
-    assert_eq!(policy.capabilities, capabilities);
+    let packet_in = Capability::PacketIn; // implied
+    let capabilities = [packet_in, Capability::PacketOut, Capability::FlowWriteAny, experimenter];
+    assert_eq!(policy.capabilities, Grant::unscoped(&capabilities));
     assert_eq!(policy.quota, Quota { flow_mods: 100, packet_outs: 0, requests: 50 });
 }
 
@@ -89,7 +90,7 @@ fn guards_and_observers_have_safe_defaults() {
     let text = apps(&[("g", "stage = \"guard\""), ("o", "stage = \"observe\"")]);
     let [guard, observer] = &policies(&text)[..] else { panic!("two") };
     assert_eq!(guard.stage, Stage::Guard(Fail::Closed));
-    assert_eq!(observer.capabilities, []);
+    assert_eq!(observer.capabilities, [Capability::PacketIn.into()]);
     assert_eq!(observer.band, NO_BAND);
     assert_eq!((guard.order, observer.order), (0, 1));
 }
@@ -193,8 +194,10 @@ fn app_65_is_one_too_many() {
 #[test]
 fn longest_lists_fit_into_one_message() {
     let names: Vec<String> = (0..64).map(|i| format!("{i:0>39}").replacen('0', "a", 1)).collect();
-    let experimenters = ["\"experimenter:0xffffffff\""; 48].join(", ");
-    let keys = format!("capabilities = [{experimenters}]\n");
+    let dpids = ["\"ff:ff:ff:ff:ff:ff:ff:ff\""; 8].join(", ");
+    let one = format!("dpids = [{dpids}]\ncapabilities = [\"packet-in\", ");
+    let longest = ["\"packet-out.reserved\""; 39].join(", ");
+    let keys = format!("{one}{longest}]\n");
     let all: Vec<_> = names.iter().map(|name| (name.as_str(), keys.as_str())).collect();
     let policies = policies(&apps(&all));
     let app = |(name, policy): (&String, Policy)| control::kernel::AppSpec {
@@ -207,8 +210,8 @@ fn longest_lists_fit_into_one_message() {
     let told: Vec<_> = names.iter().zip(policies).map(app).collect();
     let size = serde_json::to_vec(&told).unwrap().len();
     assert!(size + 8 * 1024 < sys::channel::MAX_MESSAGE, "{size}"); // addresses and the rest
-    let more =
-        format!("{}{}", apps(&all[1..]), apps(&[("a", &keys.replace(']', ", \"packet-out\"]"))]));
+    let longer = format!("{}, \"packet-out\"]\n", keys.trim_end_matches([']', '\n']));
+    let more = format!("{}{}", apps(&all[1..]), apps(&[("a", &longer)]));
     assert!(parse(&more).unwrap_err().contains("have 3073 elements in all; expected at most 3072"));
 }
 

@@ -1,6 +1,7 @@
 //! Reads `[[trust]]`: a developer's key, and the most that apps with its signature may request.
 
 use control::app::Hosting;
+use control::policy::Capability;
 use package::PublicKey;
 
 use super::app::{AppConfig, is_name, stage_name};
@@ -172,7 +173,8 @@ fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
         stages.into_iter().find(|stage| Some(*stage) == it.text())
     };
     let stages = table.list("stages", r#""guard", "control" or "observe""#, stage)?;
-    let granted = rights::read(table, Hosting::User, Granted::default())?;
+    let default = Granted { capabilities: vec![Capability::PacketIn.into()], ..<_>::default() };
+    let granted = rights::read(table, Hosting::User, default)?;
     let default = Limits::default();
     let limits = table.get("limits").map(|it| Limits::read(it, &default)).transpose()?;
     let digest = |it: &Value<'_>| {
@@ -227,9 +229,10 @@ mod tests {
     #[test]
     fn default_policy_allows_no_capabilities() {
         let acme = acme("");
-        assert_eq!(acme.too_much(&app("capabilities = []")), None);
+        assert_eq!(acme.too_much(&app("capabilities = []")), None, "packets are allowed");
         let more = acme.too_much(&app("capabilities = [\"flow.write\", \"experimenter:0x1\"]"));
-        let (what, allowed) = ("have flow.write, experimenter:0x00000001".into(), "none".into());
+        let what = "have flow.write, experimenter:0x00000001".into();
+        let allowed = "packet-in".into();
         assert_eq!(more.unwrap(), ExcessiveRequest { what, key: "capabilities", allowed });
         let guard = acme.too_much(&app("stage = \"guard\"\ncapabilities = []")).unwrap();
         let (what, allowed) = ("be in the stage guard".into(), "control, observe".into());
@@ -246,9 +249,33 @@ mod tests {
         let other = AppConfig { name: "other".into(), ..guard.clone() };
         assert!(acme.too_much(&other).unwrap().what.contains("be called other"));
         let mut any = guard;
-        any.capabilities.push(Capability::FlowWriteAny);
+        any.capabilities.push(Capability::FlowWriteAny.into());
         assert!(acme.too_much(&any).unwrap().what.contains("flow.write.any"));
         assert!(acme.too_much(&app("")).unwrap().what.contains("in the stage control"));
+    }
+
+    #[test]
+    fn developer_is_confined_to_switches_and_tables() {
+        let scope = "dpids = [\"0000000000000001\", \"0000000000000002\"]";
+        let acme = acme(&format!(
+            "capabilities = [\"packet-in\", {{ flow.write = {{ {scope}, tables = [0, 1] }} }}]"
+        ));
+        let asks = |element: &str| {
+            acme.too_much(&app(&format!("capabilities = [\"packet-in\", {element}]")))
+        };
+        let one = "dpids = [\"00:00:00:00:00:00:00:01\"]";
+        assert_eq!(asks(&format!("{{ flow.write = {{ {one}, tables = [1] }} }}")), None);
+        for more in [
+            format!("{{ flow.write = {{ {one}, tables = [2] }} }}"),
+            format!("{{ flow.write = {{ {one} }} }}"),
+            "{ flow.write = { tables = [0] } }".into(),
+            "{ flow.write = { dpids = [\"00:00:00:00:00:00:00:03\"], tables = [0] } }".into(),
+        ] {
+            let excess = asks(&more).expect(&more);
+            assert_eq!((excess.key, excess.what), ("capabilities", format!("have {more}")));
+            assert!(excess.allowed.contains("tables = [0, 1]"), "{}", excess.allowed);
+        }
+        assert_eq!(asks("\"flow.write\"").unwrap().what, "have flow.write");
     }
 
     #[test]

@@ -165,6 +165,14 @@ impl<'a> Value<'a> {
         self.is.is_table()
     }
 
+    /// Returns key and value of a table with a single key.
+    pub(super) fn only_entry(&self) -> Option<(&'a str, Self)> {
+        let mut entries = self.is.as_table()?.iter();
+        let (key, value) = entries.next().filter(|_| entries.next().is_none())?;
+        let key: &'a str = key.get_ref();
+        Some((key, Self { key, at: value.span().start, is: value.get_ref() }))
+    }
+
     /// Returns the value as a table whose valid keys are `keys`.
     pub(super) fn table(&self, name: &str, keys: &[&str]) -> Result<Table<'a>, Mistake> {
         let table = self.is.as_table();

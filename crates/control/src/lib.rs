@@ -15,14 +15,15 @@
 //! Messages are JSON in packets of a [`sys::channel::Channel`]; the log's travel in packets of
 //! [`sdk::services`]. Both ends of a pair are programs of the same release.
 //!
-//! Five modules hold types that several pairs share: [`app`] (an app's number and hosting), [`change`]
-//! (changes while Rosemary runs), [`policy`] (an app's rights), [`flight`] (the layout of the flight
+//! Six modules hold types that several pairs share: [`app`] (an app's number and hosting), [`change`]
+//! (changes while Rosemary runs), [`policy`] and [`capability`] (an app's rights), [`flight`] (the layout of the flight
 //! recorder, which one process writes and the monitor reads) and [`incident`] (records of what went wrong).
 //! [`sabotage`] breaks Rosemary on purpose, in a test build only.
 
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod capability;
 pub mod change;
 pub mod flight;
 pub mod incident;

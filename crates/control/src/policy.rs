@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::capability::{Capability, Grant, TableSet, tables_of};
+
 /// An app's rights and position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
@@ -16,8 +18,10 @@ pub struct Policy {
     pub filter: Filter,
     /// The priorities that its flows may have.
     pub band: Band,
-    /// Its capabilities. The kernel refuses every other message.
-    pub capabilities: Vec<Capability>,
+    /// Its capabilities and their scopes. The kernel refuses every other message.
+    pub capabilities: Vec<Grant>,
+    /// Whether it has rights beyond these, which the kernel does not enforce: in services, or to read files.
+    pub has_other_rights: bool,
     /// The messages that it may send per second.
     pub quota: Quota,
     /// The flows that it may have in each switch.
@@ -65,63 +69,6 @@ pub struct Band {
     pub highest: u16,
 }
 
-/// A right of an app, beyond receiving the packet-ins of its filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Capability {
-    /// `packet-out`: send packets out of ports of a switch.
-    PacketOut,
-    /// `packet-out.reserved`: with `packet-out`, send packets to `CONTROLLER` and through the flow tables
-    /// (`TABLE`); also in flows and groups, pass packets to the switch's own forwarding (`NORMAL`).
-    PacketOutReserved,
-    /// `flow.read`: read statistics of flows, groups and meters of other apps too.
-    FlowRead,
-    /// `flow.write`: add, modify and delete flows of its own.
-    FlowWrite,
-    /// `flow.write.any`: modify and delete flows of other apps.
-    FlowWriteAny,
-    /// `group.write`: write groups in its own range.
-    GroupWrite,
-    /// `meter.write`: write meters in its own range.
-    MeterWrite,
-    /// `stats.read`: request statistics, descriptions, configuration and queues.
-    StatsRead,
-    /// `switch.config`: send port-mod and table-mod.
-    SwitchConfig,
-    /// `topology.probe`: send LLDP packets, and write flows for them.
-    TopologyProbe,
-    /// `experimenter`: use messages and actions of this experimenter.
-    Experimenter(u32),
-}
-
-impl Capability {
-    /// The capabilities without a scope, by their names in the configuration.
-    pub const NAMED: [(&str, Self); 10] = [
-        ("packet-out", Self::PacketOut),
-        ("packet-out.reserved", Self::PacketOutReserved),
-        ("flow.read", Self::FlowRead),
-        ("flow.write", Self::FlowWrite),
-        ("flow.write.any", Self::FlowWriteAny),
-        ("group.write", Self::GroupWrite),
-        ("meter.write", Self::MeterWrite),
-        ("stats.read", Self::StatsRead),
-        ("switch.config", Self::SwitchConfig),
-        ("topology.probe", Self::TopologyProbe),
-    ];
-}
-
-impl std::fmt::Display for Capability {
-    /// Writes the name that the configuration uses.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Self::Experimenter(id) = self {
-            return write!(f, "experimenter:{id:#010x}");
-        }
-        match Self::NAMED.iter().find(|(_, known)| known == self) {
-            Some((name, _)) => f.write_str(name),
-            None => write!(f, "{self:?}"), // unreachable: a test checks that every capability has a name
-        }
-    }
-}
-
 /// Messages per second. The kernel counts them and refuses the excess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
@@ -146,7 +93,12 @@ impl Default for Policy {
             order: 0,
             filter: Filter::default(),
             band: Band { lowest: 1, highest: 65_535 },
-            capabilities: vec![Capability::PacketOut, Capability::FlowWrite],
+            capabilities: Grant::unscoped(&[
+                Capability::PacketIn,
+                Capability::PacketOut,
+                Capability::FlowWrite,
+            ]),
+            has_other_rights: false,
             quota: Quota::NONE,
             flows: u32::MAX,
         }

@@ -15,7 +15,8 @@
 //! Only the message and the app's policy decide here. What depends on the switch and on earlier messages, such as buffers
 //! and quotas, is decided in `worker/sending.rs`.
 //!
-//! `check/requests.rs` covers requests and the other changes. `check/reach.rs` says which flows of a switch a flow-mod
+//! `check/switches.rs` has the rights of an app at each switch, as its grants' scopes say. `check/missing.rs` says which
+//! capabilities a refused message needs. `check/requests.rs` covers requests and the other changes. `check/reach.rs` says which flows of a switch a flow-mod
 //! touches: those that it names must be in the app's band. OpenFlow 1.0 has no cookie masks, so there a modify or delete
 //! that is not strict could touch any app's flow.
 
@@ -28,16 +29,19 @@ use sdk::Refusal;
 use series::Limits;
 
 use control::app::AppId;
-use control::policy::{Band, Capability, Policy};
+use control::policy::{Band, Capability, Policy, TableSet, tables_of};
 
 mod lldp;
+mod missing;
 mod outputs;
 mod reach;
 mod requests;
+mod switches;
 
 use self::outputs::{ActionContext, Outputs, check_in_port};
-use self::reach::Reach;
+use self::reach::{Reach, table};
 pub(crate) use self::requests::{Expects, STATS_COOKIE_1_3, STATS_MASK_1_3};
+pub(crate) use self::switches::AppRights;
 
 /// Where the app's number begins in a cookie, in bits.
 pub(crate) const APP_SHIFT: u32 = 48;
@@ -163,8 +167,8 @@ pub(crate) enum Allowed {
     Experimenter,
 }
 
-/// What one app may do, made from its policy.
-#[derive(Debug)]
+/// What one app may do at a switch, made from its policy ([`AppRights`]).
+#[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a capability, granted or not")]
 pub(crate) struct Rights {
     pub(crate) app: AppId,
@@ -172,73 +176,55 @@ pub(crate) struct Rights {
     packet_out: bool,
     /// Which ports it may output to.
     outputs: Outputs,
-    /// May see others' flows, groups and meters.
-    pub(crate) flow_read: bool,
-    flow_write: bool,
-    flow_write_any: bool,
+    /// The tables whose flows of others it may see; with all of them, others' groups and meters too.
+    pub(crate) flow_read: TableSet,
+    /// The tables whose flows it may change, those of `flow_write_any` among them.
+    flow_write: TableSet,
+    flow_write_any: TableSet,
     group_write: bool,
     meter_write: bool,
     stats_read: bool,
     switch_config: bool,
     topology_probe: bool,
     experimenters: Vec<u32>,
-    /// All of them, as the policy has them.
-    capabilities: Vec<Capability>,
     /// No other app writes flows: there is nothing of others to touch.
-    pub(crate) alone: bool,
+    alone: bool,
 }
 
 impl Rights {
-    /// Of an app with this policy.
-    pub(crate) fn of(app: AppId, policy: &Policy) -> Self {
-        let has = |capability| policy.capabilities.contains(&capability);
-        let experimenter = |capability: &Capability| match capability {
-            Capability::Experimenter(id) => Some(*id),
-            _ => None,
-        };
+    /// Of an app with this policy, at the switch `dpid`; with `None`, at a switch that no scope names.
+    fn of(app: AppId, policy: &Policy, dpid: Option<u64>) -> Self {
+        let tables = |capability| tables_of(&policy.capabilities, capability, dpid);
+        let has = |capability| !tables(capability).is_empty();
+        let granted = policy.capabilities.iter().map(|grant| grant.capability);
+        let experimenters = granted.filter(|capability| has(*capability));
+        let flow_write_any = tables(Capability::FlowWriteAny);
         Self {
             app,
             band: policy.band,
             packet_out: has(Capability::PacketOut),
-            outputs: Outputs::of(policy),
-            flow_read: has(Capability::FlowRead),
-            flow_write: has(Capability::FlowWrite) || has(Capability::FlowWriteAny),
-            flow_write_any: has(Capability::FlowWriteAny),
+            outputs: Outputs::new(has(Capability::PacketOutReserved)),
+            flow_read: tables(Capability::FlowRead),
+            flow_write: tables(Capability::FlowWrite).with(flow_write_any),
+            flow_write_any,
             group_write: has(Capability::GroupWrite),
             meter_write: has(Capability::MeterWrite),
             stats_read: has(Capability::StatsRead),
             switch_config: has(Capability::SwitchConfig),
             topology_probe: has(Capability::TopologyProbe),
-            experimenters: policy.capabilities.iter().filter_map(experimenter).collect(),
-            capabilities: policy.capabilities.clone(),
+            experimenters: experimenters
+                .filter_map(|capability| match capability {
+                    Capability::Experimenter(id) => Some(id),
+                    _ => None,
+                })
+                .collect(),
             alone: false,
         }
     }
 
-    /// The capability that would let the app send a message that was refused with [`Refusal::Capability`]; `None` if it
-    /// takes more than one, or an experimenter.
-    ///
-    /// Checks the message again with each in turn, so this is for what is logged, not for every refusal.
-    #[cold]
-    pub(crate) fn missing(&self, message: &[u8]) -> Option<Capability> {
-        let version = Version::from_wire(*message.first()?).ok()?;
-        let suffices = |capability: &Capability| {
-            let capabilities = [&self.capabilities[..], &[*capability]].concat();
-            let granted = Policy { band: self.band, capabilities, ..Policy::default() };
-            let rights = Self { alone: self.alone, ..Self::of(self.app, &granted) };
-            rights.check(version, message) != Err(Refusal::Capability)
-        };
-        Capability::NAMED.into_iter().map(|(_, it)| it).find(suffices)
-    }
-
-    /// Whether it writes flows.
-    pub(crate) fn writes_flows(&self) -> bool {
-        self.flow_write
-    }
-
-    /// Whether it learns which flows it has in a switch: it writes flows, and may read statistics.
+    /// Whether it learns which flows it has in the switch: it writes flows, and may read statistics.
     pub(crate) fn learns_its_flows(&self) -> bool {
-        self.flow_write && self.stats_read
+        !self.flow_write.is_empty() && self.stats_read
     }
 
     /// Checks a message, for switches that speak its version.
@@ -325,18 +311,20 @@ impl Rights {
         message: &[u8],
         flow_mod: &FlowModView<'_>,
     ) -> Result<Checked, Refusal> {
-        allow(self.flow_write, Refusal::Capability)?;
+        let table = table(version, flow_mod.command, message);
+        allow(self.flow_write.has(table), Refusal::Capability)?;
+        let writes_any = self.flow_write_any.has(table);
         allow((flow_mod.cookie | flow_mod.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
         let reach = Reach::of(version, flow_mod.command, flow_mod.priority, message);
         allow(reach.keeps_to(self.band), Refusal::Priority)?;
         let narrowed = version > Version::V1_0; // to its own cookies, where it may not touch others' flows
-        let may_cover_all = narrowed || self.flow_write_any || self.alone;
+        let may_cover_all = narrowed || writes_any || self.alone;
         allow(!reach.covers_all || may_cover_all, Refusal::Foreign)?;
         // Open vSwitch has no emergency table. In those that have one, its flows replace all others.
         allow(!flow_mod.flags.contains(FlowModFlags::EMERGENCY), Refusal::Action)?;
         // Whose field it is does not always stand in it, so one grant stands for all.
         allow(!flow_mod.has_opaque_field || !self.experimenters.is_empty(), Refusal::Action)?;
-        let others = !narrowed && reach.covers_all || self.flow_write_any;
+        let others = !narrowed && reach.covers_all || writes_any;
         let sweeps = others && !matches!(flow_mod.command, Command::Add | Command::ModifyStrict);
         let (cookie, at) = match version {
             Version::V1_0 => (place(COOKIE_1_0), place(BUFFER_1_0)),
@@ -345,7 +333,7 @@ impl Rights {
         let mark = match flow_mod.command {
             _ if version == Version::V1_0 => Mark::Cookie { at: cookie },
             Command::Add => Mark::Cookie { at: cookie },
-            _ if self.flow_write_any => Mark::None,
+            _ if writes_any => Mark::None,
             _ => Mark::CookieAndMask { at: cookie },
         };
         let buffer = match flow_mod.command {

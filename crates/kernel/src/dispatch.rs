@@ -84,7 +84,8 @@ impl Dispatch {
         let writers =
             self.app_ports.iter().filter(|app_port| app_port.rights.writes_flows()).count();
         for app_port in &mut self.app_ports {
-            app_port.rights.alone = writers <= usize::from(app_port.rights.writes_flows());
+            let is_alone = writers <= usize::from(app_port.rights.writes_flows());
+            app_port.rights.set_alone(is_alone);
         }
     }
 

@@ -6,7 +6,7 @@
 use openflow::ethernet;
 
 use crate::ids::AppSlot;
-use control::policy::{Fail, Filter, Policy, Stage};
+use control::policy::{Capability, Fail, Policy, Stage};
 use control::sabotage::{self, Sabotage};
 
 /// Most apps: a bit each in a [`Set`].
@@ -60,10 +60,45 @@ impl Set {
     }
 }
 
-/// The stages, and each app's filter.
+/// The packet-ins that an app receives: those that its filter selects, of the switches for which it has `packet-in`.
+#[derive(Debug)]
+struct Selection {
+    /// Empty for all.
+    ethertypes: Vec<u16>,
+    /// The switches, in ascending order; `None` for all.
+    dpids: Option<Vec<u64>>,
+}
+
+impl Selection {
+    /// No packet-in.
+    const NOTHING: Self = Self { ethertypes: Vec::new(), dpids: Some(Vec::new()) };
+
+    fn of(policy: &Policy) -> Self {
+        let grants =
+            || policy.capabilities.iter().filter(|grant| grant.capability == Capability::PacketIn);
+        let filter = &policy.filter;
+        let mut dpids = if grants().any(|grant| grant.dpids.is_empty()) {
+            (!filter.dpids.is_empty()).then(|| filter.dpids.clone())
+        } else {
+            let granted = grants().flat_map(|grant| grant.dpids.iter().copied());
+            let is_selected = |dpid: &u64| filter.dpids.is_empty() || filter.dpids.contains(dpid);
+            Some(granted.filter(is_selected).collect())
+        };
+        if let Some(dpids) = &mut dpids {
+            dpids.sort_unstable();
+        }
+        Self { ethertypes: filter.ethertypes.clone(), dpids }
+    }
+
+    fn has_switch(&self, dpid: u64) -> bool {
+        self.dpids.as_ref().is_none_or(|dpids| dpids.binary_search(&dpid).is_ok())
+    }
+}
+
+/// The stages, and each app's selection of packets.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    filters: Vec<Filter>,
+    selections: Vec<Selection>,
     guards: Set,
     /// Guards without whose verdict a packet ends.
     fail_closed: Set,
@@ -71,10 +106,10 @@ pub(crate) struct Plan {
     /// The control apps in the operator's order, each after its rank.
     order: Vec<(u16, AppSlot)>,
     observers: Set,
-    /// Whether some filter selects ethertypes.
+    /// Whether some app receives certain ethertypes only.
     ethertypes_matter: bool,
-    /// Whether some filter selects anything.
-    filters_matter: bool,
+    /// Whether some app does not receive all packets.
+    selections_matter: bool,
 }
 
 /// The apps that receive a packet, by stage.
@@ -93,7 +128,7 @@ impl Plan {
         for (index, policy) in policies.enumerate() {
             let slot = AppSlot::new(index);
             let Some(policy) = policy else {
-                plan.filters.push(Filter::default());
+                plan.selections.push(Selection::NOTHING);
                 continue;
             };
             let set = Set::of(slot);
@@ -110,18 +145,19 @@ impl Plan {
                 }
                 Stage::Observe => plan.observers = plan.observers.with(set),
             }
-            plan.filters_matter |= policy.filter != Filter::default();
-            plan.ethertypes_matter |= !policy.filter.ethertypes.is_empty();
-            plan.filters.push(policy.filter.clone());
+            let selection = Selection::of(policy);
+            plan.ethertypes_matter |= !selection.ethertypes.is_empty();
+            plan.selections_matter |= plan.ethertypes_matter || selection.dpids.is_some();
+            plan.selections.push(selection);
         }
         plan.order.sort_unstable();
         plan
     }
 
-    /// Returns the apps whose filters select this frame of this switch.
+    /// Returns the apps that are to receive this frame of this switch.
     #[inline]
     pub(crate) fn wanted(&self, dpid: u64, frame: &[u8]) -> Wanted {
-        if !self.filters_matter {
+        if !self.selections_matter {
             let Self { guards, controls, observers, .. } = *self;
             return Wanted { guards, controls, observers };
         }
@@ -131,11 +167,11 @@ impl Plan {
     fn filtered(&self, dpid: u64, frame: &[u8]) -> Wanted {
         let packet = if self.ethertypes_matter { ethernet::packet(frame) } else { None };
         let mut wants = Set::EMPTY;
-        for (index, filter) in self.filters.iter().enumerate() {
-            let dpid_fits = filter.dpids.is_empty() || filter.dpids.contains(&dpid);
-            let type_fits = filter.ethertypes.is_empty()
-                || packet.is_some_and(|packet| filter.ethertypes.contains(&packet.ethertype));
-            if dpid_fits && type_fits {
+        for (index, selection) in self.selections.iter().enumerate() {
+            let ethertypes = &selection.ethertypes;
+            let type_fits = ethertypes.is_empty()
+                || packet.is_some_and(|packet| ethertypes.contains(&packet.ethertype));
+            if type_fits && selection.has_switch(dpid) {
                 wants = wants.with(Set::of(AppSlot::new(index)));
             }
         }
@@ -146,10 +182,9 @@ impl Plan {
         }
     }
 
-    /// Returns the apps whose filters select packets of this switch.
+    /// Returns the apps that are to receive packets of this switch.
     pub(crate) fn feeds(&self, dpid: u64) -> Set {
-        let fits = |filter: &Filter| filter.dpids.is_empty() || filter.dpids.contains(&dpid);
-        let fed = self.filters.iter().enumerate().filter(|(_, filter)| fits(filter));
+        let fed = self.selections.iter().enumerate().filter(|(_, it)| it.has_switch(dpid));
         let fed = fed.fold(Set::EMPTY, |fed, (index, _)| fed.with(Set::of(AppSlot::new(index))));
         let present = self.guards.with(self.controls).with(self.observers);
         Set(fed.0 & present.0)
@@ -175,8 +210,8 @@ impl Plan {
     /// Returns the control app that receives every packet of every switch, if no other app receives packets.
     #[inline]
     pub(crate) fn only(&self) -> Option<AppSlot> {
-        let Self { guards, controls, observers, filters_matter, .. } = *self;
-        let is_alone = !filters_matter
+        let Self { guards, controls, observers, selections_matter, .. } = *self;
+        let is_alone = !selections_matter
             && guards.is_empty()
             && observers.is_empty()
             && controls.is_at_most_one();
@@ -196,6 +231,8 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use control::policy::{Filter, Grant};
+
     use super::*;
 
     #[test]
@@ -230,6 +267,26 @@ mod tests {
             plan.feeds(1),
             Set::of(AppSlot(0)).with(Set::of(AppSlot(1))).with(Set::of(AppSlot(2)))
         );
+    }
+
+    #[test]
+    fn packets_come_from_switches_of_the_grant_only() {
+        let granted = |dpids: &[u64]| {
+            let grant = Grant { dpids: dpids.to_vec(), ..Capability::PacketIn.into() };
+            Policy { capabilities: vec![grant], ..Policy::default() }
+        };
+        let mut filtered = granted(&[1, 2]);
+        filtered.filter.dpids = vec![3, 2];
+        let none = Policy { capabilities: vec![], ..Policy::default() };
+        for (policy, dpids) in [(granted(&[2, 1]), &[1, 2][..]), (filtered, &[2]), (none, &[])] {
+            let plan = Plan::of([Some(&policy)].into_iter());
+            assert_eq!(plan.only(), None);
+            for dpid in 0..4 {
+                let is_fed = dpids.contains(&dpid);
+                assert_eq!(!plan.feeds(dpid).is_empty(), is_fed, "{dpid}");
+                assert_eq!(!plan.wanted(dpid, &[0; 60]).controls.is_empty(), is_fed, "{dpid}");
+            }
+        }
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! Makes the records for apps: the fixed head of the app ABI, with the fields that the kernel has decoded, followed by
 //! the raw OpenFlow message, or by a fixed structure for other events.
 
+use std::borrow::Cow;
+
 use openflow::{PacketIn, PortDesc};
 use sdk::Refusal;
 use sdk::abi::{Port, Record, RecordKind};
 
 use crate::switch::Switch;
 
-/// Bytes of a refused message that the app receives.
+/// Bytes of a refused message that the app receives, and of the text behind it.
 const REFUSED_SIZE: usize = 64;
+const REMEDY_SIZE: usize = 1024;
 
 /// Bytes of a port's body.
 #[expect(clippy::cast_possible_truncation, reason = "48")]
@@ -81,19 +84,22 @@ pub(crate) fn lost_record(count: u64) -> (Record, [u8; size_of::<u64>()]) {
     (Record { body_size, ..Record::new(RecordKind::Lost, 0, 0, 0) }, body)
 }
 
-/// Makes the head and body of a record about a refused message.
-pub(crate) fn refused_record(
-    version: u8,
-    dpid: u64,
-    epoch: u32,
+/// Makes the head and body of a record about a refused message. If there is a remedy, its text follows the message and
+/// the head says where it begins.
+pub(crate) fn refused_record<'m>(
+    (dpid, epoch): (u64, u32),
     why: Refusal,
-    message: &[u8],
-) -> (Record, &[u8]) {
-    let body = message.get(..REFUSED_SIZE).unwrap_or(message);
-    let record = Record {
-        reason: why as u8,
-        body_size: u16::try_from(body.len()).expect("at most REFUSED_SIZE"),
-        ..Record::new(RecordKind::Refused, version, dpid, epoch)
-    };
-    (record, body)
+    message: &'m [u8],
+    remedy: Option<&str>,
+) -> (Record, Cow<'m, [u8]>) {
+    let version = message.first().copied().unwrap_or(0);
+    let head = Record::new(RecordKind::Refused, version, dpid, epoch);
+    let message = message.get(..REFUSED_SIZE).unwrap_or(message);
+    let size = |body: &[u8]| u16::try_from(body.len()).expect("two short texts");
+    let record = Record { reason: why as u8, body_size: size(message), ..head };
+    let Some(remedy) = remedy else { return (record, message.into()) };
+    let remedy = remedy.get(..REMEDY_SIZE).unwrap_or(remedy);
+    let body = [message, remedy.as_bytes()].concat();
+    let (data_offset, data_size) = (size(message), size(remedy.as_bytes()));
+    (Record { body_size: size(&body), data_offset, data_size, ..record }, body.into())
 }

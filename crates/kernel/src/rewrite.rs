@@ -10,7 +10,7 @@
 //! packet-in          -     16    cookie
 //! flow-removed      48      8    cookie
 //! multipart         12     16    first entry
-//!   flow stats      64     24    cookie      (length first)
+//!   flow stats      64     24    cookie      (length first, table at 2)
 //!   group stats      -      4    group       (length first)
 //!   group desc       -      4    group       (length first)
 //!   meter stats      -      0    meter       (length at 4)
@@ -31,6 +31,9 @@ pub(crate) const KERNEL: AppId = AppId(0xffff);
 const PACKET_IN_COOKIE: usize = 16;
 const FLOW_REMOVED_COOKIE_1_3: usize = 8;
 const FLOW_REMOVED_COOKIE_1_0: usize = 48;
+
+/// Offset of the table in an entry of flow statistics, in both versions.
+const FLOW_TABLE: usize = 2;
 
 /// Offset of the quoted message in an error.
 const QUOTE: usize = Header::SIZE + 4;
@@ -158,10 +161,13 @@ pub(crate) fn reply(
         _ => return Ok(()),
     };
     entries.retain(message, |entry| match what {
-        FLOW => keep_own_flow(rights.app, cookie_at(version), entry) || rights.flow_read,
-        METER => rights.flow_read || has(rights.app.meters(), &entry[0..4]),
-        METER_CONFIG => rights.flow_read || has(rights.app.meters(), &entry[4..8]),
-        _ => rights.flow_read || has(rights.app.groups(), &entry[4..8]),
+        FLOW => {
+            let may_read = entry.get(FLOW_TABLE).is_some_and(|table| rights.flow_read.has(*table));
+            keep_own_flow(rights.app, cookie_at(version), entry) || may_read
+        }
+        METER => rights.reads_others() || has(rights.app.meters(), &entry[0..4]),
+        METER_CONFIG => rights.reads_others() || has(rights.app.meters(), &entry[4..8]),
+        _ => rights.reads_others() || has(rights.app.groups(), &entry[4..8]),
     })
 }
 

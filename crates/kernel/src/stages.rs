@@ -113,7 +113,8 @@ impl Stages {
             {
                 if let Down::Send { .. } = down {
                     let version = self.switch.version;
-                    let checked = app_port.rights.check(version, &self.copy);
+                    let rights = app_port.rights.at(self.switch.dpid.0);
+                    let checked = rights.check(version, &self.copy);
                     checked.expect("an app may send this").mark(app_port.app, &mut self.copy);
                     sent += 1;
                     self.copy.clear();

@@ -169,6 +169,11 @@ pub(crate) fn apps(
     let Circumstances { options, installation, store, .. } = *around;
     let one = |error| vec![error];
     let mut packages = admit(config, &wanted(config, around).map_err(one)?, around)?;
+    for (app, package) in &packages {
+        if let Some(notice) = &package.manifest.notice {
+            warn!(app, "{notice}");
+        }
+    }
     let manifests = packages.iter().map(|(name, it)| (name.clone(), it.manifest.app.clone()));
     let config = &config.over(&manifests.collect()).map_err(|error| one(error.into()))?;
     let apps = wanted(config, around).map_err(one)?;

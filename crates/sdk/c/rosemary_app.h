@@ -51,8 +51,9 @@ enum {
     ROSEMARY_PORT = 5,
     /* A packet-in; body: the OpenFlow message as the switch sent it. */
     ROSEMARY_PACKET_IN = 6,
-    /* The kernel refused a message of this application; `reason` is ROSEMARY_REFUSED_*,
-     * body: its first bytes, at most 64. */
+    /* The kernel refused a message of this application; `reason` is ROSEMARY_REFUSED_*, body: its first bytes, at most
+     * 64. If `data_offset` is not 0, the message ends there, and `data_size` bytes of text follow, without a NUL: what
+     * the message is, the missing capability, and the line of the configuration that grants it. */
     ROSEMARY_REFUSED = 7,
     /* The part of the snapshot that one of the kernel's threads sends is complete. For the host. */
     ROSEMARY_SNAPSHOT_PART = 8,
@@ -176,8 +177,8 @@ struct rosemary_record {
     uint32_t in_port;     /* where the packet came in; 32-bit numbering in every version. It may be a reserved port:
                              hosts are behind ports 1 to 0xffffff00 and LOCAL (0xfffffffe) only, so learn from these */
     uint32_t buffer_id;   /* the switch's copy of the packet, or ROSEMARY_NO_BUFFER */
-    uint16_t data_offset; /* where in the body the packet begins */
-    uint16_t data_size;   /* bytes of the packet that are here */
+    uint16_t data_offset; /* where in the body the packet, or a refusal's text, begins */
+    uint16_t data_size;   /* bytes of it that are here */
     uint64_t cookie;      /* of this application's flow that sent it or is gone, 48 bits; else all ones */
     uint8_t  reason;      /* of the packet-in (OFPR_*), the port event, the refusal, the flow's going */
     uint8_t  table_id;    /* table that sent it; 0 if the version has none */

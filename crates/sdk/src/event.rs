@@ -62,6 +62,9 @@ pub enum Event<'a> {
         why: Option<Refusal>,
         /// The first bytes of the message, at most 64.
         message: &'a [u8],
+        /// The kind of the message, the missing capability and the line of the configuration that grants it; `None` if
+        /// no capability would admit the message, and for all but some of many refusals.
+        remedy: Option<&'a str>,
     },
     /// A switch answered a request of this application.
     Reply(Reply<'a>),
@@ -398,8 +401,16 @@ impl<'a> Event<'a> {
                 message: body,
             }));
         }
+        if !is(RecordKind::Refused) {
+            return None;
+        }
         let why = Refusal::from_wire(record.reason);
-        is(RecordKind::Refused).then_some(Self::Refused { switch, why, message: body })
+        let (message, remedy) = match usize::from(record.data_offset) {
+            0 => (body, None),
+            offset => body.split_at_checked(offset).map(|(message, text)| (message, Some(text)))?,
+        };
+        let remedy = remedy.and_then(|text| std::str::from_utf8(text).ok());
+        Some(Self::Refused { switch, why, message, remedy })
     }
 }
 

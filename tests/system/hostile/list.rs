@@ -6,7 +6,7 @@
 //! | the folder itself | the system and other processes | running it without a sandbox |
 //! | `deadly` | programs that share its process | running it in the kernel, as other controllers do |
 //! | `greedy` | memory, processor, the system's tables | running it without a sandbox |
-//! | `network` | flows and packets of other apps | granting the missing capability |
+//! | `network` | flows and packets of other apps, switches and tables that are not granted | granting the missing capability, or all switches and tables |
 //! | `services` | services, and the data of other apps | naming the services and granting the rights |
 //! | `rings`, `flood` | kernel and monitor, through its rings and sockets | nothing: no program trusts these |
 
@@ -28,6 +28,8 @@ pub(super) enum Free {
     InKernel,
     /// A missing capability.
     Granted(&'static str),
+    /// The scopes of its capabilities.
+    Unscoped,
     /// Missing service grants.
     Served,
     /// Nothing: the attack cannot succeed.
@@ -62,11 +64,12 @@ const LIES: u32 = 9;
 const FOLDERS: [&str; 7] = ["", "deadly", "greedy", "network", "services", "rings", "flood"];
 
 /// Apps without a log record: they fill their private `/tmp`, are slow, make a call that this
-/// machine does not have, or request memory of a kind that is denied.
-const SILENT: [&str; 6] = ["disk", "inodes", "slow-reader", "other-calls", "stack-leak", "merge"];
+/// machine does not have, request memory of a kind that is denied, or wait for what never comes.
+const SILENT: [&str; 7] =
+    ["disk", "inodes", "slow-reader", "other-calls", "stack-leak", "merge", "beyond-packets"];
 
 /// The fast apps of `make test`, at least one of each kind.
-pub(super) const QUICK: [&str; 18] = [
+pub(super) const QUICK: [&str; 20] = [
     "exit",
     "segfault",
     "endless-loop",
@@ -77,6 +80,8 @@ pub(super) const QUICK: [&str; 18] = [
     "lldp",
     "learn",
     "outrank",
+    "beyond-switches",
+    "beyond-tables",
     "others-data",
     "fast-open",
     "lie-1",
@@ -142,6 +147,7 @@ fn free(folder: &str, name: &str) -> Free {
         | ("services", "service-flood")
         | ("rings" | "flood", _) => Free::Never,
         ("deadly", _) => Free::InKernel,
+        ("network", name) if scoped(name, false).is_some() => Free::Unscoped,
         ("network", "delete-all") => Free::Granted("flow.write.any"),
         ("network", "lldp") => Free::Granted("topology.probe"),
         ("network", "controller-loop") => Free::Granted("packet-out.reserved"),
@@ -152,6 +158,42 @@ fn free(folder: &str, name: &str) -> Free {
         ("services", "others-data" | "other-service") => Free::Served,
         _ => Free::NoWall,
     }
+}
+
+/// Returns the capabilities of an app that attacks their scopes, with or without these.
+fn scoped(name: &str, let_loose: bool) -> Option<String> {
+    const SWITCHES: [&str; 11] = [
+        "packet-out",
+        "packet-out.reserved",
+        "flow.read",
+        "flow.write",
+        "flow.write.any",
+        "group.write",
+        "meter.write",
+        "stats.read",
+        "switch.config",
+        "topology.probe",
+        "experimenter",
+    ];
+    /// A switch that is not there.
+    const OTHER: &str = "dpids = [\"ff:ff:ff:ff:ff:ff:ff:fe\"]";
+    let (capabilities, scope, others) = match name {
+        "beyond-switches" => (&SWITCHES[..], OTHER, "\"packet-in\""),
+        "beyond-packets" => (&["packet-in"][..], OTHER, "\"packet-out\""),
+        "beyond-tables" => {
+            let tables = &["flow.read", "flow.write", "flow.write.any"][..];
+            (tables, "tables = [1]", "\"packet-in\", \"stats.read\"")
+        }
+        _ => return None,
+    };
+    let grant = |capability: &&str| match (*capability, let_loose) {
+        ("experimenter", false) => format!("{{ experimenter = {{ ids = [0x2320], {scope} }} }}"),
+        ("experimenter", true) => "\"experimenter:0x00002320\"".to_owned(),
+        (capability, false) => format!("{{ {capability} = {{ {scope} }} }}"),
+        (capability, true) => format!("\"{capability}\""),
+    };
+    let grants: Vec<String> = capabilities.iter().map(grant).collect();
+    Some(format!("capabilities = [{others}, {}]", grants.join(", ")))
 }
 
 /// Returns the service rights of an app that attacks services.
@@ -198,14 +240,18 @@ impl Attacker {
         let observer = self.placement == Placement::Observer;
         lines.push(format!("stage = \"{}\"", if observer { "observe" } else { "control" }));
         if !["network", "services"].contains(&self.folder) {
-            lines.push("capabilities = []".to_owned());
+            lines.push("capabilities = [\"packet-in\"]".to_owned());
         }
-        if self.folder == "network" {
+        if let Some(capabilities) = scoped(&self.name, let_loose) {
+            lines.push(capabilities);
+        } else if self.folder == "network" {
             let more = match self.free {
                 Free::Granted(more) if let_loose && !more.is_empty() => format!(", \"{more}\""),
                 _ => String::new(),
             };
-            lines.push(format!("capabilities = [\"packet-out\", \"flow.write\"{more}]"));
+            lines.push(format!(
+                "capabilities = [\"packet-in\", \"packet-out\", \"flow.write\"{more}]"
+            ));
             if !(let_loose && self.free == Free::Granted("")) {
                 let limits = "flow-mods-per-second = 500, packet-outs-per-second = 500";
                 lines.push(format!("limits = {{ {limits} }}"));
@@ -215,7 +261,7 @@ impl Attacker {
             let served = served(&self.name, let_loose);
             lines.push(served.to_owned());
             if !served.contains("capabilities") {
-                lines.push("capabilities = []".to_owned());
+                lines.push("capabilities = [\"packet-in\"]".to_owned());
             }
         }
         if self.folder == "greedy" && !let_loose {

@@ -28,7 +28,7 @@ const GRANTED: &str = "127.0.0.1:7007";
 const NOT_GRANTED: &str = "127.0.0.1:7008";
 
 const FIREWALL: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nfail = \"closed\"\n\
-                        config = \"firewall.toml\"\ncapabilities = [\"flow.write\", \"stats.read\"]\n";
+                        config = \"firewall.toml\"\ncapabilities = [\"packet-in\", \"flow.write\", \"stats.read\"]\n";
 
 /// Log records about an app that continues.
 const RECORDS: [&str; 9] = [

@@ -47,6 +47,9 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let manifest = Manifest::parse(&text).map_err(|ManifestMistake { line, column, what }| {
         anyhow::anyhow!("{}:{line}:{column}: {what}", file.display())
     })?;
+    if let Some(notice) = &manifest.notice {
+        say::note(notice);
+    }
     let name = manifest.app.name.as_str();
     let object = match &args.object {
         Some(object) => object.clone(),

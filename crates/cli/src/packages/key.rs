@@ -106,7 +106,7 @@ pub fn run(command: &KeyCommand) -> anyhow::Result<()> {
         "operators who trust you add this to their rosemary.toml, with the capabilities that they grant you:",
     );
     say::data(format_args!(
-        "[[trust]]\nname = \"{}\"\nkey = \"{key}\"\ncapabilities = [\"packet-out\", \"flow.write\"]\n",
+        "[[trust]]\nname = \"{}\"\nkey = \"{key}\"\ncapabilities = [\"packet-in\", \"packet-out\", \"flow.write\"]\n",
         developer()
     ))
 }

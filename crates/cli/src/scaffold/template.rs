@@ -52,10 +52,10 @@ impl Template {
     /// Returns the keys of `app.toml` and `[[app]]` that say what the app may do.
     pub(super) fn request(self) -> &'static str {
         match self {
-            Self::Hub => "capabilities = [\"packet-out\"]",
-            Self::Switch => "capabilities = [\"packet-out\", \"flow.write\"]",
-            Self::Firewall => "stage = \"guard\"\ncapabilities = [\"flow.write\"]",
-            Self::Stats => "stage = \"observe\"\ncapabilities = [\"stats.read\"]",
+            Self::Hub => "capabilities = [\"packet-in\", \"packet-out\"]",
+            Self::Switch => "capabilities = [\"packet-in\", \"packet-out\", \"flow.write\"]",
+            Self::Firewall => "stage = \"guard\"\ncapabilities = [\"packet-in\", \"flow.write\"]",
+            Self::Stats => "stage = \"observe\"\ncapabilities = [\"packet-in\", \"stats.read\"]",
         }
     }
 

@@ -181,11 +181,12 @@ impl AppPort {
             match self.take(&mut messages.bytes, verdicts)? {
                 Some(Down::Send { epoch, dpid, number, message }) => {
                     let (to, size) = ((dpid, epoch), message.len());
+                    let rights = self.rights.at(dpid);
                     let count = if number == 0 {
-                        messages.push(&self.rights, to, size);
+                        messages.push(rights, to, size);
                         1
                     } else {
-                        messages.expand(&self.rights, to, size, number)
+                        messages.expand(rights, to, size, number)
                     };
                     taken += count + size / LONG;
                     self.throttle.note_message();
@@ -205,10 +206,11 @@ impl AppPort {
 #[cfg(test)]
 mod tests {
     use control::app::AppId;
-    use control::policy::{Capability, Policy};
+    use control::policy::{Capability, Grant, Policy};
     use openflow::{Blanks, FlowMod, FlowModTemplate, MacAddr, Match, PortNo, Version};
 
     use super::*;
+    use crate::check::AppRights;
 
     /// A port that OpenFlow 1.0 does not have, and ports that need a capability or that no app may use.
     const PORTS: [PortNo; 6] = [
@@ -223,8 +225,9 @@ mod tests {
     const TO: (u64, u32) = (7, 1);
 
     fn rights(capabilities: &[Capability]) -> Rights {
-        let capabilities = capabilities.to_vec();
-        Rights::of(AppId(1), &Policy { capabilities, ..Policy::default() })
+        let capabilities = Grant::unscoped(capabilities);
+        let policy = Policy { capabilities, ..Policy::default() };
+        AppRights::of(AppId(1), &policy).at(TO.0).clone()
     }
 
     /// Series of all combinations of ports and packets, each with its number of flow-mods.

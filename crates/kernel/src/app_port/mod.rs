@@ -40,7 +40,7 @@ use sdk::abi::{self, Words};
 use sys::doorbell::Doorbell;
 use sys::ring::{Down, PeerFault, Room};
 
-use crate::check::Rights;
+use crate::check::AppRights;
 use crate::ids::AppSlot;
 use crate::pool::SharedQuota;
 use crate::record::refused_record;
@@ -70,7 +70,7 @@ pub(crate) struct AppPort {
     /// Its place among the app ports.
     slot: AppSlot,
     pub(crate) policy: Policy,
-    pub(crate) rights: Rights,
+    pub(crate) rights: AppRights,
     pub(crate) quota: QuotaMeter,
     pub(crate) throttle: Throttle,
     /// Whether the operator has stopped or removed the app, so that the plan leaves it out.
@@ -119,7 +119,7 @@ impl AppPort {
             app,
             name,
             slot,
-            rights: Rights::of(app, &policy),
+            rights: AppRights::of(app, &policy),
             policy,
             throttle: Throttle::new(Arc::clone(&shared_quota)),
             quota: QuotaMeter::new(shared_quota),
@@ -265,11 +265,16 @@ impl AppPort {
         self.snapshot.switch_down(&mut self.hosting, switch);
     }
 
-    /// Reports a refused message to the app, if there is room for the report.
-    pub(crate) fn refused(&mut self, dpid: u64, epoch: u32, why: Refusal, message: &[u8]) {
-        let version = message.first().copied().unwrap_or(0);
-        let (record, body) = refused_record(version, dpid, epoch, why, message);
-        let is_reported = self.hosting.push(&record.words(), body, Room::AllButReserve);
+    /// Reports a refused message to the app, if there is room for the report. `remedy` says what would admit it.
+    pub(crate) fn refused(
+        &mut self,
+        (dpid, epoch): (u64, u32),
+        why: Refusal,
+        message: &[u8],
+        remedy: Option<&str>,
+    ) {
+        let (record, body) = refused_record((dpid, epoch), why, message, remedy);
+        let is_reported = self.hosting.push(&record.words(), &body, Room::AllButReserve);
         if !is_reported && self.is_attached() {
             self.lose();
         }

@@ -27,7 +27,7 @@ impl AppPort {
         if self.snapshot.phase != Phase::Live || self.is_full() || !self.announce(switch) {
             return 0;
         }
-        let to = (&self.rights, Set::of(self.slot));
+        let to = (self.rights.at(switch.dpid.0), Set::of(self.slot));
         let (count, size) = match &mut self.hosting {
             Hosting::Nowhere => return 0,
             Hosting::Zone(rings) => rings.ring.write(Room::Ordinary, |span| {
@@ -63,7 +63,10 @@ impl AppPort {
             self.packet(switch, &words, record.data_offset, body, ticket)
         };
         let frame = || body.get(record.data_offset.into()..).unwrap_or_default();
-        if taken && record.buffer_id != u32::MAX && self.rights.may_use_buffer_of(frame()) {
+        if taken
+            && record.buffer_id != u32::MAX
+            && self.rights.at(switch.dpid.0).may_use_buffer_of(frame())
+        {
             switch.buffer_table.note(record.buffer_id, self.slot);
         }
         taken

@@ -18,7 +18,6 @@ use openflow::PortNo;
 use sdk::Refusal;
 
 use super::allow;
-use control::policy::{Capability, Policy};
 
 /// The kind of message that an action belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +41,9 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    pub(super) fn of(policy: &Policy) -> Self {
-        Self { reserved: policy.capabilities.contains(&Capability::PacketOutReserved) }
+    /// Of an app that has `packet-out.reserved`, or does not.
+    pub(super) fn new(reserved: bool) -> Self {
+        Self { reserved }
     }
 
     /// Whether an action may change the in-port of a packet, which a packet-in then states. OpenFlow 1.3.5 §7.2.5 forbids

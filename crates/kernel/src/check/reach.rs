@@ -15,7 +15,7 @@
 
 use openflow::{FlowModCommand as Command, Header, Version};
 
-use control::policy::Band;
+use control::policy::{Band, TableSet};
 
 /// `OFPFW_ALL`, OpenFlow 1.0.2 §5.2.3: the bits of the wildcards that have a meaning.
 const WILDCARDS_1_0: u32 = (1 << 22) - 1;
@@ -61,6 +61,18 @@ pub(super) fn adds_to(version: Version, command: Command, message: &[u8]) -> Opt
         (Version::V1_0, Command::Add | Command::Modify | Command::ModifyStrict) => Some(0),
         (Version::V1_3, Command::Add) => message.get(TABLE_1_3).copied(),
         _ => None,
+    }
+}
+
+/// The table whose flows a flow-mod with this command can touch; [`TableSet::ALL`] if it names none or all.
+///
+/// An OpenFlow 1.0 flow-mod names no table. Open vSwitch adds to table 0, and modifies and deletes in all tables.
+#[inline]
+pub(super) fn table(version: Version, command: Command, message: &[u8]) -> u8 {
+    match (version, command) {
+        (Version::V1_0, Command::Add) => 0,
+        (Version::V1_0, _) => TableSet::ALL,
+        (Version::V1_3, _) => message.get(TABLE_1_3).copied().unwrap_or(TableSet::ALL),
     }
 }
 

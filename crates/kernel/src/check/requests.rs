@@ -1,11 +1,13 @@
 //! Decides which requests an application may send to a switch, and which changes beside flows, groups and packets.
 //!
-//! An app sees the statistics of its own flows, groups and meters, and with `flow.read` those of all. Requests are
-//! narrowed here as far as the version allows; entries of others are removed from the replies
-//! ([`rewrite`](crate::rewrite)). OpenFlow 1.0 cannot narrow a sum, so there an aggregate takes `flow.read`.
+//! An app sees the statistics of its own flows, groups and meters, and with `flow.read` those of all. An app that may
+//! neither write nor read them would see nothing, so its request is refused. Requests are narrowed here as far as the
+//! version allows; entries of others are removed from the replies ([`rewrite`](crate::rewrite)). OpenFlow 1.0 cannot
+//! narrow a sum, so there an aggregate takes `flow.read`.
 
 use std::fmt;
 
+use control::policy::TableSet;
 use openflow::{
     Experimenter, FlowStatsRequest, GroupMod, Header, Kind, MeterBand, MeterMod, MultipartRequest,
     PortMod, TableMod, Version,
@@ -18,11 +20,11 @@ use super::{Allowed, Checked, Mark, OWN_BITS, Rights, allow, place};
 pub(crate) const STATS_COOKIE_1_3: usize = 32;
 pub(crate) const STATS_MASK_1_3: usize = 40;
 
-/// The reply that a request is answered with.
+/// The kind of a message. Of a request: the kind of reply that it is answered with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expects {
     pub(crate) kind: Kind,
-    /// The type of a multipart reply, else 0.
+    /// The type of a multipart message, else 0.
     pub(crate) what: u16,
 }
 
@@ -48,10 +50,12 @@ const MULTIPART: [&str; 14] = [
 impl fmt::Display for Expects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, what } = self;
-        match (kind, MULTIPART.get(usize::from(*what))) {
-            (Kind::MultipartReply, Some(name)) => write!(f, "{kind} of type {what} ({name})"),
-            (Kind::MultipartReply, None) => write!(f, "{kind} of type {what}"),
-            _ => kind.fmt(f),
+        if !matches!(kind, Kind::MultipartReply | Kind::MultipartRequest) {
+            return kind.fmt(f);
+        }
+        match MULTIPART.get(usize::from(*what)) {
+            Some(name) => write!(f, "{kind} of type {what} ({name})"),
+            None => write!(f, "{kind} of type {what}"),
         }
     }
 }
@@ -59,6 +63,15 @@ impl fmt::Display for Expects {
 impl Expects {
     pub(crate) fn only(kind: Kind) -> Self {
         Self { kind, what: 0 }
+    }
+
+    /// The kind of a message, for the log; `None` if it is not one of OpenFlow.
+    pub(crate) fn of(message: &[u8]) -> Option<Self> {
+        let version = Version::from_wire(*message.first()?).ok()?;
+        let kind = Kind::from_wire(version, *message.get(1)?).ok()?;
+        let is_multipart = matches!(kind, Kind::MultipartReply | Kind::MultipartRequest);
+        let what = Self::multipart(message).filter(|_| is_multipart).map_or(0, |it| it.what);
+        Some(Self { kind, what })
     }
 
     /// A multipart reply of the type that a whole multipart message has.
@@ -73,7 +86,7 @@ impl Rights {
     pub(super) fn barrier(&self, message: &[u8]) -> Result<Allowed, Refusal> {
         allow(message.len() == Header::SIZE, Refusal::Shape)?;
         let writes = self.packet_out
-            || self.flow_write
+            || !self.flow_write.is_empty()
             || self.group_write
             || self.meter_write
             || self.switch_config
@@ -109,7 +122,6 @@ impl Rights {
             | MultipartRequest::Table
             | MultipartRequest::PortStats(_)
             | MultipartRequest::Queue { .. }
-            | MultipartRequest::GroupDesc
             | MultipartRequest::GroupFeatures
             | MultipartRequest::MeterFeatures
             | MultipartRequest::PortDesc => Mark::None,
@@ -118,19 +130,33 @@ impl Rights {
                 allow(tables.is_empty(), Refusal::Kind)?;
                 Mark::None
             }
-            MultipartRequest::Flow(flows) => self.narrowed(version, &flows)?,
+            MultipartRequest::Flow(flows) => {
+                let (reads, writes) = (self.flow_read, self.flow_write);
+                let sees_some = reads.meets(flows.table_id) || writes.meets(flows.table_id);
+                allow(sees_some, Refusal::Capability)?;
+                // Flows of tables that it may not read are removed from the reply.
+                narrowed(version, &flows, reads.meets(flows.table_id))?
+            }
             MultipartRequest::Aggregate(flows) => {
-                allow(version > Version::V1_0 || self.flow_read, Refusal::Capability)?;
-                self.narrowed(version, &flows)?
+                let reads_all = self.flow_read.has(flows.table_id);
+                let has_own = version > Version::V1_0 && self.flow_write.meets(flows.table_id);
+                allow(reads_all || has_own, Refusal::Capability)?;
+                narrowed(version, &flows, reads_all)?
+            }
+            MultipartRequest::GroupDesc => {
+                allow(self.reads_others() || self.group_write, Refusal::Capability)?;
+                Mark::None
             }
             MultipartRequest::Group(group) => {
-                if group != GroupMod::ALL_GROUPS && !self.flow_read {
+                allow(self.reads_others() || self.group_write, Refusal::Capability)?;
+                if group != GroupMod::ALL_GROUPS && !self.reads_others() {
                     self.group(group)?;
                 }
                 Mark::None
             }
             MultipartRequest::Meter(meter) | MultipartRequest::MeterConfig(meter) => {
-                if meter != MeterMod::ALL_METERS && !self.flow_read {
+                allow(self.reads_others() || self.meter_write, Refusal::Capability)?;
+                if meter != MeterMod::ALL_METERS && !self.reads_others() {
                     self.meter(meter)?;
                 }
                 Mark::None
@@ -144,13 +170,9 @@ impl Rights {
         Ok(Checked { mark, ..Checked::only(version, Allowed::Request(expects)) })
     }
 
-    /// Narrows a request to the app's own flows, where that is needed.
-    fn narrowed(&self, version: Version, flows: &FlowStatsRequest) -> Result<Mark, Refusal> {
-        allow((flows.cookie | flows.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
-        // With `flow.read` too, a cookie that the app names is one of its own.
-        let all = self.flow_read && flows.cookie_mask == 0;
-        let narrows = version > Version::V1_0 && !all;
-        Ok(if narrows { Mark::CookieAndMask { at: place(STATS_COOKIE_1_3) } } else { Mark::None })
+    /// Whether it may see groups and meters of others.
+    pub(crate) fn reads_others(&self) -> bool {
+        self.flow_read.has(TableSet::ALL)
     }
 
     pub(super) fn meter_mod(&self, message: &[u8]) -> Result<Allowed, Refusal> {
@@ -193,4 +215,17 @@ impl Rights {
     pub(super) fn meter(&self, meter_id: u32) -> Result<(), Refusal> {
         allow(self.app.meters().contains(&meter_id), Refusal::Id)
     }
+}
+
+/// Narrows a request to the app's own flows, unless it may read others' too.
+fn narrowed(
+    version: Version,
+    flows: &FlowStatsRequest,
+    reads_others: bool,
+) -> Result<Mark, Refusal> {
+    allow((flows.cookie | flows.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
+    // With `flow.read` too, a cookie that the app names is one of its own.
+    let all = reads_others && flows.cookie_mask == 0;
+    let narrows = version > Version::V1_0 && !all;
+    Ok(if narrows { Mark::CookieAndMask { at: place(STATS_COOKIE_1_3) } } else { Mark::None })
 }

@@ -5,25 +5,26 @@ use openflow::{
 };
 
 use super::*;
-use control::policy::Stage;
+use control::policy::{Grant, Stage};
 
 mod lldp;
+mod missing;
 mod outputs;
 mod ownership;
 mod requests;
+mod scopes;
 
 const APP: AppId = AppId(7);
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
 const OUT: [Action; 1] = [Action::Output { port: PortNo(2), max_len: 0 }];
 
+fn policy(capabilities: Vec<Grant>) -> Policy {
+    let band = Band { lowest: 100, highest: 199 };
+    Policy { stage: Stage::Control, band, capabilities, ..Policy::default() }
+}
+
 fn rights(capabilities: &[Capability]) -> Rights {
-    let policy = Policy {
-        stage: Stage::Control,
-        band: Band { lowest: 100, highest: 199 },
-        capabilities: capabilities.to_vec(),
-        ..Policy::default()
-    };
-    Rights::of(APP, &policy)
+    Rights::of(APP, &policy(Grant::unscoped(capabilities)), None)
 }
 
 fn usual() -> Rights {

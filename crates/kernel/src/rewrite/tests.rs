@@ -7,13 +7,15 @@ use openflow::{
 };
 
 use super::*;
-use control::policy::{Capability, Policy};
+use crate::check::AppRights;
+use control::policy::{Capability, Grant, Policy};
 
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
 const APP: AppId = AppId(7);
 
 fn rights(capabilities: &[Capability]) -> Rights {
-    Rights::of(APP, &Policy { capabilities: capabilities.to_vec(), ..Policy::default() })
+    let policy = Policy { capabilities: Grant::unscoped(capabilities), ..Policy::default() };
+    AppRights::of(APP, &policy).at(1).clone()
 }
 
 fn bytes(encode: impl Fn(&mut [u8]) -> Result<usize, openflow::EncodeError>) -> Vec<u8> {
@@ -185,7 +187,7 @@ fn error_quotes_the_request_before_narrowing() {
     for request in [MultipartRequest::Flow(request.clone()), MultipartRequest::Aggregate(request)] {
         let sent = bytes(|out| request.encode(Version::V1_3, 41, out));
         let mut on_wire = sent.clone();
-        let ask = rights(&[Capability::StatsRead]);
+        let ask = rights(&[Capability::StatsRead, Capability::FlowWrite]);
         ask.check(Version::V1_3, &on_wire).unwrap().mark(ask.app, &mut on_wire);
         assert_ne!(on_wire, sent);
         set_xid(&mut on_wire, 900);

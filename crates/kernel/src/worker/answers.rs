@@ -62,7 +62,7 @@ impl Replies<'_> {
         }
         self.copy.clear();
         self.copy.extend_from_slice(message);
-        let rights = &app_port.rights;
+        let rights = app_port.rights.at(switch.dpid.0);
         let is_delivered = match rewrite::reply(rights, switch.version, kind, self.copy, sender.xid)
         {
             Ok(()) => app_port.answer(RecordKind::Reply, switch, self.copy),

@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 use super::{APP_PORT, Worker, WorkerEvent};
 use crate::app_port::part::Part;
 use crate::app_port::{AppPort, Slowed};
-use crate::check::Rights;
+use crate::check::{AppRights, Expects};
 use crate::connection::DOES_NOT_READ;
 use crate::ids::{AppSlot, ConnId};
 use crate::plan::MAX_APPS;
@@ -122,26 +122,33 @@ impl Worker {
         }
         let app_port = &mut self.dispatch.app_ports[slot];
         app_port.counts.refused += 1;
-        app_port.refused(dpid, epoch, why, message);
         app_port.quota.charge(message, app_port.policy.quota, now);
         app_port.throttle.note_refusal();
         // Apps still answer packet-ins of a switch that has just gone: these refusals are counted but not logged.
         let gone = matches!(why, Refusal::NoSwitch | Refusal::Epoch);
         if gone && self.switches.roster.has_just_gone(dpid, epoch, now) {
-            return;
+            return app_port.refused((dpid, epoch), why, message, None);
         }
         let app = app_port.app;
         let rate = self.log_limits.refused.entry(app).or_insert_with(|| Rate::new(now));
-        if let Some(suppressed) = rate.admit(now) {
+        let admitted = rate.admit(now);
+        // It takes many checks, so only as often as there are lines in the log.
+        let missing = admitted.and_then(|_| app_port.rights.missing(dpid, why, message));
+        let remedy = missing.as_ref().map(ToString::to_string);
+        app_port.refused((dpid, epoch), why, message, remedy.as_deref());
+        if let Some(suppressed) = admitted {
             let most =
                 entry.filter(|_| why == Refusal::Full).and_then(|it| self.most_queued(it.key));
             let (most_queued_by, bytes) = most.unzip();
             let app_port = &self.dispatch.app_ports[slot];
             let (app, dpid) = (&app_port.name, openflow::Dpid(dpid));
-            let missing = (why == Refusal::Capability).then(|| app_port.rights.missing(message));
-            let capability = missing.flatten().map(tracing::field::display);
+            let kind = Expects::of(message).map(tracing::field::display);
+            // Displayed without quotes, so that the operator can copy the line.
+            let display = tracing::field::display::<String>;
+            let (missing, remedy) =
+                missing.map(|it| (display(it.names()), display(it.line))).unzip();
             warn!(
-                app, %dpid, epoch, %why, capability, most_queued_by, bytes, suppressed,
+                app, %dpid, epoch, %why, kind, most_queued_by, bytes, suppressed, missing, remedy,
                 "refused a message of an app"
             );
         }
@@ -247,7 +254,7 @@ impl Worker {
             ));
         }
         app_ports[slot].is_absent = false;
-        app_ports[slot].rights = Rights::of(app, &policy);
+        app_ports[slot].rights = AppRights::of(app, &policy);
         app_ports[slot].policy = policy;
         self.dispatch.replan();
         Ok(slot)

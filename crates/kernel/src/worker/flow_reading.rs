@@ -97,8 +97,8 @@ impl Worker {
     pub(super) fn inform_of_flows(&mut self, slot: AppSlot) {
         let app_port = &self.dispatch.app_ports[slot];
         self.absent.runs(app_port.app);
-        if app_port.rights.learns_its_flows() {
-            for switch in self.switches.all().0 {
+        for switch in self.switches.all().0 {
+            if app_port.rights.at(switch.dpid.0).learns_its_flows() {
                 let reader = &mut switch.flow_reader;
                 reader.uninformed = reader.uninformed.with(Set::of(slot));
             }
@@ -114,7 +114,7 @@ pub(super) fn new_switch(
     now: Instant,
 ) {
     for (index, app_port) in app_ports.iter().enumerate() {
-        if app_port.rights.learns_its_flows() {
+        if app_port.rights.at(switch.dpid.0).learns_its_flows() {
             let reader = &mut switch.flow_reader;
             reader.uninformed = reader.uninformed.with(Set::of(AppSlot::new(index)));
         }

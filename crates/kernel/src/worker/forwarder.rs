@@ -60,7 +60,8 @@ impl Worker {
                 // Every worker knows the same apps by the time that one of them can send.
                 let Some(slot) = self.slot_of(app) else { continue };
                 // Checked here again: only the message itself is forwarded.
-                let checked = self.dispatch.app_ports[slot].rights.check_message(message);
+                let rights = self.dispatch.app_ports[slot].rights.at(dpid);
+                let checked = rights.check_message(message);
                 let only = Alike::one((dpid, epoch), checked, (0, &*message));
                 self.send_run(slot, &[only], message, now);
             }

@@ -3,8 +3,8 @@
 use openflow::{PacketIn, append};
 
 use super::*;
-use crate::check::{APP_SHIFT, Rights};
-use control::policy::{Capability, Policy};
+use crate::check::{APP_SHIFT, AppRights};
+use control::policy::{Capability, Grant, Policy};
 
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
 
@@ -61,7 +61,7 @@ fn both_ways_of(
 ) -> [(usize, Vec<Vec<u8>>, Bench); 2] {
     let bench = || {
         let mut bench = Bench::live(vec![switch_of(version)]);
-        bench.app_port.rights = Rights::of(AppId(1), policy);
+        bench.app_port.rights = AppRights::of(AppId(1), policy);
         bench
     };
     let (mut single, mut bench) = (bench(), bench());
@@ -109,7 +109,7 @@ fn run_of_packet_ins_equals_single_ones() {
 
 #[test]
 fn lldp_buffer_needs_topology_probe() {
-    let prober = vec![Capability::PacketOut, Capability::TopologyProbe];
+    let prober = Grant::unscoped(&[Capability::PacketOut, Capability::TopologyProbe]);
     let prober = Policy { capabilities: prober, ..Policy::default() };
     for (policy, may_send) in [(Policy::default(), false), (prober, true)] {
         for version in VERSIONS {
@@ -149,7 +149,7 @@ fn buffer_of_a_cut_frame_needs_topology_probe() {
         (frame(&[0, 46, 0xaa, 0xaa, 3, 0, 0, 0, 0x08, 0]), 22),
         (frame(&[0, 46, 0x42, 0x42, 3, 0, 0, 0]), 20),
     ];
-    let prober = vec![Capability::PacketOut, Capability::TopologyProbe];
+    let prober = Grant::unscoped(&[Capability::PacketOut, Capability::TopologyProbe]);
     let prober = Policy { capabilities: prober, ..Policy::default() };
     for (frame, enough) in &frames {
         for version in VERSIONS {

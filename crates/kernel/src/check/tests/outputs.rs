@@ -191,32 +191,6 @@ fn group_of_a_packet_out_may_use_its_in_port() {
 }
 
 #[test]
-fn missing_capability_is_named() {
-    let needs = |rights: &Rights, context, actions: &[Action]| {
-        assert_eq!(send(rights, Version::V1_3, context, actions), Err(Refusal::Capability));
-        let message = match context {
-            Context::Flow => bytes(|out| own().apply(actions).encode(Version::V1_3, 0, out)),
-            _ => bytes(|out| {
-                PacketOut::new(PortNo(1), actions, &[0; 60]).encode(Version::V1_3, 0, out)
-            }),
-        };
-        rights.missing(&message).map(|capability| capability.to_string())
-    };
-    let (normal, controller) =
-        ([Action::output(PortNo::NORMAL)], [Action::output(PortNo::CONTROLLER)]);
-    let reserved = Some("packet-out.reserved".to_owned());
-    assert_eq!(needs(&usual(), Context::Flow, &normal), reserved);
-    assert_eq!(needs(&usual(), Context::PacketOut, &controller), reserved);
-    assert_eq!(
-        needs(&usual(), Context::Flow, &[Action::PopMpls(0x88cc)]),
-        Some("topology.probe".into())
-    );
-    assert_eq!(needs(&rights(&[]), Context::Flow, &OUT), Some("flow.write".into()));
-    assert_eq!(needs(&rights(&[]), Context::PacketOut, &OUT), Some("packet-out".into()));
-    assert_eq!(needs(&rights(&[]), Context::PacketOut, &controller), None, "it takes two");
-}
-
-#[test]
 fn in_port_of_a_packet_is_changed_with_a_grant_only() {
     let (usual, granted) = (writer(&[]), writer(&[Capability::PacketOutReserved]));
     for field in [Field::InPort(PortNo(3)), Field::InPhyPort(PortNo(3))] {

@@ -154,13 +154,14 @@ fn run(version: Version, exact_is_highest: bool) {
     let apply = |(messages, granted): (Vec<Choices>, [bool; 3])| -> Result<(), TestCaseError> {
         let apps = [0, 1, 2].map(|place: usize| {
             let (lowest, highest) = BANDS[place];
-            let mut capabilities = vec![Capability::FlowWrite];
-            capabilities.extend(granted[place].then_some(Capability::FlowWriteAny));
+            let mut capabilities = Grant::unscoped(&[Capability::FlowWrite]);
+            let any = granted[place].then(|| Capability::FlowWriteAny.into());
+            capabilities.extend(any);
             let number = 1 + u16::try_from(place).expect("three");
             let band = Band { lowest, highest };
             let policy = Policy { band, capabilities, ..Policy::default() };
             let owner = Owner { app: number, band: BANDS[place], any: granted[place] };
-            (Rights::of(AppId(number), &policy), owner)
+            (Rights::of(AppId(number), &policy, None), owner)
         });
         let mut table = FlowTable::new(version, exact_is_highest);
         for choices in &messages {

@@ -9,9 +9,15 @@ use super::*;
 
 const NEW: Version = Version::V1_3;
 
-/// May ask for statistics and nothing else.
+/// May ask for statistics, and has no flows, groups or meters.
 fn curious() -> Rights {
     rights(&[Capability::StatsRead])
+}
+
+/// May ask for statistics, and write its own flows, groups and meters.
+fn writer() -> Rights {
+    use Capability::{FlowWrite, GroupWrite, MeterWrite, StatsRead};
+    rights(&[StatsRead, FlowWrite, GroupWrite, MeterWrite])
 }
 
 fn request(version: Version, request: &MultipartRequest<'_>) -> Vec<u8> {
@@ -71,10 +77,10 @@ fn statistics_and_descriptions_need_stats_read() {
         (Ask::PortDesc, 13),
     ];
     for (request, what) in &old {
-        assert_eq!(ask(&curious(), Version::V1_0, request), Ok(*what));
+        assert_eq!(ask(&writer(), Version::V1_0, request), Ok(*what));
     }
     for (request, what) in old.iter().chain(&new) {
-        assert_eq!(ask(&curious(), NEW, request), Ok(*what), "{request:?}");
+        assert_eq!(ask(&writer(), NEW, request), Ok(*what), "{request:?}");
         assert_eq!(ask(&usual(), NEW, request), Err(Refusal::Capability), "{request:?}");
     }
     let config = bytes(|out| Kind::GetConfigRequest.encode_empty(NEW, 0, out));
@@ -90,6 +96,32 @@ fn statistics_and_descriptions_need_stats_read() {
         longer[3] += 8;
         assert_eq!(check(&curious(), version, &longer), Err(Refusal::Shape));
     }
+}
+
+#[test]
+fn statistics_that_would_be_empty_are_refused() {
+    use Capability::{FlowRead, FlowWrite, FlowWriteAny, GroupWrite, MeterWrite, StatsRead};
+    use MultipartRequest as Ask;
+    let flows = || FlowStatsRequest::new(Match::new());
+    for (request, writing) in [
+        (Ask::Flow(flows()), FlowWrite),
+        (Ask::Flow(flows()), FlowWriteAny),
+        (Ask::Aggregate(flows()), FlowWrite),
+        (Ask::Group(GroupMod::ALL_GROUPS), GroupWrite),
+        (Ask::GroupDesc, GroupWrite),
+        (Ask::Meter(MeterMod::ALL_METERS), MeterWrite),
+        (Ask::MeterConfig(MeterMod::ALL_METERS), MeterWrite),
+    ] {
+        assert_eq!(ask(&curious(), NEW, &request), Err(Refusal::Capability), "{request:?}");
+        for other in [FlowWrite, GroupWrite, MeterWrite, FlowRead] {
+            let answer = ask(&rights(&[StatsRead, other]), NEW, &request);
+            let suffices = other == FlowRead || other == writing;
+            assert_eq!(answer.is_ok(), suffices || writing == FlowWriteAny && other == FlowWrite);
+        }
+        assert!(ask(&rights(&[StatsRead, writing]), NEW, &request).is_ok(), "{request:?}");
+    }
+    let old = ask(&curious(), Version::V1_0, &Ask::Flow(flows()));
+    assert_eq!(old, Err(Refusal::Capability));
 }
 
 #[test]
@@ -129,10 +161,10 @@ fn narrowed(rights: &Rights, cookie: u64, cookie_mask: u64) -> Result<(u64, u64)
 fn flow_statistics_are_narrowed_in_1_3() {
     let own = 7 << 48;
     let all_16 = 0xffff << 48;
-    assert_eq!(narrowed(&curious(), 0, 0), Ok((own, all_16)));
-    assert_eq!(narrowed(&curious(), 5, 0xff), Ok((own | 5, all_16 | 0xff)));
-    assert_eq!(narrowed(&curious(), 8 << 48, 0), Err(Refusal::Cookie));
-    assert_eq!(narrowed(&curious(), 0, 1 << 48), Err(Refusal::Cookie));
+    assert_eq!(narrowed(&writer(), 0, 0), Ok((own, all_16)));
+    assert_eq!(narrowed(&writer(), 5, 0xff), Ok((own | 5, all_16 | 0xff)));
+    assert_eq!(narrowed(&writer(), 8 << 48, 0), Err(Refusal::Cookie));
+    assert_eq!(narrowed(&writer(), 0, 1 << 48), Err(Refusal::Cookie));
     let reader = rights(&[Capability::StatsRead, Capability::FlowRead]);
     assert_eq!(narrowed(&reader, 0, 0), Ok((0, 0)), "everybody's");
     assert_eq!(narrowed(&reader, 5, 0xff), Ok((own | 5, all_16 | 0xff)), "its own with this name");
@@ -141,7 +173,7 @@ fn flow_statistics_are_narrowed_in_1_3() {
 #[test]
 fn sum_that_cannot_be_narrowed_in_1_0_needs_flow_read() {
     let sum = MultipartRequest::Aggregate(FlowStatsRequest::new(Match::new()));
-    assert_eq!(ask(&curious(), Version::V1_0, &sum), Err(Refusal::Capability));
+    assert_eq!(ask(&writer(), Version::V1_0, &sum), Err(Refusal::Capability));
     let reader = rights(&[Capability::StatsRead, Capability::FlowRead]);
     assert_eq!(ask(&reader, Version::V1_0, &sum), Ok(2));
     assert_eq!(ask(&rights(&[Capability::FlowRead]), NEW, &sum), Err(Refusal::Capability));
@@ -160,7 +192,7 @@ fn group_and_meter_statistics_are_limited() {
         (Ask::MeterConfig(MeterMod::ALL_METERS), true),
         (Ask::MeterConfig(0xffff_fffe), false), // the controller's
     ] {
-        let answer = ask(&curious(), NEW, &asked);
+        let answer = ask(&writer(), NEW, &asked);
         assert_eq!(answer.is_ok(), allowed, "{asked:?}");
         assert!(allowed || answer == Err(Refusal::Id));
         assert!(ask(&reader, NEW, &asked).is_ok());

@@ -138,7 +138,13 @@ fn refused(zone: &mut FakeZone, ring: usize) -> Option<(u8, Vec<u8>)> {
         let batch = ends.records.batch(1).unwrap();
         let record = batch.iter().next()?;
         let kind = u16::from_le_bytes([record[4], record[5]]);
-        let refusal = (record[40], record[RECORD_HEAD..].to_vec());
+        let body = &record[RECORD_HEAD..];
+        // Where the text behind the message begins, if there is one.
+        let message = match u16::from_le_bytes([record[28], record[29]]) {
+            0 => body,
+            offset => &body[..offset.into()],
+        };
+        let refusal = (record[40], message.to_vec());
         ends.messages.done(&mut ends.records, 1);
         if kind == RecordKind::Refused as u16 {
             return Some(refusal);
@@ -389,7 +395,7 @@ fn packets_of_a_series_follow_its_flow_mods() {
 #[test]
 fn series_does_not_bypass_capabilities_or_version() {
     let mut policy = Policy::default();
-    policy.capabilities.retain(|capability| *capability != Capability::PacketOut);
+    policy.capabilities.retain(|grant| grant.capability != Capability::PacketOut);
     let (bench, fakes, mut zone, at) = with_packet_in_and(&policy);
     let add = FlowMod::add(Match::new()).priority(1).cookie(7);
     let all = [(blanks(1, None), &b"a packet"[..]), (blanks(2, None), b"another")];

@@ -71,7 +71,7 @@ fn guards_come_first_and_leave_last() {
 #[test]
 fn only_what_the_process_knows_replaces_it() {
     let mut rights = settings();
-    rights.policy.capabilities = vec![Capability::FlowWrite];
+    rights.policy.capabilities = vec![Capability::FlowWrite.into()];
     let difference = compare(&[present("a", settings())], &[wanted("a", rights)]);
     assert_eq!(steps(&difference), [("a", Action::Update)]);
     assert_eq!(difference.steps[0].why, "changed: capabilities");
