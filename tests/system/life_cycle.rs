@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of};
 use control::operator::ProgramState;
-use rosemary_tests::apps::configure;
+use rosemary_tests::apps::{configure, in_c_with};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
 
@@ -85,6 +85,36 @@ fn kernel_app_is_restarted_only_with_yes() {
         assert_eq!((app.pid, app.host.as_str()), (running.programs.kernel.pid, "kernel"));
         net.rosemary.wait_for_switch(&net.s1)?;
         ensure!(net.h1.ping(&net.h3, 10, INTERVAL)?.received > 0);
+        assert_eq!(established.finish()?.lost(), 0, "flows stay in the switch");
+        Ok(())
+    });
+}
+
+#[test]
+fn promoted_app_returns_to_the_kernel() {
+    in_a_lab(|lab| {
+        let keys = "stage = \"observe\"\nhost = \"kernel\"";
+        let misfit = in_c_with(lab, "misfit", "system/misfit.c", keys, &["-DBAD=3"])?;
+        configure(&["[[app]]\nname = \"learning-switch\"\n", &misfit])?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        ensure!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost() == 0);
+        let mut established = net.h1.ping_in_background(&net.h2, 250, INTERVAL)?;
+        established.wait_for(3, SOON)?;
+        let error = refused(lab, &["app", "promote", "misfit"])?;
+        ensure!(error.contains("was not taken out of the kernel"), "{error}");
+        net.h3.ping(&net.h1, 1, INTERVAL)?; // it aborts the kernel
+        net.rosemary.wait_for("it has a zone", SOON, |status| {
+            let app = status.app("misfit").filter(|app| app.host == "user")?;
+            let switch_is_back = status.switches.as_ref().is_some_and(|it| !it.is_empty());
+            (app.state == ProgramState::Running && switch_is_back).then_some(())
+        })?;
+        let error = refused(lab, &["app", "promote", "misfit"])?;
+        ensure!(error.contains("--yes"), "{error}");
+        rosemary(lab, &["app", "promote", "misfit", "--yes"])?;
+        net.rosemary.wait_for("the kernel hosts it again", SOON, |status| {
+            let app = status.app("misfit").filter(|app| app.host == "kernel")?;
+            (app.state == ProgramState::Running && app.demoted.is_none()).then_some(())
+        })?;
         assert_eq!(established.finish()?.lost(), 0, "flows stay in the switch");
         Ok(())
     });

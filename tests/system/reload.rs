@@ -248,6 +248,10 @@ fn upgrade_is_taken_back_if_the_new_version_fails() {
         net.h1.ping(&net.h3, 1, INTERVAL)?;
         net.rosemary.wait_for_log(&["an upgraded app failed", "hub"], SOON)?;
         runs(&mut net, "0.2.0")?;
+        lab.wait_for("an incident says so", SOON, |_| {
+            let incidents = rosemary(lab, &["incidents", "--json"])?;
+            Ok(incidents.contains("\"rollback\"").then_some(()))
+        })?;
         lab.wait_for("the old package is back", SOON, |_| {
             Ok((fs::read(INSTALLED).ok().as_ref() == Some(&package)).then_some(()))
         })?;
