@@ -91,6 +91,32 @@ fn kernel_app_is_restarted_only_with_yes() {
 }
 
 #[test]
+fn stopped_app_loses_its_flows_if_configured_over_openflow_1_0() {
+    in_a_lab(|lab| stop_removes_flows(lab, Of::V1_0));
+}
+
+#[test]
+fn stopped_app_loses_its_flows_if_configured_over_openflow_1_3() {
+    in_a_lab(|lab| stop_removes_flows(lab, Of::V1_3));
+}
+
+fn stop_removes_flows(lab: &Lab, of: Of) -> anyhow::Result<()> {
+    configure(&["[[app]]\nname = \"learning-switch\"\non-stop = \"remove\"\n"])?;
+    let net = Net::start(lab, of)?;
+    ensure!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost() == 0);
+    ensure!(!net.flows_to(&net.h2)?.is_empty());
+    rosemary(lab, &["app", "stop", APP])?;
+    lab.wait_for("its flows are gone", SOON, |_| {
+        let flows = [net.flows_to(&net.h1)?, net.flows_to(&net.h2)?].concat();
+        Ok(flows.is_empty().then_some(()))
+    })?;
+    rosemary(lab, &["app", "start", APP])?;
+    ensure!(net.h1.ping(&net.h2, 10, INTERVAL)?.received > 5);
+    ensure!(!net.flows_to(&net.h2)?.is_empty(), "it may have flows again");
+    Ok(())
+}
+
+#[test]
 fn promoted_app_returns_to_the_kernel() {
     in_a_lab(|lab| {
         let keys = "stage = \"observe\"\nhost = \"kernel\"";

@@ -78,6 +78,11 @@ fn adds_and_removes_a_guard(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let steps = rosemary(lab, &["reload"])?;
     ensure!(steps.contains("stop") && steps.contains("app firewall"), "{steps}");
     ensure!(net.status()?.app("firewall").is_none(), "it left");
+    lab.wait_for("its flows are gone", SOON, |_| {
+        let flows = net.s1.dump_flows()?;
+        Ok((!flows.iter().any(|flow| flow.ends_with("actions=drop"))).then_some(()))
+    })?;
+    ensure!(net.h1.ping(&net.h3, 10, INTERVAL)?.received > 5, "nothing denies it any more");
     pid(&mut net, APP)?;
     assert_eq!(established.finish()?.lost(), 0, "flows stay in the switch");
     Ok(())

@@ -15,7 +15,7 @@ use super::supervision::{RESTART_KEYS, RestartKeys};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 16] = [
+pub const APP_KEYS: [&str; 17] = [
     "name",
     "object",
     "config",
@@ -32,6 +32,7 @@ pub const APP_KEYS: [&str; 16] = [
     "limits",
     "hang-seconds",
     "restart",
+    "on-stop",
 ];
 
 /// Maximum length of an app's name, in letters.
@@ -76,6 +77,8 @@ pub struct AppConfig {
     pub hang: Option<Duration>,
     /// When it is restarted and held, where this differs from `[supervision]`.
     pub restart: RestartKeys,
+    /// What becomes of its flows, groups and meters when it is stopped.
+    pub on_stop: OnStop,
     /// Byte offset of its band in the file, otherwise of its table.
     pub(super) at: usize,
 }
@@ -101,6 +104,7 @@ impl AppConfig {
             limits: Limits::default(),
             hang: None,
             restart: RestartKeys::default(),
+            on_stop: OnStop::default(),
             at: 0,
         }
     }
@@ -188,11 +192,31 @@ impl AppConfig {
             service_rights,
             limits: limits.unwrap_or_else(|| default.limits.clone()),
             hang: hang(table)?,
+            on_stop: on_stop(table)?,
             restart: RestartKeys::read_at(&table, "restart", "restart", &RESTART_KEYS)?,
             at: table.get("band").map_or(table.at, |it| it.at),
             name: name.into(),
         })
     }
+}
+
+/// What becomes of an app's flows, groups and meters when an operator stops or disables it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnStop {
+    /// They stay in the switches.
+    #[default]
+    Keep,
+    /// They are removed from the switches.
+    Remove,
+}
+
+fn on_stop(table: Table<'_>) -> Result<OnStop, Mistake> {
+    let on_stop = table.read("on-stop", r#""keep" or "remove""#, |it| match it.text()? {
+        "keep" => Some(OnStop::Keep),
+        "remove" => Some(OnStop::Remove),
+        _ => None,
+    })?;
+    Ok(on_stop.unwrap_or_default())
 }
 
 /// Reads `hang-seconds`, which exists for one app and for all apps.

@@ -34,7 +34,7 @@ use control::service::ServiceQuotas;
 use thiserror::Error;
 use toml::de::DeTable;
 
-pub use app::{APP_KEYS, AppConfig, NAME_FORM, host_name, host_named, is_name, stage_name};
+pub use app::{APP_KEYS, AppConfig, NAME_FORM, OnStop, host_name, host_named, is_name, stage_name};
 pub use band::NONE as NO_BAND;
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};

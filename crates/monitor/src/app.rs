@@ -63,6 +63,8 @@ pub(crate) struct App {
     settings: AppSettings,
     /// Whether its process is in a second group, beside that of its predecessor.
     is_beside: bool,
+    /// Whether the switches lose its flows when it leaves the table.
+    removes_flows: bool,
     /// Why its process failed last, in its own words.
     failure: Option<String>,
     /// Why it goes on with older files than there are, if it does.
@@ -134,6 +136,7 @@ impl App {
             role: Role::default(),
             settings,
             is_beside: false,
+            removes_flows: false,
             failure: None,
             kept: None,
         }

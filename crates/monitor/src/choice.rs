@@ -20,8 +20,8 @@ use crate::options::{AppChoice, Options};
 use crate::overrides::Overrides;
 use crate::packages::{Admitted, Gate, Store, Version};
 use config::{
-    AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, RestartPolicy, ServiceRight,
-    nearest,
+    AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, OnStop, RestartPolicy,
+    ServiceRight, nearest,
 };
 
 /// An app that is to run.
@@ -49,6 +49,8 @@ pub(crate) struct App {
     pub(crate) hang: Duration,
     /// When it is restarted and held.
     pub(crate) restart: RestartPolicy,
+    /// What becomes of its flows when it is stopped.
+    pub(crate) on_stop: OnStop,
     /// The services that it may use.
     pub(crate) services: Vec<Service>,
     /// Its rights in these services beyond its own data.
@@ -65,7 +67,7 @@ impl App {
     ) -> Self {
         let hang = settings.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
         let restart = settings.restart.over(config.supervision.apps);
-        let AppConfig { name, config: file, host, read, limits, .. } = settings;
+        let AppConfig { name, config: file, host, read, limits, on_stop, .. } = settings;
         let (services, service_rights) = (settings.services, settings.service_rights);
         Self {
             never: Arc::default(), // set when Rosemary's directories exist
@@ -79,6 +81,7 @@ impl App {
             limits: limits.with_rings(config.tuning.ring),
             hang,
             restart,
+            on_stop,
             services,
             service_rights,
         }

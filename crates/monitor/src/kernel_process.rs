@@ -5,9 +5,9 @@ use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use control::app::AppId;
+use control::app::{AbsentApp, AppId};
 use control::flight::OngoingCall;
-use control::kernel::{KernelReply, KernelRequest, worker_name};
+use control::kernel::{KernelReply, KernelRequest, MOST_ABSENT, worker_name};
 use sys::channel::{Channel, ChannelError};
 use sys::process::{PidNamespace, named_thread};
 
@@ -107,11 +107,30 @@ impl KernelProcess {
         fds.extend(apps.iter().filter_map(App::object_for_kernel));
         fds.push(recorder.as_fd());
         self.program.send(&start, &fds);
-        if !self.settings.absent.is_empty() {
-            let apps = self.settings.absent.clone();
+        let runs = |absent: &&AbsentApp| {
+            apps.iter().any(|app| app.id == absent.app && !app.is_stopped_by_operator())
+        };
+        let absent = self.settings.absent.iter().filter(|absent| !runs(absent));
+        let absent: Vec<AbsentApp> = absent.cloned().collect();
+        if !absent.is_empty() {
+            let apps = absent;
             self.program.send(&KernelRequest::AbsentApps { apps }, &[]);
         }
         (self.hang_detector, self.hung_in) = (Some(detector), None);
+    }
+
+    /// Notes, for this kernel and later ones, that an app does not run any more, and whether the switches lose its flows,
+    /// groups and meters.
+    pub(crate) fn add_absent(&mut self, absent: AbsentApp) {
+        let known = &mut self.settings.absent;
+        known.retain(|it| it.app != absent.app);
+        if known.len() >= MOST_ABSENT {
+            known.remove(0);
+        }
+        known.push(absent.clone());
+        if self.program.is_running() {
+            self.program.send(&KernelRequest::AbsentApps { apps: vec![absent] }, &[]);
+        }
     }
 
     /// When [`check_hang`](Self::check_hang) is due.

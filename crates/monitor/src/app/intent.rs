@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use config::OnStop;
+use control::app::AbsentApp;
 use control::kernel::KernelRequest;
 use control::operator::ProgramState;
 use control::policy::Stage;
@@ -18,6 +20,8 @@ pub(super) struct Intent {
     restart: bool,
     /// Whether the kernel must still be told to leave it out.
     forget: bool,
+    /// Whether the kernel must still be told to remove its flows.
+    flows: OnStop,
 }
 
 impl Intent {
@@ -66,7 +70,12 @@ impl App {
     /// Stops it until [`start_by_operator`](Self::start_by_operator). An app in the kernel ends with the kernel.
     pub(crate) fn stop_by_operator(&mut self, now: Instant) {
         // The kernel goes on without a stopped app. A stopped guard stays, so that its `fail` decides about packets.
-        self.intent = Intent { stopped: true, restart: false, forget: !self.is_guard() };
+        self.intent = Intent {
+            stopped: true,
+            restart: false,
+            forget: !self.is_guard(),
+            flows: self.settings.on_stop,
+        };
         if let Some(zone) = self.zone_mut() {
             zone.stop(now);
         }
@@ -104,6 +113,15 @@ impl App {
         let is_due = self.intent.forget && self.is_stopped();
         self.intent.forget &= !is_due;
         is_due.then_some(KernelRequest::Forget { app: self.id })
+    }
+
+    /// Returns once, when a stopped app has ended, that the switches must lose its flows, groups and meters.
+    pub(crate) fn take_flow_removal(&mut self) -> Option<AbsentApp> {
+        let is_due = self.intent.flows == OnStop::Remove && self.is_stopped();
+        if is_due {
+            self.intent.flows = OnStop::Keep;
+        }
+        is_due.then(|| AbsentApp { app: self.id, name: self.name.clone(), remove: true })
     }
 
     /// The request for a new kernel to leave the app out of its plan, if the operator has stopped it.

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use control::app::AbsentApp;
 use control::operator::ProgramState;
-use control::policy::Policy;
 
 use super::hosting::Hosting;
 use super::zone::Zone;
@@ -76,6 +76,16 @@ impl App {
         }
     }
 
+    /// Decides whether the switches lose its flows, groups and meters when it leaves the table.
+    pub(crate) fn set_remove_flows(&mut self, remove: bool) {
+        self.removes_flows = remove;
+    }
+
+    /// The app as one that does not run any more.
+    pub(crate) fn absence(&self) -> AbsentApp {
+        AbsentApp { app: self.id, name: self.name.clone(), remove: self.removes_flows }
+    }
+
     /// Whether it has ended, so that it can leave the table: the kernel owes it no reply.
     pub(crate) fn has_left(&self) -> bool {
         let owes_nothing = self.hosting.zone().is_none_or(Zone::is_unattached);
@@ -114,10 +124,10 @@ impl App {
         self.files.fingerprint()
     }
 
-    /// Notes its new rights and position, which the kernel applies while the app runs.
-    pub(crate) fn set_policy(&mut self, policy: Policy) {
-        self.settings.policy.clone_from(&policy);
-        self.policy = policy;
+    /// Notes new settings, which the kernel and the monitor apply while the app runs.
+    pub(crate) fn set_settings(&mut self, settings: AppSettings) {
+        self.policy.clone_from(&settings.policy);
+        self.settings = settings;
     }
 
     /// Notes why newer files are not used; `None` if there are none.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use config::{Limits, RestartPolicy};
+use config::{Limits, OnStop, RestartPolicy};
 use control::app::Hosting;
 use control::policy::{Policy, Stage};
 use control::service::ClientRights;
@@ -25,6 +25,7 @@ pub(crate) struct AppSettings {
     pub(crate) read: Vec<PathBuf>,
     pub(crate) hang: Duration,
     pub(crate) restart: RestartPolicy,
+    pub(crate) on_stop: OnStop,
 }
 
 impl AppSettings {
@@ -42,6 +43,7 @@ impl AppSettings {
             read: app.read.clone(),
             hang: app.hang,
             restart: app.restart,
+            on_stop: app.on_stop,
         }
     }
 
@@ -66,6 +68,7 @@ impl AppSettings {
 
     /// The keys whose values differ and that the kernel can change while the app runs.
     pub(crate) fn differ_for_kernel(&self, new: &Self) -> Vec<&'static str> {
+        let on_stop = self.on_stop != new.on_stop;
         let (old, new) = (&self.policy, &new.policy);
         let differ = [
             ("fail", old.stage != new.stage),
@@ -74,6 +77,7 @@ impl AppSettings {
             ("capabilities", old.capabilities != new.capabilities),
             ("quota", old.quota != new.quota),
             ("flows", old.flows != new.flows),
+            ("on-stop", on_stop),
         ];
         differ.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
     }

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use config::{Config, OnStop, Orphans};
 use control::change::{Action, ChangeState};
 use control::incident::{Cause, Evidence, Program};
 use tracing::warn;
@@ -327,14 +328,18 @@ impl Running {
             match (step.action, step.in_kernel) {
                 (_, true) => {
                     let planned = planned.map(|app: PlannedApp| (app, &basis.environment));
-                    processes.swap_in_kernel(&step.app, planned, now);
+                    let remove = self.removes_flows(&step.app, &plan.config, processes);
+                    processes.swap_in_kernel(&step.app, planned, remove, now);
                 }
                 (Action::Update, false) => {
                     if let Some(planned) = planned {
                         processes.update_app(planned, &basis.environment);
                     }
                 }
-                (Action::Stop, false) => processes.remove_app(&step.app, now),
+                (Action::Stop, false) => {
+                    let remove = self.removes_flows(&step.app, &plan.config, processes);
+                    processes.remove_app(&step.app, remove, now);
+                }
                 (Action::Start | Action::Replace | Action::Restart, false) => {}
             }
         }
@@ -349,6 +354,12 @@ impl Running {
         if let Purpose::Upgrade { app } | Purpose::Rollback { app } = &self.purpose {
             self.phase = Phase::Settling(Goal::Runs { app: app.clone(), starts: 0 });
         }
+    }
+
+    /// Whether the switches lose the flows of an app that is not to run any more by `config`.
+    fn removes_flows(&self, app: &str, config: &Config, processes: &ProcessTable) -> bool {
+        let is_orphan = matches!(self.purpose, Purpose::Reload { .. }) && config.app(app).is_none();
+        is_orphan && config.orphans == Orphans::Remove || processes.on_stop(app) == OnStop::Remove
     }
 
     /// Makes the previous package of an upgraded app run again.

@@ -12,12 +12,13 @@
 
 use std::time::Instant;
 
+use control::app::AbsentApp;
 use control::kernel::KernelRequest;
 use control::operator::ProgramState;
 use tracing::info;
 
 use super::{AppSlot, Environment, ProcessTable};
-use crate::app::{App, Role};
+use crate::app::{App, AppSettings, Role};
 use crate::change::difference::Present;
 use crate::change::planner::PlannedApp;
 use crate::error::StartError;
@@ -31,6 +32,8 @@ pub(crate) struct KernelSwap {
     name: String,
     /// The app that replaces it, if any.
     app: Option<Box<App>>,
+    /// If no app replaces it: whether the switches lose its flows.
+    remove_flows: bool,
 }
 
 impl ProcessTable {
@@ -121,10 +124,12 @@ impl ProcessTable {
         self.apps.sort_by_key(|app| !app.is_guard());
     }
 
-    /// Ends an app and takes it out of the table.
-    pub(crate) fn remove_app(&mut self, name: &str, now: Instant) {
+    /// Ends an app and takes it out of the table. `remove_flows` says whether the switches then lose its flows, groups and
+    /// meters.
+    pub(crate) fn remove_app(&mut self, name: &str, remove_flows: bool, now: Instant) {
         if let Some(app) = self.app_named_mut(name) {
             app.leave(now);
+            app.set_remove_flows(remove_flows);
         }
     }
 
@@ -140,7 +145,7 @@ impl ProcessTable {
             return;
         }
         let policy: Policy = chosen.policy.clone();
-        app.set_policy(policy.clone());
+        app.set_settings(AppSettings::of(&chosen, &rights));
         let request = KernelRequest::Know { app: id, name: chosen.name, policy };
         if self.kernel.program.is_running() && !app.is_stopped_by_operator() {
             self.kernel.program.send(&request, &[]);
@@ -152,6 +157,7 @@ impl ProcessTable {
         &mut self,
         name: &str,
         planned: Option<(PlannedApp, &Environment)>,
+        remove_flows: bool,
         now: Instant,
     ) {
         let app = planned.map(|(it, around)| {
@@ -163,7 +169,7 @@ impl ProcessTable {
         {
             zone.stop(now);
         }
-        self.swaps.push(KernelSwap { name: name.to_owned(), app });
+        self.swaps.push(KernelSwap { name: name.to_owned(), app, remove_flows });
     }
 
     /// Restarts the kernel, and makes the swaps that wait for its end.
@@ -185,7 +191,7 @@ impl ProcessTable {
         if !self.kernel.program.is_stopped() || !self.swaps.iter().all(is_stopped) {
             return false;
         }
-        for KernelSwap { name, app } in std::mem::take(&mut self.swaps) {
+        for KernelSwap { name, app, remove_flows } in std::mem::take(&mut self.swaps) {
             let slot = self.apps.iter().position(|app| app.name == name);
             match (slot.and_then(|slot| self.apps.get_mut(slot)), app) {
                 (Some(old), Some(mut new)) => {
@@ -193,7 +199,11 @@ impl ProcessTable {
                     *old = *new;
                 }
                 (None, Some(new)) => self.apps.push(*new),
-                (Some(_), None) => self.apps.retain(|app| app.name != name),
+                (Some(old), None) => {
+                    let app = old.id;
+                    self.apps.retain(|app| app.name != name);
+                    self.kernel.add_absent(AbsentApp { app, name, remove: remove_flows });
+                }
                 (None, None) => {}
             }
         }
@@ -209,17 +219,18 @@ impl ProcessTable {
         self.apps.retain(|app| {
             let is_gone = app.has_left();
             if is_gone {
-                gone.push((app.id, app.name.clone()));
+                gone.push(app.absence());
             }
             !is_gone
         });
-        for (id, name) in gone {
+        for absent in gone {
             // A successor has the number of its predecessor.
-            if !self.apps.iter().any(|app| app.id == id) {
-                info!(app = name, "app was removed");
+            if !self.apps.iter().any(|app| app.id == absent.app) {
+                info!(app = absent.name, flows_removed = absent.remove, "app was removed");
                 if self.kernel.program.is_running() {
-                    self.kernel.program.send(&KernelRequest::Forget { app: id }, &[]);
+                    self.kernel.program.send(&KernelRequest::Forget { app: absent.app }, &[]);
                 }
+                self.kernel.add_absent(absent);
             }
         }
         for slot in self.app_slots() {

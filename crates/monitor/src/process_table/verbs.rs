@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use config::OnStop;
 use control::operator::ProgramState;
 use control::policy::{Fail, Stage};
 
@@ -18,14 +19,16 @@ impl ProcessTable {
         if self.kernel.must_restart() && self.make_swaps() && self.kernel.take_restart() {
             self.kernel.program.request_start(now);
         }
-        let kernel = &mut self.kernel.program;
         for app in &mut self.apps {
             app.advance_intent(now);
             // A kernel that becomes ready later receives the request then.
             if let Some(request) = app.take_forget()
-                && kernel.is_running()
+                && self.kernel.program.is_running()
             {
-                kernel.send(&request, &[]);
+                self.kernel.program.send(&request, &[]);
+            }
+            if let Some(absent) = app.take_flow_removal() {
+                self.kernel.add_absent(absent);
             }
         }
     }
@@ -101,6 +104,11 @@ impl ProcessTable {
         if let Some(app) = self.app_named_mut(name) {
             app.set_kept(why);
         }
+    }
+
+    /// What becomes of an app's flows when it is stopped.
+    pub(crate) fn on_stop(&self, name: &str) -> OnStop {
+        self.app_named(name).map_or(OnStop::default(), |app| app.settings().on_stop)
     }
 
     /// Whether the kernel hosts the app.

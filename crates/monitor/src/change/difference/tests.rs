@@ -20,6 +20,7 @@ fn settings() -> AppSettings {
         read: Vec::new(),
         hang: std::time::Duration::from_secs(1),
         restart: config::RestartPolicy::default(),
+        on_stop: config::OnStop::default(),
     }
 }
 
