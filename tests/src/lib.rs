@@ -23,6 +23,7 @@ pub mod net;
 pub mod os_ken;
 pub mod pki;
 pub mod random;
+pub mod schema;
 mod sockets;
 pub mod stream;
 pub mod traces;

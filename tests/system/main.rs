@@ -35,6 +35,7 @@ mod mininet;
 mod negotiation;
 mod operators;
 mod orphans;
+mod outputs;
 mod packages;
 mod pausing;
 mod reconnecting;

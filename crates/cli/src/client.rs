@@ -3,6 +3,7 @@
 //! A program that does not reply within [`REPLY_TIMEOUT`] is reported, so that it does not block the operator's
 //! terminal.
 
+mod details;
 mod log;
 
 use std::io;

@@ -4,13 +4,13 @@ mod orphans;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, ValueEnum};
 use control::query::FlowStatus;
 use monitor::options::InstancePaths;
 use openflow::Dpid;
 
-use crate::client::{ClientError, Kernel, Monitor};
+use crate::client::{Kernel, Monitor};
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -69,7 +69,7 @@ pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
     };
     let flows =
         kernel.flows(switch.0).with_context(|| format!("cannot query the flows of {switch}"))?;
-    let Some(flows) = flows else { bail!("{}", not_connected(switch, &kernel)?) };
+    let Some(flows) = flows else { return Err(not_connected(&kernel, switch)) };
     if args.json {
         let json = serde_json::to_string(&flows).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))
@@ -81,10 +81,15 @@ pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Formats the error about a switch that is not connected, with the connected ones.
-fn not_connected(dpid: Dpid, kernel: &Kernel) -> Result<String, ClientError> {
-    let switches: Vec<String> = kernel.switches()?.into_iter().map(|switch| switch.dpid).collect();
-    Ok(with_connected(dpid, &switches))
+/// Returns the error about a switch that is not connected, with the connected ones.
+pub(crate) fn not_connected(kernel: &Kernel, dpid: Dpid) -> anyhow::Error {
+    match kernel.switches() {
+        Ok(switches) => {
+            let switches: Vec<String> = switches.into_iter().map(|switch| switch.dpid).collect();
+            anyhow!("{}", with_connected(dpid, &switches))
+        }
+        Err(error) => error.into(),
+    }
 }
 
 fn with_connected(dpid: Dpid, switches: &[String]) -> String {

@@ -11,7 +11,7 @@ use crate::switches;
 pub struct Health {
     /// The verdict.
     pub verdict: Verdict,
-    /// What is wrong, as phrases; empty if it is healthy.
+    /// The faults, as phrases; empty if it is healthy.
     pub reasons: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ pub enum Verdict {
     Degraded,
 }
 
-/// What the verdict depends on.
+/// The state on which the verdict depends.
 #[derive(Debug, Clone, Copy)]
 pub struct Findings<'a> {
     /// The programs.
@@ -55,7 +55,10 @@ impl Health {
             program(format!("the service {}", it.name), it.state, it.last_exit.as_deref());
         }
         for it in &programs.apps {
-            program(format!("the app {}", it.name), it.state, it.last_exit.as_deref());
+            // An operator stopped it.
+            if it.state != ProgramState::Stopped {
+                program(format!("the app {}", it.name), it.state, it.last_exit.as_deref());
+            }
         }
         for app in &programs.apps {
             if let Some(why) = &app.demoted {

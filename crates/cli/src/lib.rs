@@ -6,7 +6,7 @@
 //! | [`status`] | `rosemary status`: shows programs and switches |
 //! | [`health`] | the verdict of `rosemary status` |
 //! | [`pki`] | `rosemary pki`: creates keys and certificates for TLS |
-//! | [`switches`], [`apps`] | `rosemary switches`, `rosemary apps`: show one kind in full |
+//! | [`switches`], [`ports`], [`apps`] | `rosemary switches`, `rosemary ports`, `rosemary apps`: show one kind in full |
 //! | [`top`] | `rosemary top`: shows the resource use of each program, live |
 //! | [`logs`] | `rosemary logs`, `rosemary app logs`: show log lines |
 //! | [`incidents`] | `rosemary incidents`: shows what went wrong |
@@ -18,6 +18,7 @@
 //! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
 //! | [`lab`] | a miniature network, for the demo and the tests |
 //! | [`client`] | clients of the admin socket, the kernel and the log |
+//! | [`complete`] | completion scripts, and the names for them |
 //! | [`manual`] | the manual pages |
 //! | [`exit`] | the exit code of a failed command |
 //! | [`say`] | writes to standard output and standard error; no other module does |
@@ -33,6 +34,7 @@ pub mod app;
 pub mod apps;
 pub mod change;
 pub mod client;
+pub mod complete;
 pub mod demo;
 pub mod doctor;
 pub mod exit;
@@ -45,6 +47,7 @@ pub mod manual;
 pub mod ofp;
 pub mod packages;
 pub mod pki;
+pub mod ports;
 pub mod say;
 pub mod scaffold;
 pub mod status;

@@ -9,6 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use rosemary_cli::app::{self, AppCommand};
 use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::change::{self, ReloadArgs};
+use rosemary_cli::complete::{self, Names};
 use rosemary_cli::demo::{self, DemoArgs};
 use rosemary_cli::doctor::{self, DoctorArgs};
 use rosemary_cli::flows::{self, FlowsArgs};
@@ -17,6 +18,7 @@ use rosemary_cli::logs::{self, LogsArgs};
 use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::packages::key::{self, KeyCommand};
 use rosemary_cli::pki::{self, PkiArgs};
+use rosemary_cli::ports::{self, PortsArgs};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::switches::{self, SwitchesArgs};
 use rosemary_cli::top::{self, TopArgs};
@@ -65,8 +67,10 @@ enum Command {
     Status(StatusArgs),
     /// Create keys and certificates for switches that connect over TLS
     Pki(PkiArgs),
-    /// Show the connected switches and their counters
+    /// Show the connected switches and their counters, or one switch in full
     Switches(SwitchesArgs),
+    /// Show the ports of the switches and their counters
+    Ports(PortsArgs),
     /// Show the flows of a switch and their owners
     Flows(FlowsArgs),
     /// Show the apps, their rights and their counters
@@ -94,6 +98,12 @@ enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Print the names of switches or apps, for completion scripts
+    #[command(hide = true)]
+    Complete {
+        /// What to print
+        kind: Names,
     },
     /// Write the manual pages, one per command and one for the configuration, to a directory
     #[command(hide = true)]
@@ -124,6 +134,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args),
         Command::Pki(args) => pki::run(args).map(|()| ExitCode::SUCCESS),
         Command::Switches(args) => switches::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Ports(args) => ports::run(args).map(|()| ExitCode::SUCCESS),
         Command::Flows(args) => flows::run(args).map(|()| ExitCode::SUCCESS),
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
@@ -134,10 +145,9 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Arguments::command(), "rosemary", &mut script);
-            say::data(String::from_utf8_lossy(&script)).map(|()| ExitCode::SUCCESS)
+            complete::script(*shell, &mut Arguments::command()).map(|()| ExitCode::SUCCESS)
         }
+        Command::Complete { kind } => complete::names(*kind).map(|()| ExitCode::SUCCESS),
         Command::Man { dir } => {
             manual::write(Arguments::command(), dir).map(|()| ExitCode::SUCCESS)
         }

@@ -1,11 +1,18 @@
-//! `rosemary switches`: shows the connected switches and their counters.
+//! `rosemary switches`: shows the connected switches and their counters, or one switch in full.
 
-use anyhow::Context as _;
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, anyhow, ensure};
 use clap::Args;
+use control::details::{PortDetails, SwitchDescription, TableStatus};
 use control::query::{Fullest, SwitchStatus};
 use monitor::options::InstancePaths;
+use openflow::Dpid;
+use serde::Serialize;
 
-use crate::client::Monitor;
+use crate::client::{ClientError, Kernel, Monitor};
+use crate::flows::not_connected;
+use crate::ports;
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -15,16 +22,23 @@ DROPPED counts packet-ins that were dropped because apps did not keep up, UNGUAR
 guard was silent or down. FLOW-MODS and PACKET-OUTS count messages of apps to the switch, REFUSED those that the kernel \
 refused, ERRORS error messages of the switch. FLOWS is the number that the switch reported last.
 
+With SWITCH, Rosemary requests the description, tables and ports from the switch now; what it does not report in time is \
+left out (null in JSON) with the reason. SWITCH is a datapath id in any usual form: 00:00:00:00:00:00:00:01, \
+0000000000000001, of:0000000000000001, 0x1 or 1. LOOKUPS counts packets that were looked up in the table, MATCHED those \
+that matched one of its flows. `rosemary ports --help` explains the columns of ports.
+
 In JSON the columns have the names dpid, version, address, transport, epoch, ports, flows, packet_ins, dropped, guarded, \
 flow_mods, packet_outs, refused and errors.
 
-Exit codes: 0 Rosemary answered; 1 it does not run or did not answer; 2 wrong usage.";
+Exit codes: 0 Rosemary and the switch answered; 1 one of them did not; 2 wrong usage.";
 
 /// Options of `rosemary switches`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct SwitchesArgs {
-    /// Print JSON: a list with an object per switch
+    /// Datapath id of a switch, to show its description, tables and ports
+    pub switch: Option<Dpid>,
+    /// Print JSON: a list with an object per switch, or the object of SWITCH
     #[arg(long)]
     pub json: bool,
     /// Show all columns, however wide
@@ -40,7 +54,11 @@ pub struct SwitchesArgs {
 /// # Errors
 /// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
-    let switches = Monitor::connect(&args.instance)?.kernel()?.switches()?;
+    let kernel = Monitor::connect(&args.instance)?.kernel()?;
+    if let Some(dpid) = args.switch {
+        return show_one(&kernel, dpid, args);
+    }
+    let switches = kernel.switches()?;
     if args.json {
         let json = serde_json::to_string(&switches).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))
@@ -50,6 +68,109 @@ pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
     } else {
         say::table(&table(&switches).format(output_width(args.wide)))?;
         say::data(nearly_full(&switches))
+    }
+}
+
+/// A switch in full; its JSON is a stable interface.
+#[derive(Debug, Clone, Serialize)]
+struct FullSwitch {
+    #[serde(flatten)]
+    status: SwitchStatus,
+    /// `None` if the switch did not report it in time.
+    description: Option<SwitchDescription>,
+    tables: Option<Vec<TableStatus>>,
+    port_list: Option<Vec<PortDetails>>,
+}
+
+fn show_one(kernel: &Kernel, dpid: Dpid, args: &SwitchesArgs) -> anyhow::Result<()> {
+    let text = dpid.to_string();
+    let Some(status) = kernel.switches()?.into_iter().find(|switch| switch.dpid == text) else {
+        return Err(not_connected(kernel, dpid));
+    };
+    let mut missing = 0;
+    let full = FullSwitch {
+        status,
+        description: part("description", kernel.description(dpid.0), &mut missing),
+        tables: part("tables", kernel.tables(dpid.0), &mut missing),
+        port_list: part("ports", kernel.ports(dpid.0), &mut missing),
+    };
+    if args.json {
+        let json = serde_json::to_string(&full).context("cannot write JSON")?;
+        say::data(format_args!("{json}\n"))?;
+    } else {
+        let (text, notes) = full.text(output_width(args.wide));
+        say::data(text)?;
+        notes.iter().for_each(say::note);
+    }
+    ensure!(missing == 0, "the switch did not report everything");
+    Ok(())
+}
+
+/// Returns a part of the details, or reports why it is missing.
+fn part<T>(what: &str, result: Result<Option<T>, ClientError>, missing: &mut usize) -> Option<T> {
+    let error = match result {
+        Ok(Some(part)) => return Some(part),
+        Ok(None) => anyhow!("the switch was disconnected"),
+        Err(error) => error.into(),
+    };
+    *missing += 1;
+    say::error(&error.context(format!("cannot query its {what}")));
+    None
+}
+
+impl FullSwitch {
+    /// Returns the text, and notes about columns that were left out.
+    fn text(&self, width: Option<usize>) -> (String, Vec<String>) {
+        let Self { status, description, tables, port_list } = self;
+        let mut text = format!(
+            "Switch {}, OpenFlow {}\nConnection {} over {} from {}\n",
+            status.dpid, status.version, status.epoch, status.transport, status.address
+        );
+        if let Some(SwitchDescription { manufacturer, hardware, software, serial, datapath }) =
+            description
+        {
+            let _ = writeln!(text, "{manufacturer}, {hardware}, {software}"); // cannot fail
+            let _ = writeln!(text, "Serial number {serial}, datapath {datapath}");
+        }
+        let _ = writeln!(
+            text,
+            "{} packet-ins, {} dropped, {} unguarded\n{} flow-mods, {} packet-outs, {} refused, {} errors",
+            status.packet_ins,
+            status.dropped,
+            status.guarded,
+            status.flow_mods,
+            status.packet_outs,
+            status.refused,
+            status.errors
+        );
+        let mut notes = Vec::new();
+        if let Some(tables) = tables {
+            let used = tables.iter().filter(|it| it.table == 0 || it.flows > 0 || it.lookups > 0);
+            let mut table = Table::new(["TABLE", "NAME", "FLOWS", "SIZE", "LOOKUPS", "MATCHED"]);
+            let mut shown = 0;
+            for it in used {
+                let size = it.size.map_or("-".to_owned(), |size| size.to_string());
+                let [flows, lookups, matched] =
+                    [it.flows.into(), it.lookups, it.matched].map(|number: u64| number.to_string());
+                let name = it.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("-");
+                table.row([&it.table.to_string(), name, &flows, &size, &lookups, &matched]);
+                shown += 1;
+            }
+            text.push('\n');
+            text.push_str(&table.text());
+            if shown < tables.len() {
+                let _ =
+                    writeln!(text, "{} other tables are empty and unused.", tables.len() - shown);
+            }
+        }
+        if let Some(ports) = port_list {
+            let ports = ports::table(ports.iter().map(|port| (status.dpid.as_str(), port)));
+            let ports = ports.without("SWITCH").format(width);
+            text.push('\n');
+            text.push_str(&ports.text);
+            notes.extend(ports.note());
+        }
+        (text, notes)
     }
 }
 
@@ -118,5 +239,52 @@ pub(crate) fn fullest(switch: &SwitchStatus) -> Option<String> {
             Some(format!("table {table} nearly full ({flows} of {size}{most})"))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switch_in_full_has_description_tables_and_ports() {
+        let status = r#"{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","address":"127.0.0.1:1","transport":"tcp",
+            "epoch":3,"ports":1,"packet_ins":5,"dropped":0,"flow_mods":2,"packet_outs":4,"refused":0,"errors":1}"#;
+        let table = |table, flows| TableStatus {
+            table,
+            name: None,
+            flows,
+            size: Some(1000),
+            lookups: 0,
+            matched: 0,
+        };
+        let full = FullSwitch {
+            status: serde_json::from_str(status).unwrap(),
+            description: Some(SwitchDescription {
+                manufacturer: "Nicira, Inc.".into(),
+                hardware: "Open vSwitch".into(),
+                software: "3.1.0".into(),
+                serial: "None".into(),
+                datapath: "s1".into(),
+            }),
+            tables: Some(vec![table(0, 2), table(1, 0), table(2, 7)]),
+            port_list: None,
+        };
+        assert_eq!(
+            full.text(Some(80)).0,
+            "\
+Switch 00:00:00:00:00:00:00:01, OpenFlow 1.3
+Connection 3 over tcp from 127.0.0.1:1
+Nicira, Inc., Open vSwitch, 3.1.0
+Serial number None, datapath s1
+5 packet-ins, 0 dropped, 0 unguarded
+2 flow-mods, 4 packet-outs, 0 refused, 1 errors
+
+TABLE  NAME  FLOWS  SIZE  LOOKUPS  MATCHED
+0      -     2      1000  0        0
+2      -     7      1000  0        0
+1 other tables are empty and unused.
+"
+        );
     }
 }

@@ -16,6 +16,7 @@ const GAP: usize = 2;
 pub(crate) struct Table<const N: usize> {
     rows: Vec<[String; N]>,
     expendable: &'static [&'static str],
+    hidden: Option<&'static str>,
 }
 
 /// A formatted table.
@@ -38,13 +39,19 @@ impl Formatted {
 impl<const N: usize> Table<N> {
     /// Creates a table with column headings.
     pub(crate) fn new(head: [&str; N]) -> Self {
-        Self { rows: vec![head.map(Into::into)], expendable: &[] }
+        Self { rows: vec![head.map(Into::into)], expendable: &[], hidden: None }
     }
 
     /// Allows leaving out the columns with these headings, the least important first.
     pub(crate) fn expendable(self, expendable: &'static [&'static str]) -> Self {
         debug_assert!(expendable.iter().all(|it| self.rows[0].iter().any(|head| head == it)));
         Self { expendable, ..self }
+    }
+
+    /// Leaves out the column with this heading, which another text states.
+    pub(crate) fn without(mut self, heading: &'static str) -> Self {
+        self.hidden = Some(heading);
+        self
     }
 
     /// Adds a row.
@@ -61,7 +68,9 @@ impl<const N: usize> Table<N> {
     pub(crate) fn format(&self, width: Option<usize>) -> Formatted {
         let of = |i: usize| self.rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
         let widths: [usize; N] = std::array::from_fn(of);
-        let mut shown = [true; N];
+        let visible: [bool; N] =
+            std::array::from_fn(|i| self.hidden != Some(self.rows[0][i].as_str()));
+        let mut shown = visible;
         let mut expendable = self.expendable.iter();
         let needed = |shown: &[bool; N]| -> usize {
             let columns = widths.iter().zip(shown).filter(|(_, shown)| **shown);
@@ -85,8 +94,9 @@ impl<const N: usize> Table<N> {
             text.push_str(line.trim_end());
             text.push('\n');
         }
-        let left_out = self.rows[0].iter().zip(shown).filter(|(_, shown)| !shown);
-        Formatted { text, left_out: left_out.map(|(heading, _)| heading.clone()).collect() }
+        let left_out = self.rows[0].iter().zip(shown).zip(visible);
+        let left_out = left_out.filter(|((_, shown), visible)| *visible && !shown);
+        Formatted { text, left_out: left_out.map(|((heading, _), _)| heading.clone()).collect() }
     }
 }
 

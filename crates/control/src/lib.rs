@@ -25,6 +25,7 @@
 pub mod app;
 pub mod capability;
 pub mod change;
+pub mod details;
 pub mod flight;
 pub mod incident;
 pub mod kernel;

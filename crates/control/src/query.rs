@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::app::AppId;
+use crate::details::{DetailPart, Details};
 
 /// Sent by an operator's command to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,18 @@ pub enum KernelQuery {
     /// Continue the last [`KernelQueryReply::Flows`], which announced more. Answered as
     /// [`KernelQuery::Flows`].
     MoreFlows,
+    /// Report a part of a switch's details. The kernel requests it from the switch. Answered by
+    /// [`KernelQueryReply::Details`], [`KernelQueryReply::NoSwitch`] or [`KernelQueryReply::Failed`] within
+    /// [`FLOWS_TIMEOUT`].
+    Details {
+        /// The switch's datapath identifier.
+        dpid: u64,
+        /// Which part.
+        part: DetailPart,
+    },
+    /// Continue the last [`KernelQueryReply::Details`], which announced more. Answered as
+    /// [`KernelQuery::Details`].
+    MoreDetails,
     /// List the counters of all apps. Answered by [`KernelQueryReply::Apps`].
     Apps,
     /// Read what apps that do not run any more own in the switches. Answered at once, by
@@ -45,7 +58,7 @@ pub enum KernelQuery {
     },
 }
 
-/// How long a command waits for the reply to [`KernelQuery::Flows`]; the kernel gives up earlier.
+/// How long a command waits for the reply to [`KernelQuery::Flows`] or [`KernelQuery::Details`]; the kernel gives up earlier.
 pub const FLOWS_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Most characters of a flow's match and of its actions; a longer text is cut and ends in `...`.
@@ -69,6 +82,13 @@ pub enum KernelQueryReply {
         /// The flows of this page.
         flows: Vec<FlowStatus>,
         /// Whether more follow; [`KernelQuery::MoreFlows`] requests them.
+        more: bool,
+    },
+    /// A part of a switch's details.
+    Details {
+        /// The part, or a page of it.
+        details: Details,
+        /// Whether more follow; [`KernelQuery::MoreDetails`] requests them.
         more: bool,
     },
     /// No such switch is connected.

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use openflow::{DecodeError, FlowStats, MultipartReply, ReplyBody};
 
 use crate::check::OWN_BITS;
+use crate::details::Known;
 use crate::rewrite::{KERNEL, owner};
 use control::app::AppId;
 use control::query::{FlowStatus, KernelQueryReply, MAX_TEXT};
@@ -24,6 +25,8 @@ const FLOW_SIZE: usize = 300;
 pub enum Part {
     /// The worker has no such switch.
     NoSwitch,
+    /// The kernel's own knowledge of the switch; it comes before the parts of the switch's answer.
+    Known(Known),
     /// A part of the switch's answer.
     Of {
         /// The multipart reply.
@@ -85,6 +88,7 @@ impl Flows {
                 last.then(|| self.page(names))
             }
             Part::Failed(why) => Some(KernelQueryReply::Failed { why }),
+            Part::Known(_) => None, // it is not sent for flows
         }
     }
 

@@ -18,7 +18,7 @@
 //! | [`app_port`] | the kernel's side of one app: rings, quota, snapshot |
 //! | `check` | rights and ownership of an app's messages |
 //! | `transactions`, `rewrite` | route a switch's replies to the senders of the requests |
-//! | `flows` | a switch's flows, for an operator |
+//! | `flows`, `details` | a switch's flows and other details, for an operator |
 //! | `flow_reader` | reads switches' flows: orphans, and what apps still have |
 //! | `occupancy` | counts flows by table and app |
 //! | `healing` | restores the flows of a switch that has lost them |
@@ -38,6 +38,7 @@ mod back_pressure;
 mod buffer_table;
 mod check;
 mod connection;
+mod details;
 mod dispatch;
 mod fair_queue;
 mod flow_reader;

@@ -99,6 +99,8 @@ impl Installation {
                 let file = entry.file_name();
                 let name =
                     file.to_str().and_then(|it| it.strip_prefix(prefix)?.strip_suffix(".so"));
+                // Cargo also keeps files with a hyphen and a digest there.
+                let name = name.filter(|name| prefix.is_empty() || !name.contains('-'));
                 let name = name.map(|name| name.replace('_', "-"));
                 names.extend(name.filter(|name| config::is_name(name)));
             }

@@ -18,7 +18,7 @@ pub(super) fn run(kernel: &Kernel, action: OrphansAction, args: &FlowsArgs) -> a
         let orphans = kernel.orphans(dpid, remove).context("cannot read the switches")?;
         match (orphans, args.switch) {
             (Some(orphans), _) => Ok(only(args, orphans)),
-            (None, Some(switch)) => bail!("{}", not_connected(switch, kernel)?),
+            (None, Some(switch)) => Err(not_connected(kernel, switch)),
             (None, None) => Ok(Orphans::default()),
         }
     };

@@ -7,25 +7,33 @@ use std::time::{Duration, Instant};
 use sys::channel::{Channel, ChannelError};
 
 use super::workers::Workers;
+use crate::details::DetailAnswer;
 use crate::flows::{Flows, Names, Part};
-use crate::worker::Command;
+use crate::worker::{Command, Subject};
 use control::query::{AppCounters, KernelQuery, KernelQueryReply, Orphans, PAGE, SwitchStatus};
 
 /// How long workers may take to answer an operator.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The answer to a question about a switch.
+#[derive(Debug)]
+enum Answer {
+    Flows(Flows),
+    Details(DetailAnswer),
+}
+
 /// An operator, whom the monitor has authenticated.
 #[derive(Debug)]
 pub(super) struct Operator {
     channel: Channel,
-    /// The answer whose later pages are not sent yet.
-    flows: Option<Flows>,
+    /// The answer that is not sent yet, or whose later pages are not.
+    answer: Option<Answer>,
 }
 
 impl Operator {
     /// An operator without questions.
     pub(super) fn new(channel: Channel) -> Self {
-        Self { channel, flows: None }
+        Self { channel, answer: None }
     }
 
     /// Answers a question. `false` if the operator must be forgotten.
@@ -58,17 +66,34 @@ impl Operator {
             Ok((KernelQuery::Flows { dpid }, _)) => {
                 *questions += 1;
                 let question = *questions;
-                self.flows = Some(Flows::new(question, workers.count()));
-                workers.command(|| Command::Flows { dpid, question });
+                self.answer = Some(Answer::Flows(Flows::new(question, workers.count())));
+                let subject = Subject::Flows;
+                workers.command(|| Command::Flows { dpid, question, subject });
                 true
             }
-            Ok((KernelQuery::MoreFlows, _)) => match &mut self.flows {
-                Some(flows) if flows.is_complete() => {
-                    let page = flows.page(names);
-                    self.reply(&page)
-                }
-                _ => false, // the previous page was the last
-            },
+            Ok((KernelQuery::Details { dpid, part }, _)) => {
+                *questions += 1;
+                let question = *questions;
+                let answer = DetailAnswer::new(question, part, workers.count());
+                self.answer = Some(Answer::Details(answer));
+                let subject = Subject::Details(part);
+                workers.command(|| Command::Flows { dpid, question, subject });
+                true
+            }
+            Ok((query @ (KernelQuery::MoreFlows | KernelQuery::MoreDetails), _)) => {
+                let page = match (&mut self.answer, query) {
+                    (Some(Answer::Flows(flows)), KernelQuery::MoreFlows) if flows.is_complete() => {
+                        flows.page(names)
+                    }
+                    (Some(Answer::Details(details)), KernelQuery::MoreDetails)
+                        if details.is_complete() =>
+                    {
+                        details.page()
+                    }
+                    _ => return false, // the previous page was the last
+                };
+                self.reply(&page)
+            }
             Err(ChannelError::WouldBlock) => true,
             Err(_) => false,
         }
@@ -76,12 +101,20 @@ impl Operator {
 
     /// Whether the operator waits for the answer to this question.
     pub(super) fn waits_for(&self, question: u64) -> bool {
-        self.flows.as_ref().is_some_and(|flows| flows.is_about(question))
+        match &self.answer {
+            Some(Answer::Flows(flows)) => flows.is_about(question),
+            Some(Answer::Details(details)) => details.is_about(question),
+            None => false,
+        }
     }
 
     /// Takes a worker's part of the answer.
     pub(super) fn take(&mut self, part: Part, names: &Names) {
-        let reply = self.flows.as_mut().and_then(|flows| flows.take(part, names));
+        let reply = match &mut self.answer {
+            Some(Answer::Flows(flows)) => flows.take(part, names),
+            Some(Answer::Details(details)) => details.take(part),
+            None => None,
+        };
         if let Some(reply) = reply {
             self.reply(&reply); // a failure is noticed when the next question is received
         }
@@ -92,10 +125,11 @@ impl Operator {
         if matches!(
             reply,
             KernelQueryReply::Flows { more: false, .. }
+                | KernelQueryReply::Details { more: false, .. }
                 | KernelQueryReply::NoSwitch
                 | KernelQueryReply::Failed { .. }
         ) {
-            self.flows = None;
+            self.answer = None;
         }
         self.channel.send(reply, &[]).is_ok()
     }

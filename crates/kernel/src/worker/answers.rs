@@ -222,7 +222,7 @@ pub(super) fn expire_requests(
 /// Passes a part of a switch's flows to the operator.
 fn flow_part(channels: &WorkerChannels, question: u64, answers: &Answers, message: &[u8]) {
     if answers.too_long {
-        let why = "it has more flows than can be shown; query the switch itself, for example with \
+        let why = "its answer is longer than can be shown; query the switch itself, for example with \
                    `ovs-ofctl dump-flows BRIDGE`";
         return channels.flows_failed(question, why.to_owned());
     }

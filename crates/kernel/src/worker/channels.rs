@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sys::doorbell::{Doorbell, DoorbellSender};
 
+use super::flows::Subject;
 use crate::app_port::part::Part;
 use crate::connection::Connection;
 use crate::flows;
@@ -66,10 +67,12 @@ pub enum Command {
         /// The receiver of the answer.
         reply: Sender<(Vec<SwitchStatus>, bool)>,
     },
-    /// Request the flows of a switch; answered by [`WorkerEvent::Flows`].
+    /// Request the flows or details of a switch; answered by [`WorkerEvent::Flows`].
     Flows {
         /// The switch.
         dpid: u64,
+        /// What is requested.
+        subject: Subject,
         /// The number that the answer repeats.
         question: u64,
     },

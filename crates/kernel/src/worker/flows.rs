@@ -1,9 +1,9 @@
-//! Requests the flows of a switch for an operator. The parts of the answer go to the server thread unchanged, which
-//! decodes them without delaying a switch.
+//! Sends the requests of operators to switches: for flows, and for the details of a switch.
 
 use std::time::Instant;
 
-use openflow::{FlowStatsRequest, Match, MultipartRequest};
+use control::details::DetailPart;
+use openflow::{FlowStatsRequest, Match, MultipartRequest, PortNo};
 
 use super::WorkerChannels;
 use super::output::Output;
@@ -11,11 +11,50 @@ use super::roster::Entry;
 use super::switches::Switches;
 use crate::check::Expects;
 use crate::connection::Up;
+use crate::details::Known;
 use crate::flows::Part;
+use crate::switch::Switch;
 
-/// Requests all flows of the switch `dpid`; [`WorkerEvent::Flows`](super::WorkerEvent::Flows) reports the answer.
-pub(super) fn request_flows(
-    (dpid, question): (u64, u64),
+/// The subject of an operator's question about a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// All its flows.
+    Flows,
+    /// A part of its details.
+    Details(DetailPart),
+}
+
+impl Subject {
+    fn request(self) -> MultipartRequest<'static> {
+        match self {
+            Self::Flows => MultipartRequest::Flow(FlowStatsRequest::new(Match::new())),
+            Self::Details(DetailPart::Description) => MultipartRequest::Desc,
+            Self::Details(DetailPart::Tables) => MultipartRequest::Table,
+            Self::Details(DetailPart::Ports) => MultipartRequest::PortStats(PortNo::ANY),
+        }
+    }
+
+    /// Returns what the kernel knows about the subject itself.
+    fn known(self, switch: &Switch) -> Option<Known> {
+        let size = |(number, table): (&u8, &dal::Table)| Some((*number, table.max_entries?));
+        match self {
+            Self::Flows | Self::Details(DetailPart::Description) => None,
+            Self::Details(DetailPart::Tables) => {
+                let table_sizes = switch.tables.iter().filter_map(size).collect();
+                Some(Known { table_sizes, ..Known::default() })
+            }
+            Self::Details(DetailPart::Ports) => {
+                let ports = switch.ports.values().copied().collect();
+                Some(Known { ports, ..Known::default() })
+            }
+        }
+    }
+}
+
+/// Requests the subject of a question from the switch `dpid`; [`WorkerEvent::Flows`](super::WorkerEvent::Flows) reports the
+/// answer.
+pub(super) fn request(
+    (dpid, question, subject): (u64, u64, Subject),
     switches: &mut Switches,
     output: &mut Output,
     channels: &WorkerChannels,
@@ -33,14 +72,17 @@ pub(super) fn request_flows(
         return channels.flow_part(question, Part::NoSwitch);
     };
     let (version, xid) = (switch.version, connection.session.xid());
-    let all = MultipartRequest::Flow(FlowStatsRequest::new(Match::new()));
+    let asked = subject.request();
     let mut request = Vec::new();
-    openflow::append(&mut request, |out| all.encode(version, xid, out))
+    openflow::append(&mut request, |out| asked.encode(version, xid, out))
         .expect("every version has this request");
     let expects = Expects::multipart(&request).expect("it is one");
     if !transactions.begin_for_operator(xid, question, expects, now) {
         let why = "others are asking the same switch; try again in a moment";
         return channels.flows_failed(question, why.into());
+    }
+    if let Some(known) = subject.known(switch) {
+        channels.flow_part(question, Part::Known(known));
     }
     connection.out.extend_from_slice(&request);
     output.note(key, connection);

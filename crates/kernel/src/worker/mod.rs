@@ -65,6 +65,7 @@ use self::reading::Reader;
 use self::sending::Refused;
 use self::switches::Switches;
 
+pub use self::flows::Subject;
 pub use crate::flows::Part;
 pub use channels::{
     Command, Commander, MovedConnection, ServerChannels, WorkerChannels, WorkerEvent, connect,
@@ -359,9 +360,9 @@ impl Worker {
                     // The receiver may be gone.
                     let _ = reply.send(self.switches.status(after, &self.dispatch));
                 }
-                Command::Flows { dpid, question } => {
+                Command::Flows { dpid, question, subject } => {
                     let Self { switches, output, channels, .. } = self;
-                    flows::request_flows((dpid, question), switches, output, channels, now);
+                    flows::request((dpid, question, subject), switches, output, channels, now);
                 }
                 Command::Apps { reply } => {
                     let _ = reply.send(self.app_counters());

@@ -389,7 +389,7 @@ fn reply_of_another_type_is_reported_to_the_operator() {
     let bench = Bench::new(1);
     // It answers every multipart request with port descriptions.
     let _fake = bench.connect([1]);
-    bench.each(|| Command::Flows { dpid: 1, question: 5 });
+    bench.each(|| Command::Flows { dpid: 1, question: 5, subject: Subject::Flows });
     let why = wait_for("the answer came", || match bench.server.events.try_recv() {
         Ok(WorkerEvent::Flows { question: 5, part: Part::Failed(why) }) => Some(why),
         _ => None,

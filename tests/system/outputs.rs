@@ -1,0 +1,85 @@
+//! What the commands of an operator print: details of switches, JSON by the schemas, tables that fit.
+
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context as _, ensure};
+use cli::lab::Of;
+use rosemary_tests::net::{INTERVAL, Net};
+use rosemary_tests::{in_a_lab, rosemary_binary, schema};
+
+#[test]
+fn outputs_fit_and_have_their_schemas_in_openflow_1_0() {
+    in_a_lab(|lab| outputs(&Net::start(lab, Of::V1_0)?));
+}
+
+#[test]
+fn outputs_fit_and_have_their_schemas_in_openflow_1_3() {
+    in_a_lab(|lab| outputs(&Net::start(lab, Of::V1_3)?));
+}
+
+fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
+    assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
+    let dpid = net.s1.dpid();
+    let command = |args: &[&str]| -> anyhow::Result<Output> {
+        let mut command: Command = net.lab.command(rosemary_binary());
+        let output = command.args(args).stdin(Stdio::null()).output()?;
+        ensure!(output.status.success(), "{args:?}: {output:?}");
+        Ok(output)
+    };
+    let text = |args: &[&str]| Ok::<_, anyhow::Error>(String::from_utf8(command(args)?.stdout)?);
+    for (name, args) in [
+        ("status", &["status"][..]),
+        ("switches", &["switches"]),
+        ("switch", &["switches", "1"]),
+        ("ports", &["ports"]),
+        ("flows", &["flows", "of:0000000000000001"]),
+        ("apps", &["apps"]),
+        ("top", &["top"]),
+    ] {
+        schema::check(name, &text(&[args, &["--json"]].concat())?)?;
+        let output = command(args)?;
+        let (shown, notes) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
+        let fits = shown.lines().all(|line| line.chars().count() <= 80);
+        // Addresses in matches of flows are never cut.
+        ensure!(fits || name == "flows", "{shown}");
+        let wide = text(&[args, &["--wide"]].concat())?;
+        let is_narrower = wide.lines().map(str::len).max() > shown.lines().map(str::len).max();
+        ensure!(!is_narrower || notes.contains("left out: "), "{name}: {shown}{notes}");
+    }
+
+    let full = text(&["switches", "0x1"])?;
+    for word in [dpid.as_str(), "Open vSwitch", "TABLE", "PORT", "LOCAL", "packet-ins"] {
+        ensure!(full.contains(word), "{word}: {full}");
+    }
+    let ports: serde_json::Value = serde_json::from_str(&text(&["ports", &dpid, "--json"])?)?;
+    let port = net.h1.port().to_string();
+    let port = ports.as_array().into_iter().flatten().find(|it| it["port"] == port.as_str());
+    let port = port.with_context(|| format!("the host's port: {ports}"))?;
+    ensure!(port["up"] == true && port["dpid"] == dpid.as_str(), "{port}");
+    let received = port["rx_packets"].as_u64().context("Open vSwitch counts packets")?;
+    ensure!(received >= 5, "the pings: {port}");
+
+    // What bash shows for `rosemary flows <TAB>` and `rosemary logs lear<TAB>`.
+    let rosemary = rosemary_binary().display().to_string();
+    let completed = |words: &str, place: &str| -> anyhow::Result<String> {
+        let script = format!(
+            "source <(\"$0\" completions bash); COMP_WORDS=(\"$0\" {words}); COMP_CWORD={place}; \
+             _rosemary_with_names \"$0\" \"${{COMP_WORDS[{place}]}}\" \"${{COMP_WORDS[{place}-1]}}\"; echo \"${{COMPREPLY[@]}}\""
+        );
+        Ok(net.lab.run("bash", &["-c", &script, &rosemary])?)
+    };
+    ensure!(completed("flows ''", "2")? == "0000000000000001\n", "{}", completed("flows ''", "2")?);
+    let apps = completed("logs lear", "2")?;
+    ensure!(apps.contains("learning-switch") && !apps.contains("firewall"), "{apps}");
+    let options = completed("flows --js", "2")?;
+    ensure!(options.contains("--json"), "{options}");
+
+    let mut unknown = net.lab.command(rosemary_binary());
+    let unknown = unknown.args(["ports", "7"]).stdin(Stdio::null()).output()?;
+    let error = String::from_utf8(unknown.stderr)?;
+    ensure!(
+        unknown.status.code() == Some(1) && error.contains(&format!("connected: {dpid}")),
+        "{error}"
+    );
+    Ok(())
+}
