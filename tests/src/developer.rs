@@ -42,7 +42,7 @@ impl Developer {
         fs::create_dir(&home)?;
         let path = |file: &str| home.join(file).display().to_string();
         let (key, password) = (path("developer.key"), path("password"));
-        fs::write(&password, "a password\n")?;
+        fs::write(&password, "mauve otter lights nine lamps\n")?;
         let made = rosemary(lab, &["key", "new", "--key", &key, "--password-file", &password])?;
         ensure!(made.starts_with("[[trust]]\n"), "{made}");
         Ok(Self { name, home, key, password })

@@ -51,6 +51,38 @@ fn signed_app_installs_and_runs() {
 }
 
 #[test]
+fn older_or_different_package_needs_a_confirmation() {
+    in_a_lab(|lab| {
+        let joe = Developer::new(lab, "joe")?;
+        trust(&[&joe.trust("")], "")?;
+        let package = joe.package(lab, "hub", "")?;
+        rosemary(lab, &["app", "install", &package])?;
+        rosemary(lab, &["app", "install", &package])?; // the same again
+        let manifest = joe.dir("hub").join("app.toml");
+        let first = fs::read_to_string(&manifest)?;
+        let (dir, home) = (joe.dir("hub").display().to_string(), joe.home.display().to_string());
+        let rebuilt = |text: &str| -> anyhow::Result<String> {
+            fs::write(&manifest, text)?;
+            let package = rosemary(lab, &["app", "build", &dir, "--out", &home])?;
+            joe.sign(lab, package.trim())?;
+            Ok(package.trim().to_owned())
+        };
+        let different = rebuilt(&format!("{first}# another comment\n"))?;
+        let error = refused(lab, &["app", "install", &different])?;
+        assert!(
+            error.contains("a different package of hub 0.1.0") && error.contains("--yes"),
+            "{error}"
+        );
+        let older = rebuilt(&first.replace("0.1.0", "0.0.9"))?;
+        let error = refused(lab, &["app", "install", &older])?;
+        assert!(error.contains("0.0.9 is an older version"), "{error}");
+        rosemary(lab, &["app", "install", "--yes", &older])?;
+        rosemary(lab, &["app", "install", &different])?; // a newer version
+        Ok(())
+    });
+}
+
+#[test]
 fn packages_are_compatible_with_minisign() {
     in_a_lab(|lab| {
         let joe = Developer::new(lab, "joe")?;
@@ -67,7 +99,7 @@ fn packages_are_compatible_with_minisign() {
         // With a key of the tool, whose password derivation takes a while.
         let (public, secret) = (joe.home.join("m.pub"), joe.home.join("m.key"));
         let (public, secret) = (public.display().to_string(), secret.display().to_string());
-        let twice = "printf 'a password\na password\n'";
+        let twice = "yes 'mauve otter lights nine lamps' | head -n 2";
         lab.run("sh", &["-c", &format!("{twice} | minisign -G -p {public} -s {secret}")])?;
         let sign = ["app", "sign", &package, "--key", &secret, "--password-file", &joe.password];
         rosemary(lab, &sign)?;

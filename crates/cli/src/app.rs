@@ -6,7 +6,7 @@ use control::change::AppVerb;
 use crate::change::{self, AppChangeArgs};
 use crate::logs::{self, AppLogsArgs};
 use crate::packages::build::{self, BuildArgs};
-use crate::packages::install::{self, ListArgs, PackageArgs, RemoveArgs, UpgradeArgs};
+use crate::packages::install::{self, InstallArgs, ListArgs, PackageArgs, RemoveArgs, UpgradeArgs};
 use crate::packages::sign::{self, SignArgs};
 use crate::scaffold::{self, NewArgs};
 
@@ -22,7 +22,7 @@ pub enum AppCommand {
     /// Show who signed a package and what it requests, or why it would be refused
     Verify(PackageArgs),
     /// Install a package so that the configuration can name its app
-    Install(PackageArgs),
+    Install(InstallArgs),
     /// Remove an installed package
     Remove(RemoveArgs),
     /// Show the installed packages

@@ -53,7 +53,7 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let name = manifest.app.name.as_str();
     let object = match &args.object {
         Some(object) => object.clone(),
-        None => compile(args, name)?,
+        None => compile(args, &manifest)?,
     };
     let bytes = monitor::installation::read_object(&object);
     let bytes = bytes.with_context(|| format!("cannot read {}", object.display()))?;
@@ -68,10 +68,18 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
 }
 
 /// Compiles the app; returns the path of its object.
-fn compile(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
+fn compile(args: &BuildArgs, app: &Manifest) -> anyhow::Result<PathBuf> {
+    let name = &app.app.name;
     let cargo = args.dir.join("Cargo.toml");
     if cargo.is_file() {
-        return by_cargo(&cargo, &args.arguments);
+        let (object, version) = by_cargo(&cargo, &args.arguments)?;
+        if version != app.version {
+            bail!(
+                "app.toml says version {}, and Cargo.toml, whose version is in the object, says {version}; write the same into both",
+                app.version
+            );
+        }
+        return Ok(object);
     }
     if args.dir.join("Makefile").is_file() {
         let mut make = Command::new("make");
@@ -93,12 +101,15 @@ fn compile(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
 struct Message {
     reason: String,
     #[serde(default)]
+    package_id: String,
+    #[serde(default)]
     manifest_path: PathBuf,
     #[serde(default)]
     filenames: Vec<PathBuf>,
 }
 
-fn by_cargo(manifest: &Path, arguments: &[OsString]) -> anyhow::Result<PathBuf> {
+/// Returns the path of the object that cargo built, and the version of its package.
+fn by_cargo(manifest: &Path, arguments: &[OsString]) -> anyhow::Result<(PathBuf, String)> {
     let manifest = fs::canonicalize(manifest)?;
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--lib", "--message-format=json-render-diagnostics"]);
@@ -113,12 +124,18 @@ fn by_cargo(manifest: &Path, arguments: &[OsString]) -> anyhow::Result<PathBuf> 
     })
 }
 
-/// Finds the shared object of the package `manifest` in cargo's output.
-fn object(said: &str, manifest: &Path) -> Option<PathBuf> {
+/// Finds the shared object of the package `manifest` in cargo's output, and the package's version.
+fn object(said: &str, manifest: &Path) -> Option<(PathBuf, String)> {
     let messages = said.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
-    let ours =
+    let mut ours =
         messages.filter(|it| it.reason == "compiler-artifact" && it.manifest_path == manifest);
-    ours.flat_map(|it| it.filenames).find(|file| file.extension().is_some_and(|it| it == "so"))
+    ours.find_map(|it| {
+        let is_object = |file: &PathBuf| file.extension().is_some_and(|it| it == "so");
+        let object = it.filenames.into_iter().find(is_object)?;
+        // path+file:///home/me/app#0.1.0, or ...#name@0.1.0
+        let (_, id) = it.package_id.rsplit_once('#')?;
+        Some((object, id.rsplit('@').next().unwrap_or(id).to_owned()))
+    })
 }
 
 #[cfg(test)]
@@ -165,11 +182,16 @@ mod tests {
 
     #[test]
     fn object_belongs_to_the_app_not_a_dependency() {
-        let said = r#"{"reason":"compiler-artifact","manifest_path":"/dep/Cargo.toml","filenames":["/t/libdep.so"]}
+        for id in ["path+file:///app#0.1.0", "path+file:///a@b#app@0.1.0"] {
+            let said = format!(
+                r#"{{"reason":"compiler-artifact","package_id":"dep@9.9.9","manifest_path":"/dep/Cargo.toml","filenames":["/t/libdep.so"]}}
 not json
-{"reason":"compiler-artifact","manifest_path":"/app/Cargo.toml","filenames":["/t/libapp.rlib","/t/libapp.so"]}
-{"reason":"build-finished","success":true}"#;
-        assert_eq!(object(said, Path::new("/app/Cargo.toml")), Some("/t/libapp.so".into()));
-        assert_eq!(object(said, Path::new("/other/Cargo.toml")), None);
+{{"reason":"compiler-artifact","package_id":"{id}","manifest_path":"/app/Cargo.toml","filenames":["/t/libapp.rlib","/t/libapp.so"]}}
+{{"reason":"build-finished","success":true}}"#
+            );
+            let found = Some(("/t/libapp.so".into(), "0.1.0".into()));
+            assert_eq!(object(&said, Path::new("/app/Cargo.toml")), found);
+            assert_eq!(object(&said, Path::new("/other/Cargo.toml")), None);
+        }
     }
 }

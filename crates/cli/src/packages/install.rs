@@ -3,6 +3,8 @@
 //! A package is *admitted* if a developer whom the operator trusts has signed it and it requests no more than that developer
 //! may. Otherwise it is *refused*. [`Gate`] decides, here as at each start of Rosemary.
 
+use std::cmp::Ordering;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -13,6 +15,7 @@ use monitor::options::StateDir;
 use monitor::packages::{Admitted, Files, Gate, Refused, Store};
 use serde::Serialize;
 
+use super::version;
 use crate::change::{self, ChangeArgs};
 use crate::client::Monitor;
 use crate::say;
@@ -35,7 +38,18 @@ pub struct OperatorPaths {
     pub state: StateDir,
 }
 
-/// Options of `rosemary app verify` and `rosemary app install`.
+/// Options of `rosemary app install`.
+#[derive(Debug, Clone, Args)]
+pub struct InstallArgs {
+    /// The package, the configuration and the form of the output.
+    #[command(flatten)]
+    pub package: PackageArgs,
+    /// Install an older version, or replace a different package of the same version, without asking
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// Options of `rosemary app verify`, and of `rosemary app install` among others.
 #[derive(Debug, Clone, Args)]
 pub struct PackageArgs {
     /// The package; its signature is in the file next to it with the suffix .minisig
@@ -153,19 +167,27 @@ pub fn verify(args: &PackageArgs) -> anyhow::Result<()> {
 /// Runs `rosemary app install`.
 ///
 /// # Errors
-/// The package is refused, with the reason, or cannot be written.
-pub fn install(args: &PackageArgs) -> anyhow::Result<()> {
+/// The package is refused, with the reason, or cannot be written, or the operator does not confirm.
+pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
+    let InstallArgs { package: args, yes } = args;
     let config = Config::load(args.operator.config.as_deref())?;
     let files = Files::read(&args.package)?;
     let admitted = admit_new(&config, args, &files)?;
     let store = args.operator.store(&config)?;
     let name = &admitted.manifest.app.name;
-    if let Some(other) = other_developer(&store, &config, &admitted)? {
+    let gate = Gate::new(&config.trust)?;
+    let installed = installed(&store, &gate, name);
+    if let Some(other) = other_developer(installed.as_ref(), &admitted) {
         bail!(
             "the installed app {name} was signed by {other}, and this package by {}. To replace an app by that of \
              another developer, remove it first: rosemary app remove {name}",
             admitted.developer()
         );
+    }
+    if let Some(question) = installed.and_then(|installed| question(&installed, &admitted))
+        && !yes
+    {
+        confirm(&question)?;
     }
     store
         .install(name, &files)
@@ -192,7 +214,7 @@ pub fn upgrade(args: &UpgradeArgs) -> anyhow::Result<()> {
     let admitted = gate.admit_new(&files).with_context(refused)?;
     let store = Store::of(&args.state.resolve(&config)?);
     let name = &admitted.manifest.app.name;
-    if let Some(other) = other_developer(&store, &config, &admitted)? {
+    if let Some(other) = other_developer(installed(&store, &gate, name).as_ref(), &admitted) {
         bail!(
             "the installed app {name} was signed by {other}, and this package by {}",
             admitted.developer()
@@ -298,23 +320,56 @@ fn admit_new<'a>(
     gate.admit_new(files).with_context(refused)
 }
 
-/// Returns the developer of the installed app with the name of `new`, if another one signed `new`.
+/// Returns the installed app of this name.
 ///
 /// Returns `None` if the installed package is refused: another developer may replace it. That is safe, as a refused package
 /// does not run, and as an app of another key gets another number, so that it cannot use the flows and data of the former.
-fn other_developer(
-    store: &Store,
-    config: &Config,
-    new: &Admitted<'_>,
-) -> anyhow::Result<Option<String>> {
-    let name = &new.manifest.app.name;
-    if !store.has(name) {
-        return Ok(None);
-    }
-    let installed = admit_installed(store, &Gate::new(&config.trust)?, name).ok();
+fn installed<'a>(store: &Store, gate: &Gate<'a>, name: &str) -> Option<Admitted<'a>> {
+    if store.has(name) { admit_installed(store, gate, name).ok() } else { None }
+}
+
+/// Returns the developer of the installed app, if another one signed `new`.
+fn other_developer(installed: Option<&Admitted<'_>>, new: &Admitted<'_>) -> Option<String> {
     // By key: the name of a developer is only the operator's word for a key.
     let other = installed.filter(|installed| installed.trust.key != new.trust.key);
-    Ok(other.map(|installed| installed.developer().to_owned()))
+    other.map(|installed| installed.developer().to_owned())
+}
+
+/// Returns what the operator must confirm before `new` replaces the installed app; `None` for a newer version and for the same
+/// package again.
+fn question(installed: &Admitted<'_>, new: &Admitted<'_>) -> Option<String> {
+    let (name, before, after) =
+        (&new.manifest.app.name, &installed.manifest.version, &new.manifest.version);
+    if installed.sha256 == new.sha256 {
+        return None;
+    }
+    match version::compare(after, before) {
+        Ordering::Greater => None,
+        Ordering::Equal => Some(format!(
+            "a different package of {name} {before} is installed, and this one would replace it"
+        )),
+        Ordering::Less => {
+            Some(format!("{name} {before} is installed, and {after} is an older version"))
+        }
+    }
+}
+
+/// Asks on the terminal whether to go on.
+///
+/// # Errors
+/// The answer is no, or there is no terminal to ask on.
+fn confirm(question: &str) -> anyhow::Result<()> {
+    let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
+    if !stdin.is_terminal() {
+        bail!("{question}; confirm that with --yes");
+    }
+    write!(stderr, "{question}. Install it? [y/N] ")?;
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer)?;
+    if !["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
+        bail!("nothing was installed");
+    }
+    Ok(())
 }
 
 impl OperatorPaths {

@@ -1,4 +1,4 @@
-//! `rosemary key new`: creates a developer's key pair in minisign's formats.
+//! `rosemary key`: creates and shows a developer's key pair in minisign's formats.
 //!
 //! ```text
 //! ~/.config/rosemary/developer.key       the secret key, encrypted with a password; 0600
@@ -25,6 +25,8 @@ use crate::say;
 pub enum KeyCommand {
     /// Create the key pair that signs your apps' packages
     New(NewArgs),
+    /// Show the public key, for operators who trust you
+    Show(ShowArgs),
 }
 
 /// Location of the secret key.
@@ -57,6 +59,22 @@ pub struct NewArgs {
     pub json: bool,
 }
 
+/// Options of `rosemary key show`.
+#[derive(Debug, Clone, Args)]
+pub struct ShowArgs {
+    /// File of the secret key, which is not read; the public one is beside it.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "File of the secret key, which is not read; the public one is beside it and ends in .pub [default: \
+                $XDG_CONFIG_HOME/rosemary/developer.key]"
+    )]
+    pub key: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The JSON output; a stable interface.
 #[derive(Debug, Serialize)]
 struct CreatedKeys<'a> {
@@ -69,11 +87,17 @@ struct CreatedKeys<'a> {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// A key exists already, or cannot be written.
+/// A key exists already, is missing, or cannot be read or written.
 pub fn run(command: &KeyCommand) -> anyhow::Result<()> {
+    match command {
+        KeyCommand::New(args) => create(args),
+        KeyCommand::Show(args) => show(args),
+    }
+}
+
+fn create(args: &NewArgs) -> anyhow::Result<()> {
     // The secret key passes through this process: keep other processes from reading its memory.
     sys::process::forbid_new_privileges().context("cannot protect the memory of the process")?;
-    let KeyCommand::New(args) = command;
     let path = &args.key.path()?;
     let public = &path.with_extension("pub");
     if !args.force && path.symlink_metadata().is_ok() {
@@ -96,12 +120,39 @@ pub fn run(command: &KeyCommand) -> anyhow::Result<()> {
         ],
         args.force,
     )?;
-    if args.json {
-        let created = CreatedKeys { key: path, public, id, public_key: key.to_string() };
-        let json = serde_json::to_string(&created).context("cannot write JSON")?;
+    if !args.json {
+        say::note(format_args!("created {} and {}", path.display(), public.display()));
+    }
+    print(path, public, &key, args.json)
+}
+
+fn show(args: &ShowArgs) -> anyhow::Result<()> {
+    let path = &key_path(args.key.as_deref())?;
+    let public = &path.with_extension("pub");
+    let text = match std::fs::read_to_string(public) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            bail!("{} is missing; `rosemary key new` creates it", public.display())
+        }
+        text => text.with_context(|| format!("cannot read {}", public.display()))?,
+    };
+    let key = text.lines().nth(1).unwrap_or_default().parse();
+    let key = key.map_err(anyhow::Error::msg).with_context(|| {
+        format!(
+            "{} is no public key of minisign: its second line must be the key",
+            public.display()
+        )
+    })?;
+    print(path, public, &key, args.json)
+}
+
+/// Prints a public key, with the lines that operators add to their configuration.
+fn print(path: &Path, public: &Path, key: &PublicKey, json: bool) -> anyhow::Result<()> {
+    if json {
+        let id = key.id().to_string();
+        let keys = CreatedKeys { key: path, public, id, public_key: key.to_string() };
+        let json = serde_json::to_string(&keys).context("cannot write JSON")?;
         return say::data(format_args!("{json}\n"));
     }
-    say::note(format_args!("created {} and {}", path.display(), public.display()));
     say::note(
         "operators who trust you add this to their rosemary.toml, with the capabilities that they grant you:",
     );
@@ -111,16 +162,21 @@ pub fn run(command: &KeyCommand) -> anyhow::Result<()> {
     ))
 }
 
+/// Returns the path of the file of the secret key: `named`, or the default.
+fn key_path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    match named {
+        Some(path) => Ok(path.to_owned()),
+        None => user_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("developer.key")).context(
+            "there is no directory for the key, as neither XDG_CONFIG_HOME nor HOME is set; name a file \
+             with --key",
+        ),
+    }
+}
+
 impl KeyArgs {
     /// Returns the path of the key file.
     fn path(&self) -> anyhow::Result<PathBuf> {
-        match &self.key {
-            Some(path) => Ok(path.clone()),
-            None => user_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("developer.key")).context(
-                "there is no directory for the key, as neither XDG_CONFIG_HOME nor HOME is set; name a file \
-                 with --key",
-            ),
-        }
+        key_path(self.key.as_deref())
     }
 
     /// Opens the secret key.
@@ -162,7 +218,7 @@ mod tests {
 
     pub(in crate::packages) fn new(dir: &Path) -> KeyArgs {
         let file = dir.join("password");
-        std::fs::write(&file, "a password\n").unwrap();
+        std::fs::write(&file, "mauve otter lights nine lamps\n").unwrap();
         let password = PasswordArgs { password_file: Some(file) };
         KeyArgs { key: Some(dir.join("developer.key")), password }
     }
@@ -180,7 +236,15 @@ mod tests {
         std::fs::write(dir.path().join("password"), "another\n").unwrap();
         let error = format!("{:#}", key.open().unwrap_err());
         assert!(error.contains("Wrong password"), "{error}");
+        let show = ShowArgs { key: key.key.clone(), json: false };
+        run(&KeyCommand::Show(show.clone())).unwrap();
         let public = std::fs::read_to_string(dir.path().join("developer.pub")).unwrap();
+        std::fs::write(dir.path().join("developer.pub"), "a comment\nno key\n").unwrap();
+        let error = run(&KeyCommand::Show(show.clone())).unwrap_err().to_string();
+        assert!(error.contains("is no public key"), "{error}");
+        std::fs::remove_file(dir.path().join("developer.pub")).unwrap();
+        let error = run(&KeyCommand::Show(show)).unwrap_err().to_string();
+        assert!(error.contains("rosemary key new"), "{error}");
         let text = format!(
             "[[trust]]\nname = \"{}\"\nkey = \"{}\"",
             developer(),

@@ -1,13 +1,14 @@
 //! Packaging of apps: `rosemary app build`, `sign`, `verify`, `install`, `remove` and `list`, and
-//! `rosemary key new`.
+//! `rosemary key`.
 //!
 //! | module | used by | content |
 //! | --- | --- | --- |
-//! | [`key`] | developers | creates a key pair |
+//! | [`key`] | developers | creates and shows a key pair |
 //! | [`build`] | developers | compiles an app and packages it |
 //! | [`sign`] | developers | signs a package |
 //! | [`install`] | operators | verifies, installs, removes and lists packages |
-//! | `password` | | reads a key's password |
+//! | `password` | | reads a key's password, refuses a weak new one |
+//! | `version` | | compares versions of apps |
 //!
 //! An operator's command inspects a package like `rosemary up` does, in a separate confined
 //! process.
@@ -17,3 +18,4 @@ pub mod install;
 pub mod key;
 mod password;
 pub mod sign;
+mod version;

@@ -6,6 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use zeroize::Zeroizing;
+use zxcvbn::feedback::Feedback;
+use zxcvbn::{Score, zxcvbn};
+
+/// The least strength of a new password: with the slow hash of a key file, guessing it takes years.
+const LEAST_SCORE: Score = Score::Three;
 
 /// Maximum size of a password, in bytes.
 const MAX_SIZE: u64 = 1024;
@@ -33,17 +38,36 @@ impl PasswordArgs {
     /// Reads the password of a new key; a prompt asks for it twice.
     ///
     /// # Errors
-    /// It is empty or cannot be read, or the two inputs differ.
+    /// It is empty, weak or cannot be read, or the two inputs differ.
     pub(super) fn get_new(&self) -> anyhow::Result<Zeroizing<String>> {
         if let Some(file) = &self.password_file {
-            return first_line(file);
+            let password = first_line(file)?;
+            check_strength(&password)?;
+            return Ok(password);
         }
         let password = ask("Password for the new key: ")?;
+        check_strength(&password)?; // before the second prompt
         if ask("The same again: ")? != password {
             bail!("the passwords differ; no key was created");
         }
         Ok(password)
     }
+}
+
+/// Refuses a password that can be guessed by whoever has the key file.
+fn check_strength(password: &str) -> anyhow::Result<()> {
+    let strength = zxcvbn(password, &["rosemary", "minisign", "developer"]);
+    if strength.score() >= LEAST_SCORE {
+        return Ok(());
+    }
+    let feedback = strength.feedback();
+    let warning = feedback.and_then(Feedback::warning).map(|it| it.to_string()).unwrap_or_default();
+    let reason = warning.trim_end_matches('.');
+    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    bail!(
+        "the password is weak{reason}: who gets the file of the key could guess it; choose a longer one, such as five unrelated \
+         words. No key was created"
+    )
 }
 
 fn ask(prompt: &str) -> anyhow::Result<Zeroizing<String>> {
@@ -87,7 +111,21 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             args.get_new().map(|it| it.to_string()).map_err(|error| error.to_string())
         };
-        assert_eq!(get("two words\nmore\n").as_deref(), Ok("two words"));
+        let strong = "mauve otter lights nine lamps";
+        assert_eq!(get(&format!("{strong}\nmore\n")).as_deref(), Ok(strong));
         assert!(get("\nmore\n").unwrap_err().contains("is empty"));
+    }
+    #[test]
+    fn weak_password_is_refused_for_a_new_key_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("password");
+        let args = PasswordArgs { password_file: Some(file.clone()) };
+        for weak in ["a password", "12345678", "rosemary", "password123", "qwertyuiop"] {
+            std::fs::write(&file, weak).unwrap();
+            let error = args.get_new().unwrap_err().to_string();
+            assert!(error.contains("is weak") && error.contains("longer"), "{error}");
+            assert!(!error.contains(weak), "{error}");
+            assert_eq!(*args.get(&dir.path().join("key")).unwrap(), weak);
+        }
     }
 }
