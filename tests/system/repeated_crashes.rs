@@ -131,11 +131,14 @@ struct Scene<'lab> {
 
 impl<'lab> Scene<'lab> {
     fn set(lab: &'lab Lab, of: Of) -> anyhow::Result<Self> {
-        let marked = format!("ethertypes = [{ETHERTYPE}]");
+        // The deaths are the test's, so none of the apps is held for them.
+        let marked = format!("ethertypes = [{ETHERTYPE}]\nrestart = {{ restarts = 100000 }}");
         configure(&[
             &in_rust(SENDER, &marked),
             &in_rust("observer", &format!("{marked}\nstage = \"observe\"")),
-            &format!("[[app]]\nname = \"{APP}\"\nethertypes = [0x0800, 0x0806]\n"),
+            &format!(
+                "[[app]]\nname = \"{APP}\"\nethertypes = [0x0800, 0x0806]\nrestart = {{ restarts = 100000 }}\n"
+            ),
         ])?;
         let s1 = lab.switch("s1", of)?;
         let hosts = ["h1", "h2", "h3", "h4", "h5"].map(|name| lab.host(name, &s1));
