@@ -59,6 +59,8 @@ pub(super) enum Fault {
     Unguard,
     /// The disk is full while the program is killed.
     FullDisk(Program),
+    /// The configuration is reloaded with a mistake, then with another app, then without it.
+    Reload,
     /// The wall clock of the monitor jumps by this many seconds.
     ClockJump(i32),
 }
@@ -76,7 +78,8 @@ impl Fault {
                 let harms = [Harm::Crash, Harm::Abort, Harm::Exit, Harm::Hang, Harm::Leak];
                 Self::Misbehave(pick(random, &harms))
             }
-            70..80 => Self::Disconnect,
+            70..76 => Self::Disconnect,
+            76..80 => Self::Reload,
             80..86 => Self::Unguard,
             86..93 => Self::FullDisk(any(random)),
             _ => Self::ClockJump(pick(random, &[-86_400, -60, 60, 3_600, 86_400 * 400])),
@@ -89,7 +92,7 @@ impl Fault {
             Self::Kill(program, _) | Self::Stop(program) | Self::FullDisk(program) => Some(program),
             Self::Misbehave(_) => Some(MOODY),
             Self::Unguard => Some(FIREWALL),
-            Self::Disconnect | Self::ClockJump(_) => None,
+            Self::Disconnect | Self::Reload | Self::ClockJump(_) => None,
         }
     }
 
@@ -104,7 +107,7 @@ impl Fault {
             Self::Misbehave(Harm::Abort) => &["signal 6", "SIGABRT"],
             Self::Misbehave(Harm::Exit) => &["3"],
             Self::Misbehave(Harm::Leak) => &["memory"],
-            Self::Disconnect | Self::ClockJump(_) => &[],
+            Self::Disconnect | Self::Reload | Self::ClockJump(_) => &[],
         }
     }
 }
@@ -142,6 +145,7 @@ impl fmt::Display for Fault {
             Self::Disconnect => f.write_str("the switch disconnects"),
             Self::Unguard => f.write_str("the firewall is stopped and its flows are deleted"),
             Self::FullDisk(program) => write!(f, "the disk is full, {program} gets signal 9"),
+            Self::Reload => f.write_str("the configuration is reloaded"),
             Self::ClockJump(seconds) => write!(f, "the clock jumps by {seconds} s"),
         }
     }

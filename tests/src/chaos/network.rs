@@ -32,6 +32,9 @@ const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 /// An address behind which no host is, so that each packet to it reaches the apps.
 const NOBODY: &str = "10.0.0.99";
 
+/// The configuration.
+const CONFIG: &str = "/etc/rosemary/rosemary.toml";
+
 /// The packets that the firewall denies, in the notation of `ovs-ofctl`.
 const DENIED: &str = "ip,nw_src=10.0.0.1,nw_dst=10.0.0.2";
 
@@ -47,6 +50,7 @@ pub(super) struct Network<'lab> {
     net: Net<'lab>,
     denied: Watch<'lab>,
     binary: PathBuf,
+    config: String,
     limit: Duration,
     start: Start,
 }
@@ -74,7 +78,8 @@ impl<'lab> Network<'lab> {
         let apps = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
                     capabilities = [\"flow.write\", \"stats.read\"]\nhang-seconds = 1\n\
                     [[app]]\nname = \"learning-switch\"\nhang-seconds = 1\n";
-        fs::write("/etc/rosemary/rosemary.toml", [rules, apps, &moody].concat())?;
+        let config = [rules, apps, &moody].concat();
+        fs::write(CONFIG, &config)?;
         fs::write(
             "/etc/rosemary/firewall.toml",
             "[[deny]]\nfrom = \"10.0.0.1\"\nto = \"10.0.0.2\"\n",
@@ -91,7 +96,7 @@ impl<'lab> Network<'lab> {
         let denied = net.h2.watch()?;
         let nothing = Resources::of(std::process::id())?;
         let start = Start { flows: Vec::new(), monitor: nothing, kernel: nothing };
-        let mut network = Self { lab, net, denied, binary, limit, start };
+        let mut network = Self { lab, net, denied, binary, config, limit, start };
         network.note_start()?;
         Ok(network)
     }
@@ -171,8 +176,22 @@ impl<'lab> Network<'lab> {
                 fill(&Path::new(STATE).join("chaos-filler"))?;
                 send(before, program, Signal::KILL)
             }
+            Fault::Reload => self.reload(),
             Fault::ClockJump(seconds) => Ok(fs::write(clock(self.lab), format!("{seconds:+}s\n"))?),
         }
+    }
+
+    /// Reloads the configuration with a mistake, then with another app, then as it was.
+    fn reload(&self) -> anyhow::Result<()> {
+        let rosemary = self.binary.display().to_string();
+        let reload = |more: &str| {
+            fs::write(CONFIG, [&*self.config, more].concat())?;
+            anyhow::Ok(self.lab.run(&rosemary, &["reload"]))
+        };
+        ensure!(reload("[[app]]\nnome = \"link-monitor\"\n")?.is_err(), "a mistake was accepted");
+        reload("[[app]]\nname = \"link-monitor\"\nstage = \"observe\"\n")??;
+        reload("")??;
+        Ok(())
     }
 
     /// Injects a fault again that had no effect yet.
