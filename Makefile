@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build release install demo check loom test hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures
+.PHONY: help build release install demo check loom test hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -132,6 +132,10 @@ REPEAT := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
 figures: build ## measure the published figures on containment, beside os-ken from PyPI: minutes
 	@.ci/need $(LAB) cc python3
 	@for number in 4_18 11 12 16 17; do $(SUDO) target/debug/examples/rosemary_fig$$number; done
+
+table1: release ## the reaction to each fault of Table 1, under load: minutes (SAVE=1 overwrites the picture)
+	@.ci/need $(LAB) cc
+	@$(SUDO) target/release/examples/rosemary_table1 $(if $(SAVE),--save)
 
 # Number of messages that the fuzzing app sends from inside a zone.
 ROSEMARY_FUZZ_MESSAGES ?= 1000000

@@ -20,7 +20,6 @@ use anyhow::{Context as _, anyhow};
 use cli::lab::{Host, Lab, Of, Rosemary};
 use cli::status::Report;
 use control::incident::{Cause, Incident};
-use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::figure::{Figure, Line};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
@@ -47,10 +46,9 @@ enum Fault {
     KernelAppExit,
     KernelAppHang,
     KernelCrash,
-    KernelCrashes,
 }
 
-const FAULTS: [Fault; 10] = [
+const FAULTS: [Fault; 9] = [
     Fault::AppCrash,
     Fault::AppHang,
     Fault::AppLimit,
@@ -60,11 +58,7 @@ const FAULTS: [Fault; 10] = [
     Fault::KernelAppExit,
     Fault::KernelAppHang,
     Fault::KernelCrash,
-    Fault::KernelCrashes,
 ];
-
-/// Number of crashes of the kernel that lead to safe mode.
-const CRASHES: u32 = 3;
 
 impl Fault {
     fn title(self) -> &'static str {
@@ -78,7 +72,6 @@ impl Fault {
             Self::KernelAppExit => "a kernel app exits",
             Self::KernelAppHang => "a kernel app hangs",
             Self::KernelCrash => "the kernel crashes",
-            Self::KernelCrashes => "the kernel crashes again and again",
         }
     }
 
@@ -104,7 +97,6 @@ impl Fault {
             Self::AppCrash | Self::AppHang | Self::AppLimit => program == "app moody",
             Self::ServiceCrash => program == "service storage",
             Self::ServicesCrash => incident.cause == Cause::Services,
-            Self::KernelCrashes => incident.cause == Cause::SafeMode,
             _ => program == "kernel",
         }
     }
@@ -137,7 +129,7 @@ fn main() -> anyhow::Result<()> {
         let row = row.with_context(|| fault.title())?;
         writeln!(std::io::stderr(), "{}: done", fault.title())?;
         text += &line(&row);
-        if matches!(fault, Fault::AppCrash | Fault::KernelAppCrash | Fault::KernelCrashes) {
+        if matches!(fault, Fault::AppCrash | Fault::KernelAppCrash | Fault::ServicesCrash) {
             let points = per_interval(&row.replies);
             lines.push(Line { name: fault.title().into(), points });
         }
@@ -227,8 +219,7 @@ fn start<'lab>(lab: &'lab Lab, fault: Fault) -> anyhow::Result<Net<'lab>> {
          [app.limits]\nmemory = \"64 MiB\"\n"
     };
     let moody = in_c(lab, "moody", "apps/moody.c", keys)?;
-    let rules = format!("[safe-mode]\nkernel-restarts = {CRASHES}\nhealth-seconds = 1\n");
-    configure(&[&rules, "[[app]]\nname = \"learning-switch\"\n", &moody])?;
+    configure(&["[[app]]\nname = \"learning-switch\"\n", &moody])?;
     let net = Net::of(lab, Of::V1_3, Rosemary::start(lab, &rosemary_binary(), &[])?)?;
     for (one, other) in [(&net.h1, &net.h3), (&net.h3, &net.h1), (&net.h2, &net.h3)] {
         one.knows(other)?;
@@ -258,19 +249,6 @@ fn inject(net: &mut Net<'_>, fault: Fault) -> anyhow::Result<()> {
             kill(service("broker")?)
         }
         Fault::KernelCrash => kill(kernel(&status)?),
-        Fault::KernelCrashes => {
-            let mut pid = kernel(&status)?;
-            for crash in 1..=CRASHES {
-                kill(pid)?;
-                if crash < CRASHES {
-                    pid = net.rosemary.wait_for("another kernel runs", PATIENCE, |status| {
-                        let now = status.programs.kernel.pid.filter(|now| *now != pid)?;
-                        (status.programs.kernel.state == ProgramState::Running).then_some(now)
-                    })?;
-                }
-            }
-            Ok(())
-        }
         _ => trigger(net, fault.trigger().context("a fault of an app")?),
     }
 }
