@@ -210,7 +210,7 @@ fn row(fault: Fault) -> anyhow::Result<Row> {
     })
 }
 
-fn start<'lab>(lab: &'lab Lab, fault: Fault) -> anyhow::Result<Net<'lab>> {
+fn start(lab: &Lab, fault: Fault) -> anyhow::Result<Net<'_>> {
     let keys = if fault.is_in_kernel() {
         "stage = \"observe\"\nhost = \"kernel\"\nhang-seconds = 1\n"
     } else {
