@@ -6,21 +6,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use openflow::{DescText, MultipartReply, PortDesc, PortStats, ReplyBody, TableStats};
 
-use crate::flows::Part;
+use crate::answer_part::{Known, Part};
 use control::details::{DetailPart, Details, PAGE, PortDetails, SwitchDescription, TableStatus};
 use control::query::KernelQueryReply;
 
 /// Most tables of a switch: their numbers have 8 bits.
 const MOST_TABLES: usize = 256;
-
-/// The kernel's own knowledge of a switch.
-#[derive(Debug, Clone, Default)]
-pub struct Known {
-    /// Its ports.
-    pub ports: Vec<PortDesc>,
-    /// Most flows of its tables, by number, as far as it states them.
-    pub table_sizes: BTreeMap<u8, u32>,
-}
 
 /// The answer to an operator's question about one part of a switch's details.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::collections::{HashMap, VecDeque};
 
 use openflow::{DecodeError, FlowStats, MultipartReply, ReplyBody};
 
+use crate::answer_part::Part;
 use crate::check::OWN_BITS;
-use crate::details::Known;
 use crate::rewrite::{KERNEL, owner};
 use control::app::AppId;
 use control::query::{FlowStatus, KernelQueryReply, MAX_TEXT};
@@ -19,24 +19,6 @@ const PAGE_SIZE: usize = 40 * 1024;
 
 /// Approximate size of a flow without its texts, in bytes.
 const FLOW_SIZE: usize = 300;
-
-/// A worker's answer to a question, in parts.
-#[derive(Debug)]
-pub enum Part {
-    /// The worker has no such switch.
-    NoSwitch,
-    /// The kernel's own knowledge of the switch; it comes before the parts of the switch's answer.
-    Known(Known),
-    /// A part of the switch's answer.
-    Of {
-        /// The multipart reply.
-        message: Vec<u8>,
-        /// Whether it is the last part.
-        last: bool,
-    },
-    /// The reason why there is no answer.
-    Failed(String),
-}
 
 /// The names of the apps, by their numbers.
 pub(crate) type Names = HashMap<AppId, String>;

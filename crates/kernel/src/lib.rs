@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod answer_part;
 pub mod app_port;
 mod back_pressure;
 mod buffer_table;

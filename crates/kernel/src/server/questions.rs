@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use sys::channel::{Channel, ChannelError};
 
 use super::workers::Workers;
+use crate::answer_part::Part;
 use crate::details::DetailAnswer;
-use crate::flows::{Flows, Names, Part};
+use crate::flows::{Flows, Names};
 use crate::worker::{Command, Subject};
 use control::query::{AppCounters, KernelQuery, KernelQueryReply, Orphans, PAGE, SwitchStatus};
 

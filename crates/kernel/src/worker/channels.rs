@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::doorbell::{Doorbell, DoorbellSender};
 
 use super::flows::Subject;
+use crate::answer_part;
 use crate::app_port::part::Part;
 use crate::connection::Connection;
-use crate::flows;
 use crate::ids::WorkerId;
 use crate::pool::WorkerPool;
 use control::app::{AbsentApp, AppId};
@@ -137,7 +137,7 @@ pub enum WorkerEvent {
         /// The command's number.
         question: u64,
         /// The part.
-        part: flows::Part,
+        part: answer_part::Part,
     },
     /// A switch had lost the kernel's flows, which are restored.
     FlowsMissing {
@@ -217,13 +217,13 @@ impl WorkerChannels {
     }
 
     /// Reports a part of the answer to an operator's question about flows.
-    pub(super) fn flow_part(&self, question: u64, part: flows::Part) {
+    pub(super) fn flow_part(&self, question: u64, part: answer_part::Part) {
         self.notify(WorkerEvent::Flows { question, part });
     }
 
     /// Reports that an operator's question about flows has no answer.
     pub(super) fn flows_failed(&self, question: u64, why: String) {
-        self.flow_part(question, flows::Part::Failed(why));
+        self.flow_part(question, answer_part::Part::Failed(why));
     }
 }
 

@@ -9,10 +9,9 @@ use super::WorkerChannels;
 use super::output::Output;
 use super::roster::Entry;
 use super::switches::Switches;
+use crate::answer_part::{Known, Part};
 use crate::check::Expects;
 use crate::connection::Up;
-use crate::details::Known;
-use crate::flows::Part;
 use crate::switch::Switch;
 
 /// The subject of an operator's question about a switch.

@@ -66,7 +66,7 @@ use self::sending::Refused;
 use self::switches::Switches;
 
 pub use self::flows::Subject;
-pub use crate::flows::Part;
+pub use crate::answer_part::Part;
 pub use channels::{
     Command, Commander, MovedConnection, ServerChannels, WorkerChannels, WorkerEvent, connect,
 };
