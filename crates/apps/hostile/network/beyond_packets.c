@@ -4,6 +4,10 @@
 
 #define PATIENCE 15000000000ull
 
+static void attack(void) {
+    got("a packet of a switch that is not granted");
+}
+
 static int32_t on_batch(void *app, const struct rosemary_batch *batch, struct rosemary_answer *answer) {
     static uint64_t report_at;
     static int is_done;
@@ -22,7 +26,7 @@ static int32_t on_batch(void *app, const struct rosemary_batch *batch, struct ro
     }
     is_done = 1;
     if (has_packet)
-        got("a packet of a switch that is not granted");
+        attack();
     else
         refused("a packet of a switch that is not granted", "none came");
     say("DONE");

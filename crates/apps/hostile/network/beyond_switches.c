@@ -1,7 +1,8 @@
 /* Uses every capability at a switch for which it has none: its grants name another switch. */
 #include "network.h"
 
-static const uint8_t LLDP[14] = {1, 0x80, 0xc2, 0, 0, 0x0e, 2, 0, 0, 0, 0, 0x66, 0x88, 0xcc};
+static const uint8_t LLDP[] = {1, 0x80, 0xc2, 0,    0,    0x0e, 2, 0, 0, 0,   0, 0x66, 0x88, 0xcc, 2, 7,  4,
+                               2, 0,    0,    0,    0,    9,    4, 2, 7, '1', 6, 2,    0,    120,  0, 0};
 static const uint8_t OTHER[60] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5};
 
 static uint8_t message[200];

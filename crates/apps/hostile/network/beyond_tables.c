@@ -39,7 +39,6 @@ static void attack(void) {
     forbidden("a delete in all tables", message, about(0xff, DELETE));
     ask("flows of another table", 1, 0);
     ask("the sum of another table", 2, 0);
-    ask("the sum of all tables", 2, 0xff);
     memset(message, 0, sizeof message);
     message[1] = 18;
     message[9] = 7;
