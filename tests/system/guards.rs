@@ -44,7 +44,10 @@ fn killed_guard_that_fails_closed_passes_nothing() {
     let rounds = env::var("ROSEMARY_DEATHS").map_or(DEATHS, |n| n.parse().expect("a number"));
     in_a_lab_for(ROUND * rounds + SOON * 3, move |lab| {
         let mut random = Random::seeded();
-        let mut scene = Scene::set(lab, Of::V1_3, &in_rust("guard", CLOSED))?;
+        // The deaths are the test's: they neither delay the guard's restart much nor hold it.
+        let restart = "restart = { longest-pause-seconds = 1, restarts = 100000 }";
+        let guard = in_rust("guard", &format!("{CLOSED}\n{restart}"));
+        let mut scene = Scene::set(lab, Of::V1_3, &guard)?;
         for _ in 0..rounds {
             lab.pause(random.up_to(Duration::from_millis(300)))?;
             scene.kill_guard()?;
