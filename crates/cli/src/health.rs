@@ -30,8 +30,8 @@ pub enum Verdict {
 pub struct Findings<'a> {
     /// The programs.
     pub programs: &'a Status,
-    /// The use of their limits.
-    pub usage: &'a [ProgramUsage],
+    /// The use of their limits, or why it is unknown.
+    pub usage: Result<&'a [ProgramUsage], &'a str>,
     /// The counters of the apps.
     pub apps: &'a [AppCounters],
     /// The switches, or why they are unknown.
@@ -76,6 +76,10 @@ impl Health {
         for app in apps.iter().filter(|app| app.skipped) {
             reasons.push(format!("the app {} is skipped, because it answers too late", app.name));
         }
+        if let Err(why) = usage {
+            reasons.push(format!("the use of limits is unknown: {why}"));
+        }
+        let usage = usage.unwrap_or_default();
         for program in usage.iter().filter(|program| !program.above.is_empty()) {
             let limits = program.above.join(", ");
             let ProgramUsage { kind, name, .. } = program;
@@ -116,7 +120,7 @@ mod tests {
     }
 
     fn findings(programs: &Status) -> Findings<'_> {
-        Findings { programs, usage: &[], apps: &[], switches: Ok(&[]) }
+        Findings { programs, usage: Ok(&[]), apps: &[], switches: Ok(&[]) }
     }
 
     #[test]
@@ -159,7 +163,7 @@ mod tests {
         };
         let skipped = AppCounters { name: "a".into(), skipped: true, ..AppCounters::default() };
         let health = Health::of(&Findings {
-            usage: &[usage],
+            usage: Ok(&[usage]),
             apps: &[skipped],
             switches: Err("the kernel is starting"),
             ..findings(&programs)
