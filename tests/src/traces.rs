@@ -29,6 +29,10 @@ impl Traces {
             listening
                 .filter_map(|line| Some(format!("listener {}", line.split_whitespace().nth(1)?))),
         );
+        // "36 35 98:0 / /mnt rw ...": the fifth column is where it is mounted
+        let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default();
+        let places = mounts.lines().filter_map(|line| line.split_whitespace().nth(4));
+        found.extend(places.map(|place| format!("mount {place}")));
         // the last column of a named socket is its path
         let sockets = fs::read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
         let paths = sockets.lines().filter_map(|line| line.split_whitespace().nth(7));
@@ -40,6 +44,24 @@ impl Traces {
     pub fn new_since(&self) -> Vec<String> {
         let now = Self::look().0;
         now.difference(&self.0).filter(|trace| !trace.contains("/run/lab")).cloned().collect()
+    }
+}
+
+/// Returns the cgroups that the monitor with this process id has made, in the trees of both versions.
+pub fn cgroups_of(monitor: u32) -> Vec<String> {
+    let mut found = BTreeSet::new();
+    let prefix = format!("/rosemary-{monitor}-");
+    directories_below(Path::new("/sys/fs/cgroup"), &mut found);
+    found.into_iter().filter(|path| path.contains(&prefix)).collect()
+}
+
+/// Adds every directory below `dir` without following links.
+fn directories_below(dir: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.insert(entry.path().display().to_string());
+            directories_below(&entry.path(), found);
+        }
     }
 }
 

@@ -46,6 +46,7 @@ mod scaffold;
 mod services;
 mod skipped_app;
 mod slow_switch;
+mod start_and_stop;
 mod stopping;
 mod supervision;
 mod switching;
