@@ -137,7 +137,8 @@ pub enum Cause {
     Unfit,
     /// The program could not be executed.
     NotStarted,
-    /// The program ended too often, and is not started again until an operator asks for it.
+    /// The program ended too often and is held: an app until its files change or an operator starts it, a service for
+    /// the window of its restarts.
     TooManyRestarts,
     /// A switch lacks flows that the program installed.
     MissingFlows {

@@ -37,7 +37,7 @@ use self::zone::{Zone, ZoneSettings};
 use crate::choice;
 use crate::config_file::ConfigFile;
 use crate::process_table::Environment;
-use crate::program::Program;
+use crate::program::{Program, ProgramKind, end_of_hold};
 use crate::text::{harmless, shortened};
 use crate::usage::meter::{LimitEvent, Meter, Severity};
 use config::Require;
@@ -333,7 +333,8 @@ impl App {
     pub(crate) fn zone_ended(&mut self, now: Instant) -> bool {
         let Some(zone) = self.hosting.zone_mut() else { return false };
         if let Some(why) = zone.program.lifecycle().too_many_restarts() {
-            let why = format!("{why}; it is started again when its files change");
+            let kind = ProgramKind::Zone(self.name.clone());
+            let why = format!("{why}; {}", end_of_hold(&kind, why));
             zone.hold.reject(self.files.fingerprint(), why);
         }
         zone.ended(now)

@@ -256,6 +256,7 @@ impl Lifecycle {
                 // By then the ends that led to this are too old to count.
                 self.phase = Phase::Held { until: now + self.limits.restart.window };
                 self.too_many_restarts = Some(why);
+                self.last_exit = self.last_exit.take().map(|exit| format!("{exit}; {why}"));
                 Next::HeldForRestarts(why)
             }
             Decision::StartAt(until) => {

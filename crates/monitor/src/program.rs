@@ -4,6 +4,7 @@
 //! waits for any of them.
 
 mod process;
+mod reaction;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,6 +21,8 @@ use sys::sandbox::Report;
 use tracing::{error, info, warn};
 
 use self::process::{Killed, Process};
+pub(crate) use self::reaction::end_of_hold;
+use self::reaction::{next, reaction};
 use crate::incidents::{Incidents, ProgramIncidents};
 use crate::lifecycle::{Due, Ended, Lifecycle, Next};
 use crate::sandbox::RefusedCalls;
@@ -280,6 +283,15 @@ impl Program {
         error!(program = self.name, why, next = next(ended.next), "could not start the program");
         let facts = vec![why.to_owned()];
         self.incidents.ended(Cause::NotStarted, facts, reaction(ended.next), now);
+        self.record_hold(ended.next, now);
+    }
+
+    /// Opens an incident of its own if the program is held for its many restarts.
+    fn record_hold(&mut self, next: Next, now: Instant) {
+        if let Next::HeldForRestarts(why) = next {
+            let reaction = format!("held; {}", end_of_hold(&self.kind, why));
+            self.incidents.ended(Cause::TooManyRestarts, vec![why.to_string()], reaction, now);
+        }
     }
 
     /// Postpones the start of a program that would end again for the reason `why`.
@@ -456,7 +468,7 @@ impl Program {
         if then == Next::Stay || is_excused {
             info!(program, pid, exit, ran, "stopped");
         } else if let Next::HeldForRestarts(why) = then {
-            let hint = "correct the cause first; then change its files, or start it again";
+            let hint = end_of_hold(&self.kind, why);
             error!(program, pid, exit, ran, %why, hint, "died too often and was held");
         } else {
             warn!(program, pid, exit, ran, next, "died");
@@ -472,6 +484,7 @@ impl Program {
                 None => cause,
             };
             self.incidents.ended(cause, facts, reaction(then), now);
+            self.record_hold(then, now);
         }
         let own_failure = killed.as_ref().is_none_or(|killed| killed.is_own_failure);
         let by_itself = then != Next::Stay && own_failure && !is_excused;
@@ -496,27 +509,6 @@ fn sabotaged(exit: String) -> String {
         }
     }
     if sabotage::is(Sabotage::WrongBlame) { "exited with status 0".to_owned() } else { exit }
-}
-
-fn next(next: Next) -> String {
-    match next {
-        Next::StartAtOnce => "start again at once".into(),
-        Next::StartAfter(time) => format!("start again in {} ms", time.as_millis()),
-        Next::Held => "held until one of its files changes".into(),
-        Next::HeldForRestarts(why) => format!("held: {why}"),
-        Next::Stay => "none".into(),
-    }
-}
-
-/// What follows, for an incident.
-fn reaction(next: Next) -> String {
-    match next {
-        Next::StartAtOnce => "restart at once".into(),
-        Next::StartAfter(time) => format!("restart after {} ms", time.as_millis()),
-        Next::Held => "held until one of its files changes".into(),
-        Next::HeldForRestarts(why) => format!("held: {why}"),
-        Next::Stay => "not restarted".into(),
-    }
 }
 
 #[cfg(test)]

@@ -65,10 +65,12 @@ impl Running {
         let is_stopped = known.is_stopped_by_operator();
         let in_kernel = known.is_in_kernel();
         let starts = processes.app_starts(&app);
+        let is_held = processes.is_held_for_restarts(&app);
         let action = match (verb, is_stopped) {
             (AppVerb::Stop, true) => {
                 return ChangeState::Refused { why: format!("{app} is stopped already") };
             }
+            (AppVerb::Start, false) if is_held => Action::Start,
             (AppVerb::Start, false) => {
                 let state = processes.app_state(&app).unwrap_or(ProgramState::Stopped);
                 let hint = "correct its files if it is held, or use `rosemary app restart`";
@@ -94,7 +96,7 @@ impl Running {
         }
         match action {
             Action::Stop => processes.stop_app(&app, now),
-            Action::Start => processes.start_app(&app, now),
+            Action::Start if is_stopped => processes.start_app(&app, now),
             _ => processes.restart_app(&app, now),
         }
         self.phase = Phase::Reaching(match action {

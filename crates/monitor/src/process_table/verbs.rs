@@ -61,6 +61,12 @@ impl ProcessTable {
         Some(self.app_named(name).ok()?.state(self.kernel_state()))
     }
 
+    /// Whether the app is not started again because it ended too often.
+    pub(crate) fn is_held_for_restarts(&self, name: &str) -> bool {
+        let program = self.app_named(name).ok().and_then(App::program);
+        program.is_some_and(|program| program.lifecycle().too_many_restarts().is_some())
+    }
+
     /// The state of the kernel.
     pub(crate) fn kernel_state(&self) -> ProgramState {
         self.kernel.program.lifecycle().state()

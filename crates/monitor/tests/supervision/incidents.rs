@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use super::instance::{Instance, kill, receive};
 
 /// All incidents, which fit into one message here.
-fn incidents(instance: &Instance) -> Option<Vec<Incident>> {
+pub(crate) fn incidents(instance: &Instance) -> Option<Vec<Incident>> {
     let channel = instance.connect()?;
     channel.send(&OperatorRequest::Incidents { from: IncidentId(0) }, &[]).ok()?;
     match receive(&channel)? {

@@ -3,10 +3,13 @@
 
 use std::fs;
 
-use control::operator::{ProgramState, ServiceStatus, Status};
+use control::change::{AppVerb, Change, ChangeRequest};
+use control::incident::{Cause, Program};
+use control::operator::{OperatorReply, OperatorRequest, ProgramState, ServiceStatus, Status};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::instance::{Instance, kill};
+use super::incidents::incidents;
+use super::instance::{Instance, kill, receive};
 
 /// An app that uses all services.
 const USER: &str = "[[app]]\nname = \"learning-switch\"\nservices = [\"storage\", \"broker\"]\n";
@@ -55,6 +58,40 @@ fn app_that_ends_too_often_is_held_until_file_changes() {
     instance.set_behaviour("rosemary-zone", "well");
     fs::write(instance.path("examples/liblearning_switch.so"), "a better object").unwrap();
     instance.until_connected(1);
+}
+
+#[test]
+fn hold_is_an_incident_that_ends_when_the_app_is_started() {
+    let mut instance = Instance::build_with("[supervision]\nmin-run-seconds = 0.1\nrestarts = 2\n");
+    instance.set_behaviour("rosemary-zone", "brief");
+    instance.start().until_logged("rosemary app start learning-switch");
+    instance.until_recorded("too-many-restarts");
+    let hold = |instance: &Instance| {
+        let all = incidents(instance)?;
+        let mut holds = all.into_iter().filter(|it| it.cause == Cause::TooManyRestarts);
+        Some((holds.next()?, holds.count()))
+    };
+    let (incident, others) = instance.until("recorded", || hold(&instance));
+    assert_eq!((&incident.program, incident.open), (&Program::app("learning-switch"), true));
+    assert_eq!(
+        (&*incident.evidence.facts, others),
+        (&["it ended 3 times in 3600 s".into()][..], 0)
+    );
+    let reaction = &incident.reaction[0];
+    assert!(reaction.contains("`rosemary app start learning-switch`"), "{reaction}");
+    let status = instance.status().unwrap();
+    let why = status.apps[0].last_exit.as_deref().unwrap();
+    assert!(why.contains("`rosemary app start learning-switch`"), "{why}");
+
+    instance.set_behaviour("rosemary-zone", "well");
+    let change = Change::App { app: "learning-switch".into(), verb: AppVerb::Start };
+    let channel = instance.connect().unwrap();
+    let request = ChangeRequest { change, confirmed: false };
+    channel.send(&OperatorRequest::Change(request), &[]).unwrap();
+    let reply: OperatorReply = receive(&channel).unwrap().0;
+    assert!(matches!(&reply, OperatorReply::Change(it) if it.steps.len() == 1), "{reply:?}");
+    instance.until_connected(1);
+    instance.until("closed", || hold(&instance).filter(|(it, _)| !it.open));
 }
 
 #[test]

@@ -1,10 +1,13 @@
-use std::time::Duration;
+use std::fs;
+use std::time::{Duration, Instant};
 
+use config::RestartPolicy;
 use control::incident::{Cause, Evidence, IncidentId, Program};
 
-use super::super::Incidents;
 use super::super::records::MOST;
+use super::super::{Incidents, ProgramIncidents};
 use super::*;
+use crate::lifecycle::{Lifecycle, Limits, Next};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -59,10 +62,10 @@ fn torn_tail_loses_only_the_last_line() {
     incidents.flush(LONG);
     drop(incidents);
     let path = dir.path().join(DIR).join(FILE);
-    let whole = std::fs::read(&path).unwrap();
+    let whole = fs::read(&path).unwrap();
     let last_line = whole.strip_suffix(b"\n").unwrap().iter().rposition(|it| *it == b'\n').unwrap();
     for cut in [last_line + 2, last_line + 30, whole.len() - 1] {
-        std::fs::write(&path, &whole[..cut]).unwrap();
+        fs::write(&path, &whole[..cut]).unwrap();
         let incidents = Incidents::load(dir.path());
         let found = all(&incidents);
         assert_eq!(found.iter().map(|it| it.id).collect::<Vec<_>>(), ids, "cut at {cut}");
@@ -70,7 +73,7 @@ fn torn_tail_loses_only_the_last_line() {
         incidents.flush(LONG);
         drop(incidents);
         // The next line does not continue the torn one.
-        assert_eq!(parse(&std::fs::read(&path).unwrap()).1, 0);
+        assert_eq!(parse(&fs::read(&path).unwrap()).1, 0);
         assert_eq!(all(&Incidents::load(dir.path())).last().map(|it| it.id), Some(new));
     }
 }
@@ -83,10 +86,10 @@ fn damaged_lines_are_ignored() {
     incidents.flush(LONG);
     drop(incidents);
     let path = dir.path().join(DIR).join(FILE);
-    let mut bytes = std::fs::read(&path).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
     bytes[40] ^= 1;
     bytes.splice(0..0, b"\xff\xfe nonsense\n\n".iter().copied());
-    std::fs::write(&path, &bytes).unwrap();
+    fs::write(&path, &bytes).unwrap();
     let found = all(&Incidents::load(dir.path()));
     assert_eq!(found.iter().map(|it| it.id).collect::<Vec<_>>(), ids[1..]);
 }
@@ -104,7 +107,7 @@ fn file_and_number_are_bounded() {
     }
     incidents.flush(LONG);
     assert_eq!(all(&incidents).len(), MOST);
-    let size = std::fs::metadata(dir.path().join(DIR).join(FILE)).unwrap().len();
+    let size = fs::metadata(dir.path().join(DIR).join(FILE)).unwrap().len();
     let bytes = incidents.0.borrow().records.bytes() + 10 * MOST;
     assert!(size <= (2 * bytes + OUTDATED) as u64, "{size} for {bytes}");
     drop(incidents);
@@ -117,11 +120,11 @@ fn incidents_of_a_full_disk_are_stored_later() {
     // No file can be made below a file, for root neither.
     let blocked = dir.path().join(DIR);
     let incidents = Incidents::load(dir.path());
-    std::fs::write(&blocked, "in the way").unwrap();
+    fs::write(&blocked, "in the way").unwrap();
     let first = add(&incidents, "a");
     incidents.flush(LONG);
     assert_eq!(all(&incidents).len(), 1, "operators see it");
-    std::fs::remove_file(&blocked).unwrap();
+    fs::remove_file(&blocked).unwrap();
     let second = add(&incidents, "b");
     incidents.flush(LONG);
     drop(incidents);
@@ -132,10 +135,63 @@ fn incidents_of_a_full_disk_are_stored_later() {
 #[test]
 fn unreadable_file_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(dir.path().join(DIR).join(FILE)).unwrap();
+    fs::create_dir_all(dir.path().join(DIR).join(FILE)).unwrap();
     let incidents = Incidents::load(dir.path());
     let id = add(&incidents, "a");
     incidents.flush(LONG);
     assert_eq!(all(&incidents)[0].id, id);
     assert!(dir.path().join(DIR).join(FILE).is_dir());
+}
+
+/// Lets a program that crashes at each start live for a day, without a clock. Returns how often it was held.
+fn crash_for_a_day(incidents: &Incidents, program: Program, rules: RestartPolicy) -> usize {
+    let begin = Instant::now();
+    let mut of_program = ProgramIncidents::new(incidents.clone(), program);
+    let mut lifecycle = Lifecycle::new(Limits { restart: rules, ..Limits::default() });
+    lifecycle.start(begin);
+    let (mut held, end) = (0, begin + Duration::from_secs(86_400));
+    while let Some(now) = lifecycle.next_due().filter(|at| *at < end) {
+        of_program.started();
+        lifecycle.started(now);
+        lifecycle.ready();
+        of_program.runs(now);
+        let exit = "killed by SIGSEGV".to_owned();
+        let facts = vec![exit.clone(), "process 4711 ran 0.000 s".into()];
+        let ended = lifecycle.ended(now, exit);
+        let reaction = format!("{:?}", ended.next);
+        of_program.ended(Cause::Signal { signal: 11 }, facts, reaction, now);
+        if let Next::HeldForRestarts(why) = ended.next {
+            of_program.ended(Cause::TooManyRestarts, vec![why.to_string()], "held".into(), now);
+            held += 1;
+        }
+    }
+    held
+}
+
+#[test]
+fn day_of_crashes_fits_its_bounds() {
+    let dir = tempfile::tempdir().unwrap();
+    let incidents = Incidents::load(dir.path());
+    let rules = RestartPolicy::default();
+    for app in ["a", "b", "c"] {
+        assert_eq!(crash_for_a_day(&incidents, Program::app(app), rules), 18);
+    }
+    let never = RestartPolicy { restarts: None, ..rules };
+    assert_eq!(crash_for_a_day(&incidents, Program::kernel(), never), 0);
+    incidents.flush(LONG);
+    let all = all(&incidents);
+    assert_eq!(all.len(), MOST, "2885 crashes of the kernel and 972 of each app");
+    let bytes: usize = all.iter().map(|it| serde_json::to_vec(it).unwrap().len()).sum();
+    assert!(bytes <= MOST_BYTES, "{bytes}");
+    let size = fs::metadata(dir.path().join(DIR).join(FILE)).unwrap().len();
+    let most = u64::try_from(2 * bytes + OUTDATED + all.len() * 10).unwrap();
+    println!("{} incidents, {bytes} bytes, a file of {size} bytes", all.len());
+    assert!(size <= most, "{size} > {most}");
+    for app in ["a", "b", "c"] {
+        let is_hold =
+            |it: &&Incident| it.program == Program::app(app) && it.cause == Cause::TooManyRestarts;
+        let holds: Vec<_> = all.iter().filter(is_hold).collect();
+        let last = holds.last().unwrap();
+        assert!(last.evidence.facts[0].contains("it ended 51 times in 3600 s"), "{last:?}");
+    }
 }
