@@ -76,6 +76,56 @@ fn removed_firewall_drops_nothing_in_1_3() {
     removed_firewall_drops_nothing(Of::V1_3);
 }
 
+/// A firewall that was disabled keeps its flows. They leave with its `[[app]]`, also while Rosemary runs.
+fn disabled_firewall_loses_flows_with_its_entry(of: Of) {
+    in_a_lab(move |lab| {
+        configure(&[FIREWALL, SWITCH])?;
+        std::fs::write("/etc/rosemary/firewall.toml", "[[deny]]\nto = \"10.0.0.2\"\n")?;
+        let mut net = Net::start(lab, of)?;
+        let drops = |net: &Net<'_>| -> anyhow::Result<usize> {
+            let flows = net.s1.dump_flows()?;
+            Ok(flows.iter().filter(|flow| flow.ends_with("actions=drop")).count())
+        };
+        let wait_for = |net: &Net<'_>, count: usize| {
+            lab.wait_for(format!("{count} rules"), SOON, |_| {
+                Ok(drops(net).is_ok_and(|drops| drops == count).then_some(()))
+            })
+        };
+        wait_for(&net, 1)?;
+        ensure!(net.h1.ping(&net.h3, 5, INTERVAL)?.received >= 4);
+        let rosemary = |args: &[&str]| lab.run(&rosemary_binary().display().to_string(), args);
+        rosemary(&["app", "disable", "firewall"])?;
+        rosemary(&["reload"])?;
+        lab.pause(INTERVAL * 25)?;
+        assert_eq!(drops(&net)?, 1, "it is configured, so its flows stay");
+
+        configure(&[SWITCH])?;
+        let plan = rosemary(&["reload", "--dry-run", "--json"])?;
+        ensure!(
+            plan.contains("firewall left the configuration; switches lose its flows"),
+            "{plan}"
+        );
+        assert_eq!(drops(&net)?, 1, "a dry run changes nothing");
+        let mut established = net.h1.ping_in_background(&net.h3, 100, INTERVAL)?;
+        established.wait_for(2, SOON)?;
+        rosemary(&["reload"])?;
+        wait_for(&net, 0)?;
+        net.rosemary.wait_for_log(&["removed what an absent app owned", "flows=1"], SOON)?;
+        assert_eq!(established.finish()?.lost(), 0, "flows of other apps stay");
+        Ok(())
+    });
+}
+
+#[test]
+fn disabled_firewall_loses_flows_with_its_entry_in_1_0() {
+    disabled_firewall_loses_flows_with_its_entry(Of::V1_0);
+}
+
+#[test]
+fn disabled_firewall_loses_flows_with_its_entry_in_1_3() {
+    disabled_firewall_loses_flows_with_its_entry(Of::V1_3);
+}
+
 /// Runs `rosemary flows --orphans --json` with further arguments.
 fn orphans(lab: &Lab, args: &[&str]) -> anyhow::Result<Vec<Orphan>> {
     let args = [&["flows"], args, &["--json"]].concat();

@@ -29,7 +29,7 @@ pub enum AppCommand {
     List(ListArgs),
     /// Show the log of an app
     Logs(AppLogsArgs),
-    /// Start an app that was stopped
+    /// Start an app that was stopped or is held for its restarts
     Start(AppChangeArgs),
     /// Stop an app until it is started again, or until Rosemary is; its flows stay
     Stop(AppChangeArgs),

@@ -133,6 +133,11 @@ impl KernelProcess {
         }
     }
 
+    /// The apps that do not run and keep their flows, groups and meters.
+    pub(crate) fn absent_with_flows(&self) -> impl Iterator<Item = &AbsentApp> {
+        self.settings.absent.iter().filter(|absent| !absent.remove)
+    }
+
     /// When [`check_hang`](Self::check_hang) is due.
     pub(crate) fn hang_check_due(&self) -> Option<Instant> {
         // A kernel that was killed for a hang is not checked again.

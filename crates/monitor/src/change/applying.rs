@@ -218,8 +218,14 @@ impl Running {
         if !difference.obstacles.is_empty() {
             return Some(self.refused(basis, difference.obstacles.join("; ")));
         }
-        if let Purpose::Reload { dry_run: true } = self.purpose {
-            return Some(ChangeState::Planned);
+        if let Purpose::Reload { dry_run } = self.purpose {
+            let orphans = processes.new_orphans(&plan.config);
+            self.report.notices.extend(orphans.iter().map(|orphan| {
+                format!("{} left the configuration; switches lose its flows.", orphan.name)
+            }));
+            if dry_run {
+                return Some(ChangeState::Planned);
+            }
         }
         if difference.restarts_kernel() && !self.confirmed {
             if let Purpose::Upgrade { app } = &self.purpose {
@@ -346,6 +352,9 @@ impl Running {
         for wanted in &plan.wanted {
             let kept = difference.kept.iter().find(|(app, _)| *app == wanted.name);
             processes.set_kept(&wanted.name, kept.map(|(_, why)| why.clone()));
+        }
+        if let Purpose::Reload { .. } = self.purpose {
+            processes.remove_orphans(processes.new_orphans(&plan.config));
         }
         if restarts_kernel {
             processes.restart_kernel(now);

@@ -12,6 +12,7 @@
 
 use std::time::Instant;
 
+use config::{Config, Orphans};
 use control::app::AbsentApp;
 use control::kernel::KernelRequest;
 use control::operator::ProgramState;
@@ -130,6 +131,24 @@ impl ProcessTable {
         if let Some(app) = self.app_named_mut(name) {
             app.leave(now);
             app.set_remove_flows(remove_flows);
+        }
+    }
+
+    /// The apps that do not run, have kept what they own in switches, and are orphans by this configuration.
+    pub(crate) fn new_orphans(&self, config: &Config) -> Vec<AbsentApp> {
+        if config.orphans == Orphans::Keep {
+            return Vec::new();
+        }
+        let is_here = |absent: &AbsentApp| self.apps.iter().any(|app| app.id == absent.app);
+        let is_orphan = |it: &&AbsentApp| config.app(&it.name).is_none() && !is_here(it);
+        self.kernel.absent_with_flows().filter(is_orphan).cloned().collect()
+    }
+
+    /// Removes from switches what these apps own.
+    pub(crate) fn remove_orphans(&mut self, orphans: Vec<AbsentApp>) {
+        for orphan in orphans {
+            info!(app = orphan.name, "an app that does not run left the configuration");
+            self.kernel.add_absent(AbsentApp { remove: true, ..orphan });
         }
     }
 
