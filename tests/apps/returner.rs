@@ -1,5 +1,4 @@
-//! Writes three flows into each new switch, and logs which of its flows a switch has later. It keeps a barrier request
-//! pending whenever the switch is slow, and logs that its requests were lost.
+//! Writes three flows into each new switch, and logs which of its flows a switch has later.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +35,6 @@ impl App for Returner {
                 }
             }
             Event::FlowsKept(part) => self.note(&part, network),
-            Event::RequestsLost => network.info("requests were lost"),
             _ => {}
         }
     }

@@ -29,6 +29,7 @@ mod link_monitor;
 mod lldp;
 mod logs;
 mod lost_flows;
+mod lost_requests;
 mod malformed_input;
 mod many_switches;
 mod mininet;

@@ -45,7 +45,7 @@ enum {
     ROSEMARY_SNAPSHOT_END = 2,
     /* A switch is connected, or its state is repeated; its ports follow as ROSEMARY_PORT. */
     ROSEMARY_SWITCH_UP = 3,
-    /* A switch has disconnected. */
+    /* A switch has disconnected. It answers no earlier request any more. */
     ROSEMARY_SWITCH_DOWN = 4,
     /* A port was added, changed or deleted, as `reason` says (OFPPR_*); body: struct rosemary_port. */
     ROSEMARY_PORT = 5,
@@ -88,9 +88,10 @@ enum {
      * follow while its flag OFPMPF_REPLY_MORE is set; the last one lists no flows. There `reason` is 0 if all were
      * delivered, and 1 if the list is incomplete. Only for applications with flow.write and stats.read. */
     ROSEMARY_FLOWS_KEPT = 16,
-    /* The kernel was restarted: no request that this application sent to a switch before is answered any more. It
-     * follows the new kernel's snapshot. About no switch. */
-    ROSEMARY_REQUESTS_LOST = 17
+    /* The kernel was restarted before this application handled the last part of the reply: the request is not answered
+     * any more. The switch may or may not have received it. Each request that was not answered gets one such record, after
+     * the new kernel's snapshot; `epoch` is that of the earlier connection; body: the request's OpenFlow header. */
+    ROSEMARY_REQUEST_LOST = 17
 };
 
 /* Services. sdk/src/services documents their requests and answers, in which numbers are little endian. */

@@ -41,7 +41,7 @@ pub enum Event<'a> {
     SnapshotEnd,
     /// A switch is connected, or its state is repeated; its ports follow.
     SwitchUp(Switch),
-    /// A switch has disconnected.
+    /// A switch has disconnected. It answers no earlier request any more.
     SwitchDown(Switch),
     /// A port was added, changed or deleted.
     Port {
@@ -79,9 +79,15 @@ pub enum Event<'a> {
     /// Flows of this application that a switch has, some time after the switch, the application or the kernel has started.
     /// Only for applications with the capabilities `flow.write` and `stats.read`.
     FlowsKept(FlowsKept<'a>),
-    /// The kernel was restarted: no request that this application sent to a switch before is answered any more. It follows
-    /// the new kernel's snapshot.
-    RequestsLost,
+    /// The kernel was restarted before this application handled the last part of the reply: the request is not answered any
+    /// more. The switch may or may not have received it. Each request that was not answered gets one such event, after the
+    /// new kernel's snapshot.
+    RequestLost {
+        /// The switch of the request, on its connection to the earlier kernel.
+        switch: Switch,
+        /// The request's transaction id.
+        xid: Xid,
+    },
     /// This number of replies, errors and flow-removed messages were lost: there was no room for them, the application
     /// was restarting, or the switch did not answer in time. A reply that misses a part counts once; its later parts are
     /// not delivered.
@@ -349,12 +355,12 @@ impl<'a> Event<'a> {
         if is(RecordKind::Alert) {
             return Some(Self::Alert(Alert::of(record, body)?));
         }
-        if is(RecordKind::RequestsLost) {
-            return Some(Self::RequestsLost);
-        }
         let switch = Switch::of(record)?;
         if is(RecordKind::SwitchUp) {
             return Some(Self::SwitchUp(switch));
+        }
+        if is(RecordKind::RequestLost) {
+            return Some(Self::RequestLost { switch, xid: Xid::of(body)? });
         }
         if is(RecordKind::FlowsMissing) {
             return Some(Self::FlowsMissing(switch));
@@ -437,8 +443,8 @@ mod tests {
         let switch = Switch { dpid: Dpid(7), epoch: 2, version: Version::V1_3 };
         let missing = Event::of(&head(RecordKind::FlowsMissing), &[]);
         assert_eq!(missing, Some(Event::FlowsMissing(switch)));
-        let lost = Record::new(RecordKind::RequestsLost, 0, 0, 0);
-        assert_eq!(Event::of(&lost, &[]), Some(Event::RequestsLost));
+        let lost = Event::of(&head(RecordKind::RequestLost), &[4, 20, 0, 8, 0, 0, 1, 2]);
+        assert_eq!(lost, Some(Event::RequestLost { switch, xid: Xid(0x102) }));
         let reply = MultipartReply { more: false, body: ReplyBody::Flow(Vec::new()) };
         let mut message = Vec::new();
         append(&mut message, |out| reply.encode(Version::V1_3, 0, out)).unwrap();

@@ -10,6 +10,7 @@ use sdk::services::{AskError, RequestId, Service};
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
+use crate::pending::PendingRequests;
 use crate::services::Services;
 
 /// The host that the app calls through the app ABI.
@@ -22,6 +23,8 @@ pub struct ZoneHost {
     pub messages: Vec<DownWriter>,
     /// The ring of the current batch, which also takes its messages.
     pub ring: usize,
+    /// The app's requests that switches have not answered.
+    pub pending: PendingRequests,
     /// The app's requests to services.
     pub services: Services,
     /// Whether the current batch came by no ring. The app cannot stop its records then: no other app gets them.
@@ -34,7 +37,8 @@ impl ZoneHost {
     /// A host without rings for an app with this name, its numbers, its configuration and its services.
     pub fn new(app: String, numbers: SwitchNumbers, config: Vec<u8>, services: Services) -> Self {
         let (messages, ring, aside, flight_slot) = (Vec::new(), 0, false, None);
-        Self { app, numbers, config, messages, ring, services, aside, flight_slot }
+        let pending = PendingRequests::default();
+        Self { app, numbers, config, messages, ring, pending, services, aside, flight_slot }
     }
 
     fn messages(&mut self) -> Option<&mut DownWriter> {
@@ -48,7 +52,16 @@ impl Host for ZoneHost {
     }
 
     fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool {
-        self.messages().is_some_and(|messages| messages.commit_with(dpid, epoch, size, series))
+        let Some(messages) = self.messages.get_mut(self.ring) else { return false };
+        let head = messages.reserved_head();
+        let is_sent = messages.commit_with(dpid, epoch, size, series);
+        if is_sent
+            && series == 0
+            && let Some(head) = head
+        {
+            self.pending.sent(dpid, epoch, head);
+        }
+        is_sent
     }
 
     fn room(&self) -> usize {

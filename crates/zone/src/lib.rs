@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`control`] | the messages between monitor and zone |
 //! | [`host`] | serves the app's calls: messages go into the down ring |
+//! | [`pending`] | the app's requests that switches have not answered |
 //! | [`services`] | sends the app's requests to services and receives their answers |
 //! | [`sandbox`] | confines the process, and loads the object that the monitor named |
 //! | [`run`](mod@run) | the event loop: one batch of records after the other |
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod host;
+pub mod pending;
 pub mod run;
 pub mod sandbox;
 pub mod services;

@@ -30,7 +30,7 @@ use control::zone::{ZoneReply, ZoneRequest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::Alert;
 use sdk::abi::host::{Answer, Failed, Gathered, Host as _, HostedApp, LoadError, WholeRecord};
-use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, Record, RecordKind};
+use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, RecordKind};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, DoorbellSender};
@@ -130,8 +130,10 @@ struct Zone {
     next: usize,
     /// The ring whose part of the snapshot the zone is reading; the other rings wait.
     snapshot_of: Option<usize>,
-    /// Alerts of the monitor, and the zone's own record about lost requests, that the app has not handled.
+    /// Alerts of the monitor that the app has not handled.
     alerts: Gathered,
+    /// The zone's own records about lost requests that the app has not handled.
+    lost: Gathered,
     times: Times,
     /// Whether the timer caused the last call. Then every other cause comes before the next timer.
     has_woken: bool,
@@ -206,6 +208,7 @@ impl Zone {
             next: 0,
             snapshot_of: None,
             alerts: Gathered::default(),
+            lost: Gathered::default(),
             times: Times::default(),
             has_woken: false,
         }
@@ -232,10 +235,10 @@ impl Zone {
         }
     }
 
-    /// Calls the app for the next cause: alerts, its timer, records of the next ring in turn, or answers of services.
+    /// Calls the app for the next cause: lost requests, alerts, its timer, records of the next ring in turn, or answers of services.
     /// Returns `false` if there is none.
     fn turn(&mut self) -> Result<bool, ZoneError> {
-        if self.deliver_alerts()? {
+        if self.deliver(|zone| &mut zone.lost)? || self.deliver(|zone| &mut zone.alerts)? {
             return Ok(true);
         }
         let has_woken = std::mem::take(&mut self.has_woken);
@@ -289,6 +292,10 @@ impl Zone {
         let began_ns = now_ns();
         let handled = call(&mut self.app, &mut self.times, began_ns, records)?;
         let returned_ns = self.times.returned_ns;
+        let pending = &mut self.app.host().pending;
+        if !pending.is_empty() {
+            pending.handled(batch.iter().take(handled));
+        }
         let messages = self.app.host().messages.get_mut(number);
         let messages = messages.ok_or(ZoneError::OutOfOrder("rings in halves"))?;
         if handled == 0 && !messages.is_open() {
@@ -390,10 +397,8 @@ impl Zone {
 
     /// Starts to use the rings of a new kernel. They begin with a snapshot, by which the app forgets its earlier state.
     fn use_rings(&mut self, capacity: u32, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
-        if !self.rings.is_empty() {
-            let lost = Record::new(RecordKind::RequestsLost, 0, 0, 0);
-            self.alerts.push(&lost.words(), &[]);
-        }
+        // The earlier kernel, if there was one, answers no more.
+        self.app.host().pending.lose(&mut self.lost);
         // Unmaps the old rings first: the limit of address space has room for one kernel's rings.
         self.rings.clear();
         self.app.host().messages.clear();

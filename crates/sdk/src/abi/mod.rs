@@ -66,7 +66,7 @@ pub enum RecordKind {
     Service = 14,
     FlowsMissing = 15,
     FlowsKept = 16,
-    RequestsLost = 17,
+    RequestLost = 17,
 }
 
 /// Why the kernel refused a message of an application.

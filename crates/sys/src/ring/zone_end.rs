@@ -227,6 +227,14 @@ impl DownWriter {
         Some(unsafe { self.down.bytes_mut(at_byte, size) })
     }
 
+    /// The first 8 bytes of the reserved room; `None` if it is shorter or there is none.
+    #[inline]
+    pub fn reserved_head(&self) -> Option<[u8; 8]> {
+        let (at, _) = self.reserved.filter(|(_, room)| *room >= WORD)?;
+        let index = (HEADER + offset(at, self.capacity as usize) + SEND_HEAD) / WORD;
+        Some(self.down.words()[index].load(Ordering::Relaxed).to_ne_bytes())
+    }
+
     /// Makes the first `size` bytes of the reserved room a message for a switch. The next [`done`](Self::done)
     /// publishes it. `false` if there is no such reserved room.
     pub fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {

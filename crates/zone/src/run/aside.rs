@@ -1,9 +1,9 @@
-//! Calls the app for other reasons than records of the kernel: answers of services, alerts, and its timer.
+//! Calls the app for other reasons than records of the kernel: answers of services, alerts, lost requests, and its timer.
 //!
 //! The app's messages go into the first ring.
 
 use sdk::abi::MAX_BATCH;
-use sdk::abi::host::Host as _;
+use sdk::abi::host::{Gathered, Host as _};
 use sys::clock::now_ns;
 
 use super::{Turn, Zone, ZoneError, call};
@@ -40,23 +40,28 @@ impl Zone {
         Ok(handled > 0)
     }
 
-    /// Calls the app with alerts of the monitor.
-    pub(super) fn deliver_alerts(&mut self) -> Result<bool, ZoneError> {
-        if self.alerts.is_empty() || self.snapshot_of.is_some() {
+    /// Calls the app with the oldest of these records, which came by no ring.
+    pub(super) fn deliver(
+        &mut self,
+        which: fn(&mut Self) -> &mut Gathered,
+    ) -> Result<bool, ZoneError> {
+        if which(self).is_empty() || self.snapshot_of.is_some() || self.rings.is_empty() {
             return Ok(false); // the snapshot comes before every other event
         }
-        let Some(ring) = self.rings.first_mut() else { return Ok(false) };
         self.app.host().ring = 0;
         if self.app.host().room() == 0 {
             return Ok(false);
         }
+        let mut gathered = std::mem::take(which(self));
         self.app.host().aside = true;
-        let records: Vec<_> = self.alerts.records().take(MAX_BATCH).collect();
+        let records: Vec<_> = gathered.records().take(MAX_BATCH).collect();
         let handled = call(&mut self.app, &mut self.times, now_ns(), &records);
         self.app.host().aside = false;
         let handled = handled?;
-        self.alerts.drop_oldest(handled);
-        if let Some(messages) = self.app.host().messages.first_mut()
+        gathered.drop_oldest(handled);
+        *which(self) = gathered;
+        if let Some(ring) = self.rings.first_mut()
+            && let Some(messages) = self.app.host().messages.first_mut()
             && messages.done(&mut ring.records, 0)
         {
             ring.down_bell.ring();

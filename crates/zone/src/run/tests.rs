@@ -59,7 +59,7 @@ fn host() -> ZoneHost {
 struct Bench {
     zone: Zone,
     kernel: Vec<KernelEnd>,
-    _bells: Vec<Doorbell>,
+    bells: Vec<Doorbell>,
 }
 
 impl Bench {
@@ -68,18 +68,24 @@ impl Bench {
     }
 
     fn of(app: HostedApp<ZoneHost>, rings: usize) -> Self {
-        let mut zone = Zone::of(app);
+        let mut bench = Self { zone: Zone::of(app), kernel: Vec::new(), bells: Vec::new() };
+        bench.start_kernel(rings);
+        bench
+    }
+
+    /// Passes the zone the rings of a kernel, the first or the next.
+    fn start_kernel(&mut self, rings: usize) {
         let (_, hears) = DoorbellSender::new().unwrap();
-        let (mut fds, mut kernel, mut bells) = (vec![hears], Vec::new(), Vec::new());
+        let mut fds = vec![hears];
+        (self.kernel, self.bells) = (Vec::new(), Vec::new());
         for _ in 0..rings {
             let (end, ring_fds) = KernelEnd::create(CAPACITY).unwrap();
             let (bell, rings) = Doorbell::new().unwrap();
             fds.extend([ring_fds.up, ring_fds.down, rings]);
-            kernel.push(end);
-            bells.push(bell);
+            self.kernel.push(end);
+            self.bells.push(bell);
         }
-        zone.use_rings(CAPACITY, fds).unwrap();
-        Self { zone, kernel, _bells: bells }
+        self.zone.use_rings(CAPACITY, fds).unwrap();
     }
 
     /// A bench whose app has received an empty snapshot and a timer event.
@@ -280,4 +286,50 @@ fn rings_without_all_their_descriptors_are_out_of_order() {
         let fds = (0..count).map(|_| Doorbell::new().unwrap().1).collect();
         assert!(zone.use_rings(CAPACITY, fds).is_err(), "{count} descriptors");
     }
+}
+
+/// Sends a barrier request for each packet, and notes the transaction ids of lost ones.
+struct Asker;
+
+impl App for Asker {
+    fn create() -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        match event {
+            Event::Port { switch, .. } | Event::SwitchUp(switch) => {
+                network.barrier(switch).unwrap();
+            }
+            Event::RequestLost { switch, xid } => {
+                RECEIVED
+                    .with_borrow_mut(|all| all.push((0, switch.dpid.0 << 32 | u64::from(xid.0))));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn requests_are_lost_once_after_the_snapshot_of_the_next_kernel() {
+    let mut bench = Bench::of(HostedApp::linked::<Asker>(host()).unwrap(), 2);
+    bench.push(0, RecordKind::SnapshotBegin, 0);
+    for dpid in 0..100 {
+        bench.push(0, RecordKind::SwitchUp, dpid);
+        bench.work();
+        bench.sent(0);
+    }
+    bench.start_kernel(2);
+    assert_eq!(bench.work(), []);
+    bench.push(0, RecordKind::SnapshotBegin, 0);
+    bench.push(0, RecordKind::SnapshotPart, 0);
+    assert_eq!(bench.work(), [], "the snapshot is first");
+    // A third kernel, before the app has heard of the second one's snapshot.
+    bench.start_kernel(2);
+    bench.push(0, RecordKind::SnapshotBegin, 0);
+    bench.push(0, RecordKind::SnapshotPart, 0);
+    bench.push(1, RecordKind::SnapshotEnd, 0);
+    let lost: Vec<u64> = bench.work().into_iter().map(|(_, request)| request).collect();
+    assert_eq!(lost, (0..100).map(|dpid| dpid << 32 | (dpid + 1)).collect::<Vec<_>>());
+    assert_eq!(bench.work(), []);
 }
