@@ -1,4 +1,4 @@
-//! What the commands of an operator print: details of switches, JSON by the schemas, tables that fit.
+//! The output of operators' commands: details of switches, JSON by the schemas, tables that fit.
 
 use std::process::{Command, Output, Stdio};
 

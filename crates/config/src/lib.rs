@@ -500,7 +500,7 @@ fn tell(file: &Path, text: &str, mistake: Mistake) -> ConfigError {
     ConfigError::Mistake { place: Position::of(file, text, mistake.at), what: mistake.what }
 }
 
-/// Returns the first of errors, of which there is at least one.
+/// Returns the first error of a list that is not empty.
 fn first(errors: Vec<ConfigError>) -> ConfigError {
     errors.into_iter().next().expect("a list of mistakes is not empty")
 }

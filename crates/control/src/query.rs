@@ -102,7 +102,7 @@ pub enum KernelQueryReply {
     Apps(Vec<AppCounters>),
     /// The switches are being read.
     ReadingOrphans,
-    /// What apps that do not run any more own in the switches, as read last.
+    /// Entries in switches whose owners run no longer, as read last.
     Orphans {
         /// The entries of this page, at most [`PAGE`], by switch and app.
         orphans: Orphans,
@@ -111,7 +111,7 @@ pub enum KernelQueryReply {
     },
 }
 
-/// What apps that do not run any more own in switches.
+/// Entries in switches whose owners run no longer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphans {
     /// An entry for each such app in each switch.

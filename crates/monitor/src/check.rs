@@ -18,7 +18,7 @@ use crate::overrides::Overrides;
 use crate::packages::Store;
 use crate::{keys, listen};
 
-/// What a valid configuration contains.
+/// The apps of a valid configuration, and its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Valid {
     /// The file, if there is one.

@@ -162,7 +162,7 @@ fn enforcement(options: &Options) -> Enforcement {
     enforcement
 }
 
-/// Returns the first of errors, of which there is at least one.
+/// Returns the first error of a list that is not empty.
 fn first(errors: Vec<StartError>) -> StartError {
     errors.into_iter().next().expect("a list of mistakes is not empty")
 }

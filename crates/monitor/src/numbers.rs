@@ -98,7 +98,7 @@ pub(crate) fn assign<'n>(
     Ok(numbers)
 }
 
-/// Returns the apps that have a number and do not run. What they own in switches is removed, unless the configuration has
+/// Returns the apps that have a number and do not run. Their entries in switches are removed, unless the configuration has
 /// an app of that name, which is not enabled or not chosen, or keeps all orphans.
 ///
 /// # Errors

@@ -132,7 +132,7 @@ impl Worker {
         let app = app_port.app;
         let rate = self.log_limits.refused.entry(app).or_insert_with(|| Rate::new(now));
         let admitted = rate.admit(now);
-        // It takes many checks, so only as often as there are lines in the log.
+        // The search takes many checks: the worker makes it only for refusals that it logs.
         let missing = admitted.and_then(|_| app_port.rights.missing(dpid, why, message));
         let remedy = missing.as_ref().map(ToString::to_string);
         app_port.refused((dpid, epoch), why, message, remedy.as_deref());

@@ -71,7 +71,7 @@ pub enum Command {
     Flows {
         /// The switch.
         dpid: u64,
-        /// What is requested.
+        /// The subject of the request.
         subject: Subject,
         /// The number that the answer repeats.
         question: u64,

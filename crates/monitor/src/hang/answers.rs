@@ -47,7 +47,7 @@ impl std::fmt::Display for Silent {
     }
 }
 
-/// What the caller must do after a check.
+/// The caller's next action after a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Check {
     /// Send the service the question of this number.
@@ -64,7 +64,7 @@ pub(crate) struct AnswerProgress {
     limit: Duration,
     /// The number of the last question.
     number: u64,
-    /// What has passed since that question, if it is not answered.
+    /// The time since that question, if it is not answered.
     wait: Option<Wait>,
 }
 
