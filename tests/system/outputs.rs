@@ -34,12 +34,15 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
         ("ports", &["ports"]),
         ("flows", &["flows", "of:0000000000000001"]),
         ("apps", &["apps"]),
+        ("app", &["apps", "learning-switch"]),
         ("top", &["top"]),
     ] {
         schema::check(name, &text(&[args, &["--json"]].concat())?)?;
         let output = command(args)?;
         let (shown, notes) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
-        let fits = shown.lines().all(|line| line.chars().count() <= 80);
+        // Paths are never cut.
+        let mut lines = shown.lines().filter(|line| !line.starts_with("object "));
+        let fits = lines.all(|line| line.chars().count() <= 80);
         // Addresses in matches of flows are never cut.
         ensure!(fits || name == "flows", "{shown}");
         let wide = text(&[args, &["--wide"]].concat())?;
@@ -51,6 +54,16 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
     for word in [dpid.as_str(), "Open vSwitch", "TABLE", "PORT", "LOCAL", "packet-ins"] {
         ensure!(full.contains(word), "{word}: {full}");
     }
+    let app = text(&["apps", "learning-switch"])?;
+    for line in ["state        running", "packet-ins   all", "capabilities packet-in"] {
+        ensure!(app.lines().any(|it| it == line), "{line}: {app}");
+    }
+    ensure!(app.contains("priorities ") && app.contains("packet-outs-per-second"), "{app}");
+    let mut stranger = net.lab.command(rosemary_binary());
+    let stranger = stranger.args(["apps", "stranger"]).stdin(Stdio::null()).output()?;
+    let error = String::from_utf8(stranger.stderr)?;
+    let named = "there is no app \"stranger\"; the apps are: learning-switch";
+    ensure!(stranger.status.code() == Some(1) && error.contains(named), "{error}");
     let ports: serde_json::Value = serde_json::from_str(&text(&["ports", &dpid, "--json"])?)?;
     let port = net.h1.port().to_string();
     let port = ports.as_array().into_iter().flatten().find(|it| it["port"] == port.as_str());
@@ -71,6 +84,8 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
     ensure!(completed("flows ''", "2")? == "0000000000000001\n", "{}", completed("flows ''", "2")?);
     let apps = completed("logs lear", "2")?;
     ensure!(apps.contains("learning-switch") && !apps.contains("firewall"), "{apps}");
+    let apps = completed("apps lear", "2")?;
+    ensure!(apps.contains("learning-switch"), "{apps}");
     let options = completed("flows --js", "2")?;
     ensure!(options.contains("--json"), "{options}");
 

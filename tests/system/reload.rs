@@ -8,7 +8,7 @@ use control::operator::ProgramState;
 use rosemary_tests::apps::configure;
 use rosemary_tests::developer::{CONFIG, Developer, INSTALLED, refused, rosemary, trust};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rosemary_tests::{in_a_lab, kill, rosemary_binary, schema};
 use rustix::process::{Pid, Signal, kill_process};
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
@@ -172,6 +172,11 @@ fn decision_of_an_operator_outlives_rosemary() {
         let mut net = Net::start(lab, Of::V1_3)?;
         let text = rosemary(lab, &["status"])?;
         ensure!(text.contains("Not running: link-monitor (disabled)"), "{text}");
+        let apps = rosemary(lab, &["apps", "--json"])?;
+        schema::check("apps", &apps)?;
+        ensure!(apps.contains(r#"{"name":"link-monitor","state":"disabled"}"#), "{apps}");
+        let disabled = refused(lab, &["apps", "link-monitor"])?;
+        ensure!(disabled.contains("`rosemary app enable link-monitor` runs it"), "{disabled}");
         rosemary(lab, &["app", "enable", "link-monitor"])?;
         pid(&mut net, "link-monitor")?;
         rosemary(lab, &["app", "disable", APP])?;

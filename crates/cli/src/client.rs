@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use config::{Config, ConfigError, SYSTEM_CONFIG};
+use control::app_report::AppReport;
 use control::change::{ChangeReport, ChangeRequest};
 use control::incident::{Incident, IncidentId};
 use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, Status};
@@ -120,6 +121,17 @@ impl Monitor {
     pub fn status(&self) -> Result<Status, ClientError> {
         match self.request(&OperatorRequest::Status)? {
             (OperatorReply::Status(status), _) => Ok(status),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
+    /// Requests the report about the app `name`.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`] if no app of this name is to run; the monitor does not reply, or refuses.
+    pub fn app(&self, name: &str) -> Result<AppReport, ClientError> {
+        match self.request(&OperatorRequest::App { name: name.into() })? {
+            (OperatorReply::App(report), _) => Ok(*report),
             (reply, _) => Err(refusal(reply)),
         }
     }
@@ -368,6 +380,7 @@ fn refusal(reply: OperatorReply) -> ClientError {
         OperatorReply::Refused { why } => ClientError::Refused(why),
         OperatorReply::Unavailable { why } => ClientError::Unavailable(why),
         OperatorReply::Status(_)
+        | OperatorReply::App(_)
         | OperatorReply::Usage(_)
         | OperatorReply::Kernel
         | OperatorReply::Log

@@ -20,7 +20,7 @@ _rosemary_with_names() {
     local previous="${COMP_WORDS[COMP_CWORD-1]}"
     case "${words[*]}" in
         flows | ports | switches) kind=switches ;;
-        logs | "app logs" | "app remove" | "app start" | "app stop" | "app restart") kind=apps ;;
+        apps | logs | "app logs" | "app remove" | "app start" | "app stop" | "app restart") kind=apps ;;
     esac
     [[ "$previous" == --app ]] && kind=apps
     if [[ -n "$kind" && "$current" != -* ]]; then
@@ -36,7 +36,7 @@ complete -F _rosemary_with_names -o nosort -o bashdefault -o default rosemary 2>
 /// Added to the script for fish.
 const FISH: &str = "
 complete -c rosemary -n '__fish_seen_subcommand_from flows ports switches' -f -a '(rosemary complete switches 2>/dev/null)'
-complete -c rosemary -n '__fish_seen_subcommand_from logs' -f -a '(rosemary complete apps 2>/dev/null)'
+complete -c rosemary -n '__fish_seen_subcommand_from apps logs' -f -a '(rosemary complete apps 2>/dev/null)'
 complete -c rosemary -n '__fish_seen_subcommand_from app; and __fish_seen_subcommand_from logs remove start stop restart' \
 -f -a '(rosemary complete apps 2>/dev/null)'
 complete -c rosemary -n '__fish_seen_subcommand_from up' -l app -x -a '(rosemary complete apps 2>/dev/null)'

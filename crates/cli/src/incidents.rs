@@ -105,7 +105,7 @@ fn show(id: u64, output: &Output) -> anyhow::Result<()> {
 }
 
 /// Returns whether `incident` is one of `app`, or `app` is to blame for it.
-fn is_about(incident: &Incident, app: &str) -> bool {
+pub(crate) fn is_about(incident: &Incident, app: &str) -> bool {
     let is_its_own = incident.program.kind == Kind::App && incident.program.name == app;
     is_its_own || incident.evidence.blamed.as_deref() == Some(app)
 }

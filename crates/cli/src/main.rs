@@ -73,7 +73,7 @@ enum Command {
     Ports(PortsArgs),
     /// Show the flows of a switch and their owners
     Flows(FlowsArgs),
-    /// Show the apps, their rights and their counters
+    /// Show the apps and their counters, or one app in full
     Apps(AppsArgs),
     /// Show the resource use of each program, live
     Top(TopArgs),

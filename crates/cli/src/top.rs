@@ -282,7 +282,7 @@ fn table(programs: &[ProgramUsage]) -> Table<17> {
 }
 
 /// Formats a number of bytes in at most four digits: `12K`, `3.4M`.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [(u64, char); 3] = [(1 << 30, 'G'), (1 << 20, 'M'), (1 << 10, 'K')];
     let Some((unit, name)) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit) else {
         return bytes.to_string();

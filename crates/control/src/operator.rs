@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::app_report::AppReport;
 use crate::change::{ChangeReport, ChangeRequest};
 use crate::incident::{Incident, IncidentId};
 
@@ -14,6 +15,11 @@ use crate::incident::{Incident, IncidentId};
 pub enum OperatorRequest {
     /// Report the state of all processes. Answered by [`OperatorReply::Status`].
     Status,
+    /// Report one app. Answered by [`OperatorReply::App`] or [`OperatorReply::Unavailable`].
+    App {
+        /// Its name.
+        name: String,
+    },
     /// Report the resource usage of all programs. Answered by [`OperatorReply::Usage`].
     Usage,
     /// Pass a connection to the kernel. Answered by [`OperatorReply::Kernel`] or
@@ -41,6 +47,8 @@ pub enum OperatorRequest {
 pub enum OperatorReply {
     /// The state of all processes.
     Status(Status),
+    /// One app.
+    App(Box<AppReport>),
     /// The usage of the monitor, the kernel, the services, and the apps in their order.
     Usage(Vec<ProgramUsage>),
     /// Descriptor: a socket whose other end the kernel holds, for the messages of [`query`](crate::query).

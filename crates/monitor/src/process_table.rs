@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use control::app::AppId;
+use control::app_report::AppReport;
 use control::incident::{self, Cause, Evidence};
 use control::kernel::{KernelReply, KernelRequest};
 use control::service::ClientRights;
@@ -452,6 +453,14 @@ impl ProcessTable {
         let apps = self.apps.iter().filter(|app| app.role().serves());
         let apps = apps.map(|app| app.status(&kernel)).collect();
         (kernel, self.services.status(), apps)
+    }
+
+    /// The report about the app with this name for operators.
+    ///
+    /// # Errors
+    /// There is none; the phrase lists the apps.
+    pub(crate) fn app_report(&self, name: &str) -> Result<AppReport, String> {
+        Ok(self.app_named(name)?.report(&self.kernel.status()))
     }
 
     /// The usage of all programs for operators: the kernel, the services, the apps.

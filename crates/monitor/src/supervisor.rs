@@ -221,6 +221,13 @@ impl Supervisor {
             OperatorRequest::Status => {
                 self.admin.send(id, &OperatorReply::Status(self.status(now)), &[]);
             }
+            OperatorRequest::App { name } => {
+                let reply = self.processes.app_report(&name).map_or_else(
+                    |why| OperatorReply::Unavailable { why },
+                    |report| OperatorReply::App(Box::new(report)),
+                );
+                self.admin.send(id, &reply, &[]);
+            }
             OperatorRequest::Usage => self.admin.send(id, &OperatorReply::Usage(self.usage()), &[]),
             OperatorRequest::Kernel => match self.processes.kernel().connect() {
                 Ok(operator_end) => {

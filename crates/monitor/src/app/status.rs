@@ -1,10 +1,14 @@
 //! Reports an app's status and resource use to operators.
 
-use config::{NO_BAND, host_name, stage_name};
+use std::time::Duration;
+
+use config::{NO_BAND, OnStop, host_name, stage_name};
+use control::app_report::{AppReport, RestartRule};
 use control::operator::{AppStatus, KernelStatus, ProgramState, ProgramUsage};
 use control::policy::Band;
 
 use super::App;
+use super::AppSettings;
 use super::hosting::Hosting;
 use crate::usage::report;
 
@@ -66,6 +70,30 @@ impl App {
             restarts,
             last_exit: last_exit.map(Into::into),
             kept: self.kept.clone(),
+        }
+    }
+
+    /// The report about the app for operators, with the kernel's status.
+    pub(crate) fn report(&self, kernel: &KernelStatus) -> AppReport {
+        let AppSettings { restart, hang, on_stop, .. } = &self.settings;
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        AppReport {
+            status: self.status(kernel),
+            policy: self.policy.clone(),
+            services: self.services.iter().map(|it| it.name().to_owned()).collect(),
+            rights: self.rights.clone(),
+            read: self.settings.read.clone(),
+            object: self.files.object_path().to_owned(),
+            config: self.files.config_path().map(ToOwned::to_owned),
+            hang_seconds: hang.as_secs(),
+            restart: RestartRule {
+                min_run_ms: ms(restart.min_run),
+                longest_pause_ms: ms(restart.longest_pause),
+                restarts: restart.restarts,
+                window_seconds: restart.window.as_secs(),
+            },
+            removes_flows: *on_stop == OnStop::Remove,
+            usage: self.usage((kernel.pid, kernel.state)),
         }
     }
 
