@@ -43,6 +43,7 @@ mod reconnecting;
 mod reload;
 mod repeated_crashes;
 mod replies;
+mod safe_mode;
 mod scaffold;
 mod services;
 mod skipped_app;

@@ -1,6 +1,6 @@
 //! Judges whether a running Rosemary is healthy: whether everything that is configured runs, within its limits.
 
-use control::operator::{ProgramState, ProgramUsage, Status};
+use control::operator::{ProgramState, ProgramUsage, Status, Suspect};
 use control::query::{AppCounters, SwitchStatus};
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,12 @@ impl Health {
                 reasons.push(format!("the app {name} goes on with its last good files: {why}"));
             }
         }
+        if let Some(safe_mode) = &programs.safe_mode {
+            reasons.push(format!("Rosemary is in safe mode: {}", safe_mode.why));
+            reasons.extend(safe_mode.suspects.iter().map(|Suspect { app, why }| {
+                format!("the app {app} is held, as safe mode named it: {why}")
+            }));
+        }
         let rejected = programs.rejected.iter();
         reasons.extend(rejected.map(|why| format!("the last reload was refused: {why}")));
         for app in apps.iter().filter(|app| app.skipped) {
@@ -106,7 +112,7 @@ impl Health {
 
 #[cfg(test)]
 mod tests {
-    use control::operator::{AppStatus, KernelStatus, MonitorStatus};
+    use control::operator::{AppStatus, KernelStatus, MonitorStatus, SafeModeStatus};
 
     use super::*;
 
@@ -140,6 +146,7 @@ mod tests {
             apps: vec![app("a", ProgramState::Running)],
             inactive: Vec::new(),
             rejected: None,
+            safe_mode: None,
         };
         let healthy = Health::of(&findings(&programs));
         assert_eq!(healthy, Health { verdict: Verdict::Healthy, reasons: Vec::new() });
@@ -148,6 +155,14 @@ mod tests {
         programs.apps = vec![app("a", ProgramState::Held)];
         programs.apps[0].last_exit = Some("killed by SIGSEGV".into());
         programs.apps[0].kept = Some("line 3 is wrong".into());
+        programs.safe_mode = Some(Box::new(SafeModeStatus {
+            why: "the kernel ended 5 times in 60 s".into(),
+            complete: false,
+            on_trial: None,
+            passed: Vec::new(),
+            waiting: Vec::new(),
+            suspects: vec![Suspect { app: "b".into(), why: "killed by SIGSEGV".into() }],
+        }));
         programs.rejected = Some("rosemary.toml:7: no".into());
         let usage = ProgramUsage {
             name: "a".into(),
@@ -174,6 +189,8 @@ mod tests {
             [
                 "the app a is held: killed by SIGSEGV",
                 "the app a goes on with its last good files: line 3 is wrong",
+                "Rosemary is in safe mode: the kernel ended 5 times in 60 s",
+                "the app b is held, as safe mode named it: killed by SIGSEGV",
                 "the last reload was refused: rosemary.toml:7: no",
                 "the app a is skipped, because it answers too late",
                 "the app a is above its soft limit of memory, cpu",

@@ -48,6 +48,7 @@ pub mod ofp;
 pub mod packages;
 pub mod pki;
 pub mod ports;
+pub mod safe_mode;
 pub mod say;
 pub mod scaffold;
 pub mod status;

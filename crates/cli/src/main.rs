@@ -19,6 +19,7 @@ use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::packages::key::{self, KeyCommand};
 use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::ports::{self, PortsArgs};
+use rosemary_cli::safe_mode::{self, SafeModeCommand};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::switches::{self, SwitchesArgs};
 use rosemary_cli::top::{self, TopArgs};
@@ -81,6 +82,9 @@ enum Command {
     Logs(LogsArgs),
     /// Show what went wrong: programs that ended, why, and how Rosemary reacted
     Incidents(IncidentsArgs),
+    /// Show and end safe mode, which starts the apps one at a time
+    #[command(subcommand)]
+    SafeMode(SafeModeCommand),
     /// Create, package and install apps
     #[command(subcommand)]
     App(AppCommand),
@@ -140,6 +144,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => logs::run(args).map(|()| ExitCode::SUCCESS),
         Command::Incidents(args) => incidents::run(args).map(|()| ExitCode::SUCCESS),
+        Command::SafeMode(command) => safe_mode::run(command).map(|()| ExitCode::SUCCESS),
         Command::App(command) => app::run(command).map(|()| ExitCode::SUCCESS),
         Command::Key(command) => key::run(command).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(args),

@@ -21,7 +21,7 @@ use crate::table::{Table, output_width};
 
 const AFTER_HELP: &str = "\
 Rosemary is degraded if a program does not run that no operator stopped (a held app is started when its files have \
-changed), if an app is \
+changed), if Rosemary is in safe mode, if an app is \
 skipped or was moved out of the kernel, if a program is above a soft limit, if a table of a switch is nearly full, or if \
 the switches are unknown, as while the kernel restarts. Each reason is printed; in JSON, \"health\" has \"verdict\" and \
 \"reasons\". If the switches are unknown, \"switches\" is null there and \"switches_error\" contains the reason.
@@ -270,6 +270,7 @@ mod tests {
                 }],
                 inactive: Vec::new(),
                 rejected: None,
+                safe_mode: None,
             },
             switches: Some(vec![SwitchStatus {
                 dpid: "00:00:00:00:00:00:00:01".into(),

@@ -31,6 +31,8 @@ pub enum Change {
         /// Only report the steps.
         dry_run: bool,
     },
+    /// End safe mode: all apps run as configured.
+    LeaveSafeMode,
 }
 
 /// What to do with an app.
@@ -77,6 +79,7 @@ impl fmt::Display for Change {
             Self::App { app, verb } => write!(f, "{} {app}", verb.name()),
             Self::Reload { dry_run: false } => f.write_str("reload"),
             Self::Reload { dry_run: true } => f.write_str("reload --dry-run"),
+            Self::LeaveSafeMode => f.write_str("safe-mode exit"),
         }
     }
 }

@@ -127,6 +127,35 @@ pub struct Status {
     /// Why the last reload of the configuration was refused, as a phrase, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
+    /// Safe mode, if Rosemary is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safe_mode: Option<Box<SafeModeStatus>>,
+}
+
+/// How far safe mode has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SafeModeStatus {
+    /// Why it began, as a phrase.
+    pub why: String,
+    /// Whether all apps of the list were started.
+    pub complete: bool,
+    /// The app that was started last and is being watched.
+    pub on_trial: Option<String>,
+    /// The apps that ran without a fault while they were watched.
+    pub passed: Vec<String>,
+    /// The apps that start later, in their order.
+    pub waiting: Vec<String>,
+    /// The apps with whose start or traffic a fault came back. They are held.
+    pub suspects: Vec<Suspect>,
+}
+
+/// An app with whose start or traffic a fault came back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspect {
+    /// Its name.
+    pub app: String,
+    /// What happened, as a phrase.
+    pub why: String,
 }
 
 /// The monitor itself.

@@ -9,6 +9,7 @@ mod hold;
 mod hosting;
 mod intent;
 mod role;
+mod safety;
 mod settings;
 mod status;
 mod zone;

@@ -15,6 +15,7 @@
 //! | `service_table.rs`, `service.rs`, `service_failures.rs`, `rights.rs` | the services; when several failures restart Rosemary; what each app may request from them |
 //! | `program.rs`, `program/`, `lifecycle.rs`, `restart_policy.rs` | one program's process; when it is started, killed, restarted and held |
 //! | `demotions.rs` | the apps that must not run in the kernel |
+//! | `safe_mode.rs` | when safe mode begins, and the order in which it starts apps |
 //! | `hang.rs`, `hang/` | whether the calls of apps return, and whether zones and the kernel make progress |
 //! | `incidents/` | records of what went wrong, in memory and on the disk |
 //! | `usage/` | how much each program uses, and what enforces its limits |
@@ -61,6 +62,7 @@ mod program;
 pub mod restart_policy;
 mod rights;
 mod runtime_dir;
+mod safe_mode;
 pub mod sandbox;
 pub mod sandbox_probe;
 mod service;
@@ -75,6 +77,7 @@ mod users;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use control::incident::{Cause, Evidence, Program};
 use control::kernel::PlainTcp;
@@ -263,7 +266,11 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         environment.incidents.close(id, None);
     }
     let apps = numbers.into_iter().zip(apps).collect();
-    let processes = ProcessTable::new(apps, settings, &services, &environment, demotions)?;
+    let mut processes = ProcessTable::new(apps, settings, &services, &environment, demotions)?;
+    processes.set_safe_mode(&config.safe_mode);
+    if options.safe_mode {
+        processes.begin_safe_mode("an operator requested it with --safe-mode", Instant::now());
+    }
     processes.warn_of_apps_in_kernel();
     environment.users.log();
     let basis = Basis { planner, environment, services, config, overrides, inactive };

@@ -27,6 +27,7 @@ const SYSTEM_STATE_DIR: &str = "/var/lib/rosemary";
 
 /// The options of the monitor; they override the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Options {
     /// Address and port at which switches connect; repeatable [default: 127.0.0.1:6653 and 127.0.0.1:6633]
     ///
@@ -61,6 +62,12 @@ pub struct Options {
     /// The state directory.
     #[command(flatten)]
     pub state: StateDir,
+    /// Begin in safe mode: start the apps one at a time, all as user apps, with a check between
+    ///
+    /// The configuration's table [safe-mode] has their order. `rosemary safe-mode` shows the progress and ends safe
+    /// mode.
+    #[arg(long)]
+    pub safe_mode: bool,
     /// For development: run unsigned apps, which the configuration names by a bare `object`; switches on other
     /// machines then cannot use plain TCP
     #[arg(long)]
@@ -227,6 +234,9 @@ impl Options {
         for app in &self.apps {
             args.extend(["--app".into(), app.to_string().into()]);
         }
+        if self.safe_mode {
+            args.push("--safe-mode".into());
+        }
         if self.allow_unsigned {
             args.push("--allow-unsigned".into());
         }
@@ -384,7 +394,7 @@ pub(crate) mod tests {
     #[test]
     fn to_args_gives_the_same_options() {
         let args = "--listen 127.0.0.1:6653 --listen [::1]:6633 --plain never --tls-dir /tmp/k \
-                    --workers 2 --app a:user --app b --allow-unsigned --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
+                    --workers 2 --app a:user --app b --safe-mode --allow-unsigned --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
         let args: Vec<&str> = args.split_whitespace().collect();
         let options = parse(&args).unwrap();
         assert_eq!(options.plain, Some(PlainTcp::Never));

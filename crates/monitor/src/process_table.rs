@@ -11,6 +11,7 @@
 
 mod missing_flows;
 mod replacing;
+mod safety;
 mod verbs;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -25,6 +26,7 @@ use control::service::ClientRights;
 use tracing::{error, info, warn};
 
 use self::replacing::KernelSwap;
+use self::safety::SafeMode;
 use crate::app::{App, Role, ZoneEvent};
 use crate::choice;
 use crate::demotions::Demotions;
@@ -83,6 +85,7 @@ pub(crate) struct ProcessTable {
     incidents: Incidents,
     /// Changes of apps in the kernel, which wait for its end.
     swaps: Vec<KernelSwap>,
+    safe_mode: SafeMode,
     /// Whether the programs were asked to stop.
     is_stopping: bool,
 }
@@ -116,6 +119,7 @@ impl ProcessTable {
             demotions,
             incidents: around.incidents.clone(),
             swaps: Vec::new(),
+            safe_mode: SafeMode::default(),
             is_stopping: false,
         })
     }
@@ -152,7 +156,7 @@ impl ProcessTable {
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let kernel = self.kernel.program.next_due().into_iter().chain(self.kernel.hang_check_due());
         let apps = self.apps.iter().filter_map(App::next_due);
-        kernel.chain(apps).chain(self.services.next_due()).min()
+        kernel.chain(apps).chain(self.services.next_due()).chain(self.safe_mode.next_due()).min()
     }
 
     /// Does what is due: starts and kills programs, retries connections, checks for hangs, forwards log lines.
@@ -170,6 +174,7 @@ impl ProcessTable {
         }
         self.kernel.check_hang(&self.apps, now);
         self.services.advance(now);
+        self.advance_safe_mode(now);
     }
 
     /// Handles a descriptor that became readable.
@@ -350,6 +355,7 @@ impl ProcessTable {
     fn kernel_ended(&mut self, exit: &ProgramExit, now: Instant) {
         let to_blame = self.kernel.ended(exit, &self.apps);
         let incident = self.kernel.program.incidents_mut().last();
+        self.note_end_of_kernel(&exit.how, now);
         for app in &mut self.apps {
             app.kernel_ended();
             if to_blame.contains(&app.id) && app.is_in_kernel() && !self.is_stopping {

@@ -115,6 +115,7 @@ impl Supervisor {
         self.processes.advance(now);
         if self.stop_deadline.is_none() {
             self.changes.advance(&mut self.processes, now);
+            self.begin_safe_mode_if_due(now);
             self.reload_if_due(now);
         }
         if let Some(deadline) = self.stop_deadline {
@@ -215,6 +216,17 @@ impl Supervisor {
         }
     }
 
+    /// Begins safe mode if its rule requires that, once no change is being made.
+    fn begin_safe_mode_if_due(&mut self, now: Instant) {
+        if self.changes.is_busy() || !self.processes.is_safe_mode_due() {
+            return;
+        }
+        self.changes.end_watch(&mut self.processes, now);
+        if let Some(why) = self.processes.take_safe_mode_due() {
+            self.processes.begin_safe_mode(&why, now);
+        }
+    }
+
     /// Answers an operator's request.
     fn answer(&mut self, id: OperatorId, request: OperatorRequest, now: Instant) {
         match request {
@@ -291,6 +303,7 @@ impl Supervisor {
             apps,
             inactive: self.changes.inactive().to_vec(),
             rejected: self.changes.rejected().map(Into::into),
+            safe_mode: self.processes.safe_mode_status().map(Box::new),
         }
     }
 

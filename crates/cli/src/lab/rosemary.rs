@@ -31,7 +31,7 @@ pub struct Rosemary<'lab> {
 
 impl<'lab> Rosemary<'lab> {
     /// Starts `binary up --allow-unsigned ARGS...`, because the apps of most tests are not signed.
-    /// Waits until it answers and all its programs run.
+    /// Waits until it answers and all its programs run, in safe mode all but the apps.
     ///
     /// # Errors
     /// [`LabError::Ended`] with the end of its log if it ends.
@@ -39,7 +39,7 @@ impl<'lab> Rosemary<'lab> {
         Self::start_with(lab, binary, &[&["--allow-unsigned"], args].concat())
     }
 
-    /// Starts `binary up ARGS...` and waits until it answers and all its programs run.
+    /// Starts `binary up ARGS...` and waits until it answers and all its programs run, in safe mode all but the apps.
     ///
     /// # Errors
     /// Like [`start`](Self::start).
@@ -50,9 +50,12 @@ impl<'lab> Rosemary<'lab> {
         let mut rosemary = Self { lab, up, binary: binary.to_owned() };
         rosemary.wait_for("Rosemary is up", Duration::from_secs(30), |status| {
             let services = &status.programs.services;
+            let apps = &status.programs.apps;
+            // In safe mode apps follow one at a time, or not at all.
             let running = status.programs.kernel.state == ProgramState::Running
                 && services.iter().all(|service| service.state == ProgramState::Running)
-                && status.programs.apps.iter().all(|app| app.state == ProgramState::Running);
+                && (status.programs.safe_mode.is_some()
+                    || apps.iter().all(|app| app.state == ProgramState::Running));
             running.then_some(())
         })?;
         Ok(rosemary)

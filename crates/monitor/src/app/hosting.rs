@@ -39,6 +39,8 @@ pub(super) struct Demotion {
     pub(super) why: String,
     /// How often a kernel was started with the app before.
     pub(super) kernel_starts: u64,
+    /// Whether the kernel hosts the app again after safe mode.
+    pub(super) is_for_safe_mode: bool,
 }
 
 impl Hosting {
@@ -85,9 +87,42 @@ impl Hosting {
     /// Gives the app a zone made by `zone`. Returns whether the kernel hosted it until now; otherwise nothing changes.
     pub(super) fn demote(&mut self, why: &str, zone: impl FnOnce() -> Zone) -> bool {
         let Self::Kernel(InKernel { starts, .. }) = *self else { return false };
-        let demotion = Some(Demotion { why: why.to_owned(), kernel_starts: starts });
+        let why = why.to_owned();
+        let demotion = Some(Demotion { why, kernel_starts: starts, is_for_safe_mode: false });
         *self = Self::Zone { zone: Box::new(zone()), demotion };
         true
+    }
+
+    /// Gives an app in the kernel a zone for the time of safe mode.
+    pub(super) fn demote_for_safe_mode(&mut self, zone: impl FnOnce() -> Zone) {
+        if self.demote("in safe mode all apps are user apps", zone)
+            && let Self::Zone { demotion: Some(demotion), .. } = self
+        {
+            demotion.is_for_safe_mode = true;
+        }
+    }
+
+    /// Whether the app is out of the kernel only for the time of safe mode.
+    pub(super) fn is_out_for_safe_mode(&self) -> bool {
+        matches!(self, Self::Zone { demotion: Some(it), .. } if it.is_for_safe_mode)
+    }
+
+    /// Keeps an app out of the kernel after safe mode. Returns whether it was out only for that time.
+    pub(super) fn keep_demotion(&mut self, why: &str) -> bool {
+        if !self.is_out_for_safe_mode() {
+            return false;
+        }
+        if let Self::Zone { demotion: Some(demotion), .. } = self {
+            (demotion.why, demotion.is_for_safe_mode) = (why.to_owned(), false);
+        }
+        true
+    }
+
+    /// Lets the next kernel host an app that was out of it for safe mode. The zone is dropped.
+    pub(super) fn return_to_kernel(&mut self) {
+        if self.is_out_for_safe_mode() {
+            *self = Self::Kernel(InKernel { starts: self.kernel_starts(), is_loaded: false });
+        }
     }
 }
 
@@ -148,6 +183,28 @@ mod tests {
         assert!(!hosting.demote("the instance of another worker panicked too", Zone::for_test));
         assert_eq!((hosting.host(), hosting.demoted()), (Host::User, Some("it panicked")));
         assert_eq!(hosting.kernel_starts(), 3);
+    }
+
+    #[test]
+    fn app_returns_to_the_kernel_after_safe_mode() {
+        let mut hosting = Hosting::Kernel(InKernel { starts: 3, is_loaded: true });
+        hosting.demote_for_safe_mode(Zone::for_test);
+        assert!(hosting.is_out_for_safe_mode() && hosting.demoted().is_some());
+        hosting.return_to_kernel();
+        assert_eq!((hosting.host(), hosting.kernel_starts()), (Host::Kernel, 3));
+        hosting.demote_for_safe_mode(Zone::for_test);
+        assert!(hosting.keep_demotion("the kernel ended") && !hosting.keep_demotion("again"));
+        hosting.return_to_kernel();
+        assert_eq!((hosting.host(), hosting.demoted()), (Host::User, Some("the kernel ended")));
+    }
+
+    #[test]
+    fn earlier_demotion_outlasts_safe_mode() {
+        let mut hosting = Hosting::Kernel(InKernel::default());
+        hosting.demote("it panicked", Zone::for_test);
+        hosting.demote_for_safe_mode(Zone::for_test);
+        hosting.return_to_kernel();
+        assert_eq!((hosting.host(), hosting.demoted()), (Host::User, Some("it panicked")));
     }
 
     #[test]

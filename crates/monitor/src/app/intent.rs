@@ -11,11 +11,22 @@ use control::policy::Stage;
 use super::App;
 use super::hosting::Hosting;
 
+/// Whether an app is to run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Wish {
+    /// It is.
+    #[default]
+    Runs,
+    /// The operator has stopped it.
+    Stopped,
+    /// Safe mode does not let it run.
+    HeldBack,
+}
+
 /// The operator's last word on an app.
 #[derive(Debug, Default)]
 pub(super) struct Intent {
-    /// Whether the operator has stopped it.
-    stopped: bool,
+    wish: Wish,
     /// Whether it is to start again as soon as it has ended.
     restart: bool,
     /// Whether the kernel must still be told to leave it out.
@@ -25,27 +36,53 @@ pub(super) struct Intent {
 }
 
 impl Intent {
-    /// Whether the operator has stopped the app.
+    /// Whether the app is not to run: the operator has stopped it, or safe mode holds it back.
     pub(super) fn is_stopped(&self) -> bool {
-        self.stopped
+        self.wish != Wish::Runs
+    }
+
+    /// Whether safe mode holds the app back.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.wish == Wish::HeldBack
+    }
+
+    /// Holds the app back, unless the operator has stopped it. The kernel goes on without it, except for a guard, whose `fail` decides about packets.
+    pub(super) fn hold_back(&mut self, is_guard: bool) {
+        if self.wish == Wish::Runs {
+            *self = Self { wish: Wish::HeldBack, forget: !is_guard, ..Self::default() };
+        }
+    }
+
+    /// Lets the app run as soon as its former process has ended, if it was held back.
+    pub(super) fn release(&mut self) {
+        if self.is_held_back() {
+            *self = Self { restart: true, ..Self::default() };
+        }
+    }
+
+    /// Ends the hold without a start of a process.
+    pub(super) fn end_hold(&mut self) {
+        if self.is_held_back() {
+            *self = Self::default();
+        }
     }
 }
 
 impl App {
     /// Whether the operator has stopped it.
     pub(crate) fn is_stopped_by_operator(&self) -> bool {
-        self.intent.stopped
+        self.intent.wish == Wish::Stopped
     }
 
     /// Whether a kernel that starts now hosts it.
     pub(crate) fn runs_in_kernel(&self) -> bool {
-        self.is_in_kernel() && !self.intent.stopped
+        self.is_in_kernel() && !self.intent.is_stopped()
     }
 
     /// The state of its process, or that of its instance in a kernel whose state is `kernel`.
     pub(crate) fn state(&self, kernel: ProgramState) -> ProgramState {
         match &self.hosting {
-            Hosting::Kernel(_) if self.intent.stopped => ProgramState::Stopped,
+            Hosting::Kernel(_) if self.intent.is_stopped() => ProgramState::Stopped,
             Hosting::Kernel(in_kernel) => in_kernel.state(kernel),
             Hosting::Zone { zone, .. } => zone.program.lifecycle().state(),
         }
@@ -71,7 +108,7 @@ impl App {
     pub(crate) fn stop_by_operator(&mut self, now: Instant) {
         // The kernel goes on without a stopped app. A stopped guard stays, so that its `fail` decides about packets.
         self.intent = Intent {
-            stopped: true,
+            wish: Wish::Stopped,
             restart: false,
             forget: !self.is_guard(),
             flows: self.settings.on_stop,
@@ -126,7 +163,7 @@ impl App {
 
     /// The request for a new kernel to leave the app out of its plan, if the operator has stopped it.
     pub(crate) fn forget_request(&self) -> Option<KernelRequest> {
-        let is_due = self.intent.stopped && !self.is_guard();
+        let is_due = self.intent.is_stopped() && !self.is_guard();
         is_due.then_some(KernelRequest::Forget { app: self.id })
     }
 }

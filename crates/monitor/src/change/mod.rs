@@ -100,6 +100,11 @@ impl Changes {
         if let Some(running) = &self.running {
             return Err(format!("another change is being made ({})", running.what));
         }
+        let fits_safe_mode =
+            matches!(change, Change::LeaveSafeMode | Change::Reload { dry_run: true });
+        if processes.is_in_safe_mode() && !fits_safe_mode {
+            return Err("Rosemary is in safe mode; end it with `rosemary safe-mode exit`".into());
+        }
         self.made += 1;
         let what = change.to_string();
         info!(who, change = what, confirmed, "operator requested a change");
@@ -119,6 +124,7 @@ impl Changes {
                 AppVerb::Rollback => Purpose::Rollback { app: app.clone() },
             },
             Change::Reload { dry_run } => Purpose::Reload { dry_run: *dry_run },
+            Change::LeaveSafeMode => Purpose::Verb,
         };
         let (phase, until) = (Phase::Reaching(Goal::None), now + TIMEOUT);
         let mut running = Running { report, what, purpose, confirmed, phase, until };
@@ -126,6 +132,7 @@ impl Changes {
             Change::App { app, verb } if running.purpose == Purpose::Verb => {
                 running.begin_verb(app, verb, processes, now)
             }
+            Change::LeaveSafeMode => running.leave_safe_mode(processes, now),
             _ => running.begin_planning(&self.basis, processes),
         };
         let report = running.report.clone();
@@ -180,8 +187,8 @@ impl Changes {
         }
     }
 
-    /// Ends the watch over an upgrade, because an operator requests another change.
-    fn end_watch(&mut self, processes: &mut ProcessTable, now: Instant) {
+    /// Ends the watch over an upgrade, because an operator requests another change or safe mode begins.
+    pub(crate) fn end_watch(&mut self, processes: &mut ProcessTable, now: Instant) {
         self.advance(processes, now);
         if let Some(running) = &mut self.running
             && running.report.state == ChangeState::Watching

@@ -50,6 +50,39 @@ impl Goal {
 }
 
 impl Running {
+    /// Ends safe mode. Returns the change's state.
+    pub(super) fn leave_safe_mode(
+        &mut self,
+        processes: &mut ProcessTable,
+        now: Instant,
+    ) -> ChangeState {
+        if !processes.is_in_safe_mode() {
+            return ChangeState::Refused { why: "Rosemary is not in safe mode".into() };
+        }
+        if processes.leaving_restarts_kernel() {
+            let why = "apps return to it; switches reconnect, and their flows stay".to_owned();
+            let (action, program) = (Action::Restart, "kernel".to_owned());
+            self.report.steps.push(ChangeStep { action, program, why });
+            if !self.confirmed {
+                return ChangeState::Unconfirmed;
+            }
+        }
+        let (started, suspects) = processes.leave_safe_mode(now);
+        for app in started {
+            let why = "safe mode ends".to_owned();
+            let (action, program) = (Action::Start, format!("app {app}"));
+            self.report.steps.push(ChangeStep { action, program, why });
+        }
+        for suspect in suspects {
+            let app = suspect.app;
+            self.report.notices.push(format!(
+                "{app} stays stopped, as safe mode named it; `rosemary app start {app}` starts it."
+            ));
+            self.report.notices.extend(processes.notice_of_stopped_guard(&app));
+        }
+        ChangeState::Running
+    }
+
     /// Begins what an operator requests for one app. Returns the change's state.
     pub(super) fn begin_verb(
         &mut self,

@@ -210,6 +210,9 @@ impl ProcessTable {
         if !self.kernel.program.is_stopped() || !self.swaps.iter().all(is_stopped) {
             return false;
         }
+        if !self.return_apps_to_kernel() {
+            return false;
+        }
         for KernelSwap { name, app, remove_flows } in std::mem::take(&mut self.swaps) {
             let slot = self.apps.iter().position(|app| app.name == name);
             match (slot.and_then(|slot| self.apps.get_mut(slot)), app) {
