@@ -4,6 +4,7 @@
 
 mod app_killed;
 mod attacks;
+mod bands;
 mod calls;
 mod capability_scopes;
 mod chaos;

@@ -100,11 +100,22 @@ pub(crate) struct Reading {
     pub(crate) inform: Vec<Informed>,
     /// Whether all absent apps lose what they own.
     pub(crate) removes_all: bool,
+    /// Apps lose the flows that they wrote before their bands moved, if this reading is for that.
+    pub(crate) band_check: Option<BandCheck>,
     pub(crate) found: ByOwner,
     pub(crate) removed: ByOwner,
     /// The switch has more to remove than fits into its output.
     pub(crate) is_cut_short: bool,
     last_part: Instant,
+}
+
+/// The removal of flows that apps wrote before their bands moved.
+#[derive(Debug, Default)]
+pub(crate) struct BandCheck {
+    /// The number of flows that were removed from each app.
+    pub(crate) removed: BTreeMap<AppId, u32>,
+    /// An app whose band has moved does not run, so its earlier flows stay until a later check.
+    pub(crate) waits_for_app: bool,
 }
 
 /// An app that receives its flows.
@@ -122,6 +133,8 @@ pub(crate) struct FlowReader {
     pub(crate) reading: Option<Reading>,
     /// All flows must be read, at this time.
     due: Option<Instant>,
+    /// All flows must be read at this time, because the band of an app has moved.
+    band_check: Option<Instant>,
     /// Whether an operator waits for it.
     pub(crate) is_awaited: bool,
     /// Whether the next reading removes what all absent apps own.
@@ -142,6 +155,11 @@ impl FlowReader {
         self.due = Some(now);
     }
 
+    /// Requests a reading at this time, which removes the flows that apps wrote before their bands moved.
+    pub(crate) fn request_band_check(&mut self, at: Instant) {
+        self.band_check = Some(at);
+    }
+
     /// Requests a reading for an operator, which removes what all absent apps own if `removes_all`.
     pub(crate) fn request_for_operator(&mut self, removes_all: bool, now: Instant) {
         self.request(now);
@@ -159,7 +177,8 @@ impl FlowReader {
     pub(crate) fn is_due(&self, ready: Set, now: Instant) -> bool {
         let may_inform = !self.to_inform(ready).is_empty()
             && self.ended.is_none_or(|ended| now.saturating_duration_since(ended) >= INTERVAL);
-        self.reading.is_none() && (self.due.is_some_and(|due| now >= due) || may_inform)
+        let is_time = |due: Option<Instant>| due.is_some_and(|due| now >= due);
+        self.reading.is_none() && (is_time(self.due) || is_time(self.band_check) || may_inform)
     }
 
     fn to_inform(&self, ready: Set) -> Set {
@@ -181,7 +200,8 @@ impl FlowReader {
             Informed { slot, life, has_gap: false }
         });
         let inform: Vec<Informed> = inform.collect();
-        let all = self.due.take().is_some() || version == Version::V1_0;
+        let checks_bands = self.band_check.take_if(|at| now >= *at).is_some();
+        let all = self.due.take().is_some() || checks_bands || version == Version::V1_0;
         let only = match inform[..] {
             [Informed { slot, .. }] if !all => Some(identify(slot).0),
             _ => None,
@@ -191,6 +211,7 @@ impl FlowReader {
             only,
             inform,
             removes_all: std::mem::take(&mut self.removes_all),
+            band_check: checks_bands.then(BandCheck::default),
             found: ByOwner::new(),
             removed: ByOwner::new(),
             is_cut_short: false,
@@ -226,6 +247,13 @@ impl FlowReader {
                     self.found.remove(app);
                 }
             }
+            let again = reading.band_check.as_ref().and_then(|check| {
+                if reading.is_cut_short && !has_failed {
+                    return Some(now + INTERVAL);
+                }
+                (has_failed || check.waits_for_app).then_some(now + RETRY)
+            });
+            self.band_check = self.band_check.or(again);
             if reading.is_cut_short {
                 self.due = self.due.or(Some(now + INTERVAL));
             }
@@ -304,6 +332,28 @@ mod tests {
         assert!(reader.found.keys().eq([&AppId(5)]));
         reader.request(now);
         assert!(!reader.begin(Version::V1_3, NONE, ids, now).removes_all, "once");
+    }
+
+    #[test]
+    fn bands_are_checked_at_their_time_and_again_after_a_failure() {
+        let (mut reader, now) = (FlowReader::default(), Instant::now());
+        let check = now + INTERVAL;
+        reader.request_band_check(check);
+        reader.request(now);
+        assert!(reader.begin(Version::V1_3, NONE, ids, now).band_check.is_none(), "too early");
+        reader.end(false, now);
+        assert!(!reader.is_due(NONE, now) && reader.is_due(NONE, check));
+        let reading = reader.begin(Version::V1_3, NONE, ids, check);
+        assert!(reading.band_check.is_some() && reading.only.is_none());
+        reader.end(true, check);
+        assert!(reader.is_due(NONE, check + RETRY));
+        reader.begin(Version::V1_3, NONE, ids, check + RETRY);
+        reader.reading.as_mut().unwrap().is_cut_short = true;
+        reader.end(false, check + RETRY);
+        let again = check + RETRY + INTERVAL;
+        assert!(reader.begin(Version::V1_3, NONE, ids, again).band_check.is_some());
+        reader.end(false, again);
+        assert!(!reader.is_due(NONE, again + RETRY));
     }
 
     #[test]

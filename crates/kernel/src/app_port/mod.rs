@@ -75,6 +75,8 @@ pub(crate) struct AppPort {
     pub(crate) throttle: Throttle,
     /// Whether the operator has stopped or removed the app, so that the plan leaves it out.
     pub(crate) is_absent: bool,
+    /// When its priority band moved last, if it did.
+    pub(crate) band_moved: Option<Instant>,
     pub(crate) counts: Counts,
     hosting: Hosting,
     /// The instance of the app that runs or ran last, counted from 1.
@@ -124,6 +126,7 @@ impl AppPort {
             throttle: Throttle::new(Arc::clone(&shared_quota)),
             quota: QuotaMeter::new(shared_quota),
             is_absent: false,
+            band_moved: None,
             counts: Counts::default(),
             hosting: Hosting::Nowhere,
             life: 0,

@@ -226,7 +226,7 @@ impl Worker {
         now: Instant,
     ) -> io::Result<()> {
         self.detach(app, now);
-        let slot = self.know(app, name, policy)?;
+        let slot = self.know(app, name, policy, now)?;
         let app_port = &mut self.dispatch.app_ports[slot];
         let data = EventData::new_u64(APP_PORT | slot.index() as u64);
         epoll::add(&self.epoll, part.down_bell(), data, EventFlags::IN)?;
@@ -236,7 +236,13 @@ impl Worker {
     }
 
     /// Returns the slot of an app, and makes its app port if it has none. The app need not run.
-    pub(super) fn know(&mut self, app: AppId, name: String, policy: Policy) -> io::Result<AppSlot> {
+    pub(super) fn know(
+        &mut self,
+        app: AppId,
+        name: String,
+        policy: Policy,
+        now: Instant,
+    ) -> io::Result<AppSlot> {
         let known = self.slot_of(app);
         let app_ports = &mut self.dispatch.app_ports;
         if known.is_none() && app_ports.len() == MAX_APPS {
@@ -255,8 +261,12 @@ impl Worker {
         }
         app_ports[slot].is_absent = false;
         app_ports[slot].rights = AppRights::of(app, &policy);
+        let has_moved = known.is_some() && app_ports[slot].policy.band != policy.band;
         app_ports[slot].policy = policy;
         self.dispatch.replan();
+        if has_moved {
+            self.band_moved(slot, now);
+        }
         Ok(slot)
     }
 

@@ -13,6 +13,7 @@ use tracing::{debug, info, warn};
 use super::Worker;
 use super::answers::Replies;
 use super::log_limits::LogLimits;
+use super::moved_bands::{self, remove_earlier_flows};
 use crate::app_port::AppPort;
 use crate::check::{APP_SHIFT, Expects, OWN_BITS};
 use crate::connection::{Connection, Up};
@@ -122,6 +123,7 @@ pub(super) fn new_switch(
     if !absent.is_empty() {
         switch.flow_reader.request(now);
     }
+    moved_bands::new_switch(switch, app_ports, now);
 }
 
 impl Replies<'_> {
@@ -146,6 +148,11 @@ impl Replies<'_> {
                 Ok(owners) => {
                     removal.flows(&owners, message);
                     let app_ports = &mut self.dispatch.app_ports;
+                    if reading.band_check.is_some() {
+                        let (part, to) = ((version, message), (&mut *out, is_full));
+                        let next_xid = || session.xid();
+                        remove_earlier_flows(&mut reading, part, app_ports, to, next_xid, self.now);
+                    }
                     let part = (&owners[..], message);
                     inform(switch, &mut reading.inform, app_ports, part, self.copy);
                     true
@@ -346,6 +353,14 @@ fn end(
     let dpid = switch.dpid;
     if has_failed {
         debug!(%dpid, "could not read the flows of a switch");
+    }
+    for (app, flows) in reading.band_check.unwrap_or_default().removed {
+        if let Some(suppressed) = log_limits.removed.admit(now) {
+            info!(
+                %dpid, app = app.0, flows, suppressed,
+                "removed flows that an app wrote before its priority band moved"
+            );
+        }
     }
     for (app, owned) in reading.removed {
         if let Some(suppressed) = log_limits.removed.admit(now) {

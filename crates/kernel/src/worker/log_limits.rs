@@ -32,7 +32,7 @@ pub(super) struct LogLimits {
     pub(super) malformed: Rate,
     /// Flows were missing on a switch.
     pub(super) missing: Rate,
-    /// Flows of absent apps were removed from a switch.
+    /// Flows of absent apps, or of apps whose band has moved, were removed from a switch.
     pub(super) removed: Rate,
 }
 
@@ -80,7 +80,10 @@ impl LogLimits {
             (&mut log_limits.connected, "switch connected"),
             (&mut log_limits.disconnected, "switch disconnected"),
             (&mut log_limits.ports, "port changed"),
-            (&mut log_limits.removed, "removed what an absent app owned in a switch"),
+            (
+                &mut log_limits.removed,
+                "removed flows of absent apps, or of moved bands, in a switch",
+            ),
         ];
         for (rate, what) in changes {
             if let Some(suppressed) = rate.rest(now) {

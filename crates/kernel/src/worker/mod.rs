@@ -29,6 +29,7 @@ mod heal;
 mod hosted;
 mod inbound;
 mod log_limits;
+mod moved_bands;
 mod output;
 mod pace;
 mod reading;
@@ -192,7 +193,7 @@ impl Worker {
             channels,
         };
         for Known { app: AppSpec { app, name, policy, .. }, object } in apps.apps {
-            worker.know(app, name, policy)?;
+            worker.know(app, name, policy, now)?;
             if let Some(object) = object {
                 worker.host(app, &object);
             }
@@ -350,7 +351,7 @@ impl Worker {
                 Command::Adopt(moved) => self.adopt(moved, now),
                 Command::Detach { app } => self.detach(app, now),
                 Command::Know { app, name, policy } => {
-                    if let Err(error) = self.know(app, name, policy) {
+                    if let Err(error) = self.know(app, name, policy, now) {
                         warn!(app = app.0, %error, "could not add an app");
                     }
                 }
