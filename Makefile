@@ -88,7 +88,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	done
 
 test: check build ## everything: check, then the system tests against Open vSwitch
-	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace faketime
+	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace faketime zsh
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
 	@echo

@@ -2,10 +2,11 @@
 
 use std::process::{Command, Output, Stdio};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use cli::lab::Of;
+use rosemary_tests::capture::is_installed;
 use rosemary_tests::net::{INTERVAL, Net};
-use rosemary_tests::{in_a_lab, rosemary_binary, schema};
+use rosemary_tests::{in_a_lab, rosemary_binary, schema, skip};
 
 #[test]
 fn outputs_fit_and_have_their_schemas_in_openflow_1_0() {
@@ -36,6 +37,10 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
         ("apps", &["apps"]),
         ("app", &["apps", "learning-switch"]),
         ("top", &["top"]),
+        ("orphans", &["flows", "--orphans"]),
+        ("incidents", &["incidents"]),
+        ("change", &["app", "restart", "learning-switch"]),
+        ("packages", &["app", "list"]),
     ] {
         schema::check(name, &text(&[args, &["--json"]].concat())?)?;
         let output = command(args)?;
@@ -44,11 +49,16 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
         let mut lines = shown.lines().filter(|line| !line.starts_with("object "));
         let fits = lines.all(|line| line.chars().count() <= 80);
         // Addresses in matches of flows are never cut.
-        ensure!(fits || name == "flows", "{shown}");
+        ensure!(fits || name == "flows", "{name}: {shown}");
         let wide = text(&[args, &["--wide"]].concat())?;
         let is_narrower = wide.lines().map(str::len).max() > shown.lines().map(str::len).max();
         ensure!(!is_narrower || notes.contains("left out: "), "{name}: {shown}{notes}");
     }
+
+    let logs = text(&["logs", "--json"])?;
+    ensure!(logs.lines().count() > 3, "log: {logs}");
+    logs.lines().try_for_each(|line| schema::check("logs", line))?;
+    schema::check("doctor", &text(&["doctor", "--json"])?)?;
 
     let full = text(&["switches", "0x1"])?;
     for word in [dpid.as_str(), "Open vSwitch", "TABLE", "PORT", "LOCAL", "packet-ins"] {
@@ -88,6 +98,22 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
     ensure!(apps.contains("learning-switch"), "{apps}");
     let options = completed("flows --js", "2")?;
     ensure!(options.contains("--json"), "{options}");
+
+    if !is_installed("zsh") {
+        skip(&anyhow!("zsh is not installed: its completions were not checked"));
+        return Ok(());
+    }
+    // zsh permits compadd only while it completes, so a function of that name prints the words instead.
+    let completed = |words: &str, place: &str| -> anyhow::Result<String> {
+        let script = format!(
+            "compdef() {{ }}; compadd() {{ shift; print -r -- $@ }}; source <($0 completions zsh); \
+             words=($0 {words}); CURRENT={place}; _rosemary_with_names"
+        );
+        Ok(net.lab.run("zsh", &["-fc", &script, &rosemary])?)
+    };
+    ensure!(completed("flows ''", "3")? == "0000000000000001\n", "{}", completed("flows ''", "3")?);
+    let apps = completed("app stop ''", "4")?;
+    ensure!(apps.contains("learning-switch"), "{apps}");
 
     let mut unknown = net.lab.command(rosemary_binary());
     let unknown = unknown.args(["ports", "7"]).stdin(Stdio::null()).output()?;

@@ -265,6 +265,10 @@ fn upgrade_is_taken_back_if_the_new_version_fails() {
         lab.wait_for("the old package is back", SOON, |_| {
             Ok((fs::read(INSTALLED).ok().as_ref() == Some(&package)).then_some(()))
         })?;
+        let error = refused_change(lab, &["app", "upgrade", &first])?;
+        ensure!(error.contains("0.1.0 is an older version; confirm that with --yes"), "{error}");
+        rosemary(lab, &["app", "upgrade", "--yes", &first])?;
+        runs(&mut net, "0.1.0")?;
         assert_eq!(established.finish()?.lost(), 0, "flows stay in the switch");
         Ok(())
     });

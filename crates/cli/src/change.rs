@@ -11,7 +11,7 @@ use monitor::options::InstancePaths;
 
 use crate::client::Monitor;
 use crate::say;
-use crate::table::Table;
+use crate::table::{Table, output_width};
 
 /// Time between two questions whether the change is made.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -32,9 +32,13 @@ pub struct AppChangeArgs {
 pub struct ChangeArgs {
     /// Accept that the kernel restarts, as the change of an app in the kernel requires
     ///
-    /// Switches disconnect and reconnect. Their flows stay, so established traffic goes on.
+    /// Switches disconnect and reconnect. Their flows stay, so established traffic goes on. `rosemary app upgrade` then also
+    /// installs an older version, or a different package of the same version, without asking.
     #[arg(long)]
     pub yes: bool,
+    /// Show whole reasons, however wide
+    #[arg(long)]
+    pub wide: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -93,7 +97,7 @@ pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
             say::note("nothing changes");
         }
     } else {
-        say::data(table(&report))?;
+        say::table(&table(&report).format(output_width(args.wide)))?;
     }
     for notice in &report.notices {
         say::note(notice);
@@ -114,12 +118,12 @@ pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
 }
 
 /// The steps of a change in columns.
-fn table(report: &ChangeReport) -> String {
-    let mut table = Table::new(["STEP", "PROGRAM", "WHY"]);
+fn table(report: &ChangeReport) -> Table<3> {
+    let mut table = Table::new(["STEP", "PROGRAM", "WHY"]).prose("WHY");
     for step in &report.steps {
         table.row([&step.action.to_string(), &step.program, &step.why]);
     }
-    table.text()
+    table
 }
 
 fn parse_name(text: &str) -> Result<String, String> {

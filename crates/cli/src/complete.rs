@@ -1,7 +1,7 @@
 //! `rosemary completions`: prints completion scripts, which also know the names of apps and switches.
 //!
-//! `clap_complete` makes the script from the options; it completes files where an option takes one. For bash and fish a few
-//! lines are added that run the hidden command `rosemary complete` for the names that only a running Rosemary knows.
+//! `clap_complete` makes the script from the options; it completes files where an option takes one. For bash, zsh and fish a
+//! few lines are added that run the hidden command `rosemary complete` for the names that only a running Rosemary knows.
 
 use clap::{Command, ValueEnum};
 use clap_complete::Shell;
@@ -20,7 +20,9 @@ _rosemary_with_names() {
     local previous="${COMP_WORDS[COMP_CWORD-1]}"
     case "${words[*]}" in
         flows | ports | switches) kind=switches ;;
-        apps | logs | "app logs" | "app remove" | "app start" | "app stop" | "app restart") kind=apps ;;
+        apps | logs) kind=apps ;;
+        "app disable" | "app enable" | "app log-level" | "app logs" | "app promote" | "app remove") kind=apps ;;
+        "app restart" | "app rollback" | "app start" | "app stop") kind=apps ;;
     esac
     [[ "$previous" == --app ]] && kind=apps
     if [[ -n "$kind" && "$current" != -* ]]; then
@@ -33,12 +35,38 @@ complete -F _rosemary_with_names -o nosort -o bashdefault -o default rosemary 2>
     complete -F _rosemary_with_names -o bashdefault -o default rosemary
 "#;
 
+/// Added to the script for zsh, in place of its last lines, which register the function of `clap_complete`. A word that begins
+/// with a hyphen, or follows an option, is completed as before.
+const ZSH: &str = r#"_rosemary_with_names() {
+    local kind=
+    case "${(j: :)words[2,CURRENT-1]}" in
+        flows | ports | switches) kind=switches ;;
+        apps | logs | "app "(disable|enable|log-level|logs|promote|remove|restart|rollback|start|stop)) kind=apps ;;
+    esac
+    [[ "$words[CURRENT-1]" == --app ]] && kind=apps
+    if [[ -n "$kind" && "$words[CURRENT]" != -* ]]; then
+        compadd -- ${(f)"$("$words[1]" complete "$kind" 2>/dev/null)"}
+    else
+        _rosemary "$@"
+    fi
+}
+
+if [ "$funcstack[1]" = "_rosemary" ]; then
+    _rosemary_with_names "$@"
+else
+    compdef _rosemary_with_names rosemary
+fi
+"#;
+
+/// The beginning of those lines.
+const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_rosemary\" ]";
+
 /// Added to the script for fish.
 const FISH: &str = "
 complete -c rosemary -n '__fish_seen_subcommand_from flows ports switches' -f -a '(rosemary complete switches 2>/dev/null)'
 complete -c rosemary -n '__fish_seen_subcommand_from apps logs' -f -a '(rosemary complete apps 2>/dev/null)'
-complete -c rosemary -n '__fish_seen_subcommand_from app; and __fish_seen_subcommand_from logs remove start stop restart' \
--f -a '(rosemary complete apps 2>/dev/null)'
+complete -c rosemary -n '__fish_seen_subcommand_from app; and __fish_seen_subcommand_from disable enable log-level logs promote \
+remove restart rollback start stop' -f -a '(rosemary complete apps 2>/dev/null)'
 complete -c rosemary -n '__fish_seen_subcommand_from up' -l app -x -a '(rosemary complete apps 2>/dev/null)'
 ";
 
@@ -58,12 +86,21 @@ pub enum Names {
 pub fn script(shell: Shell, command: &mut Command) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, command, "rosemary", &mut script);
-    let more = match shell {
-        Shell::Bash => BASH,
-        Shell::Fish => FISH,
-        _ => "",
-    };
-    say::data(format_args!("{}{more}", String::from_utf8_lossy(&script)))
+    say::data(with_names(shell, String::from_utf8_lossy(&script).into_owned()))
+}
+
+/// Returns the script with the lines for the names that only a running Rosemary knows.
+fn with_names(shell: Shell, mut script: String) -> String {
+    match shell {
+        Shell::Bash => script.push_str(BASH),
+        Shell::Fish => script.push_str(FISH),
+        Shell::Zsh => {
+            script.truncate(script.rfind(ZSH_END).unwrap_or(script.len()));
+            script.push_str(ZSH);
+        }
+        _ => {}
+    }
+    script
 }
 
 /// Prints names, one per line, for the scripts. Switches need a running Rosemary.
@@ -97,4 +134,19 @@ fn apps() -> Vec<String> {
     // A build directory also has the apps of the tests.
     let shipped = Installation::find().map(|it| it.app_names());
     running.chain(configured).chain(shipped.unwrap_or_default()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zsh_script_registers_one_function() {
+        let (mut command, mut script) = (Command::new("rosemary"), Vec::new());
+        clap_complete::generate(Shell::Zsh, &mut command, "rosemary", &mut script);
+        let script = with_names(Shell::Zsh, String::from_utf8(script).unwrap());
+        assert!(script.starts_with("#compdef rosemary"), "{script}");
+        assert_eq!(script.matches("compdef _rosemary").count(), 1, "{script}");
+        assert_eq!(script.matches(ZSH_END).count(), 1, "{script}");
+    }
 }

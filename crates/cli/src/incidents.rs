@@ -13,7 +13,7 @@ use time::format_description::well_known::Rfc3339;
 use crate::client::Monitor;
 use crate::logs::{Since, parse_since};
 use crate::say;
-use crate::table::Table;
+use crate::table::{Table, output_width};
 
 const AFTER_HELP: &str = "\
 LASTED is the time until the program ran again, `open` while it does not run. The newest 512 incidents are kept, \
@@ -35,6 +35,9 @@ pub struct IncidentsArgs {
     /// Only incidents of this app, and those of the kernel for which it is to blame
     #[arg(long, value_name = "NAME")]
     app: Option<String>,
+    /// Show the whole cause, however wide
+    #[arg(long)]
+    wide: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -85,7 +88,7 @@ fn list(args: &IncidentsArgs) -> anyhow::Result<()> {
         say::note("no incident");
         Ok(())
     } else {
-        say::data(table(&incidents))
+        say::table(&table(&incidents).format(output_width(args.wide)))
     }
 }
 
@@ -111,8 +114,8 @@ pub(crate) fn is_about(incident: &Incident, app: &str) -> bool {
 }
 
 /// Formats one line per incident, the oldest first.
-fn table(incidents: &[Incident]) -> String {
-    let mut table = Table::new(["ID", "TIME", "PROGRAM", "CAUSE", "LASTED"]);
+fn table(incidents: &[Incident]) -> Table<5> {
+    let mut table = Table::new(["ID", "TIME", "PROGRAM", "CAUSE", "LASTED"]).prose("CAUSE");
     for incident in incidents {
         let cause = match incident.count {
             1 => incident.cause.to_string(),
@@ -126,7 +129,7 @@ fn table(incidents: &[Incident]) -> String {
             &lasted(incident),
         ]);
     }
-    table.text()
+    table
 }
 
 /// Formats an incident with its evidence.
@@ -209,7 +212,7 @@ mod tests {
             duration_ms: Some(61_300),
             ..incident()
         };
-        let text = table(&[incident(), hung]);
+        let text = table(&[incident(), hung]).text();
         let expected = "\
 ID     TIME                  PROGRAM              CAUSE                   LASTED
 12     2026-11-21T09:24:03Z  kernel               killed by SIGSEGV       112 ms

@@ -1,4 +1,4 @@
-//! Formats text in columns, and leaves out whole columns where the output is too narrow.
+//! Formats text in columns. Where the output is too narrow, whole columns are left out, or a column of prose is shortened.
 
 use std::fmt::Write as _;
 use std::io::stdout;
@@ -11,12 +11,16 @@ const DEFAULT_WIDTH: usize = 80;
 /// Space between two columns.
 const GAP: usize = 2;
 
+/// A column of prose is not made narrower than this, in characters.
+const SHORTEST: usize = 16;
+
 /// A table whose columns are as wide as their content.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
     rows: Vec<[String; N]>,
     expendable: &'static [&'static str],
     hidden: Option<&'static str>,
+    prose: Option<&'static str>,
 }
 
 /// A formatted table.
@@ -26,26 +30,41 @@ pub(crate) struct Formatted {
     pub(crate) text: String,
     /// The headings of the columns that were left out, from left to right.
     pub(crate) left_out: Vec<String>,
+    /// The heading of the column whose cells were shortened, if one was.
+    pub(crate) shortened: Option<&'static str>,
 }
 
 impl Formatted {
-    /// Returns the sentence about the columns that were left out, if there are any.
+    /// Returns the sentence about the columns that were left out or shortened, if there are any.
     pub(crate) fn note(&self) -> Option<String> {
         let columns = self.left_out.join(", ");
-        (!columns.is_empty()).then(|| format!("left out: {columns}; --wide shows all columns"))
+        match (columns.is_empty(), self.shortened) {
+            (true, None) => None,
+            (false, None) => Some(format!("left out: {columns}; --wide shows all columns")),
+            (true, Some(prose)) => Some(format!("shortened: {prose}; --wide shows all of it")),
+            (false, Some(prose)) => {
+                Some(format!("left out: {columns}; shortened: {prose}; --wide shows all"))
+            }
+        }
     }
 }
 
 impl<const N: usize> Table<N> {
     /// Creates a table with column headings.
     pub(crate) fn new(head: [&str; N]) -> Self {
-        Self { rows: vec![head.map(Into::into)], expendable: &[], hidden: None }
+        Self { rows: vec![head.map(Into::into)], expendable: &[], hidden: None, prose: None }
     }
 
     /// Allows leaving out the columns with these headings, the least important first.
     pub(crate) fn expendable(self, expendable: &'static [&'static str]) -> Self {
         debug_assert!(expendable.iter().all(|it| self.rows[0].iter().any(|head| head == it)));
         Self { expendable, ..self }
+    }
+
+    /// Allows shortening the column with this heading, whose cells are phrases, once no column can be left out any more.
+    pub(crate) fn prose(self, heading: &'static str) -> Self {
+        debug_assert!(self.rows[0].iter().any(|it| it == heading));
+        Self { prose: Some(heading), ..self }
     }
 
     /// Leaves out the column with this heading, which another text states.
@@ -67,28 +86,39 @@ impl<const N: usize> Table<N> {
     /// Formats the table with as many columns as fit into `width` characters, or with all for `None`.
     pub(crate) fn format(&self, width: Option<usize>) -> Formatted {
         let of = |i: usize| self.rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
-        let widths: [usize; N] = std::array::from_fn(of);
+        let mut widths: [usize; N] = std::array::from_fn(of);
         let visible: [bool; N] =
             std::array::from_fn(|i| self.hidden != Some(self.rows[0][i].as_str()));
         let mut shown = visible;
         let mut expendable = self.expendable.iter();
-        let needed = |shown: &[bool; N]| -> usize {
+        let needed = |widths: &[usize; N], shown: &[bool; N]| -> usize {
             let columns = widths.iter().zip(shown).filter(|(_, shown)| **shown);
             columns.map(|(width, _)| width + GAP).sum::<usize>().saturating_sub(GAP)
         };
         while let Some(width) = width
-            && needed(&shown) > width
+            && needed(&widths, &shown) > width
             && let Some(heading) = expendable.next()
         {
             for (cell, shown) in self.rows[0].iter().zip(&mut shown) {
                 *shown &= cell != heading;
             }
         }
+        let mut shortened = None;
+        if let Some(width) = width
+            && let Some(prose) = self.prose
+            && let Some(at) = self.rows[0].iter().position(|it| it == prose)
+            && let excess @ 1.. = needed(&widths, &shown).saturating_sub(width)
+            && widths[at] > SHORTEST
+        {
+            widths[at] = widths[at].saturating_sub(excess).max(SHORTEST);
+            shortened = Some(prose);
+        }
         let mut text = String::new();
         for row in &self.rows {
             let mut line = String::new();
             for ((cell, width), _) in row.iter().zip(widths).zip(shown).filter(|(_, shown)| *shown)
             {
+                let cell = fitting(cell, width);
                 let _ = write!(line, "{cell:width$}  "); // a String takes everything
             }
             text.push_str(line.trim_end());
@@ -96,8 +126,18 @@ impl<const N: usize> Table<N> {
         }
         let left_out = self.rows[0].iter().zip(shown).zip(visible);
         let left_out = left_out.filter(|((_, shown), visible)| *visible && !shown);
-        Formatted { text, left_out: left_out.map(|((heading, _), _)| heading.clone()).collect() }
+        let left_out = left_out.map(|((heading, _), _)| heading.clone()).collect();
+        Formatted { text, left_out, shortened }
     }
+}
+
+/// Returns `cell`, with an ellipsis in place of the characters that exceed `width`.
+fn fitting(cell: &str, width: usize) -> String {
+    if cell.chars().count() <= width {
+        return cell.to_owned();
+    }
+    let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
 }
 
 /// Returns the width of the output: that of the terminal, 80 elsewhere, and `None` with `--wide`.
@@ -130,5 +170,17 @@ mod tests {
         let narrowest = table.format(Some(5));
         assert_eq!(narrowest.text, "NAME      EXIT\nfirewall  -\n", "no name is cut");
         assert_eq!(narrowest.left_out, ["PID", "USER"]);
+    }
+
+    #[test]
+    fn prose_is_shortened_last() {
+        let mut table = Table::new(["ID", "USER", "WHY"]).expendable(&["USER"]).prose("WHY");
+        table.row(["1", "root", "its own file has a mistake in line 7"]);
+        let narrow = table.format(Some(30));
+        assert_eq!(narrow.text, "ID  WHY\n1   its own file has a mistak…\n");
+        assert_eq!(narrow.note().unwrap(), "left out: USER; shortened: WHY; --wide shows all");
+        let narrowest = table.format(Some(3));
+        assert_eq!(narrowest.text, "ID  WHY\n1   its own file ha…\n", "a phrase stays readable");
+        assert_eq!(table.format(None).note(), None);
     }
 }

@@ -19,7 +19,7 @@ use super::version;
 use crate::change::{self, ChangeArgs};
 use crate::client::Monitor;
 use crate::say;
-use crate::table::Table;
+use crate::table::{Table, output_width};
 
 /// Paths of the operator's configuration and packages.
 #[derive(Debug, Clone, Default, Args)]
@@ -92,6 +92,9 @@ pub struct ListArgs {
     /// Configuration and packages.
     #[command(flatten)]
     pub operator: OperatorPaths,
+    /// Show whole reasons, however wide
+    #[arg(long)]
+    pub wide: bool,
     /// Print JSON: a list with an object per package
     #[arg(long)]
     pub json: bool,
@@ -205,7 +208,7 @@ pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
 /// Runs `rosemary app upgrade`.
 ///
 /// # Errors
-/// The package is refused, with the reason, or the running Rosemary did not replace the app.
+/// The package is refused, with the reason, the operator does not confirm, or the running Rosemary did not replace the app.
 pub fn upgrade(args: &UpgradeArgs) -> anyhow::Result<()> {
     let config = Config::load(args.how.instance.config.as_deref())?;
     let files = Files::read(&args.package)?;
@@ -214,11 +217,17 @@ pub fn upgrade(args: &UpgradeArgs) -> anyhow::Result<()> {
     let admitted = gate.admit_new(&files).with_context(refused)?;
     let store = Store::of(&args.state.resolve(&config)?);
     let name = &admitted.manifest.app.name;
-    if let Some(other) = other_developer(installed(&store, &gate, name).as_ref(), &admitted) {
+    let installed = installed(&store, &gate, name);
+    if let Some(other) = other_developer(installed.as_ref(), &admitted) {
         bail!(
             "the installed app {name} was signed by {other}, and this package by {}",
             admitted.developer()
         );
+    }
+    if let Some(question) = installed.and_then(|installed| question(&installed, &admitted))
+        && !args.how.yes
+    {
+        confirm(&question)?;
     }
     // Before anything is written, to learn whether Rosemary runs.
     Monitor::connect(&args.how.instance)?;
@@ -291,13 +300,15 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
         say::note("no package is installed; `rosemary app install PACKAGE` installs one");
         return Ok(());
     }
-    let mut table = Table::new(["APP", "VERSION", "SIGNED BY", "STATE"]);
+    let mut table = Table::new(["APP", "VERSION", "SIGNED BY", "STATE"])
+        .expendable(&["SIGNED BY"])
+        .prose("STATE");
     for it in &packages {
         let state = it.refused.as_ref().map_or("good".into(), |why| format!("REFUSED: {why}"));
         let [version, by] = [&it.version, &it.signed_by].map(|it| it.as_deref().unwrap_or("-"));
         table.row([&it.name, version, by, &state]);
     }
-    say::data(table.text())
+    say::table(&table.format(output_width(args.wide)))
 }
 
 /// Admits an installed package, as a start of Rosemary would.

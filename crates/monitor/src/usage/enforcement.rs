@@ -40,7 +40,6 @@ pub enum EnforcedBy {
     /// times, more often near the limit. Between two checks setrlimit(2) limits the address space to twice the limit,
     /// beyond the program, its objects and its rings. Page tables are not part of that: a page far from others needs 8 KiB
     /// of them, so they take at most four times the limit.
-    #[serde(rename = "looking")]
     Monitor {
         /// Why no cgroup enforces the limit.
         why: String,
