@@ -61,19 +61,28 @@ fn older_or_different_package_needs_a_confirmation() {
         let manifest = joe.dir("hub").join("app.toml");
         let first = fs::read_to_string(&manifest)?;
         let (dir, home) = (joe.dir("hub").display().to_string(), joe.home.display().to_string());
-        let rebuilt = |text: &str| -> anyhow::Result<String> {
+        let source = joe.dir("hub").join("hub.c");
+        let rebuilt = |text: &str, version: &str| -> anyhow::Result<String> {
             fs::write(&manifest, text)?;
+            let code = fs::read_to_string(&source)?;
+            fs::write(&source, code.replace("0.1.0", version))?;
             let package = rosemary(lab, &["app", "build", &dir, "--out", &home])?;
             joe.sign(lab, package.trim())?;
             Ok(package.trim().to_owned())
         };
-        let different = rebuilt(&format!("{first}# another comment\n"))?;
+        let different = rebuilt(&format!("{first}# another comment\n"), "0.1.0")?;
         let error = refused(lab, &["app", "install", &different])?;
         assert!(
             error.contains("a different package of hub 0.1.0") && error.contains("--yes"),
             "{error}"
         );
-        let older = rebuilt(&first.replace("0.1.0", "0.0.9"))?;
+        let text = first.replace("0.1.0", "0.0.9");
+        let error = rebuilt(&text, "0.1.0").unwrap_err().to_string();
+        assert!(
+            error.contains("the version in app.toml is 0.0.9, and in the object 0.1.0"),
+            "{error}"
+        );
+        let older = rebuilt(&text, "0.0.9")?;
         let error = refused(lab, &["app", "install", &older])?;
         assert!(error.contains("0.0.9 is an older version"), "{error}");
         rosemary(lab, &["app", "install", "--yes", &older])?;

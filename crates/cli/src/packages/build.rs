@@ -13,10 +13,8 @@ use config::{Manifest, ManifestMistake};
 use package::EXTENSION;
 use serde::Deserialize;
 
+use super::descriptor::Descriptor;
 use crate::say;
-
-/// First bytes of a shared object.
-const ELF: &[u8] = b"\x7fELF";
 
 /// Options of `rosemary app build`.
 #[derive(Debug, Clone, Args)]
@@ -53,12 +51,26 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let name = manifest.app.name.as_str();
     let object = match &args.object {
         Some(object) => object.clone(),
-        None => compile(args, &manifest)?,
+        None => compile(args, name)?,
     };
     let bytes = monitor::installation::read_object(&object);
     let bytes = bytes.with_context(|| format!("cannot read {}", object.display()))?;
-    if !bytes.starts_with(ELF) {
-        bail!("{} is not a shared object; name one with --object", object.display());
+    let stated = Descriptor::read(&bytes)
+        .with_context(|| format!("{} is not the object of an app", object.display()))?;
+    for (what, in_manifest, in_object) in
+        [("name", name, &stated.name), ("version", &manifest.version, &stated.version)]
+    {
+        if in_manifest != in_object {
+            bail!(
+                "the {what} in app.toml is {in_manifest}, and in the object {in_object}; write the same into app.toml and \
+                 into {}",
+                if args.dir.join("Cargo.toml").is_file() {
+                    "Cargo.toml"
+                } else {
+                    "the source of the object"
+                }
+            );
+        }
     }
     let package = package::pack(&text, &bytes)?;
     let path = args.out.join(format!("{name}-{}.{EXTENSION}", manifest.version));
@@ -68,18 +80,10 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
 }
 
 /// Compiles the app; returns the path of its object.
-fn compile(args: &BuildArgs, app: &Manifest) -> anyhow::Result<PathBuf> {
-    let name = &app.app.name;
+fn compile(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
     let cargo = args.dir.join("Cargo.toml");
     if cargo.is_file() {
-        let (object, version) = by_cargo(&cargo, &args.arguments)?;
-        if version != app.version {
-            bail!(
-                "app.toml says version {}, and Cargo.toml, whose version is in the object, says {version}; write the same into both",
-                app.version
-            );
-        }
-        return Ok(object);
+        return by_cargo(&cargo, &args.arguments);
     }
     if args.dir.join("Makefile").is_file() {
         let mut make = Command::new("make");
@@ -101,15 +105,13 @@ fn compile(args: &BuildArgs, app: &Manifest) -> anyhow::Result<PathBuf> {
 struct Message {
     reason: String,
     #[serde(default)]
-    package_id: String,
-    #[serde(default)]
     manifest_path: PathBuf,
     #[serde(default)]
     filenames: Vec<PathBuf>,
 }
 
-/// Returns the path of the object that cargo built, and the version of its package.
-fn by_cargo(manifest: &Path, arguments: &[OsString]) -> anyhow::Result<(PathBuf, String)> {
+/// Returns the path of the object that cargo built.
+fn by_cargo(manifest: &Path, arguments: &[OsString]) -> anyhow::Result<PathBuf> {
     let manifest = fs::canonicalize(manifest)?;
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--lib", "--message-format=json-render-diagnostics"]);
@@ -124,28 +126,26 @@ fn by_cargo(manifest: &Path, arguments: &[OsString]) -> anyhow::Result<(PathBuf,
     })
 }
 
-/// Finds the shared object of the package `manifest` in cargo's output, and the package's version.
-fn object(said: &str, manifest: &Path) -> Option<(PathBuf, String)> {
+/// Finds the shared object of the package `manifest` in cargo's output.
+fn object(said: &str, manifest: &Path) -> Option<PathBuf> {
     let messages = said.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
     let mut ours =
         messages.filter(|it| it.reason == "compiler-artifact" && it.manifest_path == manifest);
     ours.find_map(|it| {
         let is_object = |file: &PathBuf| file.extension().is_some_and(|it| it == "so");
-        let object = it.filenames.into_iter().find(is_object)?;
-        // path+file:///home/me/app#0.1.0, or ...#name@0.1.0
-        let (_, id) = it.package_id.rsplit_once('#')?;
-        Some((object, id.rsplit('@').next().unwrap_or(id).to_owned()))
+        it.filenames.into_iter().find(is_object)
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packages::descriptor;
 
-    fn app(manifest: &str) -> (tempfile::TempDir, BuildArgs) {
+    fn app(manifest: &str, (name, version): (&str, &str)) -> (tempfile::TempDir, BuildArgs) {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("app.toml"), manifest).unwrap();
-        fs::write(dir.path().join("a.so"), b"\x7fELF object").unwrap();
+        fs::write(dir.path().join("a.so"), descriptor::tests::object(name, version)).unwrap();
         let args = BuildArgs {
             dir: dir.path().to_owned(),
             object: Some(dir.path().join("a.so")),
@@ -155,25 +155,40 @@ mod tests {
         (dir, args)
     }
 
+    const MANIFEST: &str = "name = \"my-app\"\nversion = \"1.2.3\"\n";
+
     #[test]
     fn package_has_name_version_and_both_files() {
-        let manifest = "name = \"my-app\"\nversion = \"1.2.3\"\n";
-        let (dir, args) = app(manifest);
+        let (dir, args) = app(MANIFEST, ("my-app", "1.2.3"));
         run(&args).unwrap();
         let package = fs::read(dir.path().join("my-app-1.2.3.rosemary")).unwrap();
         let contents = package::open(&package).unwrap();
-        assert_eq!(contents.manifest, manifest);
-        assert_eq!(&package[contents.object], b"\x7fELF object");
+        assert_eq!(contents.manifest, MANIFEST);
+        assert_eq!(package[contents.object], fs::read(dir.path().join("a.so")).unwrap());
+    }
+
+    #[test]
+    fn manifest_and_object_must_agree() {
+        for (object, expected) in [
+            (("my-app", "1.2.4"), "the version in app.toml is 1.2.3, and in the object 1.2.4"),
+            (("other", "1.2.3"), "the name in app.toml is my-app, and in the object other"),
+        ] {
+            let (dir, args) = app(MANIFEST, object);
+            let error = run(&args).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            assert!(!dir.path().join("my-app-1.2.3.rosemary").exists());
+        }
     }
 
     #[test]
     fn build_errors_name_a_remedy() {
-        let (dir, args) = app("name = \"my-app\"\n");
+        let (dir, args) = app("name = \"my-app\"\n", ("my-app", "1"));
         let error = run(&args).unwrap_err().to_string();
         assert!(error.contains("app.toml:1:1: version is missing"), "{error}");
-        fs::write(dir.path().join("app.toml"), "name = \"a\"\nversion = \"1\"").unwrap();
+        fs::write(dir.path().join("app.toml"), MANIFEST).unwrap();
         fs::write(dir.path().join("a.so"), "text").unwrap();
-        assert!(run(&args).unwrap_err().to_string().contains("not a shared object"));
+        let error = format!("{:#}", run(&args).unwrap_err());
+        assert!(error.contains("a.so is not the object of an app"), "{error}");
         let without = BuildArgs { object: None, ..args };
         assert!(run(&without).unwrap_err().to_string().contains("--object"));
         fs::remove_file(dir.path().join("app.toml")).unwrap();
@@ -182,16 +197,11 @@ mod tests {
 
     #[test]
     fn object_belongs_to_the_app_not_a_dependency() {
-        for id in ["path+file:///app#0.1.0", "path+file:///a@b#app@0.1.0"] {
-            let said = format!(
-                r#"{{"reason":"compiler-artifact","package_id":"dep@9.9.9","manifest_path":"/dep/Cargo.toml","filenames":["/t/libdep.so"]}}
+        let said = r#"{"reason":"compiler-artifact","manifest_path":"/dep/Cargo.toml","filenames":["/t/libdep.so"]}
 not json
-{{"reason":"compiler-artifact","package_id":"{id}","manifest_path":"/app/Cargo.toml","filenames":["/t/libapp.rlib","/t/libapp.so"]}}
-{{"reason":"build-finished","success":true}}"#
-            );
-            let found = Some(("/t/libapp.so".into(), "0.1.0".into()));
-            assert_eq!(object(&said, Path::new("/app/Cargo.toml")), found);
-            assert_eq!(object(&said, Path::new("/other/Cargo.toml")), None);
-        }
+{"reason":"compiler-artifact","manifest_path":"/app/Cargo.toml","filenames":["/t/libapp.rlib","/t/libapp.so"]}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(object(said, Path::new("/app/Cargo.toml")), Some("/t/libapp.so".into()));
+        assert_eq!(object(said, Path::new("/other/Cargo.toml")), None);
     }
 }

@@ -7,6 +7,7 @@
 //! | [`build`] | developers | compiles an app and packages it |
 //! | [`sign`] | developers | signs a package |
 //! | [`install`] | operators | verifies, installs, removes and lists packages |
+//! | `descriptor` | developers | reads the name and the version that an object states |
 //! | `password` | | reads a key's password, refuses a weak new one |
 //! | `version` | | compares versions of apps |
 //!
@@ -14,6 +15,7 @@
 //! process.
 
 pub mod build;
+mod descriptor;
 pub mod install;
 pub mod key;
 mod password;
