@@ -72,9 +72,9 @@ fn demo_is_kept(
     ordinary: bool,
     end: impl FnOnce(&mut Demo) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let traces = Traces::look();
     let mut command =
         if ordinary { as_ordinary_user(lab)? } else { lab.command(rosemary_binary()) };
+    let traces = Traces::look();
     command.args(["demo", "--keep"]);
     let mut demo = Demo::spawn(command, "ping -c 3 10.0.0.2\n")?;
     let below = Below::look(demo.child.id());
