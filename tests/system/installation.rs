@@ -63,6 +63,11 @@ fn installed_programs_and_apps_work() {
         }
         let unit = fs::read_to_string(installed.file("lib/systemd/system/rosemary.service"))?;
         assert!(unit.contains("\nExecStart=/opt/rosemary/bin/rosemary up\n"), "{unit}");
+        for line in
+            ["ExecReload=/opt/rosemary/bin/rosemary reload", "Type=notify", "WatchdogSec=30"]
+        {
+            assert!(unit.lines().any(|it| it == line), "{line} is missing in {unit}");
+        }
         // It starts all programs and the learning switch, and pings through it.
         let demo = run(lab.command(installed.file("bin/rosemary")).arg("demo"))?;
         assert!(!demo.is_empty());

@@ -46,6 +46,7 @@ mod repeated_crashes;
 mod replies;
 mod safe_mode;
 mod scaffold;
+mod service_manager;
 mod services;
 mod skipped_app;
 mod slow_switch;

@@ -262,7 +262,12 @@ impl KernelProcess {
         {
             self.counters.connected(channel);
         }
-        self.counters.request();
+        self.counters.request(now);
+    }
+
+    /// Whether it answers, or is started or ended by its policy, which limits the time of both.
+    pub(crate) fn is_alive(&self, now: Instant) -> bool {
+        !self.program.is_running() || self.counters.are_answered(now)
     }
 
     /// The kernel's status for operators.

@@ -25,6 +25,7 @@
 //! | `object.rs`, `config_file.rs` | an app's object; an app's own configuration |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
 //! | `check.rs`, `choice.rs`, `overrides.rs`, `numbers.rs` | checks of what the operator chose; which apps run, also by decisions of operators; their numbers |
+//! | `notify.rs` | reports to systemd |
 //! | `listen.rs`, `keys.rs`, `runtime_dir.rs`, `state_dir.rs`, `lock.rs`, `installation.rs`, `users.rs`, `signals.rs`, `options.rs` | what exists before the loop begins |
 //!
 //! The monitor never speaks OpenFlow, parses packets, loads code, waits for a child, or answers for the kernel.
@@ -50,6 +51,7 @@ pub mod lifecycle;
 mod listen;
 mod lock;
 mod log_forwarder;
+mod notify;
 mod numbers;
 mod object;
 mod one_shot;
@@ -96,6 +98,7 @@ use crate::error::StartError;
 use crate::incidents::Incidents;
 use crate::installation::Installation;
 use crate::kernel_settings::KernelSettings;
+use crate::notify::ServiceManager;
 use crate::options::Options;
 use crate::overrides::Overrides;
 use crate::packages::Store;
@@ -168,6 +171,15 @@ fn enforcement(options: &Options) -> Enforcement {
 /// Returns the first error of a list that is not empty.
 fn first(errors: Vec<StartError>) -> StartError {
     errors.into_iter().next().expect("a list of mistakes is not empty")
+}
+
+/// Connects to systemd, if it started the monitor.
+fn service_manager() -> Option<ServiceManager> {
+    ServiceManager::from_environment().unwrap_or_else(|error| {
+        let hint = "systemd may regard Rosemary as not started; see NOTIFY_SOCKET in sd_notify(3)";
+        warn!(%error, hint, "could not connect to systemd");
+        None
+    })
 }
 
 /// Runs Rosemary until SIGTERM, SIGINT, SIGQUIT or a closed terminal. Returns whether all processes have ended.
@@ -274,7 +286,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     processes.warn_of_apps_in_kernel();
     environment.users.log();
     let basis = Basis { planner, environment, services, config, overrides, inactive };
-    Supervisor::new(processes, admin, signals, Changes::new(basis))
+    Supervisor::new(processes, admin, signals, Changes::new(basis), service_manager())
         .run()
         .map_err(system("wait for events"))
 }

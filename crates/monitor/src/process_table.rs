@@ -9,6 +9,7 @@
 //!                    get new rings after its next Ready
 //! ```
 
+mod health;
 mod missing_flows;
 mod replacing;
 mod safety;

@@ -14,6 +14,7 @@ use tracing::{debug, info, warn};
 
 use crate::admin_server::{AdminServer, OperatorId};
 use crate::change::Changes;
+use crate::notify::{Condition, ServiceManager, Stage};
 use crate::process_table::{self, ProcessTable};
 use crate::service_table::ServiceTable;
 use crate::signals::Signals;
@@ -26,6 +27,9 @@ use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUs
 
 /// The longest time from the first stop request to the monitor's own end.
 const STOP_TIME: Duration = Duration::from_millis(1_800);
+
+/// How long systemd waits for slow apps: one that never becomes ready must not keep it from regarding Rosemary as started.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The longest time that a stop waits for the disk to store the last incidents.
 const FLUSH_TIME: Duration = Duration::from_millis(100);
@@ -40,6 +44,8 @@ pub(crate) struct Supervisor {
     /// Whether SIGHUP has requested a reload that has not begun.
     must_reload: bool,
     signals: Signals,
+    /// Systemd, if it started the monitor.
+    service_manager: Option<ServiceManager>,
     /// Measures the monitor itself.
     own_meter: Meter,
     measure_at: Instant,
@@ -66,6 +72,7 @@ impl Supervisor {
         admin: AdminServer,
         signals: Signals,
         changes: Changes,
+        service_manager: Option<ServiceManager>,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -75,6 +82,7 @@ impl Supervisor {
             changes,
             must_reload: false,
             signals,
+            service_manager,
             own_meter: Meter::new(Limits::none(), Vec::new()),
             measure_at: now,
             stop_deadline: None,
@@ -127,6 +135,21 @@ impl Supervisor {
             self.processes.measure(now);
             self.measure_monitor(now);
         }
+        self.report_to_service_manager(now);
+    }
+
+    fn report_to_service_manager(&mut self, now: Instant) {
+        let Some(manager) = &mut self.service_manager else { return };
+        let is_late = self.started + PATIENCE <= now;
+        let stage = match () {
+            () if self.stop_deadline.is_some() => Stage::Stopping,
+            () if self.must_reload || self.changes.is_reloading() => Stage::Reloading,
+            () if self.processes.has_started() => Stage::Ready,
+            () if is_late && self.processes.kernel_state() == ProgramState::Running => Stage::Ready,
+            () => Stage::Starting,
+        };
+        let (is_alive, text) = (self.processes.is_alive(now), self.processes.summary());
+        manager.update(Condition { stage, is_alive, text }, now);
     }
 
     fn next_due(&self, now: Instant) -> Option<Instant> {

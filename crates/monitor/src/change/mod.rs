@@ -147,6 +147,12 @@ impl Changes {
         running.is_some_and(|running| running.report.state == ChangeState::Running)
     }
 
+    /// Whether a changed configuration is being applied.
+    pub(crate) fn is_reloading(&self) -> bool {
+        let reload = Purpose::Reload { dry_run: false };
+        self.is_busy() && self.running.as_ref().is_some_and(|running| running.purpose == reload)
+    }
+
     /// The report of change number `id`.
     pub(crate) fn report(&self, id: u64) -> Option<&ChangeReport> {
         let running = self.running.as_ref().map(|running| &running.report);

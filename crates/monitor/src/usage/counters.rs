@@ -4,16 +4,20 @@
 //! apps by them, and kills a zone that handles none of its events ([`hang::events`](crate::hang::events)).
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use control::query::{AppCounters, KernelQuery, KernelQueryReply};
 use sys::channel::{Channel, ChannelError};
+
+/// The longest time in which a kernel that accepts switches answers. A kernel that hangs is killed before this.
+const ANSWER_TIME: Duration = Duration::from_secs(90);
 
 /// The connection to the kernel, and the latest counters.
 #[derive(Debug, Default)]
 pub(crate) struct KernelCounters {
     kernel: Option<Channel>,
-    /// Whether a request is unanswered.
-    is_pending: bool,
+    /// When the request was sent that is unanswered.
+    pending_since: Option<Instant>,
     latest: Vec<AppCounters>,
 }
 
@@ -29,10 +33,10 @@ impl KernelCounters {
     }
 
     /// Requests the counters, unless there is no connection or a request is unanswered.
-    pub(crate) fn request(&mut self) {
-        if let Some(kernel) = self.kernel.as_ref().filter(|_| !self.is_pending) {
+    pub(crate) fn request(&mut self, now: Instant) {
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| self.pending_since.is_none()) {
             match kernel.send(&KernelQuery::Apps, &[]) {
-                Ok(()) => self.is_pending = true,
+                Ok(()) => self.pending_since = Some(now),
                 Err(_) => self.disconnect(),
             }
         }
@@ -47,8 +51,8 @@ impl KernelCounters {
     pub(crate) fn receive(&mut self) -> bool {
         let Some(kernel) = &self.kernel else { return false };
         match kernel.receive::<KernelQueryReply>() {
-            Ok((KernelQueryReply::Apps(apps), _)) if self.is_pending => {
-                (self.is_pending, self.latest) = (false, apps);
+            Ok((KernelQueryReply::Apps(apps), _)) if self.pending_since.is_some() => {
+                (self.pending_since, self.latest) = (None, apps);
                 true
             }
             Err(ChannelError::WouldBlock) => false,
@@ -57,6 +61,11 @@ impl KernelCounters {
                 false
             }
         }
+    }
+
+    /// Whether the kernel has answered each request in time.
+    pub(crate) fn are_answered(&self, now: Instant) -> bool {
+        self.pending_since.is_none_or(|at| now.saturating_duration_since(at) < ANSWER_TIME)
     }
 
     /// Forgets the connection and the counters. The next kernel counts from 0.
