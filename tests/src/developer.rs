@@ -19,6 +19,17 @@ pub const INSTALLED: &str = "/var/lib/rosemary/apps/hub.rosemary";
 /// Default capabilities of a developer's apps.
 pub const GRANTED: &str = "capabilities = [\"packet-out\", \"flow.write\"]\n";
 
+/// How good a version of an app is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quality {
+    /// It works.
+    Good,
+    /// It cannot be created.
+    Unfit,
+    /// It aborts when a packet arrives.
+    Crashing,
+}
+
 /// A developer with a key pair.
 #[derive(Debug)]
 pub struct Developer {
@@ -61,6 +72,33 @@ impl Developer {
         let manifest = dir.join("app.toml");
         fs::write(&manifest, fs::read_to_string(&manifest)? + keys)?;
         let package = rosemary(lab, &["app", "build", &path, "--out", &home])?;
+        let package = package.trim().to_owned();
+        self.sign(lab, &package)?;
+        Ok(package)
+    }
+
+    /// Makes and signs a package of the observing app `hub` with this version; returns the package's path. The app's directory
+    /// was made by [`package`](Self::package).
+    ///
+    /// # Errors
+    /// `rosemary` failed.
+    pub fn version(&self, lab: &Lab, version: &str, quality: Quality) -> anyhow::Result<String> {
+        let dir = self.dir("hub");
+        let source = include_str!("../apps/watcher.c").replace("watcher", "hub");
+        let mut source = source.replace("0.1.0", version);
+        match quality {
+            Quality::Good => {}
+            Quality::Unfit => source = source.replace("return &host;", "return NULL;"),
+            Quality::Crashing => {
+                let skip = "            continue;";
+                source = source.replace(skip, &format!("{skip}\nabort();"));
+            }
+        }
+        fs::write(dir.join("hub.c"), format!("#include <stdlib.h>\n{source}"))?;
+        let manifest = format!("name = \"hub\"\nversion = \"{version}\"\nstage = \"observe\"\n");
+        fs::write(dir.join("app.toml"), manifest)?;
+        let (dir, home) = (dir.display().to_string(), self.home.display().to_string());
+        let package = rosemary(lab, &["app", "build", &dir, "--out", &home])?;
         let package = package.trim().to_owned();
         self.sign(lab, &package)?;
         Ok(package)

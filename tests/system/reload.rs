@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of};
 use control::operator::ProgramState;
 use rosemary_tests::apps::configure;
-use rosemary_tests::developer::{CONFIG, Developer, INSTALLED, refused, rosemary, trust};
+use rosemary_tests::developer::{CONFIG, Developer, INSTALLED, Quality, refused, rosemary, trust};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary, schema};
 use rustix::process::{Pid, Signal, kill_process};
@@ -195,38 +195,15 @@ fn decision_of_an_operator_outlives_rosemary() {
     });
 }
 
-/// Makes a package of an observer with this version. `on_packet` is what it does with a packet.
-fn version(
-    lab: &Lab,
-    joe: &Developer,
-    version: &str,
-    (create, on_packet): (&str, &str),
-) -> anyhow::Result<String> {
-    let dir = joe.dir("hub");
-    let source = include_str!("../apps/watcher.c").replace("watcher", "hub");
-    let source = source.replace("0.1.0", version).replace("return &host;", create);
-    let source =
-        source.replace("            continue;", &format!("            continue;\n{on_packet}"));
-    fs::write(dir.join("hub.c"), format!("#include <stdlib.h>\n{source}"))?;
-    let manifest = format!("name = \"hub\"\nversion = \"{version}\"\nstage = \"observe\"\n");
-    fs::write(dir.join("app.toml"), manifest)?;
-    let (dir, home) = (dir.display().to_string(), joe.home.display().to_string());
-    let package = rosemary(lab, &["app", "build", &dir, "--out", &home])?;
-    let package = package.trim().to_owned();
-    joe.sign(lab, &package)?;
-    Ok(package)
-}
-
 #[test]
 fn upgrade_is_taken_back_if_the_new_version_fails() {
     in_a_lab(|lab| {
-        const GOOD: (&str, &str) = ("return &host;", "");
         let joe = Developer::new(lab, "joe")?;
         joe.package(lab, "hub", "")?;
-        let first = version(lab, &joe, "0.1.0", GOOD)?;
-        let second = version(lab, &joe, "0.2.0", GOOD)?;
-        let unfit = version(lab, &joe, "0.3.0", ("return NULL;", ""))?;
-        let crashing = version(lab, &joe, "0.4.0", ("return &host;", "abort();"))?;
+        let first = joe.version(lab, "0.1.0", Quality::Good)?;
+        let second = joe.version(lab, "0.2.0", Quality::Good)?;
+        let unfit = joe.version(lab, "0.3.0", Quality::Unfit)?;
+        let crashing = joe.version(lab, "0.4.0", Quality::Crashing)?;
         let hub = format!("{SWITCH}[[app]]\nname = \"hub\"\n");
         trust(&[&joe.trust("")], &hub)?;
         rosemary(lab, &["app", "install", &first])?;

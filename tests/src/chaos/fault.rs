@@ -4,6 +4,7 @@ use std::fmt;
 
 use rustix::process::Signal;
 
+use crate::developer::Quality;
 use crate::random::Random;
 
 /// A program of Rosemary that a fault strikes.
@@ -25,6 +26,9 @@ const SERVICES: [Program; 3] =
 
 /// The guard.
 pub(super) const FIREWALL: Program = Program::App("firewall");
+
+/// The name of the app that is upgraded.
+pub(super) const UPGRADED: &str = "hub";
 
 const APPS: [Program; 3] = [MOODY, Program::App("learning-switch"), FIREWALL];
 
@@ -59,6 +63,8 @@ pub(super) enum Fault {
     Unguard,
     /// The disk is full while the program is killed.
     FullDisk(Program),
+    /// The app [`UPGRADED`] is upgraded to a version of this quality.
+    Upgrade(Quality),
     /// The configuration is reloaded with a mistake, then with another app, then without it.
     Reload,
     /// The wall clock of the monitor jumps by this many seconds.
@@ -74,7 +80,10 @@ impl Fault {
                 Self::Kill(any(random), signal)
             }
             30..40 => Self::Stop(pick(random, &APPS)),
-            40..70 => {
+            40..46 => {
+                Self::Upgrade(pick(random, &[Quality::Good, Quality::Unfit, Quality::Crashing]))
+            }
+            46..70 => {
                 let harms = [Harm::Crash, Harm::Abort, Harm::Exit, Harm::Hang, Harm::Leak];
                 Self::Misbehave(pick(random, &harms))
             }
@@ -92,7 +101,7 @@ impl Fault {
             Self::Kill(program, _) | Self::Stop(program) | Self::FullDisk(program) => Some(program),
             Self::Misbehave(_) => Some(MOODY),
             Self::Unguard => Some(FIREWALL),
-            Self::Disconnect | Self::Reload | Self::ClockJump(_) => None,
+            Self::Disconnect | Self::Reload | Self::Upgrade(_) | Self::ClockJump(_) => None,
         }
     }
 
@@ -107,7 +116,7 @@ impl Fault {
             Self::Misbehave(Harm::Abort) => &["signal 6", "SIGABRT"],
             Self::Misbehave(Harm::Exit) => &["3"],
             Self::Misbehave(Harm::Leak) => &["memory"],
-            Self::Disconnect | Self::Reload | Self::ClockJump(_) => &[],
+            Self::Disconnect | Self::Reload | Self::Upgrade(_) | Self::ClockJump(_) => &[],
         }
     }
 }
@@ -145,6 +154,9 @@ impl fmt::Display for Fault {
             Self::Disconnect => f.write_str("the switch disconnects"),
             Self::Unguard => f.write_str("the firewall is stopped and its flows are deleted"),
             Self::FullDisk(program) => write!(f, "the disk is full, {program} gets signal 9"),
+            Self::Upgrade(quality) => {
+                write!(f, "{UPGRADED} is upgraded to a version that is {quality:?}")
+            }
             Self::Reload => f.write_str("the configuration is reloaded"),
             Self::ClockJump(seconds) => write!(f, "the clock jumps by {seconds} s"),
         }

@@ -14,9 +14,10 @@ use cli::status::Report;
 use control::incident::{Cause, Incident};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::fault::{FIREWALL, Fault, Program};
+use super::fault::{FIREWALL, Fault, Program, UPGRADED};
 use super::observation::{Resources, lasting_flows, programs};
 use crate::apps::in_c;
+use crate::developer::{Developer, Quality, rosemary};
 use crate::net::{INTERVAL, Net, SOON};
 use crate::rosemary_binary;
 
@@ -51,8 +52,39 @@ pub(super) struct Network<'lab> {
     denied: Watch<'lab>,
     binary: PathBuf,
     config: String,
+    versions: Versions,
     limit: Duration,
     start: Start,
+}
+
+/// The packages of the app that is upgraded.
+struct Versions {
+    /// Two that work, with their version.
+    good: [(&'static str, String); 2],
+    unfit: String,
+    crashing: String,
+}
+
+impl Versions {
+    /// Makes the packages and installs the first one.
+    fn make(lab: &Lab, developer: &Developer) -> anyhow::Result<Self> {
+        developer.package(lab, UPGRADED, "")?;
+        let make = |version, quality| developer.version(lab, version, quality);
+        let [first, second] = ["0.1.0", "0.2.0"];
+        let versions = Self {
+            good: [(first, make(first, Quality::Good)?), (second, make(second, Quality::Good)?)],
+            unfit: make("0.3.0", Quality::Unfit)?,
+            crashing: make("0.4.0", Quality::Crashing)?,
+        };
+        rosemary(lab, &["app", "install", &versions.good[0].1])?;
+        Ok(versions)
+    }
+
+    /// The working version that does not run before the fault.
+    fn other(&self, before: &Report) -> &(&'static str, String) {
+        let [first, second] = &self.good;
+        if version(before) == Some(first.0) { second } else { first }
+    }
 }
 
 /// The state of the undisturbed network.
@@ -78,8 +110,11 @@ impl<'lab> Network<'lab> {
         let apps = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
                     capabilities = [\"flow.write\", \"stats.read\"]\nhang-seconds = 1\n\
                     [[app]]\nname = \"learning-switch\"\nhang-seconds = 1\n";
-        let config = [rules, apps, &moody].concat();
+        let developer = Developer::new(lab, "joe")?;
+        let upgraded = format!("[[app]]\nname = \"{UPGRADED}\"\n");
+        let config = [rules, &developer.trust(""), apps, &moody, &upgraded].concat();
         fs::write(CONFIG, &config)?;
+        let versions = Versions::make(lab, &developer)?;
         fs::write(
             "/etc/rosemary/firewall.toml",
             "[[deny]]\nfrom = \"10.0.0.1\"\nto = \"10.0.0.2\"\n",
@@ -96,7 +131,7 @@ impl<'lab> Network<'lab> {
         let denied = net.h2.watch()?;
         let nothing = Resources::of(std::process::id())?;
         let start = Start { flows: Vec::new(), monitor: nothing, kernel: nothing };
-        let mut network = Self { lab, net, denied, binary, config, limit, start };
+        let mut network = Self { lab, net, denied, binary, config, versions, limit, start };
         network.note_start()?;
         Ok(network)
     }
@@ -176,9 +211,36 @@ impl<'lab> Network<'lab> {
                 fill(&Path::new(STATE).join("chaos-filler"))?;
                 send(before, program, Signal::KILL)
             }
+            Fault::Upgrade(quality) => self.upgrade(quality, before),
             Fault::Reload => self.reload(),
             Fault::ClockJump(seconds) => Ok(fs::write(clock(self.lab), format!("{seconds:+}s\n"))?),
         }
+    }
+
+    /// Upgrades the app. A version that is good or crashing starts, and a packet then makes the latter crash.
+    fn upgrade(&self, quality: Quality, before: &Report) -> anyhow::Result<()> {
+        let package = match quality {
+            Quality::Good => &self.versions.other(before).1,
+            Quality::Unfit => &self.versions.unfit,
+            Quality::Crashing => &self.versions.crashing,
+        };
+        let binary = self.binary.display().to_string();
+        let upgraded = self.lab.run(&binary, &["app", "upgrade", "--yes", package]);
+        if quality == Quality::Unfit {
+            ensure!(upgraded.is_err(), "an unfit version was accepted");
+            return Ok(());
+        }
+        upgraded?;
+        if quality == Quality::Crashing { self.packet_in(NO_HARM) } else { Ok(()) }
+    }
+
+    /// Whether the app has the version that it must have after this fault: a failed upgrade changes nothing.
+    fn has_the_right_version(&self, fault: Fault, before: &Report, status: &Report) -> bool {
+        let expected = match fault {
+            Fault::Upgrade(Quality::Good) => Some(self.versions.other(before).0),
+            _ => version(before),
+        };
+        version(status) == expected
     }
 
     /// Reloads the configuration with a mistake, then with another app, then as it was.
@@ -199,8 +261,8 @@ impl<'lab> Network<'lab> {
         match fault {
             // Rust's runtime catches the first SIGSEGV and restores the default action.
             Fault::Kill(program, Signal::SEGV) => send(status, program, Signal::SEGV),
-            // A stopped app that has nothing to do is not hung.
-            Fault::Stop(_) => self.packet_in(NO_HARM),
+            // A stopped app that has nothing to do is not hung, and one that crashes on packets runs without them.
+            Fault::Stop(_) | Fault::Upgrade(Quality::Crashing) => self.packet_in(NO_HARM),
             // The packet can be lost while the switch connects.
             Fault::Misbehave(harm) => self.packet_in(harm as u16),
             _ => Ok(()),
@@ -229,7 +291,7 @@ impl<'lab> Network<'lab> {
                 were.get(&name)
                     .zip(are.get(&name))
                     .is_some_and(|(was, is)| is.restarts > was.restarts)
-            });
+            }) && self.has_the_right_version(fault, before, &status);
             if filled && began.elapsed() >= Duration::from_millis(500) {
                 fs::remove_file(Path::new(STATE).join("chaos-filler"))?;
                 filled = false;
@@ -265,6 +327,11 @@ impl<'lab> Network<'lab> {
         let mut new = self.incidents()?;
         new.retain(|incident| incident.id.0 > before);
         new.retain(|incident| !matches!(incident.cause, Cause::MissingFlows { .. }));
+        if fault == Fault::Upgrade(Quality::Crashing) {
+            let rollback = |incident: &Incident| incident.cause == Cause::Rollback;
+            ensure!(new.iter().any(rollback), "no incident of a rollback: {new:#?}");
+            new.retain(|incident| incident.program.to_string() != format!("app {UPGRADED}"));
+        }
         let victim = fault.victim().map(|victim| victim.to_string());
         let names: Vec<_> = new.iter().map(|incident| incident.program.to_string()).collect();
         ensure!(
@@ -363,6 +430,8 @@ impl<'lab> Network<'lab> {
 /// Checks that the victim was restarted for the right reason and no other program was restarted.
 fn right_blame(fault: Fault, before: &Report, after: &Report) -> anyhow::Result<()> {
     let victim = fault.victim().map(|victim| victim.to_string());
+    let is_replaced = matches!(fault, Fault::Upgrade(Quality::Good | Quality::Crashing));
+    let replaced = is_replaced.then(|| Program::App(UPGRADED).to_string());
     let (were, are) = (programs(before), programs(after));
     ensure!(before.programs.monitor.pid == after.programs.monitor.pid, "the monitor was replaced");
     for (name, was) in &were {
@@ -374,7 +443,7 @@ fn right_blame(fault: Fault, before: &Report, after: &Report) -> anyhow::Result<
                 "{name} is said to have ended with: {exit}"
             );
             ensure!(is.restarts == was.restarts + 1, "{name} was restarted more than once");
-        } else {
+        } else if replaced.as_ref() != Some(name) {
             ensure!(
                 is.pid == was.pid && is.restarts == was.restarts,
                 "{name} was restarted too: {:?}",
@@ -383,6 +452,11 @@ fn right_blame(fault: Fault, before: &Report, after: &Report) -> anyhow::Result<
         }
     }
     Ok(())
+}
+
+/// The version of the app that is upgraded.
+fn version(report: &Report) -> Option<&str> {
+    report.app(UPGRADED)?.version.as_deref()
 }
 
 /// Sends a signal to the process of a program.
