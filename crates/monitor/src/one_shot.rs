@@ -31,7 +31,7 @@ pub(crate) fn request<Q: Serialize, A: DeserializeOwned>(
     let mut command = Command::new(program);
     command.env_clear().current_dir("/");
     // Dropping the child kills it, unless it has already ended.
-    let (_child, _output) = Child::spawn_with(PidNamespace::find(), &mut command, theirs)?;
+    let (_child, _outputs) = Child::spawn_with(PidNamespace::find(), &mut command, theirs)?;
     ours.send(request, fds).map_err(io::Error::other)?;
     let until = Instant::now() + TIMEOUT;
     loop {

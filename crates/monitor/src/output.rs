@@ -1,10 +1,16 @@
 //! Passes what a program writes to its standard output and error into the log.
 //!
-//! Each program has a pipe of its own and holds only its writing end. So it can neither read the operator's input nor
-//! stop the terminal, and it loses what the pipe does not take. Lines of the kernel and of services are passed on as they
-//! are. A zone's lines may come from the app and contain anything, so they are cut, their control characters are escaped,
-//! and they stand under the app's name. A token bucket limits the bytes per second: for an app by its limits, for other
-//! programs far above what they need. Dropped lines are counted, and the count is logged. Each line also goes to the
+//! Each program has two pipes of its own and holds only their writing ends. So it can neither read the operator's input
+//! nor stop the terminal.
+//!
+//! | program | standard error | standard output |
+//! | --- | --- | --- |
+//! | kernel, services | their log, passed on as it is | `info` lines of the program, such as those of apps in the kernel |
+//! | zone | its log; any other line is a `warn` line of the app | `info` lines of the app |
+//!
+//! A zone's lines, and all printed lines, may come from an app and contain anything. So they are cut and their control
+//! characters are escaped. A token bucket limits the bytes per second of both pipes together: for an app by its limits, for
+//! other programs far above what they need. Dropped lines are counted, and the count is logged. Each line also goes to the
 //! [`log_forwarder`].
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use control::log::LogLevel;
 use sys::log::APP;
+use sys::process::Outputs;
 use tracing::{debug, error, info, warn};
 
 use crate::log_forwarder;
@@ -41,18 +48,28 @@ const LINE_HEAD: u64 = 100;
 /// The bytes per second of a program other than a zone.
 const TRUSTED_RATE: u64 = 1024 * 1024;
 
-/// Reads one program's pipe.
+/// One of the two pipes of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl Stream {
+    /// Both, in the order in which they are read: a line about a failure follows what was printed before it.
+    pub(crate) const BOTH: [Self; 2] = [Self::Stdout, Self::Stderr];
+}
+
+/// Reads one program's pipes.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// `None` after the program has closed its end.
-    pipe: Option<OwnedFd>,
+    stdout: Pipe,
+    stderr: Pipe,
     kind: ProgramKind,
     /// The name of the lines' author in the log.
     name: String,
-    /// The beginning of a line whose end has not arrived.
-    line: Vec<u8>,
-    /// Whether the line is too long, so that its rest is skipped.
-    is_cut: bool,
     bucket: TokenBucket,
     bytes_written: u64,
     lines_dropped: u64,
@@ -60,17 +77,33 @@ pub(crate) struct Output {
     read: (Instant, usize),
 }
 
+/// A pipe, and the part of a line that has arrived.
+#[derive(Debug)]
+struct Pipe {
+    /// `None` after the program has closed its end.
+    fd: Option<OwnedFd>,
+    /// The beginning of a line whose end has not arrived.
+    line: Vec<u8>,
+    /// Whether the line is too long, so that its rest is skipped.
+    is_cut: bool,
+}
+
+impl Pipe {
+    fn new(fd: OwnedFd) -> Self {
+        Self { fd: Some(fd), line: Vec::new(), is_cut: false }
+    }
+}
+
 impl Output {
-    /// Reads a non-blocking pipe. An app may write `per_second` bytes per second; other programs have a fixed rate.
-    pub(crate) fn new(pipe: OwnedFd, kind: ProgramKind, per_second: u64, now: Instant) -> Self {
+    /// Reads non-blocking pipes. An app may write `per_second` bytes per second; other programs have a fixed rate.
+    pub(crate) fn new(pipes: Outputs, kind: ProgramKind, per_second: u64, now: Instant) -> Self {
         let per_second = if let ProgramKind::Zone(_) = &kind { per_second } else { TRUSTED_RATE };
         let bucket = TokenBucket::new(per_second, now);
         Self {
-            pipe: Some(pipe),
+            stdout: Pipe::new(pipes.stdout),
+            stderr: Pipe::new(pipes.stderr),
             name: kind.author(),
             kind,
-            line: Vec::new(),
-            is_cut: false,
             bucket,
             bytes_written: 0,
             lines_dropped: 0,
@@ -89,15 +122,26 @@ impl Output {
     }
 
     /// Readable when the program has written something; `None` while it has written too much.
-    pub(crate) fn pipe(&self) -> Option<BorrowedFd<'_>> {
-        self.pipe.as_ref().filter(|_| self.read.1 < MOST_PER_PERIOD).map(AsFd::as_fd)
+    pub(crate) fn pipe(&self, stream: Stream) -> Option<BorrowedFd<'_>> {
+        let pipe = match stream {
+            Stream::Stdout => &self.stdout,
+            Stream::Stderr => &self.stderr,
+        };
+        pipe.fd.as_ref().filter(|_| self.read.1 < MOST_PER_PERIOD).map(AsFd::as_fd)
+    }
+
+    fn pipe_mut(&mut self, stream: Stream) -> &mut Pipe {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
     }
 
     /// Reads one chunk.
-    pub(crate) fn read_some(&mut self, now: Instant) {
+    pub(crate) fn read_some(&mut self, stream: Stream, now: Instant) {
         self.begin_period(now);
         let before = self.bytes_written;
-        self.read(now);
+        self.read(stream, now);
         self.read.1 += COST_OF_READ + usize::try_from(self.bytes_written - before).unwrap_or(CHUNK);
     }
 
@@ -109,21 +153,24 @@ impl Output {
 
     /// Reads the rest after the program has ended.
     pub(crate) fn read_rest(&mut self, now: Instant) {
-        // No more than the pipe can hold of the program itself: a process that it forked may go on writing.
-        for _ in 0..CHUNKS_AT_END {
-            if !self.read(now) {
-                break;
+        for stream in Stream::BOTH {
+            // No more than the pipe can hold of the program itself: a process that it forked may go on writing.
+            for _ in 0..CHUNKS_AT_END {
+                if !self.read(stream, now) {
+                    break;
+                }
             }
-        }
-        if !self.line.is_empty() {
-            self.end_line(now);
+            if !self.pipe_mut(stream).line.is_empty() {
+                self.end_line(stream, now);
+            }
         }
         self.log_dropped();
     }
 
     /// When [`catch_up`](Self::catch_up) is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        let waits = self.pipe.is_some() && self.read.1 >= MOST_PER_PERIOD;
+        let is_open = self.stdout.fd.is_some() || self.stderr.fd.is_some();
+        let waits = is_open && self.read.1 >= MOST_PER_PERIOD;
         let period = waits.then(|| self.read.0 + PERIOD);
         self.bucket.next_due().into_iter().chain(period).min()
     }
@@ -137,55 +184,69 @@ impl Output {
     }
 
     /// Reads one chunk. Returns whether there may be more.
-    fn read(&mut self, now: Instant) -> bool {
-        let Some(pipe) = &self.pipe else { return false };
+    fn read(&mut self, stream: Stream, now: Instant) -> bool {
+        let Some(fd) = &self.pipe_mut(stream).fd else { return false };
         let mut chunk = vec![0; CHUNK];
-        match rustix::io::read(pipe, &mut chunk) {
+        match rustix::io::read(fd, &mut chunk) {
             Ok(size @ 1..) => {
                 chunk.truncate(size);
                 self.bytes_written += size as u64;
-                self.append(&chunk, now);
+                self.append(stream, &chunk, now);
                 true
             }
             Err(rustix::io::Errno::INTR) => true,
             Err(rustix::io::Errno::AGAIN) => false,
             Ok(0) | Err(_) => {
                 // A closed pipe stays readable: polled further, it would keep the loop awake.
-                self.pipe = None;
+                self.pipe_mut(stream).fd = None;
                 false
             }
         }
     }
 
-    fn append(&mut self, chunk: &[u8], now: Instant) {
+    fn append(&mut self, stream: Stream, chunk: &[u8], now: Instant) {
+        let longest = longest_line(&self.kind, stream);
         for part in chunk.split_inclusive(|&byte| byte == b'\n') {
             let (text, ends) = match part.strip_suffix(b"\n") {
                 Some(text) => (text, true),
                 None => (part, false),
             };
-            let room = longest_line(&self.kind) - self.line.len();
-            self.line.extend(text.iter().take(room));
-            self.is_cut |= text.len() > room;
+            let pipe = self.pipe_mut(stream);
+            let room = longest - pipe.line.len();
+            pipe.line.extend(text.iter().take(room));
+            pipe.is_cut |= text.len() > room;
             if ends {
-                self.end_line(now);
+                self.end_line(stream, now);
             }
         }
     }
 
-    fn end_line(&mut self, now: Instant) {
-        if std::mem::take(&mut self.is_cut) {
-            self.line.extend(b"...");
+    fn end_line(&mut self, stream: Stream, now: Instant) {
+        let pipe = self.pipe_mut(stream);
+        let mut line = std::mem::take(&mut pipe.line);
+        if std::mem::take(&mut pipe.is_cut) {
+            line.extend(b"...");
         }
-        let line = std::mem::take(&mut self.line);
         match self.bucket.admit(line.len() as u64, now) {
             Some(dropped) => {
                 self.log_count(dropped);
-                self.log_line(line);
+                match stream {
+                    Stream::Stdout => self.log_printed(&line),
+                    Stream::Stderr => self.log_line(line),
+                }
             }
             None => self.lines_dropped += 1,
         }
     }
 
+    /// Logs a line of standard output.
+    fn log_printed(&self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        log_forwarder::add(&self.name, LogLevel::Info, &text);
+        info!(target: APP, "{}: {}", self.shown_name(), shown(&text));
+    }
+
+    /// Logs a line of standard error.
     fn log_line(&self, mut line: Vec<u8>) {
         let text = String::from_utf8_lossy(&line);
         match &self.kind {
@@ -220,9 +281,13 @@ impl Output {
         if lines > 0 {
             let text = format!("dropped {lines} lines that exceeded its log limit");
             log_forwarder::add(&self.name, LogLevel::Warn, &text);
-            let name = if let ProgramKind::Zone(app) = &self.kind { app } else { &self.name };
-            warn!(target: APP, "{name}: {text}");
+            warn!(target: APP, "{}: {text}", self.shown_name());
         }
+    }
+
+    /// The name before a line on standard error.
+    fn shown_name(&self) -> &str {
+        if let ProgramKind::Zone(app) = &self.kind { app } else { &self.name }
     }
 }
 
@@ -232,10 +297,10 @@ pub fn shown(text: &str) -> String {
 }
 
 /// The most bytes of a line.
-fn longest_line(kind: &ProgramKind) -> usize {
-    match kind {
-        ProgramKind::Kernel | ProgramKind::Service(_) => 64 * 1024,
-        ProgramKind::Zone(_) => 2 * 1024,
+fn longest_line(kind: &ProgramKind, stream: Stream) -> usize {
+    match (kind, stream) {
+        (ProgramKind::Kernel | ProgramKind::Service(_), Stream::Stderr) => 64 * 1024,
+        (ProgramKind::Zone(_), _) | (_, Stream::Stdout) => 2 * 1024,
     }
 }
 
@@ -334,21 +399,53 @@ mod tests {
         assert_eq!(shown(text), text);
     }
 
+    /// The output of a zone, with the zone's ends of its standard output and error.
+    fn zone(per_second: u64, now: Instant) -> (Output, OwnedFd, OwnedFd) {
+        let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        let ((stdout, to_stdout), (stderr, to_stderr)) = (pipe(), pipe());
+        let kind = ProgramKind::Zone("printer".into());
+        let output = Output::new(Outputs { stdout, stderr }, kind, per_second, now);
+        (output, to_stdout, to_stderr)
+    }
+
+    #[test]
+    fn lines_of_both_streams_share_one_budget_and_never_mix() {
+        let now = Instant::now();
+        let (mut output, stdout, stderr) = zone(1_000, now);
+        for part in 0..2 {
+            rustix::io::write(&stdout, b"printed ").unwrap();
+            rustix::io::write(&stderr, b"panicked ").unwrap();
+            Stream::BOTH.iter().for_each(|stream| output.read_some(*stream, now));
+            let lines = (&output.stdout.line, &output.stderr.line);
+            let texts = (b"printed ".repeat(part + 1), b"panicked ".repeat(part + 1));
+            assert_eq!(lines, (&texts.0, &texts.1));
+        }
+        rustix::io::write(&stdout, b"\n").unwrap();
+        rustix::io::write(&stderr, b"\n").unwrap();
+        Stream::BOTH.iter().for_each(|stream| output.read_some(*stream, now));
+        let used = b"printed printed panicked panicked ".len() as u64 + 2 * LINE_HEAD;
+        assert_eq!(output.bucket.bytes, 10_000 - used);
+        for _ in 0..100 {
+            rustix::io::write(&stdout, &[b'\n'; 10]).unwrap();
+        }
+        output.read_rest(now);
+        assert_eq!(output.lines_dropped(), 1_000 - (10_000 - used) / LINE_HEAD);
+    }
+
     #[test]
     fn endless_output_is_polled_for_part_of_a_second() {
         let begin = Instant::now();
-        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
-        let mut output = Output::new(reader, ProgramKind::Zone("test".into()), 1_000, begin);
+        let (mut output, writer, _stderr) = zone(1_000, begin);
         let flood = |output: &mut Output, size: usize, now| {
             for turns in 0..10_000 {
-                if output.pipe().is_none() {
+                if output.pipe(Stream::Stdout).is_none() {
                     return turns;
                 }
                 while size > 1 && rustix::io::write(&writer, &vec![b'x'; size]).is_ok() {}
                 if size == 1 {
                     rustix::io::write(&writer, b"x").unwrap();
                 }
-                output.read_some(now);
+                output.read_some(Stream::Stdout, now);
             }
             10_000
         };
@@ -359,9 +456,9 @@ mod tests {
         let second = begin + PERIOD;
         assert_eq!(output.next_due(), Some(second));
         output.catch_up(begin + PERIOD * 999 / 1_000);
-        assert!(output.pipe().is_none());
+        assert!(Stream::BOTH.iter().all(|stream| output.pipe(*stream).is_none()));
         output.catch_up(second);
-        while output.read(second) {} // empties the pipe
+        while output.read(Stream::Stdout, second) {} // empties the pipe
         assert_eq!(
             flood(&mut output, 1, second),
             MOST_PER_PERIOD.div_ceil(1 + COST_OF_READ),
@@ -371,16 +468,16 @@ mod tests {
 
     #[test]
     fn endless_line_is_cut_once() {
-        let (reader, _writer) = rustix::pipe::pipe().unwrap();
         let now = Instant::now();
-        let mut output = Output::new(reader, ProgramKind::Zone("test".into()), 1 << 20, now);
+        let (mut output, _stdout, _stderr) = zone(1 << 20, now);
+        let longest = longest_line(&output.kind, Stream::Stderr);
         for _ in 0..1_000 {
-            output.append(&[b'x'; 1_000], now);
+            output.append(Stream::Stderr, &[b'x'; 1_000], now);
         }
-        assert_eq!(output.line.len(), longest_line(&output.kind));
-        output.append(b"tail\nnext", now);
-        assert_eq!(output.line, b"next");
-        let longest = longest_line(&output.kind) as u64;
+        assert_eq!(output.stderr.line.len(), longest);
+        output.append(Stream::Stderr, b"tail\nnext", now);
+        assert_eq!(output.stderr.line, b"next");
+        let longest = longest as u64;
         assert_eq!(output.bucket.bytes, (10 << 20) - longest - "...".len() as u64 - LINE_HEAD);
     }
 }

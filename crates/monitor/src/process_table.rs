@@ -209,7 +209,7 @@ impl ProcessTable {
 
     fn handle_kernel(&mut self, port: Port, now: Instant) {
         match port {
-            Port::Output => self.kernel.program.read_output(now),
+            Port::Output(stream) => self.kernel.program.read_output(stream, now),
             Port::RefusedCalls => self.kernel.program.answer_refused_calls(now),
             Port::Control => self.receive_from_kernel(now),
             Port::Exit => {
@@ -224,11 +224,13 @@ impl ProcessTable {
 
     fn handle_app(&mut self, slot: AppSlot, port: Port, now: Instant) {
         match port {
-            Port::Output | Port::RefusedCalls => {
-                let Some(program) = self.app_mut(slot).and_then(App::program_mut) else { return };
-                if port == Port::Output {
-                    program.read_output(now);
-                } else {
+            Port::Output(stream) => {
+                if let Some(program) = self.app_mut(slot).and_then(App::program_mut) {
+                    program.read_output(stream, now);
+                }
+            }
+            Port::RefusedCalls => {
+                if let Some(program) = self.app_mut(slot).and_then(App::program_mut) {
                     program.answer_refused_calls(now);
                 }
             }

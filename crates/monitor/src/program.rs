@@ -1,6 +1,6 @@
 //! Keeps one supervised program's process, control socket and [`Lifecycle`] in step.
 //!
-//! The program's messages arrive on its control socket, its end on its pidfd, its log lines on a pipe. The monitor never
+//! The program's messages arrive on its control socket, its end on its pidfd, its lines on two pipes. The monitor never
 //! waits for any of them.
 
 mod process;
@@ -25,6 +25,7 @@ pub(crate) use self::reaction::end_of_hold;
 use self::reaction::{next, reaction};
 use crate::incidents::{Incidents, ProgramIncidents};
 use crate::lifecycle::{Due, Ended, Lifecycle, Next};
+use crate::output::Stream;
 use crate::sandbox::RefusedCalls;
 use crate::text::shortened;
 use crate::usage::Enforcement;
@@ -78,8 +79,8 @@ impl ProgramKind {
 /// A descriptor of a program that the supervisor polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
-    /// The pipe from its standard output and error.
-    Output,
+    /// The pipe from its standard output or error.
+    Output(Stream),
     /// Its control socket.
     Control,
     /// Its pidfd, which becomes readable when the process ends.
@@ -188,11 +189,13 @@ impl Program {
     /// The descriptors to poll, in the order in which they must be handled: log lines and messages precede the end.
     pub(crate) fn ports(&self) -> impl Iterator<Item = (Port, BorrowedFd<'_>)> {
         let process = self.process.as_ref();
-        let output = process.and_then(|it| it.output.pipe());
+        let output = |stream| process.and_then(|it| it.output.pipe(stream));
+        let [stdout, stderr] = Stream::BOTH;
         let control = process.and_then(|it| it.control.as_ref()).map(AsFd::as_fd);
         let exit = process.map(|it| it.child.as_fd());
         [
-            (Port::Output, output),
+            (Port::Output(stdout), output(stdout)),
+            (Port::Output(stderr), output(stderr)),
             (Port::Control, control),
             (Port::Exit, exit),
             (Port::RefusedCalls, self.refused_calls.fd()),
@@ -202,9 +205,9 @@ impl Program {
     }
 
     /// Reads what the program wrote and passes it to the log.
-    pub(crate) fn read_output(&mut self, now: Instant) {
+    pub(crate) fn read_output(&mut self, stream: Stream, now: Instant) {
         if let Some(process) = &mut self.process {
-            process.output.read_some(now);
+            process.output.read_some(stream, now);
         }
     }
 

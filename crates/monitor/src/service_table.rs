@@ -141,7 +141,7 @@ impl ServiceTable {
     pub(crate) fn handle(&mut self, slot: ServiceSlot, port: Port, now: Instant) -> ServiceEvent {
         let Some(service) = self.services.get_mut(slot.0) else { return ServiceEvent::Handled };
         match port {
-            Port::Output => service.program.read_output(now),
+            Port::Output(stream) => service.program.read_output(stream, now),
             Port::RefusedCalls => service.program.answer_refused_calls(now),
             Port::Control if self.receive(slot, now) => return ServiceEvent::Ready,
             Port::Control => {}

@@ -19,6 +19,7 @@
 //! | [`rate`] | limits log lines that others can repeat |
 //! | [`sandbox`] | confinement: namespaces, root directory, privileges, Landlock, seccomp |
 //! | [`object`] | loads an app's shared object from a descriptor |
+//! | [`stdout`] | standard output for code that prints for people |
 //! | [`text`] | escapes text of others for display |
 //! | `testing` | a counting allocator and forked children for tests, behind the feature `testing` |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
@@ -45,6 +46,7 @@ pub mod sandbox;
 pub mod sched;
 pub mod shm;
 mod socket;
+pub mod stdout;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod text;

@@ -91,6 +91,15 @@ impl PidNamespace {
     }
 }
 
+/// The reading ends of the pipes from a child's standard output and standard error. Reading never blocks.
+#[derive(Debug)]
+pub struct Outputs {
+    /// What the child writes to standard output.
+    pub stdout: OwnedFd,
+    /// What the child writes to standard error.
+    pub stderr: OwnedFd,
+}
+
 /// A child process, held by its pidfd. Dropping it kills the process if it still runs.
 #[derive(Debug)]
 pub struct Child {
@@ -106,18 +115,17 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `command` with `control` as its standard input. Returns the child, and a pipe with its standard output
+    /// Starts `command` with `control` as its standard input. Returns the child, and the pipes from its standard output
     /// and error.
     ///
-    /// Neither end of the pipe blocks: the child's write fails when the pipe is full. The child has a session of its
+    /// Neither end of a pipe blocks: the child's write fails when the pipe is full. The child has a session of its
     /// own and no terminal, so it can neither read from nor stop nor change the parent's terminal, and a key pressed
     /// there signals only the parent.
     ///
     /// # Errors
     /// The program cannot be executed, or the system is out of processes or descriptors.
-    pub fn spawn(command: &mut Command, control: Channel) -> io::Result<(Self, OwnedFd)> {
-        let (child, output) = Self::start(command, control, None, Command::spawn)?;
-        Ok((child, output))
+    pub fn spawn(command: &mut Command, control: Channel) -> io::Result<(Self, Outputs)> {
+        Self::start(command, control, None, Command::spawn)
     }
 
     /// Starts it in the same way as [`spawn`](Self::spawn), with a PID namespace according to `namespace`.
@@ -128,7 +136,7 @@ impl Child {
         namespace: PidNamespace,
         command: &mut Command,
         control: Channel,
-    ) -> io::Result<(Self, OwnedFd)> {
+    ) -> io::Result<(Self, Outputs)> {
         match namespace {
             PidNamespace::No => Self::spawn(command, control),
             PidNamespace::ByParent => Self::spawn_in_pid_namespace(command, control),
@@ -144,11 +152,11 @@ impl Child {
     pub fn spawn_in_pid_namespace(
         command: &mut Command,
         control: Channel,
-    ) -> io::Result<(Self, OwnedFd)> {
+    ) -> io::Result<(Self, Outputs)> {
         let spawn = |command: &mut Command| init::in_new_namespace(|| command.spawn());
-        let (mut child, output) = Self::spawn_with_report(command, control, spawn)?;
+        let (mut child, outputs) = Self::spawn_with_report(command, control, spawn)?;
         child.ends_descendants = true;
-        Ok((child, output))
+        Ok((child, outputs))
     }
 
     /// Starts it in the same way as [`spawn`](Self::spawn). The program tries to enter a PID namespace in
@@ -159,7 +167,7 @@ impl Child {
     pub fn spawn_to_enter_pid_namespace(
         command: &mut Command,
         control: Channel,
-    ) -> io::Result<(Self, OwnedFd)> {
+    ) -> io::Result<(Self, Outputs)> {
         Self::spawn_with_report(command, control, Command::spawn)
     }
 
@@ -167,12 +175,12 @@ impl Child {
         command: &mut Command,
         control: Channel,
         spawn: impl FnOnce(&mut Command) -> io::Result<process::Child>,
-    ) -> io::Result<(Self, OwnedFd)> {
+    ) -> io::Result<(Self, Outputs)> {
         let (report, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         command.env(init::REPORT, theirs.as_raw_fd().to_string());
-        let (mut child, output) = Self::start(command, control, Some(theirs), spawn)?;
+        let (mut child, outputs) = Self::start(command, control, Some(theirs), spawn)?;
         child.report = Some(report);
-        Ok((child, output))
+        Ok((child, outputs))
     }
 
     /// Starts it with `spawn` and leaves the descriptor `kept` open in it.
@@ -181,11 +189,12 @@ impl Child {
         control: Channel,
         kept: Option<OwnedFd>,
         spawn: impl FnOnce(&mut Command) -> io::Result<process::Child>,
-    ) -> io::Result<(Self, OwnedFd)> {
+    ) -> io::Result<(Self, Outputs)> {
         // Each end is an open file description with its own flags, so the child cannot make our end block.
-        let (output, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
+        let ((stdout, to_stdout), (stderr, to_stderr)) = (pipe_with(flags)?, pipe_with(flags)?);
         command.stdin(Stdio::from(control.into_fd()));
-        command.stdout(Stdio::from(theirs.try_clone()?)).stderr(Stdio::from(theirs));
+        command.stdout(Stdio::from(to_stdout)).stderr(Stdio::from(to_stderr));
         let detach = move || {
             rustix::process::setsid()?;
             // SAFETY: a system call on numbers; it marks descriptors and touches no memory.
@@ -203,7 +212,7 @@ impl Child {
         // SAFETY: between fork and exec the closure makes system calls and allocates nothing.
         unsafe { command.pre_exec(detach) };
         let child = spawn(die_with_parent(command));
-        // The command would keep the pipe's other end open until it is dropped.
+        // The command would keep the pipes' other ends open until it is dropped.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = child?;
         let pid = Pid::from_child(&child);
@@ -215,7 +224,7 @@ impl Child {
         let program = Cell::new(None);
         let child =
             Self { pid, pidfd, reaped: false, report: None, ends_descendants: false, program };
-        Ok((child, output))
+        Ok((child, Outputs { stdout, stderr }))
     }
 
     /// Its process number, for people. In a PID namespace, this is the number of its init until the program itself was
@@ -367,11 +376,11 @@ mod tests {
         child.try_reap().unwrap().expect("readable pidfd means it has ended")
     }
 
-    fn shell(script: &str) -> (Child, Channel, OwnedFd) {
+    fn shell(script: &str) -> (Child, Channel, Outputs) {
         let (ours, theirs) = Channel::pair().unwrap();
-        let (child, output) =
+        let (child, outputs) =
             Child::spawn(Command::new("sh").args(["-c", script]), theirs).unwrap();
-        (child, ours, output)
+        (child, ours, outputs)
     }
 
     #[test]
@@ -410,8 +419,8 @@ mod tests {
                 drop(child);
             }
             // The pipe is closed when the last of them has ended.
-            poll(&mut [PollFd::new(&output, PollFlags::IN)], None).unwrap();
-            assert_eq!(rustix::io::read(&output, &mut [0; 1]).unwrap(), 0);
+            poll(&mut [PollFd::new(&output.stdout, PollFlags::IN)], None).unwrap();
+            assert_eq!(rustix::io::read(&output.stdout, &mut [0; 1]).unwrap(), 0);
         }
     }
 
@@ -419,12 +428,14 @@ mod tests {
     fn output_arrives_and_a_full_pipe_does_not_block() {
         let (mut child, _control, output) = shell("echo out; echo err >&2");
         assert_eq!(wait(&mut child), Exit::Code(0));
-        let mut text = [0; 100];
-        let size = rustix::io::read(&output, &mut text).unwrap();
-        assert_eq!(&text[..size], b"out\nerr\n");
-        // Children of other tests have the pipe too, until they execute a program.
-        poll(&mut [PollFd::new(&output, PollFlags::IN)], None).unwrap();
-        assert_eq!(rustix::io::read(&output, &mut text).unwrap(), 0, "no other process has it");
+        for (pipe, expected) in [(output.stdout, "out\n"), (output.stderr, "err\n")] {
+            let mut text = [0; 100];
+            let size = rustix::io::read(&pipe, &mut text).unwrap();
+            assert_eq!(&text[..size], expected.as_bytes());
+            // Children of other tests have the pipe too, until they execute a program.
+            poll(&mut [PollFd::new(&pipe, PollFlags::IN)], None).unwrap();
+            assert_eq!(rustix::io::read(&pipe, &mut text).unwrap(), 0, "no other process has it");
+        }
         // Nobody reads meanwhile; dd fails because its write would block.
         let (mut child, _control, _output) = shell("dd if=/dev/zero bs=1M count=1 || exit 3");
         assert_eq!(wait(&mut child), Exit::Code(3));

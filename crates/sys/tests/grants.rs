@@ -156,7 +156,7 @@ fn confined(name: &str, granted: &str, more: &[(&str, &str)]) -> Option<Said> {
             Err(ChannelError::WouldBlock) => {}
             Err(error) => {
                 let mut text = vec![0; 4096];
-                let size = rustix::io::read(&output, &mut text).unwrap_or(0);
+                let size = rustix::io::read(&output.stderr, &mut text).unwrap_or(0);
                 panic!("{error}: {}", String::from_utf8_lossy(&text[..size]));
             }
         }

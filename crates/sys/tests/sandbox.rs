@@ -187,14 +187,14 @@ fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
                     listener = Some(Listener::new(fd, true).unwrap());
                 }
                 Err(ChannelError::WouldBlock) => {}
-                Err(error) => panic!("{error}: {}", text_of(&output)),
+                Err(error) => panic!("{error}: {}", text_of(&output.stderr)),
             }
             continue;
         }
         match ours.receive::<Said>() {
             Ok((said, _)) => return (said, refused),
             Err(ChannelError::WouldBlock) => {}
-            Err(error) => panic!("{error}: {} {refused:?}", text_of(&output)),
+            Err(error) => panic!("{error}: {} {refused:?}", text_of(&output.stderr)),
         }
     }
 }

@@ -57,6 +57,9 @@ pub enum ZoneError {
     /// The monitor has ended, or sent something unexpected.
     #[error("the monitor: {0}; rosemary-zone is started by the monitor, see `rosemary up`")]
     Monitor(#[from] ChannelError),
+    /// Standard output could not be prepared for the lines that the app prints.
+    #[error("standard output: {0}")]
+    Stdout(io::Error),
     /// The monitor sent a message that is not allowed at this point.
     #[error("the monitor sent {0}")]
     OutOfOrder(&'static str),

@@ -92,6 +92,8 @@ struct Server {
 /// # Errors
 /// [`ServerError`]: the process is to end.
 pub fn run(monitor: Channel) -> Result<(), ServerError> {
+    // A worker must not wait for the monitor, so apps in this process print without waiting for room in the pipe.
+    sys::stdout::write_lines_at_once().map_err(system("preparing standard output"))?;
     let (request, fds) = monitor.wait()?;
     let KernelRequest::Start { listeners, run_as, apps, plain, tls, workers, tuning } = request
     else {

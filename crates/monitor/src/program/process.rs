@@ -81,8 +81,8 @@ impl Process {
         }
         // The child joins the group before it executes, so that nothing it does is outside of its limits.
         group.start_in(&mut command)?;
-        let (child, output) = Child::spawn_with(*apart, &mut command, theirs)?;
-        let output = Output::new(output, kind.clone(), limits.of(Limit::Log).hard, now);
+        let (child, outputs) = Child::spawn_with(*apart, &mut command, theirs)?;
+        let output = Output::new(outputs, kind.clone(), limits.of(Limit::Log).hard, now);
         Ok(Self { child, control: Some(ours), output, killed: None, group })
     }
 

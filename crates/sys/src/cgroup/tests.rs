@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use super::*;
 use crate::channel::Channel;
-use crate::process::{Child, Exit};
+use crate::process::{Child, Exit, Outputs};
 
 /// A directory with a group's files, each with a content.
 fn fake(name: &str, files: &[(&str, &str)]) -> PathBuf {
@@ -101,7 +101,7 @@ fn tree(controller: Controller) -> Option<&'static Tree> {
     None
 }
 
-fn shell(group: &Group, script: &str) -> (Child, Channel, std::os::fd::OwnedFd) {
+fn shell(group: &Group, script: &str) -> (Child, Channel, Outputs) {
     let (ours, theirs) = Channel::pair().unwrap();
     let mut command = Command::new("sh");
     group.start_in(command.args(["-c", script])).unwrap();
@@ -164,7 +164,7 @@ fn program_joins_a_group_of_version_2() {
     let (mut child, _control, output) = shell(&group, "exec grep ^0:: /proc/self/cgroup");
     assert_eq!(wait(&mut child), Exit::Code(0));
     let mut text = [0; 256];
-    let size = rustix::io::read(&output, &mut text).unwrap();
+    let size = rustix::io::read(&output.stdout, &mut text).unwrap();
     let text = String::from_utf8_lossy(&text[..size]).into_owned();
     assert!(text.trim().ends_with(&name("test-joins")), "{text}");
 }

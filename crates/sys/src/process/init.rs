@@ -276,7 +276,7 @@ mod tests {
 
     use super::*;
     use crate::channel::Channel;
-    use crate::process::Child;
+    use crate::process::{Child, Outputs};
 
     const SCRIPT: &str = "ROSEMARY_TEST_SCRIPT";
 
@@ -289,7 +289,7 @@ mod tests {
     }
 
     /// Starts a shell in a PID namespace. Returns `None` and prints the reason without root.
-    fn shell(script: &str) -> Option<(Child, Channel, OwnedFd)> {
+    fn shell(script: &str) -> Option<(Child, Channel, Outputs)> {
         if !can_make_pid_namespace() {
             println!("SKIPPED: making namespaces needs root");
             return None;
