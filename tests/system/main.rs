@@ -40,6 +40,7 @@ mod orphans;
 mod outputs;
 mod packages;
 mod pausing;
+mod printing;
 mod reconnecting;
 mod reload;
 mod repeated_crashes;

@@ -415,14 +415,18 @@ mod tests {
         for part in 0..2 {
             rustix::io::write(&stdout, b"printed ").unwrap();
             rustix::io::write(&stderr, b"panicked ").unwrap();
-            Stream::BOTH.iter().for_each(|stream| output.read_some(*stream, now));
+            for stream in Stream::BOTH {
+                output.read_some(stream, now);
+            }
             let lines = (&output.stdout.line, &output.stderr.line);
             let texts = (b"printed ".repeat(part + 1), b"panicked ".repeat(part + 1));
             assert_eq!(lines, (&texts.0, &texts.1));
         }
         rustix::io::write(&stdout, b"\n").unwrap();
         rustix::io::write(&stderr, b"\n").unwrap();
-        Stream::BOTH.iter().for_each(|stream| output.read_some(*stream, now));
+        for stream in Stream::BOTH {
+            output.read_some(stream, now);
+        }
         let used = b"printed printed panicked panicked ".len() as u64 + 2 * LINE_HEAD;
         assert_eq!(output.bucket.bytes, 10_000 - used);
         for _ in 0..100 {

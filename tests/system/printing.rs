@@ -1,0 +1,87 @@
+//! What apps print: it becomes lines of the log.
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Rosemary};
+use control::log::{LogLevel, LogLine};
+use rosemary_tests::apps::{configure, in_c, in_rust};
+use rosemary_tests::developer::rosemary;
+use rosemary_tests::net::SOON;
+use rosemary_tests::{in_a_lab, rosemary_binary};
+
+const OBSERVER: &str = "stage = \"observe\"";
+
+/// Returns the lines of the log.
+fn log(lab: &Lab) -> anyhow::Result<Vec<LogLine>> {
+    let json = rosemary(lab, &["logs", "--json", "--since", "1d", "-n", "10000"])?;
+    json.lines().map(|line| serde_json::from_str(line).context(line.to_owned())).collect()
+}
+
+/// Waits for a line of `program` that begins with `text`, and returns the lines of the log.
+fn wait_for(lab: &Lab, program: &str, text: &str) -> anyhow::Result<Vec<LogLine>> {
+    Ok(lab.wait_for(format!("{program} prints {text}"), SOON, |evidence| {
+        let Ok(lines) = log(lab) else { return Ok(None) };
+        evidence.0 = format!("{lines:#?}");
+        let is_it = |it: &LogLine| it.program == program && it.text.starts_with(text);
+        Ok(lines.iter().any(is_it).then_some(lines))
+    })?)
+}
+
+#[test]
+fn printed_lines_have_levels_by_their_stream() {
+    in_a_lab(|lab| {
+        let in_zone = in_rust("printer", OBSERVER);
+        let c = in_c(lab, "printf", "apps/printf.c", OBSERVER)?;
+        configure(&["[zones]\nrequire = \"full\"\n", &in_zone, &c])?;
+        let mut up = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        up.wait_for_log(&["INFO", "printer: printed at its creation"], SOON)?;
+        up.wait_for_log(&["WARN", "printer: printed as an error"], SOON)?;
+        // C keeps what it prints for a pipe in a buffer, unless the zone changes that.
+        up.wait_for_log(&["INFO", "printf: printed by C"], SOON)?;
+        let lines = wait_for(lab, "app printer", "printed in round 3")?;
+        for (app, text, level) in [
+            ("app printer", "printed at its creation", LogLevel::Info),
+            ("app printer", "printed as an error", LogLevel::Warn),
+            ("app printer", "printed in round 1", LogLevel::Info),
+            ("app printf", "printed by C", LogLevel::Info),
+        ] {
+            let found = lines.iter().filter(|it| it.program == app && it.text == text);
+            let levels: Vec<LogLevel> = found.map(|line| line.level).collect();
+            ensure!(levels == [level], "{text}: {levels:?}");
+        }
+        ensure!(!lines.iter().any(|line| line.text.contains("without an end")), "{lines:#?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn flood_of_printed_lines_is_limited_and_ends_no_app() {
+    in_a_lab(|lab| {
+        let keys = "stage = \"observe\"\nconfig = \"flood\"";
+        configure(&[&in_rust("printer", keys)])?;
+        std::fs::write("/etc/rosemary/flood", "flood")?;
+        let mut up = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        up.wait_for_log(&["WARN", "printer: dropped", "lines that exceeded its log limit"], SOON)?;
+        let status = up.status()?.context("it runs")?;
+        let app = status.programs.apps.first().context("the app")?;
+        ensure!(app.restarts == 0 && app.pid.is_some(), "{app:?}");
+        let lines = wait_for(lab, "app printer", "dropped ")?;
+        let kept = lines.iter().filter(|it| it.text.starts_with("one of many")).count();
+        ensure!((100..1_000).contains(&kept), "{kept} lines, 40 KiB by the limit");
+        Ok(())
+    });
+}
+
+#[test]
+fn lines_that_a_kernel_app_prints_are_the_kernels() {
+    in_a_lab(|lab| {
+        let keys = "stage = \"observe\"\nhost = \"kernel\"";
+        let c = in_c(lab, "printf", "apps/printf.c", keys)?;
+        configure(&[&in_rust("printer", keys), &c])?;
+        let mut up = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        up.wait_for_log(&["INFO", "kernel: printed in round 2"], SOON)?;
+        up.wait_for_log(&["INFO", "kernel: printed by C"], SOON)?;
+        let lines = wait_for(lab, "kernel", "printed in round 2")?;
+        ensure!(!lines.iter().any(|it| it.program == "app printer"), "{lines:#?}");
+        Ok(())
+    });
+}
