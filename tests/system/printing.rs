@@ -1,4 +1,4 @@
-//! What apps print: it becomes lines of the log.
+//! Lines that apps print become lines of the log.
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};

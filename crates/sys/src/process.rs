@@ -94,9 +94,9 @@ impl PidNamespace {
 /// The reading ends of the pipes from a child's standard output and standard error. Reading never blocks.
 #[derive(Debug)]
 pub struct Outputs {
-    /// What the child writes to standard output.
+    /// The pipe from standard output.
     pub stdout: OwnedFd,
-    /// What the child writes to standard error.
+    /// The pipe from standard error.
     pub stderr: OwnedFd,
 }
 
