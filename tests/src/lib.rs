@@ -15,7 +15,6 @@ pub mod controller;
 pub mod developer;
 pub mod emulated;
 pub mod fake;
-pub mod figure;
 pub mod flow_table;
 pub mod judge;
 pub mod mark;

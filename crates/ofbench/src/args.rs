@@ -33,6 +33,8 @@ First steps:
   ofbench latency 127.0.0.1:6653       how long each answer takes
   ofbench throughput A:6653 --vs B:6653 --repeat 5
                                        compares two controllers, pair by pair
+  ofbench latency 127.0.0.1:6653 --plot DIR --markdown
+                                       draws charts, and prints a table for a report
 
 Exit codes: 0 success, 1 failure or wrong answer, 2 wrong usage.";
 
@@ -155,6 +157,15 @@ pub struct LoadArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Print a Markdown table
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Draw throughput over time and the distribution of latency as SVG files in this directory
+    #[arg(long, value_name = "DIR")]
+    pub plot: Option<PathBuf>,
+    /// With --plot: replace the files of an earlier run
+    #[arg(long, requires = "plot")]
+    pub force: bool,
 }
 
 /// TLS options.
@@ -202,6 +213,9 @@ pub struct SwitchesArgs {
     /// Print JSON at the end
     #[arg(long)]
     pub json: bool,
+    /// Print a Markdown table at the end
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
 }
 
 /// Options of `ofbench null`.
@@ -427,6 +441,9 @@ mod tests {
             "ofbench throughput :1 --seconds -1",
             "ofbench throughput :1 --tls-ca a",
             "ofbench throughput :1 --vs-pids 1",
+            "ofbench throughput :1 --json --markdown",
+            "ofbench throughput :1 --force",
+            "ofbench switches :1 --json --markdown",
             "ofbench rate :1",
             "ofbench rate :1 --rate 0",
         ] {

@@ -1,6 +1,7 @@
 //! Runs the chosen mode and prints its result.
 
 mod load_kind;
+mod plot;
 mod run_monitor;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::topology::{Topology, TopologyError};
 use crate::{emulate, pin};
 
 use self::load_kind::LoadKind;
+use self::plot::{Measured, Plot};
 use self::run_monitor::RunMonitor;
 
 /// Runs a command.
@@ -130,67 +132,64 @@ fn measure(mode: Mode, args: &LoadArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Measures one controller, or two in alternation, and prints the result.
+/// Measures one controller, or two in alternation, prints the result and draws the charts.
 fn compare<T: LoadKind>(mode: Mode, args: &LoadArgs, plan: &Plan) -> anyhow::Result<()> {
-    let run_once = |plan: &Plan, pids: &[u32], what: &str| {
-        T::run_once(plan, RunMonitor::new(plan, pids, what))
+    let plot = Plot::prepare::<T>(mode, args)?;
+    let (first, second) = run_alternating::<T>(args, plan)?;
+    let report = |measured: &Measured<'_, T>| T::report(&measured.runs, plan);
+    let figures = |measured: &Measured<'_, T>| -> Vec<f64> {
+        measured.runs.iter().flat_map(|run| run.figures(plan)).collect()
     };
-    let (first, second) = run_alternating(args, plan, run_once)?;
-    let figures =
-        |runs: &[T]| -> Vec<f64> { runs.iter().flat_map(|run| run.figures(plan)).collect() };
-    let ratios = second
-        .as_ref()
-        .map(|second| Ratios::new(T::compared_figure(plan), &figures(&first), &figures(second)));
-    let second = second.map(|runs| T::report(&runs, plan));
-    print_report(mode, args, plan, (T::report(&first, plan), second, ratios), T::to_text)
+    let vs = args.vs.as_ref().zip(second.as_ref()).map(|(controller, second)| Versus {
+        controller,
+        result: report(second),
+        ratios: Ratios::new(T::compared_figure(plan), &figures(&first), &figures(second)),
+    });
+    print_report::<T>(mode, args, plan, (report(&first), vs))?;
+    match plot {
+        Some(plot) => plot.draw(&[&first].into_iter().chain(&second).collect::<Vec<_>>()),
+        None => Ok(()),
+    }
 }
-
-/// Runs of the first controller, and of the second one if there is one.
-type RunsOfBoth<T> = (Vec<T>, Option<Vec<T>>);
 
 /// Measures one controller, or two in alternation: A B, B A, A B. On some machines the second of a pair is some percent
 /// slower, whichever it is.
-fn run_alternating<T>(
-    args: &LoadArgs,
+fn run_alternating<'a, T: LoadKind>(
+    args: &'a LoadArgs,
     plan: &Plan,
-    run_once: impl Fn(&Plan, &[u32], &str) -> anyhow::Result<T>,
-) -> anyhow::Result<RunsOfBoth<T>> {
-    let Some(vs) = &args.vs else { return Ok((vec![run_once(plan, &args.pids, "")?], None)) };
-    let other = crate::args::resolve(vs)?;
-    let (mut first, mut second) = (Vec::new(), Vec::new());
-    let run = |pair, which: &str, controller, pids: &[u32]| {
-        let plan = Plan { intervals: 1, controller, ..plan.clone() };
-        let what = format!("pair {pair} of {}, {which}: ", args.repeat);
-        run_once(&plan, pids, &what).with_context(|| format!("controller {which}"))
+) -> anyhow::Result<(Measured<'a, T>, Option<Measured<'a, T>>)> {
+    let mut line = StatusLine::new();
+    let mut first = Measured::new(&args.controller);
+    let Some(vs) = &args.vs else {
+        first.run(plan, RunMonitor::new(plan, &args.pids, "", &mut line))?;
+        return Ok((first, None));
     };
+    let mut second = Measured::new(vs);
+    let addresses = [plan.controller, crate::args::resolve(vs)?];
     for pair in 1..=args.repeat {
-        let mut run_first =
-            || run(pair, "A", plan.controller, &args.pids).map(|run| first.push(run));
-        let mut run_second = || run(pair, "B", other, &args.vs_pids).map(|run| second.push(run));
-        if pair % 2 == 1 {
-            run_first()?;
-            run_second()?;
-        } else {
-            run_second()?;
-            run_first()?;
+        let order = if pair % 2 == 1 { [0, 1] } else { [1, 0] };
+        for side in order {
+            let (which, pids, measured) = match side {
+                0 => ("A", &args.pids, &mut first),
+                _ => ("B", &args.vs_pids, &mut second),
+            };
+            let plan = Plan { intervals: 1, controller: addresses[side], ..plan.clone() };
+            let what = format!("pair {pair} of {}, {which}: ", args.repeat);
+            measured
+                .run(&plan, RunMonitor::new(&plan, pids, &what, &mut line))
+                .with_context(|| format!("controller {which}"))?;
         }
     }
     Ok((first, Some(second)))
 }
 
-fn print_report<T: Serialize>(
+/// Prints the result of one controller, or of two, as JSON, as Markdown or as text.
+fn print_report<T: LoadKind>(
     mode: Mode,
     args: &LoadArgs,
     plan: &Plan,
-    (result, second, ratios): (T, Option<T>, Option<Ratios>),
-    to_text: impl Fn(&T) -> String,
+    (result, vs): (T::Report, Option<Versus<'_, T::Report>>),
 ) -> anyhow::Result<()> {
-    let vs = match (&args.vs, second, ratios) {
-        (Some(controller), Some(result), Some(ratios)) => {
-            Some(Versus { controller, result, ratios })
-        }
-        _ => None,
-    };
     if args.json {
         let document = Document {
             version: report::VERSION,
@@ -202,14 +201,28 @@ fn print_report<T: Serialize>(
         };
         return terminal::print(format_args!("{}\n", serde_json::to_string_pretty(&document)?));
     }
-    let Some(vs) = vs else { return terminal::print(to_text(&result)) };
+    let mut rows = T::rows(&result);
+    let Some(vs) = vs else {
+        let column = [(args.controller.as_str(), rows)];
+        return terminal::print(if args.markdown {
+            report::format_markdown(&column)
+        } else {
+            report::format_text(&column[0].1)
+        });
+    };
+    let (second, ratios) = (T::rows(&vs.result), report::ratio_rows(&vs.ratios));
+    let heads = [format!("A: {}", args.controller), format!("B: {}", vs.controller)];
+    if args.markdown {
+        rows.extend(ratios);
+        return terminal::print(report::format_markdown(&[(&heads[0], rows), (&heads[1], second)]));
+    }
     terminal::print(format_args!(
-        "A: {}\n{}\nB: {}\n{}\n{}",
-        args.controller,
-        to_text(&result),
-        vs.controller,
-        to_text(&vs.result),
-        report::format_ratios(&vs.ratios)
+        "{}\n{}\n{}\n{}\n{}",
+        heads[0],
+        report::format_text(&rows),
+        heads[1],
+        report::format_text(&second),
+        report::format_text(&ratios)
     ))
 }
 
@@ -264,7 +277,7 @@ fn switches(args: &SwitchesArgs) -> anyhow::Result<()> {
     if args.json {
         return terminal::print(format_args!("{}\n", serde_json::to_string_pretty(&report)?));
     }
-    terminal::print(report::format_switches(&[
+    let rows = report::switches_rows(&[
         ("settled", report.settled as u64),
         ("links", links as u64),
         ("packet-outs", report.packet_outs),
@@ -273,7 +286,12 @@ fn switches(args: &SwitchesArgs) -> anyhow::Result<()> {
         ("flow-mods", report.flow_mods),
         ("flows kept", report.flows as u64),
         ("errors", report.errors),
-    ]))
+    ]);
+    terminal::print(if args.markdown {
+        report::format_markdown(&[(&args.controller, rows)])
+    } else {
+        report::format_text(&rows)
+    })
 }
 
 /// Returns a flag that SIGINT and SIGTERM set.

@@ -8,7 +8,8 @@
 //! * [`fabric`], [`topology`]: a network of such switches connected by links;
 //! * [`load`]: many switches that send packet-ins, and the measured result;
 //! * [`checker`], [`packet_ins`], [`hosts`]: generates packet-ins and checks their answers;
-//! * [`null`]: a controller that answers without learning.
+//! * [`null`]: a controller that answers without learning;
+//! * [`figure`]: line charts as SVG.
 //!
 //! This crate depends on no controller; the codec is the crate `openflow`.
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod command;
 pub mod connection;
 pub mod emulate;
 pub mod fabric;
+pub mod figure;
 pub mod hosts;
 pub mod load;
 pub mod null;

@@ -1,4 +1,4 @@
-//! Summarises measurements as text and as JSON.
+//! Summarises measurements as text, as Markdown and as JSON.
 //!
 //! The JSON is a stable interface: `docs/ofbench.md` describes it, and [`VERSION`] changes when a
 //! field is removed or changes its meaning. Fields may be added.
@@ -14,8 +14,10 @@ use serde::Serialize;
 
 pub use flood::{FloodReport, ReactionTimes};
 pub use idle::{IdleReport, IdleRun};
+pub(crate) use text::grouped;
 pub use text::{
-    format_connect, format_flood, format_idle, format_load, format_ratios, format_switches,
+    Rows, connect_rows, flood_rows, format_markdown, format_text, idle_rows, load_rows, ratio_rows,
+    switches_rows,
 };
 
 use crate::checker::Counts;

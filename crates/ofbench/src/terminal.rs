@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _, stderr, stdout};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
@@ -24,31 +25,48 @@ pub fn note(text: impl Display) {
     let _ = writeln!(stderr(), "ofbench: {text}");
 }
 
-/// A status line on a terminal that is overwritten repeatedly. Without a terminal, nothing is
-/// written.
+/// Interval between two lines of progress where standard error is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Shows the progress of a run on standard error: on a terminal as a line that is overwritten repeatedly, otherwise
+/// as a new line every ten seconds.
 #[derive(Debug)]
 pub struct StatusLine {
-    on: bool,
-    written: bool,
+    is_terminal: bool,
+    /// Whether the terminal shows a line.
+    shown: bool,
+    /// When the last line was written without a terminal, or this value was created.
+    written: Instant,
 }
 
 impl StatusLine {
     /// Creates a status line on standard error.
     pub fn new() -> Self {
-        Self { on: stderr().is_terminal(), written: false }
+        Self { is_terminal: stderr().is_terminal(), shown: false, written: Instant::now() }
     }
 
-    /// Overwrites the line.
+    /// Shows a new state of the run.
     pub fn show(&mut self, text: impl Display) {
-        if self.on {
+        if self.is_terminal {
             let _ = write!(stderr(), "\r\x1b[K{text}");
-            self.written = true;
+            self.shown = true;
+        } else if self.is_line_due(Instant::now()) {
+            note(text);
         }
     }
 
-    /// Erases the line.
+    /// Whether a line has to be written without a terminal; restarts the interval if so.
+    fn is_line_due(&mut self, now: Instant) -> bool {
+        let is_due = now.saturating_duration_since(self.written) >= LINE_INTERVAL;
+        if is_due {
+            self.written = now;
+        }
+        is_due
+    }
+
+    /// Erases the line on a terminal.
     pub fn clear(&mut self) {
-        if std::mem::take(&mut self.written) {
+        if std::mem::take(&mut self.shown) {
             let _ = write!(stderr(), "\r\x1b[K");
         }
     }
@@ -63,5 +81,19 @@ impl Default for StatusLine {
 impl Drop for StatusLine {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_is_due_every_ten_seconds() {
+        let begin = Instant::now();
+        let mut line = StatusLine { is_terminal: false, shown: false, written: begin };
+        let due: Vec<u64> =
+            (0..=25).filter(|s| line.is_line_due(begin + Duration::from_secs(*s))).collect();
+        assert_eq!(due, [10, 20]);
     }
 }

@@ -107,3 +107,70 @@ fn exit_code_says_whose_fault_it_is() {
         assert!(said.contains("answers/s") && said.contains("p99.9"), "{said}");
     });
 }
+
+/// Returns the points of each line of a chart.
+fn lines_in(svg: &str) -> Vec<usize> {
+    let paths = svg.lines().filter(|line| line.contains("stroke-width=\"2\""));
+    paths.map(|path| path.matches(['M', 'L']).count()).collect()
+}
+
+#[test]
+fn plot_draws_throughput_and_latency_of_both_controllers() {
+    let dir = tempfile::tempdir().unwrap();
+    let charts = dir.path().join("new/charts");
+    let (throughput, latency) = (charts.join("throughput.svg"), charts.join("latency.svg"));
+    let charts = charts.display();
+    let read = |path| std::fs::read_to_string(path).unwrap();
+    with_null(|address| {
+        let short = format!("{address} --seconds 0.3 --repeat 2 --macs 20 --plot {charts}");
+        json(&format!("latency {short} --vs {address} --json"));
+        let (svg, name) = (read(&throughput), format!("A: {address}"));
+        assert!(svg.contains("answers per second") && svg.contains(&name), "{svg}");
+        assert!(lines_in(&svg).iter().all(|points| *points > 4), "{svg}");
+        assert_eq!(lines_in(&svg).len(), 2);
+        let svg = read(&latency);
+        assert!(svg.contains("microseconds") && svg.contains("from packet-in to answer"), "{svg}");
+        assert_eq!(lines_in(&svg), [401, 401]);
+
+        // The run would end with an answer: the refusal comes before it.
+        let refused = ofbench(&format!("throughput {short}"));
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains("throughput.svg exists: use --force"), "{said}");
+        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
+
+        // Throughput has no latency, so the earlier chart goes.
+        json(&format!("throughput {short} --force --json"));
+        assert_eq!(lines_in(&read(&throughput)).len(), 1);
+        assert!(!latency.exists());
+        for mode in ["connect", "flood"] {
+            json(&format!("{mode} {short} --switches 2 --give-up 0.1 --force --json"));
+            assert!(lines_in(&read(&throughput))[0] > 4, "{mode}");
+            assert_eq!(lines_in(&read(&latency)), [401], "{mode}");
+        }
+        let idle = ofbench(&format!("idle {address} --plot {charts} --force"));
+        let said = String::from_utf8_lossy(&idle.stderr);
+        assert!(idle.status.code() == Some(2) && said.contains("leave --plot out"), "{said}");
+    });
+}
+
+#[test]
+fn markdown_has_a_column_for_each_controller() {
+    with_null(|address| {
+        let table = |words: String| {
+            let output = ofbench(&words);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{words}: {said}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let short = format!("{address} --seconds 0.1 --repeat 2 --markdown");
+        let text = table(format!("latency {short} --vs {address}"));
+        let head = format!("| | A: {address} | B: {address} |\n| --- | ---: | ---: |\n");
+        assert!(text.starts_with(&head), "{text}");
+        assert!(text.contains("| latency | p50 ") && text.contains("| A / B | "), "{text}");
+        assert!(text.lines().all(|line| line.matches('|').count() == 4), "{text}");
+        let text = table(format!("connect {short}"));
+        assert!(text.starts_with(&format!("| | {address} |\n")), "{text}");
+        let text = table(format!("switches {address} --seconds 0.3 --markdown"));
+        assert!(text.contains("| settled | 2 |"), "{text}");
+    });
+}

@@ -1,13 +1,14 @@
-//! Implements, for each kind of load, one run, its report, and the figure that compares two
+//! Implements, for each kind of load, one run, its report, its charts, and the figure that compares two
 //! controllers.
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::run_monitor::RunMonitor;
 use crate::load::flood::{self, FloodResult};
 use crate::load::{self, Plan, connect, idle};
 use crate::report::{
-    self, ConnectReport, ConnectRun, FloodReport, IdleReport, IdleRun, LoadReport, LoadRun,
+    self, ConnectReport, ConnectRun, FloodReport, IdleReport, IdleRun, LoadReport, LoadRun, Rows,
 };
 
 /// One run of a kind of load.
@@ -15,8 +16,16 @@ pub(super) trait LoadKind: Sized {
     /// The report over several runs.
     type Report: Serialize;
 
+    /// What the chart of throughput counts; `None` if the load has no throughput.
+    const COUNTED: Option<&'static str>;
+
     /// Runs it once.
-    fn run_once(plan: &Plan, monitor: RunMonitor<'_>) -> anyhow::Result<Self>;
+    fn run_once(plan: &Plan, monitor: &mut RunMonitor<'_>) -> anyhow::Result<Self>;
+
+    /// Returns what the chart of latency shows and the measured times in nanoseconds, if there are any.
+    fn latency(&self) -> Option<(&'static str, Histogram<u64>)> {
+        None
+    }
 
     /// Returns the name of the compared figure, as in the report.
     fn compared_figure(plan: &Plan) -> &'static str;
@@ -27,16 +36,30 @@ pub(super) trait LoadKind: Sized {
     /// Summarises several runs.
     fn report(runs: &[Self], plan: &Plan) -> Self::Report;
 
-    /// Formats a report as text.
-    fn to_text(report: &Self::Report) -> String;
+    /// Returns the rows of a report.
+    fn rows(report: &Self::Report) -> Rows;
 }
 
 impl LoadKind for LoadRun {
     type Report = LoadReport;
 
-    fn run_once(plan: &Plan, mut monitor: RunMonitor<'_>) -> anyhow::Result<Self> {
+    const COUNTED: Option<&'static str> = Some("answers per second");
+
+    fn run_once(plan: &Plan, monitor: &mut RunMonitor<'_>) -> anyhow::Result<Self> {
         let measured = load::run(plan, |progress| monitor.update(progress))?;
         Ok(Self { measured, cpu: monitor.cpu()? })
+    }
+
+    fn latency(&self) -> Option<(&'static str, Histogram<u64>)> {
+        let (mut latency, mut barrier) = (load::histogram(), load::histogram());
+        for interval in &self.measured.intervals {
+            latency += &interval.latency; // all have the same bounds
+            barrier += &interval.barrier;
+        }
+        if latency.is_empty() {
+            return (!barrier.is_empty()).then_some(("from a flow-mod to the barrier", barrier));
+        }
+        Some(("from packet-in to answer", latency))
     }
 
     fn compared_figure(plan: &Plan) -> &'static str {
@@ -59,17 +82,23 @@ impl LoadKind for LoadRun {
         LoadReport::of(runs, plan.keep_flows)
     }
 
-    fn to_text(report: &LoadReport) -> String {
-        report::format_load(report)
+    fn rows(report: &LoadReport) -> Rows {
+        report::load_rows(report)
     }
 }
 
 impl LoadKind for ConnectRun {
     type Report = ConnectReport;
 
-    fn run_once(plan: &Plan, mut monitor: RunMonitor<'_>) -> anyhow::Result<Self> {
+    const COUNTED: Option<&'static str> = Some("handshakes per second");
+
+    fn run_once(plan: &Plan, monitor: &mut RunMonitor<'_>) -> anyhow::Result<Self> {
         let connected = connect::run(plan, |progress| monitor.update(progress))?;
         Ok(Self { connected, cpu: monitor.cpu()? })
+    }
+
+    fn latency(&self) -> Option<(&'static str, Histogram<u64>)> {
+        Some(("from connecting to settled", self.connected.times.clone()))
     }
 
     fn compared_figure(_: &Plan) -> &'static str {
@@ -84,15 +113,17 @@ impl LoadKind for ConnectRun {
         ConnectReport::of(runs)
     }
 
-    fn to_text(report: &ConnectReport) -> String {
-        report::format_connect(report)
+    fn rows(report: &ConnectReport) -> Rows {
+        report::connect_rows(report)
     }
 }
 
 impl LoadKind for IdleRun {
     type Report = IdleReport;
 
-    fn run_once(plan: &Plan, mut monitor: RunMonitor<'_>) -> anyhow::Result<Self> {
+    const COUNTED: Option<&'static str> = None;
+
+    fn run_once(plan: &Plan, monitor: &mut RunMonitor<'_>) -> anyhow::Result<Self> {
         let idle = idle::run(plan, |progress| monitor.update(progress))?;
         Ok(Self { idle, cpu: monitor.cpu()?, resident: monitor.resident()? })
     }
@@ -109,16 +140,22 @@ impl LoadKind for IdleRun {
         IdleReport::of(runs, plan.switches)
     }
 
-    fn to_text(report: &IdleReport) -> String {
-        report::format_idle(report)
+    fn rows(report: &IdleReport) -> Rows {
+        report::idle_rows(report)
     }
 }
 
 impl LoadKind for FloodResult {
     type Report = FloodReport;
 
-    fn run_once(plan: &Plan, mut monitor: RunMonitor<'_>) -> anyhow::Result<Self> {
+    const COUNTED: Option<&'static str> = Some("answers to the flood per second");
+
+    fn run_once(plan: &Plan, monitor: &mut RunMonitor<'_>) -> anyhow::Result<Self> {
         Ok(flood::run(plan, |progress| monitor.update(progress))?)
+    }
+
+    fn latency(&self) -> Option<(&'static str, Histogram<u64>)> {
+        Some(("echo of the quiet switches beside the flood", self.beside.echo.clone()))
     }
 
     fn compared_figure(_: &Plan) -> &'static str {
@@ -135,7 +172,7 @@ impl LoadKind for FloodResult {
         FloodReport::of(runs)
     }
 
-    fn to_text(report: &FloodReport) -> String {
-        report::format_flood(report)
+    fn rows(report: &FloodReport) -> Rows {
+        report::flood_rows(report)
     }
 }

@@ -126,7 +126,7 @@ fn measure(
     }
     let mut round = QuietLoad { plan, connector: &mut connector, newcomer: None, with_ports: true };
     let mut alone = ReactionHistograms::new();
-    round.serve(&mut quiet, &mut alone, plan.interval, shared)?;
+    round.serve(&mut quiet, &mut alone, shared, &mut |_| {})?;
     round.with_ports = !alone.port.is_empty();
     for quiet in &mut quiet {
         quiet.asked[PORT] = None;
@@ -135,10 +135,10 @@ fn measure(
     shared.flood.store(true, Ordering::Relaxed);
     let (mut sent_per_second, mut answered_per_second) = (Vec::new(), Vec::new());
     for interval in 0..plan.intervals {
-        progress(Progress::Measuring(interval, count(&shared.answered)));
         let began = Instant::now();
         let (sent, answered) = (count(&shared.sent), count(&shared.answered));
-        round.serve(&mut quiet, &mut beside, plan.interval, shared)?;
+        let mut show = |answered| progress(Progress::Measuring(interval, answered));
+        round.serve(&mut quiet, &mut beside, shared, &mut show)?;
         let seconds = began.elapsed().as_secs_f64();
         sent_per_second.push(rate(count(&shared.sent) - sent, seconds));
         answered_per_second.push(rate(count(&shared.answered) - answered, seconds));
@@ -243,17 +243,18 @@ struct QuietLoad<'c, 'p> {
 }
 
 impl QuietLoad<'_, '_> {
-    /// Serves all of them for `length`.
+    /// Serves all of them for an interval; calls `progress` with the number of answers to the flood.
     fn serve(
         &mut self,
         quiet: &mut [QuietSwitch],
         served: &mut ReactionHistograms,
-        length: Duration,
         shared: &SharedState,
+        progress: &mut impl FnMut(u64),
     ) -> Result<(), Failure> {
         let began = Instant::now();
         let mut out = Vec::new();
-        while began.elapsed() < length && !shared.stop.load(Ordering::Relaxed) {
+        while began.elapsed() < self.plan.interval && !shared.stop.load(Ordering::Relaxed) {
+            progress(count(&shared.answered));
             let now = Instant::now();
             for quiet in &mut *quiet {
                 if quiet.began.is_some_and(|at| now.saturating_duration_since(at) < ROUND) {
