@@ -129,13 +129,16 @@ build-sabotaged:
 # Long and random runs print their seed; make soak ROSEMARY_SEED=... repeats them.
 REPEAT := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
 
-figures: build ## measure the published figures on containment, beside os-ken from PyPI: minutes
-	@.ci/need $(LAB) cc python3
-	@for number in 4_18 11 12 16 17; do $(SUDO) target/debug/examples/rosemary_fig$$number; done
+# Experiments draw into target/experiments, or replace the charts of experiments/ with SAVE=1.
+SAVED := $(if $(SAVE),--save)
 
-table1: release ## the reaction to each fault of Table 1, under load: minutes (SAVE=1 overwrites the picture)
+figures: build ## the published figures on containment, beside os-ken from PyPI: minutes (SAVE=1 replaces the tracked charts)
+	@.ci/need $(LAB) cc python3
+	@for number in 4_18 11 12 16 17; do $(SUDO) target/debug/examples/rosemary_fig$$number $(SAVED); done
+
+table1: release ## the reaction to each fault of Table 1, under load: minutes (SAVE=1 replaces the tracked chart)
 	@.ci/need $(LAB) cc
-	@$(SUDO) target/release/examples/rosemary_table1 $(if $(SAVE),--save)
+	@$(SUDO) target/release/examples/rosemary_table1 $(SAVED)
 
 # Number of messages that the fuzzing app sends from inside a zone.
 ROSEMARY_FUZZ_MESSAGES ?= 1000000

@@ -25,6 +25,19 @@ class Failed(Exception):
     """The reason why a measurement cannot be made, as text."""
 
 
+# The Debian packages of the programs that experiments start, unless they have the program's name.
+PACKAGES = {"cc": "build-essential", "ovs-testcontroller": "openvswitch-testcontroller",
+            "ss": "iproute2", "taskset": "util-linux"}
+
+
+def need(*programs):
+    """Fails with the Debian packages to install if one of these programs is missing."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        packages = " ".join(PACKAGES.get(program, program) for program in missing)
+        raise Failed(f"not found in PATH: {', '.join(missing)}; type: apt-get install {packages}")
+
+
 def cores():
     """Returns the controller's core and the generator's core."""
     allowed = sorted(os.sched_getaffinity(0))

@@ -17,7 +17,8 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use cli::lab::{Host, Lab, Of, Rosemary, Switch};
+use cli::lab::{self, Host, Lab, Of, Rosemary, Switch};
+use rosemary_tests::experiment::note;
 use rosemary_tests::rosemary_binary;
 
 const ROSEMARY: &str = "tcp:127.0.0.1:6653";
@@ -43,6 +44,7 @@ fn main() -> anyhow::Result<()> {
         [number] => number.parse().context("expected a number of pings")?,
         _ => bail!("usage: first_ping [PINGS]"),
     };
+    lab::require(&["ovs-testcontroller"])?;
     let lab = Lab::enter()?;
     let mut rosemary = Rosemary::start(&lab, &rosemary_binary(), &[])?;
     let mut other = lab.command("ovs-testcontroller");
@@ -69,6 +71,8 @@ fn main() -> anyhow::Result<()> {
                     fresh += 1;
                     controller.times.push(first_ping(&hosts, fresh)?);
                 }
+                let (name, done) = (controller.name, controller.times.len());
+                note(format_args!("OpenFlow {of}, {name}: {done} of {pings} pings"));
             }
         }
         for controller in &mut controllers {

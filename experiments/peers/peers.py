@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 from measure import (  # noqa: E402
     ROOT, Controller, Failed, Null, Rosemary, app, build, cores, figure, free_port, machine, main,
-    ofbench, say, spread, spread_of, table,
+    need, ofbench, say, spread, spread_of, table,
 )
 
 OS_KEN = "2.3.1"
@@ -58,6 +58,7 @@ def measure():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-build", action="store_true", help="do not build first")
     asked = parser.parse_args()
+    need("taskset", "ss", "ovs-testcontroller")
     if not asked.no_build:
         build()
     print(f"{machine()}\nController on core {cores()[0]}, ofbench on core {cores()[1]}.")

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};
 use control::operator::ProgramUsage;
+use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::figure::{Figure, Line};
+use rosemary_tests::experiment::{Experiment, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation, and the interval between two measurements.
@@ -83,6 +84,7 @@ fn here() -> PathBuf {
 }
 
 fn main() -> anyhow::Result<()> {
+    let experiment = Experiment::new("rosemary-fig11", &["cc", "python3"])?;
     let program = os_ken::install().context("the comparison requires os-ken")?;
     let lab = Lab::enter()?;
     let (seen, record) = with_rosemary(&lab)?;
@@ -108,11 +110,13 @@ fn main() -> anyhow::Result<()> {
     let lines = seen.into_iter().map(|it| it.line).collect();
     let figure = Figure {
         title: "Apps that use more and more".into(),
-        value: "% of the hard limit".into(),
+        x_label: "seconds".into(),
+        y_label: "% of the hard limit".into(),
+        scale: Scale::Linear,
         lines,
         marks,
     };
-    figure.write(&here().join("limits.svg"))?;
+    experiment.draw("limits.svg", &figure)?;
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
@@ -133,6 +137,7 @@ fn with_rosemary(lab: &Lab) -> anyhow::Result<(Vec<Seen>, String)> {
         alert_at: None,
         restarts: 0,
     };
+    note(format_args!("watching Rosemary for {} s", TIME.as_secs()));
     let mut seen: Vec<Seen> = GLUTTONS.iter().map(of).collect();
     while start.elapsed() < TIME {
         let json = lab.run(&rosemary_binary().display().to_string(), &["top", "--json"])?;
@@ -163,6 +168,7 @@ fn with_rosemary(lab: &Lab) -> anyhow::Result<(Vec<Seen>, String)> {
 /// Returns the maximum that the whole controller used, for each resource.
 fn with_os_ken(lab: &Lab, program: &Path) -> anyhow::Result<[f64; 3]> {
     let os_ken = os_ken::start(lab, program, 6654, &[here().join("greedy.py")])?;
+    note(format_args!("watching os-ken for {} s", TIME.as_secs()));
     lab.pause(Duration::from_secs(2))?; // the app is loaded meanwhile
     let (start, before) = (Instant::now(), processor_ticks(os_ken.pid())?);
     lab.pause(TIME)?;

@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use cli::lab::{Lab, Rosemary};
 use rosemary_tests::apps::in_c;
 use rosemary_tests::developer::{Developer, entry, refused, rosemary, trust};
+use rosemary_tests::experiment::note;
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Time limit for an app to start and to write a line.
@@ -25,13 +26,17 @@ fn here() -> PathBuf {
 }
 
 fn main() -> anyhow::Result<()> {
+    cli::lab::require(&["cc", "python3"])?;
     let program = os_ken::install().context("the comparison requires os-ken")?;
     let lab = Lab::enter()?;
+    note("installing packages of each kind in Rosemary");
     let (refusals, runs) = with_packages(&lab)?;
+    note("running an app that reads and writes foreign files in Rosemary");
     let (reads, record) = with_system_calls(&lab)?;
     let app = fs::read(here().join("files.py"))?;
     let mut text =
         format!("| the app | Rosemary | os-ken {} |\n| --- | --- | --- |\n", os_ken::VERSION);
+    note("running the app in os-ken");
     let whole = with_os_ken(&lab, &program, &app)?;
     let changed = with_os_ken(&lab, &program, &[&app[..], b"# changed\n"].concat())?;
     writeln!(text, "| as its developer signed it | {runs} | {} |", ran(&whole))?;

@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use cli::lab::{Host, Lab, Of, Rosemary, Switch};
+use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::figure::{Figure, Line};
+use rosemary_tests::experiment::{Experiment, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation, and the time of the app's first exit.
@@ -45,6 +46,7 @@ struct Watched {
 }
 
 fn main() -> anyhow::Result<()> {
+    let experiment = Experiment::new("rosemary-fig16", &["cc", "python3"])?;
     let program = os_ken::install().context("the comparison requires os-ken")?;
     let lab = Lab::enter()?;
     let s1 = lab.switch("s1", Of::V1_3)?;
@@ -63,11 +65,13 @@ fn main() -> anyhow::Result<()> {
     let of = |name: &str, watched: &Watched, file: &str| {
         let figure = Figure {
             title: format!("An app exits beside a firewall: {name}"),
-            value: "pings answered, of 100".into(),
+            x_label: "seconds".into(),
+            y_label: "pings answered, of 100".into(),
+            scale: Scale::Linear,
             lines: vec![line("allowed", &watched.allowed), line("denied", &watched.denied)],
             marks: vec![(CRASH, "exit()".into())],
         };
-        figure.write(&here().join(file))
+        experiment.draw(file, &figure)
     };
     of("Rosemary", &rosemary, "rosemary.svg")?;
     of(&format!("os-ken {}", os_ken::VERSION), &os_ken, "os-ken.svg")?;
@@ -104,7 +108,7 @@ fn with_rosemary<'lab>(
     let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
     s1.connect_to("tcp:127.0.0.1:6653")?;
     rosemary.wait_for_switch(s1)?;
-    let watched = watch(hosts, start)?;
+    let watched = watch("Rosemary", hosts, start)?;
     let restarts = rosemary
         .wait_for("Rosemary answers", TIME, |status| Some(status.app("crash")?.restarts))?;
     Ok((watched, restarts))
@@ -122,11 +126,12 @@ fn with_os_ken<'lab>(
     let start = Instant::now();
     let _os_ken = os_ken::start(lab, program, OS_KENS_PORT, &apps)?;
     s1.connect_to(&format!("tcp:127.0.0.1:{OS_KENS_PORT}"))?;
-    watch(hosts, start)
+    watch("os-ken", hosts, start)
 }
 
 /// Makes the first host ping the two others repeatedly.
-fn watch(hosts: &[Host<'_>; 3], start: Instant) -> anyhow::Result<Watched> {
+fn watch(name: &str, hosts: &[Host<'_>; 3], start: Instant) -> anyhow::Result<Watched> {
+    note(format_args!("watching {name} for {} s", TIME.as_secs()));
     let [h1, h2, h3] = hosts;
     let mut watched = Watched::default();
     while start.elapsed() < TIME {

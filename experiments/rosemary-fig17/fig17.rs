@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use cli::lab::{Lab, Rosemary};
+use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::figure::{Figure, Line};
+use rosemary_tests::experiment::{Experiment, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation, and the interval between two measurements.
@@ -23,6 +24,7 @@ fn here() -> PathBuf {
 }
 
 fn main() -> anyhow::Result<()> {
+    let experiment = Experiment::new("rosemary-fig17", &["cc", "python3"])?;
     let program = os_ken::install().context("the comparison requires os-ken")?;
     let lab = Lab::enter()?;
     let mut lines = Vec::new();
@@ -39,11 +41,13 @@ fn main() -> anyhow::Result<()> {
     lines.push(line);
     let figure = Figure {
         title: "An app that leaks 160 MB per second".into(),
-        value: "resident memory of its process, MB".into(),
+        x_label: "seconds".into(),
+        y_label: "resident memory of its process, MB".into(),
+        scale: Scale::Linear,
         lines,
         marks: Vec::new(),
     };
-    figure.write(&here().join("memory.svg"))?;
+    experiment.draw("memory.svg", &figure)?;
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
@@ -58,6 +62,7 @@ fn with_rosemary(lab: &Lab, limit: &str, bytes: u64) -> anyhow::Result<(Line, u6
     let keys = format!("limits = {{ memory = {bytes} }}\n");
     let leak = in_c(lab, "leak", "../experiments/rosemary-fig17/leak.c", &keys)?;
     configure(&[&leak])?;
+    note(format_args!("watching Rosemary with a limit of {limit} for {} s", TIME.as_secs()));
     let start = Instant::now();
     let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
     let mut points = Vec::new();
@@ -76,6 +81,7 @@ fn with_rosemary(lab: &Lab, limit: &str, bytes: u64) -> anyhow::Result<(Line, u6
 }
 
 fn with_os_ken(lab: &Lab, program: &Path) -> anyhow::Result<Line> {
+    note(format_args!("watching os-ken for {} s", TIME.as_secs()));
     let start = Instant::now();
     let os_ken = os_ken::start(lab, program, 6654, &[here().join("leak.py")])?;
     let mut points = Vec::new();

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use cli::lab::{Lab, Of, Rosemary, Switch};
+use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::figure::{Figure, Line};
+use rosemary_tests::experiment::{Experiment, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation; time from the app's start to the attack, in seconds.
@@ -29,6 +30,7 @@ fn here() -> PathBuf {
 }
 
 fn main() -> anyhow::Result<()> {
+    let experiment = Experiment::new("rosemary-fig4-18", &["cc", "python3"])?;
     let program = os_ken::install().context("the comparison requires os-ken")?;
     let lab = Lab::enter()?;
     let switches = [lab.switch("s1", Of::V1_3)?, lab.switch("s2", Of::V1_3)?];
@@ -48,11 +50,13 @@ fn main() -> anyhow::Result<()> {
     );
     let figure = Figure {
         title: "An app deletes links while another watches them".into(),
-        value: "links that the monitor sees (one each way)".into(),
+        x_label: "seconds".into(),
+        y_label: "links that the monitor sees (one each way)".into(),
+        scale: Scale::Linear,
         lines: vec![rosemary, os_ken],
         marks: vec![(ATTACK, "attacks begin".into())],
     };
-    figure.write(&here().join("links.svg"))?;
+    experiment.draw("links.svg", &figure)?;
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
@@ -61,6 +65,7 @@ fn with_rosemary(lab: &Lab, switches: &[Switch<'_>]) -> anyhow::Result<(Line, u6
     let monitor = "[[app]]\nname = \"link-monitor\"\nstage = \"observe\"\nethertypes = [0x88cc]\n\
                    capabilities = [\"packet-out\", \"topology.probe\"]\n";
     configure(&[monitor, &in_c(lab, "access", "../experiments/rosemary-fig4-18/access.c", "")?])?;
+    note(format_args!("watching Rosemary for {} s", TIME.as_secs()));
     let start = Instant::now();
     let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
     for switch in switches {
@@ -80,13 +85,14 @@ fn with_rosemary(lab: &Lab, switches: &[Switch<'_>]) -> anyhow::Result<(Line, u6
         Some(status.switches.iter().flatten().map(|switch| switch.refused).sum())
     })?;
     let record = rosemary.wait_for_log(&["refused a message of an app", "access"], TIME)?;
-    let _ = writeln!(std::io::stderr(), "{record}");
+    note(record);
     Ok((Line { name: "Rosemary".into(), points }, refused))
 }
 
 fn with_os_ken(lab: &Lab, program: &Path, switches: &[Switch<'_>]) -> anyhow::Result<Line> {
     let topology = "os_ken.topology.switches".into();
     let apps = [topology, here().join("monitor.py"), here().join("access.py")];
+    note(format_args!("watching os-ken for {} s", TIME.as_secs()));
     let start = Instant::now();
     let os_ken = os_ken::start_with(lab, program, OS_KENS_PORT, &["--observe-links"], &apps)?;
     for switch in switches {

@@ -12,7 +12,6 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,8 +19,9 @@ use anyhow::{Context as _, anyhow};
 use cli::lab::{Host, Lab, Of, Rosemary};
 use cli::status::Report;
 use control::incident::{Cause, Incident};
+use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::figure::{Figure, Line};
+use rosemary_tests::experiment::{Experiment, note};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{kill, rosemary_binary};
 
@@ -113,21 +113,18 @@ struct Row {
     replies: Vec<f64>,
 }
 
-fn here() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/rosemary-table1")
-}
-
 fn main() -> anyhow::Result<()> {
+    let experiment = Experiment::new("rosemary-table1", &["cc", "bash"])?;
     let mut text = String::from(
         "| what happens | reaction | back after | from the fault | pings lost | evidence |\n\
          | --- | --- | ---: | ---: | ---: | --- |\n",
     );
     let mut lines = Vec::new();
-    for fault in FAULTS {
+    for (fault, number) in FAULTS.into_iter().zip(1..) {
+        note(format_args!("{number} of {}: {}", FAULTS.len(), fault.title()));
         // A thread cannot leave its lab.
         let row = thread::spawn(move || row(fault)).join().map_err(|_| anyhow!("a row failed"))?;
         let row = row.with_context(|| fault.title())?;
-        writeln!(std::io::stderr(), "{}: done", fault.title())?;
         text += &line(&row);
         if matches!(fault, Fault::AppCrash | Fault::KernelAppCrash | Fault::ServicesCrash) {
             let points = per_interval(&row.replies);
@@ -136,13 +133,13 @@ fn main() -> anyhow::Result<()> {
     }
     let figure = Figure {
         title: "Faults at 2 s: established pings answered".into(),
-        value: "pings answered, per 200 ms".into(),
+        x_label: "seconds".into(),
+        y_label: "pings answered, per 200 ms".into(),
+        scale: Scale::Linear,
         lines,
         marks: vec![(2.0, "fault".into())],
     };
-    if std::env::args().any(|word| word == "--save") {
-        figure.write(&here().join("pings.svg"))?;
-    }
+    experiment.draw("pings.svg", &figure)?;
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

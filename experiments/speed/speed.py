@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from measure import (  # noqa: E402
     BUILT, ROOT, Failed, Null, Rosemary, app, build, build_revision, cores, figure, machine, main,
-    ofbench, say, spread, spread_of, table,
+    need, ofbench, say, spread, spread_of, table,
 )
 
 LEARNING = "learning-switch"
@@ -395,6 +395,7 @@ def measure():
     for name in only or []:
         if name not in TABLES:
             parser.error(f"there is no table {name}; there are {', '.join(TABLES)}")
+    need("taskset", "ss", "cc")
     if not options.no_build:
         build()
     began = time.monotonic()

@@ -14,6 +14,7 @@ pub mod chaos;
 pub mod controller;
 pub mod developer;
 pub mod emulated;
+pub mod experiment;
 pub mod fake;
 pub mod flow_table;
 pub mod judge;

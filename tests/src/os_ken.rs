@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, LabError, Running};
 
+use crate::experiment::note;
+
 /// The measured version.
 pub const VERSION: &str = "2.3.1";
 
@@ -23,6 +25,7 @@ pub fn install() -> anyhow::Result<PathBuf> {
     if program.is_file() {
         return Ok(program);
     }
+    note(format_args!("installing os-ken {VERSION} into {}", venv.display()));
     let run = |program: &Path, args: &[&str]| {
         let status = Command::new(program).args(args).stdin(Stdio::null()).status();
         let status = status.with_context(|| format!("{} could not be run", program.display()))?;

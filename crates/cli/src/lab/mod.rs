@@ -47,6 +47,7 @@ pub use error::{Evidence, LabError};
 pub use host::{Host, Watch};
 pub use ovs::{Of, Switch};
 pub use ping::{PingReport, Pinging, Reply};
+pub use programs::require;
 pub use rosemary::{Rosemary, Stopped};
 pub use user::become_root;
 

@@ -92,7 +92,7 @@ impl Plot {
         self.write(
             THROUGHPUT,
             &Figure {
-                title: format!("{}: throughput", self.title),
+                title: format!("{}: throughput over time", self.title),
                 x_label: "seconds of the intervals".into(),
                 y_label: T::COUNTED.unwrap_or_default().into(),
                 scale: Scale::Linear,

@@ -1,0 +1,85 @@
+//! Shared parts of the experiments: options, progress, and charts.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use cli::lab;
+use ofbench::figure::Figure;
+
+/// Where an experiment writes its charts.
+#[derive(Debug)]
+pub struct Experiment {
+    charts: PathBuf,
+}
+
+impl Experiment {
+    /// Reads the options and checks that these programs are installed, before the experiment begins.
+    ///
+    /// Charts go to `target/experiments/NAME`; with `--save` they replace those of `experiments/NAME`.
+    ///
+    /// # Errors
+    /// Another option than `--save`, or [`LabError::Missing`](lab::LabError::Missing), which names the Debian
+    /// packages.
+    pub fn new(name: &str, programs: &[&'static str]) -> anyhow::Result<Self> {
+        let experiment = Self::with_options(name, env::args_os().skip(1))?;
+        lab::require(programs)?;
+        Ok(experiment)
+    }
+
+    fn with_options(
+        name: &str,
+        options: impl IntoIterator<Item = OsString>,
+    ) -> anyhow::Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut charts = root.join("target/experiments").join(name);
+        for option in options {
+            if option != "--save" {
+                let option = option.display();
+                bail!("unknown option {option}; --save replaces the charts of experiments/{name}");
+            }
+            charts = root.join("experiments").join(name);
+        }
+        Ok(Self { charts })
+    }
+
+    /// Writes a chart and reports its path.
+    ///
+    /// # Errors
+    /// The file or its directory cannot be written.
+    pub fn draw(&self, file: &str, figure: &Figure) -> anyhow::Result<()> {
+        fs::create_dir_all(&self.charts)
+            .with_context(|| format!("cannot make {}", self.charts.display()))?;
+        let path = self.charts.join(file);
+        figure.write(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        note(format_args!("wrote {}", path.canonicalize().unwrap_or(path).display()));
+        Ok(())
+    }
+}
+
+/// Reports progress on standard error; standard output has the result.
+pub fn note(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracked_charts_are_replaced_with_save_only() {
+        let charts = |options: &[&str]| {
+            let options = options.iter().map(OsString::from);
+            Experiment::with_options("fig", options).map(|it| it.charts)
+        };
+        assert!(charts(&[]).unwrap().ends_with("target/experiments/fig"));
+        let saved = charts(&["--save"]).unwrap();
+        assert!(saved.ends_with("experiments/fig") && !saved.ends_with("target/experiments/fig"));
+        let error = charts(&["--sav"]).unwrap_err().to_string();
+        assert!(error.contains("--sav;") && error.contains("--save replaces"), "{error}");
+    }
+}
