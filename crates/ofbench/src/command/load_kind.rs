@@ -16,7 +16,7 @@ pub(super) trait LoadKind: Sized {
     /// The report over several runs.
     type Report: Serialize;
 
-    /// What the chart of throughput counts; `None` if the load has no throughput.
+    /// Label of the chart of throughput; `None` if the load has no throughput.
     const COUNTED: Option<&'static str>;
 
     /// Runs it once.
