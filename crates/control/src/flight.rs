@@ -1,18 +1,23 @@
-//! The flight recorder: a page of shared memory in which a process notes the app that it calls.
+//! The flight recorder: shared memory in which a process notes the app that it calls, and how it crashes.
 //!
 //! The monitor makes the memory for each kernel and each zone. After a kernel has died, the monitor reads
-//! in which apps it died. While processes run, the monitor looks for a call that lasts too long, which is
-//! a hang, and for a kernel worker that stays too long in one turn of its loop.
+//! in which apps it died, on which thread and where. While processes run, the monitor looks for a call that
+//! lasts too long, which is a hang, and for a kernel worker that stays too long in one turn of its loop.
 //!
 //! ```text
-//! slot 0   u64: the number of the app that the thread calls, 0 for none
-//!          u64: the calls that the thread has begun
-//!          u64: the turns that its loop has begun, 0 for a thread without a loop; 40 bytes unused
-//! slot 1   the same
-//! ...      64 slots in one page, a cache line each, so that threads do not contend
+//! page 0    slot 0   u64: the number of the app that the thread calls, 0 for none
+//!                    u64: the calls that the thread has begun
+//!                    u64: the turns that its loop has begun, 0 for a thread without a loop; 40 bytes unused
+//!           slot 1   the same
+//!           ...      64 slots, a cache line each, so that threads do not contend
+//! page 1    module 0 u64: where its code begins, u64: where it ends, u64: its bias (sys::object::Module)
+//!                    u64: the number of the app whose object it is, otherwise 0
+//!                    32 bytes: its name, filled up with zeros; empty for the kernel's own program
+//!           ...      64 modules
+//! page 2..  the crash (sys::crash)
 //! ```
 //!
-//! Apps run in the process that writes the page and can write anything into it. The reader therefore
+//! Apps run in the process that writes the memory and can write anything into it. The reader therefore
 //! takes it as a claim of that process about itself.
 
 use std::io;
@@ -21,10 +26,36 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
+use sys::crash::{self, CrashRecord};
+use sys::object::Module;
 use sys::shm::{Shared, SharedView};
 
-/// The memory's size in bytes.
-const SIZE: usize = 4096;
+/// Words of a page.
+const PAGE: usize = 512;
+
+/// The first word of the modules.
+const MODULES: usize = PAGE;
+
+/// Words from one module to the next.
+const MODULE_WORDS: usize = 8;
+
+/// The word of a module with the app's number, after start, end and bias.
+const MODULE_APP: usize = 3;
+
+/// The first word of a module's name.
+const MODULE_NAME: usize = 4;
+
+/// The most bytes of a module's name.
+const NAME_SIZE: usize = 8 * (MODULE_WORDS - MODULE_NAME);
+
+/// The most modules.
+const MOST_MODULES: usize = PAGE / MODULE_WORDS;
+
+/// The first word of the crash.
+const CRASH: usize = 2 * PAGE;
+
+/// The memory's size in bytes: whole pages.
+const SIZE: usize = (8 * (CRASH + crash::WORDS)).next_multiple_of(8 * PAGE);
 
 /// Words from one slot to the next: a cache line.
 const STRIDE: usize = 8;
@@ -36,7 +67,7 @@ const CALLS: usize = 1;
 const TURNS: usize = 2;
 
 /// The number of threads that can note their calls.
-pub const SLOTS: usize = SIZE / (8 * STRIDE);
+pub const SLOTS: usize = PAGE / STRIDE;
 
 /// The reading end, which the monitor holds.
 #[derive(Debug)]
@@ -72,6 +103,26 @@ impl FlightReader {
         })
     }
 
+    /// How the process crashed, or which thread ended it; `None` if it noted neither.
+    pub fn crash(&self) -> Option<CrashRecord> {
+        CrashRecord::read(|word| self.0.load_acquire(CRASH + word))
+    }
+
+    /// What the process has loaded, as it noted with [`FlightRecorder::note_modules`].
+    pub fn modules(&self) -> Vec<LoadedModule> {
+        let module = |number: usize| {
+            let word = |word| self.0.load_acquire(MODULES + number * MODULE_WORDS + word);
+            let name: Vec<u8> =
+                (MODULE_NAME..MODULE_WORDS).flat_map(|it| word(it).to_ne_bytes()).collect();
+            let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_SIZE);
+            let name = String::from_utf8_lossy(&name[..end]).into_owned();
+            let module = Module { name, range: word(0)..word(1), bias: word(2) };
+            let app = u16::try_from(word(MODULE_APP)).ok().and_then(NonZeroU16::new);
+            (!module.range.is_empty()).then_some(LoadedModule { module, app })
+        };
+        (0..MOST_MODULES).filter_map(module).collect()
+    }
+
     /// The calls that have not returned yet.
     pub fn calls(&self) -> impl Iterator<Item = OngoingCall> {
         (0..SLOTS).filter_map(|slot| {
@@ -80,6 +131,15 @@ impl FlightReader {
             Some(OngoingCall { slot, app, number: self.0.load(slot * STRIDE + CALLS) })
         })
     }
+}
+
+/// A program, library or object that the process has loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedModule {
+    /// Where its code lies, and its name.
+    pub module: Module,
+    /// The app whose object it is.
+    pub app: Option<NonZeroU16>,
 }
 
 /// A turn of a thread's loop. Two turns differ in slot or number.
@@ -113,6 +173,40 @@ impl FlightRecorder {
     /// The descriptor is not of such memory, or the system refuses.
     pub fn map(fd: &OwnedFd) -> io::Result<Self> {
         Ok(Self(Arc::new(Shared::map(fd, SIZE)?)))
+    }
+
+    /// Records the first crash of this process from now on. See [`crash::watch_thread`] for its threads.
+    ///
+    /// # Errors
+    /// The system refuses the handler of a signal, or crashes are recorded already.
+    pub fn record_crash(&self) -> io::Result<()> {
+        // The memory stays mapped until the process ends, because a signal may arrive until then.
+        let memory: &'static Arc<Shared> = Box::leak(Box::new(Arc::clone(&self.0)));
+        crash::install(memory, CRASH)
+    }
+
+    /// Notes what this process has loaded. Those that exceed the room are left out.
+    pub fn note_modules<'m>(&self, modules: impl IntoIterator<Item = &'m LoadedModule>) {
+        for (number, LoadedModule { module, app }) in
+            modules.into_iter().take(MOST_MODULES).enumerate()
+        {
+            let first = MODULES + number * MODULE_WORDS;
+            let set = |word: usize, value: u64| {
+                if let Some(word) = self.0.words().get(first + word) {
+                    word.store(value, Ordering::Relaxed);
+                }
+            };
+            let mut name = [0; NAME_SIZE];
+            let size = module.name.len().min(NAME_SIZE);
+            name[..size].copy_from_slice(&module.name.as_bytes()[..size]);
+            for (word, bytes) in (MODULE_NAME..).zip(name.as_chunks::<8>().0) {
+                set(word, u64::from_ne_bytes(*bytes));
+            }
+            set(MODULE_APP, app.map_or(0, |app| app.get().into()));
+            set(2, module.bias);
+            set(0, module.range.start);
+            set(1, module.range.end);
+        }
     }
 
     /// The slot of one thread. Two threads with the same slot would overwrite each other's notes.
@@ -264,6 +358,37 @@ mod tests {
         }
         memory.words()[1].store(5, Ordering::Relaxed); // not a slot
         assert_eq!(reader.apps(), [0; 0]);
+    }
+
+    #[test]
+    fn noted_modules_are_read() {
+        let (reader, fd) = FlightReader::new().unwrap();
+        let recorder = FlightRecorder::map(&fd).unwrap();
+        assert_eq!(reader.modules(), []);
+        let module = |name: &str, start: u64, app| LoadedModule {
+            module: Module { name: name.into(), range: start..start + 9, bias: start - 1 },
+            app: NonZeroU16::new(app),
+        };
+        let noted = [module("", 10, 0), module("object.so", 1 << 40, 7)];
+        recorder.note_modules(&noted);
+        assert_eq!(reader.modules(), noted);
+        recorder.note_modules(&vec![module(&"x".repeat(99), 10, 0); 99]);
+        let read = reader.modules();
+        assert_eq!((read.len(), read[0].module.name.len()), (MOST_MODULES, NAME_SIZE));
+        assert_eq!(reader.crash(), None);
+    }
+
+    #[test]
+    fn hostile_memory_is_readable() {
+        for filler in [1, 2, 0xffff, 0x8080_8080_8080_8080, u64::MAX] {
+            let (reader, fd) = FlightReader::new().unwrap();
+            let memory = Shared::map(&fd, SIZE).unwrap();
+            let fill = |word: &sys::shm::Word| word.store(filler, Ordering::Relaxed);
+            memory.words().iter().for_each(fill);
+            assert!(reader.modules().len() <= MOST_MODULES && reader.apps().len() <= 1);
+            assert_eq!(reader.crash().is_some(), filler <= 2);
+            assert_eq!(reader.calls().count(), if filler <= 0xffff { SLOTS } else { 0 });
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! | [`log`] | the log output of every program |
 //! | [`rate`] | limits log lines that others can repeat |
 //! | [`sandbox`] | confinement: namespaces, root directory, privileges, Landlock, seccomp |
+//! | [`crash`] | records a crash of this process in shared memory |
 //! | [`object`] | loads an app's shared object from a descriptor |
 //! | [`stdout`] | standard output for code that prints for people |
 //! | [`text`] | escapes text of others for display |
@@ -29,6 +30,7 @@
 pub mod cgroup;
 pub mod channel;
 pub mod clock;
+pub mod crash;
 #[cfg(feature = "digest")]
 pub mod digest;
 pub mod doorbell;

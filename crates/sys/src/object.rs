@@ -3,12 +3,14 @@
 //! The object is a descriptor of sealed memory or a file that no process can change any more, so the loaded bytes are
 //! the checked ones. The object's constructors run during the load, so the process confines itself before.
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 use std::ptr::NonNull;
 
+use libc::{Elf64_Phdr, dl_phdr_info};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use rustix::process::{DumpableBehavior, dumpable_behavior, set_dumpable_behavior};
 
@@ -70,6 +72,49 @@ impl Object {
     }
 }
 
+/// The executable part of a program, library or object in this process's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// The file's name without its directory; empty for the program itself.
+    pub name: String,
+    /// Where its executable segments lie in memory.
+    pub range: Range<u64>,
+    /// The difference between an address in memory and in the file's headers.
+    pub bias: u64,
+}
+
+/// Lists the program and its libraries and objects, in the order in which they were loaded.
+pub fn loaded_modules() -> Vec<Module> {
+    let mut modules: Vec<Module> = Vec::new();
+    // SAFETY: the callback gets the vector's address only during the call, and neither unwinds nor loads an object.
+    unsafe { libc::dl_iterate_phdr(Some(add_module), (&raw mut modules).cast()) };
+    modules
+}
+
+/// Adds a module to the `Vec<Module>` at `modules`.
+extern "C" fn add_module(info: *mut dl_phdr_info, _size: usize, modules: *mut c_void) -> c_int {
+    // SAFETY: `loaded_modules` passes the address of its vector, which nobody else uses meanwhile.
+    let modules = unsafe { &mut *modules.cast::<Vec<Module>>() };
+    // SAFETY: the loader passes a valid structure.
+    let info = unsafe { &*info };
+    // SAFETY: the structure names that many program headers, which the loader keeps.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let executable = |it: &&Elf64_Phdr| it.p_type == libc::PT_LOAD && it.p_flags & libc::PF_X != 0;
+    let range = headers.iter().filter(executable).fold(u64::MAX..0, |range, header| {
+        let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
+        range.start.min(start)..range.end.max(start.saturating_add(header.p_memsz))
+    });
+    let name = NonNull::new(info.dlpi_name.cast_mut()).map(|name| {
+        // SAFETY: the loader ends its names with a NUL byte and keeps them.
+        unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy()
+    });
+    let name = name.as_deref().and_then(|name| name.rsplit('/').next());
+    if !range.is_empty() {
+        modules.push(Module { name: name.unwrap_or_default().into(), range, bias: info.dlpi_addr });
+    }
+    0
+}
+
 /// The text of the dynamic loader, which libloading keeps as the source of its error.
 fn loader_error(error: &libloading::Error) -> io::Error {
     let cause = std::error::Error::source(error).map(ToString::to_string);
@@ -86,6 +131,15 @@ fn without_prefix(error: io::Error, path: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modules_contain_this_code() {
+        let here = modules_contain_this_code as fn() as *const () as u64;
+        let modules = loaded_modules();
+        let program = modules.iter().find(|it| it.range.contains(&here)).unwrap();
+        assert_eq!(program.name, "");
+        assert!(modules.iter().any(|it| it.name.starts_with("libc.so")), "{modules:?}");
+    }
 
     #[test]
     fn file_that_is_no_object_is_refused() {

@@ -10,17 +10,18 @@ mod workers;
 use std::collections::HashMap;
 use std::io;
 use std::net::TcpListener;
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control::flight::{FlightRecorder, SLOTS};
+use control::flight::{FlightRecorder, LoadedModule, SLOTS};
 use keys::{Keys, KeysError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::abi::MAX_CONFIG;
 use sys::channel::{Channel, ChannelError};
-use sys::object::Object;
+use sys::object::{Object, loaded_modules};
 use thiserror::Error;
 use tracing::{info, warn};
 
@@ -100,6 +101,8 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
         return Err(ServerError::NotStarted);
     };
     let hosting = apps.iter().filter(|app| app.host == Hosting::Kernel).count();
+    // In the sandbox, the C library cannot find the main thread's stack.
+    workers::record_crashes_of_thread(SLOTS - 1);
     let own_sandbox = KernelSandbox { monitor: &monitor, run_as, fds: &fds, objects: hosting };
     let confined = own_sandbox.enter().map_err(system("giving up privileges"))?;
     let mut fds = fds.into_iter();
@@ -115,6 +118,9 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let objects: Vec<OwnedFd> = fds.by_ref().take(hosting).collect();
     let recorder = fds.next().ok_or(ServerError::NoRecorder)?;
     let recorder = FlightRecorder::map(&recorder).map_err(system("mapping the flight recorder"))?;
+    if let Err(error) = recorder.record_crash() {
+        warn!(%error, "could not prepare to record a crash");
+    }
     let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
     let (apps, not_loaded) = load(apps, &configs, objects, &confined.objects, &recorder);
     let (report, listener) = sandbox::limit_calls(confined, &monitor);
@@ -144,6 +150,8 @@ fn load(
     recorder: &FlightRecorder,
 ) -> (Vec<Known>, Vec<(AppId, String)>) {
     let mut flight_slot = Some(recorder.slot(SLOTS - 1));
+    let mut modules = Vec::new();
+    note_modules(recorder, &mut modules, None);
     let mut not_loaded = Vec::new();
     let mut objects = objects.into_iter();
     let mut copies = copies.iter();
@@ -158,6 +166,7 @@ fn load(
             Some(copy) => Object::load_copy(copy),
             None => Object::load(object),
         };
+        note_modules(recorder, &mut modules, NonZeroU16::new(app.app.0));
         let loaded = loaded.map(|object| Arc::new(Loaded { object, config }));
         loaded.map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
     };
@@ -169,6 +178,21 @@ fn load(
         }
     };
     (apps.into_iter().map(with_object).collect(), not_loaded)
+}
+
+/// Adds to `modules` what this process has loaded since, and notes all in the flight recorder. The first new one is the
+/// object of `app`, and its libraries follow.
+fn note_modules(
+    recorder: &FlightRecorder,
+    modules: &mut Vec<LoadedModule>,
+    mut app: Option<NonZeroU16>,
+) {
+    for module in loaded_modules() {
+        if modules.iter().all(|known| known.module != module) {
+            modules.push(LoadedModule { module, app: app.take() });
+        }
+    }
+    recorder.note_modules(&*modules);
 }
 
 /// Reads and checks the keys that came with `Start`.

@@ -57,6 +57,7 @@ impl Workers {
             let (apps, transport) = (Apps { apps: apps.to_vec(), flight_slot }, transport.clone());
             let thread = std::thread::Builder::new().name(worker_name(number));
             threads.push(thread.spawn(move || {
+                record_crashes_of_thread(number);
                 if let Some(cpu) = cpu {
                     pin(cpu);
                 }
@@ -107,6 +108,13 @@ fn cpus() -> Vec<usize> {
             warn!(%error, "could not find out the available CPUs; started one worker");
             Vec::new()
         }
+    }
+}
+
+/// Records a crash of this thread with its slot in the flight recorder and with its stack.
+pub(super) fn record_crashes_of_thread(slot: usize) {
+    if let Err(error) = sys::crash::watch_thread(slot) {
+        warn!(slot, %error, "could not prepare to record a crash of a thread");
     }
 }
 
