@@ -4,12 +4,13 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of};
 use cli::status::Report;
+use control::incident::{Frame, Incident, Program};
 use control::operator::ProgramState;
 use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
-use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rosemary_tests::{in_a_lab, kill, rosemary_binary, schema};
 
 /// The fault of an app in the kernel, as in `misfit.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,7 @@ enum Bad {
     Exits = 2,
     Aborts = 3,
     Hangs = 4,
+    Faults = 5,
 }
 
 #[test]
@@ -53,6 +55,11 @@ fn exiting_kernel_app_moves_to_a_zone() {
 #[test]
 fn aborting_kernel_app_moves_to_a_zone() {
     in_a_lab(|lab| bad_app_gets_a_zone(lab, Bad::Aborts));
+}
+
+#[test]
+fn faulting_kernel_app_moves_to_a_zone() {
+    in_a_lab(|lab| bad_app_gets_a_zone(lab, Bad::Faults));
 }
 
 #[test]
@@ -113,6 +120,7 @@ fn bad_app_gets_a_zone(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
     let (kernel_restarts, said) = match bad {
         Bad::Fails => (0, ""),
         Bad::Exits => (1, "the kernel ended in it: exited with code 7"),
+        Bad::Faults => (1, "the kernel ended in it: killed by SIGSEGV"),
         Bad::Aborts => (1, "the kernel ended in it: killed by SIGABRT"),
         Bad::Hangs => (1, "the kernel ended in it: its app misfit hung: one call lasted 1."),
     };
@@ -125,6 +133,9 @@ fn bad_app_gets_a_zone(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
         net.rosemary.wait_for_log(&["misfit", "saw a packet on port 3 in a zone"], SOON)?;
     }
     assert_eq!(established.finish()?.lost(), 0, "flows stay in the switch");
+    if matches!(bad, Bad::Faults | Bad::Aborts) {
+        crash_is_recorded(lab, bad)?;
+    }
 
     // The next kernel also hosts it in a zone.
     let pid = after.programs.kernel.pid.context("it runs")?;
@@ -136,6 +147,45 @@ fn bad_app_gets_a_zone(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
     let app = last.app("misfit").context("it is told")?;
     assert_eq!(app.pid, after.app("misfit").and_then(|app| app.pid), "its zone runs on");
     Ok(())
+}
+
+/// Checks the incident of the kernel that ended in a signal.
+fn crash_is_recorded(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
+    let rosemary = rosemary_binary().display().to_string();
+    let incident = lab.wait_for("the backtrace is made", SOON, |lab| {
+        let incidents: Vec<Incident> =
+            serde_json::from_str(&lab.run(&rosemary, &["incidents", "--json"])?)?;
+        let crash = |it: &Incident| it.evidence.crash.as_ref().map(|it| it.backtrace.clone());
+        let names_app = |it: &Incident| {
+            let frames = crash(it).unwrap_or_default();
+            frames.iter().any(|frame| frame.function.as_deref() == Some("on_batch"))
+        };
+        let kernel = incidents.into_iter().find(|it| it.program == Program::kernel());
+        println!("{bad:?}: {:?}", kernel.as_ref().map(crash));
+        Ok(kernel.filter(names_app))
+    })?;
+    ensure!(incident.evidence.blamed.as_deref() == Some("misfit"), "{incident:?}");
+    let shown = lab.run(&rosemary, &["incidents", "show", &incident.id.to_string()])?;
+    println!("{shown}");
+    let crash = incident.evidence.crash.context("it is there")?;
+    ensure!(crash.thread.starts_with("worker "), "{crash:?}");
+    let names = |number: usize| {
+        let frame = crash.backtrace.get(number);
+        frame.map(|it| (it.module.as_deref(), it.function.as_deref(), it.guess))
+    };
+    if bad == Bad::Faults {
+        ensure!((&*crash.signal, crash.address.as_deref()) == ("SIGSEGV", Some("0x8")));
+        ensure!(names(0) == Some((Some("misfit"), Some("add_value_at"), false)), "{crash:?}");
+        ensure!(names(1) == Some((Some("misfit"), Some("on_batch"), false)), "{crash:?}");
+        ensure!(shown.contains("SIGSEGV at address 0x8 on worker"), "{shown}");
+    } else {
+        ensure!((&*crash.signal, crash.address.as_deref()) == ("SIGABRT", None));
+    }
+    let in_kernel = |frame: &Frame| frame.module.as_deref() == Some("kernel") && !frame.guess;
+    ensure!(crash.backtrace.iter().any(in_kernel), "the caller is found: {crash:?}");
+    ensure!(crash.registers.keys().any(|it| it == "rip" || it == "pc"), "{crash:?}");
+    let json = lab.run(&rosemary, &["incidents", "show", &incident.id.to_string(), "--json"])?;
+    schema::check("incident", &json)
 }
 
 fn runs(status: &Report, app: &str) -> bool {

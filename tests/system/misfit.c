@@ -1,5 +1,5 @@
 /* Logs every packet-in. Inside the kernel, a packet-in from port 3 triggers the fault BAD: 1 returns
- * an error (as a Rust app's panic does), 2 exits, 3 aborts, 4 hangs. */
+ * an error (as a Rust app's panic does), 2 exits, 3 aborts, 4 hangs, 5 reads at address 8. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,6 +8,13 @@
 
 static const struct rosemary_host *host;
 static int in_kernel;
+
+static volatile uint64_t sum;
+
+/* Not static, so that the object names it even without debugging information. */
+__attribute__((noinline)) void add_value_at(const volatile uint64_t *place) {
+    sum += *place;
+}
 
 static void *create(const struct rosemary_host *its) {
     /* The user id of the kernel; zones have the following ones. */
@@ -33,6 +40,8 @@ static int32_t on_batch(void *app, const struct rosemary_batch *batch,
                 exit(7);
             if (BAD == 3)
                 abort();
+            if (BAD == 5)
+                add_value_at((const volatile uint64_t *)8);
             answer->handled = i;
             return ROSEMARY_FAILED;
         }

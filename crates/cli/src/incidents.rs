@@ -156,6 +156,14 @@ fn details(incident: &Incident) -> String {
     for (number, fact) in evidence.facts.iter().enumerate() {
         line(if number == 0 { "evidence" } else { "" }, fact);
     }
+    for (number, frame) in evidence.crash.iter().flat_map(|it| &it.backtrace).enumerate() {
+        line(if number == 0 { "backtrace" } else { "" }, &frame.to_string());
+    }
+    let registers = evidence.crash.iter().flat_map(|it| &it.registers);
+    let registers: Vec<String> = registers.map(|(name, value)| format!("{name}={value}")).collect();
+    for (number, registers) in registers.chunks(4).enumerate() {
+        line(if number == 0 { "registers" } else { "" }, &registers.join(" "));
+    }
     for (number, reaction) in incident.reaction.iter().enumerate() {
         line(if number == 0 { "reaction" } else { "" }, reaction);
     }
@@ -180,7 +188,7 @@ fn lasted(incident: &Incident) -> String {
 
 #[cfg(test)]
 mod tests {
-    use control::incident::{Cause, Evidence, FORMAT, Program};
+    use control::incident::{Cause, Crash, Evidence, FORMAT, Frame, Program};
 
     use super::*;
 
@@ -196,6 +204,23 @@ mod tests {
                 facts: vec!["killed by SIGSEGV".into(), "process 7 ran 2.000 s".into()],
                 blamed: Some("hub".into()),
                 called: vec!["other".into()],
+                crash: Some(Crash {
+                    signal: "SIGSEGV".into(),
+                    code: 1,
+                    address: Some("0x8".into()),
+                    thread: "worker 2".into(),
+                    registers: [("rax", "0x0"), ("rip", "0x7f0000001139")]
+                        .map(|(name, value)| (name.into(), value.into()))
+                        .into(),
+                    backtrace: vec![Frame {
+                        address: "0x7f0000001139".into(),
+                        module: Some("hub".into()),
+                        offset: Some("0x1139".into()),
+                        function: Some("on_batch".into()),
+                        source: Some("hub.c:30".into()),
+                        guess: false,
+                    }],
+                }),
             },
             reaction: vec!["restart at once".into()],
             open: false,
@@ -225,7 +250,13 @@ ID     TIME                  PROGRAM              CAUSE                   LASTED
     #[test]
     fn details_name_evidence_and_blame() {
         let text = details(&incident());
-        for line in ["blamed    hub", "called    other (not blamed)", "reaction  restart at once"] {
+        for line in [
+            "blamed    hub",
+            "called    other (not blamed)",
+            "backtrace hub+0x1139 on_batch hub.c:30",
+            "registers rax=0x0 rip=0x7f0000001139",
+            "reaction  restart at once",
+        ] {
             assert!(text.lines().any(|it| it == line), "{line}:\n{text}");
         }
     }

@@ -12,7 +12,7 @@
 //!           ...      64 slots, a cache line each, so that threads do not contend
 //! page 1    module 0 u64: where its code begins, u64: where it ends, u64: its bias (sys::object::Module)
 //!                    u64: the number of the app whose object it is, otherwise 0
-//!                    32 bytes: its name, filled up with zeros; empty for the kernel's own program
+//!                    32 bytes: the name of its file, filled up with zeros; empty for the kernel's own program
 //!           ...      64 modules
 //! page 2..  the crash (sys::crash)
 //! ```
@@ -197,8 +197,9 @@ impl FlightRecorder {
                 }
             };
             let mut name = [0; NAME_SIZE];
-            let size = module.name.len().min(NAME_SIZE);
-            name[..size].copy_from_slice(&module.name.as_bytes()[..size]);
+            let file_name = module.file_name().as_bytes();
+            let size = file_name.len().min(NAME_SIZE);
+            name[..size].copy_from_slice(&file_name[..size]);
             for (word, bytes) in (MODULE_NAME..).zip(name.as_chunks::<8>().0) {
                 set(word, u64::from_ne_bytes(*bytes));
             }
@@ -372,6 +373,8 @@ mod tests {
         let noted = [module("", 10, 0), module("object.so", 1 << 40, 7)];
         recorder.note_modules(&noted);
         assert_eq!(reader.modules(), noted);
+        recorder.note_modules(&[module("/usr/lib/libc.so.6", 10, 0)]);
+        assert_eq!(reader.modules()[0].module.name, "libc.so.6");
         recorder.note_modules(&vec![module(&"x".repeat(99), 10, 0); 99]);
         let read = reader.modules();
         assert_eq!((read.len(), read[0].module.name.len()), (MOST_MODULES, NAME_SIZE));

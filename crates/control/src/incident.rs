@@ -7,6 +7,7 @@
 //! The JSON form is stable: it is the format of the store and of `rosemary incidents --json`. A field may be
 //! added; [`FORMAT`] changes if a field changes its meaning.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -205,6 +206,59 @@ pub struct Evidence {
     pub blamed: Option<String>,
     /// The other apps that the kernel was calling.
     pub called: Vec<String>,
+    /// How the kernel crashed, if it recorded that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crash: Option<Crash>,
+}
+
+/// A crash of the kernel, as it recorded it. Apps in the kernel can forge the record.
+///
+/// Numbers are texts with `0x` and hexadecimal digits, because JSON has no integers of 64 bits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crash {
+    /// The signal's name.
+    pub signal: String,
+    /// Why the signal was sent, as sigaction(2) lists for `si_code`; above 0 for a fault of the running instruction.
+    pub code: i32,
+    /// The address of the fault; `None` if a process sent the signal.
+    pub address: Option<String>,
+    /// The thread, as a phrase.
+    pub thread: String,
+    /// The values of the registers, by their names.
+    pub registers: BTreeMap<String, String>,
+    /// The functions that were being called, the innermost first.
+    pub backtrace: Vec<Frame>,
+}
+
+/// A function that was being called. What is unknown is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    /// The address in memory: of the instruction that crashed, or the one after a call.
+    pub address: String,
+    /// The app, or the program or library, in which the address is.
+    pub module: Option<String>,
+    /// The address in the module's file.
+    pub offset: Option<String>,
+    /// The function's name.
+    pub function: Option<String>,
+    /// The source file and line.
+    pub source: Option<String>,
+    /// Whether the address was only found on the stack: the function may have returned before.
+    pub guess: bool,
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, module, offset, function, source, guess } = self;
+        match (module, offset) {
+            (Some(module), Some(offset)) => write!(f, "{module}+{offset}")?,
+            _ => f.write_str(address)?,
+        }
+        for part in [function, source].into_iter().flatten() {
+            write!(f, " {part}")?;
+        }
+        if *guess { f.write_str(" (guess)") } else { Ok(()) }
+    }
 }
 
 impl Evidence {

@@ -3,9 +3,12 @@
 //! The monitor and `rosemary app` start one process per request. It answers once and exits. The sender
 //! believes the reply about these files and about nothing else, because the process has parsed their bytes.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::incident::Frame;
 
 /// Sent to `rosemary-security`, which confines itself before it reads a descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +33,31 @@ pub enum SecurityRequest {
         /// The time since 1970, for the certificate's validity.
         now: Duration,
     },
+    /// Find the functions that were being called when the kernel crashed. Descriptors: the files of those modules that
+    /// have one, in their order. Answered by [`SecurityReply::Backtrace`] or [`SecurityReply::Failed`].
+    Unwind {
+        /// The user and group to become, if the sender is root.
+        run_as: Option<u32>,
+        /// The values of [`sys::crash::REGISTERS`].
+        registers: Vec<u64>,
+        /// The stack from the stack pointer on, as words.
+        stack: Vec<u64>,
+        /// What the kernel had loaded.
+        modules: Vec<CrashedModule>,
+    },
+}
+
+/// A program, library or object that a crashed process had loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CrashedModule {
+    /// The name for the backtrace.
+    pub name: String,
+    /// Where its code lay in memory.
+    pub range: Range<u64>,
+    /// The difference between an address in memory and in the file's headers.
+    pub bias: u64,
+    /// Whether a descriptor of its file comes with the request.
+    pub has_file: bool,
 }
 
 /// Sent by `rosemary-security`.
@@ -53,6 +81,11 @@ pub enum SecurityReply {
         file: KeyFile,
         /// The fault and its remedy, as a phrase about "it".
         why: String,
+    },
+    /// The functions that were being called, the innermost first.
+    Backtrace {
+        /// At least the crashed instruction, if registers came with the request.
+        frames: Vec<Frame>,
     },
     /// The process could not confine itself or read the descriptors.
     Failed {

@@ -103,9 +103,9 @@ impl HangDetector {
         Ok((Self { recorder, calls, workers, next_check: now + PERIOD }, fd))
     }
 
-    /// The numbers of the apps that are being called, or were when the process ended.
-    pub(crate) fn called_apps(&self) -> Vec<u16> {
-        self.recorder.apps()
+    /// What the process recorded.
+    pub(crate) fn recorder(&self) -> &FlightReader {
+        &self.recorder
     }
 
     /// When [`check`](Self::check) is due.

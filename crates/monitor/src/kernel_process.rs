@@ -1,5 +1,6 @@
 //! The kernel as the monitor sees it: its process, its start, and the checks that it does not hang.
 
+use std::fs::File;
 use std::io;
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,8 +11,11 @@ use control::flight::OngoingCall;
 use control::kernel::{KernelReply, KernelRequest, MOST_ABSENT, worker_name};
 use sys::channel::{Channel, ChannelError};
 use sys::process::{PidNamespace, named_thread};
+use tracing::warn;
 
 use crate::app::App;
+use crate::attribution::{self, Attribution};
+use crate::backtrace::{CrashedKernel, NotMade, PendingBacktrace};
 use crate::hang::{DEFAULT_LONGEST_CALL, HangDetector, Progress};
 use crate::kernel_settings::KernelSettings;
 use crate::process_table::Environment;
@@ -36,6 +40,11 @@ pub(crate) struct KernelProcess {
     hung_in: Option<HungIn>,
     /// Whether an operator's change has stopped it, so that it starts again once it has ended.
     must_restart: bool,
+    /// The program's file as it was at the start of the process, for a backtrace.
+    executable: Option<File>,
+    backtrace: Option<PendingBacktrace>,
+    /// The user for the process that reads the files of a crashed kernel, if the monitor is root.
+    reader: Option<u32>,
     meter: Meter,
     leak: LeakDetector,
     pub(crate) counters: KernelCounters,
@@ -68,6 +77,9 @@ impl KernelProcess {
             hang_detector: None,
             hung_in: None,
             must_restart: false,
+            executable: None,
+            backtrace: None,
+            reader: around.users.for_nobody(),
             meter: Meter::new(Limits::none(), Vec::new()),
             leak: LeakDetector::new(rules.leak_growth, rules.leak_window),
             counters: KernelCounters::default(),
@@ -86,6 +98,7 @@ impl KernelProcess {
                 return self.program.start_failed(now, &why);
             }
         };
+        self.executable = File::open(self.program.executable()).ok();
         self.program.start(now);
         self.meter.restart();
         self.leak.restart();
@@ -168,34 +181,80 @@ impl KernelProcess {
         }
     }
 
-    /// The process has ended. Returns the apps that are to blame: those that were being called.
-    pub(crate) fn ended(&mut self, exit: &ProgramExit, apps: &[App]) -> Vec<AppId> {
-        let to_blame = self.apps_to_blame(exit);
+    /// The process has ended. Returns the app that is to blame, and adds the evidence to the incident.
+    pub(crate) fn ended(
+        &mut self,
+        exit: &ProgramExit,
+        apps: &[App],
+        now: Instant,
+    ) -> Option<AppId> {
+        self.counters.disconnect();
+        let hung_in = self.hung_in.take();
+        let detector = self.hang_detector.take()?;
+        if !exit.by_itself && hung_in.is_none() {
+            return None;
+        }
+        let recorder = detector.recorder();
+        let app = |number: u16| apps.iter().find(|app| app.id.0 == number);
+        let calls: Vec<_> = recorder.calls().filter(|it| app(it.app.get()).is_some()).collect();
+        // The monitor itself ended a kernel that hung, and its record is of an earlier moment, if there is one.
+        let crash = recorder.crash().filter(|_| hung_in.is_none());
+        let Attribution { blamed, called } = match hung_in {
+            Some(HungIn::App(app)) => Attribution::of_app(Some(app), &calls),
+            // The call of an app may be noted while a worker hangs elsewhere: that app did not cause the hang.
+            Some(HungIn::KernelCode) => Attribution::of_app(None, &calls),
+            None => Attribution::of_end(&calls, crash.as_ref(), &exit.cause),
+        };
         let incidents = self.program.incidents_mut();
         if let Some(id) = incidents.last() {
-            let name = |id: &AppId| Some(apps.iter().find(|app| app.id == *id)?.name.clone());
-            let mut names: Vec<String> = to_blame.iter().filter_map(name).collect();
-            incidents.all().amend(id, |evidence| match names.len() {
-                1 => evidence.blamed = names.pop(),
-                _ => evidence.called = names,
+            let name = |id: AppId| Some(app(id.0)?.name.clone());
+            incidents.all().amend(id, |evidence| {
+                evidence.blamed = blamed.and_then(name);
+                evidence.called = called.into_iter().filter_map(name).collect();
+                if let Some(record) = &crash {
+                    evidence.facts.push(attribution::fact(record));
+                    evidence.crash = attribution::crash(record, &recorder.modules());
+                }
             });
-        }
-        to_blame
-    }
-
-    fn apps_to_blame(&mut self, exit: &ProgramExit) -> Vec<AppId> {
-        self.counters.disconnect();
-        let detector = self.hang_detector.take();
-        match self.hung_in.take() {
-            Some(HungIn::App(app)) => vec![app],
-            // The call of an app may be noted while a worker hangs elsewhere: that app did not cause the hang.
-            Some(HungIn::KernelCode) => Vec::new(),
-            None => {
-                let detector = detector.filter(|_| exit.by_itself);
-                let called = detector.map_or_else(Vec::new, |it| it.called_apps());
-                called.into_iter().map(AppId).collect()
+            if let Some(record) = crash.filter(|it| it.signal.is_some()) {
+                let program = self.executable.as_ref().map(AsFd::as_fd);
+                let modules = recorder.modules();
+                let crashed = CrashedKernel { record, modules, program, run_as: self.reader };
+                let object_of = |number| {
+                    app(number).and_then(|it| Some((it.name.clone(), it.object_for_kernel()?)))
+                };
+                match crashed.begin_backtrace(id, object_of, now) {
+                    Ok(begun) => self.backtrace = Some(begun),
+                    Err(error) => warn!(%error, "could not make a backtrace of the kernel"),
+                }
             }
         }
+        blamed
+    }
+
+    /// When [`advance_backtrace`](Self::advance_backtrace) is due.
+    pub(crate) fn backtrace_due(&self) -> Option<Instant> {
+        self.backtrace.as_ref().map(PendingBacktrace::next_due)
+    }
+
+    /// Adds the backtrace of a crashed kernel to its incident once it is made.
+    pub(crate) fn advance_backtrace(&mut self, now: Instant) {
+        if self.backtrace_due().is_none_or(|at| now < at) {
+            return;
+        }
+        let Some(backtrace) = &mut self.backtrace else { return };
+        match backtrace.check(now) {
+            Ok(None) => return,
+            Ok(Some((id, frames))) => {
+                self.program.incidents_mut().all().amend(id, |evidence| {
+                    if let Some(crash) = evidence.crash.as_mut().filter(|_| !frames.is_empty()) {
+                        crash.backtrace = frames;
+                    }
+                });
+            }
+            Err(NotMade) => {}
+        }
+        self.backtrace = None;
     }
 
     /// Receives its next message.

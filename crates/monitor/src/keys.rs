@@ -125,8 +125,10 @@ fn check(dir: &Path, keys: &SealedKeys, program: &Path) -> Result<(), StartError
             Err(StartError::Keys { path: dir.join(file_name(file)), why })
         }
         SecurityReply::Failed { why } => Err(unknown(io::Error::other(why))),
-        SecurityReply::Signed(_) | SecurityReply::Refused { .. } => {
-            Err(unknown(io::Error::other("rosemary-security replied about a package")))
+        SecurityReply::Signed(_)
+        | SecurityReply::Refused { .. }
+        | SecurityReply::Backtrace { .. } => {
+            Err(unknown(io::Error::other("rosemary-security replied to another request")))
         }
     }
 }

@@ -35,6 +35,8 @@
 mod admin_server;
 mod app;
 mod attachment;
+mod attribution;
+mod backtrace;
 mod change;
 mod check;
 mod choice;

@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts `program`, sends it `request` with `fds`, waits for its first reply, and kills it.
 ///
-/// Only for use before the loop begins: this waits.
+/// Not for the thread of the event loop: this waits.
 ///
 /// # Errors
 /// The program cannot be started, or does not reply in time.

@@ -5,7 +5,7 @@
 //! zone Loaded -----> Attach to the kernel, Attached from it, Rings to the zone
 //! zone ends -------> Detach to the kernel; start the zone again (lifecycle.rs)
 //! kernel Demoted --> the app that the kernel hosted gets a zone (app/hosting.rs)
-//! kernel ends -----> start it again, without the apps in which it ended; zones keep running and
+//! kernel ends -----> start it again, without the app in which it ended; zones keep running and
 //!                    get new rings after its next Ready
 //! ```
 
@@ -156,6 +156,7 @@ impl ProcessTable {
     /// When [`advance`](Self::advance) is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let kernel = self.kernel.program.next_due().into_iter().chain(self.kernel.hang_check_due());
+        let kernel = kernel.chain(self.kernel.backtrace_due());
         let apps = self.apps.iter().filter_map(App::next_due);
         kernel.chain(apps).chain(self.services.next_due()).chain(self.safe_mode.next_due()).min()
     }
@@ -174,6 +175,7 @@ impl ProcessTable {
             }
         }
         self.kernel.check_hang(&self.apps, now);
+        self.kernel.advance_backtrace(now);
         self.services.advance(now);
         self.advance_safe_mode(now);
     }
@@ -354,14 +356,14 @@ impl ProcessTable {
         }
     }
 
-    /// The kernel has ended: apps in which it ended get zones.
+    /// The kernel has ended: the app that is to blame gets a zone.
     fn kernel_ended(&mut self, exit: &ProgramExit, now: Instant) {
-        let to_blame = self.kernel.ended(exit, &self.apps);
+        let blamed = self.kernel.ended(exit, &self.apps, now);
         let incident = self.kernel.program.incidents_mut().last();
         self.note_end_of_kernel(&exit.how, now);
         for app in &mut self.apps {
             app.kernel_ended();
-            if to_blame.contains(&app.id) && app.is_in_kernel() && !self.is_stopping {
+            if blamed == Some(app.id) && app.is_in_kernel() && !self.is_stopping {
                 app.demote(&format!("the kernel ended in it: {}", exit.how), now);
                 self.demotions.record(&app.name, app.demoted().unwrap_or_default());
                 if let Some(id) = incident {

@@ -8,7 +8,7 @@ mod reaction;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -115,6 +115,8 @@ pub(crate) struct ProgramExit {
     /// Whether the program's own code is to blame: it ended without being asked to, or it exceeded a time or resource
     /// limit. False if it was asked to stop or was killed for a message that breaks the protocol.
     pub(crate) by_itself: bool,
+    /// The cause that the exit status shows.
+    pub(crate) cause: Cause,
 }
 
 impl Program {
@@ -155,6 +157,11 @@ impl Program {
     /// The incidents of this program.
     pub(crate) fn incidents_mut(&mut self) -> &mut ProgramIncidents {
         &mut self.incidents
+    }
+
+    /// The path of its executable.
+    pub(crate) fn executable(&self) -> &Path {
+        &self.executable
     }
 
     pub(crate) fn lifecycle(&self) -> &Lifecycle {
@@ -484,14 +491,14 @@ impl Program {
                     facts.push(why.clone());
                     cause.clone()
                 }
-                None => cause,
+                None => cause.clone(),
             };
             self.incidents.ended(cause, facts, reaction(then), now);
             self.record_hold(then, now);
         }
         let own_failure = killed.as_ref().is_none_or(|killed| killed.is_own_failure);
         let by_itself = then != Next::Stay && own_failure && !is_excused;
-        Some(ProgramExit { how: killed.map_or(exit, |killed| killed.why), by_itself })
+        Some(ProgramExit { how: killed.map_or(exit, |killed| killed.why), by_itself, cause })
     }
 
     /// Gives up a process that did not end even though it was killed.

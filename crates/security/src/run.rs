@@ -13,11 +13,13 @@ use sys::sandbox::{Limits, Memory, Sandbox};
 use sys::shm::read_sealed;
 use thiserror::Error;
 
+use crate::backtrace::{CrashedThread, backtrace};
 use crate::package_check::{verify, verify_installed};
 
-/// Limits for setrlimit(2): it writes no files, and has memory for the longest package.
+/// Limits for setrlimit(2): it writes no files, and has memory for the longest package and descriptors for all files of
+/// a backtrace.
 const LIMITS: Limits = Limits {
-    descriptors: 16,
+    descriptors: 128,
     threads: 1,
     file_size: 0,
     memory: Some(Memory { data: 1 << 30, address_space: 2 << 30 }),
@@ -48,7 +50,8 @@ fn confine_and_handle(
     fds: Vec<OwnedFd>,
 ) -> io::Result<SecurityReply> {
     let (SecurityRequest::InspectPackage { run_as, .. }
-    | SecurityRequest::CheckKeys { run_as, .. }) = request;
+    | SecurityRequest::CheckKeys { run_as, .. }
+    | SecurityRequest::Unwind { run_as, .. }) = request;
     let keep: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
     let sandbox = Sandbox::new(Profile::Security, client.as_fd(), LIMITS);
     let sandbox = Sandbox { run_as, keep: &keep, ..sandbox };
@@ -60,6 +63,10 @@ fn confine_and_handle(
             inspect_package(fds, &keys, installed)
         }
         SecurityRequest::CheckKeys { now, .. } => check_keys(fds, now),
+        SecurityRequest::Unwind { registers, stack, modules, .. } => {
+            let frames = backtrace(&CrashedThread { registers, stack, modules }, fds);
+            Ok(SecurityReply::Backtrace { frames })
+        }
     }
 }
 

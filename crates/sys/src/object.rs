@@ -75,12 +75,19 @@ impl Object {
 /// The executable part of a program, library or object in this process's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// The file's name without its directory; empty for the program itself.
+    /// The path by which it was loaded; empty for the program itself.
     pub name: String,
     /// Where its executable segments lie in memory.
     pub range: Range<u64>,
     /// The difference between an address in memory and in the file's headers.
     pub bias: u64,
+}
+
+impl Module {
+    /// The name of its file without the directory; empty for the program itself.
+    pub fn file_name(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or_default()
+    }
 }
 
 /// Lists the program and its libraries and objects, in the order in which they were loaded.
@@ -108,9 +115,12 @@ extern "C" fn add_module(info: *mut dl_phdr_info, _size: usize, modules: *mut c_
         // SAFETY: the loader ends its names with a NUL byte and keeps them.
         unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy()
     });
-    let name = name.as_deref().and_then(|name| name.rsplit('/').next());
     if !range.is_empty() {
-        modules.push(Module { name: name.unwrap_or_default().into(), range, bias: info.dlpi_addr });
+        modules.push(Module {
+            name: name.unwrap_or_default().into_owned(),
+            range,
+            bias: info.dlpi_addr,
+        });
     }
     0
 }
@@ -138,7 +148,7 @@ mod tests {
         let modules = loaded_modules();
         let program = modules.iter().find(|it| it.range.contains(&here)).unwrap();
         assert_eq!(program.name, "");
-        assert!(modules.iter().any(|it| it.name.starts_with("libc.so")), "{modules:?}");
+        assert!(modules.iter().any(|it| it.file_name().starts_with("libc.so")), "{modules:?}");
     }
 
     #[test]

@@ -343,7 +343,22 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-fn signal_name(number: i32) -> Option<&'static str> {
+/// Whether faulty code ends by this signal: the process itself causes it.
+pub fn is_fault(signal: i32) -> bool {
+    matches!(
+        signal,
+        libc::SIGABRT
+            | libc::SIGBUS
+            | libc::SIGFPE
+            | libc::SIGILL
+            | libc::SIGSEGV
+            | libc::SIGSYS
+            | libc::SIGTRAP
+    )
+}
+
+/// The name of a signal; `None` for one that ends no program of Rosemary.
+pub fn signal_name(number: i32) -> Option<&'static str> {
     Some(match number {
         libc::SIGABRT => "SIGABRT",
         libc::SIGALRM => "SIGALRM",

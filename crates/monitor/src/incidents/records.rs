@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use control::incident::{Cause, Evidence, FORMAT, Incident, IncidentId, Program};
+use control::incident::{Cause, Evidence, FORMAT, Frame, Incident, IncidentId, Program};
 
 use crate::text::harmless;
 
@@ -174,6 +174,13 @@ fn encode(incident: &mut Incident) -> Vec<u8> {
         phrases.iter_mut().for_each(bound);
     }
     evidence.blamed.iter_mut().for_each(bound);
+    if let Some(crash) = &mut evidence.crash {
+        crash.backtrace.truncate(MOST_PHRASES);
+        for frame in &mut crash.backtrace {
+            let Frame { module, function, source, .. } = frame;
+            [module, function, source].into_iter().flatten().for_each(bound);
+        }
+    }
     bound(&mut program.name);
     let json = |incident: &Incident| {
         serde_json::to_vec(incident).expect("an incident has only names as keys")
@@ -182,7 +189,10 @@ fn encode(incident: &mut Incident) -> Vec<u8> {
     if line.len() <= LONGEST {
         return line;
     }
-    incident.evidence.facts = vec!["the evidence was too long to be stored".into()];
+    incident.evidence = Evidence {
+        blamed: incident.evidence.blamed.take(),
+        ..Evidence::fact("the evidence was too long to be stored")
+    };
     json(incident)
 }
 

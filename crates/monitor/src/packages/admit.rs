@@ -79,8 +79,10 @@ impl<'a> Gate<'a> {
             SecurityReply::Signed(signed) => signed,
             SecurityReply::Refused { why } => return Err(Refused::Package(why)),
             SecurityReply::Failed { why } => return Err(Refused::Unknown(io::Error::other(why))),
-            SecurityReply::KeysUsable { .. } | SecurityReply::KeysUnusable { .. } => {
-                return Err(unexpected("these are keys for TLS"));
+            SecurityReply::KeysUsable { .. }
+            | SecurityReply::KeysUnusable { .. }
+            | SecurityReply::Backtrace { .. } => {
+                return Err(unexpected("it replied to another request"));
             }
         };
         let trust = self.trust.get(signed.key);
