@@ -152,9 +152,9 @@ fn bad_app_gets_a_zone(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
 /// Checks the incident of the kernel that ended in a signal.
 fn crash_is_recorded(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
     let rosemary = rosemary_binary().display().to_string();
-    let incident = lab.wait_for("the backtrace is made", SOON, |lab| {
-        let incidents: Vec<Incident> =
-            serde_json::from_str(&lab.run(&rosemary, &["incidents", "--json"])?)?;
+    let incident = lab.wait_for("the backtrace is made", SOON, |_| {
+        let json = lab.run(&rosemary, &["incidents", "--json"])?;
+        let incidents: Vec<Incident> = serde_json::from_str(&json).expect("it prints incidents");
         let crash = |it: &Incident| it.evidence.crash.as_ref().map(|it| it.backtrace.clone());
         let names_app = |it: &Incident| {
             let frames = crash(it).unwrap_or_default();

@@ -5,6 +5,7 @@
 mod app_killed;
 mod attacks;
 mod bands;
+mod blame;
 mod calls;
 mod capability_scopes;
 mod chaos;

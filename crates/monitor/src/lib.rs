@@ -18,6 +18,7 @@
 //! | `safe_mode.rs` | when safe mode begins, and the order in which it starts apps |
 //! | `hang.rs`, `hang/` | whether the calls of apps return, and whether zones and the kernel make progress |
 //! | `incidents/` | records of what went wrong, in memory and on the disk |
+//! | `attribution.rs`, `backtrace.rs` | which app is to blame for the end of a kernel; which functions a crashed kernel was calling |
 //! | `usage/` | how much each program uses, and what enforces its limits |
 //! | `output.rs`, `text.rs`, `log_forwarder.rs` | what programs write, into the log; text of apps, made harmless; log lines, to the log service |
 //! | `sandbox.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what sandbox this machine supports |

@@ -1,8 +1,8 @@
 //! Finds the functions that a crashed thread was calling, from its registers and a piece of its stack.
 //!
 //! The unwinding tables of the modules (`.eh_frame`) lead from each function to its caller. Where they end too early, the
-//! stack is searched for addresses of code, and such frames are marked as guesses. Debugging information gives functions
-//! and lines; without it the symbol table gives functions.
+//! stack is searched for addresses of code, and such frames are marked as guesses. The symbol table gives functions,
+//! debugging information lines.
 //!
 //! All input may be hostile: an app in the kernel can forge the registers, the stack and the modules, and wrote its object.
 
@@ -107,11 +107,10 @@ fn name_functions<'f, 'd, R: ReadRef<'d>>(
     for (code, frame) in frames {
         // The instruction after a call may belong to the next line, or function.
         let address = code.address.wrapping_sub(module.bias) - u64::from(code.is_return);
-        (frame.function, frame.source) =
+        // The symbol table has full names, and functions that were not inlined.
+        let (function, source) =
             context.as_ref().map(|it| location(it, address)).unwrap_or_default();
-        if frame.function.is_none() {
-            frame.function = symbol(object, address);
-        }
+        (frame.function, frame.source) = (symbol(object, address).or(function), source);
     }
 }
 
@@ -121,7 +120,6 @@ fn location(context: &Context<Slice<'_>>, address: u64) -> (Option<String>, Opti
         let file = location.file?.rsplit('/').next()?;
         Some(shortened(&format!("{file}:{}", location.line?)))
     });
-    // The innermost function is named, also if it was inlined, because the line is its line.
     let frames = context.find_frames(address).skip_all_loads();
     let function = frames.ok().and_then(|mut frames| {
         let function = frames.next().ok()??.function?;
