@@ -108,7 +108,7 @@ impl FlightReader {
         CrashRecord::read(|word| self.0.load_acquire(CRASH + word))
     }
 
-    /// What the process has loaded, as it noted with [`FlightRecorder::note_modules`].
+    /// The loaded modules, as the process noted them with [`FlightRecorder::note_modules`].
     pub fn modules(&self) -> Vec<LoadedModule> {
         let module = |number: usize| {
             let word = |word| self.0.load_acquire(MODULES + number * MODULE_WORDS + word);
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn other_memory_is_refused() {
-        let other = sys::shm::sealed_copy("object", &[0; SIZE]).unwrap();
+        let other = sys::shm::sealed_copy("object", &vec![0; SIZE]).unwrap();
         assert!(FlightRecorder::map(&other).is_err(), "it cannot be written");
         let (_view, small) = SharedView::written_by_peer("small", 64).unwrap();
         assert!(FlightRecorder::map(&small).is_err());

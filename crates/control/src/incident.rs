@@ -230,7 +230,7 @@ pub struct Crash {
     pub backtrace: Vec<Frame>,
 }
 
-/// A function that was being called. What is unknown is `None`.
+/// A function that was being called. Unknown parts are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     /// The address in memory: of the instruction that crashed, or the one after a call.

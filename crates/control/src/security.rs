@@ -42,7 +42,7 @@ pub enum SecurityRequest {
         registers: Vec<u64>,
         /// The stack from the stack pointer on, as words.
         stack: Vec<u64>,
-        /// What the kernel had loaded.
+        /// The modules that the kernel had loaded.
         modules: Vec<CrashedModule>,
     },
 }

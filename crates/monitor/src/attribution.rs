@@ -11,7 +11,7 @@ use control::incident::{Cause, Crash, Frame};
 use sys::crash::{CrashRecord, REGISTERS};
 use sys::process::{is_fault, signal_name};
 
-/// What the record shows about apps.
+/// The apps of a record, and which of them it shows to be at fault.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attribution {
     /// The app that is to blame.

@@ -28,9 +28,9 @@ const MOST_FILES: usize = 64;
 /// A crashed kernel.
 #[derive(Debug)]
 pub(crate) struct CrashedKernel<'a> {
-    /// What it recorded.
+    /// Its record.
     pub(crate) record: CrashRecord,
-    /// What it had loaded.
+    /// The modules that it had loaded.
     pub(crate) modules: Vec<LoadedModule>,
     /// Its program's file.
     pub(crate) program: Option<BorrowedFd<'a>>,

@@ -103,7 +103,7 @@ impl HangDetector {
         Ok((Self { recorder, calls, workers, next_check: now + PERIOD }, fd))
     }
 
-    /// What the process recorded.
+    /// The record of the process.
     pub(crate) fn recorder(&self) -> &FlightReader {
         &self.recorder
     }

@@ -38,7 +38,7 @@ pub struct CrashedThread {
     pub registers: Vec<u64>,
     /// The stack from the stack pointer on.
     pub stack: Vec<u64>,
-    /// What the process had loaded.
+    /// The modules that the process had loaded.
     pub modules: Vec<CrashedModule>,
 }
 

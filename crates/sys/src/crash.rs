@@ -115,7 +115,7 @@ impl CrashRecord {
         let slot = usize::try_from(word(SLOT)).unwrap_or_default();
         Some(Self {
             signal: (signal != 0).then_some(signal),
-            code: (word(CODE) as u32).cast_signed(),
+            code: u32::try_from(word(CODE)).unwrap_or_default().cast_signed(),
             address: word(ADDRESS),
             sent_itself: word(SENT_ITSELF) == 1,
             slot: slot.checked_sub(1),
@@ -198,7 +198,8 @@ pub fn install(memory: &'static Shared, first: usize) -> io::Result<()> {
 /// Writes the record and lets the signal end the process.
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the system passes a valid structure to a handler with SA_SIGINFO.
-    let code = unsafe { (*info).si_code };
+    let info = unsafe { &*info };
+    let code = info.si_code;
     if let Some(record) = RECORD.get() {
         if IS_TAKEN.swap(true, Ordering::AcqRel) {
             wait_for(record);
@@ -206,11 +207,11 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
             put(record, SIGNAL, u64::from(signal.cast_unsigned()));
             put(record, CODE, u64::from(code.cast_unsigned()));
             if code > 0 {
-                // SAFETY: as above, and the signal is a fault.
-                put(record, ADDRESS, unsafe { (*info).si_addr() } as u64);
+                // SAFETY: the signal is a fault, so the system has set this field.
+                put(record, ADDRESS, unsafe { info.si_addr() } as u64);
             } else {
-                // SAFETY: as above, and a process sent the signal.
-                let sender = unsafe { (*info).si_pid() };
+                // SAFETY: a process sent the signal, so the system has set this field.
+                let sender = unsafe { info.si_pid() };
                 put(
                     record,
                     SENT_ITSELF,
@@ -411,7 +412,8 @@ mod tests {
                     let _ = unsafe { null.read_volatile() };
                 }
                 "aborts" => std::process::abort(),
-                "exits" => std::process::exit(7),
+                // SAFETY: it ends this process, whose other threads only wait.
+                "exits" => unsafe { libc::exit(7) },
                 "overflows" => assert_ne!(overflow(1), 0),
                 _ => loop {
                     std::thread::park();

@@ -98,16 +98,19 @@ pub fn loaded_modules() -> Vec<Module> {
     modules
 }
 
+/// A range that any other range enlarges to itself.
+const NOWHERE: Range<u64> = Range { start: u64::MAX, end: 0 };
+
 /// Adds a module to the `Vec<Module>` at `modules`.
 extern "C" fn add_module(info: *mut dl_phdr_info, _size: usize, modules: *mut c_void) -> c_int {
-    // SAFETY: `loaded_modules` passes the address of its vector, which nobody else uses meanwhile.
+    // SAFETY: `loaded_modules` passes the address of its vector, and waits.
     let modules = unsafe { &mut *modules.cast::<Vec<Module>>() };
     // SAFETY: the loader passes a valid structure.
     let info = unsafe { &*info };
     // SAFETY: the structure names that many program headers, which the loader keeps.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let executable = |it: &&Elf64_Phdr| it.p_type == libc::PT_LOAD && it.p_flags & libc::PF_X != 0;
-    let range = headers.iter().filter(executable).fold(u64::MAX..0, |range, header| {
+    let range = headers.iter().filter(executable).fold(NOWHERE, |range, header| {
         let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
         range.start.min(start)..range.end.max(start.saturating_add(header.p_memsz))
     });
