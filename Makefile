@@ -57,7 +57,8 @@ check: loom ## format, lints, unit tests, links of the documents: minutes
 	@cargo clippy --version >/dev/null 2>&1 || { echo "make: clippy is missing; type: rustup component add clippy" >&2; exit 1; }
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo test --workspace --exclude rosemary-tests
+	@mkdir -p target
+	cargo test --workspace --exclude rosemary-tests -- --show-output 2>&1 | tee $(UNIT_LOG)
 	@docs/build.py target/book/src
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	 else echo "make: cargo deny is not installed: licences and sources were not checked"; fi
@@ -70,6 +71,7 @@ loom: ## the rings between kernel and zone under a model checker: seconds, once 
 # As root, because a system test creates a lab (crates/cli/src/lab). A test that would be skipped fails
 # here. --show-output prints the measurements.
 RUNNER = CARGO_TARGET_$(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)_RUNNER
+UNIT_LOG := target/unit-tests.log
 SYSTEM_LOG := target/system-tests.log
 
 # The rings, and the C ABI under both of Miri's aliasing models. Not part of `make test`, because it needs
@@ -94,6 +96,9 @@ test: check build ## everything: check, then the system tests against Open vSwit
 	@echo
 	@echo "Passed: format, lints, unit tests, and system tests:"
 	@sed -n 's/^test result: ok. \([1-9][0-9]* passed\).*finished in \(.*\)/  \1 in \2/p' $(SYSTEM_LOG)
+	@echo "Skipped:"
+	@{ awk '/^---- /{test=$$2} /^SKIPPED: /{print "  " test ": " substr($$0, 10)}' $(UNIT_LOG); \
+	   sed -n 's/.*SKIPPED: /  /p' $(SYSTEM_LOG); } | sort -u | grep . || echo "  none"
 
 HOSTILE_LOG := target/hostile.log
 
