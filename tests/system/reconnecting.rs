@@ -4,16 +4,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use cli::lab::Rosemary;
+use cli::lab::{Lab, Rosemary, Running};
 use rosemary_tests::emulated::Emulated;
 use rosemary_tests::net::SOON;
-use rosemary_tests::{in_a_lab_for, kill, rosemary_binary};
+use rosemary_tests::pki::{Pki, SwitchKeys};
+use rosemary_tests::{in_a_lab_for, in_a_lab_without_capture_for, kill, rosemary_binary};
 
 /// Number of switches in `make test`; `make soak` sets more with `ROSEMARY_SWITCHES`.
 const SWITCHES: u64 = 100;
 
 /// Ten times the time in which 1,000 switches are expected to be served.
 const LIMIT: Duration = Duration::from_secs(50);
+
+fn count() -> u64 {
+    std::env::var("ROSEMARY_SWITCHES").map_or(SWITCHES, |n| n.parse().expect("a number"))
+}
 
 /// Connects all switches at once. Returns them, and the time until each was served: it had its table-miss entry, and an
 /// echo came back.
@@ -36,8 +41,7 @@ fn connect_all(count: u64) -> anyhow::Result<(Vec<Emulated>, Vec<Duration>)> {
 
 #[test]
 fn no_switch_starves_when_all_reconnect_at_once() {
-    let count =
-        std::env::var("ROSEMARY_SWITCHES").map_or(SWITCHES, |n| n.parse().expect("a number"));
+    let count = count();
     in_a_lab_for(LIMIT * 2 + SOON, move |lab| {
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         let pid =
@@ -53,6 +57,45 @@ fn no_switch_starves_when_all_reconnect_at_once() {
         rosemary.wait_for("all are listed", SOON, |status| {
             (status.switches.as_ref()?.len() as u64 == count).then_some(())
         })?;
+        Ok(())
+    });
+}
+
+/// Starts as many switches as `count` in a process of their own, which connect over TLS at once.
+fn start_over_tls(lab: &Lab, keys: &SwitchKeys, count: u64) -> anyhow::Result<Running> {
+    let mut switches = lab.command(rosemary_binary().with_file_name("ofbench"));
+    switches.args(["switches", "127.0.0.1:6653", "--topology", &format!("line:{count}")]);
+    switches.arg("--tls-ca").arg(&keys.ca_cert).arg("--tls-cert").arg(&keys.cert);
+    switches.arg("--tls-key").arg(&keys.key);
+    Ok(lab.start("ofbench", switches)?)
+}
+
+#[test]
+fn no_switch_starves_when_all_reconnect_at_once_over_tls() {
+    let count = count();
+    in_a_lab_without_capture_for(LIMIT * 2 + SOON, move |lab| {
+        let pki = Pki::init(lab, "pki")?;
+        let keys = pki.switch("all", &[])?;
+        let args = ["--tls-dir", pki.dir(), "--plain", "never"];
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &args)?;
+        let all_are_served = |rosemary: &mut Rosemary<'_>| {
+            let start = Instant::now();
+            rosemary.wait_for("all switches are listed", LIMIT, |status| {
+                let switches = status.switches.as_ref()?;
+                (switches.len() as u64 == count).then_some(())
+            })?;
+            anyhow::Ok(start.elapsed())
+        };
+        let before = start_over_tls(lab, &keys, count)?;
+        println!(
+            "{count} switches over TLS: the last was listed after {:?}",
+            all_are_served(&mut rosemary)?
+        );
+        kill(rosemary.wait_for("the kernel runs", SOON, |status| status.programs.kernel.pid)?)?;
+        drop(before);
+        let _after = start_over_tls(lab, &keys, count)?;
+        let took = all_are_served(&mut rosemary)?;
+        println!("{count} switches over TLS after a kill: the last was listed after {took:?}");
         Ok(())
     });
 }
