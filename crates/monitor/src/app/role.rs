@@ -42,10 +42,11 @@ impl App {
     pub(crate) fn become_candidate(&mut self, beside: bool) {
         self.role = Role::Candidate;
         self.is_beside = beside;
-        if let Some(program) = self.program_mut()
-            && beside
-        {
-            program.use_second_group();
+        if let Some(program) = self.program_mut() {
+            program.incidents_mut().set_candidate(true);
+            if beside {
+                program.use_second_group();
+            }
         }
     }
 
@@ -57,6 +58,9 @@ impl App {
     /// Lets it take over from its predecessor.
     pub(crate) fn become_successor(&mut self) {
         self.role = Role::Successor;
+        if let Some(program) = self.program_mut() {
+            program.incidents_mut().set_candidate(false);
+        }
     }
 
     /// Its predecessor has ended.

@@ -17,6 +17,8 @@ pub(crate) struct ProgramIncidents {
     open: Vec<Lasting>,
     /// The cause that the program itself reported before its end, with its words.
     reported: Option<(Cause, String)>,
+    /// Whether the program is a candidate: its failure is no incident, as the change that it is for is refused.
+    is_of_candidate: bool,
 }
 
 /// An incident that lasts.
@@ -30,12 +32,17 @@ struct Lasting {
 impl ProgramIncidents {
     /// Without an incident yet.
     pub(crate) fn new(incidents: Incidents, program: Program) -> Self {
-        Self { incidents, program, open: Vec::new(), reported: None }
+        Self { incidents, program, open: Vec::new(), reported: None, is_of_candidate: false }
     }
 
     /// All incidents, of this program and of others.
     pub(crate) fn all(&self) -> &Incidents {
         &self.incidents
+    }
+
+    /// The program begins or ceases to be a candidate, which loads beside the one that serves.
+    pub(crate) fn set_candidate(&mut self, is_candidate: bool) {
+        self.is_of_candidate = is_candidate;
     }
 
     /// The last incident that lasts.
@@ -70,6 +77,9 @@ impl ProgramIncidents {
             }
             (cause, _) => cause,
         };
+        if self.is_of_candidate {
+            return;
+        }
         if let Some(same) = self.open.iter().find(|lasting| lasting.cause == cause) {
             return self.incidents.repeated(same.id);
         }
@@ -127,6 +137,19 @@ mod tests {
         assert_eq!(incident.reaction, ["restarted at once"]);
         ended(&mut of, Cause::Signal { signal: 9 }, now);
         assert_eq!(all(&incidents).len(), 2);
+    }
+
+    #[test]
+    fn failure_of_a_candidate_is_no_incident() {
+        let (incidents, now) = (Incidents::in_memory(), Instant::now());
+        let mut of = ProgramIncidents::new(incidents.clone(), Program::app("a"));
+        of.set_candidate(true);
+        of.reported(Cause::Unfit, "no memory");
+        ended(&mut of, Cause::Exit { code: 1 }, now);
+        assert!(all(&incidents).is_empty());
+        of.set_candidate(false);
+        ended(&mut of, Cause::Exit { code: 1 }, now);
+        assert_eq!(all(&incidents)[0].cause, Cause::Exit { code: 1 });
     }
 
     #[test]
