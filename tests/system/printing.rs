@@ -4,7 +4,7 @@ use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};
 use control::log::{LogLevel, LogLine};
 use rosemary_tests::apps::{configure, in_c, in_rust};
-use rosemary_tests::developer::rosemary;
+use rosemary_tests::developer::{refused, rosemary};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};
 
@@ -82,6 +82,56 @@ fn lines_that_a_kernel_app_prints_are_the_kernels() {
         up.wait_for_log(&["INFO", "kernel: printed by C"], SOON)?;
         let lines = wait_for(lab, "kernel", "printed in round 2")?;
         ensure!(!lines.iter().any(|it| it.program == "app printer"), "{lines:#?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn environment_reaches_one_app_and_a_reload_changes_it() {
+    in_a_lab(|lab| {
+        let printer = |env: &str| in_rust("printer", &format!("{OBSERVER}\nenv = {env}"));
+        let observer = in_rust("observer", OBSERVER);
+        configure(&[&printer("{ APP_COLOUR = \"blue\", TZ = \"CET-1\" }"), &observer])?;
+        let mut up = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let lines = wait_for(lab, "app printer", "printed in round 1")?;
+        let variables = lines.iter().filter_map(|line| line.text.strip_prefix("variable "));
+        let mut variables: Vec<&str> = variables.collect();
+        variables.sort_unstable();
+        ensure!(variables == ["APP_COLOUR=blue", "TZ=CET-1"], "{variables:?}");
+
+        let pid = |up: &mut Rosemary<'_>, app: &str| -> anyhow::Result<u32> {
+            let status = up.status()?.context("it runs")?;
+            status.app(app).and_then(|app| app.pid).context("the app runs")
+        };
+        let before = (pid(&mut up, "printer")?, pid(&mut up, "observer")?);
+        configure(&[&printer("{ APP_COLOUR = \"green\" }"), &observer])?;
+        let steps = rosemary(lab, &["reload", "--dry-run"])?;
+        ensure!(steps.contains("app printer") && steps.contains("changed: env"), "{steps}");
+        ensure!(!steps.contains("observer"), "{steps}");
+        rosemary(lab, &["reload"])?;
+        up.wait_for_log(&["printer: variable APP_COLOUR=green"], SOON)?;
+        let after = (pid(&mut up, "printer")?, pid(&mut up, "observer")?);
+        ensure!(after.0 != before.0 && after.1 == before.1, "{before:?}, {after:?}");
+
+        configure(&[&printer("{ LD_PRELOAD = \"/tmp/x.so\" }"), &observer])?;
+        let error = refused(lab, &["reload"])?;
+        ensure!(error.contains("rosemary.toml:5:9: \"LD_PRELOAD\" is no variable"), "{error}");
+        Ok(())
+    });
+}
+
+#[test]
+fn panic_of_a_confined_app_shows_its_backtrace() {
+    in_a_lab(|lab| {
+        let keys = "stage = \"observe\"\nconfig = \"panic\"\nenv = { RUST_BACKTRACE = \"1\" }";
+        configure(&["[zones]\nrequire = \"full\"\n", &in_rust("printer", keys)])?;
+        std::fs::write("/etc/rosemary/panic", "panic")?;
+        let mut up = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        up.wait_for_log(&["WARN", "printer: stack backtrace:"], SOON)?;
+        up.wait_for_log(
+            &["WARN", "printer: ", "Printer as rosemary_sdk::app::App>::on_wake"],
+            SOON,
+        )?;
         Ok(())
     });
 }

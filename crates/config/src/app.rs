@@ -8,6 +8,7 @@ use control::policy::{Band, Capability, Fail, Filter, Grant, Policy, Quota, Stag
 use sdk::services::Service;
 use sdk::{Dpid, Limit};
 
+use super::environment::{self, Environment};
 use super::limits::Limits;
 use super::manifest::Manifests;
 use super::rights::{self, Granted, ServiceRight};
@@ -15,7 +16,7 @@ use super::supervision::{RESTART_KEYS, RestartKeys};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 17] = [
+pub const APP_KEYS: [&str; 18] = [
     "name",
     "object",
     "config",
@@ -30,6 +31,7 @@ pub const APP_KEYS: [&str; 17] = [
     "flows",
     "services",
     "limits",
+    "env",
     "hang-seconds",
     "restart",
     "on-stop",
@@ -73,6 +75,8 @@ pub struct AppConfig {
     pub service_rights: Vec<ServiceRight>,
     /// Its resource limits.
     pub limits: Limits,
+    /// Environment variables of its process; none in the kernel.
+    pub env: Environment,
     /// Processor time that one of its calls may use; `None` for the setting of `[zones]`.
     pub hang: Option<Duration>,
     /// When it is restarted and held, where this differs from `[supervision]`.
@@ -102,6 +106,7 @@ impl AppConfig {
             services: Vec::new(),
             service_rights: Vec::new(),
             limits: Limits::default(),
+            env: Environment::new(),
             hang: None,
             restart: RestartKeys::default(),
             on_stop: OnStop::default(),
@@ -191,6 +196,7 @@ impl AppConfig {
             services,
             service_rights,
             limits: limits.unwrap_or_else(|| default.limits.clone()),
+            env: environment::read(&table, host.unwrap_or_default())?,
             hang: hang(table)?,
             on_stop: on_stop(table)?,
             restart: RestartKeys::read_at(&table, "restart", "restart", &RESTART_KEYS)?,

@@ -8,6 +8,7 @@
 
 mod app;
 mod band;
+mod environment;
 pub mod fs_read;
 mod grants;
 mod limits;
@@ -36,6 +37,7 @@ use toml::de::DeTable;
 
 pub use app::{APP_KEYS, AppConfig, NAME_FORM, OnStop, host_name, host_named, is_name, stage_name};
 pub use band::NONE as NO_BAND;
+pub use environment::{ENV_IN_KERNEL, Environment};
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
 pub use orphans::Orphans;

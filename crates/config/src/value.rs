@@ -173,6 +173,18 @@ impl<'a> Value<'a> {
         Some((key, Self { key, at: value.span().start, is: value.get_ref() }))
     }
 
+    /// Returns the entries of a table with any keys, in their order in the text: position and name of the key, and the value.
+    pub(super) fn entries(&self) -> Option<Vec<(usize, &'a str, Self)>> {
+        let entry = |(key, value): (&'a Spanned<Cow<'a, str>>, &'a Spanned<DeValue<'a>>)| {
+            let name: &'a str = key.get_ref();
+            let value = Self { key: name, at: value.span().start, is: value.get_ref() };
+            (key.span().start, name, value)
+        };
+        let mut entries: Vec<_> = self.is.as_table()?.iter().map(entry).collect();
+        entries.sort_unstable_by_key(|(at, ..)| *at);
+        Some(entries)
+    }
+
     /// Returns the value as a table whose valid keys are `keys`.
     pub(super) fn table(&self, name: &str, keys: &[&str]) -> Result<Table<'a>, Mistake> {
         let table = self.is.as_table();

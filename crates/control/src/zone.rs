@@ -3,6 +3,7 @@
 //! A zone may be hostile: a [`ZoneReply`] is a claim of the app about itself, never evidence about
 //! anything else.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -89,6 +90,9 @@ pub struct ZoneSandbox {
     pub run_as: Option<u32>,
     /// Whether every mechanism is required: a zone whose sandbox has gaps then does not load the app.
     pub full: bool,
+    /// Environment variables of the process, which has no others. No name is empty or contains `=`, and neither names nor
+    /// values contain a zero byte.
+    pub env: BTreeMap<String, String>,
     /// Absolute paths that the app may read.
     pub read: Vec<PathBuf>,
     /// Paths that are hidden from every app, even below a path in `read`.

@@ -97,6 +97,7 @@ impl App {
         let sandbox = around.require.map(|require| ZoneSandbox {
             run_as: around.users.for_app(id.0),
             full: require == Require::Full,
+            env: chosen.env,
             read: chosen.read,
             never: chosen.never.to_vec(),
             limits: around.enforcement.process_limits(&limits),

@@ -20,8 +20,8 @@ use crate::options::{AppChoice, Options};
 use crate::overrides::Overrides;
 use crate::packages::{Admitted, Gate, Store, Version};
 use config::{
-    AppConfig, Config, DEFAULT_APP, IN_KERNEL, Limits, MOST_APPS, OnStop, RestartPolicy,
-    ServiceRight, nearest,
+    AppConfig, Config, DEFAULT_APP, ENV_IN_KERNEL, Environment, IN_KERNEL, Limits, MOST_APPS,
+    OnStop, RestartPolicy, ServiceRight, nearest,
 };
 
 /// An app that is to run.
@@ -45,6 +45,8 @@ pub(crate) struct App {
     pub(crate) read: Vec<PathBuf>,
     /// Rosemary's own directories, which no app may read; paths without symbolic links.
     pub(crate) never: Arc<[PathBuf]>,
+    /// Environment variables of its process.
+    pub(crate) env: Environment,
     /// How long one of its calls may take.
     pub(crate) hang: Duration,
     /// When it is restarted and held.
@@ -67,7 +69,7 @@ impl App {
     ) -> Self {
         let hang = settings.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
         let restart = settings.restart.over(config.supervision.apps);
-        let AppConfig { name, config: file, host, read, limits, on_stop, .. } = settings;
+        let AppConfig { name, config: file, host, read, limits, env, on_stop, .. } = settings;
         let (services, service_rights) = (settings.services, settings.service_rights);
         Self {
             never: Arc::default(), // set when Rosemary's directories exist
@@ -79,6 +81,7 @@ impl App {
             host,
             read,
             limits: limits.with_rings(config.tuning.ring),
+            env,
             hang,
             restart,
             on_stop,
@@ -357,6 +360,9 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
         if app.host == Hosting::Kernel && app.needs_a_zone() {
             return refuse(IN_KERNEL);
         }
+        if app.host == Hosting::Kernel && !app.env.is_empty() {
+            return refuse(ENV_IN_KERNEL);
+        }
         Ok(app)
     };
     chosen.iter().enumerate().map(app).collect()
@@ -389,6 +395,14 @@ mod tests {
         let apps =
             chosen(text, &[("b", Some(Hosting::User)), ("c", Some(Hosting::Kernel))]).unwrap();
         assert_eq!([apps[0].host, apps[1].host], [Hosting::User, Hosting::Kernel]);
+    }
+
+    #[test]
+    fn app_with_an_environment_does_not_go_into_the_kernel() {
+        let text = "[[app]]\nname = \"a\"\nenv = { TZ = \"UTC\" }";
+        let error = chosen(text, &[("a", Some(Hosting::Kernel))]).unwrap_err();
+        assert!(error.contains("can have no env") && error.contains("\"user\""), "{error}");
+        assert_eq!(chosen(text, &[("a", None)]).unwrap()[0].env["TZ"], "UTC");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! The zone program confines itself in the same way as for an app, reports the result and ends.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -21,6 +22,7 @@ pub fn run(zone: &Path) -> io::Result<Report> {
     let sandbox = ZoneSandbox {
         run_as: users.for_nobody(),
         full: false,
+        env: BTreeMap::new(),
         read: Vec::new(),
         never: Vec::new(),
         limits: DEFAULT_LIMITS,

@@ -69,6 +69,7 @@ pub fn confine(
     let sandbox = Sandbox {
         run_as: settings.run_as,
         objects,
+        env: &settings.env,
         read: &settings.read,
         never: &settings.never,
         tmp: Some(Tmp { size, ..TMP }),

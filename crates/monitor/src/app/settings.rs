@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use config::{Limits, OnStop, RestartPolicy};
+use config::{Environment, Limits, OnStop, RestartPolicy};
 use control::app::Hosting;
 use control::policy::{Policy, Stage};
 use control::service::ClientRights;
@@ -23,6 +23,7 @@ pub(crate) struct AppSettings {
     pub(crate) rights: ClientRights,
     pub(crate) limits: Limits,
     pub(crate) read: Vec<PathBuf>,
+    pub(crate) env: Environment,
     pub(crate) hang: Duration,
     pub(crate) restart: RestartPolicy,
     pub(crate) on_stop: OnStop,
@@ -41,6 +42,7 @@ impl AppSettings {
             rights: rights.clone(),
             limits: app.limits.clone(),
             read: app.read.clone(),
+            env: app.env.clone(),
             hang: app.hang,
             restart: app.restart,
             on_stop: app.on_stop,
@@ -60,6 +62,7 @@ impl AppSettings {
             ("services", self.services != new.services || self.rights != new.rights),
             ("limits", self.limits != new.limits),
             ("fs.read", self.read != new.read),
+            ("env", self.env != new.env),
             ("hang-seconds", self.hang != new.hang),
             ("restart", self.restart != new.restart),
         ];

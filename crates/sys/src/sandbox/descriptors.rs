@@ -1,5 +1,6 @@
-//! Closes the descriptors and empties the environment that a process inherited.
+//! Closes the descriptors and replaces the environment that a process inherited.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -7,12 +8,19 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use super::Sandbox;
 
-/// Empties the environment. The process has one thread.
-pub(super) fn clear_environment() {
+/// Replaces the environment by `variables`. The process has one thread.
+///
+/// No name is empty or contains `=`, and neither names nor values contain a zero byte.
+#[expect(clippy::disallowed_methods, reason = "there is one thread")]
+pub(super) fn replace_environment(variables: &BTreeMap<String, String>) {
     let names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     for name in names {
         // SAFETY: `confine` requires that there is one thread, so no other reads the environment meanwhile.
         unsafe { std::env::remove_var(name) };
+    }
+    for (name, value) in variables {
+        // SAFETY: as above.
+        unsafe { std::env::set_var(name, value) };
     }
 }
 

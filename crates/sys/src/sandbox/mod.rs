@@ -4,7 +4,7 @@
 //! away, in this order, because each step needs what a later one gives up:
 //!
 //! ```text
-//!  1  environment          emptied
+//!  1  environment          emptied, apart from granted variables
 //!  2  descriptors          closed, except for the granted ones; standard input becomes an empty file
 //!  3  user namespace       without root only: it gives the rights for steps 4 to 6
 //!  4  namespaces           mounts, network, System V IPC, host name, cgroups; `process/init.rs` has made the PID
@@ -34,6 +34,7 @@ mod report;
 mod root;
 pub mod seccomp;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -45,6 +46,9 @@ pub use self::limits::{Limits, Memory};
 pub(crate) use self::namespaces::enter_with_processes;
 pub use self::report::{Finding, Mechanism, Report, State};
 use self::seccomp::Profile;
+
+/// An empty environment.
+static NO_VARIABLES: BTreeMap<String, String> = BTreeMap::new();
 
 /// The directory with the copies of objects, inside the sandbox.
 pub const OBJECTS: &str = "/app";
@@ -85,6 +89,9 @@ pub struct Sandbox<'a> {
     pub keep: &'a [BorrowedFd<'a>],
     /// Objects to copy into [`OBJECTS`].
     pub objects: &'a [BorrowedFd<'a>],
+    /// The environment variables that replace those of the process. No name is empty or contains `=`, and neither names
+    /// nor values contain a zero byte.
+    pub env: &'a BTreeMap<String, String>,
     /// Files and directories that the process may read, by their paths outside. Mounts below them stay hidden.
     pub read: &'a [PathBuf],
     /// Directories that stay hidden even where [`read`](Self::read) leads to them. Their paths contain no links.
@@ -118,6 +125,7 @@ impl<'a> Sandbox<'a> {
             control,
             keep: &[],
             objects: &[],
+            env: &NO_VARIABLES,
             read: &[],
             never: &[],
             tmp: None,
@@ -151,7 +159,7 @@ impl<'a> Sandbox<'a> {
     /// As [`confine`](Self::confine).
     pub fn confine_except_calls(&self) -> io::Result<Confined> {
         let mut report = Report::default();
-        descriptors::clear_environment();
+        descriptors::replace_environment(self.env);
         report.on(Mechanism::Environment);
         report.add(Mechanism::Descriptors, descriptors::close_others(self));
         report.add(Mechanism::ProcessNamespace, crate::process::check_pid_namespace());

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
-    /// The environment is empty.
+    /// The environment has only granted variables.
     Environment,
     /// Only granted descriptors are open.
     Descriptors,

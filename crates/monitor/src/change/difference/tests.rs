@@ -18,6 +18,7 @@ fn settings() -> AppSettings {
         rights: ClientRights::default(),
         limits: Limits::none(),
         read: Vec::new(),
+        env: config::Environment::new(),
         hang: std::time::Duration::from_secs(1),
         restart: config::RestartPolicy::default(),
         on_stop: config::OnStop::default(),
@@ -81,6 +82,12 @@ fn only_what_the_process_knows_replaces_it() {
     let difference = compare(&[present("a", settings())], &[wanted("a", band)]);
     assert_eq!(steps(&difference), [("a", Action::Replace)]);
     assert!(!difference.restarts_kernel());
+    let env = [("APP_A".to_owned(), "1".to_owned())].into();
+    let old = [present("a", settings()), present("b", settings())];
+    let new = [wanted("a", AppSettings { env, ..settings() }), wanted("b", settings())];
+    let difference = compare(&old, &new);
+    assert_eq!(steps(&difference), [("a", Action::Replace)]);
+    assert_eq!(difference.steps[0].why, "changed: env");
 }
 
 #[test]
