@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of};
 use cli::status::Report;
-use control::incident::{Frame, Incident, Program};
+use control::incident::{Frame, Incident, Program, WorkerEvent, WorkerEventKind};
 use control::operator::ProgramState;
 use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary, schema};
@@ -181,6 +181,18 @@ fn crash_is_recorded(lab: &Lab, bad: Bad) -> anyhow::Result<()> {
     } else {
         ensure!((&*crash.signal, crash.address.as_deref()) == ("SIGABRT", None));
     }
+    let events = incident.evidence.recent.iter();
+    let mut events = events.filter(|it| crash.thread == format!("worker {}", it.worker));
+    let events = &events.next().context("the worker's events")?.events;
+    let last = events.last().context("the last event")?;
+    ensure!((last.kind, last.app.as_deref()) == (WorkerEventKind::Called, Some("misfit")));
+    let is = |event: &WorkerEvent, kind, wire_type| {
+        let types = event.message.map(|it| (it.version, it.message_type));
+        event.kind == kind && types == Some((4, wire_type)) && event.switch.is_some()
+    };
+    ensure!(events.iter().any(|it| is(it, WorkerEventKind::Received, 10)), "{events:?}");
+    ensure!(events.iter().any(|it| is(it, WorkerEventKind::Sent, 14)), "{events:?}");
+    ensure!(shown.contains("received packet_in") && shown.contains("called misfit"), "{shown}");
     let in_kernel = |frame: &Frame| frame.module.as_deref() == Some("kernel") && !frame.guess;
     ensure!(crash.backtrace.iter().any(in_kernel), "the caller is found: {crash:?}");
     ensure!(crash.registers.keys().any(|it| it == "rip" || it == "pc"), "{crash:?}");

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use control::incident::{Incident, IncidentId, Kind};
+use control::incident::{
+    self, Incident, IncidentId, MessageHeader, WorkerEvent, WorkerEventKind, WorkerEvents,
+};
 use monitor::options::InstancePaths;
+use openflow::{Kind, Version};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -109,7 +112,7 @@ fn show(id: u64, output: &Output) -> anyhow::Result<()> {
 
 /// Returns whether `incident` is one of `app`, or `app` is to blame for it.
 pub(crate) fn is_about(incident: &Incident, app: &str) -> bool {
-    let is_its_own = incident.program.kind == Kind::App && incident.program.name == app;
+    let is_its_own = incident.program.kind == incident::Kind::App && incident.program.name == app;
     is_its_own || incident.evidence.blamed.as_deref() == Some(app)
 }
 
@@ -147,7 +150,7 @@ fn details(incident: &Incident) -> String {
         line("count", &format!("{} times before it ran again", incident.count));
     }
     line("lasted", &lasted(incident));
-    if incident.program.kind == Kind::Kernel {
+    if incident.program.kind == incident::Kind::Kernel {
         line("blamed", evidence.blamed.as_deref().unwrap_or("no app"));
     }
     if !evidence.called.is_empty() {
@@ -164,10 +167,40 @@ fn details(incident: &Incident) -> String {
     for (number, registers) in registers.chunks(4).enumerate() {
         line(if number == 0 { "registers" } else { "" }, &registers.join(" "));
     }
+    for WorkerEvents { worker, events } in &evidence.recent {
+        for (number, event) in events.iter().enumerate() {
+            let head = format!("worker {worker}");
+            line(if number == 0 { &head } else { "" }, &described(event));
+        }
+    }
     for (number, reaction) in incident.reaction.iter().enumerate() {
         line(if number == 0 { "reaction" } else { "" }, reaction);
     }
     text
+}
+
+/// Describes an event of a worker, with its time before the end of the kernel.
+fn described(event: &WorkerEvent) -> String {
+    let WorkerEvent { age_us, kind, app, switch, message } = event;
+    let ms = Duration::from_micros(*age_us).as_secs_f64() * 1_000.0;
+    let app = app.as_deref().unwrap_or("an unknown app");
+    let switch = switch.as_deref().unwrap_or("an unknown switch");
+    let message = message.map(name_of).unwrap_or_default();
+    match kind {
+        WorkerEventKind::Received => format!("-{ms:.1} ms  received {message} from {switch}"),
+        WorkerEventKind::Sent => format!("-{ms:.1} ms  sent {message} of {app} to {switch}"),
+        WorkerEventKind::Called => format!("-{ms:.1} ms  called {app}"),
+    }
+}
+
+/// Describes a message by its header.
+fn name_of(MessageHeader { version, message_type, size, xid }: MessageHeader) -> String {
+    let kind = Version::from_wire(version).and_then(|it| Kind::from_wire(it, message_type));
+    let name = kind.map_or_else(
+        |_| format!("type {message_type} of version {version}"),
+        |kind| kind.name().to_owned(),
+    );
+    format!("{name} ({size} bytes, xid {xid:#x})")
 }
 
 /// Formats a time in nanoseconds since the Unix epoch, to the second.
@@ -221,6 +254,30 @@ mod tests {
                         guess: false,
                     }],
                 }),
+                recent: vec![WorkerEvents {
+                    worker: 2,
+                    events: vec![
+                        WorkerEvent {
+                            age_us: 1_250,
+                            kind: WorkerEventKind::Received,
+                            app: None,
+                            switch: Some("00:00:00:00:00:00:00:01".into()),
+                            message: Some(MessageHeader {
+                                version: 4,
+                                message_type: 10,
+                                size: 106,
+                                xid: 9,
+                            }),
+                        },
+                        WorkerEvent {
+                            age_us: 1_250,
+                            kind: WorkerEventKind::Called,
+                            app: Some("hub".into()),
+                            switch: None,
+                            message: None,
+                        },
+                    ],
+                }],
             },
             reaction: vec!["restart at once".into()],
             open: false,
@@ -255,6 +312,8 @@ ID     TIME                  PROGRAM              CAUSE                   LASTED
             "called    other (not blamed)",
             "backtrace hub+0x1139 on_batch hub.c:30",
             "registers rax=0x0 rip=0x7f0000001139",
+            "worker 2  -1.2 ms  received packet_in (106 bytes, xid 0x9) from 00:00:00:00:00:00:00:01",
+            "          -1.2 ms  called hub",
             "reaction  restart at once",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}:\n{text}");

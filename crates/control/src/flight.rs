@@ -1,4 +1,4 @@
-//! The flight recorder: shared memory in which a process notes the app that it calls, and how it crashes.
+//! The flight recorder: shared memory in which a process notes the app that it calls, its last events, and how it crashes.
 //!
 //! The monitor makes the memory for each kernel and each zone. After a kernel has died, the monitor reads
 //! in which apps it died, on which thread and where. While processes run, the monitor looks for a call that
@@ -14,11 +14,14 @@
 //!                    u64: the number of the app whose object it is, otherwise 0
 //!                    32 bytes: the name of its file, filled up with zeros; empty for the kernel's own program
 //!           ...      64 modules
-//! page 2..  the crash (sys::crash)
+//! page 2..6 the last events of 16 workers (flight::recent)
+//! page 6..  the crash (sys::crash)
 //! ```
 //!
 //! Apps run in the process that writes the memory and can write anything into it. The reader therefore
 //! takes it as a claim of that process about itself.
+
+mod recent;
 
 use std::io;
 use std::num::NonZeroU16;
@@ -29,6 +32,10 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use sys::crash::{self, CrashRecord};
 use sys::object::Module;
 use sys::shm::{Shared, SharedView};
+
+pub use self::recent::{EVENTS, EventKind, RecentEvent};
+use self::recent::{RING_WORDS, RecentWriter};
+use crate::kernel::MAX_WORKERS;
 
 /// Words of a page.
 const PAGE: usize = 512;
@@ -51,8 +58,11 @@ const NAME_SIZE: usize = 8 * (MODULE_WORDS - MODULE_NAME);
 /// The most modules.
 const MOST_MODULES: usize = PAGE / MODULE_WORDS;
 
+/// The first word of the last events.
+const RECENT: usize = 2 * PAGE;
+
 /// The first word of the crash.
-const CRASH: usize = 2 * PAGE;
+const CRASH: usize = RECENT + MAX_WORKERS as usize * RING_WORDS;
 
 /// The memory's size in bytes: whole pages.
 const SIZE: usize = (8 * (CRASH + crash::WORDS)).next_multiple_of(8 * PAGE);
@@ -121,6 +131,15 @@ impl FlightReader {
             (!module.range.is_empty()).then_some(LoadedModule { module, app })
         };
         (0..MOST_MODULES).filter_map(module).collect()
+    }
+
+    /// The last events of each worker that has noted some, the oldest first, with the worker's number.
+    pub fn recent(&self) -> Vec<(usize, Vec<RecentEvent>)> {
+        let ring = |worker: usize| {
+            recent::read(|word| self.0.load_acquire(RECENT + worker * RING_WORDS + word))
+        };
+        let all = (0..usize::from(MAX_WORKERS)).map(|worker| (worker, ring(worker)));
+        all.filter(|(_, events)| !events.is_empty()).collect()
     }
 
     /// The calls that have not returned yet.
@@ -216,7 +235,13 @@ impl FlightRecorder {
     /// If `number` is not below [`SLOTS`].
     pub fn slot(&self, number: usize) -> FlightSlot {
         assert!(number < SLOTS, "there are {SLOTS} slots");
-        FlightSlot { memory: Arc::clone(&self.0), word: number * STRIDE, calls: 0, turns: 0 }
+        FlightSlot {
+            memory: Arc::clone(&self.0),
+            word: number * STRIDE,
+            calls: 0,
+            turns: 0,
+            recent: RecentWriter::default(),
+        }
     }
 }
 
@@ -227,14 +252,29 @@ pub struct FlightSlot {
     word: usize,
     calls: u64,
     turns: u64,
+    recent: RecentWriter,
 }
 
 impl FlightSlot {
     /// Notes that the thread's loop begins another turn.
     pub fn begin_turn(&mut self) {
         self.turns += 1;
+        self.recent.time_ns = sys::clock::now_ns();
         if let Some(word) = self.memory.words().get(self.word + TURNS) {
             word.store(self.turns, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes the header of an OpenFlow message. `dpid` is the switch's, 0 if it is unknown; `app` is the sender's number, 0
+    /// for a switch.
+    #[inline]
+    pub fn note_message(&mut self, kind: EventKind, message: &[u8], dpid: u64, app: u16) {
+        let first = RECENT + self.word / STRIDE * RING_WORDS;
+        // A slot behind the workers' has no ring, and would write into the crash.
+        if first < CRASH
+            && let Some(ring) = self.memory.words().get(first..first + RING_WORDS)
+        {
+            self.recent.note(ring, kind, message, (dpid, app));
         }
     }
 
@@ -243,6 +283,7 @@ impl FlightSlot {
     /// Unwinding drops the guard too. A call that never returns stays noted.
     pub fn begin_call(&mut self, app: NonZeroU16) -> CallGuard<'_> {
         self.calls += 1;
+        self.note_message(EventKind::Called, &[], 0, app.get());
         if let Some(word) = self.memory.words().get(self.word + CALLS) {
             word.store(self.calls, Ordering::Relaxed); // visible with the app's number at the latest
         }
@@ -362,6 +403,25 @@ mod tests {
     }
 
     #[test]
+    fn recent_events_are_of_their_worker() {
+        let (reader, fd) = FlightReader::new().unwrap();
+        let recorder = FlightRecorder::map(&fd).unwrap();
+        for number in [3, 15, 16, SLOTS - 1] {
+            let mut slot = recorder.slot(number);
+            slot.begin_turn();
+            slot.note_message(EventKind::Received, &[4, 10, 0, 8, 0, 0, 0, 1], 9, 0);
+            drop(slot.begin_call(app(7)));
+        }
+        let recent = reader.recent();
+        let workers: Vec<usize> = recent.iter().map(|(worker, _)| *worker).collect();
+        assert_eq!(workers, [3, 15], "other threads have no ring");
+        let [received, called] = &*recent[0].1 else { panic!("{recent:?}") };
+        assert_eq!((received.kind, received.dpid), (EventKind::Received, 9));
+        assert_eq!((called.kind, called.app), (EventKind::Called, Some(app(7))));
+        assert!(received.time_ns > 0 && reader.crash().is_none());
+    }
+
+    #[test]
     fn noted_modules_are_read() {
         let (reader, fd) = FlightReader::new().unwrap();
         let recorder = FlightRecorder::map(&fd).unwrap();
@@ -383,13 +443,15 @@ mod tests {
 
     #[test]
     fn hostile_memory_is_readable() {
-        for filler in [1, 2, 0xffff, 0x8080_8080_8080_8080, u64::MAX] {
+        for filler in [1 << 48, 1, 2, 0xffff, 0x8080_8080_8080_8080, u64::MAX] {
             let (reader, fd) = FlightReader::new().unwrap();
             let memory = Shared::map(&fd, SIZE).unwrap();
             let fill = |word: &sys::shm::Word| word.store(filler, Ordering::Relaxed);
             memory.words().iter().for_each(fill);
             assert!(reader.modules().len() <= MOST_MODULES && reader.apps().len() <= 1);
             assert_eq!(reader.crash().is_some(), filler <= 2);
+            let events = reader.recent().iter().map(|(_, events)| events.len()).sum::<usize>();
+            assert_eq!(events, if filler >> 48 == 1 { 16 * EVENTS } else { 0 });
             assert_eq!(reader.calls().count(), if filler <= 0xffff { SLOTS } else { 0 });
         }
     }

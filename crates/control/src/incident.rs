@@ -209,6 +209,59 @@ pub struct Evidence {
     /// How the kernel crashed, if it recorded that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crash: Option<Crash>,
+    /// The last events of the kernel's workers, as they noted them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recent: Vec<WorkerEvents>,
+}
+
+/// The last events of a worker. Apps in the kernel can forge them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerEvents {
+    /// The worker's number.
+    pub worker: usize,
+    /// The events, the oldest first.
+    pub events: Vec<WorkerEvent>,
+}
+
+/// An event of a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerEvent {
+    /// The time from the turn of the worker's loop to the end of the kernel, in microseconds.
+    pub age_us: u64,
+    /// The kind.
+    pub kind: WorkerEventKind,
+    /// The app that was called, or that sent the message.
+    pub app: Option<String>,
+    /// The switch's datapath id, 16 hexadecimal digits in pairs; `None` if it is unknown.
+    pub switch: Option<String>,
+    /// The message; `None` for a call.
+    pub message: Option<MessageHeader>,
+}
+
+/// The kind of a worker's event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerEventKind {
+    /// A message of a switch arrived.
+    Received,
+    /// An app's message was admitted for a switch.
+    Sent,
+    /// The worker called an app.
+    Called,
+}
+
+/// The header of an OpenFlow message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageHeader {
+    /// The OpenFlow version as on the wire.
+    pub version: u8,
+    /// The type as on the wire, whose meaning depends on the version.
+    #[serde(rename = "type")]
+    pub message_type: u8,
+    /// The size in bytes.
+    pub size: u16,
+    /// The transaction id.
+    pub xid: u32,
 }
 
 /// A crash of the kernel, as it recorded it. Apps in the kernel can forge the record.

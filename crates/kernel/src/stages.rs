@@ -16,7 +16,9 @@ use crate::dispatch::Dispatch;
 use crate::ids::{AppSlot, ConnId};
 use crate::pool::idle;
 use crate::switch::Switch;
+use crate::worker::note_messages;
 use control::app::AppId;
+use control::flight::{FlightReader, FlightRecorder, FlightSlot};
 use control::policy::Stage;
 
 /// A switch and apps, without sockets and processes.
@@ -28,6 +30,7 @@ pub struct Stages {
     now: Instant,
     copy: Vec<u8>,
     verdicts: Vec<Verdict>,
+    flight_slot: Option<FlightSlot>,
 }
 
 impl Stages {
@@ -40,6 +43,8 @@ impl Stages {
     /// Never; a part is made for each worker.
     pub fn new(version: Version, stages: &[Stage]) -> io::Result<Self> {
         let pool = idle(1);
+        let (_, recorder) = FlightReader::new()?;
+        let recorder = FlightRecorder::map(&recorder)?;
         let info =
             SwitchInfo { version, dpid: Dpid(1), n_tables: 1, n_buffers: 256, ports: Vec::new() };
         let mut made = Self {
@@ -49,6 +54,7 @@ impl Stages {
             now: Instant::now(),
             copy: Vec::new(),
             verdicts: Vec::new(),
+            flight_slot: std::env::var_os("NO_RECORD").is_none().then(|| recorder.slot(0)),
         };
         for (index, stage) in stages.iter().enumerate() {
             let app = AppId(u16::try_from(index + 1).unwrap_or(u16::MAX - 1));
@@ -83,6 +89,7 @@ impl Stages {
         let Self { dispatch, switch, now, .. } = self;
         let taken = dispatch.packet_ins(ConnId(0), switch, bytes, *now);
         assert_eq!(taken, bytes.len(), "only packet-ins");
+        note_messages(&mut self.flight_slot, self.switch.dpid.0, bytes);
     }
 
     /// Has the zones handle the published records; a control app answers each with `answer`, if that is not empty. Then

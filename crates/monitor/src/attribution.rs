@@ -6,10 +6,15 @@
 use std::num::NonZeroU16;
 
 use control::app::AppId;
-use control::flight::{LoadedModule, OngoingCall, SLOTS};
-use control::incident::{Cause, Crash, Frame};
+use control::flight::{EVENTS, EventKind, LoadedModule, OngoingCall, RecentEvent, SLOTS};
+use control::incident::{
+    Cause, Crash, Frame, MessageHeader, WorkerEvent, WorkerEventKind, WorkerEvents,
+};
 use sys::crash::{CrashRecord, REGISTERS};
 use sys::process::{is_fault, signal_name};
+
+/// The last events of a worker that did not crash, so that an incident stays short.
+const EVENTS_OF_OTHERS: usize = 8;
 
 /// The apps of a record, and which of them it shows to be at fault.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,6 +89,44 @@ pub(crate) fn crash(record: &CrashRecord, modules: &[LoadedModule]) -> Option<Cr
         registers: registers.map(|(name, value)| ((*name).into(), format!("{value:#x}"))).collect(),
         backtrace: instruction.map(|it| frame(*it, modules)).into_iter().collect(),
     })
+}
+
+/// The last events of the workers as incidents have them. `now_ns` is the time of the kernel's end on the monotonic
+/// clock; `name_of` returns the name of the app with a number.
+pub(crate) fn recent(
+    workers: Vec<(usize, Vec<RecentEvent>)>,
+    crash: Option<&CrashRecord>,
+    now_ns: u64,
+    name_of: impl Fn(u16) -> Option<String>,
+) -> Vec<WorkerEvents> {
+    let event = |it: RecentEvent| WorkerEvent {
+        age_us: now_ns.saturating_sub(it.time_ns) / 1_000,
+        kind: match it.kind {
+            EventKind::Received => WorkerEventKind::Received,
+            EventKind::Sent => WorkerEventKind::Sent,
+            EventKind::Called => WorkerEventKind::Called,
+        },
+        app: it.app.and_then(|app| name_of(app.get())),
+        switch: (it.dpid != 0).then(|| datapath_id(it.dpid)),
+        message: (it.kind != EventKind::Called).then_some(MessageHeader {
+            version: it.version,
+            message_type: it.message_type,
+            size: it.size,
+            xid: it.xid,
+        }),
+    };
+    let events = |(worker, mut events): (usize, Vec<RecentEvent>)| {
+        let is_crashed = crash.is_some_and(|it| it.slot == Some(worker));
+        let most = if is_crashed { EVENTS } else { EVENTS_OF_OTHERS };
+        let events = events.split_off(events.len().saturating_sub(most));
+        WorkerEvents { worker, events: events.into_iter().map(event).collect() }
+    };
+    workers.into_iter().map(events).collect()
+}
+
+/// A datapath id as operators know it.
+fn datapath_id(dpid: u64) -> String {
+    dpid.to_be_bytes().map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// The address with its module. The names of modules are those that the kernel noted.
@@ -170,6 +213,34 @@ mod tests {
         let same = Attribution::of_end(&[call(1, 7), call(2, 7)], None, &cause);
         assert_eq!(same, Attribution { blamed: Some(AppId(7)), called: Vec::new() });
         assert_eq!(Attribution::of_end(&[], None, &cause), Attribution::default());
+    }
+
+    #[test]
+    fn events_of_the_crashed_worker_are_complete() {
+        let event = |number: usize| RecentEvent {
+            time_ns: 1_000 * number as u64,
+            kind: if number % 2 == 0 { EventKind::Sent } else { EventKind::Called },
+            version: 4,
+            message_type: 14,
+            size: 80,
+            xid: 1,
+            dpid: 0xab,
+            app: NonZeroU16::new(7),
+        };
+        let workers = (0..16).map(|worker| (worker, (0..EVENTS).map(event).collect())).collect();
+        let crash = record(Some(SEGV), Some(2));
+        let name_of = |app| (app == 7).then(|| "misfit".to_owned());
+        let recent = recent(workers, Some(&crash), 40_000, name_of);
+        let counts: Vec<usize> = recent.iter().map(|it| it.events.len()).collect();
+        assert_eq!((counts[2], counts[3]), (EVENTS, EVENTS_OF_OTHERS));
+        let last: Vec<&WorkerEvent> = recent[3].events.iter().rev().take(2).collect();
+        assert_eq!(
+            (last[0].age_us, last[0].app.as_deref(), last[0].message),
+            (9, Some("misfit"), None)
+        );
+        assert_eq!(last[1].switch.as_deref(), Some("00:00:00:00:00:00:00:ab"));
+        assert!(last[1].message.is_some_and(|it| (it.version, it.size) == (4, 80)));
+        assert!(serde_json::to_vec(&recent).unwrap().len() < 32_000);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use control::app::{AbsentApp, AppId};
 use control::flight::OngoingCall;
 use control::kernel::{KernelReply, KernelRequest, MOST_ABSENT, worker_name};
 use sys::channel::{Channel, ChannelError};
+use sys::clock::now_ns;
 use sys::process::{PidNamespace, named_thread};
 use tracing::warn;
 
@@ -205,12 +206,15 @@ impl KernelProcess {
             Some(HungIn::KernelCode) => Attribution::of_app(None, &calls),
             None => Attribution::of_end(&calls, crash.as_ref(), &exit.cause),
         };
+        let name_of = |number: u16| Some(app(number)?.name.clone());
+        let recent = attribution::recent(recorder.recent(), crash.as_ref(), now_ns(), name_of);
         let incidents = self.program.incidents_mut();
         if let Some(id) = incidents.last() {
-            let name = |id: AppId| Some(app(id.0)?.name.clone());
+            let name = |id: AppId| name_of(id.0);
             incidents.all().amend(id, |evidence| {
                 evidence.blamed = blamed.and_then(name);
                 evidence.called = called.into_iter().filter_map(name).collect();
+                evidence.recent = recent;
                 if let Some(record) = &crash {
                     evidence.facts.push(attribution::fact(record));
                     evidence.crash = attribution::crash(record, &recorder.modules());

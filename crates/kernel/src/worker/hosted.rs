@@ -7,7 +7,7 @@
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
-use control::flight::{CallGuard, FlightSlot};
+use control::flight::{CallGuard, EventKind, FlightSlot};
 use sys::clock::now_ns;
 use sys::object::Object;
 use tracing::error;
@@ -127,6 +127,20 @@ impl Worker {
     pub(super) fn disable(&mut self, app: AppId) {
         if let Some(slot) = self.slot_of(app) {
             self.dispatch.app_ports[slot].disable();
+        }
+    }
+}
+
+/// Notes in the flight recorder the whole messages in `bytes`, which came from a switch.
+#[inline]
+pub(crate) fn note_messages(flight_slot: &mut Option<FlightSlot>, dpid: u64, mut bytes: &[u8]) {
+    let Some(flight_slot) = flight_slot else { return };
+    while let [_, _, high, low, ..] = *bytes {
+        let size = usize::from(u16::from_be_bytes([high, low]));
+        flight_slot.note_message(EventKind::Received, bytes, dpid, 0);
+        match bytes.get(size..) {
+            Some(rest) if size > 0 => bytes = rest,
+            _ => return, // a session of another protocol than OpenFlow
         }
     }
 }

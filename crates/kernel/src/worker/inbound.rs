@@ -9,6 +9,7 @@ use tracing::{debug, info, warn};
 use super::Worker;
 use super::answers::Replies;
 use super::flow_reading;
+use super::hosted::note_messages;
 use super::roster::Entry;
 use crate::check::APP_SHIFT;
 use crate::connection::Claim;
@@ -72,6 +73,7 @@ impl Worker {
         loop {
             let Some(switch) = self.switches[id].switch_mut() else { return at };
             let taken = self.dispatch.packet_ins(id, switch, &mut bytes[at..], now);
+            note_messages(&mut self.calls.flight_slot, switch.dpid.0, &bytes[at..at + taken]);
             at += taken;
             if taken == 0 || !self.dispatch.batch_waits() {
                 return at;
@@ -91,6 +93,8 @@ impl Worker {
         let connection = &mut self.switches[id];
         let version = connection.switch().map(|switch| switch.version);
         let version = version.filter(|_| connection.session.is_openflow());
+        let dpid = connection.switch().map_or(0, |switch| switch.dpid.0);
+        note_messages(&mut self.calls.flight_slot, dpid, message);
         let cookie = version.and_then(|version| rewrite::take_cookie(version, message));
         let received = connection.session.receive(message, room, &mut connection.out);
         if connection.switch().is_none() {

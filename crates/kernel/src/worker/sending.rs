@@ -10,6 +10,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use control::flight::{EventKind, FlightSlot};
 use dal::AnySession;
 use sdk::Refusal;
 
@@ -95,7 +96,11 @@ impl Worker {
         }
         let app_port = &mut self.dispatch.app_ports[slot];
         let to = (&mut *app_port, slot, app_run.limit);
-        let Some(mut sending) = Sending::new(connection, to, (bytes, refused), now) else { return };
+        let recorder = self.calls.flight_slot.as_mut();
+        let Some(mut sending) = Sending::new(connection, to, (bytes, refused), recorder, now)
+        else {
+            return;
+        };
         for alike in run {
             sending.admit(alike);
         }
@@ -130,6 +135,8 @@ struct Sending<'r> {
     /// Those that are admitted and not appended to `out` yet; they lie side by side.
     pending: Range<usize>,
     refused: &'r mut Vec<Refused>,
+    /// Notes the messages that are admitted.
+    recorder: Option<&'r mut FlightSlot>,
     counts: RunCounts,
 }
 
@@ -151,6 +158,7 @@ impl<'r> Sending<'r> {
         connection: &'r mut Connection,
         (app_port, slot, limit): (&'r mut AppPort, AppSlot, usize),
         (bytes, refused): (&'r mut [u8], &'r mut Vec<Refused>),
+        recorder: Option<&'r mut FlightSlot>,
         now: Instant,
     ) -> Option<Self> {
         app_port.quota.refresh(now);
@@ -173,6 +181,7 @@ impl<'r> Sending<'r> {
             bytes,
             pending: 0..0,
             refused,
+            recorder,
             counts: RunCounts::default(),
         })
     }
@@ -226,6 +235,10 @@ impl<'r> Sending<'r> {
             }
             checked.mark(self.app_port.app, message);
             rewrite::set_xid(message, ids.xid.wrapping_add(number));
+            if let Some(recorder) = &mut self.recorder {
+                let (dpid, app) = (self.switch.dpid.0, self.app_port.app.0);
+                recorder.note_message(EventKind::Sent, message, dpid, app);
+            }
             if range.start != self.pending.end {
                 self.append_pending();
                 self.pending = range.start..range.start;

@@ -1,0 +1,180 @@
+//! The last events of each worker: a ring of [`EVENTS`] events, of which the oldest is overwritten.
+//!
+//! ```text
+//! word 0    when the turn began in which it happened, in nanoseconds of the monotonic clock
+//!      1    the header of the OpenFlow message as on the wire, 0 for a call
+//!      2    the datapath id of the switch, 0 if it is unknown
+//!      3    the number of the event, 32 bits; the app's number, 16 bits; the kind, 8 bits
+//! ```
+//!
+//! The worker writes an event with four plain stores. The body of a message is never noted.
+
+use std::num::NonZeroU16;
+use std::sync::atomic::Ordering;
+
+use sys::shm::Word;
+
+/// The events of each worker.
+pub const EVENTS: usize = 32;
+
+/// Words of an event.
+const EVENT_WORDS: usize = 4;
+
+/// Words of a worker's ring.
+pub(super) const RING_WORDS: usize = EVENTS * EVENT_WORDS;
+
+/// Bytes of the header of an OpenFlow message.
+const HEADER: usize = 8;
+
+/// The kind of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// A message of a switch arrived.
+    Received = 1,
+    /// An app's message was admitted for a switch.
+    Sent = 2,
+    /// The worker called an app.
+    Called = 3,
+}
+
+/// An event of a worker. An app in the kernel can forge it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecentEvent {
+    /// When the turn of the worker's loop began in which it happened, in nanoseconds of the monotonic clock.
+    pub time_ns: u64,
+    /// The kind.
+    pub kind: EventKind,
+    /// The OpenFlow version of the message as on the wire; 0 for a call.
+    pub version: u8,
+    /// The type of the message as on the wire.
+    pub message_type: u8,
+    /// The size of the message in bytes.
+    pub size: u16,
+    /// The transaction id of the message.
+    pub xid: u32,
+    /// The datapath id of the switch; 0 if it is unknown.
+    pub dpid: u64,
+    /// The app that was called, or that sent the message.
+    pub app: Option<NonZeroU16>,
+}
+
+/// The writing end of a worker's ring.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RecentWriter {
+    /// The time of the events that follow.
+    pub(super) time_ns: u64,
+    /// The number of the last event.
+    last: u32,
+}
+
+impl RecentWriter {
+    /// Writes an event into `ring`. `message` is the OpenFlow message, or nothing for a call.
+    #[inline]
+    pub(super) fn note(&mut self, ring: &[Word], kind: EventKind, message: &[u8], of: (u64, u16)) {
+        self.last = self.last.wrapping_add(1);
+        let first = self.last as usize % EVENTS * EVENT_WORDS;
+        let Some([time, head, dpid, rest]) = ring.get(first..first + EVENT_WORDS) else { return };
+        let header = message.first_chunk::<HEADER>().copied().unwrap_or_default();
+        time.store(self.time_ns, Ordering::Relaxed);
+        head.store(u64::from_be_bytes(header), Ordering::Relaxed);
+        dpid.store(of.0, Ordering::Relaxed);
+        let of = u64::from(of.1) << 32 | (kind as u64) << 48;
+        rest.store(u64::from(self.last) | of, Ordering::Relaxed);
+    }
+}
+
+/// Reads a worker's ring through `word`, the oldest event first. Any content is valid.
+pub(super) fn read(word: impl Fn(usize) -> u64) -> Vec<RecentEvent> {
+    let event = |number: usize| {
+        let [time_ns, head, dpid, rest] =
+            std::array::from_fn(|index| word(number * EVENT_WORDS + index));
+        let kind = match rest >> 48 {
+            1 => EventKind::Received,
+            2 => EventKind::Sent,
+            3 => EventKind::Called,
+            _ => return None,
+        };
+        let [version, message_type, high, low, xid @ ..] = head.to_be_bytes();
+        let [_, _, app @ .., _, _, _, _] = rest.to_be_bytes();
+        let [.., a, b, c, d] = rest.to_be_bytes();
+        let event = RecentEvent {
+            time_ns,
+            kind,
+            version,
+            message_type,
+            size: u16::from_be_bytes([high, low]),
+            xid: u32::from_be_bytes(xid),
+            dpid,
+            app: NonZeroU16::new(u16::from_be_bytes(app)),
+        };
+        Some((u32::from_be_bytes([a, b, c, d]), event))
+    };
+    let mut events: Vec<(u32, RecentEvent)> = (0..EVENTS).filter_map(event).collect();
+    events.sort_by_key(|(number, _)| *number);
+    // The numbers begin again after 2^32 events.
+    let wrapped = events.windows(2).position(|pair| pair[1].0 - pair[0].0 > u32::MAX / 2);
+    events.rotate_left(wrapped.map_or(0, |before| before + 1));
+    events.into_iter().map(|(_, event)| event).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring() -> Vec<Word> {
+        (0..RING_WORDS).map(|_| Word::new(0)).collect()
+    }
+
+    fn events(ring: &[Word]) -> Vec<RecentEvent> {
+        read(|word| ring[word].load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn event_is_read_as_written() {
+        let (ring, mut writer) = (ring(), RecentWriter { time_ns: 9, last: 0 });
+        assert_eq!(events(&ring), []);
+        writer.note(&ring, EventKind::Sent, &[4, 14, 0, 80, 0, 0, 1, 2, 77], (5, 7));
+        writer.note(&ring, EventKind::Called, &[], (0, 0xffff));
+        let sent = RecentEvent {
+            time_ns: 9,
+            kind: EventKind::Sent,
+            version: 4,
+            message_type: 14,
+            size: 80,
+            xid: 0x102,
+            dpid: 5,
+            app: NonZeroU16::new(7),
+        };
+        let called = RecentEvent {
+            kind: EventKind::Called,
+            version: 0,
+            message_type: 0,
+            size: 0,
+            xid: 0,
+            dpid: 0,
+            app: NonZeroU16::new(0xffff),
+            ..sent
+        };
+        assert_eq!(events(&ring), [sent, called]);
+    }
+
+    #[test]
+    fn last_events_remain_in_order() {
+        for first in [0, 100, u32::MAX - 10] {
+            let (ring, mut writer) = (ring(), RecentWriter { time_ns: 0, last: first });
+            for dpid in 1..=100 {
+                writer.note(&ring, EventKind::Received, &[0; 8], (dpid, 0));
+            }
+            let dpids: Vec<u64> = events(&ring).iter().map(|it| it.dpid).collect();
+            assert_eq!(dpids, (101 - EVENTS as u64..=100).collect::<Vec<_>>(), "{first}");
+        }
+    }
+
+    #[test]
+    fn hostile_ring_is_bounded() {
+        for byte in 0..=u8::MAX {
+            assert!(read(|_| u64::from_ne_bytes([byte; 8])).len() <= EVENTS);
+            assert!(read(|word| (word as u64) << 13 | u64::from(byte) << 48).len() <= EVENTS);
+        }
+    }
+}
