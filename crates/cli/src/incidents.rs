@@ -181,11 +181,12 @@ fn details(incident: &Incident) -> String {
 
 /// Describes an event of a worker, with its time before the end of the kernel.
 fn described(event: &WorkerEvent) -> String {
-    let WorkerEvent { age_us, kind, app, switch, message } = event;
+    let WorkerEvent { age_us, kind, count, app, switch, message } = event;
     let ms = Duration::from_micros(*age_us).as_secs_f64() * 1_000.0;
     let app = app.as_deref().unwrap_or("an unknown app");
     let switch = switch.as_deref().unwrap_or("an unknown switch");
-    let message = message.map(name_of).unwrap_or_default();
+    let more = if *count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+    let message = message.map(name_of).unwrap_or_default() + &more;
     match kind {
         WorkerEventKind::Received => format!("-{ms:.1} ms  received {message} from {switch}"),
         WorkerEventKind::Sent => format!("-{ms:.1} ms  sent {message} of {app} to {switch}"),
@@ -260,6 +261,7 @@ mod tests {
                         WorkerEvent {
                             age_us: 1_250,
                             kind: WorkerEventKind::Received,
+                            count: 64,
                             app: None,
                             switch: Some("00:00:00:00:00:00:00:01".into()),
                             message: Some(MessageHeader {
@@ -272,6 +274,7 @@ mod tests {
                         WorkerEvent {
                             age_us: 1_250,
                             kind: WorkerEventKind::Called,
+                            count: 0,
                             app: Some("hub".into()),
                             switch: None,
                             message: None,
@@ -312,7 +315,8 @@ ID     TIME                  PROGRAM              CAUSE                   LASTED
             "called    other (not blamed)",
             "backtrace hub+0x1139 on_batch hub.c:30",
             "registers rax=0x0 rip=0x7f0000001139",
-            "worker 2  -1.2 ms  received packet_in (106 bytes, xid 0x9) from 00:00:00:00:00:00:00:01",
+            "worker 2  -1.2 ms  received packet_in (106 bytes, xid 0x9) and 63 more from \
+             00:00:00:00:00:00:00:01",
             "          -1.2 ms  called hub",
             "reaction  restart at once",
         ] {

@@ -33,7 +33,7 @@ use sys::crash::{self, CrashRecord};
 use sys::object::Module;
 use sys::shm::{Shared, SharedView};
 
-pub use self::recent::{EVENTS, EventKind, RecentEvent};
+pub use self::recent::{EVENTS, EventKind, Noted, RecentEvent};
 use self::recent::{RING_WORDS, RecentWriter};
 use crate::kernel::MAX_WORKERS;
 
@@ -265,16 +265,15 @@ impl FlightSlot {
         }
     }
 
-    /// Notes the header of an OpenFlow message. `dpid` is the switch's, 0 if it is unknown; `app` is the sender's number, 0
-    /// for a switch.
+    /// Notes an event with the header of the first of its OpenFlow messages.
     #[inline]
-    pub fn note_message(&mut self, kind: EventKind, message: &[u8], dpid: u64, app: u16) {
+    pub fn note_event(&mut self, kind: EventKind, noted: &Noted<'_>) {
         let first = RECENT + self.word / STRIDE * RING_WORDS;
         // A slot behind the workers' has no ring, and would write into the crash.
         if first < CRASH
             && let Some(ring) = self.memory.words().get(first..first + RING_WORDS)
         {
-            self.recent.note(ring, kind, message, (dpid, app));
+            self.recent.note(ring, kind, noted);
         }
     }
 
@@ -283,7 +282,7 @@ impl FlightSlot {
     /// Unwinding drops the guard too. A call that never returns stays noted.
     pub fn begin_call(&mut self, app: NonZeroU16) -> CallGuard<'_> {
         self.calls += 1;
-        self.note_message(EventKind::Called, &[], 0, app.get());
+        self.note_event(EventKind::Called, &Noted { app: app.get(), ..Noted::default() });
         if let Some(word) = self.memory.words().get(self.word + CALLS) {
             word.store(self.calls, Ordering::Relaxed); // visible with the app's number at the latest
         }
@@ -409,7 +408,7 @@ mod tests {
         for number in [3, 15, 16, SLOTS - 1] {
             let mut slot = recorder.slot(number);
             slot.begin_turn();
-            slot.note_message(EventKind::Received, &[4, 10, 0, 8, 0, 0, 0, 1], 9, 0);
+            slot.note_event(EventKind::Received, &Noted { dpid: 9, ..Noted::default() });
             drop(slot.begin_call(app(7)));
         }
         let recent = reader.recent();

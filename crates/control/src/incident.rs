@@ -230,11 +230,13 @@ pub struct WorkerEvent {
     pub age_us: u64,
     /// The kind.
     pub kind: WorkerEventKind,
-    /// The app that was called, or that sent the message.
+    /// The number of messages; 0 for a call.
+    pub count: u16,
+    /// The app that was called, or that sent the messages.
     pub app: Option<String>,
     /// The switch's datapath id, 16 hexadecimal digits in pairs; `None` if it is unknown.
     pub switch: Option<String>,
-    /// The message; `None` for a call.
+    /// The header of the first message; `None` for a call.
     pub message: Option<MessageHeader>,
 }
 
@@ -242,9 +244,9 @@ pub struct WorkerEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerEventKind {
-    /// A message of a switch arrived.
+    /// Messages of a switch arrived.
     Received,
-    /// An app's message was admitted for a switch.
+    /// Messages of an app were admitted for a switch.
     Sent,
     /// The worker called an app.
     Called,

@@ -16,7 +16,7 @@ use crate::dispatch::Dispatch;
 use crate::ids::{AppSlot, ConnId};
 use crate::pool::idle;
 use crate::switch::Switch;
-use crate::worker::note_messages;
+use crate::worker::note_received;
 use control::app::AppId;
 use control::flight::{FlightReader, FlightRecorder, FlightSlot};
 use control::policy::Stage;
@@ -86,10 +86,12 @@ impl Stages {
     /// # Panics
     /// If `bytes` contains anything but whole packet-ins.
     pub fn packet_ins(&mut self, bytes: &mut [u8]) {
-        let Self { dispatch, switch, now, .. } = self;
+        let Self { dispatch, switch, now, flight_slot, .. } = self;
+        let before = switch.counters.packet_ins;
         let taken = dispatch.packet_ins(ConnId(0), switch, bytes, *now);
         assert_eq!(taken, bytes.len(), "only packet-ins");
-        note_messages(&mut self.flight_slot, self.switch.dpid.0, bytes);
+        let count = switch.counters.packet_ins.wrapping_sub(before);
+        note_received(flight_slot, switch.dpid.0, bytes, count);
     }
 
     /// Has the zones handle the published records; a control app answers each with `answer`, if that is not empty. Then

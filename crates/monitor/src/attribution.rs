@@ -106,6 +106,7 @@ pub(crate) fn recent(
             EventKind::Sent => WorkerEventKind::Sent,
             EventKind::Called => WorkerEventKind::Called,
         },
+        count: it.count,
         app: it.app.and_then(|app| name_of(app.get())),
         switch: (it.dpid != 0).then(|| datapath_id(it.dpid)),
         message: (it.kind != EventKind::Called).then_some(MessageHeader {
@@ -220,6 +221,7 @@ mod tests {
         let event = |number: usize| RecentEvent {
             time_ns: 1_000 * number as u64,
             kind: if number % 2 == 0 { EventKind::Sent } else { EventKind::Called },
+            count: 2,
             version: 4,
             message_type: 14,
             size: 80,
@@ -238,6 +240,7 @@ mod tests {
             (last[0].age_us, last[0].app.as_deref(), last[0].message),
             (9, Some("misfit"), None)
         );
+        assert_eq!(last[1].count, 2);
         assert_eq!(last[1].switch.as_deref(), Some("00:00:00:00:00:00:00:ab"));
         assert!(last[1].message.is_some_and(|it| (it.version, it.size) == (4, 80)));
         assert!(serde_json::to_vec(&recent).unwrap().len() < 32_000);

@@ -4,10 +4,11 @@
 //! word 0    when the turn began in which it happened, in nanoseconds of the monotonic clock
 //!      1    the header of the OpenFlow message as on the wire, 0 for a call
 //!      2    the datapath id of the switch, 0 if it is unknown
-//!      3    the number of the event, 32 bits; the app's number, 16 bits; the kind, 8 bits
+//!      3    the number of the event, the number of messages, the app's number, the kind; 16 bits each
 //! ```
 //!
-//! The worker writes an event with four plain stores. The body of a message is never noted.
+//! The worker writes an event with four plain stores. Messages that arrived or were admitted together are one event with
+//! the header of the first, so that the cost per message is small. The body of a message is never noted.
 
 use std::num::NonZeroU16;
 use std::sync::atomic::Ordering;
@@ -29,9 +30,9 @@ const HEADER: usize = 8;
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// A message of a switch arrived.
+    /// Messages of a switch arrived.
     Received = 1,
-    /// An app's message was admitted for a switch.
+    /// Messages of an app were admitted for a switch.
     Sent = 2,
     /// The worker called an app.
     Called = 3,
@@ -44,6 +45,8 @@ pub struct RecentEvent {
     pub time_ns: u64,
     /// The kind.
     pub kind: EventKind,
+    /// The number of messages; 0 for a call. What follows is about the first.
+    pub count: u16,
     /// The OpenFlow version of the message as on the wire; 0 for a call.
     pub version: u8,
     /// The type of the message as on the wire.
@@ -58,27 +61,40 @@ pub struct RecentEvent {
     pub app: Option<NonZeroU16>,
 }
 
+/// Messages of one switch, for the writer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Noted<'m> {
+    /// The first message, or more.
+    pub messages: &'m [u8],
+    /// The number of messages.
+    pub count: u16,
+    /// The switch's datapath id, 0 if it is unknown.
+    pub dpid: u64,
+    /// The number of the app that sent them or is called, otherwise 0.
+    pub app: u16,
+}
+
 /// The writing end of a worker's ring.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RecentWriter {
     /// The time of the events that follow.
     pub(super) time_ns: u64,
     /// The number of the last event.
-    last: u32,
+    last: u16,
 }
 
 impl RecentWriter {
-    /// Writes an event into `ring`. `message` is the OpenFlow message, or nothing for a call.
+    /// Writes an event into `ring`.
     #[inline]
-    pub(super) fn note(&mut self, ring: &[Word], kind: EventKind, message: &[u8], of: (u64, u16)) {
+    pub(super) fn note(&mut self, ring: &[Word], kind: EventKind, noted: &Noted<'_>) {
         self.last = self.last.wrapping_add(1);
-        let first = self.last as usize % EVENTS * EVENT_WORDS;
+        let first = usize::from(self.last) % EVENTS * EVENT_WORDS;
         let Some([time, head, dpid, rest]) = ring.get(first..first + EVENT_WORDS) else { return };
-        let header = message.first_chunk::<HEADER>().copied().unwrap_or_default();
+        let header = noted.messages.first_chunk::<HEADER>().copied().unwrap_or_default();
         time.store(self.time_ns, Ordering::Relaxed);
         head.store(u64::from_be_bytes(header), Ordering::Relaxed);
-        dpid.store(of.0, Ordering::Relaxed);
-        let of = u64::from(of.1) << 32 | (kind as u64) << 48;
+        dpid.store(noted.dpid, Ordering::Relaxed);
+        let of = u64::from(noted.count) << 16 | u64::from(noted.app) << 32 | (kind as u64) << 48;
         rest.store(u64::from(self.last) | of, Ordering::Relaxed);
     }
 }
@@ -95,24 +111,24 @@ pub(super) fn read(word: impl Fn(usize) -> u64) -> Vec<RecentEvent> {
             _ => return None,
         };
         let [version, message_type, high, low, xid @ ..] = head.to_be_bytes();
-        let [_, _, app @ .., _, _, _, _] = rest.to_be_bytes();
-        let [.., a, b, c, d] = rest.to_be_bytes();
+        let [_, _, app_high, app_low, count_high, count_low, number @ ..] = rest.to_be_bytes();
         let event = RecentEvent {
             time_ns,
             kind,
+            count: u16::from_be_bytes([count_high, count_low]),
             version,
             message_type,
             size: u16::from_be_bytes([high, low]),
             xid: u32::from_be_bytes(xid),
             dpid,
-            app: NonZeroU16::new(u16::from_be_bytes(app)),
+            app: NonZeroU16::new(u16::from_be_bytes([app_high, app_low])),
         };
-        Some((u32::from_be_bytes([a, b, c, d]), event))
+        Some((u16::from_be_bytes(number), event))
     };
-    let mut events: Vec<(u32, RecentEvent)> = (0..EVENTS).filter_map(event).collect();
+    let mut events: Vec<(u16, RecentEvent)> = (0..EVENTS).filter_map(event).collect();
     events.sort_by_key(|(number, _)| *number);
-    // The numbers begin again after 2^32 events.
-    let wrapped = events.windows(2).position(|pair| pair[1].0 - pair[0].0 > u32::MAX / 2);
+    // The numbers begin again after 2^16 events.
+    let wrapped = events.windows(2).position(|pair| pair[1].0 - pair[0].0 > u16::MAX / 2);
     events.rotate_left(wrapped.map_or(0, |before| before + 1));
     events.into_iter().map(|(_, event)| event).collect()
 }
@@ -133,11 +149,13 @@ mod tests {
     fn event_is_read_as_written() {
         let (ring, mut writer) = (ring(), RecentWriter { time_ns: 9, last: 0 });
         assert_eq!(events(&ring), []);
-        writer.note(&ring, EventKind::Sent, &[4, 14, 0, 80, 0, 0, 1, 2, 77], (5, 7));
-        writer.note(&ring, EventKind::Called, &[], (0, 0xffff));
+        let messages = &[4, 14, 0, 80, 0, 0, 1, 2, 77];
+        writer.note(&ring, EventKind::Sent, &Noted { messages, count: 3, dpid: 5, app: 7 });
+        writer.note(&ring, EventKind::Called, &Noted { app: 0xffff, ..Noted::default() });
         let sent = RecentEvent {
             time_ns: 9,
             kind: EventKind::Sent,
+            count: 3,
             version: 4,
             message_type: 14,
             size: 80,
@@ -147,6 +165,7 @@ mod tests {
         };
         let called = RecentEvent {
             kind: EventKind::Called,
+            count: 0,
             version: 0,
             message_type: 0,
             size: 0,
@@ -160,10 +179,10 @@ mod tests {
 
     #[test]
     fn last_events_remain_in_order() {
-        for first in [0, 100, u32::MAX - 10] {
+        for first in [0, 100, u16::MAX - 10] {
             let (ring, mut writer) = (ring(), RecentWriter { time_ns: 0, last: first });
             for dpid in 1..=100 {
-                writer.note(&ring, EventKind::Received, &[0; 8], (dpid, 0));
+                writer.note(&ring, EventKind::Received, &Noted { dpid, ..Noted::default() });
             }
             let dpids: Vec<u64> = events(&ring).iter().map(|it| it.dpid).collect();
             assert_eq!(dpids, (101 - EVENTS as u64..=100).collect::<Vec<_>>(), "{first}");

@@ -7,7 +7,7 @@
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
-use control::flight::{CallGuard, EventKind, FlightSlot};
+use control::flight::{CallGuard, EventKind, FlightSlot, Noted};
 use sys::clock::now_ns;
 use sys::object::Object;
 use tracing::error;
@@ -131,17 +131,17 @@ impl Worker {
     }
 }
 
-/// Notes in the flight recorder the whole messages in `bytes`, which came from a switch.
+/// Notes in the flight recorder `count` messages of a switch, of which `messages` begins with the first.
 #[inline]
-pub(crate) fn note_messages(flight_slot: &mut Option<FlightSlot>, dpid: u64, mut bytes: &[u8]) {
-    let Some(flight_slot) = flight_slot else { return };
-    while let [_, _, high, low, ..] = *bytes {
-        let size = usize::from(u16::from_be_bytes([high, low]));
-        flight_slot.note_message(EventKind::Received, bytes, dpid, 0);
-        match bytes.get(size..) {
-            Some(rest) if size > 0 => bytes = rest,
-            _ => return, // a session of another protocol than OpenFlow
-        }
+pub(crate) fn note_received(
+    flight_slot: &mut Option<FlightSlot>,
+    dpid: u64,
+    messages: &[u8],
+    count: u64,
+) {
+    if let Some(flight_slot) = flight_slot {
+        let count = u16::try_from(count).unwrap_or(u16::MAX);
+        flight_slot.note_event(EventKind::Received, &Noted { messages, count, dpid, app: 0 });
     }
 }
 

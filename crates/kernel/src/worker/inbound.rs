@@ -9,7 +9,7 @@ use tracing::{debug, info, warn};
 use super::Worker;
 use super::answers::Replies;
 use super::flow_reading;
-use super::hosted::note_messages;
+use super::hosted::note_received;
 use super::roster::Entry;
 use crate::check::APP_SHIFT;
 use crate::connection::Claim;
@@ -72,8 +72,12 @@ impl Worker {
         let mut at = 0;
         loop {
             let Some(switch) = self.switches[id].switch_mut() else { return at };
+            let before = switch.counters.packet_ins;
             let taken = self.dispatch.packet_ins(id, switch, &mut bytes[at..], now);
-            note_messages(&mut self.calls.flight_slot, switch.dpid.0, &bytes[at..at + taken]);
+            if taken > 0 {
+                let count = switch.counters.packet_ins.wrapping_sub(before);
+                note_received(&mut self.calls.flight_slot, switch.dpid.0, &bytes[at..], count);
+            }
             at += taken;
             if taken == 0 || !self.dispatch.batch_waits() {
                 return at;
@@ -94,7 +98,7 @@ impl Worker {
         let version = connection.switch().map(|switch| switch.version);
         let version = version.filter(|_| connection.session.is_openflow());
         let dpid = connection.switch().map_or(0, |switch| switch.dpid.0);
-        note_messages(&mut self.calls.flight_slot, dpid, message);
+        note_received(&mut self.calls.flight_slot, dpid, message, 1);
         let cookie = version.and_then(|version| rewrite::take_cookie(version, message));
         let received = connection.session.receive(message, room, &mut connection.out);
         if connection.switch().is_none() {

@@ -72,7 +72,9 @@ pub use channels::{
     Command, Commander, MovedConnection, ServerChannels, WorkerChannels, WorkerEvent, connect,
 };
 pub use hosted::Loaded;
-pub(crate) use hosted::{note, note_messages};
+pub(crate) use hosted::note;
+#[cfg(feature = "bench")]
+pub(crate) use hosted::note_received;
 
 /// Size of the shared input buffer beyond `read-bytes`. With TLS, ciphertext is read into one half of the buffer, and
 /// plaintext goes into the other, behind a partial message. So a turn with TLS reads as much as fits into one half:

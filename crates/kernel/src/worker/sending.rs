@@ -10,7 +10,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use control::flight::{EventKind, FlightSlot};
+use control::flight::{EventKind, FlightSlot, Noted};
 use dal::AnySession;
 use sdk::Refusal;
 
@@ -235,10 +235,6 @@ impl<'r> Sending<'r> {
             }
             checked.mark(self.app_port.app, message);
             rewrite::set_xid(message, ids.xid.wrapping_add(number));
-            if let Some(recorder) = &mut self.recorder {
-                let (dpid, app) = (self.switch.dpid.0, self.app_port.app.0);
-                recorder.note_message(EventKind::Sent, message, dpid, app);
-            }
             if range.start != self.pending.end {
                 self.append_pending();
                 self.pending = range.start..range.start;
@@ -250,6 +246,7 @@ impl<'r> Sending<'r> {
             return self.transactions.skipped(ids);
         }
         self.transactions.sent(ids);
+        self.note(alike, alike.count - refused);
         if let Allowed::Request(expects) = checked.allowed {
             self.transactions.begin(ids.xid, ids.sender, expects, self.now);
         }
@@ -257,6 +254,17 @@ impl<'r> Sending<'r> {
         if let Allowed::FlowMod { sweeps: true, .. } = checked.allowed {
             self.append_pending();
             table_miss(self.switch.version, self.session.xid(), self.out);
+        }
+    }
+
+    /// Notes the messages, of which `admitted` are sent, in the flight recorder.
+    #[inline]
+    fn note(&mut self, alike: &Alike, admitted: u32) {
+        if let (Some(recorder), Some(first)) = (&mut self.recorder, alike.ranges().next()) {
+            let count = u16::try_from(admitted).unwrap_or(u16::MAX);
+            let (dpid, app) = (self.switch.dpid.0, self.app_port.app.0);
+            let messages = self.bytes.get(first).unwrap_or_default();
+            recorder.note_event(EventKind::Sent, &Noted { messages, count, dpid, app });
         }
     }
 
