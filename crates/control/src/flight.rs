@@ -240,7 +240,7 @@ impl FlightRecorder {
             word: number * STRIDE,
             calls: 0,
             turns: 0,
-            recent: RecentWriter::default(),
+            recent: RecentWriter::starting_at(sys::clock::now_ns()),
         }
     }
 }

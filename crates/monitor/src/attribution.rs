@@ -220,7 +220,7 @@ mod tests {
     fn events_of_the_crashed_worker_are_complete() {
         let event = |number: usize| RecentEvent {
             time_ns: 1_000 * number as u64,
-            kind: if number % 2 == 0 { EventKind::Sent } else { EventKind::Called },
+            kind: if number.is_multiple_of(2) { EventKind::Sent } else { EventKind::Called },
             count: 2,
             version: 4,
             message_type: 14,

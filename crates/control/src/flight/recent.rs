@@ -1,4 +1,4 @@
-//! The last events of each worker: a ring of [`EVENTS`] events, of which the oldest is overwritten.
+//! The last events of each worker: a ring of [`EVENTS`] events. A new event overwrites the oldest.
 //!
 //! ```text
 //! word 0    when the turn began in which it happened, in nanoseconds of the monotonic clock
@@ -45,7 +45,7 @@ pub struct RecentEvent {
     pub time_ns: u64,
     /// The kind.
     pub kind: EventKind,
-    /// The number of messages; 0 for a call. What follows is about the first.
+    /// The number of messages; 0 for a call. The other fields describe the first.
     pub count: u16,
     /// The OpenFlow version of the message as on the wire; 0 for a call.
     pub version: u8,
@@ -75,7 +75,7 @@ pub struct Noted<'m> {
 }
 
 /// The writing end of a worker's ring.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct RecentWriter {
     /// The time of the events that follow.
     pub(super) time_ns: u64,
@@ -84,6 +84,11 @@ pub(super) struct RecentWriter {
 }
 
 impl RecentWriter {
+    /// Without an event yet. Those before the first turn have the time `time_ns`.
+    pub(super) fn starting_at(time_ns: u64) -> Self {
+        Self { time_ns, last: 0 }
+    }
+
     /// Writes an event into `ring`.
     #[inline]
     pub(super) fn note(&mut self, ring: &[Word], kind: EventKind, noted: &Noted<'_>) {

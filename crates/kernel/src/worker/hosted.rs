@@ -131,7 +131,7 @@ impl Worker {
     }
 }
 
-/// Notes in the flight recorder `count` messages of a switch, of which `messages` begins with the first.
+/// Notes in the flight recorder `count` messages of a switch. `messages` begins with the first.
 #[inline]
 pub(crate) fn note_received(
     flight_slot: &mut Option<FlightSlot>,

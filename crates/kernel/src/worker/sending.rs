@@ -257,7 +257,7 @@ impl<'r> Sending<'r> {
         }
     }
 
-    /// Notes the messages, of which `admitted` are sent, in the flight recorder.
+    /// Notes the `admitted` messages among these in the flight recorder.
     #[inline]
     fn note(&mut self, alike: &Alike, admitted: u32) {
         if let (Some(recorder), Some(first)) = (&mut self.recorder, alike.ranges().next()) {
