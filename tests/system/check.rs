@@ -1,4 +1,4 @@
-//! `rosemary up --check`: every mistake of the configuration is reported with its place, and nothing starts.
+//! `rosemary up --check`: the mistakes of a configuration are reported with their places, and nothing starts.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -55,7 +55,7 @@ const MISTAKES: &[(&str, &[(&str, &str)])] = &[
 ];
 
 #[test]
-fn every_mistake_is_reported_with_its_place() {
+fn mistakes_of_all_sections_are_reported_with_places() {
     in_a_lab(|lab| {
         let traces = Traces::look();
         fs::write("/etc/rosemary/text", "no object")?;

@@ -42,6 +42,8 @@ pub enum AppCommand {
     /// Let the kernel host an app again that was taken out of it
     Promote(AppChangeArgs),
     /// Replace a running app by a package, and take that back if the new version fails
+    ///
+    /// --yes also installs an older version, or a different package of the same version, without asking.
     Upgrade(UpgradeArgs),
     /// Run the version of an app before its last upgrade
     Rollback(AppChangeArgs),

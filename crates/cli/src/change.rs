@@ -32,8 +32,7 @@ pub struct AppChangeArgs {
 pub struct ChangeArgs {
     /// Accept that the kernel restarts, as the change of an app in the kernel requires
     ///
-    /// Switches disconnect and reconnect. Their flows stay, so established traffic goes on. `rosemary app upgrade` then also
-    /// installs an older version, or a different package of the same version, without asking.
+    /// Switches disconnect and reconnect. Their flows stay, so established traffic goes on.
     #[arg(long)]
     pub yes: bool,
     /// Show whole reasons, however wide

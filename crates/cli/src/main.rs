@@ -39,10 +39,10 @@ struct Arguments {
 
 const AFTER_HELP: &str = "\
 First steps:
-  rosemary demo          demonstrate it on this machine, with its own switches and hosts
+  rosemary demo          demonstrate it, with switches and hosts on this machine
   rosemary up            run it; then connect a switch:
                            ovs-vsctl set-controller BRIDGE tcp:127.0.0.1:6653
-  rosemary pki           create keys, for remote switches, which connect over TLS
+  rosemary pki           create keys for remote switches, which connect over TLS
   rosemary status        show the running programs and the connected switches
   rosemary app new NAME  create an app
 

@@ -19,8 +19,8 @@ use crate::{exit, say};
 pub struct UpArgs {
     /// Check the configuration and start nothing
     ///
-    /// Checks the configuration file, the apps' objects, packages and own files, and the keys for TLS. Prints each mistake
-    /// with its file, line and column, and exits with 78 if there is one.
+    /// Checks the configuration file, the apps' objects, packages and own files, and the keys for TLS. Prints the first
+    /// mistake of each section, and of each [[app]], with its file, line and column, and exits with 78 if there is one.
     #[arg(long)]
     pub check: bool,
     /// The options of the monitor.

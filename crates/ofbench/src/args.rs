@@ -28,8 +28,8 @@ pub struct Arguments {
 
 const AFTER_HELP: &str = "\
 First steps:
-  ofbench null &                       a controller to try it on: it answers without learning
-  ofbench throughput 127.0.0.1:6653    how many packet-ins a second the controller answers
+  ofbench null &                       a controller to try it on
+  ofbench throughput 127.0.0.1:6653    how many packet-ins it answers a second
   ofbench latency 127.0.0.1:6653       how long each answer takes
   ofbench throughput A:6653 --vs B:6653 --repeat 5
                                        compares two controllers, pair by pair

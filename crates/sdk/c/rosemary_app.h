@@ -234,7 +234,7 @@ struct rosemary_host {
     uint32_t size;        /* sizeof(struct rosemary_host) */
     void    *context;
     /* The band of priorities that the operator gave: this app's lowest and highest on the switch.
-     * The kernel refuses a flow outside of it. The Rust SDK adds the lowest to each flow's priority. */
+     * Both are 0 if the app has no flow.write. The kernel refuses a flow outside of the band. The Rust SDK adds the lowest to each flow's priority. */
     uint16_t lowest_priority;
     uint16_t highest_priority;
     uint32_t reserved;

@@ -229,7 +229,8 @@ static inline int32_t rosemary_flow_mod(const struct rosemary_host *host, const 
     const uint32_t priority = (uint32_t)host->lowest_priority + flow->priority;
     struct rosemary_builder to;
 
-    if (priority > host->highest_priority) {
+    /* Without flow.write there is no band; the kernel's refusal names the missing capability. */
+    if (priority > host->highest_priority && host->highest_priority != 0) {
         rosemary_logf(host, ROSEMARY_LOG_ERROR, "priority %u: the operator gave this app 0 to %u", flow->priority,
                       (unsigned)host->highest_priority - host->lowest_priority);
         return ROSEMARY_WRONG;

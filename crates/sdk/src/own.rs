@@ -11,6 +11,9 @@ use crate::network::SendError;
 /// The highest number a group can have (`OFPG_MAX`, OpenFlow 1.3.5 §7.3.4.2).
 const MAX_GROUP: u32 = 0xffff_ff00;
 
+/// The priorities of an application that may not write flows.
+const NO_PRIORITIES: (u16, u16) = (0, 0);
+
 /// An application's ranges on switches, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Own {
@@ -21,12 +24,16 @@ pub(crate) struct Own {
 
 impl Own {
     /// Converts a priority. The default of [`FlowMod`] becomes the middle of a range that ends below it.
+    ///
+    /// An application without `flow.write` has no range. Its priorities do not change, because the kernel's refusal names
+    /// the missing capability, and an error about the range would hide it.
     #[inline]
     pub(crate) fn priority(&self, is: u16) -> Result<u16, SendError> {
         let (lowest, highest) = self.priorities;
         let most = highest.saturating_sub(lowest);
         match lowest.checked_add(is).filter(|it| *it <= highest) {
             Some(priority) => Ok(priority),
+            None if self.priorities == NO_PRIORITIES => Ok(is),
             None if is == FlowMod::DEFAULT_PRIORITY => Ok(lowest + most / 2),
             None => Err(SendError::Priority { is, most }),
         }
@@ -157,6 +164,14 @@ mod tests {
         assert_eq!(OWN.group(0x1_0000), Err(SendError::Group { is: 0x1_0000, most: 0xffff }));
         assert_eq!(OWN.meter(0xff), Ok(0x7ff));
         assert_eq!(OWN.meter(0x100), Err(SendError::Meter { is: 0x100, most: 0xff }));
+    }
+
+    #[test]
+    fn kernel_decides_about_priorities_without_a_range() {
+        let none = Own { priorities: NO_PRIORITIES, ..OWN };
+        for priority in [0, 100, FlowMod::DEFAULT_PRIORITY, u16::MAX] {
+            assert_eq!(none.priority(priority), Ok(priority));
+        }
     }
 
     #[test]

@@ -83,16 +83,23 @@ fn bench(name: &str) -> Bench {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, object) = (dir.join(format!("{name}.c")), dir.join(format!("lib{name}.so")));
     std::fs::write(&source, APP).unwrap();
+    compile(&source, &object, &["-shared", "-fPIC"]);
+    let object = Object::load(OwnedFd::from(std::fs::File::open(object).unwrap())).unwrap();
+    Bench::of(HostedApp::create(&object, Recorder::default()).unwrap())
+}
+
+/// Compiles a file of C with all warnings.
+fn compile(source: &Path, to: &Path, options: &[&str]) {
     let cc = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-shared", "-fPIC", "-I"])
+        .args(["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror"])
+        .args(options)
+        .arg("-I")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("c"))
         .arg("-o")
-        .args([&object, &source])
+        .args([to, source])
         .output()
         .expect("a C compiler is installed");
     assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
-    let object = Object::load(OwnedFd::from(std::fs::File::open(object).unwrap())).unwrap();
-    Bench::of(HostedApp::create(&object, Recorder::default()).unwrap())
 }
 
 #[test]
@@ -204,4 +211,47 @@ fn storage_requests_in_c_are_those_of_the_sdk() {
     let log = bench.log();
     assert_eq!(log[0], "Info: value old");
     assert!(log.len() == 2 + value.len() && log[1..].iter().all(|line| line == "Info: value none"));
+}
+
+/// An app that adds a flow with a priority, and a test that gives it no band.
+const WITHOUT_A_BAND: &str = r#"
+#include "rosemary_messages.h"
+
+struct app {
+    const struct rosemary_host *host;
+};
+
+static int32_t on_record(struct app *app, const struct rosemary_record *record, struct rosemary_turn *turn) {
+    struct rosemary_flow flow = {0};
+    (void)turn;
+    flow.priority = 100;
+    return record ? rosemary_add_flow(app->host, record, &flow) : 0;
+}
+
+ROSEMARY_EXPORT("unbanded", "1", struct app, on_record)
+
+#include "rosemary_bench.h"
+
+int main(void) {
+    static const uint8_t packet[14] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0};
+    struct rosemary_bench *bench = rosemary_bench_new(&rosemary_app);
+
+    bench->host.lowest_priority = bench->host.highest_priority = 0;
+    rosemary_bench_packet_in(bench, 4, 1, packet, 14);
+    ROSEMARY_CHECK(bench->count == 1);
+    ROSEMARY_CHECK(bench->messages[0].bytes[30] == 0 && bench->messages[0].bytes[31] == 100);
+    ROSEMARY_CHECK(bench->log_size == 0);
+    rosemary_bench_free(bench);
+    return 0;
+}
+"#;
+
+#[test]
+fn kernel_decides_about_flows_without_a_band() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, program) = (dir.join("unbanded.c"), dir.join("unbanded"));
+    std::fs::write(&source, WITHOUT_A_BAND).unwrap();
+    compile(&source, &program, &[]);
+    let run = Command::new(program).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }

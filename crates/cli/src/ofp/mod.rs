@@ -48,11 +48,13 @@ const ABOUT_DECODE: &str = "\
 Print OpenFlow 1.0 and 1.3 messages, one per line.
 
 The input is recognised by its content:
-  text       lines with one or more messages in hexadecimal digits; blanks, commas, 0x and colons are \
-ignored, # starts a comment, and the last of tab-separated columns counts; hexdumps
+  text       lines with one or more messages in hexadecimal digits; blanks,
+             commas, 0x and colons are ignored, # starts a comment, and the
+             last of tab-separated columns counts; hexdumps
   OpenFlow   consecutive messages, as on a connection
-  captures   pcap and pcapng: the TCP connections on ports 6653 and 6633, and those that start with \
-a hello. Each line starts with the time (UTC), the source and the destination
+  captures   pcap and pcapng: the TCP connections on ports 6653 and 6633, and
+             those that start with a hello. Each line starts with the time
+             (UTC), the source and the destination
 
 For a message that does not decode, the line has \"error:\", the field, its offset, and the expected \
 value; decoding continues after it.";

@@ -54,7 +54,13 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
         None => compile(args, name)?,
     };
     let bytes = monitor::installation::read_object(&object);
-    let bytes = bytes.with_context(|| format!("cannot read {}", object.display()))?;
+    let bytes = bytes.with_context(|| {
+        format!(
+            "cannot read the object {} of the app {name}, which app.toml names; correct the name or name the object with \
+             --object",
+            object.display()
+        )
+    })?;
     let stated = Descriptor::read(&bytes)
         .with_context(|| format!("{} is not the object of an app", object.display()))?;
     for (what, in_manifest, in_object) in

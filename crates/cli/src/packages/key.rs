@@ -8,10 +8,10 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
 use config::user_dir;
-use minisign::{KeyPair, SecretKey, SecretKeyBox};
+use minisign::{ErrorKind, KeyPair, SecretKey, SecretKeyBox};
 use package::PublicKey;
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -197,8 +197,12 @@ impl KeyArgs {
         }
         let password = self.password.get(&path)?;
         let key = SecretKeyBox::from_string(&text)?.into_secret_key(Some(password.to_string()));
-        key.with_context(|| {
-            format!("cannot use {}; it must be a minisign key with a password", path.display())
+        key.map_err(|error| match error.kind() {
+            ErrorKind::Verify => anyhow!("the password is not that of {}", path.display()),
+            _ => anyhow::Error::new(error).context(format!(
+                "cannot use {}; it must be a minisign key with a password",
+                path.display()
+            )),
         })
     }
 }
@@ -235,7 +239,7 @@ mod tests {
         assert_eq!(std::fs::read(dir.path().join("developer.key")).unwrap(), before);
         std::fs::write(dir.path().join("password"), "another\n").unwrap();
         let error = format!("{:#}", key.open().unwrap_err());
-        assert!(error.contains("Wrong password"), "{error}");
+        assert!(error.starts_with("the password is not that of /"), "{error}");
         let show = ShowArgs { key: key.key.clone(), json: false };
         run(&KeyCommand::Show(show.clone())).unwrap();
         let public = std::fs::read_to_string(dir.path().join("developer.pub")).unwrap();

@@ -65,7 +65,7 @@ fn check_strength(password: &str) -> anyhow::Result<()> {
     let reason = warning.trim_end_matches('.');
     let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
     bail!(
-        "the password is weak{reason}: who gets the file of the key could guess it; choose a longer one, such as five unrelated \
+        "the password is weak{reason}: whoever gets the key file could guess it; choose a longer one, such as five unrelated \
          words. No key was created"
     )
 }
