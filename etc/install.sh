@@ -6,6 +6,7 @@
 # PREFIX/bin                  rosemary, ofbench
 # PREFIX/libexec/rosemary     the programs that the monitor starts
 # PREFIX/lib/rosemary/apps    the apps that ship with Rosemary, by the names in the configuration
+# PREFIX/share/man            the manual pages of sections 1 and 5
 # PREFIX/include/rosemary     the headers for apps in C
 # PREFIX/share/rosemary/sdk   the sources of the SDK for apps in Rust, and the lock file with the versions of its packages
 set -euo pipefail
@@ -24,7 +25,7 @@ for file in rosemary ofbench "${programs[@]}" "${apps[@]/#/examples/lib}"; do
 done
 
 install -d "$to"/{bin,libexec/rosemary,lib/rosemary/apps,lib/systemd/system,include/rosemary} \
-  "$to"/share/{man/man1,doc/rosemary,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
+  "$to"/share/{man/man1,man/man5,doc/rosemary,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
 install -m 755 "$build/rosemary" "$build/ofbench" "$to/bin"
 install -m 755 "${programs[@]/#/$build/}" "$to/libexec/rosemary"
 for app in "${apps[@]}"; do
@@ -34,6 +35,7 @@ install -m 644 crates/sdk/c/*.h "$to/include/rosemary"
 install -m 644 etc/rosemary.toml etc/firewall.toml LICENSE README.md "$to/share/doc/rosemary"
 sed "s|/usr/bin/rosemary|$prefix/bin/rosemary|" etc/rosemary.service > "$to/lib/systemd/system/rosemary.service"
 "$build/rosemary" man "$to/share/man/man1"
+mv "$to"/share/man/man1/*.5 "$to/share/man/man5"
 "$build/rosemary" completions bash > "$to/share/bash-completion/completions/rosemary"
 "$build/rosemary" completions zsh > "$to/share/zsh/site-functions/_rosemary"
 "$build/rosemary" completions fish > "$to/share/fish/vendor_completions.d/rosemary.fish"
@@ -49,3 +51,4 @@ install -m 644 Cargo.lock LICENSE "$sdk"
 members=$(printf '"crates/%s", ' "${crates[@]}")
 sed -e '/^members = \[/,/^\]/c\members = ['"${members%, }"']' Cargo.toml > "$sdk/Cargo.toml"
 chmod -R u=rwX,go=rX "$sdk"
+echo "install: Rosemary is in $to; next: $prefix/bin/rosemary doctor, then $prefix/bin/rosemary up"

@@ -57,6 +57,7 @@ fn installed_programs_and_apps_work() {
             "lib/rosemary/apps/link-monitor.so",
             "include/rosemary/rosemary_packet.h",
             "share/man/man1/rosemary.1",
+            "share/man/man5/rosemary.toml.5",
             "share/bash-completion/completions/rosemary",
         ] {
             ensure!(installed.file(file).is_file(), "{file} is missing");

@@ -68,7 +68,7 @@ fn deleted_flows_come_back(of: Of) {
         let rosemary = rosemary_binary().display().to_string();
         let incidents = lab.run(&rosemary, &["incidents", "--wide"])?;
         ensure!(
-            incidents.contains("1 flows missing on switch 00:00:00:00:00:00:00:01"),
+            incidents.contains("1 flow missing on switch 00:00:00:00:00:00:00:01"),
             "{incidents}"
         );
         Ok(())

@@ -82,6 +82,7 @@ pub fn run_app(verb: AppVerb, args: &AppChangeArgs) -> anyhow::Result<()> {
 /// Requests a change, waits until it is over, and prints its steps.
 pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
     let monitor = Monitor::connect(&args.instance)?;
+    let without_steps = without_steps(&change);
     let mut report = monitor.change(ChangeRequest { change, confirmed: args.yes })?;
     // The monitor bounds the time of a change.
     while !report.state.is_over() {
@@ -93,7 +94,7 @@ pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
         say::data(format_args!("{json}\n"))?;
     } else if report.steps.is_empty() {
         if matches!(report.state, ChangeState::Done | ChangeState::Planned) {
-            say::note("nothing changes");
+            say::note(without_steps);
         }
     } else {
         say::table(&table(&report).format(output_width(args.wide)))?;
@@ -116,6 +117,14 @@ pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
     }
 }
 
+/// The result of a change that needed no step.
+fn without_steps(change: &Change) -> &'static str {
+    match change {
+        Change::LeaveSafeMode => "safe mode has ended; every program goes on as it is",
+        _ => "nothing changes",
+    }
+}
+
 /// The steps of a change in columns.
 fn table(report: &ChangeReport) -> Table<3> {
     let mut table = Table::new(["STEP", "PROGRAM", "WHY"]).prose("WHY");
@@ -127,4 +136,15 @@ fn table(report: &ChangeReport) -> Table<3> {
 
 fn parse_name(text: &str) -> Result<String, String> {
     if is_name(text) { Ok(text.to_owned()) } else { Err(format!("expected {NAME_FORM}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn end_of_safe_mode_is_reported_without_steps() {
+        assert!(without_steps(&Change::LeaveSafeMode).starts_with("safe mode has ended"));
+        assert_eq!(without_steps(&Change::Reload { dry_run: false }), "nothing changes");
+    }
 }

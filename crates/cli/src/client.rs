@@ -71,7 +71,7 @@ pub enum ClientError {
     #[error("the monitor refused: {0}")]
     Refused(String),
     /// The monitor cannot connect the client to the program now.
-    #[error("not available now: {0}; try again in a moment")]
+    #[error("not available now: {0}")]
     Unavailable(String),
     /// The reply does not fit the request, as from a program of another version.
     #[error("{peer} sent an unexpected reply; check that it has the same version as this command")]

@@ -133,6 +133,7 @@ mod tests {
     fn each_fault_is_a_reason() {
         let kernel = KernelStatus {
             pid: Some(2),
+            uid: 1_879_048_192,
             state: ProgramState::Running,
             restarts: 0,
             last_exit: None,

@@ -85,7 +85,7 @@ fn text(safe_mode: Option<&SafeModeStatus>) -> String {
         }
     }
     if *complete {
-        text.push_str("All apps were started. `rosemary safe-mode exit` ends safe mode.\n");
+        text.push_str("Each app was tried. `rosemary safe-mode exit` ends safe mode.\n");
     }
     text
 }
@@ -115,7 +115,8 @@ mod tests {
              Waiting:        d, e\n"
         );
         (safe_mode.complete, safe_mode.on_trial) = (true, None);
-        assert!(text(Some(&safe_mode)).ends_with("`rosemary safe-mode exit` ends safe mode.\n"));
+        let end = "Each app was tried. `rosemary safe-mode exit` ends safe mode.\n";
+        assert!(text(Some(&safe_mode)).ends_with(end));
         assert_eq!(text(None), "Rosemary is not in safe mode.\n");
     }
 }

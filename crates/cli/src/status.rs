@@ -19,6 +19,10 @@ use crate::say;
 use crate::switches;
 use crate::table::{Table, output_width};
 
+/// Switches that the kernel refused never appear in a table, only in its log.
+const NO_SWITCH: &str =
+    "No switch is connected. `rosemary logs kernel` shows connections that were refused.\n";
+
 const AFTER_HELP: &str = "\
 Rosemary is degraded if a program does not run that no operator stopped (a held app is started when its files have \
 changed), if Rosemary is in safe mode, if an app is \
@@ -148,7 +152,7 @@ fn text(report: &Report, width: Option<usize>) -> (String, Vec<String>) {
         programs.note().map(|note| format!("programs: {note}")).into_iter().collect();
     match switches.as_deref() {
         None => text.push_str("The switches are unknown.\n"),
-        Some([]) => text.push_str("No switch is connected.\n"),
+        Some([]) => text.push_str(NO_SWITCH),
         Some(connected) => {
             let switches = switches::table(connected).format(width);
             text.push_str(&switches.text);
@@ -170,7 +174,7 @@ fn programs(status: &Status) -> Table<7> {
         "",
         &kernel.state.to_string(),
         &pid(kernel.pid),
-        "",
+        &kernel.uid.to_string(),
         &kernel.restarts.to_string(),
         kernel.last_exit.as_deref().unwrap_or("-"),
     ]);
@@ -237,6 +241,7 @@ mod tests {
                 monitor: MonitorStatus { pid: 1, uptime_seconds: 3.2 },
                 kernel: KernelStatus {
                     pid: Some(2),
+                    uid: 1_879_048_192,
                     state: ProgramState::Running,
                     restarts: 0,
                     last_exit: None,
@@ -311,7 +316,7 @@ mod tests {
     fn json_form_is_stable() {
         let expected = concat!(
             r#"{"version":"0.1.0","monitor":{"pid":1,"uptime_seconds":3.2},"#,
-            r#""kernel":{"pid":2,"state":"running","restarts":0,"last_exit":null,"#,
+            r#""kernel":{"pid":2,"uid":1879048192,"state":"running","restarts":0,"last_exit":null,"#,
             r#""listen":["127.0.0.1:6653"]},"#,
             r#""services":[{"name":"storage","pid":3,"uid":1879113729,"state":"running","#,
             r#""restarts":0,"last_exit":null}],"#,
@@ -348,7 +353,7 @@ DEGRADED: the app learning-switch is waiting: killed by SIGKILL
 
 PROGRAM              HOST  STATE    PID  USER        RESTARTS  LAST EXIT
 monitor                    running  1
-kernel                     running  2                0         -
+kernel                     running  2    1879048192  0         -
 service storage            running  3    1879113729  0         -
 app learning-switch  user  waiting  -    1879048193  1         killed by SIGKILL
 
@@ -381,7 +386,7 @@ SWITCH                   OPENFLOW  ADDRESS          TRANSPORT  CONNECTION  PORTS
     fn no_switches_and_unknown_switches_differ() {
         let mut report = report();
         report.switches = Some(Vec::new());
-        assert!(text(&report, None).0.ends_with("No switch is connected.\n"));
+        assert!(text(&report, None).0.ends_with(NO_SWITCH));
         report.switches = None;
         assert!(text(&report, None).0.ends_with("The switches are unknown.\n"));
     }

@@ -177,7 +177,8 @@ impl fmt::Display for Cause {
             Self::Exit { code } => return Exit::Code(*code).fmt(f),
             Self::Limit { limit } => return write!(f, "above its {limit} limit"),
             Self::MissingFlows { switch, flows } => {
-                return write!(f, "{flows} flows missing on switch {switch}");
+                let flows = if *flows == 1 { "1 flow".into() } else { format!("{flows} flows") };
+                return write!(f, "{flows} missing on switch {switch}");
             }
             Self::Panic => "panicked",
             Self::Hang => "hung",
@@ -360,5 +361,12 @@ mod tests {
         let json = serde_json::to_string(&missing).unwrap();
         assert_eq!(json, r#"{"kind":"missing-flows","switch":"1","flows":3}"#);
         assert_eq!(serde_json::to_string(&Cause::SafeMode).unwrap(), r#"{"kind":"safe-mode"}"#);
+    }
+
+    #[test]
+    fn one_missing_flow_is_in_the_singular() {
+        let missing = |flows| Cause::MissingFlows { switch: "1".into(), flows }.to_string();
+        assert_eq!(missing(1), "1 flow missing on switch 1");
+        assert_eq!(missing(2), "2 flows missing on switch 1");
     }
 }

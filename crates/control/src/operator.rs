@@ -172,6 +172,8 @@ pub struct MonitorStatus {
 pub struct KernelStatus {
     /// Its process id, if it runs.
     pub pid: Option<u32>,
+    /// The user of its process.
+    pub uid: u32,
     /// Its state.
     pub state: ProgramState,
     /// How often it was restarted.

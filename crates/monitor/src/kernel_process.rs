@@ -302,9 +302,7 @@ impl KernelProcess {
         kernel_end.refuse_descriptors();
         match self.program.send_for_operator(&KernelRequest::Operator, &[kernel_end.as_fd()]) {
             Ok(()) => Ok(our_end),
-            Err(ChannelError::WouldBlock) => {
-                Err("too many operators connect to the kernel; try again in a second".into())
-            }
+            Err(ChannelError::WouldBlock) => Err("too many operators connect to the kernel".into()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -338,6 +336,7 @@ impl KernelProcess {
         let lifecycle = self.program.lifecycle();
         KernelStatus {
             pid: self.program.pid(),
+            uid: self.run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
             state: lifecycle.state(),
             restarts: lifecycle.restarts(),
             last_exit: lifecycle.last_exit().map(Into::into),

@@ -42,6 +42,9 @@ const LONGEST: u64 = 8 * 1024 * 1024;
 
 const HINT: &str = "name a directory of your own with --state-dir";
 
+/// The remedy if the disk is full.
+const FULL_HINT: &str = "free space there, or name a directory on another disk with --state-dir";
+
 #[derive(Debug, Serialize, Deserialize)]
 struct NumberFile {
     format: u32,
@@ -81,7 +84,10 @@ pub(crate) fn assign<'n>(
     write: bool,
 ) -> Result<Vec<AppId>, StartError> {
     let path = state_dir.join(FILE);
-    let refuse = |what, source| StartError::Path { what, path: path.clone(), hint: HINT, source };
+    let refuse = |what, source: io::Error| {
+        let hint = remedy(source.kind());
+        StartError::Path { what, path: path.clone(), hint, source }
+    };
     let text = read(&path).map_err(|error| refuse("read", error))?;
     let damaged = |why| StartError::Numbers { file: path.clone(), why };
     let mut file = match text {
@@ -96,6 +102,14 @@ pub(crate) fn assign<'n>(
         write_file(state_dir, &file).map_err(|error| refuse("write", error))?;
     }
     Ok(numbers)
+}
+
+/// What to do if the file cannot be read or written.
+fn remedy(error: io::ErrorKind) -> &'static str {
+    match error {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FULL_HINT,
+        _ => HINT,
+    }
 }
 
 /// Returns the apps that have a number and do not run. Their entries in switches are removed, unless the configuration has
@@ -201,6 +215,13 @@ mod tests {
         let numbers = of(&state, names.iter().map(|name| (*name, None)))
             .map_err(|error| error.to_string())?;
         Ok(numbers.into_iter().map(|AppId(number)| number).collect())
+    }
+
+    #[test]
+    fn full_disk_has_a_remedy_of_its_own() {
+        let full = io::Error::from_raw_os_error(28).kind(); // ENOSPC
+        assert!(remedy(full).contains("free space"));
+        assert_eq!(remedy(io::ErrorKind::PermissionDenied), HINT);
     }
 
     #[test]

@@ -210,9 +210,7 @@ impl ServiceTable {
         let client = log_client(format!("operator {uid}"), LogRight::Read);
         match log.admit_operator(client, &theirs.into_fd()) {
             Ok(()) => Ok(ours.into_fd()),
-            Err(ChannelError::WouldBlock) => {
-                Err("too many operators connect to the log; try again in a second".into())
-            }
+            Err(ChannelError::WouldBlock) => Err("too many operators connect to the log".into()),
             Err(error) => Err(error.to_string()),
         }
     }

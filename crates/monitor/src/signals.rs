@@ -52,9 +52,9 @@ impl Signals {
         Ok(Self { stop: read, hangup })
     }
 
-    /// The number of signals since the last call.
-    pub(crate) fn count(&mut self) -> usize {
-        self.stop.read(&mut [0; 64]).unwrap_or(0)
+    /// Returns whether a signal arrived since the last call.
+    pub(crate) fn take(&mut self) -> bool {
+        self.stop.read(&mut [0; 64]).is_ok_and(|signals| signals > 0)
     }
 
     /// Readable when SIGHUP requests a reload.

@@ -28,6 +28,9 @@ use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUs
 /// The longest time from the first stop request to the monitor's own end.
 const STOP_TIME: Duration = Duration::from_millis(1_800);
 
+/// Signals this soon after the first one belong to the same request to stop.
+const SAME_REQUEST: Duration = Duration::from_millis(200);
+
 /// How long systemd waits for slow apps: one that never becomes ready must not keep it from regarding Rosemary as started.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -213,16 +216,21 @@ impl Supervisor {
         }
     }
 
-    /// Stops all programs at the first signal, and kills them at the second.
+    /// Stops all programs at the first signal, and kills them at a second one.
+    ///
+    /// timeout(1) sends its signal to the monitor and to the monitor's process group, so signals that arrive together are
+    /// one request.
     fn handle_signals(&mut self, now: Instant) {
-        let mut count = self.signals.count();
-        if self.stop_deadline.is_none() && count > 0 {
+        if !self.signals.take() {
+            return;
+        }
+        let Some(deadline) = self.stop_deadline else {
             info!("asked to stop");
             self.stop_deadline = Some(now + STOP_TIME);
             self.processes.stop(now);
-            count -= 1;
-        }
-        if count > 0 {
+            return;
+        };
+        if deadline + SAME_REQUEST <= now + STOP_TIME {
             self.processes.kill("asked to stop twice");
         }
     }
@@ -270,7 +278,7 @@ impl Supervisor {
                 }
                 Err(why) => {
                     debug!(why, "could not connect an operator to the kernel");
-                    self.admin.send(id, &OperatorReply::Unavailable { why }, &[]);
+                    self.admin.send(id, &OperatorReply::Unavailable { why: later(&why) }, &[]);
                 }
             },
             OperatorRequest::Incidents { from } => {
@@ -283,7 +291,9 @@ impl Supervisor {
                     Ok(operator_end) => {
                         self.admin.send(id, &OperatorReply::Log, &[operator_end.as_fd()]);
                     }
-                    Err(why) => self.admin.send(id, &OperatorReply::Unavailable { why }, &[]),
+                    Err(why) => {
+                        self.admin.send(id, &OperatorReply::Unavailable { why: later(&why) }, &[]);
+                    }
                 }
             }
             OperatorRequest::Change(request) => {
@@ -350,4 +360,9 @@ impl Supervisor {
         // No event can follow: the monitor has no limits.
         self.own_meter.measure(now, own);
     }
+}
+
+/// Adds what to do about a program that cannot be reached now.
+fn later(why: &str) -> String {
+    format!("{why}; try again in a moment")
 }

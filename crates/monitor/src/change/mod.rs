@@ -98,7 +98,8 @@ impl Changes {
         let ChangeRequest { change, confirmed } = request;
         self.end_watch(processes, now);
         if let Some(running) = &self.running {
-            return Err(format!("another change is being made ({})", running.what));
+            let what = &running.what;
+            return Err(format!("another change is being made ({what}); try again in a moment"));
         }
         let fits_safe_mode =
             matches!(change, Change::LeaveSafeMode | Change::Reload { dry_run: true });

@@ -142,9 +142,20 @@ fn second_stop_signal_kills_at_once() {
     instance.start().until_connected(1);
     instance.signal(Signal::INT);
     instance.until("asked", || (instance.received("rosemary-kernel", "stop") == 1).then_some(()));
+    std::thread::sleep(Duration::from_millis(250)); // sooner, it belongs to the first signal
     instance.signal(Signal::INT);
     assert_eq!(instance.wait().code(), Some(0));
     assert!(instance.log().contains("asked to stop twice"), "{}", instance.log());
+}
+
+#[test]
+fn signals_sent_together_are_one_request() {
+    let mut instance = Instance::build();
+    instance.start().until_connected(1);
+    instance.signal(Signal::TERM);
+    instance.signal(Signal::INT);
+    assert_eq!(instance.wait().code(), Some(0));
+    assert!(!instance.log().contains("asked to stop twice"), "{}", instance.log());
 }
 
 #[test]
