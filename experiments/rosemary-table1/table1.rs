@@ -10,17 +10,19 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
-use cli::lab::{Host, Lab, Of, Rosemary};
+use cli::lab::{Host, Lab, Of, Rosemary, Running};
 use cli::status::Report;
 use control::incident::{Cause, Incident};
 use ofbench::figure::{Figure, Line, Scale};
-use rosemary_tests::apps::{configure, in_c};
+use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::experiment::{Experiment, note};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{kill, rosemary_binary};
@@ -46,9 +48,12 @@ enum Fault {
     KernelAppExit,
     KernelAppHang,
     KernelCrash,
+    ServiceGrows,
+    KernelLeak,
+    KernelCrashes,
 }
 
-const FAULTS: [Fault; 9] = [
+const FAULTS: [Fault; 12] = [
     Fault::AppCrash,
     Fault::AppHang,
     Fault::AppLimit,
@@ -58,6 +63,9 @@ const FAULTS: [Fault; 9] = [
     Fault::KernelAppExit,
     Fault::KernelAppHang,
     Fault::KernelCrash,
+    Fault::ServiceGrows,
+    Fault::KernelLeak,
+    Fault::KernelCrashes,
 ];
 
 impl Fault {
@@ -72,11 +80,21 @@ impl Fault {
             Self::KernelAppExit => "a kernel app exits",
             Self::KernelAppHang => "a kernel app hangs",
             Self::KernelCrash => "the kernel crashes",
+            Self::ServiceGrows => "a service grows to its memory limit",
+            Self::KernelLeak => "the kernel leaks",
+            Self::KernelCrashes => "the kernel crashes again and again",
         }
     }
 
     fn is_in_kernel(self) -> bool {
-        matches!(self, Self::KernelAppCrash | Self::KernelAppExit | Self::KernelAppHang)
+        matches!(
+            self,
+            Self::KernelAppCrash
+                | Self::KernelAppExit
+                | Self::KernelAppHang
+                | Self::KernelLeak
+                | Self::KernelCrashes
+        )
     }
 
     /// The UDP port that makes the app of `tests/apps/moody.c` misbehave.
@@ -86,7 +104,19 @@ impl Fault {
             Self::KernelAppExit => Some(7003),
             Self::AppHang | Self::KernelAppHang => Some(7004),
             Self::AppLimit => Some(7005),
+            Self::KernelLeak => Some(7006),
+            Self::KernelCrashes => Some(7007),
             _ => None,
+        }
+    }
+
+    /// The operator's rules.
+    fn rules(self) -> &'static str {
+        match self {
+            Self::ServiceGrows => "[storage]\nbytes-per-app = \"4 GiB\"\n",
+            Self::KernelLeak => "[supervision]\nleak-growth = \"8 MiB\"\nleak-window-seconds = 4\n",
+            Self::KernelCrashes => "[safe-mode]\nkernel-restarts = 3\nhealth-seconds = 1\n",
+            _ => "",
         }
     }
 
@@ -95,8 +125,10 @@ impl Fault {
         let program = incident.program.to_string();
         match self {
             Self::AppCrash | Self::AppHang | Self::AppLimit => program == "app moody",
-            Self::ServiceCrash => program == "service storage",
+            Self::ServiceCrash | Self::ServiceGrows => program == "service storage",
+            Self::KernelLeak => program == "kernel" && incident.cause == Cause::Leak,
             Self::ServicesCrash => incident.cause == Cause::Services,
+            Self::KernelCrashes => incident.cause == Cause::SafeMode,
             _ => program == "kernel",
         }
     }
@@ -109,17 +141,20 @@ struct Row {
     in_all: Duration,
     sent: u32,
     lost: u32,
-    /// Arrivals of replies, in seconds since the fault.
+    /// Arrivals of replies, in seconds since the pings began.
     replies: Vec<f64>,
+    /// Packets that have reached h3, which the controller has forwarded; the seconds as above.
+    forwarded: Vec<(f64, f64)>,
 }
 
 fn main() -> anyhow::Result<()> {
-    let experiment = Experiment::new("rosemary-table1", &["cc", "bash"])?;
+    let experiment =
+        Experiment::new("rosemary-table1", &["cc", "bash", "python3", "ovs-testcontroller"])?;
     let mut text = String::from(
         "| what happens | reaction | back after | from the fault | pings lost | evidence |\n\
          | --- | --- | ---: | ---: | ---: | --- |\n",
     );
-    let mut lines = Vec::new();
+    let (mut lines, mut throughput) = (Vec::new(), Vec::new());
     for (fault, number) in FAULTS.into_iter().zip(1..) {
         note(format_args!("{number} of {}: {}", FAULTS.len(), fault.title()));
         // A thread cannot leave its lab.
@@ -129,6 +164,7 @@ fn main() -> anyhow::Result<()> {
         if matches!(fault, Fault::AppCrash | Fault::KernelAppCrash | Fault::ServicesCrash) {
             let points = per_interval(&row.replies);
             lines.push(Line { name: fault.title().into(), points });
+            throughput.push(Line { name: fault.title().into(), points: rates(&row.forwarded) });
         }
     }
     let figure = Figure {
@@ -140,6 +176,15 @@ fn main() -> anyhow::Result<()> {
         marks: vec![(2.0, "fault".into())],
     };
     experiment.draw("pings.svg", &figure)?;
+    let figure = Figure {
+        title: "Faults at 2 s: packets forwarded by the controller".into(),
+        y_label: "packets a second".into(),
+        lines: throughput,
+        ..figure
+    };
+    experiment.draw("throughput.svg", &figure)?;
+    text.push('\n');
+    text += &beside::table()?;
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
@@ -175,6 +220,31 @@ fn per_interval(replies: &[f64]) -> Vec<(f64, f64)> {
     points
 }
 
+/// The packets a second between two counts.
+fn rates(counts: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let pairs = counts.iter().zip(counts.iter().skip(1));
+    pairs.map(|((from, old), (to, new))| (*to, (new - old) / (to - from).max(0.001))).collect()
+}
+
+/// Starts a process that prints, five times a second, the time and the packets that have reached the host.
+fn count_packets(lab: &Lab, host: &Host<'_>) -> anyhow::Result<Running> {
+    let script = "while sleep 0.2; do echo $EPOCHREALTIME $(grep eth0: /proc/net/dev); done";
+    let mut command = host.command("bash");
+    command.args(["-c", script]).env("LC_ALL", "C");
+    Ok(lab.start("counter", command)?)
+}
+
+/// The counts that such a process printed, since `began`.
+fn counts(text: &str, began: SystemTime) -> Vec<(f64, f64)> {
+    let began = began.duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+    let count = |line: &str| {
+        // The time, `eth0:`, the received bytes and the received packets.
+        let words: Vec<&str> = line.split_whitespace().collect();
+        Some((words.first()?.parse::<f64>().ok()? - began, words.get(3)?.parse().ok()?))
+    };
+    text.lines().filter_map(count).filter(|(at, _)| *at >= 0.0).collect()
+}
+
 fn row(fault: Fault) -> anyhow::Result<Row> {
     let lab = Lab::enter()?;
     let mut net = start(&lab, fault)?;
@@ -184,7 +254,8 @@ fn row(fault: Fault) -> anyhow::Result<Row> {
     flood.args(["-n", "-q", "-i", "0.002", NOBODY]);
     let flood = lab.start("flood", flood)?;
     lab.pause(SETTLED)?;
-    let began = std::time::SystemTime::now();
+    let counter = count_packets(&lab, &net.h3)?;
+    let began = SystemTime::now();
     let mut established = net.h1.ping_in_background(&net.h3, 300, INTERVAL)?;
     established.wait_for(3, SOON)?;
     lab.pause(Duration::from_secs(2).saturating_sub(began.elapsed().unwrap_or_default()))?;
@@ -195,6 +266,7 @@ fn row(fault: Fault) -> anyhow::Result<Row> {
     let in_all = start.elapsed();
     let established = established.finish()?;
     drop(flood);
+    let forwarded = counts(&counter.stdout(), began);
     let replies = established.replies.iter();
     let replies = replies.filter_map(|reply| reply.at.duration_since(began).ok());
     Ok(Row {
@@ -204,6 +276,7 @@ fn row(fault: Fault) -> anyhow::Result<Row> {
         sent: established.sent,
         lost: established.lost(),
         replies: replies.map(|at| at.as_secs_f64()).collect(),
+        forwarded,
     })
 }
 
@@ -216,7 +289,11 @@ fn start(lab: &Lab, fault: Fault) -> anyhow::Result<Net<'_>> {
          [app.limits]\nmemory = \"64 MiB\"\n"
     };
     let moody = in_c(lab, "moody", "apps/moody.c", keys)?;
-    configure(&["[[app]]\nname = \"learning-switch\"\n", &moody])?;
+    let filler = match fault {
+        Fault::ServiceGrows => in_rust("filler", "stage = \"observe\"\nservices = [\"storage\"]"),
+        _ => String::new(),
+    };
+    configure(&[fault.rules(), "[[app]]\nname = \"learning-switch\"\n", &moody, &filler])?;
     let net = Net::of(lab, Of::V1_3, Rosemary::start(lab, &rosemary_binary(), &[])?)?;
     for (one, other) in [(&net.h1, &net.h3), (&net.h3, &net.h1), (&net.h2, &net.h3)] {
         one.knows(other)?;
@@ -246,6 +323,7 @@ fn inject(net: &mut Net<'_>, fault: Fault) -> anyhow::Result<()> {
             kill(service("broker")?)
         }
         Fault::KernelCrash => kill(kernel(&status)?),
+        Fault::ServiceGrows => Ok(()), // it grows since its start
         _ => trigger(net, fault.trigger().context("a fault of an app")?),
     }
 }
@@ -255,7 +333,12 @@ fn kernel(status: &Report) -> anyhow::Result<u32> {
 }
 
 fn trigger(net: &Net<'_>, port: u16) -> anyhow::Result<()> {
-    net.h1.run("bash", &["-c", &format!("echo x > /dev/udp/{NOBODY}/{port}")])?;
+    send(&net.h1, port)
+}
+
+/// Sends a UDP packet to this port of nobody.
+fn send(from: &Host<'_>, port: u16) -> anyhow::Result<()> {
+    from.run("bash", &["-c", &format!("echo x > /dev/udp/{NOBODY}/{port}")])?;
     Ok(())
 }
 
@@ -267,14 +350,21 @@ fn wait_for_incident(net: &mut Net<'_>, fault: Fault, start: Instant) -> anyhow:
         // The monitor does not answer while it starts all programs again.
         if let Ok(json) = net.lab.run(&rosemary, &["incidents", "--json"]) {
             let mut incidents: Vec<Incident> = serde_json::from_str(&json)?;
-            incidents.retain(|incident| fault.is_reported_by(incident) && !incident.open);
+            let is_over = |incident: &Incident| match fault {
+                Fault::KernelCrashes => {
+                    incident.reaction.iter().any(|it| it.contains("all its apps"))
+                }
+                _ => !incident.open,
+            };
+            incidents.retain(|incident| fault.is_reported_by(incident) && is_over(incident));
             if let Some(incident) = incidents.pop() {
                 return Ok(incident);
             }
         }
-        // A packet can be lost on its way to the app.
+        // A packet can be lost on its way to the app, and an app that ends the kernel must do so several times.
+        let pause = if fault == Fault::KernelCrashes { 300 } else { 5_000 };
         if let Some(port) = fault.trigger()
-            && again.elapsed() >= Duration::from_secs(5)
+            && again.elapsed() >= Duration::from_millis(pause)
         {
             trigger(net, port)?;
             again = Instant::now();

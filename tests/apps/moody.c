@@ -1,13 +1,20 @@
 /*
- * An app that misbehaves on demand. The destination port of a UDP packet selects how: a crash, an exit, a hang, or
- * a leak up to the limit of its memory.
+ * An app that misbehaves on demand. The destination port of a UDP packet selects how: a crash, an exit, a hang, a
+ * leak up to the limit of its memory, a slow leak with every later
+ * call, or a crash of a thread of its own.
  */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "rosemary_app.h"
 
-enum { CRASH = 7001, ABORT = 7002, EXIT = 7003, HANG = 7004, LEAK = 7005 };
+enum { CRASH = 7001, ABORT = 7002, EXIT = 7003, HANG = 7004, LEAK = 7005, DRIP = 7006, BOMB = 7007 };
+
+/* What one call leaks once the app drips. */
+enum { DROP = 64 * 1024 };
 
 /* Smallest headers of Ethernet, IPv4 and UDP. */
 enum { ETHERNET = 14, IPV4 = 20, UDP = 8 };
@@ -15,6 +22,7 @@ enum { ETHERNET = 14, IPV4 = 20, UDP = 8 };
 static const struct rosemary_host *host;
 static volatile int forever = 1;
 static int *volatile nowhere;
+static int drips;
 
 static void *create(const struct rosemary_host *its) {
     host = its;
@@ -29,6 +37,19 @@ static void leak(void) {
             abort();
         memset(memory, 1, step);
     }
+}
+
+static void *explode(void *unused) {
+    (void)unused;
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    abort();
+}
+
+/* Crashes when no call of the app lasts. */
+static void bomb(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, explode, NULL) == 0)
+        pthread_detach(thread);
 }
 
 /* The destination port of a UDP packet over IPv4, or 0. */
@@ -46,6 +67,11 @@ static int32_t on_batch(void *app, const struct rosemary_batch *batch, struct ro
     uint32_t number;
     (void)app;
     (void)answer;
+    if (drips) {
+        char *memory = malloc(DROP);
+        if (memory != NULL)
+            memset(memory, 1, DROP);
+    }
     for (number = 0; number < batch->count; number++) {
         const struct rosemary_record *record = batch->records[number];
         if (record->kind != ROSEMARY_PACKET_IN || (record->flags & ROSEMARY_REPEATED))
@@ -64,6 +90,12 @@ static int32_t on_batch(void *app, const struct rosemary_batch *batch, struct ro
             break;
         case LEAK:
             leak();
+            break;
+        case DRIP:
+            drips = 1;
+            break;
+        case BOMB:
+            bomb();
             break;
         default:
             break;
