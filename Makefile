@@ -142,7 +142,7 @@ figures: build ## the published figures on containment, beside os-ken from PyPI:
 	@for number in 4_18 11 12 16 17; do $(SUDO) target/debug/examples/rosemary_fig$$number $(SAVED); done
 
 table1: release ## the reaction to each fault of Table 1, under load: minutes (SAVE=1 replaces the tracked chart)
-	@.ci/need $(LAB) cc
+	@.ci/need $(LAB) cc python3 ovs-testcontroller
 	@$(SUDO) target/release/examples/rosemary_table1 $(SAVED)
 
 # Number of messages that the fuzzing app sends from inside a zone.

@@ -198,10 +198,15 @@ fn line(row: &Row) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "| {} | {} | {back} | {} ms | {lost} of {sent} | {} |",
+        "| {} | {} | {back} | {} | {lost} of {sent} | {} |",
         fault.title(),
         incident.reaction.join("; "),
-        in_all.as_millis(),
+        // The storage grows from its start on.
+        if *fault == Fault::ServiceGrows {
+            "-".into()
+        } else {
+            format!("{} ms", in_all.as_millis())
+        },
         facts.join("; ").replace('|', "/")
     );
     text
