@@ -10,6 +10,7 @@
 //! ```
 //!
 //! [`packet`] reads and builds packets. [`hosts`] remembers where hosts are. [`services`] sends requests to other processes, as to the storage.
+//! [`topology`] finds paths.
 //! [`abi`] is the C ABI underneath (`c/rosemary_app.h`), for hosts and for tests.
 //!
 //! This crate never opens a socket, starts a thread or reads a clock. An application gets only what its host hands
@@ -29,6 +30,7 @@ pub mod services;
 mod template;
 #[cfg(feature = "host")]
 pub mod testing;
+pub mod topology;
 
 pub use abi::Refusal;
 pub use alert::{Alert, Limit};

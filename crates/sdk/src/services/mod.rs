@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | [`storage`] | values under keys, durable |
 //! | [`broker`] | connections to hosts that the operator has named |
+//! | [`topology`] | switches, ports and links that were found |
 //! | [`wire`] | the layout of requests and answers |
 //!
 //! A packet on the socket between a zone and a service, all numbers little endian:
@@ -21,6 +22,7 @@
 
 pub mod broker;
 pub mod storage;
+pub mod topology;
 pub mod wire;
 
 use std::os::fd::OwnedFd;
