@@ -137,6 +137,7 @@ impl Rig {
             name: format!("app {number}"),
             policy: Policy { stage: *stage, ..Policy::default() },
             host: Hosting::User,
+            log_level: control::log::LogLevel::default(),
             config_size: 0,
         };
         let apps: Vec<AppSpec> = stages.iter().enumerate().map(app).collect();

@@ -134,3 +134,67 @@ fn panic_of_a_confined_app_shows_its_backtrace() {
         Ok(())
     });
 }
+
+/// Whether the log has a line of `program` that begins with `text`, among those after the line `number`.
+fn has(lines: &[LogLine], number: u64, program: &str, text: &str) -> bool {
+    let is_it = |it: &LogLine| it.program == program && it.text.contains(text);
+    lines.iter().any(|it| it.number > number && is_it(it))
+}
+
+/// Waits for `later` lines of `program` after the last line of the log, and returns the log and the last line's number.
+fn wait_for_later(lab: &Lab, program: &str, later: &str) -> anyhow::Result<(Vec<LogLine>, u64)> {
+    let last = log(lab).ok().and_then(|lines| Some(lines.last()?.number)).unwrap_or_default();
+    let lines = lab.wait_for(format!("{program} logs {later} again"), SOON, |evidence| {
+        let Ok(lines) = log(lab) else { return Ok(None) };
+        evidence.0 = format!("{:#?}", lines.iter().rev().take(20).collect::<Vec<_>>());
+        let count = lines.iter().filter(|it| it.number > last && it.text.contains(later)).count();
+        Ok((count > 2).then_some(lines))
+    })?;
+    Ok((lines, last))
+}
+
+#[test]
+fn level_of_the_log_changes_while_an_app_runs() {
+    in_a_lab(|lab| {
+        for (host, program) in [("user", "app printer"), ("kernel", "kernel on printer")] {
+            let printer = |level: &str| {
+                let keys = format!("{OBSERVER}\nhost = \"{host}\"\nlog-level = \"{level}\"");
+                in_rust("printer", &keys)
+            };
+            configure(&[&printer("warn")])?;
+            let mut up = Rosemary::start(lab, &rosemary_binary(), &[])?;
+            wait_for_later(lab, program, "warning of round")?;
+            let pids = |up: &mut Rosemary<'_>| -> anyhow::Result<_> {
+                let status = up.status()?.context("it runs")?;
+                let app = status.app("printer").context("the app")?;
+                Ok((status.programs.kernel.pid, app.pid, app.restarts))
+            };
+            let before = pids(&mut up)?;
+            let (lines, last) = wait_for_later(lab, program, "warning of round")?;
+            ensure!(!has(&lines, last, program, "news of round"), "{host}: {lines:#?}");
+            ensure!(!has(&lines, last, "app printer", "printed in round"), "{host}: {lines:#?}");
+
+            let steps = rosemary(lab, &["app", "log-level", "printer", "debug"])?;
+            ensure!(steps.contains("update  app printer  its log has the level debug"), "{steps}");
+            let (lines, last) = wait_for_later(lab, program, "detail of round")?;
+            ensure!(has(&lines, last, program, "news of round"), "{host}: {lines:#?}");
+            let full = rosemary(lab, &["apps", "printer"])?;
+            ensure!(full.contains("log level    debug"), "{full}");
+
+            // The configured level applies again, and then another one.
+            rosemary(lab, &["app", "log-level", "printer", "default"])?;
+            let (lines, last) = wait_for_later(lab, program, "warning of round")?;
+            ensure!(!has(&lines, last + 4, program, "news of round"), "{host}: {lines:#?}");
+            rosemary(lab, &["app", "log-level", "printer", "error"])?;
+            configure(&[&printer("info")])?;
+            let steps = rosemary(lab, &["reload"])?;
+            ensure!(steps.contains("changed: log-level"), "{steps}");
+            let (lines, last) = wait_for_later(lab, program, "news of round")?;
+            ensure!(!has(&lines, last, program, "detail of round"), "{host}: {lines:#?}");
+            ensure!(pids(&mut up)? == before, "{host}: a program has restarted");
+            let error = refused(lab, &["app", "log-level", "printed", "debug"])?;
+            ensure!(error.contains("printed"), "{error}");
+        }
+        Ok(())
+    });
+}

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use control::change::AppVerb;
 
-use crate::change::{self, AppChangeArgs};
+use crate::change::{self, AppChangeArgs, LogLevelArgs};
 use crate::logs::{self, AppLogsArgs};
 use crate::packages::build::{self, BuildArgs};
 use crate::packages::install::{self, InstallArgs, ListArgs, PackageArgs, RemoveArgs, UpgradeArgs};
@@ -29,6 +29,8 @@ pub enum AppCommand {
     List(ListArgs),
     /// Show the log of an app
     Logs(AppLogsArgs),
+    /// Change the level of an app's log while the app runs, until Rosemary or the configured level changes
+    LogLevel(LogLevelArgs),
     /// Start an app that was stopped or is held for its restarts
     Start(AppChangeArgs),
     /// Stop an app until it is started again, or until Rosemary is; its flows stay
@@ -63,6 +65,7 @@ pub fn run(command: &AppCommand) -> anyhow::Result<()> {
         AppCommand::Remove(args) => install::remove(args),
         AppCommand::List(args) => install::list(args),
         AppCommand::Logs(args) => logs::run_app(args),
+        AppCommand::LogLevel(args) => change::set_log_level(args),
         AppCommand::Start(args) => change::run_app(AppVerb::Start, args),
         AppCommand::Stop(args) => change::run_app(AppVerb::Stop, args),
         AppCommand::Restart(args) => change::run_app(AppVerb::Restart, args),

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use config::{NAME_FORM, is_name};
 use control::change::{AppVerb, Change, ChangeReport, ChangeRequest, ChangeState};
+use control::log::LogLevel;
 use monitor::options::InstancePaths;
 
 use crate::client::Monitor;
@@ -15,6 +16,9 @@ use crate::table::{Table, output_width};
 
 /// Time between two questions whether the change is made.
 const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Selects the configured level.
+const DEFAULT_LEVEL: &str = "default";
 
 /// Options of the commands that change one app.
 #[derive(Debug, Clone, Args)]
@@ -25,6 +29,23 @@ pub struct AppChangeArgs {
     /// How to make the change.
     #[command(flatten)]
     pub how: ChangeArgs,
+}
+
+/// Options of `rosemary app log-level`.
+#[derive(Debug, Clone, Args)]
+pub struct LogLevelArgs {
+    /// Name of the app
+    #[arg(value_parser = parse_name)]
+    pub name: String,
+    /// The least severe lines that are logged; default selects the level of the configuration
+    #[arg(value_parser = ["error", "warn", "info", "debug", DEFAULT_LEVEL])]
+    pub level: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The instance to change.
+    #[command(flatten)]
+    pub instance: InstancePaths,
 }
 
 /// Options of all commands that change a running Rosemary.
@@ -77,6 +98,21 @@ pub fn reload(args: &ReloadArgs) -> anyhow::Result<()> {
 /// The change was refused or undone, with the reason.
 pub fn run_app(verb: AppVerb, args: &AppChangeArgs) -> anyhow::Result<()> {
     make(Change::App { app: args.name.clone(), verb }, &args.how)
+}
+
+/// Runs `rosemary app log-level`.
+///
+/// # Errors
+/// There is no such app.
+pub fn set_log_level(args: &LogLevelArgs) -> anyhow::Result<()> {
+    let level = LogLevel::named(&args.level); // none for DEFAULT_LEVEL
+    let how = ChangeArgs {
+        yes: false, // no program restarts
+        wide: false,
+        json: args.json,
+        instance: args.instance.clone(),
+    };
+    make(Change::LogLevel { app: args.name.clone(), level }, &how)
 }
 
 /// Requests a change, waits until it is over, and prints its steps.

@@ -21,7 +21,7 @@ _rosemary_with_names() {
     case "${words[*]}" in
         flows | ports | switches) kind=switches ;;
         apps | logs) kind=apps ;;
-        "app disable" | "app enable" | "app logs" | "app promote" | "app remove") kind=apps ;;
+        "app disable" | "app enable" | "app log-level" | "app logs" | "app promote" | "app remove") kind=apps ;;
         "app restart" | "app rollback" | "app start" | "app stop") kind=apps ;;
     esac
     [[ "$previous" == --app ]] && kind=apps
@@ -41,7 +41,7 @@ const ZSH: &str = r#"_rosemary_with_names() {
     local kind=
     case "${(j: :)words[2,CURRENT-1]}" in
         flows | ports | switches) kind=switches ;;
-        apps | logs | "app "(disable|enable|logs|promote|remove|restart|rollback|start|stop)) kind=apps ;;
+        apps | logs | "app "(disable|enable|log-level|logs|promote|remove|restart|rollback|start|stop)) kind=apps ;;
     esac
     [[ "$words[CURRENT-1]" == --app ]] && kind=apps
     if [[ -n "$kind" && "$words[CURRENT]" != -* ]]; then
@@ -65,7 +65,7 @@ const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_rosemary\" ]";
 const FISH: &str = "
 complete -c rosemary -n '__fish_seen_subcommand_from flows ports switches' -f -a '(rosemary complete switches 2>/dev/null)'
 complete -c rosemary -n '__fish_seen_subcommand_from apps logs' -f -a '(rosemary complete apps 2>/dev/null)'
-complete -c rosemary -n '__fish_seen_subcommand_from app; and __fish_seen_subcommand_from disable enable logs promote \
+complete -c rosemary -n '__fish_seen_subcommand_from app; and __fish_seen_subcommand_from disable enable log-level logs promote \
 remove restart rollback start stop' -f -a '(rosemary complete apps 2>/dev/null)'
 complete -c rosemary -n '__fish_seen_subcommand_from up' -l app -x -a '(rosemary complete apps 2>/dev/null)'
 ";

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use control::app::Hosting;
+use control::log::LogLevel;
 use control::policy::{Band, Capability, Fail, Filter, Grant, Policy, Quota, Stage};
 use sdk::services::Service;
 use sdk::{Dpid, Limit};
@@ -16,7 +17,7 @@ use super::supervision::{RESTART_KEYS, RestartKeys};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 18] = [
+pub const APP_KEYS: [&str; 19] = [
     "name",
     "object",
     "config",
@@ -35,6 +36,7 @@ pub const APP_KEYS: [&str; 18] = [
     "hang-seconds",
     "restart",
     "on-stop",
+    "log-level",
 ];
 
 /// Maximum length of an app's name, in letters.
@@ -83,6 +85,8 @@ pub struct AppConfig {
     pub restart: RestartKeys,
     /// What becomes of its flows, groups and meters when it is stopped.
     pub on_stop: OnStop,
+    /// The level of its log; `None` for that of Rosemary.
+    pub log_level: Option<LogLevel>,
     /// Byte offset of its band in the file, otherwise of its table.
     pub(super) at: usize,
 }
@@ -110,6 +114,7 @@ impl AppConfig {
             hang: None,
             restart: RestartKeys::default(),
             on_stop: OnStop::default(),
+            log_level: None,
             at: 0,
         }
     }
@@ -199,6 +204,7 @@ impl AppConfig {
             env: environment::read(&table, host.unwrap_or_default())?,
             hang: hang(table)?,
             on_stop: on_stop(table)?,
+            log_level: log_level(table)?,
             restart: RestartKeys::read_at(&table, "restart", "restart", &RESTART_KEYS)?,
             at: table.get("band").map_or(table.at, |it| it.at),
             name: name.into(),
@@ -223,6 +229,12 @@ fn on_stop(table: Table<'_>) -> Result<OnStop, Mistake> {
         _ => None,
     })?;
     Ok(on_stop.unwrap_or_default())
+}
+
+fn log_level(table: Table<'_>) -> Result<Option<LogLevel>, Mistake> {
+    table.read("log-level", r#""error", "warn", "info" or "debug""#, |it| {
+        LogLevel::named(it.text()?)
+    })
 }
 
 /// Reads `hang-seconds`, which exists for one app and for all apps.

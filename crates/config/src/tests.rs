@@ -1,4 +1,5 @@
 use control::app::Hosting;
+use control::log::LogLevel;
 use control::policy::{Capability, Fail, Grant, Quota, Stage};
 
 use super::tuning::DEPRECATED;
@@ -53,6 +54,7 @@ fn every_key_is_read() {
         object = "target/debug/libfirewall.so"
         host = "kernel"
         enabled = false
+        log-level = "Debug"
         stage = "guard"
         fail = "open"
         ethertypes = [0x0806, 2048]
@@ -72,7 +74,7 @@ fn every_key_is_read() {
     let [app] = config.apps.as_deref().unwrap() else { panic!("one app") };
     let object = Path::new("/etc/rosemary/target/debug/libfirewall.so");
     assert_eq!((app.object.as_deref(), app.enabled), (Some(object), false));
-    assert_eq!(app.host, Hosting::Kernel);
+    assert_eq!((app.host, app.log_level), (Hosting::Kernel, Some(LogLevel::Debug)));
     let policy = &config.policies(std::slice::from_ref(app)).unwrap()[0];
     assert_eq!(policy.stage, Stage::Guard(Fail::Open));
     assert_eq!(policy.filter.ethertypes, [0x0806, 0x0800]);
@@ -205,6 +207,7 @@ fn longest_lists_fit_into_one_message() {
         name: name.clone(),
         policy,
         host: Hosting::Kernel,
+        log_level: LogLevel::default(),
         config_size: u32::MAX,
     };
     let told: Vec<_> = names.iter().zip(policies).map(app).collect();

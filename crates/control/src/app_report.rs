@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::log::LogLevel;
 use crate::operator::{AppStatus, ProgramUsage};
 use crate::policy::Policy;
 use crate::service::ClientRights;
@@ -27,6 +28,8 @@ pub struct AppReport {
     pub object: PathBuf,
     /// The file of its configuration, if it has one.
     pub config: Option<PathBuf>,
+    /// The level of its log.
+    pub log_level: LogLevel,
     /// Processor time that one of its calls may use, in seconds.
     pub hang_seconds: u64,
     /// When it is restarted and held.

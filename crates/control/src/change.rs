@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::log::LogLevel;
+
 /// A change that an operator requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeRequest {
@@ -25,6 +27,13 @@ pub enum Change {
         app: String,
         /// What to do with it.
         verb: AppVerb,
+    },
+    /// Change the level of an app's log while the app runs.
+    LogLevel {
+        /// The app's name.
+        app: String,
+        /// The level; `None` for the configured one.
+        level: Option<LogLevel>,
     },
     /// Apply the configuration file as it is now.
     Reload {
@@ -77,6 +86,9 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::App { app, verb } => write!(f, "{} {app}", verb.name()),
+            Self::LogLevel { app, level } => {
+                write!(f, "log-level {app} {}", level.map_or("default", LogLevel::name))
+            }
             Self::Reload { dry_run: false } => f.write_str("reload"),
             Self::Reload { dry_run: true } => f.write_str("reload --dry-run"),
             Self::LeaveSafeMode => f.write_str("safe-mode exit"),

@@ -14,6 +14,7 @@ use sys::ring::DEFAULT_CAPACITY;
 use sys::sandbox::Report;
 
 use crate::app::{AbsentApp, AppId, Hosting};
+use crate::log::LogLevel;
 use crate::policy::Policy;
 
 /// The highest number of workers: the rings of all of them must fit in one message to a zone.
@@ -42,6 +43,8 @@ pub struct AppSpec {
     pub policy: Policy,
     /// The process that hosts it.
     pub host: Hosting,
+    /// The level of its log, if the kernel hosts it.
+    pub log_level: LogLevel,
     /// The size of its configuration in bytes, if the kernel hosts it.
     pub config_size: u32,
 }
@@ -190,6 +193,13 @@ pub enum KernelRequest {
         name: String,
         /// Its rights and its position among the apps.
         policy: Policy,
+    },
+    /// From now on, log the lines of this level and of more severe ones of an app that the kernel hosts.
+    LogLevel {
+        /// The app.
+        app: AppId,
+        /// The level.
+        level: LogLevel,
     },
     /// The app receives no more packets, and none wait for it, until it is attached again. Its flows stay in the
     /// switches. If it is attached, the kernel detaches it first.

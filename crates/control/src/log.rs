@@ -6,6 +6,7 @@
 //! service for the next one. So the service recognises lines that the monitor sends again because it
 //! received no acknowledgement.
 
+use sdk::abi::Level;
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of a line's text.
@@ -15,7 +16,9 @@ pub const MAX_TEXT: usize = 4 * 1024;
 pub const MAX_BATCH_BYTES: usize = 32 * 1024;
 
 /// The severity of a line, the most severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
     /// An operator must act.
@@ -23,6 +26,7 @@ pub enum LogLevel {
     /// Something failed, and the program coped.
     Warn,
     /// Something changed.
+    #[default]
     Info,
     /// Detail for finding a fault.
     Debug,
@@ -42,9 +46,25 @@ impl LogLevel {
         }
     }
 
+    /// Whether a log with this level has lines of level `line`.
+    pub fn admits(self, line: Self) -> bool {
+        line <= self
+    }
+
     /// The level with this name, in upper or lower case.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(name))
+    }
+}
+
+impl From<Level> for LogLevel {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Error => Self::Error,
+            Level::Warn => Self::Warn,
+            Level::Info => Self::Info,
+            Level::Debug => Self::Debug,
+        }
     }
 }
 

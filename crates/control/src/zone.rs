@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use sys::sandbox::{Limits, Report, Tmp};
 
+use crate::log::LogLevel;
+
 /// The size of a zone's `/tmp`, unless the app's memory limit makes it smaller.
 pub const TMP: Tmp = Tmp { size: 16 << 20, inodes: 1024 };
 
@@ -46,6 +48,8 @@ pub enum ZoneRequest {
         numbers: SwitchNumbers,
         /// The names of the services that the app may use.
         services: Vec<String>,
+        /// The level of the app's log.
+        log_level: LogLevel,
     },
     /// The first and only message of a sandbox probe: confine yourself, report the result and exit.
     /// Descriptors as for [`Load`](Self::Load). Answered by [`ZoneReply::Confined`] or
@@ -70,6 +74,11 @@ pub enum ZoneRequest {
     Service {
         /// Its name.
         name: String,
+    },
+    /// From now on, log the app's lines of this level and of more severe ones.
+    LogLevel {
+        /// The level.
+        level: LogLevel,
     },
     /// The app exceeds its soft limit of a resource, or has reached the hard one. The zone passes the
     /// alert on to the app.

@@ -8,6 +8,7 @@ mod files;
 mod hold;
 mod hosting;
 mod intent;
+mod log_level;
 mod role;
 mod safety;
 mod settings;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 use control::app::{AppId, Hosting as Host};
 use control::incident::{self, Cause, Evidence};
 use control::kernel::{AppSpec, KernelRequest};
+use control::log::LogLevel;
 use control::policy::Policy;
 use control::query::AppCounters;
 use control::service::{ClientRights, ServiceClient};
@@ -33,7 +35,7 @@ pub(crate) use self::files::{AppFiles, Fingerprint};
 use self::hosting::{Hosting, InKernel};
 use self::intent::Intent;
 pub(crate) use self::role::Role;
-pub(crate) use self::settings::AppSettings;
+pub(crate) use self::settings::{AppSettings, LOG_LEVEL};
 use self::zone::{Zone, ZoneSettings};
 use crate::choice;
 use crate::config_file::ConfigFile;
@@ -62,6 +64,8 @@ pub(crate) struct App {
     intent: Intent,
     role: Role,
     settings: AppSettings,
+    /// The level of its log, if an operator has set it.
+    log_level: Option<LogLevel>,
     /// Whether its process is in a second group, beside that of its predecessor.
     is_beside: bool,
     /// Whether the switches lose its flows when it leaves the table.
@@ -137,6 +141,7 @@ impl App {
             intent: Intent::default(),
             role: Role::default(),
             settings,
+            log_level: None,
             is_beside: false,
             removes_flows: false,
             failure: None,
@@ -203,6 +208,7 @@ impl App {
 
     /// Starts the zone with the files as they are now.
     fn start_zone(&mut self, now: Instant) {
+        let log_level = self.log_level();
         let Some(zone) = self.hosting.zone_mut() else { return };
         let (unusable, is_news) = match self.files.read(&self.name) {
             Err(why) => (Some(why.clone()), zone.hold.files_unreadable(&why)),
@@ -238,9 +244,11 @@ impl App {
                 meters: ends(self.id.meters()),
             },
             services: self.services.iter().map(|it| it.name().to_owned()).collect(),
+            log_level,
         };
         let files: Vec<BorrowedFd<'_>> =
             self.files.object().into_iter().chain([config.as_fd()]).collect();
+        zone.program.set_log_level(log_level);
         zone.start(&load, &files, now);
     }
 
@@ -383,7 +391,7 @@ impl App {
         let (app, name, policy) = (self.id, self.name.clone(), self.policy.clone());
         // A kernel does not load an app that the operator has stopped.
         let host = if self.runs_in_kernel() { Host::Kernel } else { Host::User };
-        AppSpec { app, name, policy, host, config_size }
+        AppSpec { app, name, policy, host, log_level: self.log_level(), config_size }
     }
 
     /// The object for a kernel that is to host the app.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::app::Hosting;
+use control::log::LogLevel;
 use control::operator::{InactiveApp, InactiveState};
 use control::policy::Policy;
 use package::PublicKey;
@@ -53,6 +54,8 @@ pub(crate) struct App {
     pub(crate) restart: RestartPolicy,
     /// What becomes of its flows when it is stopped.
     pub(crate) on_stop: OnStop,
+    /// The level of its log; `None` for that of Rosemary.
+    pub(crate) log_level: Option<LogLevel>,
     /// The services that it may use.
     pub(crate) services: Vec<Service>,
     /// Its rights in these services beyond its own data.
@@ -69,7 +72,8 @@ impl App {
     ) -> Self {
         let hang = settings.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
         let restart = settings.restart.over(config.supervision.apps);
-        let AppConfig { name, config: file, host, read, limits, env, on_stop, .. } = settings;
+        let AppConfig { name, config: file, host, read, limits, env, on_stop, log_level, .. } =
+            settings;
         let (services, service_rights) = (settings.services, settings.service_rights);
         Self {
             never: Arc::default(), // set when Rosemary's directories exist
@@ -82,6 +86,7 @@ impl App {
             read,
             limits: limits.with_rings(config.tuning.ring),
             env,
+            log_level,
             hang,
             restart,
             on_stop,

@@ -71,6 +71,8 @@ pub(crate) struct Output {
     /// The name of the lines' author in the log.
     name: String,
     bucket: TokenBucket,
+    /// The least severe level of a zone's lines that are logged.
+    log_level: LogLevel,
     bytes_written: u64,
     lines_dropped: u64,
     /// The beginning of the current [`PERIOD`], and the bytes that were read in it.
@@ -105,10 +107,16 @@ impl Output {
             name: kind.author(),
             kind,
             bucket,
+            log_level: LogLevel::Debug,
             bytes_written: 0,
             lines_dropped: 0,
             read: (now, 0),
         }
+    }
+
+    /// Changes the level of a zone's log: less severe lines are dropped, and not counted.
+    pub(crate) fn set_log_level(&mut self, level: LogLevel) {
+        self.log_level = level;
     }
 
     /// The bytes that the program has written.
@@ -227,6 +235,9 @@ impl Output {
         if std::mem::take(&mut pipe.is_cut) {
             line.extend(b"...");
         }
+        if !self.is_wanted(stream, &line) {
+            return;
+        }
         match self.bucket.admit(line.len() as u64, now) {
             Some(dropped) => {
                 self.log_count(dropped);
@@ -237,6 +248,17 @@ impl Output {
             }
             None => self.lines_dropped += 1,
         }
+    }
+
+    /// Whether the level of the log admits a line.
+    fn is_wanted(&self, stream: Stream, line: &[u8]) -> bool {
+        if !matches!(self.kind, ProgramKind::Zone(_)) {
+            return true;
+        }
+        self.log_level.admits(match stream {
+            Stream::Stdout => LogLevel::Info,
+            Stream::Stderr => log_forwarder::parse(&String::from_utf8_lossy(line)).0,
+        })
     }
 
     /// Logs a line of standard output.
@@ -434,6 +456,25 @@ mod tests {
         }
         output.read_rest(now);
         assert_eq!(output.lines_dropped(), 1_000 - (10_000 - used) / LINE_HEAD);
+    }
+
+    #[test]
+    fn lines_below_the_level_cost_nothing() {
+        let now = Instant::now();
+        let (mut output, stdout, stderr) = zone(1_000, now);
+        output.set_log_level(LogLevel::Warn);
+        rustix::io::write(&stdout, b"printed\n").unwrap();
+        rustix::io::write(&stderr, b" INFO news\nDEBUG detail\nERROR x\nprinted\n").unwrap();
+        for stream in Stream::BOTH {
+            output.read_some(stream, now);
+        }
+        let used = b"ERROR xprinted".len() as u64 + 2 * LINE_HEAD;
+        assert_eq!((output.bucket.bytes, output.lines_dropped()), (10_000 - used, 0));
+        output.set_log_level(LogLevel::Debug);
+        rustix::io::write(&stderr, b"DEBUG detail\n").unwrap();
+        output.read_some(Stream::Stderr, now);
+        let more = b"DEBUG detail".len() as u64 + LINE_HEAD;
+        assert_eq!(output.bucket.bytes, 10_000 - used - more);
     }
 
     #[test]

@@ -32,6 +32,7 @@ use crate::usage::Enforcement;
 use crate::usage::meter::Sample;
 use config::{Limits, RestartPolicy};
 use control::incident::{self, Cause};
+use control::log::LogLevel;
 use control::operator::ProgramState;
 use control::sabotage::{self, Sabotage};
 use sdk::Limit;
@@ -103,6 +104,8 @@ pub(crate) struct Program {
     refused_calls: RefusedCalls,
     incidents: ProgramIncidents,
     process: Option<Process>,
+    /// The level of its log, if it is a zone.
+    log_level: LogLevel,
     /// Whether its cgroup has another name than usual, as another process has the usual one.
     is_in_second_group: bool,
 }
@@ -150,6 +153,7 @@ impl Program {
             incidents: ProgramIncidents::new(incidents, kind.of_incidents()),
             kind,
             process: None,
+            log_level: LogLevel::Debug,
             is_in_second_group: false,
         }
     }
@@ -171,6 +175,14 @@ impl Program {
     /// Uses a cgroup of another name than usual, because another process of the program has the usual one.
     pub(crate) fn use_second_group(&mut self) {
         self.is_in_second_group = true;
+    }
+
+    /// Changes the level of a zone's log, for this process and for later ones.
+    pub(crate) fn set_log_level(&mut self, level: LogLevel) {
+        self.log_level = level;
+        if let Some(process) = &mut self.process {
+            process.output.set_log_level(level);
+        }
     }
 
     /// Forgets its restarts: its files have changed, or the operator starts it.

@@ -21,7 +21,7 @@ use std::io::{self, IsTerminal as _, Write as _, stderr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tracing_subscriber::filter::{LevelFilter, filter_fn};
+use tracing_subscriber::filter::{Directive, LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt};
@@ -42,19 +42,19 @@ const LEVELS: [(&str, LevelFilter); 5] = [
     ("trace", LevelFilter::TRACE),
 ];
 
-/// The target of apps' lines in the monitor's log. Their zones have filtered them by level.
+/// The target of apps' lines, in every program. Each app has a level of its own, by which its host and the monitor filter.
 pub const APP: &str = "app";
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// Logs to standard error with the level of [`VARIABLE`]. Drops and counts lines for which the monitor's pipe has no
-/// room.
+/// Logs to standard error with the level of [`VARIABLE`], and lines with the target [`APP`] of any level. Drops and counts
+/// lines for which the monitor's pipe has no room.
 ///
 /// # Panics
 /// If it is called twice in a process.
 pub fn to_stderr() {
     fmt()
-        .with_env_filter(filter())
+        .with_env_filter(filter().add_directive(all_of_apps()))
         .with_writer(|| Direct)
         .fmt_fields(EscapedFields)
         .with_ansi(stderr().is_terminal())
@@ -70,7 +70,7 @@ pub fn to_stderr() {
 /// If it is called twice in a process.
 pub fn to_monitor() {
     fmt()
-        .with_env_filter(filter())
+        .with_env_filter(filter().add_directive(all_of_apps()))
         .with_writer(|| Direct)
         .fmt_fields(EscapedFields)
         .with_ansi(false)
@@ -87,7 +87,6 @@ pub fn to_monitor() {
 /// If it is called twice in a process, or the thread cannot be started.
 pub fn in_background(keep: fn(&[u8])) {
     let queue = QUEUE.get_or_init(|| Queue::start(Patient(stderr())));
-    let apps = format!("{APP}=trace").parse().expect("a valid directive");
     let coloured = stderr().is_terminal();
     let shown = fmt::layer()
         .with_writer(move || queue)
@@ -102,7 +101,16 @@ pub fn in_background(keep: fn(&[u8])) {
         .with_target(false)
         .log_internal_errors(false)
         .with_filter(filter_fn(|line| line.target() != APP));
-    tracing_subscriber::registry().with(filter().add_directive(apps)).with(shown).with(kept).init();
+    tracing_subscriber::registry()
+        .with(filter().add_directive(all_of_apps()))
+        .with(shown)
+        .with(kept)
+        .init();
+}
+
+/// The rule by which the filter admits every line of apps.
+fn all_of_apps() -> Directive {
+    format!("{APP}=trace").parse().expect("a valid directive")
 }
 
 /// Passes the monitor's own lines to a function.

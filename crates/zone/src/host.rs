@@ -3,10 +3,12 @@
 use std::os::fd::OwnedFd;
 
 use control::flight::FlightSlot;
+use control::log::LogLevel;
 use control::zone::SwitchNumbers;
 use sdk::abi::Level;
 use sdk::abi::host::Host;
 use sdk::services::{AskError, RequestId, Service};
+use sys::log::APP;
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
@@ -19,6 +21,8 @@ pub struct ZoneHost {
     app: String,
     numbers: SwitchNumbers,
     config: Vec<u8>,
+    /// The level of the app's log.
+    pub log_level: LogLevel,
     /// Takes messages for switches, one for each ring; empty until the kernel has passed rings.
     pub messages: Vec<DownWriter>,
     /// The ring of the current batch, which also takes its messages.
@@ -38,7 +42,19 @@ impl ZoneHost {
     pub fn new(app: String, numbers: SwitchNumbers, config: Vec<u8>, services: Services) -> Self {
         let (messages, ring, aside, flight_slot) = (Vec::new(), 0, false, None);
         let pending = PendingRequests::default();
-        Self { app, numbers, config, messages, ring, pending, services, aside, flight_slot }
+        let log_level = LogLevel::default();
+        Self {
+            app,
+            numbers,
+            config,
+            log_level,
+            messages,
+            ring,
+            pending,
+            services,
+            aside,
+            flight_slot,
+        }
     }
 
     fn messages(&mut self) -> Option<&mut DownWriter> {
@@ -92,14 +108,17 @@ impl Host for ZoneHost {
     }
 
     fn log(&mut self, level: Level, text: &str) {
+        if !self.log_level.admits(level.into()) {
+            return;
+        }
         let app = self.app.as_str();
         // The app's text must not look like lines of another program.
         let text = text.escape_debug();
         match level {
-            Level::Error => error!(app, "{text}"),
-            Level::Warn => warn!(app, "{text}"),
-            Level::Info => info!(app, "{text}"),
-            Level::Debug => debug!(app, "{text}"),
+            Level::Error => error!(target: APP, app, "{text}"),
+            Level::Warn => warn!(target: APP, app, "{text}"),
+            Level::Info => info!(target: APP, app, "{text}"),
+            Level::Debug => debug!(target: APP, app, "{text}"),
         }
     }
 

@@ -182,7 +182,7 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
         monitor.send(&ZoneReply::Confined { report: confined.report }, &[])?;
         return Ok(None);
     }
-    let ZoneRequest::Load { name, sandbox, sha256, numbers, services } = request else {
+    let ZoneRequest::Load { name, sandbox, sha256, numbers, services, log_level } = request else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
     let [object, config] = <[OwnedFd; 2]>::try_from(fds)
@@ -193,7 +193,8 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
         None => Object::load(object).map_err(ZoneError::Load)?,
     };
     let services = Services::from_names(&services);
-    let host = ZoneHost::new(name.clone(), numbers, config, services);
+    let mut host = ZoneHost::new(name.clone(), numbers, config, services);
+    host.log_level = log_level;
     let app = HostedApp::create(&object, host)?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");
@@ -375,6 +376,7 @@ impl Zone {
                     let (head, body) = Alert::to_record(limit, numbers);
                     self.alerts.push(&head.words(), &body);
                 }
+                Ok((ZoneRequest::LogLevel { level }, _)) => self.app.host().log_level = level,
                 Ok((ZoneRequest::Watch, fds)) => self.record_calls(fds)?,
                 Ok((ZoneRequest::Service { name }, fds)) => {
                     let socket = fds.into_iter().next();

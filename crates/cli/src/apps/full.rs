@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use control::app::AppId;
 use control::app_report::{AppReport, RestartRule};
 use control::incident::IncidentId;
+use control::log::LogLevel;
 use control::operator::Amount;
 use control::policy::{Fail, Grant, Stage};
 use control::query::AppCounters;
@@ -49,6 +50,7 @@ pub(super) struct FullApp {
     /// The lowest and the highest number of its meters.
     meters: [u32; 2],
     on_stop: &'static str,
+    log_level: LogLevel,
     hang_seconds: u64,
     restart: RestartRule,
     limits: Vec<Amount>,
@@ -134,6 +136,7 @@ impl FullApp {
             groups: ends(id.groups()),
             meters: ends(id.meters()),
             on_stop: if report.removes_flows { "remove" } else { "keep" },
+            log_level: report.log_level,
             hang_seconds: report.hang_seconds,
             restart: report.restart,
             limits: report.usage.uses,
@@ -255,6 +258,7 @@ impl FullApp {
             ),
             ("held", held),
             ("hangs", format!("after {} s of processor time in a call", self.hang_seconds)),
+            ("log level", self.log_level.name().to_owned()),
             ("last exit", app.last_exit.clone().unwrap_or_else(|| "-".into())),
             ("incidents", incidents),
         ]

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use sdk::abi::host::{Gathered, Host, HostedApp, LoadError, Writer};
 use sdk::abi::{Level, MAX_BATCH, Words};
+use sys::log::APP;
 use sys::object::Object;
 use sys::rate::Rate;
 use sys::ring::{Down, Room};
@@ -23,6 +24,7 @@ use super::tickets::{Tickets, Verdict};
 use super::tracked::Tracked;
 use crate::hold_queue::Ticket;
 use control::app::AppId;
+use control::log::LogLevel;
 
 /// Receives the app's calls.
 #[derive(Debug)]
@@ -33,6 +35,7 @@ struct KernelHost {
     config: Box<[u8]>,
     outbox: Outbox,
     stopped: Vec<usize>,
+    log_level: LogLevel,
     lines: Rate,
 }
 
@@ -70,15 +73,18 @@ impl Host for KernelHost {
     }
 
     fn log(&mut self, level: Level, text: &str) {
+        if !self.log_level.admits(level.into()) {
+            return;
+        }
         let Some(suppressed) = self.lines.admit(Instant::now()) else { return };
         let app = self.name.as_str();
         // An app's text must not look like lines of the kernel.
         let text = text.escape_debug();
         match level {
-            Level::Error => error!(app, suppressed, "{text}"),
-            Level::Warn => warn!(app, suppressed, "{text}"),
-            Level::Info => info!(app, suppressed, "{text}"),
-            Level::Debug => debug!(app, suppressed, "{text}"),
+            Level::Error => error!(target: APP, app, suppressed, "{text}"),
+            Level::Warn => warn!(target: APP, app, suppressed, "{text}"),
+            Level::Info => info!(target: APP, app, suppressed, "{text}"),
+            Level::Debug => debug!(target: APP, app, suppressed, "{text}"),
         }
     }
 }
@@ -112,6 +118,7 @@ impl Hosted {
             config: Box::default(),
             outbox: Outbox::default(),
             stopped: Vec::new(),
+            log_level: LogLevel::default(),
             lines: Rate::new(Instant::now()),
         };
         Ok(Self {
@@ -226,9 +233,22 @@ impl Hosted {
 }
 
 impl AppPort {
-    /// Makes an instance of the app in this process.
-    pub(crate) fn host(&mut self, object: &Object, config: &[u8]) -> Result<(), LoadError> {
-        self.host_by(|host| HostedApp::create(object, KernelHost { config: config.into(), ..host }))
+    /// Makes an instance of the app in this process, with its configuration and the level of its log.
+    pub(crate) fn host(
+        &mut self,
+        object: &Object,
+        config: &[u8],
+        log_level: LogLevel,
+    ) -> Result<(), LoadError> {
+        let config = config.into();
+        self.host_by(|host| HostedApp::create(object, KernelHost { config, log_level, ..host }))
+    }
+
+    /// Changes the level of the log of the app in this process.
+    pub(crate) fn set_log_level(&mut self, level: LogLevel) {
+        if let Some(hosted) = self.hosting.kernel_mut() {
+            hosted.app.host().log_level = level;
+        }
     }
 
     fn host_by(

@@ -258,6 +258,9 @@ impl Server {
                     policy: policy.clone(),
                 });
             }
+            KernelRequest::LogLevel { app, level } => {
+                self.workers.command(|| Command::LogLevel { app, level });
+            }
             KernelRequest::Forget { app } => self.workers.command(|| Command::Forget { app }),
             KernelRequest::Operator => {
                 if self.operators.len() == OPERATORS {

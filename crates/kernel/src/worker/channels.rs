@@ -14,6 +14,7 @@ use crate::ids::WorkerId;
 use crate::pool::WorkerPool;
 use control::app::{AbsentApp, AppId};
 use control::kernel::Tuning;
+use control::log::LogLevel;
 use control::policy::Policy;
 use control::query::{AppCounters, Orphans, SwitchStatus};
 
@@ -46,6 +47,13 @@ pub enum Command {
         name: String,
         /// The app's capabilities and stage.
         policy: Policy,
+    },
+    /// The log of the app in this process has another level.
+    LogLevel {
+        /// The app.
+        app: AppId,
+        /// The level.
+        level: LogLevel,
     },
     /// The app was stopped or removed: leave it out of the plan.
     Forget {

@@ -15,6 +15,7 @@ use tracing::error;
 use super::{Worker, WorkerEvent};
 use crate::ids::AppSlot;
 use control::app::AppId;
+use control::log::LogLevel;
 
 /// An app's object, and the configuration of its instances.
 #[derive(Debug)]
@@ -26,12 +27,12 @@ pub struct Loaded {
 }
 
 impl Worker {
-    /// Makes this worker's instance of an app.
-    pub(super) fn host(&mut self, app: AppId, loaded: &Loaded) {
+    /// Makes this worker's instance of an app, whose log has this level.
+    pub(super) fn host(&mut self, app: AppId, loaded: &Loaded, log_level: LogLevel) {
         let Some(slot) = self.slot_of(app) else { return };
         let app_port = &mut self.dispatch.app_ports[slot];
         let noted = note(&mut self.calls.flight_slot, app);
-        let hosted = app_port.host(&loaded.object, &loaded.config);
+        let hosted = app_port.host(&loaded.object, &loaded.config, log_level);
         drop(noted);
         if let Err(why) = hosted {
             self.demote(slot, why.to_string());

@@ -194,10 +194,10 @@ impl Worker {
             epoll,
             channels,
         };
-        for Known { app: AppSpec { app, name, policy, .. }, object } in apps.apps {
+        for Known { app: AppSpec { app, name, policy, log_level, .. }, object } in apps.apps {
             worker.know(app, name, policy, now)?;
             if let Some(object) = object {
-                worker.host(app, &object);
+                worker.host(app, &object, log_level);
             }
         }
         worker.pump(); // gives the apps in this process their empty snapshot
@@ -355,6 +355,11 @@ impl Worker {
                 Command::Know { app, name, policy } => {
                     if let Err(error) = self.know(app, name, policy, now) {
                         warn!(app = app.0, %error, "could not add an app");
+                    }
+                }
+                Command::LogLevel { app, level } => {
+                    if let Some(slot) = self.slot_of(app) {
+                        self.dispatch.app_ports[slot].set_log_level(level);
                     }
                 }
                 Command::Forget { app } => self.forget(app, now),

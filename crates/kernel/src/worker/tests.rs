@@ -74,6 +74,7 @@ impl Bench {
             name: "app".into(),
             policy: Policy::default(),
             host: Hosting::User,
+            log_level: control::log::LogLevel::default(),
             config_size: 0,
         };
         let threads = channels.into_iter().map(|channels| {

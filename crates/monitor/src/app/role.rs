@@ -128,12 +128,6 @@ impl App {
         self.files.fingerprint()
     }
 
-    /// Notes new settings, which the kernel and the monitor apply while the app runs.
-    pub(crate) fn set_settings(&mut self, settings: AppSettings) {
-        self.policy.clone_from(&settings.policy);
-        self.settings = settings;
-    }
-
     /// Notes why newer files are not used; `None` if there are none.
     pub(crate) fn set_kept(&mut self, why: Option<String>) {
         self.kept = why;
@@ -142,6 +136,7 @@ impl App {
     /// Takes over the operator's last word on `former`, an app with the same name.
     pub(crate) fn take_intent(&mut self, former: &mut Self) {
         self.intent = std::mem::take(&mut former.intent);
+        self.take_log_level(former);
         if let (Hosting::Zone { zone, .. }, Hosting::Zone { zone: former, .. }) =
             (&mut self.hosting, &mut former.hosting)
         {

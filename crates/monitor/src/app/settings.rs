@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use config::{Environment, Limits, OnStop, RestartPolicy};
 use control::app::Hosting;
+use control::log::LogLevel;
 use control::policy::{Policy, Stage};
 use control::service::ClientRights;
 use sdk::services::Service;
 
 use crate::choice::{self, Origin};
+
+/// The key that can change while the kernel hosts the app; any other change restarts the kernel.
+pub(crate) const LOG_LEVEL: &str = "log-level";
 
 /// All settings of an app. Two apps with equal settings and equal files behave alike.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +31,7 @@ pub(crate) struct AppSettings {
     pub(crate) hang: Duration,
     pub(crate) restart: RestartPolicy,
     pub(crate) on_stop: OnStop,
+    pub(crate) log_level: Option<LogLevel>,
 }
 
 impl AppSettings {
@@ -46,6 +51,7 @@ impl AppSettings {
             hang: app.hang,
             restart: app.restart,
             on_stop: app.on_stop,
+            log_level: app.log_level,
         }
     }
 
@@ -69,9 +75,10 @@ impl AppSettings {
         differ.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
     }
 
-    /// The keys whose values differ and that the kernel can change while the app runs.
-    pub(crate) fn differ_for_kernel(&self, new: &Self) -> Vec<&'static str> {
+    /// The keys whose values differ and that can change while the app runs.
+    pub(crate) fn differ_while_running(&self, new: &Self) -> Vec<&'static str> {
         let on_stop = self.on_stop != new.on_stop;
+        let log_level = self.log_level != new.log_level;
         let (old, new) = (&self.policy, &new.policy);
         let differ = [
             ("fail", old.stage != new.stage),
@@ -81,6 +88,7 @@ impl AppSettings {
             ("quota", old.quota != new.quota),
             ("flows", old.flows != new.flows),
             ("on-stop", on_stop),
+            (LOG_LEVEL, log_level),
         ];
         differ.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
     }

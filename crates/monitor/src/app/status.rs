@@ -85,6 +85,7 @@ impl App {
             read: self.settings.read.clone(),
             object: self.files.object_path().to_owned(),
             config: self.files.config_path().map(ToOwned::to_owned),
+            log_level: self.log_level(),
             hang_seconds: hang.as_secs(),
             restart: RestartRule {
                 min_run_ms: ms(restart.min_run),

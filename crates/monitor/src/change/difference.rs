@@ -3,7 +3,7 @@
 use control::app::Hosting;
 use control::change::{Action, ChangeStep};
 
-use crate::app::{AppSettings, Fingerprint};
+use crate::app::{AppSettings, Fingerprint, LOG_LEVEL};
 
 /// An app that the monitor has.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct AppStep {
     pub(crate) app: String,
     pub(crate) action: Action,
     pub(crate) why: String,
-    /// Whether the kernel hosts the app before or after the step, so that the kernel has to restart.
+    /// Whether the kernel hosts the app before or after the step, so that the kernel has to restart for it.
     pub(crate) in_kernel: bool,
     is_guard: bool,
 }
@@ -147,10 +147,15 @@ impl Difference {
             let why = format!("changed: {}", changed.join(", "));
             return self.step(&old.name, Action::Replace, why, settings);
         }
-        changed.extend(old.settings.differ_for_kernel(&new.settings));
+        changed.extend(old.settings.differ_while_running(&new.settings));
         if !changed.is_empty() && old.settings != new.settings {
             let why = format!("changed: {}", changed.join(", "));
             self.step(&old.name, Action::Update, why, settings);
+            if changed == [LOG_LEVEL]
+                && let Some(step) = self.steps.last_mut()
+            {
+                step.in_kernel = false;
+            }
         }
     }
 

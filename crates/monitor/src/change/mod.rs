@@ -14,7 +14,7 @@
 //! | `planner.rs` | reads a configuration and the apps' files, in a thread |
 //! | `difference.rs` | which programs the result concerns |
 //! | `applying.rs` | starts, replaces and stops these programs, and undoes that |
-//! | `verbs.rs` | start, stop and restart of one app |
+//! | `verbs.rs` | start, stop and restart of one app, and the level of its log |
 
 mod applying;
 pub(crate) mod difference;
@@ -101,8 +101,10 @@ impl Changes {
             let what = &running.what;
             return Err(format!("another change is being made ({what}); try again in a moment"));
         }
-        let fits_safe_mode =
-            matches!(change, Change::LeaveSafeMode | Change::Reload { dry_run: true });
+        let fits_safe_mode = matches!(
+            change,
+            Change::LeaveSafeMode | Change::Reload { dry_run: true } | Change::LogLevel { .. }
+        );
         if processes.is_in_safe_mode() && !fits_safe_mode {
             return Err("Rosemary is in safe mode; end it with `rosemary safe-mode exit`".into());
         }
@@ -125,7 +127,7 @@ impl Changes {
                 AppVerb::Rollback => Purpose::Rollback { app: app.clone() },
             },
             Change::Reload { dry_run } => Purpose::Reload { dry_run: *dry_run },
-            Change::LeaveSafeMode => Purpose::Verb,
+            Change::LeaveSafeMode | Change::LogLevel { .. } => Purpose::Verb,
         };
         let (phase, until) = (Phase::Reaching(Goal::None), now + TIMEOUT);
         let mut running = Running { report, what, purpose, confirmed, phase, until };
@@ -133,6 +135,7 @@ impl Changes {
             Change::App { app, verb } if running.purpose == Purpose::Verb => {
                 running.begin_verb(app, verb, processes, now)
             }
+            Change::LogLevel { app, level } => running.set_log_level(&app, level, processes),
             Change::LeaveSafeMode => running.leave_safe_mode(processes, now),
             _ => running.begin_planning(&self.basis, processes),
         };

@@ -1,8 +1,9 @@
-//! Stops, starts and restarts one app, without a look at the configuration.
+//! Stops, starts and restarts one app, and sets the level of its log, without a look at the configuration.
 
 use std::time::Instant;
 
 use control::change::{Action, AppVerb, ChangeState, ChangeStep};
+use control::log::LogLevel;
 use control::operator::ProgramState;
 
 use super::Running;
@@ -81,6 +82,24 @@ impl Running {
             self.report.notices.extend(processes.notice_of_stopped_guard(&app));
         }
         ChangeState::Running
+    }
+
+    /// Changes the level of an app's log. Returns the change's state.
+    pub(super) fn set_log_level(
+        &mut self,
+        app: &str,
+        level: Option<LogLevel>,
+        processes: &mut ProcessTable,
+    ) -> ChangeState {
+        match processes.set_log_level(app, level) {
+            Ok(level) => {
+                let why = format!("its log has the level {}", level.name());
+                let (action, program) = (Action::Update, format!("app {app}"));
+                self.report.steps.push(ChangeStep { action, program, why });
+                ChangeState::Done
+            }
+            Err(why) => ChangeState::Refused { why },
+        }
     }
 
     /// Begins what an operator requests for one app. Returns the change's state.

@@ -15,6 +15,7 @@ use std::time::Instant;
 use config::{Config, Orphans};
 use control::app::AbsentApp;
 use control::kernel::KernelRequest;
+use control::log::LogLevel;
 use control::operator::ProgramState;
 use tracing::info;
 
@@ -164,11 +165,39 @@ impl ProcessTable {
             return;
         }
         let policy: Policy = chosen.policy.clone();
-        app.set_settings(AppSettings::of(&chosen, &rights));
-        let request = KernelRequest::Know { app: id, name: chosen.name, policy };
-        if self.kernel.program.is_running() && !app.is_stopped_by_operator() {
+        let request = app.set_settings(AppSettings::of(&chosen, &rights));
+        // An app in the kernel gets here for its log alone: another change restarts the kernel.
+        let request = if app.is_in_kernel() {
+            request
+        } else {
+            Some(KernelRequest::Know { app: id, name: chosen.name, policy })
+        };
+        if let Some(request) = request.filter(|_| !app.is_stopped_by_operator())
+            && self.kernel.program.is_running()
+        {
             self.kernel.program.send(&request, &[]);
         }
+    }
+
+    /// Changes the level of an app's log while it runs; `None` selects the configured level. Returns the level.
+    ///
+    /// # Errors
+    /// There is no such app.
+    pub(crate) fn set_log_level(
+        &mut self,
+        name: &str,
+        level: Option<LogLevel>,
+    ) -> Result<LogLevel, String> {
+        self.app_named(name)?;
+        let mut log_level = LogLevel::default();
+        for app in self.apps.iter_mut().filter(|app| app.name == name) {
+            let request = app.set_log_level(level);
+            log_level = app.log_level();
+            if let Some(request) = request.filter(|_| self.kernel.program.is_running()) {
+                self.kernel.program.send(&request, &[]);
+            }
+        }
+        Ok(log_level)
     }
 
     /// Replaces, adds or removes an app in the kernel when the kernel has ended. `None` removes it.

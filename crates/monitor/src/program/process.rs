@@ -82,7 +82,8 @@ impl Process {
         // The child joins the group before it executes, so that nothing it does is outside of its limits.
         group.start_in(&mut command)?;
         let (child, outputs) = Child::spawn_with(*apart, &mut command, theirs)?;
-        let output = Output::new(outputs, kind.clone(), limits.of(Limit::Log).hard, now);
+        let mut output = Output::new(outputs, kind.clone(), limits.of(Limit::Log).hard, now);
+        output.set_log_level(program.log_level);
         Ok(Self { child, control: Some(ours), output, killed: None, group })
     }
 

@@ -199,6 +199,9 @@ impl Fake {
                 }
                 KernelRequest::Detach { .. } => self.note("detach"),
                 KernelRequest::Know { .. } => self.note("know"),
+                KernelRequest::LogLevel { level, .. } => {
+                    self.note(&format!("log-level {}", level.name()));
+                }
                 KernelRequest::Forget { .. } => self.note("forget"),
                 KernelRequest::AbsentApps { .. } => self.note("absent"),
                 KernelRequest::Operator => {
@@ -323,7 +326,7 @@ impl Fake {
                     }
                 }
                 ZoneRequest::Try { .. } => return,
-                ZoneRequest::Watch | ZoneRequest::Alert { .. } => {}
+                ZoneRequest::Watch | ZoneRequest::Alert { .. } | ZoneRequest::LogLevel { .. } => {}
                 ZoneRequest::Rings { .. } => self.note(&format!("rings {}", fds.len())),
                 ZoneRequest::Service { name } => self.note(&format!("service {name}")),
                 ZoneRequest::Stop => {

@@ -60,6 +60,7 @@ fn report() -> AppReport {
             window_seconds: 3600,
         },
         removes_flows: true,
+        log_level: LogLevel::Info,
         usage: ProgramUsage {
             name: "firewall".into(),
             kind: "app".into(),
@@ -109,6 +110,7 @@ restarts     2
 restart      at once after 1000 ms, else within 30000 ms
 held         after 50 restarts in 3600 s
 hangs        after 5 s of processor time in a call
+log level    info
 last exit    killed by SIGSEGV
 incidents    3, 8 (`rosemary incidents show ID`)
 

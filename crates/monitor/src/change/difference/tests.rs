@@ -5,7 +5,8 @@ use control::service::ClientRights;
 
 use super::*;
 use crate::choice::Origin;
-use config::Limits;
+use config::{Limits, OnStop};
+use control::log::LogLevel;
 
 fn settings() -> AppSettings {
     AppSettings {
@@ -21,7 +22,8 @@ fn settings() -> AppSettings {
         env: config::Environment::new(),
         hang: std::time::Duration::from_secs(1),
         restart: config::RestartPolicy::default(),
-        on_stop: config::OnStop::default(),
+        on_stop: OnStop::default(),
+        log_level: None,
     }
 }
 
@@ -115,6 +117,22 @@ fn stopped_app_takes_new_settings_without_a_start() {
     let old = Present { is_stopped: true, ..present("a", settings()) };
     let new = AppSettings { hang: std::time::Duration::from_secs(2), ..settings() };
     assert_eq!(steps(&compare(&[old], &[wanted("a", new)])), [("a", Action::Update)]);
+}
+
+#[test]
+fn log_level_changes_while_any_host_runs_the_app() {
+    for host in [Hosting::User, Hosting::Kernel] {
+        let old = || AppSettings { host, ..settings() };
+        let new = || AppSettings { log_level: Some(LogLevel::Debug), ..old() };
+        let difference = compare(&[present("a", old())], &[wanted("a", new())]);
+        assert_eq!(steps(&difference), [("a", Action::Update)]);
+        assert_eq!(difference.steps[0].why, "changed: log-level");
+        assert!(!difference.restarts_kernel());
+    }
+    let old = AppSettings { host: Hosting::Kernel, ..settings() };
+    let new =
+        AppSettings { log_level: Some(LogLevel::Debug), on_stop: OnStop::Remove, ..old.clone() };
+    assert!(compare(&[present("a", old)], &[wanted("a", new)]).restarts_kernel());
 }
 
 #[test]

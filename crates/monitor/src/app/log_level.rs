@@ -1,0 +1,54 @@
+//! The level of an app's log, which changes while the app runs.
+//!
+//! The host of the app and the monitor both filter. The host saves the time for lines that nobody reads; the monitor also
+//! filters what the app prints past its host, and trusts no host.
+
+use control::kernel::KernelRequest;
+use control::log::LogLevel;
+use control::zone::ZoneRequest;
+
+use super::{App, AppSettings};
+
+impl App {
+    /// The level of its log: the operator's, or else the configured one, or else that of Rosemary.
+    pub(crate) fn log_level(&self) -> LogLevel {
+        self.log_level.or(self.settings.log_level).unwrap_or_else(of_rosemary)
+    }
+
+    /// Changes the level; `None` selects the configured one. Returns the request for a kernel that hosts the app.
+    pub(crate) fn set_log_level(&mut self, level: Option<LogLevel>) -> Option<KernelRequest> {
+        self.log_level = level;
+        let level = self.log_level();
+        if let Some(program) = self.program_mut() {
+            program.set_log_level(level);
+            if program.pid().is_some() {
+                program.send(&ZoneRequest::LogLevel { level }, &[]);
+            }
+        }
+        self.runs_in_kernel().then_some(KernelRequest::LogLevel { app: self.id, level })
+    }
+
+    /// Notes new settings, which the kernel and the monitor apply while the app runs. A new level in the configuration
+    /// replaces the operator's. Returns the request for a kernel that hosts the app.
+    pub(crate) fn set_settings(&mut self, settings: AppSettings) -> Option<KernelRequest> {
+        let is_new_level = self.settings.log_level != settings.log_level;
+        self.policy.clone_from(&settings.policy);
+        self.settings = settings;
+        if is_new_level { self.set_log_level(None) } else { None }
+    }
+
+    /// Takes over the level that an operator has set for `former`, an app with the same name, unless the configuration has
+    /// another one now.
+    pub(super) fn take_log_level(&mut self, former: &Self) {
+        if self.settings.log_level == former.settings.log_level
+            && let Some(level) = former.log_level
+        {
+            self.set_log_level(Some(level));
+        }
+    }
+}
+
+/// The level for apps without one of their own.
+fn of_rosemary() -> LogLevel {
+    LogLevel::named(sys::log::for_children()).unwrap_or(LogLevel::Debug) // "trace"
+}
