@@ -45,5 +45,11 @@ fn nothing_is_dropped(lab: &Lab, of: &str, topo: &str, received: &str) -> anyhow
     }
     let result = format!("0% dropped {received}");
     ensure!(said.contains(&result), "not {result}: {said}\n{}", rosemary.log());
+    // Mininet has removed the bridges, which is no fault.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let log = rosemary.log();
+    let warnings = log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR"));
+    let warnings: Vec<&str> = warnings.collect();
+    ensure!(warnings.is_empty(), "a run of Mininet: {warnings:#?}");
     Ok(())
 }

@@ -11,7 +11,9 @@
 //! * `Guards`: the guards put their flows back. The flows of other apps are refused meanwhile, so that no packet passes by
 //!   such a flow before the flow that drops it exists.
 //! * At the end, the kernel restores its entry, and the other apps may put their flows back.
+//! * A restoration is reported if the switch then stays connected for [`GRACE`].
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use control::policy::{Policy, Stage};
@@ -23,6 +25,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Longest time that guards may take. A guard checks each packet anyway, so afterwards only its own flows are late.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a switch must stay connected before a restoration is reported. A bridge that is removed, as at the end of Mininet,
+/// reports the removal of its flows too.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Time between two checks of a switch, and the spread of the first ones.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
@@ -66,7 +72,19 @@ pub(crate) struct Healing {
     began: Option<Instant>,
     /// A further loss during a restoration.
     again: Option<Loss>,
+    /// Restorations that are not reported yet, the oldest first.
+    unreported: VecDeque<Restored>,
     pub(crate) check: EntryCheck,
+}
+
+/// A restoration that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Restored {
+    pub(crate) loss: Loss,
+    /// How long the switch was without its flows since the kernel noticed it.
+    pub(crate) time: Duration,
+    /// When it ended.
+    at: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -120,24 +138,26 @@ impl Healing {
         }
     }
 
-    /// Ends the restoration if all guards `have_answered`, or too late. Returns the loss, and how long the switch was
-    /// without its flows since the kernel noticed it.
-    pub(crate) fn end(
-        &mut self,
-        have_answered: impl Fn(&Waiting) -> bool,
-        now: Instant,
-    ) -> Option<(Loss, Duration)> {
-        let State::Guards { loss, noticed, since, waiting } = &mut self.state else { return None };
+    /// Ends the restoration if all guards `have_answered`, or too late. Returns whether it has ended.
+    pub(crate) fn end(&mut self, have_answered: impl Fn(&Waiting) -> bool, now: Instant) -> bool {
+        let State::Guards { loss, noticed, since, waiting } = &mut self.state else { return false };
         waiting.retain(|guard| !have_answered(guard));
         if !waiting.is_empty() && now.saturating_duration_since(*since) < PATIENCE {
-            return None;
+            return false;
         }
-        let ended = (*loss, now.saturating_duration_since(*noticed));
+        let time = now.saturating_duration_since(*noticed);
+        self.unreported.push_back(Restored { loss: *loss, time, at: now });
         self.state = match self.again.take() {
             Some(loss) => State::Noticed { loss, at: now },
             None => State::Whole,
         };
-        Some(ended)
+        true
+    }
+
+    /// Returns once a restoration after which the switch has stayed connected.
+    pub(crate) fn take_report(&mut self, now: Instant) -> Option<Restored> {
+        let is_due = |restored: &mut Restored| now.saturating_duration_since(restored.at) >= GRACE;
+        self.unreported.pop_front_if(is_due)
     }
 }
 
@@ -204,13 +224,25 @@ mod tests {
         assert!(healing.holds_back(&Policy::default()) && !healing.holds_back(&guard()));
         assert!(healing.begin(now) && !healing.begin(now));
         healing.wait_for(waiting());
-        assert_eq!(healing.end(|_| false, now), None);
+        assert!(!healing.end(|_| false, now));
         assert!(healing.holds_back(&Policy::default()));
         let later = now + Duration::from_millis(3);
-        let ended = healing.end(|guard| guard.handled == 7, later);
-        assert_eq!(ended, Some((Loss::Reported, Duration::from_millis(3))));
+        assert!(healing.end(|guard| guard.handled == 7, later));
         assert!(!healing.holds_back(&Policy::default()));
-        assert_eq!(healing.end(|_| true, later), None);
+        assert!(!healing.end(|_| true, later));
+    }
+
+    #[test]
+    fn restoration_is_reported_once_the_switch_has_stayed() {
+        let (mut healing, now) = (Healing::default(), Instant::now());
+        healing.note_loss(Loss::Reported, now);
+        healing.begin(now);
+        let ended = now + Duration::from_millis(3);
+        healing.end(|_| true, ended);
+        assert_eq!(healing.take_report(ended + GRACE - Duration::from_millis(1)), None);
+        let report = healing.take_report(ended + GRACE).map(|it| (it.loss, it.time));
+        assert_eq!(report, Some((Loss::Reported, Duration::from_millis(3))));
+        assert_eq!(healing.take_report(ended + GRACE), None);
     }
 
     #[test]
@@ -219,8 +251,8 @@ mod tests {
         healing.note_loss(Loss::NotListed, now);
         healing.begin(now);
         healing.wait_for(waiting());
-        assert_eq!(healing.end(|_| false, now + PATIENCE / 2), None);
-        assert!(healing.end(|_| false, now + PATIENCE).is_some());
+        assert!(!healing.end(|_| false, now + PATIENCE / 2));
+        assert!(healing.end(|_| false, now + PATIENCE));
     }
 
     #[test]
@@ -242,7 +274,7 @@ mod tests {
         healing.note_loss(Loss::Reported, now);
         healing.begin(now);
         healing.note_loss(Loss::Reported, now);
-        assert!(healing.end(|_| true, now).is_some());
+        assert!(healing.end(|_| true, now));
         assert!(healing.holds_back(&Policy::default()), "the next one is noticed");
         assert!(!healing.begin(now) && healing.begin(now + INTERVAL));
     }

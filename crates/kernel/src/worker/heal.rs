@@ -15,9 +15,10 @@ use super::log_limits::LogLimits;
 use crate::check::{APP_SHIFT, Expects, OWN_BITS};
 use crate::connection::{Connection, Up};
 use crate::dispatch::Dispatch;
-use crate::healing::{Loss, Waiting};
+use crate::healing::{Loss, Restored, Waiting};
 use crate::ids::AppSlot;
 use crate::rewrite::{KERNEL, owner};
+use crate::switch::Switch;
 use crate::transactions::By;
 
 impl Replies<'_> {
@@ -78,6 +79,7 @@ pub(super) fn advance(
     let is_queued = connection.queued().is_some();
     let Connection { phase, session, out, .. } = connection;
     let Some(Up { switch, .. }) = phase.up_mut() else { return };
+    report(switch, channels, log_limits, now);
     if switch.healing.begin(now) {
         for slot in AppSlot::first(dispatch.app_ports.len()) {
             let app_port = &mut dispatch.app_ports[slot];
@@ -95,16 +97,29 @@ pub(super) fn advance(
         let is_same = app_port.life == guard.life && app_port.is_attached();
         !is_same || app_port.has_handled(guard.handled) && !is_queued
     };
-    let Some((loss, time)) = switch.healing.end(has_answered, now) else { return };
+    if !switch.healing.end(has_answered, now) {
+        return;
+    }
     table_miss(switch.version, session.xid(), out);
     for app_port in &mut dispatch.app_ports {
         if app_port.rights.writes_flows() && !matches!(app_port.policy.stage, Stage::Guard(_)) {
             app_port.flows_missing(switch);
         }
     }
-    if let Some(suppressed) = log_limits.missing.admit(now) {
-        let (dpid, loss) = (switch.dpid.to_string(), loss.to_string());
-        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        channels.notify(WorkerEvent::FlowsMissing { dpid, loss, ms, suppressed });
+}
+
+/// Reports the restorations after which the switch has stayed connected.
+fn report(
+    switch: &mut Switch,
+    channels: &WorkerChannels,
+    log_limits: &mut LogLimits,
+    now: Instant,
+) {
+    while let Some(Restored { loss, time, .. }) = switch.healing.take_report(now) {
+        if let Some(suppressed) = log_limits.missing.admit(now) {
+            let (dpid, loss) = (switch.dpid.to_string(), loss.to_string());
+            let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            channels.notify(WorkerEvent::FlowsMissing { dpid, loss, ms, suppressed });
+        }
     }
 }
