@@ -55,6 +55,25 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
         ensure!(!is_narrower || notes.contains("left out: "), "{name}: {shown}{notes}");
     }
 
+    let (pki, key) = ("/run/lab/pki", "/run/lab/keys/developer.key");
+    std::fs::write("/run/lab/password", "mauve otter lights nine lamps\n")?;
+    for (name, args) in [
+        ("pki", &["pki", "init", "--dir", pki][..]),
+        ("pki-switch", &["pki", "switch", "s1", "--dpid", "1", "--dir", pki]),
+        ("pki", &["pki", "controller", "--force", "--dir", pki]),
+        ("key", &["key", "new", "--key", key, "--password-file", "/run/lab/password"]),
+        ("key", &["key", "show", "--key", key]),
+        ("safe-mode", &["safe-mode", "status"]),
+    ] {
+        schema::check(name, &text(&[args, &["--json"]].concat())?)?;
+    }
+    std::fs::write("/run/lab/messages", "0400000800000001\n0400\n")?;
+    let decode = ["ofp", "decode", "--json", "/run/lab/messages"];
+    let decoded = net.lab.command(rosemary_binary()).args(decode).output()?;
+    let lines = String::from_utf8(decoded.stdout)?;
+    ensure!(lines.lines().count() == 2, "{lines}");
+    lines.lines().try_for_each(|line| schema::check("decode", line))?;
+
     let logs = text(&["logs", "--json"])?;
     ensure!(logs.lines().count() > 3, "log: {logs}");
     logs.lines().try_for_each(|line| schema::check("logs", line))?;
@@ -96,6 +115,20 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
     ensure!(apps.contains("learning-switch") && !apps.contains("firewall"), "{apps}");
     let apps = completed("apps lear", "2")?;
     ensure!(apps.contains("learning-switch"), "{apps}");
+    let apps = completed("logs --json kernel lear", "4")?;
+    ensure!(apps.contains("learning-switch"), "{apps}");
+    let levels = completed("logs --level ''", "3")?;
+    ensure!(levels.contains("debug") && !levels.contains("learning-switch"), "{levels}");
+    // bash completes files where the function has no answer.
+    for command in ["app install ''", "app verify --json ''", "ofp decode ''"] {
+        let place = command.split(' ').count().to_string();
+        let files = completed(command, &place)?;
+        ensure!(files == "\n", "{command}: {files}");
+    }
+    let files = completed("up --config /etc/pass", "3")?;
+    ensure!(files.contains("/etc/passwd"), "{files}");
+    let commands = completed("''", "1")?;
+    ensure!(commands.contains("completions") && !commands.contains(" man "), "{commands}");
     let options = completed("flows --js", "2")?;
     ensure!(options.contains("--json"), "{options}");
 

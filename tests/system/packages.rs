@@ -8,7 +8,7 @@ use rosemary_tests::developer::{
     CONFIG, Developer, GRANTED, INSTALLED, entry, refused, rosemary, trust,
 };
 use rosemary_tests::net::{INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, rosemary_binary, skip};
+use rosemary_tests::{in_a_lab, rosemary_binary, schema, skip};
 use rustix::process::Signal;
 
 const HUB: &str = "[[app]]\nname = \"hub\"\n";
@@ -20,6 +20,7 @@ fn signed_app_installs_and_runs() {
         let package = joe.package(lab, "hub", "")?;
         trust(&[&joe.trust("")], "")?;
         let told = rosemary(lab, &["app", "verify", "--json", &package])?;
+        schema::check("package", &told)?;
         assert!(told.contains(r#""name":"hub","version":"0.1.0","signed_by":"joe""#), "{told}");
         let list = || rosemary(lab, &["app", "list", "--json"]);
         assert_eq!(list()?, "[]\n");

@@ -77,6 +77,7 @@ fn requested_safe_mode_runs_its_list_in_order_as_user_apps() {
         ensure!(text.contains("Ran well:       learning-switch, observer\n"), "{text}");
         let json = rosemary(lab, &["safe-mode", "status", "--json"])?;
         ensure!(json.starts_with("{\"active\":true,"), "{json}");
+        schema::check("safe-mode", &json)?;
         schema::check("status", &serde_json::to_string(&status)?)?;
         let refused = rosemary(lab, &["app", "restart", "observer"]).map_err(|it| it.to_string());
         ensure!(refused.as_ref().is_err_and(|why| why.contains("safe-mode exit")), "{refused:?}");

@@ -13,22 +13,33 @@ use openflow::Dpid;
 use crate::client::{ClientError, Monitor};
 use crate::say;
 
-/// Added to the script for bash. A word that begins with a hyphen, or follows an option, is completed as before.
+/// Added to the script for bash. A word that begins with a hyphen, or is the value of an option, is completed as before. For
+/// a file there is no answer: bash then completes files itself.
 const BASH: &str = r#"
 _rosemary_with_names() {
-    local words=("${COMP_WORDS[@]:1:COMP_CWORD-1}") current="${COMP_WORDS[COMP_CWORD]}" kind=
-    local previous="${COMP_WORDS[COMP_CWORD-1]}"
-    case "${words[*]}" in
+    local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" kind= word commands=()
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+        [[ "$word" == -* ]] || commands+=("$word")
+    done
+    case "${commands[*]}" in
         flows | ports | switches) kind=switches ;;
-        apps | logs) kind=apps ;;
+        apps | logs | "logs "*) kind=apps ;;
         "app disable" | "app enable" | "app log-level" | "app logs" | "app promote" | "app remove") kind=apps ;;
         "app restart" | "app rollback" | "app start" | "app stop") kind=apps ;;
+        "app build" | "app install" | "app sign" | "app upgrade" | "app verify") kind=files ;;
+        "ofp check" | "ofp decode") kind=files ;;
     esac
-    [[ "$previous" == --app ]] && kind=apps
-    if [[ -n "$kind" && "$current" != -* ]]; then
-        COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" complete "$kind" 2>/dev/null)" -- "$current"))
-    else
+    case "$previous" in
+        --app) kind=apps ;;
+        --follow | -f | --json | --wide | --yes | -y) ;;
+        -*) kind= ;;
+    esac
+    if [[ -z "$kind" || "$current" == -* ]]; then
         _rosemary "$@"
+    elif [[ "$kind" == files ]]; then
+        COMPREPLY=()
+    else
+        COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" complete "$kind" 2>/dev/null)" -- "$current"))
     fi
 }
 complete -F _rosemary_with_names -o nosort -o bashdefault -o default rosemary 2>/dev/null ||
@@ -36,14 +47,18 @@ complete -F _rosemary_with_names -o nosort -o bashdefault -o default rosemary 2>
 "#;
 
 /// Added to the script for zsh, in place of its last lines, which register the function of `clap_complete`. A word that begins
-/// with a hyphen, or follows an option, is completed as before.
+/// with a hyphen, or is the value of an option, is completed as before.
 const ZSH: &str = r#"_rosemary_with_names() {
     local kind=
-    case "${(j: :)words[2,CURRENT-1]}" in
+    case "${(j: :)${(@)words[2,CURRENT-1]:#-*}}" in
         flows | ports | switches) kind=switches ;;
-        apps | logs | "app "(disable|enable|log-level|logs|promote|remove|restart|rollback|start|stop)) kind=apps ;;
+        apps | logs | "logs "* | "app "(disable|enable|log-level|logs|promote|remove|restart|rollback|start|stop)) kind=apps ;;
     esac
-    [[ "$words[CURRENT-1]" == --app ]] && kind=apps
+    case "$words[CURRENT-1]" in
+        --app) kind=apps ;;
+        --follow | -f | --json | --wide | --yes | -y) ;;
+        -*) kind= ;;
+    esac
     if [[ -n "$kind" && "$words[CURRENT]" != -* ]]; then
         compadd -- ${(f)"$("$words[1]" complete "$kind" 2>/dev/null)"}
     else
@@ -83,10 +98,16 @@ pub enum Names {
 ///
 /// # Errors
 /// It cannot be written.
-pub fn script(shell: Shell, command: &mut Command) -> anyhow::Result<()> {
+pub fn script(shell: Shell, command: &Command) -> anyhow::Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, command, "rosemary", &mut script);
+    clap_complete::generate(shell, &mut without_hidden(command), "rosemary", &mut script);
     say::data(with_names(shell, String::from_utf8_lossy(&script).into_owned()))
+}
+
+/// Returns the command without its hidden subcommands, which the scripts would offer.
+fn without_hidden(command: &Command) -> Command {
+    let shown = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
+    Command::new("rosemary").version(env!("CARGO_PKG_VERSION")).subcommands(shown)
 }
 
 /// Returns the script with the lines for the names that only a running Rosemary knows.

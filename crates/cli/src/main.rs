@@ -57,6 +57,13 @@ Switches on this machine may use plain TCP. Once `rosemary pki init` has created
 use TLS on the same port. The environment variable ROSEMARY_LOG sets the log level on standard error: \
 error, warn, info (the default) or debug.";
 
+const AFTER_HELP_COMPLETIONS: &str = "\
+For you alone, in a new shell:
+  bash  rosemary completions bash > ~/.local/share/bash-completion/completions/rosemary
+  zsh   rosemary completions zsh > DIR/_rosemary, with DIR in $fpath
+  fish  rosemary completions fish > ~/.config/fish/completions/rosemary.fish
+`make install` installs them for all users. They complete the names of switches and apps, too.";
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run Rosemary in the foreground, until Ctrl-C or SIGTERM
@@ -98,7 +105,7 @@ enum Command {
     /// Show and check OpenFlow messages: captures, streams, hexadecimal lines
     Ofp(OfpArgs),
     /// Print a completion script for a shell
-    #[command(after_help = "For bash: rosemary completions bash > /etc/bash_completion.d/rosemary")]
+    #[command(after_help = AFTER_HELP_COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -150,7 +157,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {
-            complete::script(*shell, &mut Arguments::command()).map(|()| ExitCode::SUCCESS)
+            complete::script(*shell, &Arguments::command()).map(|()| ExitCode::SUCCESS)
         }
         Command::Complete { kind } => complete::names(*kind).map(|()| ExitCode::SUCCESS),
         Command::Man { dir } => {
@@ -167,6 +174,34 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Adds `command` and its subcommands that have `--json`, as they are typed.
+    fn with_json(command: &clap::Command, typed: &str, found: &mut Vec<String>) {
+        if command.get_arguments().any(|it| it.get_long() == Some("json")) {
+            found.push(typed.to_owned());
+        }
+        for inner in command.get_subcommands() {
+            with_json(inner, &format!("{typed} {}", inner.get_name()), found);
+        }
+    }
+
+    #[test]
+    fn every_command_with_json_has_a_schema() {
+        let mut commands = Vec::new();
+        with_json(&Arguments::command(), "rosemary", &mut commands);
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemas");
+        let files = std::fs::read_dir(dir).unwrap();
+        let schemas: String =
+            files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+        // `change.schema.json` describes the commands that change a running Rosemary.
+        let is_described = |command: &String| {
+            let change =
+                command.starts_with("rosemary app ") || command == "rosemary safe-mode exit";
+            change || schemas.contains(&format!("{command} "))
+        };
+        commands.retain(|command| !is_described(command));
+        assert_eq!(commands, [""; 0], "without a schema");
+    }
 
     #[test]
     fn command_line_is_consistent() {
