@@ -27,7 +27,7 @@ pub enum AppCommand {
     Remove(RemoveArgs),
     /// Show the installed packages
     List(ListArgs),
-    /// Show the log of an app
+    /// Show the log of an app; `rosemary logs NAME` also shows what Rosemary reports about it
     Logs(AppLogsArgs),
     /// Change the level of an app's log while the app runs, until Rosemary or the configured level changes
     LogLevel(LogLevelArgs),

@@ -30,7 +30,7 @@ usage.";
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct FlowsArgs {
-    /// Datapath id of the switch, such as 00:00:00:00:00:00:00:01, 0x1 or 1
+    /// Datapath id of the switch, such as 00:00:00:00:00:00:00:01, 0x1 or 1; only --orphans works without it
     #[arg(required_unless_present = "orphans")]
     pub switch: Option<Dpid>,
     /// Show or remove what apps that do not run any more own in the switches

@@ -150,8 +150,9 @@ pub fn run_app(args: &AppLogsArgs) -> anyhow::Result<()> {
     let monitor = Monitor::connect(&args.wanted.instance)?;
     let log = monitor.log()?;
     let program = format!("app {}", args.app);
-    if !log.programs()?.contains(&program) {
-        let status = monitor.status()?;
+    let known = log.programs()?;
+    let status = monitor.status()?;
+    if !known.contains(&program) {
         if !status.apps.iter().any(|app| app.name == args.app) {
             let names: Vec<&str> = status.apps.iter().map(|app| app.name.as_str()).collect();
             bail!(
@@ -162,7 +163,37 @@ pub fn run_app(args: &AppLogsArgs) -> anyhow::Result<()> {
         }
         say::note(format_args!("the app {} has logged nothing yet", args.app));
     }
+    // Otherwise a developer who reads only this log would not notice that messages are refused.
+    let started = Since::Ago(Duration::from_secs_f64(status.monitor.uptime_seconds));
+    if let Some(warning) = last_warning(&log, &known, &args.app, started)? {
+        say::note(format_args!(
+            "Rosemary reports about {}: {warning}; `rosemary logs {}` shows all",
+            args.app, args.app
+        ));
+    }
     show(log, vec![program], &args.wanted)
+}
+
+/// Returns the text of the last warning of other programs about an app, if there is one.
+fn last_warning(
+    log: &Log,
+    known: &[String],
+    app: &str,
+    since: Since,
+) -> Result<Option<String>, ClientError> {
+    let programs: Vec<String> =
+        known.iter().filter(|it| is_report_about(it, app)).cloned().collect();
+    if programs.is_empty() {
+        return Ok(None); // the log takes an empty list for all programs
+    }
+    let filter = LogFilter { programs, since: since.nanoseconds(), level: LogLevel::Warn };
+    let page = log.read(log.last(1, &filter)?, &filter)?;
+    Ok(page.lines.last().map(|line| sys::text::shown(&line.text).into_owned()))
+}
+
+/// Whether lines of `program` are reports about the app.
+fn is_report_about(program: &str, app: &str) -> bool {
+    program.split_once(" on ").is_some_and(|(_, about)| about == app)
 }
 
 fn show(mut log: Log, programs: Vec<String>, wanted: &Selection) -> anyhow::Result<()> {
@@ -261,6 +292,15 @@ mod tests {
             json,
             r#"{"number":7,"time":1795253043120456789,"level":"warn","program":"app firewall","text":"\u001b[31m denied"}"#
         );
+    }
+
+    #[test]
+    fn reports_about_an_app_are_recognised() {
+        assert!(is_report_about("kernel on tutorial", "tutorial"));
+        assert!(is_report_about("service log on tutorial", "tutorial"));
+        for other in ["app tutorial", "kernel", "kernel on tutorial-2", "kernel on other"] {
+            assert!(!is_report_about(other, "tutorial"), "{other}");
+        }
     }
 
     #[test]

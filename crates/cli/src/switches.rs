@@ -27,8 +27,8 @@ left out (null in JSON) with the reason. SWITCH is a datapath id in any usual fo
 0000000000000001, of:0000000000000001, 0x1 or 1. LOOKUPS counts packets that were looked up in the table, MATCHED those \
 that matched one of its flows. `rosemary ports --help` explains the columns of ports.
 
-In JSON the columns have the names dpid, version, address, transport, epoch, ports, flows, packet_ins, dropped, guarded, \
-flow_mods, packet_outs, refused and errors.
+In JSON the columns have the names dpid (SWITCH), version (OPENFLOW), address, transport, epoch (CONNECTION), ports, flows, \
+packet_ins, dropped, guarded (UNGUARDED), flow_mods, packet_outs, refused and errors.
 
 Exit codes: 0 Rosemary and the switch answered; 1 one of them did not; 2 wrong usage.";
 

@@ -31,6 +31,8 @@ const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_REST: &str = "\x1b[J";
 
 const AFTER_HELP: &str = "\
+On a terminal: the arrow keys, Page Up, Page Down, Home and End scroll; q or Ctrl-C ends it.
+
 CPU% is relative to one processor. FDS are open descriptors. EVENTS/S counts the packet-ins that the app received in the last second. \
 MODS/S (changes of switches), OUTS/S (packet-outs) and ASKS/S (requests) count the messages that it sent. QUEUE \
 is the number of bytes that wait for the app now. DROPPED and REFUSED count since the kernel started. The mark ! \
