@@ -55,25 +55,7 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
         ensure!(!is_narrower || notes.contains("left out: "), "{name}: {shown}{notes}");
     }
 
-    let (pki, key) = ("/run/lab/pki", "/run/lab/keys/developer.key");
-    std::fs::write("/run/lab/password", "mauve otter lights nine lamps\n")?;
-    for (name, args) in [
-        ("pki", &["pki", "init", "--dir", pki][..]),
-        ("pki-switch", &["pki", "switch", "s1", "--dpid", "1", "--dir", pki]),
-        ("pki", &["pki", "controller", "--force", "--dir", pki]),
-        ("key", &["key", "new", "--key", key, "--password-file", "/run/lab/password"]),
-        ("key", &["key", "show", "--key", key]),
-        ("safe-mode", &["safe-mode", "status"]),
-    ] {
-        schema::check(name, &text(&[args, &["--json"]].concat())?)?;
-    }
-    std::fs::write("/run/lab/messages", "0400000800000001\n0400\n")?;
-    let decode = ["ofp", "decode", "--json", "/run/lab/messages"];
-    let decoded = net.lab.command(rosemary_binary()).args(decode).output()?;
-    let lines = String::from_utf8(decoded.stdout)?;
-    ensure!(lines.lines().count() == 2, "{lines}");
-    lines.lines().try_for_each(|line| schema::check("decode", line))?;
-
+    outputs_without_switches(net)?;
     let logs = text(&["logs", "--json"])?;
     ensure!(logs.lines().count() > 3, "log: {logs}");
     logs.lines().try_for_each(|line| schema::check("logs", line))?;
@@ -101,6 +83,42 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
     let received = port["rx_packets"].as_u64().context("Open vSwitch counts packets")?;
     ensure!(received >= 5, "the pings: {port}");
 
+    let mut unknown = net.lab.command(rosemary_binary());
+    let unknown = unknown.args(["ports", "7"]).stdin(Stdio::null()).output()?;
+    let error = String::from_utf8(unknown.stderr)?;
+    ensure!(
+        unknown.status.code() == Some(1) && error.contains(&format!("connected: {dpid}")),
+        "{error}"
+    );
+    completions(net)
+}
+
+/// Checks the JSON of commands that need no switch.
+fn outputs_without_switches(net: &Net<'_>) -> anyhow::Result<()> {
+    let rosemary = rosemary_binary().display().to_string();
+    let (pki, key) = ("/run/lab/pki", "/run/lab/keys/developer.key");
+    std::fs::write("/run/lab/password", "mauve otter lights nine lamps\n")?;
+    for (name, args) in [
+        ("pki", &["pki", "init", "--dir", pki][..]),
+        ("pki-switch", &["pki", "switch", "s1", "--dpid", "1", "--dir", pki]),
+        ("pki", &["pki", "controller", "--force", "--dir", pki]),
+        ("key", &["key", "new", "--key", key, "--password-file", "/run/lab/password"]),
+        ("key", &["key", "show", "--key", key]),
+        ("safe-mode", &["safe-mode", "status"]),
+    ] {
+        schema::check(name, &net.lab.run(&rosemary, &[args, &["--json"]].concat())?)?;
+    }
+    std::fs::write("/run/lab/messages", "0400000800000001\n0400\n")?;
+    let decode = ["ofp", "decode", "--json", "/run/lab/messages"];
+    let decoded = net.lab.command(rosemary_binary()).args(decode).output()?;
+    let lines = String::from_utf8(decoded.stdout)?;
+    ensure!(lines.lines().count() == 2, "{lines}");
+    lines.lines().try_for_each(|line| schema::check("decode", line))?;
+    Ok(())
+}
+
+/// Checks what the shells complete.
+fn completions(net: &Net<'_>) -> anyhow::Result<()> {
     // What bash shows for `rosemary flows <TAB>` and `rosemary logs lear<TAB>`.
     let rosemary = rosemary_binary().display().to_string();
     let completed = |words: &str, place: &str| -> anyhow::Result<String> {
@@ -147,13 +165,5 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
     ensure!(completed("flows ''", "3")? == "0000000000000001\n", "{}", completed("flows ''", "3")?);
     let apps = completed("app stop ''", "4")?;
     ensure!(apps.contains("learning-switch"), "{apps}");
-
-    let mut unknown = net.lab.command(rosemary_binary());
-    let unknown = unknown.args(["ports", "7"]).stdin(Stdio::null()).output()?;
-    let error = String::from_utf8(unknown.stderr)?;
-    ensure!(
-        unknown.status.code() == Some(1) && error.contains(&format!("connected: {dpid}")),
-        "{error}"
-    );
     Ok(())
 }
