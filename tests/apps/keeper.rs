@@ -48,6 +48,7 @@ impl Keeper {
                     network.warn("the second was not asked");
                 }
             }
+            _ => {}
         }
     }
 

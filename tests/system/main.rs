@@ -42,6 +42,7 @@ mod outputs;
 mod packages;
 mod pausing;
 mod printing;
+mod provided_services;
 mod reconnecting;
 mod reload;
 mod repeated_crashes;

@@ -5,6 +5,7 @@
 
 mod details;
 mod log;
+mod provided;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,12 +23,14 @@ use control::query::{
 use monitor::options::{ADMIN_SOCKET, InstancePaths, SYSTEM_RUNTIME_DIR};
 use openflow::Dpid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sdk::services::Service;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
 use thiserror::Error;
 
 pub use self::log::Log;
+pub use self::provided::Provided;
 
 /// The longest time that the client waits for a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -121,6 +124,18 @@ impl Monitor {
     pub fn status(&self) -> Result<Status, ClientError> {
         match self.request(&OperatorRequest::Status)? {
             (OperatorReply::Status(status), _) => Ok(status),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
+    /// Connects to a service that an app provides.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`] if the service does not run; the monitor does not reply, or refuses.
+    pub fn service(&self, service: Service) -> Result<Provided, ClientError> {
+        let request = OperatorRequest::Service { name: service.name().into() };
+        match exchange(&self.0, &request, "the monitor", REPLY_TIMEOUT)? {
+            (OperatorReply::Service, fds) => Provided::new(service, fds),
             (reply, _) => Err(refusal(reply)),
         }
     }
@@ -384,6 +399,7 @@ fn refusal(reply: OperatorReply) -> ClientError {
         | OperatorReply::Usage(_)
         | OperatorReply::Kernel
         | OperatorReply::Log
+        | OperatorReply::Service
         | OperatorReply::Change(_)
         | OperatorReply::Incidents { .. } => ClientError::Unexpected { peer: "the monitor" },
     }

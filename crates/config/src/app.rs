@@ -13,6 +13,7 @@ use super::environment::{self, Environment};
 use super::limits::Limits;
 use super::manifest::Manifests;
 use super::rights::{self, Granted, ServiceRight};
+use super::shipped;
 use super::supervision::{RESTART_KEYS, RestartKeys};
 use super::value::{Mistake, Table, Value};
 
@@ -92,9 +93,13 @@ pub struct AppConfig {
 }
 
 impl AppConfig {
-    /// Returns the defaults for an app of this name: a control app that receives every packet and may
-    /// send packets and write flows.
+    /// Returns the settings of an app of this name that the file does not contain.
     pub fn named(name: &str) -> Self {
+        shipped::settings(name).unwrap_or_else(|| Self::defaults(name))
+    }
+
+    /// Returns the defaults of every app: a control app that receives every packet and may send packets and write flows.
+    pub(super) fn defaults(name: &str) -> Self {
         Self {
             name: name.into(),
             object: None,
@@ -168,8 +173,11 @@ impl AppConfig {
             )
         })?;
         let host = table.read("host", r#""user" or "kernel""#, |it| host_named(it.text()?))?;
-        let manifest = base.get(name);
-        let default = manifest.cloned().unwrap_or_else(|| Self::named(name));
+        let object = table.read("object", "the path of a file", path)?;
+        // A bare file of the operator is not the app that ships under this name.
+        let shipped = shipped::settings(name).filter(|_| object.is_none());
+        let manifest = base.get(name).or(shipped.as_ref());
+        let default = manifest.cloned().unwrap_or_else(|| Self::defaults(name));
         let stage = stage(table, default.stage)?;
         let band = table.read(
             "band",
@@ -184,7 +192,7 @@ impl AppConfig {
         let Granted { capabilities, read, services, service_rights } = granted;
         let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
         Ok(Self {
-            object: table.read("object", "the path of a file", path)?,
+            object,
             config: table.read("config", "the path of a file", path)?,
             host: host.unwrap_or_default(),
             enabled: table.read("enabled", "true or false", Value::boolean)?.unwrap_or(true),

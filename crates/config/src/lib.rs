@@ -17,6 +17,7 @@ mod orphans;
 mod position;
 mod quotas;
 mod rights;
+mod shipped;
 mod suggestion;
 mod supervision;
 mod trust;

@@ -33,15 +33,27 @@ pub enum ServiceRight {
     StorageWrite(String),
     /// `net.connect:HOST:PORT`: connections there.
     Connect(Destination),
+    /// A right without a scope, such as `topology.read`, in a service that an app provides.
+    Provided(Service, &'static str),
 }
 
+/// The rights in services that apps provide, with the service.
+const PROVIDED: [(&str, Service); 3] = [
+    ("topology.read", Service::Topology),
+    ("topology.drain", Service::Topology),
+    ("hosts.read", Service::Hosts),
+];
+
 /// Describes the valid forms, for error messages.
-pub(super) const FORMS: &str = "\"storage.read:APP\", \"storage.write:APP\" (another app's namespace), \
+pub(super) const FORMS: &str = "\"topology.read\", \"topology.drain\", \"hosts.read\", \"storage.read:APP\", \"storage.write:APP\" (another app's namespace), \
                                 \"net.connect:HOST:PORT\"";
 
 impl ServiceRight {
     /// Parses a right as in the configuration; `None` if it has none of these forms.
     pub(super) fn named(text: &str) -> Option<Self> {
+        if let Some((right, service)) = PROVIDED.iter().find(|(right, _)| *right == text) {
+            return Some(Self::Provided(*service, right));
+        }
         let (right, scope) = text.split_once(':')?;
         match right {
             "storage.read" if is_name(scope) => Some(Self::StorageRead(scope.into())),
@@ -63,6 +75,7 @@ impl ServiceRight {
         match self {
             Self::StorageRead(_) | Self::StorageWrite(_) => Service::Storage,
             Self::Connect(_) => Service::Broker,
+            Self::Provided(service, _) => *service,
         }
     }
 }
@@ -73,6 +86,7 @@ impl std::fmt::Display for ServiceRight {
             Self::StorageRead(app) => write!(f, "storage.read:{app}"),
             Self::StorageWrite(app) => write!(f, "storage.write:{app}"),
             Self::Connect(Destination { name, port }) => write!(f, "net.connect:{name}:{port}"),
+            Self::Provided(_, right) => f.write_str(right),
         }
     }
 }
@@ -112,6 +126,13 @@ impl Granted {
         names.chain(paths).chain(self.service_rights.iter().map(ToString::to_string)).collect()
     }
 
+    /// Returns the capability that a client of `service` needs, if it is not granted.
+    fn lacks(&self, service: Service) -> Option<&'static str> {
+        let right = service.read_right()?;
+        let is_granted = self.names().iter().any(|name| name == right);
+        (!is_granted).then_some(right)
+    }
+
     /// Returns the elements of `services`.
     pub fn service_names(&self) -> Vec<String> {
         self.services.iter().map(ToString::to_string).collect()
@@ -128,7 +149,7 @@ pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Result<
             granted.capabilities.insert(0, Capability::PacketIn.into());
         }
     }
-    let named = "\"storage\" or \"broker\"";
+    let named = "\"storage\", \"broker\", \"topology\", \"hosts\" or \"stats\"";
     if let Some(mut services) = table.list("services", named, |it| Service::named(it.text()?))? {
         services.sort_unstable();
         services.dedup();
@@ -150,6 +171,12 @@ pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Result<
             "{right} is a right with the service {service}; add services = [\"{service}\"]"
         );
         return Err(Mistake::new(at("capabilities"), what));
+    }
+    if let Some((service, right)) = services.iter().find_map(|it| Some((it, granted.lacks(*it)?))) {
+        let what = format!(
+            "the service {service} needs the capability {right}; add \"{right}\" to capabilities"
+        );
+        return Err(Mistake::new(at("services"), what));
     }
     Ok(granted)
 }
@@ -227,6 +254,9 @@ mod tests {
     #[test]
     fn rights_parse_and_print_alike() {
         for text in [
+            "topology.read",
+            "topology.drain",
+            "hosts.read",
             "storage.read:firewall",
             "storage.write:learning-switch",
             "net.connect:example.org:443",

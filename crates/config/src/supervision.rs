@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use control::service::ServiceKind;
-use sdk::services::Service;
 
 use super::app::is_name;
 use super::limits::bytes;
@@ -152,8 +151,8 @@ impl Supervision {
         let [log, storage, broker] = self.services;
         match kind {
             ServiceKind::Log => log,
-            ServiceKind::ForApps(Service::Storage) => storage,
-            ServiceKind::ForApps(Service::Broker) => broker,
+            ServiceKind::Storage => storage,
+            ServiceKind::Broker => broker,
         }
     }
 
@@ -281,7 +280,7 @@ mod tests {
         assert_eq!((rules.apps.min_run, rules.apps.restarts), (ms(500), Some(7)));
         assert_eq!((rules.kernel.min_run, rules.kernel.longest_pause), (ms(500), ms(2_000)));
         assert_eq!(rules.kernel.restarts, None, "the kernel is never held");
-        let [log, storage] = [ServiceKind::Log, ServiceKind::ForApps(Service::Storage)];
+        let [log, storage] = [ServiceKind::Log, ServiceKind::Storage];
         assert_eq!(rules.of_service(log).restarts, Some(7));
         let storage = rules.of_service(storage);
         assert_eq!((storage.restarts, storage.window), (Some(3), ms(60_000)));

@@ -148,6 +148,11 @@ pub enum Cause {
         /// The number of missing flows.
         flows: u64,
     },
+    /// The app reported an event of the network.
+    Reported {
+        /// What happened, as a phrase.
+        summary: String,
+    },
     /// Several services failed within a short time.
     Services,
     /// Rosemary entered safe mode.
@@ -180,6 +185,7 @@ impl fmt::Display for Cause {
                 let flows = if *flows == 1 { "1 flow".into() } else { format!("{flows} flows") };
                 return write!(f, "{flows} missing on switch {switch}");
             }
+            Self::Reported { summary } => summary,
             Self::Panic => "panicked",
             Self::Hang => "hung",
             Self::Leak => "leaked memory",

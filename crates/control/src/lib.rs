@@ -18,7 +18,7 @@
 //! Six modules hold types that several pairs share: [`app`] (an app's number and hosting), [`change`]
 //! (changes while Rosemary runs), [`policy`] and [`capability`] (an app's rights), [`flight`] (the layout of the flight
 //! recorder, which one process writes and the monitor reads) and [`incident`] (records of what went wrong).
-//! [`sabotage`] breaks Rosemary on purpose, in a test build only.
+//! [`clients`] is the end of a service that its clients' sockets reach. [`sabotage`] breaks Rosemary on purpose, in a test build only.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ pub mod app;
 pub mod app_report;
 pub mod capability;
 pub mod change;
+pub mod clients;
 pub mod details;
 pub mod flight;
 pub mod incident;

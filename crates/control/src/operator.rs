@@ -27,6 +27,12 @@ pub enum OperatorRequest {
     Kernel,
     /// Pass a connection to the log. Answered by [`OperatorReply::Log`] or [`OperatorReply::Unavailable`].
     Log,
+    /// Pass a connection to a service that an app provides. Answered by [`OperatorReply::Service`] or
+    /// [`OperatorReply::Unavailable`].
+    Service {
+        /// Its name.
+        name: String,
+    },
     /// Make a change. Answered by [`OperatorReply::Change`] or [`OperatorReply::Unavailable`].
     Change(ChangeRequest),
     /// Report how far a change has come. Answered by [`OperatorReply::Change`] or
@@ -56,6 +62,9 @@ pub enum OperatorReply {
     /// Descriptor: a socket whose other end the log holds, for reading with the messages of
     /// [`log`](crate::log).
     Log,
+    /// Descriptors: a socket whose other end the provider of the service holds, for the messages of [`sdk::services`], and
+    /// the service's table ([`sys::table`]).
+    Service,
     /// A change, as far as it has come.
     Change(ChangeReport),
     /// Incidents in ascending order.

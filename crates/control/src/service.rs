@@ -6,25 +6,45 @@ use sdk::services::Service;
 use serde::{Deserialize, Serialize};
 use sys::sandbox::Report;
 
-/// A service: one for apps, or one for Rosemary itself.
+/// A service that is a program of its own. Other services are provided by apps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ServiceKind {
     /// The log of all programs, for operators.
     Log,
-    /// A service that apps use.
-    ForApps(Service),
+    /// The storage, for apps.
+    Storage,
+    /// The broker, for apps.
+    Broker,
 }
 
 impl ServiceKind {
     /// All services, in the order in which commands show them.
-    pub const ALL: [Self; 3] =
-        [Self::Log, Self::ForApps(Service::Storage), Self::ForApps(Service::Broker)];
+    pub const ALL: [Self; 3] = [Self::Log, Self::Storage, Self::Broker];
+
+    /// The program that is this service for apps; `None` if an app provides the service.
+    pub fn of(service: Service) -> Option<Self> {
+        match service {
+            Service::Storage => Some(Self::Storage),
+            Service::Broker => Some(Self::Broker),
+            Service::Topology | Service::Hosts | Service::Stats => None,
+        }
+    }
+
+    /// The service that apps name; `None` for the log.
+    pub fn for_apps(self) -> Option<Service> {
+        match self {
+            Self::Log => None,
+            Self::Storage => Some(Service::Storage),
+            Self::Broker => Some(Service::Broker),
+        }
+    }
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Log => "log",
-            Self::ForApps(service) => service.name(),
+            Self::Storage => Service::Storage.name(),
+            Self::Broker => Service::Broker.name(),
         }
     }
 
@@ -32,8 +52,8 @@ impl ServiceKind {
     pub fn program(self) -> &'static str {
         match self {
             Self::Log => "rosemary-log",
-            Self::ForApps(Service::Storage) => "rosemary-storage",
-            Self::ForApps(Service::Broker) => "rosemary-broker",
+            Self::Storage => "rosemary-storage",
+            Self::Broker => "rosemary-broker",
         }
     }
 
@@ -41,8 +61,8 @@ impl ServiceKind {
     pub fn file(self) -> Option<&'static str> {
         match self {
             Self::Log => Some("log.redb"),
-            Self::ForApps(Service::Storage) => Some("storage.redb"),
-            Self::ForApps(Service::Broker) => None,
+            Self::Storage => Some("storage.redb"),
+            Self::Broker => None,
         }
     }
 
@@ -59,7 +79,8 @@ impl ServiceKind {
     pub fn number(self) -> u32 {
         match self {
             Self::Log => 0,
-            Self::ForApps(service) => service.number(), // from 1 on
+            Self::Storage => Service::Storage.number(), // from 1 on
+            Self::Broker => Service::Broker.number(),
         }
     }
 }
@@ -133,6 +154,9 @@ pub struct ClientRights {
     pub hosts: Vec<Destination>,
     /// Its right to the log.
     pub log: Option<LogRight>,
+    /// Its capabilities that concern services which apps provide, such as `topology.read`; `operator` for an operator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 /// A right to the log.

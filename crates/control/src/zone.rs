@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sys::sandbox::{Limits, Report, Tmp};
 
 use crate::log::LogLevel;
+use crate::service::ServiceClient;
 
 /// The size of a zone's `/tmp`, unless the app's memory limit makes it smaller.
 pub const TMP: Tmp = Tmp { size: 16 << 20, inodes: 1024 };
@@ -50,6 +51,9 @@ pub enum ZoneRequest {
         services: Vec<String>,
         /// The level of the app's log.
         log_level: LogLevel,
+        /// The name of the service with a table that the app provides. A third descriptor is then the memory of the table
+        /// ([`sys::table`]), which the zone maps and seals before it confines itself.
+        provides: Option<String>,
     },
     /// The first and only message of a sandbox probe: confine yourself, report the result and exit.
     /// Descriptors as for [`Load`](Self::Load). Answered by [`ZoneReply::Confined`] or
@@ -69,8 +73,8 @@ pub enum ZoneRequest {
         /// Most records per call of the app.
         batch: u16,
     },
-    /// A service is available; an earlier one of this name is gone. Descriptor: the socket to it
-    /// ([`sys::packets`]).
+    /// A service is available; an earlier one of this name is gone. Descriptors: the socket to it
+    /// ([`sys::packets`]), and its table if it has one.
     Service {
         /// Its name.
         name: String,
@@ -80,6 +84,8 @@ pub enum ZoneRequest {
         /// The level.
         level: LogLevel,
     },
+    /// A new client of the service that the app provides. Descriptor: the client's socket, which alone identifies it.
+    Client(ServiceClient),
     /// The app exceeds its soft limit of a resource, or has reached the hard one. The zone passes the
     /// alert on to the app.
     Alert {
@@ -140,5 +146,12 @@ pub enum ZoneReply {
     Failed {
         /// The reason, as a phrase.
         why: String,
+    },
+    /// The app reports an incident of the network.
+    Incident {
+        /// What happened, as a phrase.
+        summary: String,
+        /// The evidence, as a phrase.
+        evidence: String,
     },
 }

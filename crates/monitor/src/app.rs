@@ -9,6 +9,7 @@ mod hold;
 mod hosting;
 mod intent;
 mod log_level;
+mod reports;
 mod role;
 mod safety;
 mod settings;
@@ -16,7 +17,7 @@ mod status;
 mod zone;
 
 use std::ops::RangeInclusive;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use control::app::{AppId, Hosting as Host};
@@ -29,11 +30,13 @@ use control::service::{ClientRights, ServiceClient};
 use control::zone::{SwitchNumbers, ZoneReply, ZoneRequest, ZoneSandbox};
 use sdk::Limit;
 use sdk::services::Service;
+use sys::sandbox::Limits;
 use tracing::{error, info, warn};
 
 pub(crate) use self::files::{AppFiles, Fingerprint};
 use self::hosting::{Hosting, InKernel};
 use self::intent::Intent;
+use self::reports::AppReports;
 pub(crate) use self::role::Role;
 pub(crate) use self::settings::{AppSettings, LOG_LEVEL};
 use self::zone::{Zone, ZoneSettings};
@@ -45,6 +48,11 @@ use crate::text::{harmless, shortened};
 use crate::usage::meter::{LimitEvent, Meter, Severity};
 use config::Require;
 use control::operator::ProgramState;
+
+/// The service that an app of this name provides.
+fn provided(app: &str) -> Option<Service> {
+    Service::named(app).filter(|service| service.table_slots().is_some())
+}
 
 /// An app that the operator wants to run.
 #[derive(Debug)]
@@ -70,10 +78,22 @@ pub(crate) struct App {
     is_beside: bool,
     /// Whether the switches lose its flows when it leaves the table.
     removes_flows: bool,
+    /// The table that its process publishes, if the app provides a service.
+    table: Option<OwnedFd>,
+    reports: AppReports,
     /// Why its process failed last, in its own words.
     failure: Option<String>,
     /// Why it goes on with older files than there are, if it does.
     kept: Option<String>,
+}
+
+/// Adds address space for the tables of these services to the limits of a process.
+fn with_tables(mut limits: Limits, services: impl Iterator<Item = Service>) -> Limits {
+    let tables = services.filter_map(Service::table_slots).map(sys::table::size_of_table);
+    if let Some(memory) = &mut limits.memory {
+        memory.address_space = memory.address_space.saturating_add(tables.sum::<usize>() as u64);
+    }
+    limits
 }
 
 /// The effect of a zone's message on other processes.
@@ -104,7 +124,10 @@ impl App {
             env: chosen.env,
             read: chosen.read,
             never: chosen.never.to_vec(),
-            limits: around.enforcement.process_limits(&limits),
+            limits: with_tables(
+                around.enforcement.process_limits(&limits),
+                chosen.services.iter().copied().chain(provided(&name)),
+            ),
         });
         let meter = around.enforcement.meter(limits.clone());
         let zone_settings = ZoneSettings {
@@ -144,6 +167,8 @@ impl App {
             log_level: None,
             is_beside: false,
             removes_flows: false,
+            table: None,
+            reports: AppReports::new(around.incidents.clone()),
             failure: None,
             kept: None,
         }
@@ -245,9 +270,21 @@ impl App {
             },
             services: self.services.iter().map(|it| it.name().to_owned()).collect(),
             log_level,
+            provides: provided(&self.name).map(|service| service.name().to_owned()),
         };
+        self.table = match provided(&self.name).and_then(Service::table_slots) {
+            None => None,
+            Some(slots) => match sys::table::memory(slots) {
+                Ok(table) => Some(table),
+                Err(error) => {
+                    let why = format!("the memory of its table could not be made: {error}");
+                    return zone.program.hold(now, &why);
+                }
+            },
+        };
+        let files = self.files.object().into_iter().chain([config.as_fd()]);
         let files: Vec<BorrowedFd<'_>> =
-            self.files.object().into_iter().chain([config.as_fd()]).collect();
+            files.chain(self.table.as_ref().map(AsFd::as_fd)).collect();
         zone.program.set_log_level(log_level);
         zone.start(&load, &files, now);
     }
@@ -297,6 +334,9 @@ impl App {
                 }
             }
             ZoneReply::Failed { why } => self.failed(&why, now),
+            ZoneReply::Incident { summary, evidence } => {
+                self.reports.record(&self.name, &summary, &evidence, now);
+            }
         }
         ZoneEvent::Handled
     }
@@ -480,6 +520,40 @@ impl App {
     /// The app as a client of a service.
     pub(crate) fn client(&self) -> ServiceClient {
         ServiceClient { app: self.id.0, name: self.name.clone(), rights: self.rights.clone() }
+    }
+
+    /// The service with a table that the app provides.
+    pub(crate) fn provides(&self) -> Option<Service> {
+        provided(&self.name)
+    }
+
+    /// Adds a client of the service that the app provides, with the client's socket. Returns the service's table.
+    ///
+    /// # Errors
+    /// Why the app cannot serve now, as a phrase.
+    pub(crate) fn add_client(
+        &mut self,
+        client: ServiceClient,
+        socket: BorrowedFd<'_>,
+    ) -> Result<OwnedFd, String> {
+        let not_running = || format!("{} does not run", self.name);
+        // A table that anybody could write would not be one.
+        let table = self.table.as_ref().filter(|table| sys::table::is_sealed(table));
+        let table = table.ok_or_else(not_running)?;
+        let table = table.try_clone().map_err(|error| error.to_string())?;
+        let program = self.program_mut().filter(|program| program.is_running());
+        let program = program.ok_or("it does not run")?;
+        // An operator may connect as often as it likes, which is no reason to kill the zone.
+        let sent = program.try_send(&ZoneRequest::Client(client), &[socket]);
+        sent.map_err(|error| error.to_string())?;
+        Ok(table)
+    }
+
+    /// Gives the zone its end of a connection to a service that another app provides, and the service's table.
+    pub(crate) fn connect_provided(&mut self, service: Service, fds: [BorrowedFd<'_>; 2]) {
+        if let Some(program) = self.program_mut() {
+            program.send(&ZoneRequest::Service { name: service.name().into() }, &fds);
+        }
     }
 
     /// Gives the zone its end of a connection to `service`.

@@ -294,10 +294,36 @@ fn wanted(config: &Config, around: &Circumstances<'_>) -> Result<Vec<AppConfig>,
             None => {}
         }
     }
+    add_providers(config, &mut apps);
     if apps.len() > MOST_APPS {
         return Err(StartError::TooManyApps { count: apps.len(), most: MOST_APPS });
     }
     Ok(apps)
+}
+
+/// Adds the apps that provide services which enabled apps name. An app that is listed and not enabled is left alone.
+fn add_providers(config: &Config, apps: &mut Vec<AppConfig>) {
+    let mut next = 0;
+    while let Some(app) = apps.get(next) {
+        let services = if app.enabled { app.services.clone() } else { Vec::new() };
+        for service in services.into_iter().filter(|service| service.table_slots().is_some()) {
+            let name = service.name();
+            match apps.iter().find(|app| app.name == name) {
+                Some(provider) if provider.enabled => {}
+                Some(_) => {
+                    let hint = format!("rosemary app enable {name}");
+                    warn!(service = name, hint, "a service that an app names is disabled");
+                }
+                None => {
+                    let known = config.app(name).cloned();
+                    let mut provider = known.unwrap_or_else(|| config.named(name));
+                    provider.enabled = true;
+                    apps.push(provider);
+                }
+            }
+        }
+        next += 1;
+    }
 }
 
 /// Admits the packages of `apps` and returns them by name.

@@ -11,6 +11,7 @@
 
 mod health;
 mod missing_flows;
+mod providers;
 mod replacing;
 mod safety;
 mod verbs;
@@ -262,6 +263,7 @@ impl ProcessTable {
                     if let Some(app) = self.apps.get_mut(slot.0) {
                         self.services.connect_app(app);
                     }
+                    self.connect_provided(slot);
                 }
             }
         }

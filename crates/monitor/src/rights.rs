@@ -1,6 +1,7 @@
 //! Translates the apps' rights in services from names of apps to their numbers.
 
 use control::app::AppId;
+use control::policy::{Capability, Grant};
 use control::service::{ClientRights, Namespace};
 
 use crate::choice::App;
@@ -14,10 +15,19 @@ pub(crate) fn of(apps: &[(AppId, App)]) -> (Vec<ClientRights>, Vec<(String, Stri
     let mut ignored = Vec::new();
     let rights = apps.iter().map(|(_, app)| {
         let mut rights = ClientRights::default();
+        // The kernel enforces it, and a service does too.
+        let reads_stats = |grant: &Grant| grant.capability == Capability::StatsRead;
+        if app.policy.capabilities.iter().any(reads_stats) {
+            rights.names.push(Capability::StatsRead.to_string());
+        }
         for right in &app.service_rights {
             let (name, write) = match right {
                 ServiceRight::StorageRead(name) => (name, false),
                 ServiceRight::StorageWrite(name) => (name, true),
+                ServiceRight::Provided(_, name) => {
+                    rights.names.push((*name).to_owned());
+                    continue;
+                }
                 ServiceRight::Connect(host) => {
                     rights.hosts.push(host.clone());
                     continue;

@@ -34,6 +34,8 @@ pub fn run(zone: &Path) -> io::Result<Report> {
         ZoneReply::Failed { why } | ZoneReply::Unfit { why } | ZoneReply::NotLoaded { why } => {
             Err(io::Error::other(why))
         }
-        ZoneReply::Loaded { .. } => Err(io::Error::other("rosemary-zone loaded an app in a probe")),
+        ZoneReply::Loaded { .. } | ZoneReply::Incident { .. } => {
+            Err(io::Error::other("rosemary-zone loaded an app in a probe"))
+        }
     }
 }

@@ -49,10 +49,9 @@ impl ServiceFailures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sdk::services::Service;
 
-    const STORAGE: ServiceKind = ServiceKind::ForApps(Service::Storage);
-    const BROKER: ServiceKind = ServiceKind::ForApps(Service::Broker);
+    const STORAGE: ServiceKind = ServiceKind::Storage;
+    const BROKER: ServiceKind = ServiceKind::Broker;
 
     fn s(seconds: u64) -> Duration {
         Duration::from_secs(seconds)

@@ -69,10 +69,9 @@ impl ServiceTable {
         around: &Environment,
     ) -> Result<Self, StartError> {
         let named: Vec<_> = apps.flat_map(|app| app.services.iter().copied()).collect();
-        let needed = ServiceKind::ALL.into_iter().filter(|kind| match kind {
-            ServiceKind::Log => true,
-            ServiceKind::ForApps(service) => named.contains(service),
-        });
+        let needed = ServiceKind::ALL.into_iter();
+        let needed =
+            needed.filter(|kind| kind.for_apps().is_none_or(|service| named.contains(&service)));
         let services: Result<Vec<Service>, StartError> =
             needed.map(|kind| Service::new(kind, settings, around)).collect();
         let rules = &settings.rules;
@@ -93,8 +92,8 @@ impl ServiceTable {
         (settings, around): (&ServiceSettings, &Environment),
         now: Instant,
     ) -> Result<(), StartError> {
-        for service in apps.flat_map(|app| app.services.iter().copied()) {
-            let kind = ServiceKind::ForApps(service);
+        let services = apps.flat_map(|app| app.services.iter().copied());
+        for kind in services.filter_map(ServiceKind::of) {
             if !self.services.iter().any(|it| it.kind == kind) {
                 let mut service = Service::new(kind, settings, around)?;
                 service.program.request_start(now);
@@ -341,7 +340,7 @@ impl ServiceTable {
 
 /// Connects an app and a service, if the app names the service and both are ready.
 fn connect(app: &mut App, service: &mut Service) {
-    let ServiceKind::ForApps(kind) = service.kind else { return };
+    let Some(kind) = service.kind.for_apps() else { return };
     let serves = app.role() == crate::app::Role::Current;
     if !serves || !app.uses(kind) || !app.is_loaded() || !service.is_ready() {
         return;

@@ -296,6 +296,16 @@ impl Supervisor {
                     }
                 }
             }
+            OperatorRequest::Service { name } => {
+                let Some(uid) = self.admin.uid(id) else { return };
+                match self.processes.connect_operator(&name, uid) {
+                    Ok([socket, table]) => {
+                        let fds = [socket.as_fd(), table.as_fd()];
+                        self.admin.send(id, &OperatorReply::Service, &fds);
+                    }
+                    Err(why) => self.admin.send(id, &OperatorReply::Unavailable { why }, &[]),
+                }
+            }
             OperatorRequest::Change(request) => {
                 let Some(uid) = self.admin.uid(id) else { return };
                 let reply = match self.stop_deadline {

@@ -91,13 +91,42 @@ enum {
     /* The kernel was restarted before this application handled the last part of the reply: the request is not answered
      * any more. The switch may or may not have received it. Each request that was not answered gets one such record, after
      * the new kernel's snapshot; `epoch` is that of the earlier connection; body: the request's OpenFlow header. */
-    ROSEMARY_REQUEST_LOST = 17
+    ROSEMARY_REQUEST_LOST = 17,
+    /* From a client of the service that this application provides; `dpid` is the client, `epoch` the number of its
+     * application, 0 for an operator. `reason` is ROSEMARY_CLIENT_CONNECTED (body: a byte with the size of its name,
+     * the name, its capabilities that concern the service, separated by spaces), ..._REQUEST (`cookie` is the request,
+     * body: its content; see `answer`) or ..._DISCONNECTED. */
+    ROSEMARY_CLIENT = 18,
+    /* About the table of the service in `reason`; `table_id` is ROSEMARY_TABLE_*. About no switch. */
+    ROSEMARY_TABLE = 19
 };
+
+/* `reason` of ROSEMARY_CLIENT. */
+enum { ROSEMARY_CLIENT_CONNECTED = 0, ROSEMARY_CLIENT_REQUEST = 1, ROSEMARY_CLIENT_DISCONNECTED = 2 };
+
+/* `table_id` of ROSEMARY_TABLE. */
+enum {
+    /* The table can be read (`read_table`). Its records are unrelated to those of an earlier one. */
+    ROSEMARY_TABLE_ATTACHED = 0,
+    /* Records changed; body: an array of struct rosemary_change. */
+    ROSEMARY_TABLE_CHANGED = 1,
+    /* Records changed, and the list was too long: read the table again. */
+    ROSEMARY_TABLE_RESCAN = 2,
+    /* The service has ended. */
+    ROSEMARY_TABLE_GONE = 3
+};
+
+/* Words of a record in a table; the first is the kind and not 0, unless the slot is empty. */
+#define ROSEMARY_RECORD_WORDS 7
 
 /* Services. sdk/src/services documents their requests and answers, in which numbers are little endian. */
 enum {
     ROSEMARY_SERVICE_STORAGE = 1, /* values under keys, durable */
-    ROSEMARY_SERVICE_BROKER = 2   /* connections to hosts */
+    ROSEMARY_SERVICE_BROKER = 2,  /* connections to hosts */
+    /* These publish tables of 131072, 262144 and 131072 slots. */
+    ROSEMARY_SERVICE_TOPOLOGY = 3, /* switches, ports and links */
+    ROSEMARY_SERVICE_HOSTS = 4,    /* hosts, their addresses and where they are attached */
+    ROSEMARY_SERVICE_STATS = 5     /* counters and rates of switches */
 };
 
 /* The outcome of a request. */
@@ -208,6 +237,14 @@ struct rosemary_alert {
                              application is ended; UINT64_MAX: no limit */
 };
 
+/* The change of a slot. 120 bytes. */
+struct rosemary_change {
+    uint32_t slot;
+    uint32_t reserved;
+    uint64_t before[ROSEMARY_RECORD_WORDS];
+    uint64_t after[ROSEMARY_RECORD_WORDS];
+};
+
 /* The body of a record. */
 static inline const uint8_t *rosemary_body(const struct rosemary_record *record) {
     return (const uint8_t *)(record + 1);
@@ -283,6 +320,21 @@ struct rosemary_host {
      * those three. */
     int32_t  (*commit_series)(const struct rosemary_host *host, uint64_t dpid, uint32_t epoch, uint32_t size,
                               uint32_t count);
+    /* Copies `count` records of a service's table, ROSEMARY_RECORD_WORDS words each, from slot `first` on; empty slots and
+     * slots behind the end are zeroes. Returns the version of the table, which increases with each change, or -1 if
+     * there is no table. With `count` 0 it only returns the version. It makes no system call. */
+    int64_t  (*read_table)(const struct rosemary_host *host, uint32_t service, uint32_t first, uint32_t count,
+                           uint64_t *records);
+    /* Writes a record of the table that this application publishes. Readers see it at once; clients are notified when
+     * the batch is done. 0, or -1 if there is no such slot, or this application provides no service. */
+    int32_t  (*publish)(const struct rosemary_host *host, uint32_t slot, const uint64_t *record);
+    /* Answers a request of a client; with `more`, a further answer follows. 0, or -1 if it is longer than 40960 bytes. */
+    int32_t  (*answer)(const struct rosemary_host *host, uint64_t client, uint64_t request, uint32_t more,
+                       const void *body, uint32_t size);
+    /* Records an incident for the operator: what happened, and the evidence; UTF-8, at most 1024 bytes each. The monitor
+     * accepts a few per minute and counts the others. */
+    void     (*report_incident)(const struct rosemary_host *host, const char *summary, uint32_t summary_size,
+                                const char *evidence, uint32_t evidence_size);
 };
 
 /* Most flow-mods in a series. */

@@ -8,7 +8,9 @@ use openflow::{
 use crate::abi::{self, Record, RecordKind, Refusal};
 use crate::alert::Alert;
 use crate::network::Xid;
+use crate::services::table::{NewsKind, TableNews};
 use crate::services::{Outcome, RequestId, Service, Unavailable, broker, storage};
+use crate::serving::ClientEvent;
 
 /// A connected switch. Events carry it, and messages to the switch name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,6 +112,19 @@ pub enum Event<'a> {
         /// The answer.
         answer: Result<broker::Answer<'a>, Unavailable>,
     },
+    /// The table of a service of this application was attached, or changed.
+    Table(TableNews<'a>),
+    /// A service that an application provides answered a request, or ended before it did.
+    Served {
+        /// The service.
+        service: Service,
+        /// The request.
+        request: RequestId,
+        /// The answer, in the format of the service.
+        answer: Result<&'a [u8], Unavailable>,
+    },
+    /// A client of the service that this application provides did something.
+    Client(ClientEvent<'a>),
 }
 
 /// What happened to a port (OpenFlow 1.3.5 §7.4.3).
@@ -331,6 +346,9 @@ impl<'a> Event<'a> {
                 let answer = read(body, broker::Answer::decode)?;
                 Self::Broker { request, answer }
             }
+            Service::Topology | Service::Hosts | Service::Stats => {
+                Self::Served { service, request, answer: body.ok_or(Unavailable) }
+            }
         })
     }
 
@@ -351,6 +369,15 @@ impl<'a> Event<'a> {
         }
         if is(RecordKind::Service) {
             return Self::of_service(record, body);
+        }
+        if is(RecordKind::Table) {
+            let service = Service::from_number(u32::from(record.reason))?;
+            let kind = NewsKind::from_number(record.table_id)?;
+            return Some(Self::Table(TableNews::new(service, kind, body)));
+        }
+        if is(RecordKind::Client) {
+            let head = (record.reason, record.dpid, record.epoch, record.cookie);
+            return ClientEvent::of(head, body).map(Self::Client);
         }
         if is(RecordKind::Alert) {
             return Some(Self::Alert(Alert::of(record, body)?));

@@ -9,8 +9,9 @@
 //! crate-type = ["cdylib"]    the object that `rosemary` loads
 //! ```
 //!
-//! [`packet`] reads and builds packets. [`hosts`] remembers where hosts are. [`services`] sends requests to other processes, as to the storage.
 //! [`topology`] finds paths.
+//! [`packet`] reads and builds packets. [`hosts`] remembers where hosts are. [`services`] sends requests to other processes, as to the storage, and
+//! reads the tables that they publish; [`serving`] provides such a service.
 //! [`abi`] is the C ABI underneath (`c/rosemary_app.h`), for hosts and for tests.
 //!
 //! This crate never opens a socket, starts a thread or reads a clock. An application gets only what its host hands
@@ -27,6 +28,7 @@ mod network;
 mod own;
 pub mod packet;
 pub mod services;
+pub mod serving;
 mod template;
 #[cfg(feature = "host")]
 pub mod testing;

@@ -16,6 +16,8 @@ use crate::abi::Level;
 use crate::abi::guest::Host;
 use crate::event::{PacketIn, Switch};
 use crate::own::Own;
+use crate::services::table::TableView;
+use crate::services::{self, AskError, RequestId, Service};
 use crate::template::Template;
 
 /// Bytes first reserved for a message of unknown size; most flow-mods need less.
@@ -419,6 +421,21 @@ impl<'h> Network<'h> {
     }
 
     /// Returns the host that this sends through.
+    /// Returns the table of a service; `None` while the service is not available, or if the operator has not named it for
+    /// this application.
+    pub fn table(&self, service: Service) -> Option<TableView<'_>> {
+        self.host.read_table(service, 0, &mut [])?;
+        Some(TableView { host: self.host, service })
+    }
+
+    /// Sends a request to a service that an application provides. [`Event::Served`](crate::Event::Served) is the answer.
+    ///
+    /// # Errors
+    /// [`AskError`]; no request was sent.
+    pub fn ask_service(&mut self, service: Service, body: &[u8]) -> Result<RequestId, AskError> {
+        self.host.ask(service, &[&[services::REQUEST_OF_APP][..], body].concat())
+    }
+
     pub(crate) fn host(&mut self) -> &mut Host {
         self.host
     }

@@ -1,11 +1,15 @@
 //! Tests an application without processes: [`Bench`] feeds it events and returns the messages that it sends.
 
+use std::collections::BTreeMap;
+
 use openflow::{Dpid, MacAddr, PortNo, Version};
 use series::{Limits, Series};
 
 use crate::abi::host::{Answer, Failed, Host, HostedApp, LoadError, WholeRecord};
 use crate::abi::{Level, PORT_SIZE, Port, RECORD_HEAD, Record, RecordKind};
+use crate::services::table::{Change, EMPTY, NewsKind, Slot, Table as _};
 use crate::services::{AskError, Outcome, RequestId, Service};
+use crate::serving::{ClientNews, ClientRequest};
 use crate::{App, Switch};
 
 /// A message that the application sent.
@@ -47,6 +51,21 @@ pub struct Recorder {
     left: usize,
     config: String,
     most_in_a_series: usize,
+    tables: BTreeMap<Service, Vec<Slot>>,
+    published: BTreeMap<u32, Slot>,
+    answers: Vec<ClientAnswer>,
+    incidents: Vec<(String, String)>,
+}
+
+/// An answer of the application to a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientAnswer {
+    /// The request.
+    pub request: ClientRequest,
+    /// Whether a further answer to the request follows.
+    pub more: bool,
+    /// The answer.
+    pub body: Vec<u8>,
 }
 
 impl Recorder {
@@ -134,6 +153,32 @@ impl Host for Recorder {
         self.asked.push(ServiceRequest { service, id, request: request.to_vec() });
         Ok(id)
     }
+
+    fn read_table(&self, service: Service, first: u32, records: &mut [Slot]) -> Option<u64> {
+        let table = self.tables.get(&service)?;
+        for (slot, record) in (first..).zip(records) {
+            *record = table.read(slot);
+        }
+        Some(0)
+    }
+
+    fn publish(&mut self, slot: u32, record: &Slot) -> bool {
+        let is_empty = *record == EMPTY;
+        if is_empty {
+            self.published.remove(&slot)
+        } else {
+            self.published.insert(slot, *record)
+        };
+        true
+    }
+
+    fn answer(&mut self, request: ClientRequest, more: bool, body: &[u8]) {
+        self.answers.push(ClientAnswer { request, more, body: body.to_vec() });
+    }
+
+    fn report_incident(&mut self, summary: &str, evidence: &str) {
+        self.incidents.push((summary.to_owned(), evidence.to_owned()));
+    }
 }
 
 /// An application on a bench.
@@ -207,6 +252,26 @@ impl Bench {
     /// Returns the requests that the application sent to services.
     pub fn asked(&mut self) -> Vec<ServiceRequest> {
         std::mem::take(&mut self.app.host().asked)
+    }
+
+    /// Sets the table of a service, which the application reads from now on. [`AlignedRecord::table`] notifies it.
+    pub fn set_table(&mut self, service: Service, table: Vec<Slot>) {
+        self.app.host().tables.insert(service, table);
+    }
+
+    /// Returns the records that the application publishes now, by their slots.
+    pub fn published(&mut self) -> &BTreeMap<u32, Slot> {
+        &self.app.host().published
+    }
+
+    /// Returns the answers that the application gave to its clients.
+    pub fn answers(&mut self) -> Vec<ClientAnswer> {
+        std::mem::take(&mut self.app.host().answers)
+    }
+
+    /// Returns the incidents that the application reported: summary and evidence.
+    pub fn incidents(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.app.host().incidents)
     }
 
     /// Returns the lines that the application logged.
@@ -326,6 +391,21 @@ impl AlignedRecord {
         let mut head = Record::new(RecordKind::Service, 0, 0, 0);
         head.cookie = request.0;
         (head.reason, head.table_id) = (service as u8, outcome as u8);
+        Self::new(head, body)
+    }
+
+    /// Makes news of a service's table.
+    pub fn table(service: Service, kind: NewsKind, changes: &[Change]) -> Self {
+        let mut head = Record::new(RecordKind::Table, 0, 0, 0);
+        (head.reason, head.table_id) = (service as u8, kind as u8);
+        let body: Vec<u8> = changes.iter().flat_map(Change::to_bytes).collect();
+        Self::new(head, &body)
+    }
+
+    /// Makes an event about a client: its kind, the client, the number of its application, the request and the body.
+    pub fn client(kind: ClientNews, request: ClientRequest, app: u16, body: &[u8]) -> Self {
+        let mut head = Record::new(RecordKind::Client, 0, request.client.0, u32::from(app));
+        (head.reason, head.cookie) = (kind as u8, request.id);
         Self::new(head, body)
     }
 

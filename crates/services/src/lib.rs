@@ -4,7 +4,6 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`run`](mod@run) | runs a service: confine, open, serve in turns |
-//! | [`clients`] | connected clients and their queued output |
 //! | [`disk`] | the database file of a service |
 //! | [`log`] | the log lines of all programs, for operators |
 //! | [`storage`] | durable key-value pairs |
@@ -19,7 +18,6 @@
 #![forbid(unsafe_code)]
 
 pub mod broker;
-pub mod clients;
 pub mod disk;
 pub mod log;
 pub mod run;

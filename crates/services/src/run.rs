@@ -16,8 +16,8 @@ use sys::sandbox::{Limits, Sandbox};
 use thiserror::Error;
 use tracing::{info, warn};
 
-use crate::clients::{ClientId, ClientRequest, Clients};
 use crate::disk::DiskError;
+use control::clients::{ClientId, ClientRequest, Clients};
 use control::service::{ServiceQuotas, ServiceReply, ServiceRequest, ServiceSandbox};
 
 /// Maximum number of messages from the monitor per turn.

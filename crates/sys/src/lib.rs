@@ -21,6 +21,7 @@
 //! | [`crash`] | records a crash of this process in shared memory |
 //! | [`object`] | loads an app's shared object from a descriptor |
 //! | [`stdout`] | standard output for code that prints for people |
+//! | [`table`] | a table of records that one process writes and others read |
 //! | [`text`] | escapes text of others for display |
 //! | `testing` | a counting allocator and forked children for tests, behind the feature `testing` |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
@@ -49,6 +50,7 @@ pub mod sched;
 pub mod shm;
 mod socket;
 pub mod stdout;
+pub mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod text;

@@ -54,6 +54,16 @@ impl Shared {
         Ok((Self(memory), fd))
     }
 
+    /// Maps memory of [`sealable_memory`] for writing, and seals it so that no other mapping can write it.
+    ///
+    /// # Errors
+    /// The descriptor is no such memory of `size` bytes, it is already sealed, or the system refuses.
+    pub fn map_and_seal(fd: &OwnedFd, size: usize) -> io::Result<Self> {
+        let shared = Self::map(fd, size)?;
+        fcntl_add_seals(fd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
+        Ok(shared)
+    }
+
     /// Maps memory for writing that a peer made and reads.
     ///
     /// # Errors
@@ -197,6 +207,27 @@ pub fn read_sealed(fd: OwnedFd, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Makes zeroed memory of `size` bytes, for one process that [maps and seals](Shared::map_and_seal) it and others that
+/// read it.
+///
+/// # Errors
+/// The system is out of memory or descriptors.
+///
+/// # Panics
+/// If `size` is not a multiple of 8.
+pub fn sealable_memory(name: &str, size: usize) -> io::Result<OwnedFd> {
+    assert!(size.is_multiple_of(WORD), "whole words");
+    let fd = sealable(name, size)?;
+    fcntl_add_seals(&fd, NO_RESIZE)?;
+    Ok(fd)
+}
+
+/// Returns whether no process can map this memory for writing any more.
+pub fn is_sealed(fd: &OwnedFd) -> bool {
+    let sealed = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+    fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(sealed))
+}
+
 const NO_RESIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 fn sealable(name: &str, size: usize) -> io::Result<OwnedFd> {
@@ -252,6 +283,18 @@ mod tests {
         let loose = sealable("test", 4096).unwrap();
         assert_eq!(Shared::map(&loose, 4096).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         assert!(ftruncate(&fd, 0).is_err());
+    }
+
+    #[test]
+    fn memory_that_its_writer_sealed_is_read_only_for_others() {
+        let fd = sealable_memory("test", 4096).unwrap();
+        assert!(!is_sealed(&fd));
+        let writer = Shared::map_and_seal(&fd, 4096).unwrap();
+        assert!(is_sealed(&fd));
+        assert!(Shared::map(&fd, 4096).is_err(), "a second writer");
+        let reader = SharedView::map(&fd, 4096).unwrap();
+        writer.words()[7].store(42, Ordering::Release);
+        assert_eq!(reader.load_acquire(7), 42);
     }
 
     #[test]

@@ -7,13 +7,19 @@ use control::log::LogLevel;
 use control::zone::SwitchNumbers;
 use sdk::abi::Level;
 use sdk::abi::host::Host;
+use sdk::services::table::Slot;
 use sdk::services::{AskError, RequestId, Service};
+use sdk::serving::ClientRequest;
 use sys::log::APP;
 use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
 use crate::pending::PendingRequests;
+use crate::server::Server;
 use crate::services::Services;
+
+/// Most incidents of a batch.
+const MOST_INCIDENTS: usize = 16;
 
 /// The host that the app calls through the app ABI.
 #[derive(Debug)]
@@ -31,6 +37,10 @@ pub struct ZoneHost {
     pub pending: PendingRequests,
     /// The app's requests to services.
     pub services: Services,
+    /// The clients of the service that the app provides, if it does.
+    pub server: Option<Server>,
+    /// Incidents that the app reported in the current batch.
+    pub incidents: Vec<(String, String)>,
     /// Whether the current batch came by no ring. The app cannot stop its records then: no other app gets them.
     pub aside: bool,
     /// Records in the flight recorder that the app is being called, if the monitor watches the zone.
@@ -40,20 +50,19 @@ pub struct ZoneHost {
 impl ZoneHost {
     /// A host without rings for an app with this name, its numbers, its configuration and its services.
     pub fn new(app: String, numbers: SwitchNumbers, config: Vec<u8>, services: Services) -> Self {
-        let (messages, ring, aside, flight_slot) = (Vec::new(), 0, false, None);
-        let pending = PendingRequests::default();
-        let log_level = LogLevel::default();
         Self {
             app,
             numbers,
             config,
-            log_level,
-            messages,
-            ring,
-            pending,
+            log_level: LogLevel::default(),
+            messages: Vec::new(),
+            ring: 0,
+            pending: PendingRequests::default(),
             services,
-            aside,
-            flight_slot,
+            server: None,
+            incidents: Vec::new(),
+            aside: false,
+            flight_slot: None,
         }
     }
 
@@ -128,5 +137,26 @@ impl Host for ZoneHost {
 
     fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
         self.services.take_fd(request)
+    }
+
+    fn read_table(&self, service: Service, first: u32, records: &mut [Slot]) -> Option<u64> {
+        self.services.read_table(service, first, records)
+    }
+
+    fn publish(&mut self, slot: u32, record: &Slot) -> bool {
+        self.server.as_mut().is_some_and(|server| server.publish(slot, record))
+    }
+
+    fn answer(&mut self, request: ClientRequest, more: bool, body: &[u8]) {
+        if let Some(server) = &mut self.server {
+            server.answer(request, more, body);
+        }
+    }
+
+    fn report_incident(&mut self, summary: &str, evidence: &str) {
+        // The monitor limits them too. This bounds the memory of one batch.
+        if self.incidents.len() < MOST_INCIDENTS {
+            self.incidents.push((summary.to_owned(), evidence.to_owned()));
+        }
     }
 }

@@ -31,6 +31,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::Alert;
 use sdk::abi::host::{Answer, Failed, Gathered, Host as _, HostedApp, LoadError, WholeRecord};
 use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, RecordKind};
+use sdk::services::Service;
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, DoorbellSender};
@@ -41,6 +42,7 @@ use tracing::info;
 
 use crate::host::ZoneHost;
 use crate::sandbox;
+use crate::server::Server;
 use crate::services::Services;
 
 /// A busy zone reads its control socket after this many batches or this many nanoseconds, whichever comes first.
@@ -92,6 +94,9 @@ pub enum ZoneError {
     /// The flight recorder of the monitor cannot be mapped.
     #[error("the monitor's flight recorder: {0}")]
     Watch(io::Error),
+    /// The memory of the table that the app publishes cannot be mapped.
+    #[error("the memory of its table: {0}")]
+    Table(io::Error),
     /// The rings of the kernel cannot be mapped.
     #[error("the kernel's rings: {0}")]
     Rings(io::Error),
@@ -137,6 +142,8 @@ struct Zone {
     alerts: Gathered,
     /// The zone's own records about lost requests that the app has not handled.
     lost: Gathered,
+    /// The requests of clients while the app handles them.
+    requests: Gathered,
     times: Times,
     /// Whether the timer caused the last call. Then every other cause comes before the next timer.
     has_woken: bool,
@@ -182,11 +189,22 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
         monitor.send(&ZoneReply::Confined { report: confined.report }, &[])?;
         return Ok(None);
     }
-    let ZoneRequest::Load { name, sandbox, sha256, numbers, services, log_level } = request else {
+    let ZoneRequest::Load { name, sandbox, sha256, numbers, services, log_level, provides } =
+        request
+    else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
-    let [object, config] = <[OwnedFd; 2]>::try_from(fds)
-        .map_err(|_| ZoneError::OutOfOrder("Load without an object and a configuration"))?;
+    let mut fds = fds.into_iter();
+    let (Some(object), Some(config)) = (fds.next(), fds.next()) else {
+        return Err(ZoneError::OutOfOrder("Load without an object and a configuration"));
+    };
+    // Before the confinement, which refuses to seal memory.
+    let server = provides.as_deref().and_then(Service::named).map(|service| {
+        let memory =
+            fds.next().ok_or(ZoneError::OutOfOrder("Load without the memory of a table"))?;
+        Server::new(service, &memory).map_err(ZoneError::Table)
+    });
+    let server = server.transpose()?;
     let config = sys::shm::read_sealed(config, MAX_CONFIG).map_err(ZoneError::Config)?;
     let object = match sandbox {
         Some(sandbox) => sandbox::confine_and_load(monitor, object, &sandbox, &sha256)?,
@@ -195,6 +213,7 @@ fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
     let services = Services::from_names(&services);
     let mut host = ZoneHost::new(name.clone(), numbers, config, services);
     host.log_level = log_level;
+    host.server = server;
     let app = HostedApp::create(&object, host)?;
     let version = app.version().to_owned();
     info!(app = name, version, "app loaded");
@@ -213,6 +232,7 @@ impl Zone {
             snapshot_of: None,
             alerts: Gathered::default(),
             lost: Gathered::default(),
+            requests: Gathered::default(),
             times: Times::default(),
             has_woken: false,
         }
@@ -228,10 +248,14 @@ impl Zone {
                     return Ok(());
                 }
                 self.app.host().services.exchange();
+                if let Some(server) = &mut self.app.host().server {
+                    server.exchange();
+                }
             }
             batches_left -= 1;
             if self.turn()? {
                 self.app.host().services.send();
+                self.finish_turn(monitor);
             } else {
                 self.sleep(monitor);
                 batches_left = 0;
@@ -262,7 +286,21 @@ impl Zone {
                 return Ok(true);
             }
         }
-        Ok(self.turn_of_services()? || self.wake()?)
+        Ok(self.turn_of_services()? || self.turn_of_clients()? || self.wake()?)
+    }
+
+    /// Notifies clients of changes, and the monitor of incidents.
+    fn finish_turn(&mut self, monitor: &Channel) {
+        let host = self.app.host();
+        if let Some(server) = &mut host.server {
+            server.notify();
+        }
+        for (summary, evidence) in host.incidents.drain(..) {
+            // The monitor reads a bounded number in each turn of its loop. What it does not accept now is in the log at least.
+            if monitor.send(&ZoneReply::Incident { summary, evidence }, &[]).is_err() {
+                tracing::warn!("could not report an incident, as the monitor does not read");
+            }
+        }
     }
 
     /// Calls the app with the records of ring `number`, if there are any.
@@ -332,7 +370,7 @@ impl Zone {
         let counts = |number: usize, turn: Turn| {
             self.snapshot_of.is_none_or(|ring| ring == number) || turn == Turn::NeedsRoom { had: 0 }
         };
-        let ZoneHost { messages, services, .. } = self.app.host();
+        let ZoneHost { messages, services, server, .. } = self.app.host();
         for (number, (ring, messages)) in self.rings.iter().zip(&mut *messages).enumerate() {
             waiting |= match ring.turn {
                 turn if !counts(number, turn) => false,
@@ -351,6 +389,7 @@ impl Zone {
             let mut fds =
                 vec![PollFd::new(up_bell, PollFlags::IN), PollFd::new(monitor, PollFlags::IN)];
             fds.extend(services.fds());
+            fds.extend(server.iter().flat_map(Server::fds));
             let _ = poll(&mut fds, timeout.as_ref()); // interrupted: look again
             if fds.first().is_some_and(|bell| !bell.revents().is_empty()) {
                 up_bell.silence();
@@ -379,9 +418,17 @@ impl Zone {
                 Ok((ZoneRequest::LogLevel { level }, _)) => self.app.host().log_level = level,
                 Ok((ZoneRequest::Watch, fds)) => self.record_calls(fds)?,
                 Ok((ZoneRequest::Service { name }, fds)) => {
-                    let socket = fds.into_iter().next();
+                    let mut fds = fds.into_iter();
+                    let socket = fds.next();
                     let socket = socket.ok_or(ZoneError::OutOfOrder("Service without a socket"))?;
-                    self.app.host().services.connect(&name, socket);
+                    self.app.host().services.connect(&name, socket, fds.next().as_ref());
+                }
+                Ok((ZoneRequest::Client(client), fds)) => {
+                    let socket = fds.into_iter().next();
+                    let socket = socket.ok_or(ZoneError::OutOfOrder("Client without a socket"))?;
+                    if let Some(server) = &mut self.app.host().server {
+                        server.connect(client, socket);
+                    }
                 }
                 Ok((ZoneRequest::Load { .. } | ZoneRequest::Try { .. }, _)) => {
                     return Err(ZoneError::OutOfOrder("Load twice"));

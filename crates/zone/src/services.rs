@@ -10,17 +10,25 @@
 //! When the socket closes, each pending request gets a record with [`Outcome::Unavailable`]. So does a request to a service
 //! that does not run, when the zone would send it.
 //!
+//! Some services publish a table ([`sdk::services::table`]). The monitor passes it with the socket, and the zone watches its
+//! changes for the app.
+//!
 //! The zone does not trust a service: it closes the socket after a malformed answer, and after one to no pending request.
 
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags};
 use sdk::abi::host::Gathered;
 use sdk::abi::{Record, RecordKind};
+use sdk::services::table::{NewsKind, Slot};
 use sdk::services::wire::Reader;
-use sdk::services::{ANSWER_HEAD, AskError, MAX_MESSAGE, MAX_WAITING, Outcome, RequestId, Service};
+use sdk::services::{
+    ANSWER_HEAD, AskError, MAX_MESSAGE, MAX_WAITING, Outcome, RequestId, Service, WATCH,
+};
 use sys::packets::{PacketError, Packets};
+use sys::table::TableReader;
 use thiserror::Error;
 use tracing::warn;
 
@@ -48,6 +56,18 @@ struct ServiceClient {
     pending: Vec<u64>,
     /// The packets of pending requests that are not sent yet, the oldest first.
     to_send: VecDeque<Vec<u8>>,
+    /// The service's table, if it publishes one and runs.
+    table: Option<AttachedTable>,
+}
+
+/// The table of a service.
+#[derive(Debug)]
+struct AttachedTable {
+    reader: TableReader,
+    /// The number of the request that watches its changes.
+    watch: u64,
+    /// Whether the service has answered the watch. Before that, changes could be missed.
+    is_watched: bool,
 }
 
 /// The records that the app has not handled.
@@ -80,6 +100,14 @@ impl Inbox {
         self.records.push(&head.words(), answer);
         self.origins.push_back((id, None));
     }
+
+    fn push_news(&mut self, service: Service, kind: NewsKind, changes: &[u8]) {
+        let mut head = Record::new(RecordKind::Table, 0, 0, 0);
+        (head.reason, head.table_id) = (service as u8, kind as u8);
+        head.body_size = u16::try_from(changes.len()).unwrap_or(u16::MAX); // MAX_MESSAGE is less
+        self.records.push(&head.words(), changes);
+        self.origins.push_back((0, None));
+    }
 }
 
 impl Services {
@@ -92,15 +120,43 @@ impl Services {
         Self { clients, buffer: vec![0; size], ..Self::default() }
     }
 
-    /// Connects a service that has started, and announces it to the app. No effect if the app does not use the service.
-    pub fn connect(&mut self, name: &str, socket: OwnedFd) {
+    /// Connects a service that has started, and announces it to the app; a service with a table only when it has answered the
+    /// watch. No effect if the app does not use the service.
+    pub fn connect(&mut self, name: &str, socket: OwnedFd, table: Option<&OwnedFd>) {
         let client = self.clients.iter_mut().find(|client| client.service.name() == name);
         let Some(client) = client else { return };
         // The zone may not have noticed the end of the service's predecessor. The app learns first that its old requests are
         // unavailable, so that it can repeat them when it learns of the start.
         client.disconnect(&mut self.inbox);
         client.socket = Some(Packets::from_fd(socket));
-        self.inbox.push(client.service, Outcome::Up, 0, &[]);
+        let Some(slots) = client.service.table_slots() else {
+            return self.inbox.push(client.service, Outcome::Up, 0, &[]);
+        };
+        let reader = table.map(|table| TableReader::map(table, slots));
+        match reader.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into())) {
+            Ok(reader) => {
+                self.last_request += 1;
+                let watch = self.last_request;
+                client.table = Some(AttachedTable { reader, watch, is_watched: false });
+                client.to_send.push_back([&watch.to_le_bytes()[..], &[WATCH]].concat());
+                client.send(&mut self.inbox);
+            }
+            Err(error) => {
+                warn!(service = name, %error, "could not map the table of a service");
+                client.disconnect(&mut self.inbox);
+            }
+        }
+    }
+
+    /// Copies records of a service's table, from slot `first` on. Returns its version; `None` if there is no table.
+    pub fn read_table(&self, service: Service, first: u32, records: &mut [Slot]) -> Option<u64> {
+        let client = self.clients.iter().find(|client| client.service == service)?;
+        let table = client.table.as_ref().filter(|table| table.is_watched)?;
+        let version = table.reader.version();
+        for (slot, record) in (first..=u32::MAX).zip(records) {
+            *record = table.reader.read(slot);
+        }
+        Some(version)
     }
 
     /// Accepts a request of the app. [`send`](Self::send) sends it at the end of the batch.
@@ -182,7 +238,7 @@ impl Services {
 
 impl ServiceClient {
     fn new(service: Service) -> Self {
-        Self { service, socket: None, pending: Vec::new(), to_send: VecDeque::new() }
+        Self { service, socket: None, pending: Vec::new(), to_send: VecDeque::new(), table: None }
     }
 
     fn send(&mut self, inbox: &mut Inbox) {
@@ -226,6 +282,9 @@ impl ServiceClient {
         let (Some(id), Some(more)) = (from.u64(), from.u8()) else {
             return Err(InvalidAnswer::Malformed);
         };
+        if let Some(table) = self.table.as_mut().filter(|table| table.watch == id) {
+            return table.accept_news(from.0, more != 0, self.service, inbox);
+        }
         let place = self.pending.iter().position(|pending| *pending == id);
         let place = place.ok_or(InvalidAnswer::NotPending)?;
         if more == 0 {
@@ -242,11 +301,39 @@ impl ServiceClient {
     fn disconnect(&mut self, inbox: &mut Inbox) {
         self.socket = None;
         self.to_send.clear();
+        if self.table.take().is_some_and(|table| table.is_watched) {
+            inbox.push_news(self.service, NewsKind::Gone, &[]);
+        }
         // The app gets the records in the order of its requests, which removals have disturbed.
         self.pending.sort_unstable();
         for id in self.pending.drain(..) {
             inbox.push(self.service, Outcome::Unavailable, id, &[]);
         }
+    }
+}
+
+impl AttachedTable {
+    /// Makes records of an answer to the watch.
+    fn accept_news(
+        &mut self,
+        answer: &[u8],
+        more: bool,
+        service: Service,
+        inbox: &mut Inbox,
+    ) -> Result<(), InvalidAnswer> {
+        let (kind, changes) = answer.split_first().ok_or(InvalidAnswer::Malformed)?;
+        match NewsKind::from_number(*kind) {
+            Some(NewsKind::Attached) if more && !self.is_watched => {
+                self.is_watched = true;
+                inbox.push(service, Outcome::Up, 0, &[]);
+                inbox.push_news(service, NewsKind::Attached, &[]);
+            }
+            Some(kind @ (NewsKind::Changed | NewsKind::Rescan)) if more && self.is_watched => {
+                inbox.push_news(service, kind, changes);
+            }
+            _ => return Err(InvalidAnswer::Malformed),
+        }
+        Ok(())
     }
 }
 

@@ -112,6 +112,9 @@ impl FullApp {
             service_rights.extend(it.read.then(|| format!("storage.read:{}", it.name)));
             service_rights.extend(it.write.then(|| format!("storage.write:{}", it.name)));
         }
+        // stats.read is among the capabilities, too.
+        let names = report.rights.names.iter().filter(|name| *name != "stats.read");
+        service_rights.extend(names.cloned());
         let hosts = report.rights.hosts.iter();
         service_rights.extend(hosts.map(|it| format!("net.connect:{}:{}", it.name, it.port)));
         Self {

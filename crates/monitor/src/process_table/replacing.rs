@@ -306,6 +306,7 @@ impl ProcessTable {
             && app.is_loaded()
         {
             self.services.connect_app(app);
+            self.connect_provided(slot);
         }
     }
 }

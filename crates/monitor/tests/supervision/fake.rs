@@ -329,6 +329,7 @@ impl Fake {
                 ZoneRequest::Watch | ZoneRequest::Alert { .. } | ZoneRequest::LogLevel { .. } => {}
                 ZoneRequest::Rings { .. } => self.note(&format!("rings {}", fds.len())),
                 ZoneRequest::Service { name } => self.note(&format!("service {name}")),
+                ZoneRequest::Client(client) => self.note(&format!("client {}", client.name)),
                 ZoneRequest::Stop => {
                     self.note("stop");
                     if self.behaviour != "deaf" {

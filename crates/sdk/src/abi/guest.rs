@@ -19,7 +19,9 @@ use crate::app::{App, Batch};
 use crate::event::Switch;
 use crate::network::Network;
 use crate::own::Own;
+use crate::services::table::Slot;
 use crate::services::{AskError, RequestId, Service};
+use crate::serving::ClientRequest;
 
 /// Makes an application's table, for `export_app!`.
 pub const fn table<A: App>(name: &'static CStr, version: &'static CStr) -> AppTable {
@@ -347,6 +349,54 @@ impl Host {
         // SAFETY: the ABI's contract: an open descriptor that is the application's from now on; it
         // is given once.
         (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// Copies records of a service's table, from slot `first` on. Returns the table's version, or `None` if there is no
+    /// table.
+    pub(crate) fn read_table(
+        &self,
+        service: Service,
+        first: u32,
+        records: &mut [Slot],
+    ) -> Option<u64> {
+        let count = u32::try_from(records.len()).ok()?;
+        let start = records.as_mut_ptr().cast::<u64>();
+        // SAFETY: as in `reserve`; there is room for that many records of `WORDS` words.
+        let version =
+            unsafe { (self.table().read_table)(self.table, service.number(), first, count, start) };
+        u64::try_from(version).ok()
+    }
+
+    /// Writes a record of the application's own table.
+    pub(crate) fn publish(&mut self, slot: u32, record: &Slot) -> bool {
+        // SAFETY: as in `reserve`; a record has `WORDS` words.
+        unsafe { (self.table().publish)(self.table, slot, record.as_ptr()) == 0 }
+    }
+
+    /// Answers a request of a client.
+    pub(crate) fn answer(&mut self, request: ClientRequest, more: bool, body: &[u8]) {
+        let size = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let (start, ClientRequest { client, id }) = (body.as_ptr().cast(), request);
+        // SAFETY: as in `reserve`; the answer has that many bytes.
+        unsafe {
+            (self.table().answer)(self.table, client.0, id, u32::from(more), start, size);
+        };
+    }
+
+    /// Records an incident.
+    pub(crate) fn report_incident(&mut self, summary: &str, evidence: &str) {
+        let size = |text: &str| u32::try_from(text.len()).unwrap_or(u32::MAX);
+        let start = |text: &str| text.as_ptr().cast::<c_char>();
+        // SAFETY: as in `reserve`; the texts have that many bytes.
+        unsafe {
+            (self.table().report_incident)(
+                self.table,
+                start(summary),
+                size(summary),
+                start(evidence),
+                size(evidence),
+            );
+        };
     }
 
     /// Writes a line to the operator's log.

@@ -17,7 +17,9 @@ use super::{
     SYMBOL, guest,
 };
 
+use crate::services::table::{Slot, WORDS};
 use crate::services::{AskError, MAX_MESSAGE, RequestId, Service};
+use crate::serving::{ClientId, ClientRequest};
 
 pub use super::gathered::{Gathered, WholeRecord, Writer};
 
@@ -56,6 +58,25 @@ pub trait Host: 'static {
     fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
         let _ = request;
         None
+    }
+    /// Copies records of a service's table into `records`, from slot `first` on. Returns the table's version; `None` if there
+    /// is no table, as where there are no services.
+    fn read_table(&self, service: Service, first: u32, records: &mut [Slot]) -> Option<u64> {
+        let _ = (service, first, records);
+        None
+    }
+    /// Writes a record of the table that the application publishes. Returns `false` if there is no such slot.
+    fn publish(&mut self, slot: u32, record: &Slot) -> bool {
+        let _ = (slot, record);
+        false
+    }
+    /// Answers a request of a client of the application.
+    fn answer(&mut self, request: ClientRequest, more: bool, body: &[u8]) {
+        let _ = (request, more, body);
+    }
+    /// Reports an incident to the operator.
+    fn report_incident(&mut self, summary: &str, evidence: &str) {
+        self.log(Level::Warn, &format!("{summary}: {evidence}"));
     }
 }
 
@@ -212,6 +233,10 @@ impl<H: Host> HostedApp<H> {
                 ask: ask::<H>,
                 take: take::<H>,
                 commit_series: commit_series::<H>,
+                read_table: read_table::<H>,
+                publish: publish::<H>,
+                answer: answer::<H>,
+                report_incident: report_incident::<H>,
             },
             config,
             inner: UnsafeCell::new(Inner {
@@ -479,6 +504,96 @@ unsafe extern "C" fn take<H: Host>(host: *const HostFunctions, request: u64) -> 
     // SAFETY: called by the application with the table that it was given.
     let inner = unsafe { inner::<H>(host) };
     inner.host.take(RequestId(request)).map_or(-1, OwnedFd::into_raw_fd)
+}
+
+unsafe extern "C" fn read_table<H: Host>(
+    host: *const HostFunctions,
+    service: u32,
+    first: u32,
+    count: u32,
+    records: *mut u64,
+) -> i64 {
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    let Some(service) = Service::from_number(service) else { return -1 };
+    let records: &mut [Slot] = if count == 0 || records.is_null() {
+        &mut []
+    } else {
+        // SAFETY: the ABI's contract: room for `count` records; an array of words is aligned as a word is.
+        unsafe { std::slice::from_raw_parts_mut(records.cast::<Slot>(), count as usize) }
+    };
+    let version = inner.host.read_table(service, first, records);
+    version.map_or(-1, |version| i64::try_from(version).unwrap_or(i64::MAX))
+}
+
+unsafe extern "C" fn publish<H: Host>(
+    host: *const HostFunctions,
+    slot: u32,
+    record: *const u64,
+) -> i32 {
+    if record.is_null() {
+        return -1;
+    }
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    // SAFETY: the ABI's contract: a record.
+    let record = unsafe { record.cast::<[u64; WORDS]>().read_unaligned() };
+    if inner.host.publish(slot, &record) { 0 } else { -1 }
+}
+
+unsafe extern "C" fn answer<H: Host>(
+    host: *const HostFunctions,
+    client: u64,
+    request: u64,
+    more: u32,
+    body: *const c_void,
+    size: u32,
+) -> i32 {
+    if (body.is_null() && size != 0) || size as usize > MAX_MESSAGE {
+        return -1;
+    }
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    let body = if size == 0 {
+        &[]
+    } else {
+        // SAFETY: the ABI's contract: `size` bytes.
+        unsafe { std::slice::from_raw_parts(body.cast::<u8>(), size as usize) }
+    };
+    let request = ClientRequest { client: ClientId(client), id: request };
+    inner.host.answer(request, more != 0, body);
+    0
+}
+
+unsafe extern "C" fn report_incident<H: Host>(
+    host: *const HostFunctions,
+    summary: *const c_char,
+    summary_size: u32,
+    evidence: *const c_char,
+    evidence_size: u32,
+) {
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    // SAFETY: the ABI's contract: text of that many bytes.
+    let summary = unsafe { short_text(summary, summary_size) };
+    // SAFETY: as above.
+    let evidence = unsafe { short_text(evidence, evidence_size) };
+    inner.host.report_incident(&summary, &evidence);
+}
+
+/// Copies the beginning of a text of the application.
+///
+/// # Safety
+/// `text` is NULL or points to `size` bytes.
+unsafe fn short_text(text: *const c_char, size: u32) -> String {
+    const LONGEST: usize = 1024;
+    if text.is_null() {
+        return String::new();
+    }
+    let size = (size as usize).min(LONGEST);
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), size) };
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 unsafe extern "C" fn log<H: Host>(

@@ -67,6 +67,10 @@ pub enum RecordKind {
     FlowsMissing = 15,
     FlowsKept = 16,
     RequestLost = 17,
+    /// See [`ClientEvent`](crate::serving::ClientEvent) and `rosemary_app.h`.
+    Client = 18,
+    /// See [`TableNews`](crate::services::table::TableNews) and `rosemary_app.h`.
+    Table = 19,
 }
 
 /// Why the kernel refused a message of an application.
@@ -333,6 +337,30 @@ pub struct HostFunctions {
         size: u32,
         count: u32,
     ) -> i32,
+    pub read_table: unsafe extern "C" fn(
+        host: *const HostFunctions,
+        service: u32,
+        first: u32,
+        count: u32,
+        records: *mut u64,
+    ) -> i64,
+    pub publish:
+        unsafe extern "C" fn(host: *const HostFunctions, slot: u32, record: *const u64) -> i32,
+    pub answer: unsafe extern "C" fn(
+        host: *const HostFunctions,
+        client: u64,
+        request: u64,
+        more: u32,
+        body: *const c_void,
+        size: u32,
+    ) -> i32,
+    pub report_incident: unsafe extern "C" fn(
+        host: *const HostFunctions,
+        summary: *const c_char,
+        summary_size: u32,
+        evidence: *const c_char,
+        evidence_size: u32,
+    ),
 }
 
 /// The former name of [`HostFunctions`]; [`hosts::HostTable`](crate::hosts::HostTable) is something else.

@@ -11,6 +11,7 @@
 //! | [`storage`] | values under keys, durable |
 //! | [`broker`] | connections to hosts that the operator has named |
 //! | [`topology`] | switches, ports and links that were found |
+//! | [`table`] | tables that services publish, and the changes of their records |
 //! | [`wire`] | the layout of requests and answers |
 //!
 //! A packet on the socket between a zone and a service, all numbers little endian:
@@ -22,6 +23,7 @@
 
 pub mod broker;
 pub mod storage;
+pub mod table;
 pub mod topology;
 pub mod wire;
 
@@ -40,6 +42,13 @@ pub const REQUEST_HEAD: usize = 8;
 /// Bytes before an answer: its request's id, and whether more follow.
 pub const ANSWER_HEAD: usize = 9;
 
+/// The first byte of a request to a service that an application provides: watch its table. The host of the provider answers
+/// with the table's descriptor, and then with each change: a byte, the number of a [`table::NewsKind`], and the changes.
+pub const WATCH: u8 = 0;
+
+/// The first byte of a request that the providing application itself answers.
+pub const REQUEST_OF_APP: u8 = 1;
+
 /// Most requests of an application that wait for one service at a time, watches included.
 pub const MAX_WAITING: usize = 64;
 
@@ -51,11 +60,18 @@ pub enum Service {
     Storage = 1,
     /// Connections to hosts.
     Broker = 2,
+    /// Switches, ports and links.
+    Topology = 3,
+    /// Hosts, their addresses and where they are attached.
+    Hosts = 4,
+    /// Counters and rates of switches.
+    Stats = 5,
 }
 
 impl Service {
     /// All services.
-    pub const ALL: [Self; 2] = [Self::Storage, Self::Broker];
+    pub const ALL: [Self; 5] =
+        [Self::Storage, Self::Broker, Self::Topology, Self::Hosts, Self::Stats];
 
     /// Returns the service with this number in the ABI.
     pub fn from_number(number: u32) -> Option<Self> {
@@ -77,6 +93,29 @@ impl Service {
         match self {
             Self::Storage => "storage",
             Self::Broker => "broker",
+            Self::Topology => "topology",
+            Self::Hosts => "hosts",
+            Self::Stats => "stats",
+        }
+    }
+
+    /// Returns the number of slots of the [table](table) that the service publishes; `None` if it publishes none. An
+    /// application of the same name provides a service with a table.
+    pub fn table_slots(self) -> Option<u32> {
+        match self {
+            Self::Storage | Self::Broker => None,
+            Self::Topology | Self::Stats => Some(1 << 17),
+            Self::Hosts => Some(1 << 18),
+        }
+    }
+
+    /// Returns the capability that a client of a service with a table needs.
+    pub fn read_right(self) -> Option<&'static str> {
+        match self {
+            Self::Storage | Self::Broker => None,
+            Self::Topology => Some("topology.read"),
+            Self::Hosts => Some("hosts.read"),
+            Self::Stats => Some("stats.read"),
         }
     }
 }

@@ -17,8 +17,8 @@ use sys::doorbell::{Doorbell, DoorbellSender};
 use sys::sandbox::Limits;
 use sys::sandbox::seccomp::Profile;
 
-use crate::clients::{ClientId, ClientRequest, Clients, Reply};
 use crate::run::{Needs, OpenError, Service};
+use control::clients::{ClientId, ClientRequest, Clients, Reply};
 use control::service::{Destination, ServiceQuotas};
 
 /// Maximum number of pending connections per client.

@@ -15,9 +15,9 @@ use sys::sandbox::seccomp::Profile;
 use tracing::{error, info};
 
 use self::store::{LogStore, Page, Part};
-use crate::clients::{ClientRequest, Clients, Reply};
 use crate::disk::{Disk, DiskError};
 use crate::run::{Needs, OpenError, Service};
+use control::clients::{ClientRequest, Clients, Reply};
 use control::log::{LogReply, LogRequest};
 use control::service::ServiceKind;
 use control::service::{LogRight, ServiceQuotas};

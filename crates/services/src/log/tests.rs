@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use sys::packets::Packets;
 
 use super::*;
-use crate::clients::ClientId;
 use crate::disk::small::SmallDisk;
+use control::clients::ClientId;
 use control::log::{self, LogFilter, LogLevel, LogLine};
 use control::service::{ClientRights, ServiceClient};
 

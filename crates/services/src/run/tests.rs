@@ -9,9 +9,9 @@ use sys::packets::Packets;
 
 use super::*;
 use crate::broker::Broker;
-use crate::clients::MAX_QUEUED;
 use crate::log::Log;
 use crate::storage::Storage;
+use control::clients::MAX_QUEUED;
 use control::service::{ClientRights, Destination, LogRight, Namespace, ServiceClient};
 
 /// Number of turns with hostile clients.

@@ -19,14 +19,14 @@ use tracing::error;
 
 use self::engine::{Engine, Op, Outcome};
 use self::redb::Redb;
-use crate::clients::{ClientId, ClientRequest, Clients, Reply};
 use crate::disk::DiskError;
 use crate::run::{Needs, OpenError, Service};
+use control::clients::{ClientId, ClientRequest, Clients, Reply};
 use control::service::ServiceKind;
 use control::service::ServiceQuotas;
 
 /// This service.
-const OURS: ServiceKind = ServiceKind::ForApps(sdk::services::Service::Storage);
+const OURS: ServiceKind = ServiceKind::Storage;
 
 /// Maximum number of watches per client.
 const MAX_WATCHES: usize = 16;

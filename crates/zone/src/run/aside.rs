@@ -40,6 +40,22 @@ impl Zone {
         Ok(handled > 0)
     }
 
+    /// Calls the app if clients of the service that it provides have sent requests.
+    pub(super) fn turn_of_clients(&mut self) -> Result<bool, ZoneError> {
+        let Some(server) = &mut self.app.host().server else { return Ok(false) };
+        if server.records().is_empty() {
+            return Ok(false);
+        }
+        // Taken out of the host, which the app uses during the call to answer them.
+        self.requests = server.lend();
+        let handled = self.deliver(|zone| &mut zone.requests);
+        let left = std::mem::take(&mut self.requests);
+        if let Some(server) = &mut self.app.host().server {
+            server.give_back(left);
+        }
+        handled
+    }
+
     /// Calls the app with the oldest of these records, which came by no ring.
     pub(super) fn deliver(
         &mut self,

@@ -8,7 +8,7 @@ use super::*;
 fn connected() -> (Services, Packets) {
     let mut services = Services::from_names(&["storage".into()]);
     let (ours, theirs) = Packets::pair().unwrap();
-    services.connect("storage", ours.into_fd());
+    services.connect("storage", ours.into_fd(), None);
     assert_eq!(received(&mut services), [(Outcome::Up as u8, 0)]);
     (services, theirs)
 }
@@ -66,7 +66,7 @@ fn requests_of_an_ended_service_are_unavailable() {
     let expected = [(Outcome::Answered as u8, ids[1]), (gone, ids[0]), (gone, ids[2])];
     assert_eq!(received(&mut services), expected);
     let (ours, theirs) = Packets::pair().unwrap();
-    services.connect("storage", ours.into_fd());
+    services.connect("storage", ours.into_fd(), None);
     let id = services.ask(Service::Storage, b"again").unwrap();
     assert!(!ids.contains(&id.0));
     services.send();
@@ -137,4 +137,64 @@ fn descriptor_of_an_answer_is_taken_once_or_closed() {
     }
     drop(passed);
     assert!(matches!(probe.receive(&mut [0; 8]), Err(PacketError::Closed)), "one is still open");
+}
+
+/// The topology's client, the other end of its socket, and the writer of its table.
+fn attached() -> (Services, Packets, sys::table::TableWriter) {
+    let mut services = Services::from_names(&["topology".into()]);
+    let slots = Service::Topology.table_slots().unwrap();
+    let memory = sys::table::memory(slots).unwrap();
+    let writer = sys::table::TableWriter::map(&memory, slots).unwrap();
+    let (ours, theirs) = Packets::pair().unwrap();
+    services.connect("topology", ours.into_fd(), Some(&memory));
+    (services, theirs, writer)
+}
+
+/// The kinds of all records, with the news in them, which the app handles.
+fn news(services: &mut Services) -> Vec<(u16, u8)> {
+    let records = services.lend_answers();
+    let kind = |record: &[u8]| (u16::from_le_bytes([record[4], record[5]]), record[41]);
+    let news = records.iter().map(kind).collect();
+    let count = records.len();
+    services.give_back(records, count);
+    news
+}
+
+#[test]
+fn table_is_read_once_the_service_answers_the_watch() {
+    let (mut services, theirs, mut writer) = attached();
+    writer.write(5, &[7; 7]);
+    writer.write(300, &[8; 7]);
+    let mut room = [0; 64];
+    let (size, _) = theirs.receive(&mut room).unwrap();
+    assert_eq!(room[8..size], [WATCH]);
+    let id = u64::from_le_bytes(*room.first_chunk().unwrap());
+    assert_eq!(services.read_table(Service::Topology, 0, &mut []), None, "changes could be missed");
+    theirs.send(&answer(id, 1, &[NewsKind::Attached as u8])).unwrap();
+    services.exchange();
+    let (service, table) = (RecordKind::Service as u16, RecordKind::Table as u16);
+    let attached = NewsKind::Attached as u8;
+    assert_eq!(news(&mut services), [(service, Outcome::Up as u8), (table, attached)]);
+    let mut records = vec![[0; 7]; 301];
+    assert_eq!(services.read_table(Service::Topology, 0, &mut records), Some(2));
+    assert_eq!([records[4], records[5], records[300]], [[0; 7], [7; 7], [8; 7]]);
+    assert_eq!(services.read_table(Service::Topology, u32::MAX, &mut records[..2]), Some(2));
+    theirs.send(&answer(id, 1, &[NewsKind::Rescan as u8])).unwrap();
+    drop(theirs);
+    services.exchange();
+    let (rescan, gone) = (NewsKind::Rescan as u8, NewsKind::Gone as u8);
+    assert_eq!(news(&mut services), [(table, rescan), (table, gone)]);
+    assert_eq!(services.read_table(Service::Topology, 0, &mut []), None);
+}
+
+#[test]
+fn service_with_a_table_that_breaks_the_protocol_is_disconnected() {
+    for body in [&[NewsKind::Changed as u8][..], &[NewsKind::Gone as u8], &[9], &[]] {
+        let (mut services, theirs, _writer) = attached();
+        let mut room = [0; 64];
+        theirs.receive(&mut room).unwrap();
+        theirs.send(&answer(1, 1, body)).unwrap();
+        services.exchange();
+        assert!(services.clients[0].socket.is_none() && news(&mut services).is_empty());
+    }
 }

@@ -48,7 +48,12 @@ fn report() -> AppReport {
     AppReport {
         policy,
         services: vec!["storage".into()],
-        rights: ClientRights { namespaces: vec![namespace], hosts: vec![host], log: None },
+        rights: ClientRights {
+            namespaces: vec![namespace],
+            hosts: vec![host],
+            log: None,
+            names: Vec::new(),
+        },
         read: vec!["/etc/hosts".into()],
         object: "/lib/libfirewall.so".into(),
         config: Some("/etc/firewall.toml".into()),

@@ -18,7 +18,7 @@ use sys::packets::{PacketError, Packets};
 use sys::rate::Rate;
 use tracing::{debug, info, warn};
 
-use control::service::{ClientRights, LogRight, ServiceClient};
+use crate::service::{ClientRights, LogRight, ServiceClient};
 
 /// Maximum number of requests of one client per turn.
 const MAX_REQUESTS_PER_TURN: usize = 16;
@@ -34,7 +34,7 @@ pub const MAX_QUEUED: usize = 1024 * 1024;
 
 /// A client while its socket is open; ids are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ClientId(u64);
+pub struct ClientId(pub u64);
 
 /// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,7 +173,7 @@ impl Clients {
     }
 
     /// Logs the number of suppressed records after a flood of denials has ended.
-    pub(crate) fn log_suppressed(&mut self, now: Instant) {
+    pub fn log_suppressed(&mut self, now: Instant) {
         for client in self.connected.values_mut() {
             if let Some(suppressed) = client.refusals.rest(now) {
                 let app = client.name.as_str();
@@ -183,7 +183,7 @@ impl Clients {
     }
 
     /// Returns when [`log_suppressed`](Self::log_suppressed) has something to log.
-    pub(crate) fn wake_at(&self) -> Option<Instant> {
+    pub fn wake_at(&self) -> Option<Instant> {
         self.connected.values().filter_map(|client| client.refusals.next_due()).min()
     }
 
@@ -269,9 +269,23 @@ impl Clients {
         std::mem::take(&mut self.gone)
     }
 
+    /// Returns the queued bytes of a client, which its socket has not accepted yet.
+    pub fn queued(&self, client: ClientId) -> usize {
+        self.connected.get(&client).map_or(0, |client| client.waiting_size)
+    }
+
+    /// Returns the name of a client: of its app, or of an operator.
+    pub fn name(&self, client: ClientId) -> Option<&str> {
+        self.connected.get(&client).map(|client| client.name.as_str())
+    }
+
+    /// Returns all clients.
+    pub fn ids(&self) -> Vec<ClientId> {
+        self.connected.keys().copied().collect()
+    }
+
     /// Returns the queued bytes of all clients.
-    #[cfg(test)]
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.connected.values().map(|client| client.waiting_size).sum()
     }
 

@@ -1,0 +1,68 @@
+//! Holds the settings of apps that ship with Rosemary and need other ones than the defaults.
+//!
+//! An `[[app]]` of such a name replaces them key by key, as it does with the manifest of a package.
+
+use control::policy::{Capability, Filter, Grant, Stage};
+use sdk::services::Service;
+
+use super::app::AppConfig;
+use super::rights::ServiceRight;
+
+const ARP: u16 = 0x0806;
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const LLDP: u16 = 0x88cc;
+
+/// Returns the settings of an app that ships with Rosemary; `None` if it has the defaults of every app.
+pub(super) fn settings(name: &str) -> Option<AppConfig> {
+    use Capability::{
+        FlowWrite, GroupWrite, MeterWrite, PacketIn, PacketOut, StatsRead, TopologyProbe,
+    };
+    let of = |stage, capabilities: &[Capability], services: &[Service]| {
+        let read = services.iter().filter_map(|service| service.read_right());
+        AppConfig {
+            stage,
+            capabilities: Grant::unscoped(capabilities),
+            services: services.to_vec(),
+            service_rights: read.filter_map(ServiceRight::named).collect(),
+            ..AppConfig::defaults(name)
+        }
+    };
+    let sees = |ethertypes: &[u16]| Filter { ethertypes: ethertypes.to_vec(), ..Filter::default() };
+    Some(match name {
+        "topology" => AppConfig {
+            filter: sees(&[LLDP, ARP, IPV4, IPV6]),
+            ..of(Stage::Observe, &[PacketIn, PacketOut, TopologyProbe], &[Service::Storage])
+        },
+        "hosts" => AppConfig {
+            filter: sees(&[ARP, IPV4, IPV6]),
+            ..of(Stage::Observe, &[PacketIn], &[Service::Topology])
+        },
+        // It needs no packet; ARP is the least of what a filter can name.
+        "stats" => {
+            AppConfig { filter: sees(&[ARP]), ..of(Stage::Observe, &[PacketIn, StatsRead], &[]) }
+        }
+        "forwarding" => {
+            let capabilities = [PacketIn, PacketOut, FlowWrite, GroupWrite, MeterWrite, StatsRead];
+            of(Stage::Control, &capabilities, &[Service::Topology, Service::Hosts])
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn apps_with_services_may_read_their_tables() {
+        for name in ["topology", "hosts", "stats", "forwarding"] {
+            let app = settings(name).unwrap();
+            let rights: Vec<String> = app.service_rights.iter().map(ToString::to_string).collect();
+            for right in app.services.iter().filter_map(|service| service.read_right()) {
+                assert!(rights.iter().any(|it| it == right), "{name}: {right}");
+            }
+        }
+        assert_eq!(settings("learning-switch"), None);
+    }
+}

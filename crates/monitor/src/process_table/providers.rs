@@ -1,0 +1,88 @@
+//! Connects apps with the apps that provide services: a socket, and the service's table.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use control::service::{ClientRights, ServiceClient};
+use sdk::services::Service;
+use sys::packets::Packets;
+use tracing::warn;
+
+use super::{AppSlot, ProcessTable};
+use crate::app::{App, Role};
+
+impl ProcessTable {
+    /// Connects an app that was loaded with the providers of its services, and with its clients if it provides one.
+    pub(super) fn connect_provided(&mut self, slot: AppSlot) {
+        let Some(app) = self.apps.get(slot.0) else { return };
+        let provides = app.provides();
+        let mut pairs = Vec::new();
+        for (other, peer) in self.apps.iter().enumerate().filter(|(other, _)| *other != slot.0) {
+            if peer.provides().is_some_and(|service| app.uses(service)) {
+                pairs.push((other, slot.0));
+            }
+            if provides.is_some_and(|service| peer.uses(service)) {
+                pairs.push((slot.0, other));
+            }
+        }
+        for (provider, client) in pairs {
+            if let Ok([provider, client]) = self.apps.get_disjoint_mut([provider, client]) {
+                connect(provider, client);
+            }
+        }
+    }
+
+    /// Connects an operator, whose user is `uid`, to the service `name` that an app provides. Returns the operator's socket
+    /// and the service's table.
+    ///
+    /// # Errors
+    /// Why there is no connection, as a phrase that says what to do.
+    pub(crate) fn connect_operator(
+        &mut self,
+        name: &str,
+        uid: u32,
+    ) -> Result<[OwnedFd; 2], String> {
+        let service = Service::named(name).filter(|service| service.table_slots().is_some());
+        let service =
+            service.ok_or_else(|| format!("there is no service {name:?} with a table"))?;
+        let mut current = self.apps.iter_mut().filter(|app| app.role() == Role::Current);
+        let provider = current.find(|app| app.provides() == Some(service)).ok_or_else(|| {
+            format!(
+                "the service {name} does not run, as no app that runs names it; name it in `services` of an [[app]], run \
+                 an app such as forwarding, or type `rosemary app enable {name}`"
+            )
+        })?;
+        let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
+        theirs.refuse_descriptors();
+        let rights = ClientRights { names: vec!["operator".into()], ..ClientRights::default() };
+        let client = ServiceClient { app: 0, name: format!("operator {uid}"), rights };
+        let table = provider.add_client(client, theirs.as_fd())?;
+        Ok([ours.into_fd(), table])
+    }
+}
+
+/// Connects a client with the provider of a service, if both are loaded.
+fn connect(provider: &mut App, client: &mut App) {
+    let serve = |app: &App| app.role() == Role::Current && app.is_loaded();
+    let Some(service) = provider.provides() else { return };
+    if !serve(provider) || !serve(client) {
+        return;
+    }
+    let connected = Packets::pair().map_err(|error| error.to_string());
+    let connected = connected.and_then(|(client_end, provider_end)| {
+        provider_end.refuse_descriptors();
+        client_end.refuse_descriptors();
+        let table = provider.add_client(client.client(), provider_end.as_fd())?;
+        client.connect_provided(service, [client_end.as_fd(), table.as_fd()]);
+        Ok(())
+    });
+    if let Err(why) = connected {
+        let hint = "restart the app";
+        warn!(
+            app = client.name,
+            service = service.name(),
+            why,
+            hint,
+            "could not connect an app to a service"
+        );
+    }
+}

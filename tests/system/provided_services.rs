@@ -1,0 +1,87 @@
+//! Services that apps provide: clients read the table in shared memory, follow its changes, and survive the end of the
+//! provider.
+
+use anyhow::{Context as _, ensure};
+use cli::client::Monitor;
+use cli::lab::Rosemary;
+use control::operator::ProgramState;
+use monitor::options::InstancePaths;
+use rosemary_sdk::services::Service;
+use rosemary_sdk::services::table::Table as _;
+use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::net::SOON;
+use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+
+const FULL: &str = "[zones]\nrequire = \"full\"\n\n";
+
+const READER: &str = "services = [\"topology\"]\ncapabilities = [\"packet-in\", \"topology.read\"]\nstage = \"observe\"";
+
+fn publisher() -> String {
+    let keys = "stage = \"observe\"\ncapabilities = [\"packet-in\"]\nservices = []";
+    in_rust("publisher", keys).replacen("\"publisher\"", "\"topology\"", 1)
+}
+
+#[test]
+fn clients_follow_a_table_over_the_end_of_its_provider() {
+    in_a_lab(|lab| {
+        configure(&[FULL, &in_rust("subscriber", READER), &publisher()])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let attached = "attached: slots [5, 99999], whole true, last [0, 0, 0, 0, 0, 0, 0]";
+        println!(
+            "{}",
+            rosemary.wait_for_log(&["topology", "client subscriber", "may topology.read"], SOON)?
+        );
+        println!("{}", rosemary.wait_for_log(&["subscriber", attached], SOON)?);
+        println!("{}", rosemary.wait_for_log(&["subscriber", "changed: slot 5, next true"], SOON)?);
+        println!("{}", rosemary.wait_for_log(&["subscriber", "answer Ok", "HELLO"], SOON)?);
+        println!(
+            "{}",
+            rosemary.wait_for_log(&["app reported an incident", "counting has begun"], SOON)?
+        );
+
+        let status = rosemary.status()?.context("it answers")?;
+        let pid = |name: &str| {
+            let app = status.app(name).filter(|app| app.state == ProgramState::Running);
+            app.and_then(|app| app.pid).with_context(|| format!("{name} runs"))
+        };
+        kill(pid("topology")?)?;
+        rosemary.wait_for_log(&["subscriber", "gone: true"], SOON)?;
+        let lines = |rosemary: &Rosemary<'_>| rosemary.log().matches("attached: slots").count();
+        let deadline = std::time::Instant::now() + SOON;
+        while lines(&rosemary) < 2 && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        ensure!(lines(&rosemary) == 2, "{}", rosemary.log());
+        let after = rosemary.status()?.context("it answers")?;
+        ensure!(after.app("subscriber").and_then(|app| app.pid) == Some(pid("subscriber")?));
+        Ok(())
+    });
+}
+
+#[test]
+fn operators_read_the_table_and_send_requests() {
+    in_a_lab(|lab| {
+        configure(&[FULL, &in_rust("subscriber", READER), &publisher()])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_log(&["subscriber", "changed: slot 5"], SOON)?;
+        let monitor = Monitor::connect(&InstancePaths::default())?;
+        let table = monitor.service(Service::Topology)?;
+        let record = table.read(5);
+        ensure!(record[0] > 0 && record == [record[0]; 7], "{record:?}");
+        ensure!(table.request(b"operator")? == b"OPERATOR");
+        let absent = monitor.service(Service::Hosts).unwrap_err().to_string();
+        ensure!(absent.contains("rosemary app enable hosts"), "{absent}");
+        Ok(())
+    });
+}
+
+#[test]
+fn client_without_the_capability_is_not_started() {
+    in_a_lab(|lab| {
+        let keys = "services = [\"topology\"]\ncapabilities = [\"packet-in\"]";
+        configure(&[FULL, &in_rust("subscriber", keys), &publisher()])?;
+        let error = Rosemary::start(lab, &rosemary_binary(), &[]).unwrap_err().to_string();
+        ensure!(error.contains("add \"topology.read\" to capabilities"), "{error}");
+        Ok(())
+    });
+}
