@@ -486,6 +486,30 @@ mod tests {
     }
 
     #[test]
+    fn providers_of_named_services_run_too() {
+        let names = |text: &str| -> Vec<(String, bool)> {
+            let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
+            let mut apps = config.apps.clone().unwrap();
+            add_providers(&config, &mut apps);
+            apps.into_iter().map(|app| (app.name, app.enabled)).collect()
+        };
+        let runs = |name: &str| (name.to_owned(), true);
+        let uses_hosts = "[[app]]\nname = \"a\"\nservices = [\"hosts\", \"storage\"]\n\
+                          capabilities = [\"packet-in\", \"hosts.read\"]\n";
+        assert_eq!(
+            names(uses_hosts),
+            [runs("a"), runs("hosts"), runs("topology")],
+            "hosts needs topology"
+        );
+        assert_eq!(names("[[app]]\nname = \"a\"\n"), [runs("a")], "no service without a client");
+        let disabled = format!("{uses_hosts}enabled = false\n");
+        assert_eq!(names(&disabled), [("a".to_owned(), false)]);
+        let own = format!("{uses_hosts}[[app]]\nname = \"topology\"\nenabled = false\n");
+        let topology = ("topology".to_owned(), false);
+        assert_eq!(names(&own), [runs("a"), topology, runs("hosts")], "the operator decides");
+    }
+
+    #[test]
     fn app_given_twice_is_refused() {
         let error = chosen("", &[("a", None), ("a", Some(Hosting::User))]).unwrap_err();
         assert!(error.starts_with("--app a:user: it is given twice"), "{error}");
