@@ -69,7 +69,7 @@ pub struct TableWriter {
 }
 
 impl TableWriter {
-    /// Takes the memory of [`memory`] for an empty table with this number of slots: nobody else can write it afterwards.
+    /// Takes the memory of [`memory`] for an empty table with this number of slots. No other process can write it afterwards.
     ///
     /// # Errors
     /// The descriptor is no such memory, or has a writer; or the system refuses.

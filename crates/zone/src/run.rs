@@ -296,7 +296,7 @@ impl Zone {
             server.notify();
         }
         for (summary, evidence) in host.incidents.drain(..) {
-            // The monitor reads a bounded number in each turn of its loop. What it does not accept now is in the log at least.
+            // The monitor reads few messages per turn of its loop. A report that it does not accept now is only logged.
             if monitor.send(&ZoneReply::Incident { summary, evidence }, &[]).is_err() {
                 tracing::warn!("could not report an incident, as the monitor does not read");
             }

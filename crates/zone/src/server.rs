@@ -228,7 +228,7 @@ impl Server {
     }
 }
 
-/// The right of an operator, who may read every table.
+/// The right of an operator: every table may be read.
 pub const OPERATOR: &str = "operator";
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ impl<'a> TableNews<'a> {
     }
 }
 
-/// What an event means for a client that keeps a copy of the table.
+/// The effect of an event on a client that keeps a copy of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableEvent {
     /// The client forgets its copy and reads the whole table.
