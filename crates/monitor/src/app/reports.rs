@@ -6,7 +6,7 @@ use control::incident::{Cause, Evidence, Program};
 use tracing::warn;
 
 use crate::incidents::Incidents;
-use crate::text::shortened;
+use crate::text::{harmless, shortened};
 
 /// Most incidents of an app in a period.
 const MOST: u32 = 10;
@@ -38,12 +38,12 @@ impl AppReports {
             return;
         }
         self.period = Some((since, count + 1));
-        let (summary, evidence) = (shortened(summary, 200), shortened(evidence, 400));
         let suppressed = std::mem::take(&mut self.suppressed);
         let not_recorded = (suppressed > 0).then_some(suppressed);
-        warn!(app, summary, evidence, not_recorded, "app reported an incident");
-        let cause = Cause::Reported { summary };
-        let mut facts = Evidence::fact(evidence);
+        let (what, why) = (shortened(summary, 200), shortened(evidence, 400));
+        warn!(app, summary = what, evidence = why, not_recorded, "app reported an incident");
+        let cause = Cause::Reported { summary: harmless(summary, 200) };
+        let mut facts = Evidence::fact(harmless(evidence, 400));
         facts.facts.extend(
             not_recorded
                 .map(|count| format!("{count} reports of the app before were not recorded")),
@@ -68,9 +68,10 @@ mod tests {
             reports.record("topology", "a forged probe", &format!("number {number}"), now);
         }
         assert_eq!(incidents.page(IncidentId(0)).0.len(), MOST as usize);
-        reports.record("topology", "a forged probe", "later", now + PERIOD);
+        reports.record("topology", "a\x1b[31mforged probe", "later", now + PERIOD);
         let (all, _) = incidents.page(IncidentId(0));
         let last = all.last().unwrap();
         assert!(!last.open && last.evidence.facts[1].starts_with("90 reports"), "{last:?}");
+        assert_eq!(last.cause.to_string(), r"a\u{1b}[31mforged probe");
     }
 }
