@@ -11,6 +11,9 @@
 //! | [`storage`] | values under keys, durable |
 //! | [`broker`] | connections to hosts that the operator has named |
 //! | [`topology`] | switches, ports and links that were found |
+//! | [`hosts`] | where each host is, and its addresses |
+//! | [`layout`] | where a table's records are |
+//! | [`stats`] | counters and rates of switches |
 //! | [`table`] | tables that services publish, and the changes of their records |
 //! | [`wire`] | the layout of requests and answers |
 //!
@@ -22,6 +25,9 @@
 //! ```
 
 pub mod broker;
+pub mod hosts;
+pub mod layout;
+pub mod stats;
 pub mod storage;
 pub mod table;
 pub mod topology;
@@ -105,7 +111,7 @@ impl Service {
         match self {
             Self::Storage | Self::Broker => None,
             Self::Topology | Self::Stats => Some(1 << 17),
-            Self::Hosts => Some(1 << 18),
+            Self::Hosts => Some(1 << 19),
         }
     }
 
