@@ -16,7 +16,7 @@ const LLDP: u16 = 0x88cc;
 /// Returns the settings of an app that ships with Rosemary; `None` if it has the defaults of every app.
 pub(super) fn settings(name: &str) -> Option<AppConfig> {
     use Capability::{
-        FlowWrite, GroupWrite, MeterWrite, PacketIn, PacketOut, StatsRead, TopologyProbe,
+        FlowRead, FlowWrite, GroupWrite, MeterWrite, PacketIn, PacketOut, StatsRead, TopologyProbe,
     };
     let of = |stage, capabilities: &[Capability], services: &[Service]| {
         let read = services.iter().filter_map(|service| service.read_right());
@@ -36,12 +36,13 @@ pub(super) fn settings(name: &str) -> Option<AppConfig> {
         },
         "hosts" => AppConfig {
             filter: sees(&[ARP, IPV4, IPV6]),
-            ..of(Stage::Observe, &[PacketIn], &[Service::Topology])
+            ..of(Stage::Observe, &[PacketIn, PacketOut], &[Service::Topology])
         },
         // It needs no packet; ARP is the least of what a filter can name.
-        "stats" => {
-            AppConfig { filter: sees(&[ARP]), ..of(Stage::Observe, &[PacketIn, StatsRead], &[]) }
-        }
+        "stats" => AppConfig {
+            filter: sees(&[ARP]),
+            ..of(Stage::Observe, &[PacketIn, StatsRead, FlowRead], &[])
+        },
         "forwarding" => {
             let capabilities = [PacketIn, PacketOut, FlowWrite, GroupWrite, MeterWrite, StatsRead];
             of(Stage::Control, &capabilities, &[Service::Topology, Service::Hosts])

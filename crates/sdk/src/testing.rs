@@ -414,7 +414,8 @@ impl AlignedRecord {
         Self::new(Record::new(RecordKind::Lost, 0, 0, 0), &count.to_le_bytes())
     }
 
-    fn bytes(&self) -> &[u8] {
+    /// Returns the record.
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 }
