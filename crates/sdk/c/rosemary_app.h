@@ -123,7 +123,7 @@ enum {
 enum {
     ROSEMARY_SERVICE_STORAGE = 1, /* values under keys, durable */
     ROSEMARY_SERVICE_BROKER = 2,  /* connections to hosts */
-    /* These publish tables of 131072, 262144 and 131072 slots. */
+    /* These publish tables of 131072, 524288 and 131072 slots. */
     ROSEMARY_SERVICE_TOPOLOGY = 3, /* switches, ports and links */
     ROSEMARY_SERVICE_HOSTS = 4,    /* hosts, their addresses and where they are attached */
     ROSEMARY_SERVICE_STATS = 5     /* counters and rates of switches */
