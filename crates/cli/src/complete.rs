@@ -22,7 +22,7 @@ _rosemary_with_names() {
         [[ "$word" == -* ]] || commands+=("$word")
     done
     case "${commands[*]}" in
-        flows | ports | switches) kind=switches ;;
+        flows | ports | stats | switches) kind=switches ;;
         apps | logs | "logs "*) kind=apps ;;
         "app disable" | "app enable" | "app log-level" | "app logs" | "app promote" | "app remove") kind=apps ;;
         "app restart" | "app rollback" | "app start" | "app stop") kind=apps ;;
@@ -51,7 +51,7 @@ complete -F _rosemary_with_names -o nosort -o bashdefault -o default rosemary 2>
 const ZSH: &str = r#"_rosemary_with_names() {
     local kind=
     case "${(j: :)${(@)words[2,CURRENT-1]:#-*}}" in
-        flows | ports | switches) kind=switches ;;
+        flows | ports | stats | switches) kind=switches ;;
         apps | logs | "logs "* | "app "(disable|enable|log-level|logs|promote|remove|restart|rollback|start|stop)) kind=apps ;;
     esac
     case "$words[CURRENT-1]" in
@@ -78,7 +78,7 @@ const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_rosemary\" ]";
 
 /// Added to the script for fish.
 const FISH: &str = "
-complete -c rosemary -n '__fish_seen_subcommand_from flows ports switches' -f -a '(rosemary complete switches 2>/dev/null)'
+complete -c rosemary -n '__fish_seen_subcommand_from flows ports stats switches' -f -a '(rosemary complete switches 2>/dev/null)'
 complete -c rosemary -n '__fish_seen_subcommand_from apps logs' -f -a '(rosemary complete apps 2>/dev/null)'
 complete -c rosemary -n '__fish_seen_subcommand_from app; and __fish_seen_subcommand_from disable enable log-level logs promote \
 remove restart rollback start stop' -f -a '(rosemary complete apps 2>/dev/null)'

@@ -12,6 +12,8 @@
 //! | [`incidents`] | `rosemary incidents`: shows what went wrong |
 //! | [`doctor`] | `rosemary doctor`: checks which sandbox mechanisms and limits this machine supports |
 //! | [`flows`] | `rosemary flows`: shows the flows of a switch |
+//! | [`hosts`] | `rosemary hosts`: shows the hosts of the network |
+//! | [`stats`] | `rosemary stats`: shows counters and rates of ports, tables, groups and meters |
 //! | [`app`], [`scaffold`] | `rosemary app`; `rosemary app new`: creates an app |
 //! | [`packages`] | `rosemary app build`, `sign`, `install`, ...; `rosemary key`: package apps |
 //! | [`demo`] | `rosemary demo`: demonstrates fault isolation on this machine |
@@ -40,6 +42,7 @@ pub mod doctor;
 pub mod exit;
 pub mod flows;
 pub mod health;
+pub mod hosts;
 pub mod incidents;
 pub mod lab;
 pub mod logs;
@@ -51,6 +54,7 @@ pub mod ports;
 pub mod safe_mode;
 pub mod say;
 pub mod scaffold;
+pub mod stats;
 pub mod status;
 pub mod switches;
 mod table;

@@ -13,6 +13,7 @@ use rosemary_cli::complete::{self, Names};
 use rosemary_cli::demo::{self, DemoArgs};
 use rosemary_cli::doctor::{self, DoctorArgs};
 use rosemary_cli::flows::{self, FlowsArgs};
+use rosemary_cli::hosts::{self, HostsArgs};
 use rosemary_cli::incidents::{self, IncidentsArgs};
 use rosemary_cli::logs::{self, LogsArgs};
 use rosemary_cli::ofp::{self, OfpArgs};
@@ -20,6 +21,7 @@ use rosemary_cli::packages::key::{self, KeyCommand};
 use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::ports::{self, PortsArgs};
 use rosemary_cli::safe_mode::{self, SafeModeCommand};
+use rosemary_cli::stats::{self, StatsArgs};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::switches::{self, SwitchesArgs};
 use rosemary_cli::top::{self, TopArgs};
@@ -81,6 +83,10 @@ enum Command {
     Ports(PortsArgs),
     /// Show the flows of a switch and their owners
     Flows(FlowsArgs),
+    /// Show the hosts of the network, where they are, and their addresses
+    Hosts(HostsArgs),
+    /// Show counters and rates of the ports of all switches, or of one switch in full
+    Stats(StatsArgs),
     /// Show the apps and their counters, or one app in full
     Apps(AppsArgs),
     /// Show the resource use of each program, live
@@ -147,6 +153,8 @@ fn main() -> ExitCode {
         Command::Switches(args) => switches::run(args).map(|()| ExitCode::SUCCESS),
         Command::Ports(args) => ports::run(args).map(|()| ExitCode::SUCCESS),
         Command::Flows(args) => flows::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Hosts(args) => hosts::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Stats(args) => stats::run(args).map(|()| ExitCode::SUCCESS),
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => logs::run(args).map(|()| ExitCode::SUCCESS),
