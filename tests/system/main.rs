@@ -54,6 +54,7 @@ mod services;
 mod skipped_app;
 mod slow_switch;
 mod start_and_stop;
+mod stats;
 mod stopping;
 mod supervision;
 mod switching;
