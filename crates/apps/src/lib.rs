@@ -6,6 +6,8 @@
 //! | `learning_switch.rs` | remembers which port each host is behind, floods when it does not know |
 //! | `firewall.rs` | a guard: denies packets by its rules, in the switches and on the way to other apps |
 //! | `link_monitor.rs` | logs which switches, ports and links come and go |
+//! | `hosts.rs` | provides the service `hosts`: where each host is, and its addresses |
+//! | `stats.rs` | provides the service `stats`: counters and rates of switches |
 //!
 //! A new app is a file here and an `[[example]]` entry in `Cargo.toml`. This library itself is
 //! empty. An app here uses only what the SDK offers to every app.
