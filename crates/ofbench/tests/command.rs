@@ -118,36 +118,35 @@ fn lines_in(svg: &str) -> Vec<usize> {
 fn plot_draws_throughput_and_latency_of_both_controllers() {
     let dir = tempfile::tempdir().unwrap();
     let charts = dir.path().join("new/charts");
-    let (throughput, latency) = (charts.join("throughput.svg"), charts.join("latency.svg"));
-    let charts = charts.display();
-    let read = |path| std::fs::read_to_string(path).unwrap();
+    let read = |file: &str| std::fs::read_to_string(charts.join(file)).unwrap();
+    let shown = charts.display();
     with_null(|address| {
-        let short = format!("{address} --seconds 0.3 --repeat 2 --macs 20 --plot {charts}");
+        let short = format!("{address} --seconds 0.3 --repeat 2 --macs 20 --plot {shown}");
         json(&format!("latency {short} --vs {address} --json"));
-        let (svg, name) = (read(&throughput), format!("A: {address}"));
+        let (svg, name) = (read("latency-throughput.svg"), format!("A: {address}"));
         assert!(svg.contains("answers per second") && svg.contains(&name), "{svg}");
         assert!(lines_in(&svg).iter().all(|points| *points > 4), "{svg}");
         assert_eq!(lines_in(&svg).len(), 2);
-        let svg = read(&latency);
+        let svg = read("latency.svg");
         assert!(svg.contains("microseconds") && svg.contains("from packet-in to answer"), "{svg}");
         assert_eq!(lines_in(&svg), [401, 401]);
 
         // The run would end with an answer: the refusal comes before it.
-        let refused = ofbench(&format!("throughput {short}"));
+        let refused = ofbench(&format!("latency {short}"));
         let said = String::from_utf8_lossy(&refused.stderr);
-        assert!(said.contains("throughput.svg exists: use --force"), "{said}");
+        assert!(said.contains("latency-throughput.svg exists: use --force"), "{said}");
         assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
 
-        // Throughput has no latency, so the earlier chart goes.
-        json(&format!("throughput {short} --force --json"));
-        assert_eq!(lines_in(&read(&throughput)).len(), 1);
-        assert!(!latency.exists());
+        // Other modes have other files in the same directory. Throughput has no latency.
+        json(&format!("throughput {short} --json"));
+        assert_eq!(lines_in(&read("throughput.svg")).len(), 1);
+        assert!(!charts.join("throughput-latency.svg").exists());
         for mode in ["connect", "flood"] {
-            json(&format!("{mode} {short} --switches 2 --give-up 0.1 --force --json"));
-            assert!(lines_in(&read(&throughput))[0] > 4, "{mode}");
-            assert_eq!(lines_in(&read(&latency)), [401], "{mode}");
+            json(&format!("{mode} {short} --switches 2 --give-up 0.1 --json"));
+            assert!(lines_in(&read(&format!("{mode}-throughput.svg")))[0] > 4, "{mode}");
+            assert_eq!(lines_in(&read(&format!("{mode}-latency.svg"))), [401], "{mode}");
         }
-        let idle = ofbench(&format!("idle {address} --plot {charts} --force"));
+        let idle = ofbench(&format!("idle {address} --plot {shown} --force"));
         let said = String::from_utf8_lossy(&idle.stderr);
         assert!(idle.status.code() == Some(2) && said.contains("leave --plot out"), "{said}");
     });

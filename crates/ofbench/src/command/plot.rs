@@ -14,8 +14,8 @@ use crate::figure::{Figure, Line, Scale};
 use crate::load::{self, Failure, FailureKind, Plan};
 use crate::terminal;
 
-const THROUGHPUT: &str = "throughput.svg";
-const LATENCY: &str = "latency.svg";
+const THROUGHPUT: &str = "throughput";
+const LATENCY: &str = "latency";
 
 /// Number of points of a distribution.
 const POINTS: u32 = 400;
@@ -45,6 +45,7 @@ impl<'a, T: LoadKind> Measured<'a, T> {
 /// The directory of the charts, which exists and may be written.
 pub(super) struct Plot {
     dir: PathBuf,
+    mode: Mode,
     title: String,
 }
 
@@ -64,14 +65,16 @@ impl Plot {
             let text = format!("{} has no throughput to draw: leave --plot out", mode.name());
             bail!(usage(text));
         }
-        let existing =
-            [THROUGHPUT, LATENCY].map(|file| dir.join(file)).into_iter().find(|it| it.exists());
+        let existing = [THROUGHPUT, LATENCY]
+            .map(|chart| dir.join(file(mode, chart)))
+            .into_iter()
+            .find(|it| it.exists());
         if let Some(path) = existing.filter(|_| !args.force) {
             let path = path.display();
             bail!(usage(format!("{path} exists: use --force to replace it, or another --plot")));
         }
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        Ok(Some(Self { dir: dir.clone(), title: format!("ofbench {}", mode.name()) }))
+        Ok(Some(Self { dir: dir.clone(), mode, title: format!("ofbench {}", mode.name()) }))
     }
 
     /// Draws the runs of each controller.
@@ -103,7 +106,7 @@ impl Plot {
         let what = controllers.iter().flat_map(|it| &it.runs).find_map(T::latency);
         let Some((what, _)) = what else {
             // The chart of an earlier run would look like a result of this one.
-            let path = self.dir.join(LATENCY);
+            let path = self.dir.join(file(self.mode, LATENCY));
             return match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     Err(error).with_context(|| format!("cannot remove {}", path.display()))
@@ -124,11 +127,19 @@ impl Plot {
         )
     }
 
-    fn write(&self, file: &str, figure: &Figure) -> anyhow::Result<()> {
-        let path = self.dir.join(file);
+    fn write(&self, chart: &str, figure: &Figure) -> anyhow::Result<()> {
+        let path = self.dir.join(file(self.mode, chart));
         figure.write(&path).with_context(|| format!("cannot write {}", path.display()))?;
         terminal::note(format_args!("wrote {}", path.display()));
         Ok(())
+    }
+}
+
+/// Returns the name of a chart's file. Each mode has names of its own, so that one directory can have the charts of all.
+fn file(mode: Mode, chart: &str) -> String {
+    match mode.name() {
+        name if name == chart => format!("{chart}.svg"),
+        name => format!("{name}-{chart}.svg"),
     }
 }
 
