@@ -27,7 +27,19 @@ const MISTAKES: &[(&str, &[(&str, &str)])] = &[
     ("[controller]\ntls-dir = \"half\"\n", &[("2:11", "controller-cert.pem")]),
     ("[zones]\nrequire = \"all\"\n", &[("2:11", "expected \"best\" or \"full\"")]),
     ("[storage]\nbytes-per-app = \"1 KiB\"\n", &[("2:17", "bytes-per-app")]),
-    ("[log]\nbytes-per-app = 1\n", &[("2:1", "unknown key \"bytes-per-app\"")]),
+    (
+        "[storage]\nkeys-per-app = 0\n[log]\nbytes-per-app = 1\n",
+        &[("2:16", "keys-per-app is 0"), ("4:1", "unknown key \"bytes-per-app\"")],
+    ),
+    (
+        "APP[safe-mode]\napps = [\"lerning-switch\"]\n",
+        &[("4:8", "did you mean `learning-switch`?")],
+    ),
+    ("[[app]]\nname = \"firewall\"\nconfig = \"text\"\n", &[("3:10", "line 1")]),
+    (
+        "[[app]]\nname = \"none\"\n[[app]]\nname = \"firewall\"\nconfig = \"missing\"\n",
+        &[("2:8", "the app none is missing"), ("5:10", "/etc/rosemary/missing")],
+    ),
     ("[[trust]]\nname = \"joe\"\nkey = \"RWQ\"\n", &[("3:7", "56 letters")]),
     ("[[app]]\nstage = \"guard\"\n", &[("1:1", "without a name")]),
     ("[[app]]\nname = \"lerning-switch\"\n", &[("2:8", "did you mean `learning-switch`?")]),

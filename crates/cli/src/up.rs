@@ -21,6 +21,7 @@ pub struct UpArgs {
     ///
     /// Checks the configuration file, the apps' objects, packages and own files, and the keys for TLS. Prints the first
     /// mistake of each section, and of each [[app]], with its file, line and column, and exits with 78 if there is one.
+    /// For a moment it loads each app in a sandbox, connected to nothing, as only the app can interpret its own file.
     #[arg(long)]
     pub check: bool,
     /// The options of the monitor.

@@ -273,10 +273,7 @@ impl Config {
         let mut config = Self::default();
         mistakes.extend(config.read_controller(&top, file, text).err());
         mistakes.extend(config.read_zones(&top).err());
-        match quotas::read(&top) {
-            Ok(quotas) => config.quotas = quotas,
-            Err(mistake) => mistakes.push(mistake),
-        }
+        config.quotas = quotas::read(&top, &mut mistakes);
         match Supervision::read(&top) {
             Ok(supervision) => config.supervision = supervision,
             Err(mistake) => mistakes.push(mistake),

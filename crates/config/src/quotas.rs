@@ -17,9 +17,15 @@ const BYTES: (u64, u64) = (64 << 10, 64 << 30);
 /// Valid numbers of keys.
 const KEYS: (u64, u64) = (1, 1 << 32);
 
-/// Reads the quotas of the file `top`.
-pub(super) fn read(top: &Table<'_>) -> Result<ServiceQuotas, Mistake> {
+/// Reads the quotas of the file `top`. Adds the first mistake of each table to `mistakes`.
+pub(super) fn read(top: &Table<'_>, mistakes: &mut Vec<Mistake>) -> ServiceQuotas {
     let mut quotas = ServiceQuotas::default();
+    mistakes.extend(read_storage(top, &mut quotas).err());
+    mistakes.extend(read_log(top, &mut quotas).err());
+    quotas
+}
+
+fn read_storage(top: &Table<'_>, quotas: &mut ServiceQuotas) -> Result<(), Mistake> {
     if let Some(storage) = top.get("storage") {
         let storage = storage.table("[storage]", &STORAGE_KEYS)?;
         quotas.storage_bytes = size(&storage, "bytes-per-app")?.unwrap_or(quotas.storage_bytes);
@@ -29,11 +35,15 @@ pub(super) fn read(top: &Table<'_>) -> Result<ServiceQuotas, Mistake> {
             storage.read("keys-per-app", &expected, |it| it.number().filter(within(KEYS)))?;
         quotas.storage_keys = keys.unwrap_or(quotas.storage_keys);
     }
+    Ok(())
+}
+
+fn read_log(top: &Table<'_>, quotas: &mut ServiceQuotas) -> Result<(), Mistake> {
     if let Some(log) = top.get("log") {
         let log = log.table("[log]", &LOG_KEYS)?;
         quotas.log_bytes = size(&log, "bytes-per-program")?.unwrap_or(quotas.log_bytes);
     }
-    Ok(quotas)
+    Ok(())
 }
 
 fn size<'a>(table: &Table<'a>, key: &'a str) -> Result<Option<u64>, Mistake> {

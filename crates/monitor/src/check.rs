@@ -1,7 +1,8 @@
 //! Checks the operator's choices: the configuration, the apps' files and objects, packages, keys.
 //!
 //! `rosemary up` does this before it starts a process, and stops at the first mistake. `rosemary up --check` reports every
-//! mistake and starts nothing except `rosemary-security`, which inspects packages and keys.
+//! mistake. It starts only `rosemary-security`, which inspects packages and keys, and for a moment each app in a sandbox,
+//! connected to nothing ([`trial_load`]).
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use crate::object::Object;
 use crate::options::Options;
 use crate::overrides::Overrides;
 use crate::packages::Store;
-use crate::{keys, listen};
+use crate::{keys, listen, trial_load};
 
 /// The apps of a valid configuration, and its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,16 +53,19 @@ pub fn check(options: &Options) -> Result<Valid, Vec<StartError>> {
         overrides: &overrides,
         version: None,
     };
-    let apps = choice::apps(&config, &around);
-    let apps = apps.unwrap_or_else(|errors| {
-        mistakes.extend(errors);
-        Vec::new()
-    });
+    let (mut apps, of_others) =
+        choice::apps_and_mistakes(&config, &around).unwrap_or_else(|errors| (Vec::new(), errors));
+    mistakes.extend(of_others);
+    mistakes.extend(choice::unknown_in_safe_mode(&config, &around));
     let own = own_dirs(options, &config, &runtime_dir, &state_dir);
-    mistakes.extend(reads(&apps, &own, &config));
-    for app in &apps {
+    for app in &mut apps {
+        let before = mistakes.len();
+        mistakes.extend(reads(std::slice::from_ref(app), &own, &config));
         mistakes.extend(object(app, &config).err());
         mistakes.extend(own_file(app, &config).err());
+        if mistakes.len() == before {
+            mistakes.extend(loading(app, &installation.zone, &own, &config).err());
+        }
     }
     match keys::load(&options.tls, &config) {
         Ok(keys) => mistakes.extend(transport(options, &config, keys.is_some()).err()),
@@ -152,6 +156,20 @@ fn own_file(app: &App, config: &Config) -> Result<(), StartError> {
     ConfigFile::new(app.config.clone()).read().map_err(|why| {
         let place = config.position_of_app(&app.name, "config");
         StartError::AppFile { app: app.name.clone(), why }.at(place)
+    })
+}
+
+/// Checks that an app can be loaded with its own configuration, which only the app can interpret.
+fn loading(app: &mut App, zone: &Path, own: &[PathBuf], config: &Config) -> Result<(), StartError> {
+    trial_load::load(zone, app, own, config.require).map_err(|why| {
+        let name = app.name.clone();
+        if app.config.is_some() {
+            let place = config.position_of_app(&name, "config");
+            return StartError::AppFile { app: name, why }.at(place);
+        }
+        let place = config.position_of_app(&name, "object");
+        let object = app.object.path().to_owned();
+        StartError::Object { app: name, object, why }.at(place)
     })
 }
 

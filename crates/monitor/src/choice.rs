@@ -177,6 +177,18 @@ pub(crate) fn apps(
     config: &Config,
     around: &Circumstances<'_>,
 ) -> Result<Vec<App>, Vec<StartError>> {
+    let (running, mistakes) = apps_and_mistakes(config, around)?;
+    if mistakes.is_empty() { Ok(running) } else { Err(mistakes) }
+}
+
+/// Returns the apps that could run, and the mistakes of the others.
+///
+/// # Errors
+/// Like [`apps`], if a mistake concerns all apps.
+pub(crate) fn apps_and_mistakes(
+    config: &Config,
+    around: &Circumstances<'_>,
+) -> Result<(Vec<App>, Vec<StartError>), Vec<StartError>> {
     let Circumstances { options, installation, store, .. } = *around;
     let one = |error| vec![error];
     let mut packages = admit(config, &wanted(config, around).map_err(one)?, around)?;
@@ -205,7 +217,27 @@ pub(crate) fn apps(
             Err(mistake) => mistakes.push(mistake),
         }
     }
-    if mistakes.is_empty() { Ok(running) } else { Err(mistakes) }
+    Ok((running, mistakes))
+}
+
+/// Returns a mistake for each app of the list of `[safe-mode]` that is neither configured nor installed.
+pub(crate) fn unknown_in_safe_mode(config: &Config, around: &Circumstances<'_>) -> Vec<StartError> {
+    let place = || config.position_of("safe-mode", "apps");
+    let is_known = |name: &str| {
+        name == DEFAULT_APP
+            || config.app(name).is_some()
+            || around.store.names().is_ok_and(|all| all.iter().any(|it| it == name))
+    };
+    let chosen = |name: &str| around.options.apps.iter().any(|choice| choice.name == name);
+    let names = config.safe_mode.apps.iter().flatten().map(String::as_str);
+    names
+        .filter(|name| !is_known(name) && !chosen(name))
+        .map(|name| {
+            let others = config.apps.iter().flatten().map(|app| app.name.as_str());
+            let similar = nearest(name, others).map(ToOwned::to_owned);
+            StartError::UnknownInSafeMode { app: name.to_owned(), similar }.at(place())
+        })
+        .collect()
 }
 
 /// Returns the object of an app that is a bare file.

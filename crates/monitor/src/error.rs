@@ -72,6 +72,14 @@ pub enum StartError {
         /// The app with the most similar name.
         similar: Option<String>,
     },
+    /// The list of `[safe-mode]` names an app that is neither configured nor installed.
+    #[error("apps of [safe-mode] names {app:?}, which is no app of this configuration; {}correct the name, or remove it", did_you_mean(similar.as_deref()))]
+    UnknownInSafeMode {
+        /// Its name.
+        app: String,
+        /// The app with the most similar name.
+        similar: Option<String>,
+    },
     /// The object of an app is no shared object.
     #[error("the object of the app {app}, {}, cannot be loaded: {why}; build it again, or correct `object`", object.display())]
     Object {
@@ -305,6 +313,7 @@ impl StartError {
             | Self::Environment { .. }
             | Self::App { .. }
             | Self::MissingApp { .. }
+            | Self::UnknownInSafeMode { .. }
             | Self::Object { .. }
             | Self::AppFile { .. }
             | Self::Keys { .. }

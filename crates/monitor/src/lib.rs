@@ -77,6 +77,7 @@ mod signals;
 mod state_dir;
 mod supervisor;
 mod text;
+mod trial_load;
 pub mod usage;
 mod users;
 

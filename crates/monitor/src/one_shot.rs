@@ -26,6 +26,19 @@ pub(crate) fn request<Q: Serialize, A: DeserializeOwned>(
     request: &Q,
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<A> {
+    request_until(program, request, fds, |_| true)
+}
+
+/// As [`request`], but waits for the first reply that `is_last` accepts.
+///
+/// # Errors
+/// Like [`request`].
+pub(crate) fn request_until<Q: Serialize, A: DeserializeOwned>(
+    program: &Path,
+    request: &Q,
+    fds: &[BorrowedFd<'_>],
+    is_last: impl Fn(&A) -> bool,
+) -> io::Result<A> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let (ours, theirs) = Channel::pair()?;
     let mut command = Command::new(program);
@@ -36,7 +49,8 @@ pub(crate) fn request<Q: Serialize, A: DeserializeOwned>(
     let until = Instant::now() + TIMEOUT;
     loop {
         match ours.receive() {
-            Ok((reply, _)) => return Ok(reply),
+            Ok((reply, _)) if is_last(&reply) => return Ok(reply),
+            Ok(_) => continue,
             Err(ChannelError::WouldBlock) => {}
             Err(error) => return Err(io::Error::other(format!("{name}: {error}"))),
         }
