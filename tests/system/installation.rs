@@ -49,12 +49,25 @@ impl Drop for Installed {
     }
 }
 
+/// The apps that ship with Rosemary, by the names of their source files.
+fn shipped_apps() -> anyhow::Result<Vec<String>> {
+    let manifest = fs::read_to_string(Path::new(ROOT).join("crates/apps/Cargo.toml"))?;
+    let file =
+        |line: &str| Some(line.strip_prefix("path = \"src/")?.strip_suffix(".rs\"")?.to_owned());
+    let apps: Vec<String> = manifest.lines().filter_map(file).filter(|it| it != "lib").collect();
+    ensure!(apps.len() >= 3, "{apps:?}");
+    Ok(apps)
+}
+
 #[test]
 fn installed_programs_and_apps_work() {
     in_a_lab_for(3 * LIMIT, |lab| {
         let installed = Installed::new("installed-programs")?;
+        for app in shipped_apps()? {
+            let file = format!("lib/rosemary/apps/{}.so", app.replace('_', "-"));
+            ensure!(installed.file(&file).is_file(), "{file} is missing");
+        }
         for file in [
-            "lib/rosemary/apps/link-monitor.so",
             "include/rosemary/rosemary_packet.h",
             "share/man/man1/rosemary.1",
             "share/man/man5/rosemary.toml.5",
