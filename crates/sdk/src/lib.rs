@@ -9,7 +9,7 @@
 //! crate-type = ["cdylib"]    the object that `rosemary` loads
 //! ```
 //!
-//! [`topology`] finds paths.
+//! [`topology`] finds paths. [`wanted`] keeps flows, groups and meters in the switches.
 //! [`packet`] reads and builds packets. [`hosts`] remembers where hosts are. [`services`] sends requests to other processes, as to the storage, and
 //! reads the tables that they publish; [`serving`] provides such a service.
 //! [`abi`] is the C ABI underneath (`c/rosemary_app.h`), for hosts and for tests.
@@ -33,6 +33,7 @@ mod template;
 #[cfg(feature = "host")]
 pub mod testing;
 pub mod topology;
+pub mod wanted;
 
 pub use abi::Refusal;
 pub use alert::{Alert, Limit};

@@ -1,0 +1,124 @@
+//! Turns the difference between what is wanted and what a switch has into messages.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::super::difference::{Change, Difference, Plan, Stray};
+use super::super::entry::{Content, Key};
+use super::super::notice::Notice;
+use super::super::set::{EntryId, WantedSet};
+use super::super::window::Op;
+use super::{CHECK_SOON, Listed, Site, Turn, Work};
+
+impl Site {
+    /// Queues the messages of a plan, or reports them in a dry run.
+    pub(super) fn adopt(&mut self, mut plan: Plan, is_own: bool, turn: &mut Turn<'_, '_, '_>) {
+        self.is_blind = false;
+        if !turn.is_loaded {
+            plan.stray.clear();
+        }
+        let before = plan.missing.len();
+        plan.missing.retain(|id| !self.known.unlisted.contains(id));
+        if plan.missing.len() < before {
+            self.check_by(turn.now() + CHECK_SOON);
+        }
+        if is_own {
+            self.find_listed_otherwise(&mut plan, turn.set);
+        }
+        self.leave_listed_otherwise(&mut plan);
+        if turn.settings.dry_run {
+            let (switch, difference) = (self.switch, Difference::of(&plan, turn.set));
+            return turn.notices.push(Notice::Difference { switch, difference });
+        }
+        self.work = Work {
+            is_open: true,
+            since: turn.now(),
+            kept: plan.kept,
+            missing: plan.missing.iter().copied().collect(),
+            ..Work::default()
+        };
+        self.enqueue(plan, turn.set);
+    }
+
+    /// Finds entries that the switch has confirmed and then lists in another form, such as a match without a field that
+    /// it ignores. Removing that flow as a stray would remove the wanted one. The first time may be the work of somebody
+    /// else, so the entry is sent again; the second time, the switch lists it so.
+    pub(super) fn find_listed_otherwise(&mut self, plan: &mut Plan, set: &WantedSet) {
+        let of_flow = |key: &Key| match key {
+            Key::Flow { table, priority, .. } => Some((*table, *priority)),
+            _ => None,
+        };
+        let mut found = Vec::new();
+        for (id, change) in plan.changed.iter().filter(|(id, _)| self.known.confirmed.contains(id))
+        {
+            if let Change::Instructions(listed) = change {
+                found.push((*id, Listed::Content(*listed)));
+            }
+        }
+        let mut taken: HashSet<&Key> =
+            self.known.as_listed.values().filter_map(Listed::key).collect();
+        for id in plan.missing.iter().filter(|id| self.known.confirmed.contains(id)) {
+            let Some(entry) = set.get(*id) else { continue };
+            let Content::Flow(flow) = entry.content() else { continue };
+            let is_it = |stray: &&Stray| {
+                stray.cookie == flow.cookie && of_flow(&stray.key) == of_flow(&entry.key)
+            };
+            let mut strays = plan.stray.iter().filter(is_it);
+            if let Some(stray) = strays.find(|stray| !taken.contains(&stray.key)) {
+                taken.insert(&stray.key);
+                found.push((*id, Listed::Flow(stray.clone())));
+            }
+        }
+        for (id, listed) in found {
+            if self.known.suspected.get(&id) == Some(&listed) {
+                self.known.as_listed.insert(id, listed);
+            } else {
+                if let Listed::Flow(stray) = &listed {
+                    plan.stray.retain(|it| it != stray);
+                    self.check_by(Duration::ZERO);
+                }
+                self.known.suspected.insert(id, listed);
+            }
+        }
+    }
+
+    /// Removes from a plan the entries that failed, and those that the switch has as it lists them.
+    pub(super) fn leave_listed_otherwise(&mut self, plan: &mut Plan) {
+        let is_listed = |id: &EntryId, stray: &[Stray]| match self.known.as_listed.get(id) {
+            Some(Listed::Flow(listed)) => stray.contains(listed),
+            _ => false,
+        };
+        plan.missing.retain(|id| !self.known.failed.contains(id) && !is_listed(id, &plan.stray));
+        plan.changed.retain(|(id, change)| {
+            let is_usual = match (change, self.known.as_listed.get(id)) {
+                (Change::Instructions(now), Some(Listed::Content(before))) => now == before,
+                _ => false,
+            };
+            !self.known.failed.contains(id) && !is_usual
+        });
+        let listed: HashSet<&Key> = self.known.as_listed.values().filter_map(Listed::key).collect();
+        plan.stray.retain(|stray| !listed.contains(&stray.key));
+    }
+
+    /// Queues a plan: meters and groups before the flows that use them, additions before removals, so that no packet finds
+    /// neither the old nor the new flow.
+    pub(super) fn enqueue(&mut self, plan: Plan, set: &WantedSet) {
+        let rank = |id: &EntryId| match set.get(*id).map(|entry| &entry.key) {
+            Some(Key::Meter(_)) => 0,
+            Some(Key::Group(_)) => 1,
+            _ => 2,
+        };
+        let missing = plan.missing.into_iter().map(|id| (rank(&id), id, Op::Put(id)));
+        let changed = plan.changed.into_iter().map(|(id, change)| match change {
+            Change::Instructions(_) => (rank(&id), id, Op::Modify(id)),
+            Change::Whole => (rank(&id), id, Op::Put(id)),
+            Change::Timeouts => (rank(&id), id, Op::Replace(id)),
+        });
+        let mut puts: Vec<_> = missing.chain(changed).collect();
+        puts.sort_by_key(|(rank, id, _)| (*rank, *id));
+        self.queue.extend(puts.into_iter().map(|(.., op)| op));
+        let (flows, others): (Vec<_>, Vec<_>) =
+            plan.stray.into_iter().partition(|stray| matches!(stray.key, Key::Flow { .. }));
+        self.queue.extend(flows.into_iter().chain(others).map(Op::Remove));
+    }
+}

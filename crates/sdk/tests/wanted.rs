@@ -1,0 +1,736 @@
+//! Tests the library for wanted flows with an application on a bench, switches with flow tables, and a storage.
+#![cfg(feature = "host")]
+#![allow(clippy::unwrap_used, reason = "messages of a test fit")]
+
+#[path = "wanted/fake.rs"]
+mod fake;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use openflow::{
+    Action, Bucket, FlowMod, GroupKind, GroupMod, GroupModCommand, Match, MeterBand, MeterFlags,
+    MeterMod, MeterModCommand, PortNo, Version, append,
+};
+use proptest::prelude::*;
+use rosemary_sdk::abi::{Record, RecordKind, Refusal};
+use rosemary_sdk::services::{Outcome, RequestId, Service};
+use rosemary_sdk::testing::{AlignedRecord, Bench};
+use rosemary_sdk::wanted::{At, Exception, MARK, Owns, Settings, Wanted};
+use rosemary_sdk::{App, Dpid, Event, Network, Switch};
+
+use fake::{FakeStorage, FakeSwitch};
+
+const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+
+/// An application that wants what packets tell it.
+struct Wisher(Wanted);
+
+/// The flow of a number: its output says which variation of it.
+fn out(variation: u8) -> [Action; 1] {
+    [Action::output(PortNo(u32::from(variation) + 1))]
+}
+
+fn match_of(number: u16) -> Match {
+    Match::new().eth_type(0x0800).ipv4_dst(std::net::Ipv4Addr::new(
+        10,
+        0,
+        number.to_be_bytes()[0],
+        number.to_be_bytes()[1],
+    ))
+}
+
+fn group_of(number: u32, variation: u8) -> GroupMod {
+    GroupMod {
+        command: GroupModCommand::Add,
+        kind: GroupKind::All,
+        group_id: number,
+        buckets: vec![Bucket::new(out(variation))],
+    }
+}
+
+fn meter_of(number: u32, rate: u32) -> MeterMod {
+    MeterMod {
+        command: MeterModCommand::Add,
+        flags: MeterFlags::KBPS,
+        meter_id: number,
+        bands: vec![MeterBand::Drop { rate, burst_size: 0 }],
+    }
+}
+
+impl App for Wisher {
+    fn create() -> Self {
+        Self(Wanted::new(Settings::default()))
+    }
+
+    fn configure(&mut self, text: &str) -> Result<(), String> {
+        let has = |word: &str| text.split_whitespace().any(|it| it == word);
+        self.0 = Wanted::new(Settings {
+            owns: if has("all") { Owns::All } else { Owns::Declared },
+            at_once: has("at-once"),
+            dry_run: has("dry-run"),
+            keep: !has("forget"),
+            exceptions: if has("except") {
+                vec![Exception { table: Some(0), cookie: Some((0x70, 0xf0)) }]
+            } else {
+                Vec::new()
+            },
+            ..Settings::default()
+        });
+        if has("declare") {
+            for number in 0..5 {
+                self.wish(0, At::All, number, 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        if let Event::PacketIn(packet_in) = event
+            && let [what, dpid, high, low, variation] = *packet_in.data
+        {
+            let at = if dpid == 0 { At::All } else { At::One(Dpid(dpid.into())) };
+            self.wish(what, at, u16::from_be_bytes([high, low]), variation);
+            if what == 9 {
+                self.0.check(Dpid(dpid.into()), network);
+            }
+        }
+        for notice in self.0.on_event(&event, network) {
+            network.info(&notice.to_string());
+        }
+    }
+
+    fn on_wake(&mut self, network: &mut Network<'_>) {
+        for notice in self.0.on_wake(network) {
+            network.info(&notice.to_string());
+        }
+    }
+}
+
+impl Wisher {
+    fn wish(&mut self, what: u8, at: At, number: u16, variation: u8) {
+        let actions = out(variation);
+        let flow = FlowMod::add(match_of(number)).priority(3).cookie(number.into()).apply(&actions);
+        match what {
+            0 => drop(self.0.flow(at, &flow).unwrap()),
+            1 => drop(self.0.drop_flow(at, 0, 3, &match_of(number))),
+            2 => drop(self.0.group(at, &group_of(number.into(), variation)).unwrap()),
+            3 => drop(self.0.drop_group(at, number.into())),
+            4 => drop(self.0.meter(at, &meter_of(number.into(), variation.into())).unwrap()),
+            5 => drop(self.0.drop_meter(at, number.into())),
+            6 => {
+                let group = [Action::Group(number.into())];
+                let flow = FlowMod::add(match_of(number)).priority(4).apply(&group).meter(1);
+                self.0.flow(at, &flow).unwrap();
+            }
+            7 => self.0.keep_only_declared(),
+            8 => {
+                let flow = FlowMod::add(Match::new().vlan_vid(number).tcp_dst(1)).priority(9);
+                self.0.flow(at, &flow.table(variation)).unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The application, its switches and its storage.
+struct World {
+    bench: Bench,
+    config: String,
+    switches: Vec<FakeSwitch>,
+    storage: FakeStorage,
+    log: Vec<String>,
+    /// Whether the kernel delivers the flows of switches.
+    delivers: bool,
+    most_in_a_turn: usize,
+}
+
+impl World {
+    fn new(config: &str, versions: &[Version]) -> Self {
+        let switches = (1..).zip(versions).map(|(dpid, version)| FakeSwitch::new(dpid, *version));
+        Self {
+            bench: Bench::configured::<Wisher>(config).unwrap(),
+            config: config.into(),
+            switches: switches.collect(),
+            storage: FakeStorage::default(),
+            log: Vec::new(),
+            delivers: true,
+            most_in_a_turn: 0,
+        }
+    }
+
+    fn start(config: &str, versions: &[Version]) -> Self {
+        let mut world = Self::new(config, versions);
+        world.snapshot();
+        world
+    }
+
+    /// Delivers records, and the answers of switches and storage, until nothing happens any more.
+    fn deliver(&mut self, records: Vec<AlignedRecord>) {
+        let mut waiting: VecDeque<AlignedRecord> = records.into();
+        let mut quiet = 0;
+        for turn in 0.. {
+            assert!(turn < 200_000, "it ends");
+            let batch: Vec<AlignedRecord> = waiting.pop_front().into_iter().collect();
+            let is_idle = batch.is_empty();
+            let (answer, sent) = self.bench.batch(&batch).unwrap();
+            assert_eq!(answer.handled, batch.len(), "it was handled");
+            self.log.extend(self.bench.log());
+            self.most_in_a_turn = self.most_in_a_turn.max(sent.len());
+            let asked = self.bench.asked();
+            quiet = if is_idle && sent.is_empty() && asked.is_empty() { quiet + 1 } else { 0 };
+            for sent in sent {
+                let switch = self.switches.iter_mut().find(|it| it.at.dpid == sent.dpid).unwrap();
+                if switch.at.epoch == sent.epoch {
+                    waiting.extend(switch.handle(&sent.message));
+                }
+            }
+            for asked in asked {
+                waiting.push_back(self.storage.handle(&asked));
+            }
+            // A turn takes a millisecond; the library looks again after 200 ms.
+            if quiet > 250 && waiting.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn snapshot(&mut self) {
+        let mut records =
+            vec![AlignedRecord::new(Record::new(RecordKind::SnapshotBegin, 0, 0, 0), &[])];
+        let ups = self.switches.iter().map(|it| AlignedRecord::about(RecordKind::SwitchUp, it.at));
+        records.extend(ups);
+        records.push(AlignedRecord::new(Record::new(RecordKind::SnapshotEnd, 0, 0, 0), &[]));
+        if self.delivers {
+            records.extend(self.switches.iter().flat_map(FakeSwitch::kept));
+        }
+        self.deliver(records);
+    }
+
+    fn restart_app(&mut self) {
+        self.bench = Bench::configured::<Wisher>(&self.config).unwrap();
+        self.snapshot();
+    }
+
+    fn restart_kernel(&mut self) {
+        for switch in &mut self.switches {
+            switch.at.epoch += 1;
+        }
+        self.snapshot();
+    }
+
+    fn reconnect(&mut self, index: usize, wipe: bool) {
+        let switch = &mut self.switches[index];
+        let down = AlignedRecord::about(RecordKind::SwitchDown, switch.at);
+        switch.at.epoch += 1;
+        if wipe {
+            switch.wipe();
+        }
+        let mut records = vec![down, AlignedRecord::about(RecordKind::SwitchUp, switch.at)];
+        records.extend(switch.kept());
+        self.deliver(records);
+    }
+
+    fn tell(&mut self, what: u8, dpid: u8, number: u16, variation: u8) {
+        let [high, low] = number.to_be_bytes();
+        let at = self.switches[0].at;
+        let data = [what, dpid, high, low, variation];
+        self.deliver(vec![AlignedRecord::packet_in(at, PortNo(1), &data)]);
+    }
+
+    /// Puts a flow into a switch that the library knows nothing of.
+    fn add_other(&mut self, index: usize, number: u16, cookie: u64) {
+        let (actions, switch) = (out(200), &mut self.switches[index]);
+        // The bench's priorities begin at 1 on the switch.
+        let flow = FlowMod::add(match_of(number)).priority(6).cookie(cookie).apply(&actions);
+        let mut message = Vec::new();
+        append(&mut message, |out| flow.encode(switch.at.version, 0, out)).unwrap();
+        switch.handle(&message);
+    }
+
+    /// The numbers and variations of the flows of priority 3.
+    fn present(&self, index: usize) -> BTreeMap<u16, u32> {
+        let flows = self.switches[index].flows.iter().map(fake::Flow::flow_mod);
+        let of = |flow: FlowMod<'_>| {
+            let port = flow.instructions.apply.iter().find_map(|action| match action {
+                Action::Output { port, .. } => Some(port.0 - 1),
+                _ => None,
+            });
+            (u16::try_from(flow.cookie & 0xffff).unwrap(), port.unwrap())
+        };
+        flows.filter(|flow| flow.priority == 4).map(of).collect()
+    }
+
+    fn has_logged(&self, words: &str) -> bool {
+        self.log.iter().any(|line| line.contains(words))
+    }
+}
+
+fn three() -> BTreeMap<u16, u32> {
+    (0..3).map(|number| (number, 0)).collect()
+}
+
+/// A world whose application wants three flows in all switches.
+fn with_three(config: &str, versions: &[Version]) -> World {
+    let mut world = World::start(config, versions);
+    (0..3).for_each(|number| world.tell(0, 0, number, 0));
+    world
+}
+
+#[test]
+fn switch_without_flows_gets_them_back() {
+    let mut world = with_three("", &VERSIONS);
+    for index in [0, 1] {
+        assert_eq!(world.present(index), three());
+        world.reconnect(index, true);
+        assert_eq!(world.present(index), three());
+    }
+    assert!(world.has_logged("restored 3, changed 0, removed 0, kept 0"), "{:#?}", world.log);
+}
+
+#[test]
+fn restarts_touch_no_flow_that_is_there() {
+    for config in ["", "at-once"] {
+        let mut world = with_three(config, &VERSIONS);
+        for switch in &mut world.switches {
+            switch.flows.iter_mut().for_each(|flow| flow.packets = 7);
+        }
+        let before = world.switches.iter().map(|it| it.flows.clone()).collect::<Vec<_>>();
+        world.restart_app();
+        world.restart_kernel();
+        world.reconnect(0, false);
+        world.reconnect(1, false);
+        for (switch, before) in world.switches.iter().zip(before) {
+            if config.is_empty() {
+                assert_eq!((switch.changes, &switch.flows), (3, &before));
+            } else {
+                let counts = switch.flows.iter().map(|flow| flow.packets);
+                assert!(counts.eq([7; 3]), "counters go on: {:?}", switch.flows);
+                assert!(switch.at.version > Version::V1_0 || switch.flows == before);
+            }
+        }
+    }
+}
+
+#[test]
+fn application_need_not_declare_again() {
+    let mut world = with_three("", &VERSIONS);
+    world.switches.iter_mut().for_each(FakeSwitch::wipe);
+    world.restart_app();
+    assert_eq!((world.present(0), world.present(1)), (three(), three()));
+    assert!(world.has_logged("read 3 wanted entries from the storage"), "{:#?}", world.log);
+}
+
+#[test]
+fn only_own_strays_are_removed() {
+    let mut world = with_three("", &VERSIONS);
+    world.add_other(1, 77, 0x77);
+    world.add_other(1, 78, MARK | 0x78);
+    world.reconnect(1, false);
+    let left = world.switches[1].flows.iter().map(|flow| flow.flow_mod().cookie & !MARK);
+    assert!(left.eq([0, 1, 2, 0x77]), "{:?}", world.switches[1].flows);
+}
+
+#[test]
+fn all_flows_of_the_app_are_strays_if_it_says_so() {
+    let mut world = with_three("all except", &VERSIONS);
+    world.add_other(0, 77, 0x77);
+    world.add_other(0, 78, 0x88);
+    world.reconnect(0, false);
+    let left = world.switches[0].flows.iter().map(|flow| flow.flow_mod().cookie);
+    assert!(left.eq([0, 1, 2, 0x77]), "{:?}", world.switches[0].flows);
+}
+
+#[test]
+fn entry_dropped_while_a_switch_is_away_is_removed() {
+    let mut world = with_three("", &VERSIONS);
+    let down = AlignedRecord::about(RecordKind::SwitchDown, world.switches[0].at);
+    world.deliver(vec![down]);
+    world.tell(1, 0, 1, 0);
+    assert_eq!((world.present(0).len(), world.present(1).len()), (3, 2));
+    world.restart_app();
+    assert_eq!(
+        (world.present(0), world.present(1)),
+        ([(0, 0), (2, 0)].into(), [(0, 0), (2, 0)].into())
+    );
+}
+
+#[test]
+fn changed_entry_keeps_its_counters() {
+    let mut world = with_three("", &VERSIONS);
+    for switch in &mut world.switches {
+        switch.flows.iter_mut().for_each(|flow| flow.packets = 7);
+    }
+    world.tell(0, 0, 1, 5);
+    for index in [0, 1] {
+        assert_eq!(world.present(index).get(&1), Some(&5));
+        assert!(world.switches[index].flows.iter().all(|flow| flow.packets == 7));
+        // Someone else changes it.
+        world.switches[index].flows.retain(|flow| flow.flow_mod().cookie & 0xff != 2);
+        world.tell(9, u8::try_from(index + 1).unwrap(), 0, 0);
+        assert_eq!(world.present(index), [(0, 0), (1, 5), (2, 0)].into());
+    }
+}
+
+#[test]
+fn entry_for_one_switch_replaces_the_one_for_all() {
+    let mut world = with_three("", &VERSIONS);
+    world.tell(0, 2, 1, 9);
+    assert_eq!((world.present(0)[&1], world.present(1)[&1]), (0, 9));
+    world.restart_app();
+    assert_eq!((world.present(0)[&1], world.present(1)[&1]), (0, 9));
+    world.tell(1, 2, 1, 0);
+    assert_eq!((world.present(0)[&1], world.present(1)[&1]), (0, 0));
+}
+
+#[test]
+fn groups_and_meters_precede_the_flows_that_use_them() {
+    let mut world = World::start("", &[Version::V1_3]);
+    world.tell(2, 0, 5, 1);
+    world.tell(4, 0, 1, 100);
+    world.tell(6, 0, 5, 0);
+    assert_eq!(world.switches[0].flows.len(), 1, "{:#?}", world.log);
+    world.reconnect(0, true);
+    let switch = &world.switches[0];
+    let (group, meter) = (0x1_0005, 0x101);
+    assert!(switch.groups.contains_key(&group) && switch.meters.contains_key(&meter));
+    assert_eq!(switch.flows.len(), 1, "{:#?}", world.log);
+    let changes = switch.changes;
+    world.restart_app();
+    assert_eq!(world.switches[0].changes, changes, "nothing is touched");
+
+    // Changed by the application, then by someone else.
+    world.tell(2, 0, 5, 2);
+    assert_eq!(world.switches[0].groups[&group].buckets[0].actions, out(2));
+    world.switches[0].groups.get_mut(&group).unwrap().buckets.clear();
+    world.tell(9, 1, 0, 0);
+    assert_eq!(world.switches[0].groups[&group].buckets[0].actions, out(2));
+
+    // Groups that were never wanted stay, those that were wanted once go, also in a later life.
+    let other = GroupMod { group_id: 0x1_0009, ..group_of(0, 1) };
+    world.switches[0].groups.insert(0x1_0009, other);
+    let down = AlignedRecord::about(RecordKind::SwitchDown, world.switches[0].at);
+    world.deliver(vec![down]);
+    world.tell(1, 0, 5, 0);
+    world.tell(3, 0, 5, 0);
+    world.restart_app();
+    assert!(world.switches[0].groups.keys().eq(&[0x1_0009]), "{:?}", world.switches[0].groups);
+    assert!(!world.has_logged("does not have"), "{:#?}", world.log);
+}
+
+#[test]
+fn full_table_is_reported_in_words_and_tried_again() {
+    for version in VERSIONS {
+        let mut world = World::start("declare forget", &[version]);
+        world.switches[0].capacity = 3;
+        world.reconnect(0, true);
+        assert_eq!(world.switches[0].flows.len(), 3);
+        assert!(
+            world.has_logged("has no room for 2 wanted entries: the flow table is full"),
+            "{:#?}",
+            world.log
+        );
+        world.switches[0].capacity = 10;
+        for _ in 0..150 {
+            world.deliver(Vec::new());
+        }
+        assert_eq!(world.switches[0].flows.len(), 5);
+    }
+}
+
+#[test]
+fn inexpressible_entry_is_reported_once() {
+    let mut world = World::start("", &VERSIONS);
+    world.tell(8, 0, 7, 4);
+    assert_eq!((world.switches[0].flows.len(), world.switches[1].flows.len()), (0, 1));
+    world.reconnect(1, false);
+    world.tell(9, 1, 0, 0);
+    let failures = world.log.iter().filter(|line| line.contains("does not have the wanted"));
+    let failures: Vec<_> = failures.collect();
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    assert!(
+        failures[0].contains("00:00:00:00:00:00:00:01") && failures[0].contains("OpenFlow 1.0")
+    );
+}
+
+#[test]
+fn flow_that_a_switch_lists_otherwise_stays() {
+    let mut world = World::start("", &[Version::V1_3]);
+    world.switches[0].hides_vlans = true;
+    world.tell(8, 0, 7, 0);
+    for _ in 0..2 {
+        world.tell(9, 1, 0, 0);
+    }
+    let (flows, changes) = (world.switches[0].flows.clone(), world.switches[0].changes);
+    assert_eq!(flows.len(), 1, "{:#?}", world.log);
+    world.tell(9, 1, 0, 0);
+    assert_eq!((&world.switches[0].flows, world.switches[0].changes), (&flows, changes));
+    world.switches[0].flows.clear();
+    world.tell(9, 1, 0, 0);
+    assert_eq!(world.switches[0].flows.len(), 1, "it is restored");
+}
+
+#[test]
+fn dry_run_shows_the_difference_and_sends_nothing() {
+    let mut world = with_three("", &VERSIONS);
+    world.switches[1].flows.remove(0);
+    world.add_other(1, 78, MARK | 0x78);
+    world.config = "dry-run".into();
+    let changes = world.switches[1].changes;
+    world.log.clear();
+    world.restart_app();
+    assert_eq!(world.switches[1].changes, changes);
+    let seen = world.log.join("\n");
+    let missing = "+ flow table=0,priority=3,eth_type=0x0800,ipv4_dst=10.0.0.0";
+    let stray = "- flow table=0,priority=5,eth_type=0x0800,ipv4_dst=10.0.0.78";
+    assert!(seen.contains(missing) && seen.contains(stray), "{seen}");
+    assert!(seen.contains("= 2 entries stay") && seen.contains("= 3 entries stay"), "{seen}");
+}
+
+#[test]
+fn lost_flows_are_restored() {
+    for (version, config) in VERSIONS.into_iter().flat_map(|it| [(it, ""), (it, "at-once")]) {
+        let mut world = with_three(config, &[version]);
+        world.switches[0].wipe();
+        let missing = AlignedRecord::about(RecordKind::FlowsMissing, world.switches[0].at);
+        if config.is_empty() {
+            world.deliver(vec![missing]);
+        } else {
+            let (_, sent) = world.bench.batch(&[missing]).unwrap();
+            assert!(sent.len() >= 3, "a guard sends all while it handles the event");
+            for sent in sent {
+                let answers = world.switches[0].handle(&sent.message);
+                world.deliver(answers);
+            }
+        }
+        assert_eq!(world.present(0), three());
+    }
+}
+
+#[test]
+fn unread_switch_is_read_by_the_library() {
+    let mut world = World::new("declare forget", &[Version::V1_3]);
+    world.delivers = false;
+    world.snapshot();
+    for _ in 0..80 {
+        world.deliver(Vec::new());
+    }
+    assert_eq!(world.present(0).len(), 5);
+}
+
+#[test]
+fn missing_capability_is_reported_and_entries_are_added() {
+    let mut world = World::new("declare forget", &[Version::V1_3]);
+    let at = world.switches[0].at;
+    world.bench.event(AlignedRecord::about(RecordKind::SwitchUp, at));
+    let request = (0..20_000).find_map(|_| world.bench.batch(&[]).unwrap().1.into_iter().next());
+    let head = Record {
+        reason: Refusal::Capability as u8,
+        ..Record::new(RecordKind::Refused, at.version.wire(), at.dpid.0, at.epoch)
+    };
+    world.deliver(vec![AlignedRecord::new(head, &request.unwrap().message)]);
+    assert_eq!(world.present(0).len(), 5);
+    assert!(world.has_logged("add \"stats.read\" to its capabilities"), "{:?}", world.log);
+}
+
+#[test]
+fn refusal_because_of_a_limit_is_tried_again() {
+    let mut world = World::new("declare forget at-once", &[Version::V1_3]);
+    let at = world.switches[0].at;
+    let sent = world.bench.event(AlignedRecord::about(RecordKind::SwitchUp, at));
+    assert_eq!(sent.len(), 6, "five flows and a barrier");
+    let refused = |message: &[u8]| {
+        let head = Record {
+            reason: Refusal::Quota as u8,
+            ..Record::new(RecordKind::Refused, at.version.wire(), at.dpid.0, at.epoch)
+        };
+        AlignedRecord::new(head, message)
+    };
+    world.deliver(sent.iter().map(|sent| refused(&sent.message)).collect());
+    (0..8).for_each(|_| world.deliver(Vec::new()));
+    assert_eq!(world.present(0).len(), 5);
+}
+
+#[test]
+fn entries_that_were_not_declared_again_can_be_dropped() {
+    let mut world = with_three("", &VERSIONS);
+    world.tell(0, 0, 40, 0);
+    world.config = "declare".into(); // 0 to 4
+    world.restart_app();
+    assert_eq!(world.present(0).len(), 6);
+    world.tell(7, 0, 0, 0);
+    assert!(world.present(0).keys().copied().eq(0..5));
+}
+
+#[test]
+fn malformed_storage_is_ignored() {
+    let mut world = with_three("", &VERSIONS);
+    for value in world.storage.values.values_mut() {
+        value.truncate(value.len() - 1);
+    }
+    world.storage.values.insert(b"wanted/xyz".to_vec(), vec![1, 2, 3]);
+    world.restart_app();
+    assert!(world.has_logged("and forgot 1 malformed"), "{:?}", world.log);
+    assert_eq!(world.present(0).len(), 2);
+}
+
+#[test]
+fn storage_that_comes_later_is_read_then() {
+    let mut world = with_three("", &VERSIONS);
+    world.switches.iter_mut().for_each(FakeSwitch::wipe);
+    world.bench = Bench::configured::<Wisher>("").unwrap();
+    let at = world.switches[0].at;
+    world.bench.event(AlignedRecord::about(RecordKind::SwitchUp, at));
+    let asked = world.bench.asked();
+    let request: RequestId = asked[0].id;
+    let gone = AlignedRecord::service(Service::Storage, Outcome::Unavailable, request, &[]);
+    let mut records = vec![gone];
+    world.add_other(0, 78, MARK | 0x78);
+    records.extend(world.switches[0].kept());
+    world.deliver(records);
+    assert_eq!(world.switches[0].flows.len(), 1, "what is not known yet is no stray");
+    let up = AlignedRecord::service(Service::Storage, Outcome::Up, RequestId(0), &[]);
+    world.deliver(vec![up]);
+    assert_eq!((world.present(0), world.switches[0].flows.len()), (three(), 3));
+}
+
+#[test]
+fn many_flows_are_paced() {
+    let mut world = World::start("", &[Version::V1_3]);
+    for number in 0..3_000 {
+        let [high, low] = u16::to_be_bytes(number);
+        let record =
+            AlignedRecord::packet_in(world.switches[0].at, PortNo(1), &[0, 0, high, low, 0]);
+        let (_, sent) = world.bench.batch(&[record]).unwrap();
+        for sent in sent {
+            world.switches[0].handle(&sent.message);
+        }
+    }
+    world.deliver(Vec::new());
+    world.restart_kernel();
+    assert_eq!(world.present(0).len(), 3_000);
+    assert!(world.storage.values.len() < 40, "{} keys", world.storage.values.len());
+    world.reconnect(0, true);
+    assert_eq!(world.present(0).len(), 3_000);
+    assert!(world.most_in_a_turn <= 258, "{} messages in a turn", world.most_in_a_turn);
+    let changes = world.switches[0].changes;
+    world.restart_app();
+    assert_eq!(world.switches[0].changes, changes);
+}
+
+/// A step of a random history.
+#[derive(Debug, Clone)]
+enum Step {
+    Want {
+        at: u8,
+        number: u16,
+        variation: u8,
+    },
+    Drop {
+        at: u8,
+        number: u16,
+    },
+    RestartApp,
+    RestartKernel,
+    Reconnect {
+        index: usize,
+        wipe: bool,
+    },
+    /// Someone deletes a flow and nobody says so.
+    Delete {
+        index: usize,
+        place: usize,
+    },
+    /// Someone else's flow, of which the library must not take notice.
+    Reactive {
+        index: usize,
+        number: u16,
+    },
+    /// All flows are deleted, and the kernel notices.
+    Lose {
+        index: usize,
+    },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0_u8..3, 0_u16..6, 0_u8..3).prop_map(|(at, number, variation)| Step::Want { at, number, variation }),
+        2 => (0_u8..3, 0_u16..6).prop_map(|(at, number)| Step::Drop { at, number }),
+        1 => Just(Step::RestartApp),
+        1 => Just(Step::RestartKernel),
+        1 => (0_usize..2, any::<bool>()).prop_map(|(index, wipe)| Step::Reconnect { index, wipe }),
+        1 => (0_usize..2, 0_usize..6).prop_map(|(index, place)| Step::Delete { index, place }),
+        1 => (0_usize..2, 100_u16..104).prop_map(|(index, number)| Step::Reactive { index, number }),
+        1 => (0_usize..2).prop_map(|index| Step::Lose { index }),
+    ];
+    prop::collection::vec(step, 1..24)
+}
+
+/// What the switch `index` must have, by number: the variation.
+fn expected(wanted: &BTreeMap<(u8, u16), u8>, index: usize) -> BTreeMap<u16, u32> {
+    let dpid = u8::try_from(index + 1).unwrap();
+    let mut all: BTreeMap<u16, u32> = BTreeMap::new();
+    for scope in [0, dpid] {
+        let of = wanted.iter().filter(|((at, _), _)| *at == scope);
+        all.extend(of.map(|((_, number), variation)| (*number, u32::from(*variation))));
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn switches_have_what_is_wanted_after_any_history(steps in steps(), at_once in any::<bool>()) {
+        let mut world = World::start(if at_once { "at-once" } else { "" }, &VERSIONS);
+        let mut wanted: BTreeMap<(u8, u16), u8> = BTreeMap::new();
+        let mut reactive = [0_usize; 2];
+        for step in steps {
+            let before: Vec<_> = world.switches.iter().map(|it| it.flows.clone()).collect();
+            let is_restart = matches!(step, Step::RestartApp | Step::RestartKernel | Step::Reconnect { wipe: false, .. });
+            match step {
+                Step::Want { at, number, variation } => {
+                    wanted.insert((at, number), variation);
+                    world.tell(0, at, number, variation);
+                }
+                Step::Drop { at, number } => {
+                    wanted.remove(&(at, number));
+                    world.tell(1, at, number, 0);
+                }
+                Step::RestartApp => world.restart_app(),
+                Step::RestartKernel => world.restart_kernel(),
+                Step::Reconnect { index, wipe } => {
+                    reactive[index] *= usize::from(!wipe);
+                    world.reconnect(index, wipe);
+                }
+                Step::Delete { index, place } => {
+                    let flows = &mut world.switches[index].flows;
+                    if flows.get(place).is_some_and(|flow| flow.flow_mod().cookie & MARK != 0) {
+                        flows.remove(place);
+                    }
+                    world.tell(9, u8::try_from(index + 1).unwrap(), 0, 0);
+                }
+                Step::Reactive { index, number } => {
+                    world.add_other(index, number, number.into());
+                    let is_other = |flow: &&fake::Flow| flow.flow_mod().cookie & MARK == 0;
+                    reactive[index] = world.switches[index].flows.iter().filter(is_other).count();
+                }
+                Step::Lose { index } => {
+                    world.switches[index].wipe();
+                    reactive[index] = 0;
+                    let at: Switch = world.switches[index].at;
+                    world.deliver(vec![AlignedRecord::about(RecordKind::FlowsMissing, at)]);
+                }
+            }
+            for (index, before) in before.into_iter().enumerate() {
+                prop_assert_eq!(world.present(index), expected(&wanted, index));
+                let others = world.switches[index].flows.iter();
+                let others = others.filter(|flow| flow.flow_mod().cookie & MARK == 0).count();
+                prop_assert_eq!(others, reactive[index], "flows of others stay, and are not restored");
+                if is_restart && !at_once {
+                    prop_assert_eq!(&world.switches[index].flows, &before, "a restart touches nothing");
+                }
+            }
+        }
+        prop_assert!(!world.has_logged("does not have"), "{:?}", world.log);
+    }
+}
