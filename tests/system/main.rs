@@ -59,5 +59,6 @@ mod stopping;
 mod supervision;
 mod switching;
 mod tls;
+mod wanted;
 mod wire;
 mod workers;

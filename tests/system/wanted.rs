@@ -1,0 +1,204 @@
+//! Wanted flows with a real switch: they return to a switch that has lost them, and no restart touches one that is there.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Of, Rosemary, Switch};
+use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::net::{INTERVAL, Net, SOON};
+use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rustix::process::Signal;
+
+const KEYS: &str = "config = \"wanter.conf\"\nservices = [\"storage\"]\n\
+                    capabilities = [\"flow.write\", \"stats.read\"]";
+
+/// Time for many flows on a busy machine.
+const LATER: Duration = Duration::from_secs(60);
+
+/// Writes the configuration of an app that wants two flows to flood, and `count` that drop.
+fn want(count: u32) -> anyhow::Result<()> {
+    fs::write("/etc/rosemary/wanter.conf", format!("count = {count}\n"))?;
+    Ok(configure(&[&in_rust("wanter", KEYS)])?)
+}
+
+/// The wanted flows of a switch: those that drop, and the two that flood.
+fn wanted(s1: &Switch<'_>) -> anyhow::Result<Vec<String>> {
+    let mut flows = s1.dump_flows()?;
+    flows.retain(|flow| flow.ends_with("actions=drop") || flow.ends_with("actions=FLOOD"));
+    Ok(flows)
+}
+
+fn wait_for_flows(lab: &Lab, s1: &Switch<'_>, count: usize) -> anyhow::Result<()> {
+    lab.wait_for("the wanted flows are in the switch", LATER, |evidence| {
+        let found = wanted(s1).unwrap_or_default();
+        evidence.0 = format!("{} flows", found.len());
+        Ok((found.len() == count).then_some(()))
+    })?;
+    Ok(())
+}
+
+/// Returns the number behind `name=` in a line of `ovs-ofctl`.
+fn number(flow: &str, name: &str) -> anyhow::Result<f64> {
+    let from = flow.find(name).with_context(|| format!("{name} in {flow}"))? + name.len();
+    let rest = &flow[from..];
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    Ok(rest[..end].parse()?)
+}
+
+/// Ages of all wanted flows, and packets of the flow that floods IPv4.
+fn ages_and_packets(s1: &Switch<'_>) -> anyhow::Result<(Vec<f64>, f64)> {
+    let flows = wanted(s1)?;
+    let ages = flows.iter().map(|flow| number(flow, "duration=")).collect::<Result<_, _>>()?;
+    let is_flood = |flow: &&String| flow.contains(",ip") && flow.ends_with("actions=FLOOD");
+    let flood = flows.iter().find(is_flood).context("a flow that floods IPv4")?;
+    Ok((ages, number(flood, "n_packets=")?))
+}
+
+fn switch_restarts(of: Of) {
+    in_a_lab(move |lab| {
+        want(20)?;
+        let mut net = Net::start(lab, of)?;
+        wait_for_flows(lab, &net.s1, 22)?;
+        // From now on the app declares nothing: what it wants is in the storage.
+        want(0)?;
+        kill(net.rosemary.wait_for("it runs", SOON, |status| status.app("wanter")?.pid)?)?;
+        net.rosemary.wait_for_log(&["wanter", "read 22 wanted entries"], SOON)?;
+        for _ in 0..2 {
+            net.s1.connect_to("tcp:127.0.0.1:1")?;
+            net.s1.ofctl(&["del-flows"])?;
+            ensure!(wanted(&net.s1)?.is_empty());
+            net.s1.connect_to("tcp:127.0.0.1:6653")?;
+            let connecting = Instant::now();
+            wait_for_flows(lab, &net.s1, 22)?;
+            println!("over OpenFlow {of}: wanted flows are back after {:?}", connecting.elapsed());
+            ensure!(net.h1.ping(&net.h2, 5, INTERVAL)?.received == 5);
+        }
+        // Someone deletes them from a switch that stays connected.
+        net.s1.ofctl(&["del-flows"])?;
+        wait_for_flows(lab, &net.s1, 22)?;
+        assert_eq!(net.switch_status()?.errors, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn wanted_flows_return_to_a_restarted_switch_in_1_0() {
+    switch_restarts(Of::V1_0);
+}
+
+#[test]
+fn wanted_flows_return_to_a_restarted_switch_in_1_3() {
+    switch_restarts(Of::V1_3);
+}
+
+fn controller_is_killed(of: Of) {
+    in_a_lab(move |lab| {
+        want(20)?;
+        let Net { rosemary, s1, h1, h2, h3, .. } = Net::start(lab, of)?;
+        wait_for_flows(lab, &s1, 22)?;
+        ensure!(h1.ping(&h2, 5, INTERVAL)?.received == 5);
+        want(0)?;
+        let mut pings = h1.ping_in_background(&h2, 1500, INTERVAL)?;
+        pings.wait_for(10, SOON)?;
+        let (before, packets) = ages_and_packets(&s1)?;
+        let began = Instant::now();
+        rosemary.stop(Signal::KILL)?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_switch(&s1)?;
+        let line = rosemary
+            .wait_for_log(&["wanter", "restored 0, changed 0, removed 0, kept 22"], LATER)?;
+        println!("over OpenFlow {of}: {line}");
+        let passed = began.elapsed().as_secs_f64();
+        let (after, later_packets) = ages_and_packets(&s1)?;
+        assert_eq!(after.len(), before.len());
+        for (before, after) in before.iter().zip(&after) {
+            ensure!(
+                after - before > passed - 0.5,
+                "a flow of {before} s is {after} s old, {passed} s later"
+            );
+        }
+        ensure!(later_packets > packets, "{later_packets} after {packets}");
+        let result = pings.finish()?;
+        assert_eq!(result.lost(), 0, "{result:?}");
+        drop(h3);
+        Ok(())
+    });
+}
+
+#[test]
+fn killed_controller_touches_no_wanted_flow_in_1_0() {
+    controller_is_killed(Of::V1_0);
+}
+
+#[test]
+fn killed_controller_touches_no_wanted_flow_in_1_3() {
+    controller_is_killed(Of::V1_3);
+}
+
+#[test]
+fn ten_thousand_wanted_flows_are_reconciled() {
+    in_a_lab(|lab| {
+        want(9_998)?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        wait_for_flows(lab, &net.s1, 10_000)?;
+        let line = net.rosemary.wait_for_log(&["restored 10000"], LATER)?;
+        println!("restored all: {line}");
+        let began = Instant::now();
+        let pid = net.status()?.programs.kernel.pid.context("the kernel runs")?;
+        kill(pid)?;
+        let line = net.rosemary.wait_for_log(&["restored 0", "kept 10000"], LATER)?;
+        println!(
+            "found all after a restart of the kernel, {:?} after its end: {line}",
+            began.elapsed()
+        );
+        Ok(())
+    });
+}
+
+/// The firewall's flows continue to count, too, though it sends them at once to each switch that connects.
+fn firewall_continues(of: Of) {
+    in_a_lab(move |lab| {
+        configure(&[
+            "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
+                     capabilities = [\"flow.write\", \"stats.read\"]\n\
+                     [[app]]\nname = \"learning-switch\"\n",
+        ])?;
+        fs::write(
+            "/etc/rosemary/firewall.toml",
+            "[[deny]]\nto = \"10.0.0.2\"\nprotocol = \"icmp\"\n",
+        )?;
+        let Net { rosemary, s1, h1, h2, h3, .. } = Net::start(lab, of)?;
+        let drops = || -> anyhow::Result<f64> {
+            let flows = s1.dump_flows()?;
+            let drop = flows.iter().find(|flow| flow.ends_with("actions=drop"));
+            number(drop.context("the rule's flow")?, "n_packets=")
+        };
+        assert_eq!(h1.ping(&h2, 5, INTERVAL)?.received, 0);
+        lab.wait_for("the switch counts", SOON, |_| {
+            Ok((drops().unwrap_or(0.0) >= 3.0).then_some(()))
+        })?;
+        let before = drops()?;
+        rosemary.stop(Signal::KILL)?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_switch(&s1)?;
+        assert_eq!(h1.ping(&h2, 5, INTERVAL)?.received, 0);
+        lab.wait_for("the count goes on", SOON, |evidence| {
+            let now = drops().unwrap_or(0.0);
+            evidence.0 = format!("{now} after {before}");
+            Ok((now >= before + 3.0).then_some(()))
+        })?;
+        drop(h3);
+        Ok(())
+    });
+}
+
+#[test]
+fn firewall_flows_continue_to_count_in_1_0() {
+    firewall_continues(Of::V1_0);
+}
+
+#[test]
+fn firewall_flows_continue_to_count_in_1_3() {
+    firewall_continues(Of::V1_3);
+}
