@@ -134,13 +134,12 @@ impl Listed {
 /// The library's knowledge about single entries in a switch.
 #[derive(Debug, Default)]
 struct Known {
-    /// Entries that were sent since the library's own last request.
+    /// Entries that were sent and that a listing underway may lack.
     unlisted: HashSet<EntryId>,
     /// Entries that the switch confirmed and lists in another form than they were sent.
     as_listed: HashMap<EntryId, Listed>,
-    /// What may be such a form.
+    /// Forms that were seen once.
     suspected: HashMap<EntryId, Listed>,
-    confirmed: HashSet<EntryId>,
     failed: HashSet<EntryId>,
     doubtful: HashSet<EntryId>,
 }
@@ -166,6 +165,8 @@ pub(super) struct Site {
     work: Work,
     is_blind: bool,
     has_reported: bool,
+    /// The kernel has delivered its listing.
+    has_kept: bool,
     /// The kernel does not let this application modify in OpenFlow 1.0.
     only_add: bool,
 }
@@ -189,6 +190,7 @@ impl Site {
             work: Work::default(),
             is_blind: false,
             has_reported: false,
+            has_kept: false,
             only_add: false,
         }
     }
@@ -230,7 +232,6 @@ impl Site {
     /// Sends an entry that is wanted from now on. Before the first comparison, that comparison finds it.
     pub(super) fn want(&mut self, id: EntryId, is_flow: bool, replaced: Option<EntryId>) {
         if let Some(replaced) = replaced {
-            self.known.confirmed.remove(&replaced);
             self.known.failed.remove(&replaced);
             self.known.as_listed.remove(&replaced);
             self.known.suspected.remove(&replaced);
@@ -243,7 +244,6 @@ impl Site {
 
     /// Removes an entry that is no longer wanted. Before the first comparison, that comparison finds it.
     pub(super) fn unwant(&mut self, id: EntryId, key: Key) {
-        self.known.confirmed.remove(&id);
         self.known.failed.remove(&id);
         self.known.suspected.remove(&id);
         let key = match self.known.as_listed.remove(&id) {

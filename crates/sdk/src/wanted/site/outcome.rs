@@ -66,17 +66,13 @@ impl Site {
     pub(super) fn confirmed(&mut self, op: &Op) {
         match op {
             Op::Put(id) => {
-                self.known.confirmed.insert(*id);
                 if self.work.missing.contains(id) {
                     self.work.restored += 1;
                 } else {
                     self.work.changed += 1;
                 }
             }
-            Op::Modify(id) | Op::Replace(id) => {
-                self.known.confirmed.insert(*id);
-                self.work.changed += 1;
-            }
+            Op::Modify(_) | Op::Replace(_) => self.work.changed += 1,
             Op::Remove(_) => self.work.removed += 1,
         }
     }

@@ -1,6 +1,6 @@
 //! Turns the difference between what is wanted and what a switch has into messages.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::super::difference::{Change, Difference, Plan, Stray};
@@ -44,41 +44,46 @@ impl Site {
     /// it ignores. Removing that flow as a stray would remove the wanted one. The first time may be the work of somebody
     /// else, so the entry is sent again; the second time, the switch lists it so.
     pub(super) fn find_listed_otherwise(&mut self, plan: &mut Plan, set: &WantedSet) {
-        let of_flow = |key: &Key| match key {
-            Key::Flow { table, priority, .. } => Some((*table, *priority)),
-            _ => None,
-        };
         let mut found = Vec::new();
-        for (id, change) in plan.changed.iter().filter(|(id, _)| self.known.confirmed.contains(id))
-        {
+        for (id, change) in &plan.changed {
             if let Change::Instructions(listed) = change {
                 found.push((*id, Listed::Content(*listed)));
             }
         }
-        let mut taken: HashSet<&Key> =
-            self.known.as_listed.values().filter_map(Listed::key).collect();
-        for id in plan.missing.iter().filter(|id| self.known.confirmed.contains(id)) {
+        let taken: HashSet<&Key> = self.known.as_listed.values().filter_map(Listed::key).collect();
+        // The strays that may be another form of a missing flow, by what a switch does not change.
+        let mut strays: HashMap<(u64, u8, u16), Vec<&Stray>> = HashMap::new();
+        for stray in plan.stray.iter().rev().filter(|stray| !taken.contains(&stray.key)) {
+            if let Key::Flow { table, priority, .. } = stray.key {
+                strays.entry((stray.cookie, table, priority)).or_default().push(stray);
+            }
+        }
+        for id in &plan.missing {
             let Some(entry) = set.get(*id) else { continue };
-            let Content::Flow(flow) = entry.content() else { continue };
-            let is_it = |stray: &&Stray| {
-                stray.cookie == flow.cookie && of_flow(&stray.key) == of_flow(&entry.key)
+            let (Content::Flow(flow), Key::Flow { table, priority, .. }) =
+                (entry.content(), &entry.key)
+            else {
+                continue;
             };
-            let mut strays = plan.stray.iter().filter(is_it);
-            if let Some(stray) = strays.find(|stray| !taken.contains(&stray.key)) {
-                taken.insert(&stray.key);
+            let similar = strays.get_mut(&(flow.cookie, *table, *priority));
+            if let Some(stray) = similar.and_then(Vec::pop) {
                 found.push((*id, Listed::Flow(stray.clone())));
             }
         }
+        let mut left = HashSet::new();
         for (id, listed) in found {
             if self.known.suspected.get(&id) == Some(&listed) {
                 self.known.as_listed.insert(id, listed);
-            } else {
-                if let Listed::Flow(stray) = &listed {
-                    plan.stray.retain(|it| it != stray);
-                    self.check_by(Duration::ZERO);
-                }
-                self.known.suspected.insert(id, listed);
+                continue;
             }
+            if let Listed::Flow(stray) = &listed {
+                left.insert(stray.key.clone());
+            }
+            self.known.suspected.insert(id, listed);
+        }
+        if !left.is_empty() {
+            plan.stray.retain(|stray| !left.contains(&stray.key));
+            self.check_by(Duration::ZERO);
         }
     }
 

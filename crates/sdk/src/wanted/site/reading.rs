@@ -28,6 +28,7 @@ impl Site {
         }
         let is_whole = kept.is_complete && *size <= MOST_LISTED;
         let (flows, _) = std::mem::take(&mut self.kept);
+        self.has_kept = true;
         let is_quiet = match self.phase {
             Phase::Waiting(_) => true,
             Phase::Idle => self.queue.is_empty() && self.window.is_empty(),

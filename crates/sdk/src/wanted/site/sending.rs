@@ -9,7 +9,7 @@ use openflow::{
 
 use super::super::entry::{Content, Key};
 use super::super::window::{MOST, Op};
-use super::{RING_PAUSE, ROOM_LEFT, Site, Turn};
+use super::{Phase, RING_PAUSE, ROOM_LEFT, Site, Turn};
 use crate::Switch;
 use crate::network::{Network, SendError, Xid};
 
@@ -40,7 +40,8 @@ impl Site {
             match self.send_one(&op, turn) {
                 Ok(Some(xid)) => {
                     *turn.budget -= 1;
-                    if let Op::Put(id) | Op::Replace(id) = op {
+                    let may_lack = !self.has_kept || matches!(self.phase, Phase::Reading(_));
+                    if may_lack && let Op::Put(id) | Op::Replace(id) = op {
                         self.known.unlisted.insert(id);
                     }
                     self.window.push(xid, op);
