@@ -7,11 +7,11 @@ use clap::Args;
 use monitor::options::InstancePaths;
 use openflow::{Dpid, PortNo};
 use sdk::services::Service;
+use sdk::services::layout::records;
 use sdk::services::stats::{
     History, HistoryRequest, PortCounters, PortRates, Quality, Record, Sample, SwitchStats,
     TableStats, Traffic,
 };
-use sdk::services::table::Table as _;
 use serde::Serialize;
 
 use crate::client::{Monitor, Provided};
@@ -140,7 +140,7 @@ pub fn run(args: &StatsArgs) -> anyhow::Result<()> {
     if let (Some(dpid), Some(port)) = (args.switch, args.history) {
         return show_history(&service, dpid, port, args);
     }
-    let records = service.records().filter_map(|(_, slot)| Record::of_slot(&slot));
+    let records = records(&service).filter_map(|slot| Record::of_slot(&slot));
     let report = report(records.collect(), args.switch, sys::clock::now_ns() / 1_000_000);
     if args.json {
         let json = serde_json::to_string(&report).context("cannot write JSON")?;

@@ -27,9 +27,6 @@ enum { ROSEMARY_RECORD_HOST = 1, ROSEMARY_RECORD_ADDRESS = 2 };
 /* The VLAN of packets without a tag. */
 #define ROSEMARY_UNTAGGED 0
 
-/* Slots of a bucket. */
-#define ROSEMARY_BUCKET 8
-
 __extension__ typedef unsigned __int128 rosemary_u128;
 
 /* A host: an Ethernet address in a VLAN. */
@@ -63,34 +60,35 @@ static inline uint64_t rosemary_fold(uint64_t a, uint64_t b) {
     return (uint64_t)(product >> 64) ^ (uint64_t)product;
 }
 
-/* Finds the record whose first three words are `name` under `mask`, in a table that is a hash table: that of hosts or of
- * stats. 0, or -1 if there is none. */
+/* Finds the record whose first three words are `name` under `mask`, in a table with an index: that of hosts or of stats. 0,
+ * or -1 if there is none. */
 static inline int rosemary_table_find(const struct rosemary_host *host, uint32_t service, const uint64_t name[3],
                                       const uint64_t mask[3], uint64_t record[ROSEMARY_RECORD_WORDS]) {
-    uint64_t key[ROSEMARY_RECORD_WORDS], records[ROSEMARY_BUCKET][ROSEMARY_RECORD_WORDS];
+    const uint64_t part = (1u << 28) - 1;
+    uint64_t head[ROSEMARY_RECORD_WORDS], bucket[ROSEMARY_RECORD_WORDS];
     uint64_t hash, buckets;
     uint32_t choices[2];
 
-    if (rosemary_table_record(host, service, 0, key) != 0 || key[0] != 0xff || key[4] == 0)
+    if (rosemary_table_record(host, service, 0, head) != 0 || head[0] != 0xff || head[4] == 0)
         return -1;
-    buckets = key[4] & 0xffffffffu;
-    hash = rosemary_fold(name[0] ^ key[1], key[2]) ^ name[1];
-    hash = rosemary_fold(rosemary_fold(hash, key[3]) ^ name[2], key[2]);
-    choices[0] = (uint32_t)((hash & 0xffffffffu) * buckets >> 32);
-    choices[1] = (uint32_t)((hash >> 32) * buckets >> 32);
+    buckets = head[4] & 0xffffff;
+    hash = rosemary_fold(name[0] ^ head[1], head[2]) ^ name[1];
+    hash = rosemary_fold(rosemary_fold(hash, head[3]) ^ name[2], head[2]);
+    choices[0] = (uint32_t)((hash & part) * buckets >> 28);
+    choices[1] = (uint32_t)((hash >> 28 & part) * buckets >> 28);
     if (choices[0] == choices[1])
         choices[1] = (uint32_t)((choices[1] + 1u) % buckets);
     for (int choice = 0; choice < 2; choice++) {
-        const uint32_t first = (choices[choice] + 1) * ROSEMARY_BUCKET;
-        if (host->read_table(host, service, first, ROSEMARY_BUCKET, records[0]) < 0)
-            return -1;
-        for (int way = 0; way < ROSEMARY_BUCKET; way++) {
-            const uint64_t *found = records[way];
-            if ((found[0] & mask[0]) == name[0] && (found[1] & mask[1]) == name[1]
-                && (found[2] & mask[2]) == name[2]) {
-                memcpy(record, found, sizeof records[way]);
+        if (rosemary_table_record(host, service, choices[choice] + 1, bucket) != 0)
+            continue;
+        for (int entry = 0; entry < 2 * (ROSEMARY_RECORD_WORDS - 1); entry++) {
+            const uint32_t it = (uint32_t)(bucket[1 + entry / 2] >> (entry % 2 * 32));
+            if (it == 0 || it >> 24 != hash >> 56
+                || rosemary_table_record(host, service, it & 0xffffff, record) != 0)
+                continue;
+            if ((record[0] & mask[0]) == name[0] && (record[1] & mask[1]) == name[1]
+                && (record[2] & mask[2]) == name[2])
                 return 0;
-            }
         }
     }
     return -1;

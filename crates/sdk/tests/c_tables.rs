@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use rosemary_sdk::services::hosts::{
     Address, Host, address_name, find_address, find_host, host_name,
 };
-use rosemary_sdk::services::layout::Placement;
+use rosemary_sdk::services::layout::{Placement, Writes};
 use rosemary_sdk::services::table::{EMPTY, Slot};
 use rosemary_sdk::{Dpid, MacAddr, PortNo};
 
@@ -59,8 +59,8 @@ fn ip(number: u16) -> IpAddr {
 /// A table with hosts of even and odd numbers, in a VLAN or none.
 fn table() -> Vec<Slot> {
     let mut table = vec![EMPTY; 1024];
-    let mut placement = Placement::new(1024).unwrap();
-    table[0] = placement.first_slot();
+    let mut writes = Writes::new();
+    let mut placement = Placement::new(1024, &mut writes).unwrap();
     for number in 0..HOSTS {
         let (mac, vlan) = (mac(number), number % 3 * 100);
         let host = Host {
@@ -72,10 +72,13 @@ fn table() -> Vec<Slot> {
             first_seen_s: 1,
             last_seen_s: 1 << 40,
         };
-        table[placement.insert(host_name(mac, vlan)).unwrap() as usize] = host.to_slot();
+        placement.insert(host_name(mac, vlan), host.to_slot(), &mut writes).unwrap();
         let address = Address { ip: ip(number), vlan, mac, last_seen_s: number.into() };
-        let slot = placement.insert(address_name(address.ip, vlan)).unwrap();
-        table[slot as usize] = address.to_slot();
+        let name = address_name(address.ip, vlan);
+        placement.insert(name, address.to_slot(), &mut writes).unwrap();
+    }
+    for (slot, record) in writes {
+        table[slot as usize] = record;
     }
     table
 }

@@ -8,8 +8,7 @@ use std::net::IpAddr;
 
 use rosemary_sdk::MacAddr;
 use rosemary_sdk::services::hosts::{Address, Host, address_name, host_name};
-use rosemary_sdk::services::layout::Placement;
-use rosemary_sdk::services::table::Slot;
+use rosemary_sdk::services::layout::{Placement, Writes};
 use rosemary_sdk::services::topology::Endpoint;
 
 use super::sighting::Proof;
@@ -25,8 +24,6 @@ const STALE_S: u64 = 300;
 
 /// Seconds by which the time in a record may lag, so that not each packet is a change of the table.
 const LAG_S: u64 = 60;
-
-const EMPTY: Slot = [0; 7];
 
 /// The number of a known host. A number is used again after the host is gone.
 pub(super) type HostId = u32;
@@ -95,14 +92,14 @@ pub(super) struct Directory {
     by_address: HashMap<(IpAddr, u16), Owned>,
     placement: Placement,
     /// Records that wait to be published.
-    pub(super) writes: Vec<(u32, Slot)>,
+    pub(super) writes: Writes,
 }
 
 impl Directory {
     /// Starts an empty table of this many slots; `None` if it is too small.
     pub(super) fn new(slots: u32) -> Option<Self> {
-        let placement = Placement::new(slots)?;
-        let writes = vec![(0, placement.first_slot())];
+        let mut writes = Writes::new();
+        let placement = Placement::new(slots, &mut writes)?;
         Some(Self {
             known: Vec::new(),
             free: Vec::new(),
@@ -140,7 +137,8 @@ impl Directory {
 
     /// Adds a host that is not known; `None` if the table has no room.
     pub(super) fn insert(&mut self, host: Host) -> Option<HostId> {
-        let slot = self.placement.insert(host_name(host.mac, host.vlan))?;
+        let name = host_name(host.mac, host.vlan);
+        let slot = self.placement.insert(name, host.to_slot(), &mut self.writes)?;
         let known = Known {
             host,
             slot,
@@ -160,7 +158,6 @@ impl Directory {
             *place = Some(known);
         }
         self.by_name.insert((host.mac, host.vlan), id);
-        self.writes.push((slot, host.to_slot()));
         Some(id)
     }
 
@@ -191,7 +188,8 @@ impl Directory {
         for ip in &known.addresses {
             self.forget_address(*ip, known.host.vlan);
         }
-        self.free_slot(known.slot);
+        let name = host_name(known.host.mac, known.host.vlan);
+        self.placement.remove(name, known.slot, &mut self.writes);
         self.free.push(id);
         Some(known)
     }
@@ -222,17 +220,16 @@ impl Directory {
         if !self.make_room(id, proof, now_s) {
             return Added::NoRoom;
         }
-        let Some(slot) = self.placement.insert(address_name(ip, vlan)) else {
-            return Added::NoRoom;
-        };
+        let record = Address { ip, vlan, mac, last_seen_s: now_s };
+        let name = address_name(ip, vlan);
+        let slot = self.placement.insert(name, record.to_slot(), &mut self.writes);
+        let Some(slot) = slot else { return Added::NoRoom };
         let is_stated = proof == Proof::Stated;
         let owned = Owned { host: id, slot, heard_s: now_s, written_s: now_s, is_stated };
         self.by_address.insert((ip, vlan), owned);
         if let Some(known) = self.get_mut(id) {
             known.addresses.push(ip);
         }
-        let record = Address { ip, vlan, mac, last_seen_s: now_s };
-        self.writes.push((slot, record.to_slot()));
         Added::Own
     }
 
@@ -272,12 +269,7 @@ impl Directory {
 
     fn forget_address(&mut self, ip: IpAddr, vlan: u16) {
         if let Some(owned) = self.by_address.remove(&(ip, vlan)) {
-            self.free_slot(owned.slot);
+            self.placement.remove(address_name(ip, vlan), owned.slot, &mut self.writes);
         }
-    }
-
-    fn free_slot(&mut self, slot: u32) {
-        self.placement.remove(slot);
-        self.writes.push((slot, EMPTY));
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use rosemary_sdk::openflow::{AggregateStats, GroupStats, MeterStats, PortStats, TableStats};
-use rosemary_sdk::services::layout::{Name, Placement};
+use rosemary_sdk::services::layout::{Name, Placement, Writes};
 use rosemary_sdk::services::stats::{
     self as table, PortCounters, PortRates, Quality, Record, Sample, SwitchStats, Traffic,
 };
@@ -31,8 +31,6 @@ const MOST_NUMBERS: usize = 1024;
 
 /// Ports that the kernel has announced.
 const MOST_PORTS: usize = 65_536;
-
-const EMPTY: Slot = [0; 7];
 
 #[derive(Debug, Default)]
 struct PortFigures {
@@ -87,14 +85,14 @@ pub(super) struct Store {
     slots: HashMap<Name, (u32, Slot)>,
     ports: usize,
     /// Records that wait to be published.
-    pub(super) writes: Vec<(u32, Slot)>,
+    pub(super) writes: Writes,
 }
 
 impl Store {
     /// Starts an empty table of this many slots; `None` if it is too small.
     pub(super) fn new(slots: u32) -> Option<Self> {
-        let placement = Placement::new(slots)?;
-        let writes = vec![(0, placement.first_slot())];
+        let mut writes = Writes::new();
+        let placement = Placement::new(slots, &mut writes)?;
         let (switches, slots) = (HashMap::new(), HashMap::new());
         Some(Self { switches, placement, slots, ports: 0, writes })
     }
@@ -320,16 +318,14 @@ impl Store {
                 *before = slot;
                 self.writes.push((*at, slot));
             }
-        } else if let Some(at) = self.placement.insert(name) {
+        } else if let Some(at) = self.placement.insert(name, slot, &mut self.writes) {
             self.slots.insert(name, (at, slot));
-            self.writes.push((at, slot));
         }
     }
 
     fn clear(&mut self, name: Name) {
         if let Some((at, _)) = self.slots.remove(&name) {
-            self.placement.remove(at);
-            self.writes.push((at, EMPTY));
+            self.placement.remove(name, at, &mut self.writes);
         }
     }
 }

@@ -171,7 +171,7 @@ pub fn find_address(table: &impl Table, ip: IpAddr, vlan: u16) -> Option<Address
 
 /// Returns all records, in no particular order. Records that change meanwhile may or may not be among them.
 pub fn records(table: &impl Table) -> impl Iterator<Item = Record> {
-    table.records().filter_map(|(_, record)| Record::of_slot(&record))
+    layout::records(table).filter_map(|record| Record::of_slot(&record))
 }
 
 /// Returns all hosts, in no particular order.

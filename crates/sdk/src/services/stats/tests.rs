@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::layout::Placement;
+use super::super::layout::{Placement, Writes};
 use super::*;
 
 fn all() -> Vec<Record> {
@@ -67,12 +67,14 @@ fn all() -> Vec<Record> {
 #[test]
 fn records_survive_and_are_found() {
     let mut table = vec![[0; 7]; 64];
-    let mut placement = Placement::new(64).unwrap();
-    table[0] = placement.first_slot();
+    let mut writes = Writes::new();
+    let mut placement = Placement::new(64, &mut writes).unwrap();
     for record in all() {
         assert_eq!(Record::of_slot(&record.to_slot()), Some(record));
-        let slot = placement.insert(record.name()).unwrap();
-        table[slot as usize] = record.to_slot();
+        placement.insert(record.name(), record.to_slot(), &mut writes).unwrap();
+    }
+    for (slot, record) in writes {
+        table[slot as usize] = record;
     }
     for record in all() {
         assert_eq!(find(&table, record.name()), Some(record));
