@@ -139,6 +139,7 @@ impl Rig {
             host: Hosting::User,
             log_level: control::log::LogLevel::default(),
             config_size: 0,
+            services: Vec::new(),
         };
         let apps: Vec<AppSpec> = stages.iter().enumerate().map(app).collect();
         let start = KernelRequest::Start {

@@ -1,7 +1,7 @@
-//! Sends the storage and the broker the requests that a test writes to the key `do` of its namespace, and logs the replies.
+//! Sends requests to the storage and the broker when they start, and logs the replies.
 //!
-//! It counts its starts under the key `starts` with compare-and-set, watches the key `do` of its own
-//! namespace, and tries to access another app's.
+//! It counts their starts under the key `starts` with compare-and-set, and tries to access another app's namespace. An
+//! instance that counts the start of the number in its configuration panics.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,8 @@ const HOST: (&str, u16) = ("127.0.0.1", 7007);
 struct Keeper {
     starts: Option<RequestId>,
     count: u64,
+    /// The start with which it panics.
+    last: Option<u64>,
     counted: Option<RequestId>,
     others: Vec<(&'static str, RequestId)>,
     connection: Option<(File, String)>,
@@ -73,7 +75,13 @@ impl Keeper {
             let value = self.count.to_le_bytes();
             self.counted = network.storage().put(b"starts", &value, expect).ok();
         } else if self.counted == Some(request) {
+            if let Answer::Conflict { .. } = answer {
+                // Another instance has counted meanwhile.
+                self.starts = network.storage().get(b"starts").ok();
+                return;
+            }
             network.info(&format!("start {} is kept: {answer:?}", self.count));
+            assert_ne!(self.last, Some(self.count), "the last start before a panic");
         }
     }
 
@@ -96,6 +104,14 @@ impl Keeper {
 impl App for Keeper {
     fn create() -> Self {
         Self::default()
+    }
+
+    fn configure(&mut self, text: &str) -> Result<(), String> {
+        self.last = (!text.is_empty())
+            .then(|| text.trim().parse())
+            .transpose()
+            .map_err(|_| "expected a number".to_owned())?;
+        Ok(())
     }
 
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {

@@ -131,12 +131,67 @@ fn broker_connects_only_to_granted_hosts() {
 }
 
 #[test]
-fn kernel_app_with_a_service_is_rejected() {
+fn kernel_app_keeps_its_data_over_restarts_and_demotion() {
     in_a_lab(|lab| {
-        configure(&[&in_rust("keeper", &format!("host = \"kernel\"\n{STORAGE}"))])?;
-        let program = rosemary_binary().display().to_string();
-        let error = lab.run(&program, &["up"]).expect_err("it does not start").to_string();
-        ensure!(error.contains("rosemary.toml:") && error.contains("host = \"user\""), "{error}");
+        fs::write("/etc/rosemary/last-start", "7\n")?;
+        let keys = format!("host = \"kernel\"\nconfig = \"last-start\"\n{STORAGE}");
+        let observer = in_rust("observer", &format!("stage = \"observe\"\n{STORAGE}"));
+        configure(&["[controller]\nworkers = 2\n\n", FULL, &in_rust("keeper", &keys), &observer])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        // Each worker has an instance with a socket of its own, and all have one namespace.
+        rosemary.wait_for_log(&["keeper", "start 1 is kept"], SOON)?;
+        rosemary.wait_for_log(&["keeper", "start 2 is kept"], SOON)?;
+        let refused = "reading data of observer: Refused(NotGranted)";
+        rosemary.wait_for_log(&["keeper", refused], SOON)?;
+        rosemary.wait_for_log(&["denied", "app=\"keeper\"", "storage.read:observer"], SOON)?;
+        let status = rosemary.status()?.context("it answers")?;
+        ensure!(app(&status, "keeper") == status.programs.kernel.pid, "the kernel hosts it");
+
+        kill(service(&status, "storage").context("it runs")?.0)?;
+        rosemary.wait_for_log(&["keeper", "start 4 is kept"], SOON)?;
+        let after = rosemary.status()?.context("it answers")?;
+        ensure!(after.programs.kernel == status.programs.kernel, "the kernel is as it was");
+
+        kill(status.programs.kernel.pid.context("it runs")?)?;
+        rosemary.wait_for_log(&["keeper", "start 6 is kept"], SOON)?;
+        let after = rosemary.status()?.context("it answers")?;
+        ensure!(app(&after, "keeper") == after.programs.kernel.pid, "the kernel hosts it again");
+
+        // With start 7, an instance panics: the app moves to a zone, and has the same data there.
+        kill(service(&after, "storage").context("it runs")?.0)?;
+        rosemary.wait_for_log(&["keeper", "continues as a user app"], SOON)?;
+        rosemary.wait_for_log(&["app: keeper:", "is kept"], SOON)?;
+        let log = rosemary.log();
+        let in_zone = log.lines().find(|it| it.contains("app: keeper:") && it.contains("is kept"));
+        let counted =
+            |number: u32| in_zone.is_some_and(|it| it.contains(&format!("start {number} ")));
+        ensure!((8..=10).any(counted), "{in_zone:?}");
+        let moved = rosemary.status()?.context("it answers")?;
+        ensure!(moved.programs.kernel == after.programs.kernel, "the kernel goes on");
+        ensure!(moved.app("keeper").is_some_and(|it| it.host == "user"), "it is a user app");
+        ensure!(!log.contains("refused a system call"), "{log}");
+        Ok(())
+    });
+}
+
+#[test]
+fn kernel_app_connects_through_the_broker() {
+    in_a_lab(|lab| {
+        let listener = TcpListener::bind("127.0.0.1:7007")?;
+        let keys = "host = \"kernel\"\nservices = [\"broker\"]\n\
+                    capabilities = [\"net.connect:127.0.0.1:7007\"]";
+        configure(&["[controller]\nworkers = 1\n\n", FULL, &in_rust("keeper", keys)])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let (mut peer, _) = listener.accept()?;
+        peer.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut line = String::new();
+        BufReader::new(peer.try_clone()?).read_line(&mut line)?;
+        ensure!(line == "hello\n", "{line:?}");
+        peer.write_all(b"welcome\n")?;
+        rosemary.wait_for_log(&["keeper", "heard", "welcome"], SOON)?;
+        rosemary.wait_for_log(&["denied", "app=\"keeper\"", "net.connect:localhost:7007"], SOON)?;
+        let log = rosemary.log();
+        ensure!(!log.contains("refused a system call"), "{log}");
         Ok(())
     });
 }

@@ -152,7 +152,7 @@ impl AppConfig {
 
     /// Whether it has grants that only a zone can have.
     pub fn needs_a_zone(&self) -> bool {
-        !self.read.is_empty() || !self.services.is_empty()
+        !self.read.is_empty()
     }
 
     /// Returns the number of elements in all its lists.

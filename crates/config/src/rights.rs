@@ -157,13 +157,8 @@ pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Result<
     }
     let Granted { read, services, service_rights, .. } = &granted;
     let at = |key| table.get(key).map_or(table.at, |it| it.at);
-    if host == Hosting::Kernel {
-        if !read.is_empty() {
-            return Err(Mistake::new(at("capabilities"), IN_KERNEL));
-        }
-        if !services.is_empty() {
-            return Err(Mistake::new(at("services"), IN_KERNEL));
-        }
+    if host == Hosting::Kernel && !read.is_empty() {
+        return Err(Mistake::new(at("capabilities"), IN_KERNEL));
     }
     if let Some(right) = service_rights.iter().find(|it| !services.contains(&it.service())) {
         let service = right.service();
@@ -243,9 +238,9 @@ fn right(value: &Value<'_>, forms: &str) -> Result<Right, Mistake> {
     })
 }
 
-/// Why an app in the kernel can have no files and no services, with the remedy.
-pub const IN_KERNEL: &str = "an app in the kernel can read no files and use no services, as the kernel opens \
-                                    nothing; run it with host = \"user\", or remove fs.read and services";
+/// Why an app in the kernel can have no files, with the remedy.
+pub const IN_KERNEL: &str = "an app in the kernel can read no files, as the kernel opens nothing; run it with \
+                                    host = \"user\", or remove fs.read";
 
 #[cfg(test)]
 mod tests {

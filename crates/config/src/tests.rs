@@ -209,6 +209,7 @@ fn longest_lists_fit_into_one_message() {
         host: Hosting::Kernel,
         log_level: LogLevel::default(),
         config_size: u32::MAX,
+        services: sdk::services::Service::ALL.map(|it| it.name().to_owned()).to_vec(),
     };
     let told: Vec<_> = names.iter().zip(policies).map(app).collect();
     let size = serde_json::to_vec(&told).unwrap().len();

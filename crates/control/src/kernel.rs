@@ -47,6 +47,8 @@ pub struct AppSpec {
     pub log_level: LogLevel,
     /// The size of its configuration in bytes, if the kernel hosts it.
     pub config_size: u32,
+    /// The names of the services that it may use, if the kernel hosts it.
+    pub services: Vec<String>,
 }
 
 /// The peers that may speak OpenFlow over plain TCP, which neither encrypts nor authenticates.
@@ -214,6 +216,15 @@ pub enum KernelRequest {
         /// The apps.
         apps: Vec<AbsentApp>,
     },
+    /// A service runs that an app in the kernel uses, for the first time or again. Descriptors: a socket ([`sys::packets`]) for
+    /// the instance of each worker, in the order of the workers; then the service's table, if it has one
+    /// ([`sys::table`]). Sent after [`KernelReply::Hosted`].
+    Service {
+        /// The app.
+        app: AppId,
+        /// The service's name.
+        name: String,
+    },
     /// An operator whom the monitor has authenticated sends [queries](crate::query). Descriptor: their
     /// connected socket.
     Operator,
@@ -263,6 +274,8 @@ pub enum KernelReply {
         app: AppId,
         /// The version that its object states.
         version: String,
+        /// The number of its instances: one for each worker, at most [`MAX_WORKERS`].
+        instances: u16,
     },
     /// An app that the kernel should host panicked, or could not be loaded or created. The kernel has
     /// disabled it and goes on. Once the app's zone is attached, it receives the events that it had not

@@ -4,6 +4,7 @@
 //! zone's messages as claims about the zone itself, and accepts them in order only: one `Loaded`, and nothing after a
 //! `Failed`. A zone that floods its socket is therefore killed at its second message.
 
+mod connections;
 mod files;
 mod hold;
 mod hosting;
@@ -22,17 +23,18 @@ use std::time::{Duration, Instant};
 
 use control::app::{AppId, Hosting as Host};
 use control::incident::{self, Cause, Evidence};
-use control::kernel::{AppSpec, KernelRequest};
+use control::kernel::AppSpec;
 use control::log::LogLevel;
 use control::policy::Policy;
 use control::query::AppCounters;
-use control::service::{ClientRights, ServiceClient};
+use control::service::ClientRights;
 use control::zone::{SwitchNumbers, ZoneReply, ZoneRequest, ZoneSandbox};
 use sdk::Limit;
 use sdk::services::Service;
 use sys::sandbox::Limits;
 use tracing::{error, info, warn};
 
+use self::connections::names;
 pub(crate) use self::files::{AppFiles, Fingerprint};
 use self::hosting::{Hosting, InKernel};
 use self::intent::Intent;
@@ -268,7 +270,7 @@ impl App {
                 groups: ends(self.id.groups()),
                 meters: ends(self.id.meters()),
             },
-            services: self.services.iter().map(|it| it.name().to_owned()).collect(),
+            services: names(&self.services),
             log_level,
             provides: provided(&self.name).map(|service| service.name().to_owned()),
         };
@@ -431,7 +433,8 @@ impl App {
         let (app, name, policy) = (self.id, self.name.clone(), self.policy.clone());
         // A kernel does not load an app that the operator has stopped.
         let host = if self.runs_in_kernel() { Host::Kernel } else { Host::User };
-        AppSpec { app, name, policy, host, log_level: self.log_level(), config_size }
+        let (log_level, services) = (self.log_level(), names(&self.services));
+        AppSpec { app, name, policy, host, log_level, config_size, services }
     }
 
     /// The object for a kernel that is to host the app.
@@ -444,12 +447,18 @@ impl App {
         if self.runs_in_kernel() { self.files.config() } else { &[] }
     }
 
-    /// The kernel reports that it has loaded the app. Returns whether a kernel was started with the app.
-    pub(crate) fn loaded_in_kernel(&mut self, version: &str, kernel: Option<u32>) -> bool {
+    /// The kernel reports that it has loaded this number of instances of the app. Returns whether a kernel was started with
+    /// the app.
+    pub(crate) fn loaded_in_kernel(
+        &mut self,
+        version: &str,
+        instances: u16,
+        kernel: Option<u32>,
+    ) -> bool {
         let uid = self.uid();
         // The report of a worker may arrive after another worker's instance got the app demoted.
         if let Hosting::Kernel(in_kernel) = &mut self.hosting
-            && in_kernel.loaded()
+            && in_kernel.loaded(instances)
         {
             let shown = shortened(version, 40);
             info!(
@@ -500,67 +509,6 @@ impl App {
         match &mut self.hosting {
             Hosting::Kernel(in_kernel) => in_kernel.kernel_ended(),
             Hosting::Zone { zone, .. } => zone.kernel_ended(),
-        }
-    }
-
-    /// The request for rings for a loaded zone.
-    pub(crate) fn attach_request(&mut self) -> Option<KernelRequest> {
-        let serves = self.role.serves();
-        let zone = self.hosting.zone_mut().filter(|zone| serves && zone.program.is_running())?;
-        zone.rings_requested();
-        let (app, name, policy) = (self.id, self.name.clone(), self.policy.clone());
-        Some(KernelRequest::Attach { app, name, policy })
-    }
-
-    /// Returns whether the configuration names `service` for the app.
-    pub(crate) fn uses(&self, service: Service) -> bool {
-        self.services.contains(&service)
-    }
-
-    /// The app as a client of a service.
-    pub(crate) fn client(&self) -> ServiceClient {
-        ServiceClient { app: self.id.0, name: self.name.clone(), rights: self.rights.clone() }
-    }
-
-    /// The service with a table that the app provides.
-    pub(crate) fn provides(&self) -> Option<Service> {
-        provided(&self.name)
-    }
-
-    /// Adds a client of the service that the app provides, with the client's socket. Returns the service's table.
-    ///
-    /// # Errors
-    /// Why the app cannot serve now, as a phrase.
-    pub(crate) fn add_client(
-        &mut self,
-        client: ServiceClient,
-        socket: BorrowedFd<'_>,
-    ) -> Result<OwnedFd, String> {
-        let not_running = || format!("{} does not run", self.name);
-        // A table that anybody could write would not be one.
-        let table = self.table.as_ref().filter(|table| sys::table::is_sealed(table));
-        let table = table.ok_or_else(not_running)?;
-        let table = table.try_clone().map_err(|error| error.to_string())?;
-        let program = self.program_mut().filter(|program| program.is_running());
-        let program = program.ok_or("it does not run")?;
-        // An operator may connect as often as it likes, which is no reason to kill the zone.
-        let sent = program.try_send(&ZoneRequest::Client(client), &[socket]);
-        sent.map_err(|error| error.to_string())?;
-        Ok(table)
-    }
-
-    /// Gives the zone its end of a connection to a service that another app provides, and the service's table.
-    pub(crate) fn connect_provided(&mut self, service: Service, fds: [BorrowedFd<'_>; 2]) {
-        if let Some(program) = self.program_mut() {
-            program.send(&ZoneRequest::Service { name: service.name().into() }, &fds);
-        }
-    }
-
-    /// Gives the zone its end of a connection to `service`.
-    pub(crate) fn connect_service(&mut self, service: Service, socket: &OwnedFd) {
-        if let Some(program) = self.program_mut() {
-            let request = ZoneRequest::Service { name: service.name().into() };
-            program.send(&request, &[socket.as_fd()]);
         }
     }
 

@@ -23,7 +23,7 @@ use std::time::Instant;
 use control::app::AppId;
 use control::app_report::AppReport;
 use control::incident::{self, Cause, Evidence};
-use control::kernel::{KernelReply, KernelRequest};
+use control::kernel::{KernelReply, KernelRequest, MAX_WORKERS};
 use control::service::ClientRights;
 use tracing::{error, info, warn};
 
@@ -188,7 +188,8 @@ impl ProcessTable {
             Source::App(slot, port) => self.handle_app(slot, port, now),
             Source::Service(slot, port) => match self.services.handle(slot, port, now) {
                 ServiceEvent::Ready => {
-                    self.services.connect_service(slot, &mut self.apps);
+                    let kernel = &mut self.kernel.program;
+                    self.services.connect_service(slot, &mut self.apps, kernel);
                 }
                 ServiceEvent::Failed(failed) if !self.is_stopping => {
                     let names: Vec<&str> = failed.iter().map(|kind| kind.name()).collect();
@@ -261,7 +262,7 @@ impl ProcessTable {
                 ZoneEvent::Loaded => {
                     self.attach(slot);
                     if let Some(app) = self.apps.get_mut(slot.0) {
-                        self.services.connect_app(app);
+                        self.services.connect_app(app, &mut self.kernel.program);
                     }
                     self.connect_provided(slot);
                 }
@@ -312,11 +313,8 @@ impl ProcessTable {
                 let requested = zone.is_some_and(|zone| zone.rings_failed(&why, now));
                 return requested.then_some(()).ok_or("it refused rings without a request");
             }
-            KernelReply::Hosted { app, version } => {
-                let pid = self.kernel.program.pid();
-                let app = self.app_by_id(app);
-                let announced = app.is_some_and(|app| app.loaded_in_kernel(&version, pid));
-                return announced.then_some(()).ok_or("it loaded an app that is not in the kernel");
+            KernelReply::Hosted { app, version, instances } => {
+                return self.hosted((app, &version, instances));
             }
             KernelReply::Demoted { app, why } => {
                 // During a stop no zone is started, so the app stays where it is.
@@ -340,6 +338,31 @@ impl ProcessTable {
                 let record = shortened(&record, 256);
                 error!(app = name, size, record, "set a record aside that ended the app twice");
             }
+        }
+        Ok(())
+    }
+
+    /// The kernel reports that it hosts a number of instances of an app, which are connected with the app's services. The error
+    /// says how the message breaks the protocol.
+    fn hosted(
+        &mut self,
+        (app, version, instances): (AppId, &str, u16),
+    ) -> Result<(), &'static str> {
+        if !(1..=MAX_WORKERS).contains(&instances) {
+            return Err("it loaded an impossible number of instances of an app");
+        }
+        let pid = self.kernel.program.pid();
+        let place = self.apps.iter().position(|it| it.id == app && it.role().serves());
+        let hosted = place.and_then(|place| Some((AppSlot(place), self.apps.get_mut(place)?)));
+        let Some((slot, app)) = hosted else {
+            return Err("it loaded an app that does not exist");
+        };
+        if !app.loaded_in_kernel(version, instances, pid) {
+            return Err("it loaded an app that is not in the kernel");
+        }
+        if app.is_in_kernel() {
+            self.services.connect_app(app, &mut self.kernel.program);
+            self.connect_provided(slot);
         }
         Ok(())
     }

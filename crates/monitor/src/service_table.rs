@@ -14,7 +14,7 @@ use crate::choice;
 use crate::error::StartError;
 use crate::log_forwarder::{InvalidReply, LogForwarder, REPLY_TIMEOUT};
 use crate::process_table::{Environment, MESSAGES_PER_TURN};
-use crate::program::Port;
+use crate::program::{Port, Program};
 use crate::service::{ReadOutcome, Service};
 use crate::service_failures::ServiceFailures;
 use crate::usage::report;
@@ -183,16 +183,21 @@ impl ServiceTable {
         became_ready
     }
 
-    /// Connects `app` with each service that it names, if both are ready.
-    pub(crate) fn connect_app(&mut self, app: &mut App) {
-        self.services.iter_mut().for_each(|service| connect(app, service));
+    /// Connects `app`, in its zone or in `kernel`, with each service that it names, if both are ready.
+    pub(crate) fn connect_app(&mut self, app: &mut App, kernel: &mut Program) {
+        self.services.iter_mut().for_each(|service| connect(app, service, kernel));
     }
 
     /// Connects each of `apps` with one service.
-    pub(crate) fn connect_service(&mut self, slot: ServiceSlot, apps: &mut [App]) {
+    pub(crate) fn connect_service(
+        &mut self,
+        slot: ServiceSlot,
+        apps: &mut [App],
+        kernel: &mut Program,
+    ) {
         if let Some(service) = self.services.get_mut(slot.0) {
             for app in apps {
-                connect(app, service);
+                connect(app, service, kernel);
             }
         }
     }
@@ -338,24 +343,30 @@ impl ServiceTable {
     }
 }
 
-/// Connects an app and a service, if the app names the service and both are ready.
-fn connect(app: &mut App, service: &mut Service) {
+/// Connects each instance of an app and a service, if the app names the service and both are ready.
+fn connect(app: &mut App, service: &mut Service, kernel: &mut Program) {
     let Some(kind) = service.kind.for_apps() else { return };
     let serves = app.role() == crate::app::Role::Current;
-    if !serves || !app.uses(kind) || !app.is_loaded() || !service.is_ready() {
+    if !serves || !app.uses(kind) || app.instances() == 0 || !service.is_ready() {
         return;
     }
     let (app_name, service_name) = (app.name.as_str(), service.kind.name());
-    match Packets::pair() {
-        Ok((app_end, service_end)) => {
-            service_end.refuse_descriptors();
-            if kind == sdk::services::Service::Broker
-                && let Err(error) = service_end.send_little_ahead()
-            {
-                warn!(app = app_name, %error, "could not bound the data that waits for the app");
+    let pairs: std::io::Result<Vec<_>> =
+        (0..app.instances()).map(|_instance| Packets::pair()).collect();
+    match pairs {
+        Ok(pairs) => {
+            let mut app_ends = Vec::new();
+            for (app_end, service_end) in pairs {
+                service_end.refuse_descriptors();
+                if kind == sdk::services::Service::Broker
+                    && let Err(error) = service_end.send_little_ahead()
+                {
+                    warn!(app = app_name, %error, "could not bound the data that waits for the app");
+                }
+                service.admit(app.client(), &service_end.into_fd());
+                app_ends.push(app_end.into_fd());
             }
-            service.admit(app.client(), &service_end.into_fd());
-            app.connect_service(kind, &app_end.into_fd());
+            app.connect_service(kind, (&app_ends, None), kernel);
         }
         Err(error) => {
             let hint = "restart the app once fewer descriptors are open";

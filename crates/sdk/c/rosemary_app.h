@@ -351,7 +351,7 @@ struct rosemary_blanks {
 
 /* Why a request was not sent. */
 enum {
-    /* The operator did not name the service for this app, or the app runs in the kernel. */
+    /* The operator did not name the service for this app. */
     ROSEMARY_ASK_NOT_NAMED = -1,
     /* 64 requests wait for the service's answers. */
     ROSEMARY_ASK_TOO_MANY = -2,

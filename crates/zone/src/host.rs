@@ -7,6 +7,7 @@ use control::log::LogLevel;
 use control::zone::SwitchNumbers;
 use sdk::abi::Level;
 use sdk::abi::host::Host;
+use sdk::services::host::Services;
 use sdk::services::table::Slot;
 use sdk::services::{AskError, RequestId, Service};
 use sdk::serving::ClientRequest;
@@ -16,7 +17,6 @@ use tracing::{debug, error, info, warn};
 
 use crate::pending::PendingRequests;
 use crate::server::Server;
-use crate::services::Services;
 
 /// Most incidents of a batch.
 const MOST_INCIDENTS: usize = 16;

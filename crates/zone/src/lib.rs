@@ -5,7 +5,6 @@
 //! | [`control`] | the messages between monitor and zone |
 //! | [`host`] | serves the app's calls: messages go into the down ring |
 //! | [`pending`] | the app's requests that switches have not answered |
-//! | [`services`] | sends the app's requests to services and receives their answers |
 //! | [`server`] | serves the clients of a service that the app provides |
 //! | [`sandbox`] | confines the process, and loads the object that the monitor named |
 //! | [`run`](mod@run) | the event loop: one batch of records after the other |
@@ -23,6 +22,5 @@ pub mod pending;
 pub mod run;
 pub mod sandbox;
 pub mod server;
-pub mod services;
 
 pub use sdk::Limit;

@@ -32,6 +32,7 @@ use sdk::Alert;
 use sdk::abi::host::{Answer, Failed, Gathered, Host as _, HostedApp, LoadError, WholeRecord};
 use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, RecordKind};
 use sdk::services::Service;
+use sdk::services::host::Services;
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, DoorbellSender};
@@ -43,7 +44,6 @@ use tracing::info;
 use crate::host::ZoneHost;
 use crate::sandbox;
 use crate::server::Server;
-use crate::services::Services;
 
 /// A busy zone reads its control socket after this many batches or this many nanoseconds, whichever comes first.
 const CONTROL_BATCHES: u32 = 256;

@@ -7,10 +7,14 @@
 //! The app's code is trusted with this process, not with the network: its messages pass the same checks as those of a
 //! zone.
 
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use sdk::abi::host::{Gathered, Host, HostedApp, LoadError, Writer};
 use sdk::abi::{Level, MAX_BATCH, Words};
+use sdk::services::host::Services;
+use sdk::services::table::Slot;
+use sdk::services::{AskError, RequestId, Service};
 use sys::log::APP;
 use sys::object::Object;
 use sys::rate::Rate;
@@ -37,6 +41,8 @@ struct KernelHost {
     stopped: Vec<usize>,
     log_level: LogLevel,
     lines: Rate,
+    /// The instance's requests to services.
+    services: Services,
 }
 
 impl Host for KernelHost {
@@ -87,6 +93,18 @@ impl Host for KernelHost {
             Level::Debug => debug!(target: APP, app, suppressed, "{text}"),
         }
     }
+
+    fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
+        self.services.ask(service, request)
+    }
+
+    fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
+        self.services.take_fd(request)
+    }
+
+    fn read_table(&self, service: Service, first: u32, records: &mut [Slot]) -> Option<u64> {
+        self.services.read_table(service, first, records)
+    }
 }
 
 /// An instance of an app, with the records that wait for it.
@@ -120,6 +138,7 @@ impl Hosted {
             stopped: Vec::new(),
             log_level: LogLevel::default(),
             lines: Rate::new(Instant::now()),
+            services: Services::default(),
         };
         Ok(Self {
             app: create(host)?,
@@ -173,6 +192,11 @@ impl Hosted {
         self.capacity as usize / 4
     }
 
+    /// Whether answers of services wait.
+    pub(super) fn has_answers(&mut self) -> bool {
+        !self.app.host().services.answers().is_empty()
+    }
+
     /// When the app's timer expires, in nanoseconds of the monotonic clock.
     pub(super) fn wake_at_ns(&self) -> Option<u64> {
         self.wake_at_ns
@@ -207,6 +231,34 @@ impl Hosted {
         }
         self.tickets.done(handled as u64, verdicts);
         self.records.drop_oldest(handled);
+        self.app.host().services.send();
+        Ok(handled)
+    }
+
+    /// Calls the app with the oldest answers of services; the caller then [takes](Self::take) its messages. Returns how many
+    /// answers it handled.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    fn call_with_answers(&mut self, now_ns: u64) -> Result<usize, String> {
+        self.app.host().outbox.clear();
+        // Taken out of the host, which the app uses during the call to take descriptors of answers.
+        let answers = self.app.host().services.lend_answers();
+        let count = answers.len().min(self.batch);
+        let answer = self.app.on_batch(now_ns, answers.records().take(count));
+        let answer = answer.map_err(|failed| failed.to_string())?;
+        let handled = answer.handled;
+        let host = self.app.host();
+        // No other app gets these records, so that none can be stopped.
+        host.stopped.clear();
+        if handled == 0 && count > 0 && host.outbox.is_empty() {
+            return Err(format!("the app handled none of {count} answers, though it had room"));
+        }
+        host.services.give_back(answers, handled);
+        host.services.send();
+        // Answers for which there was no room may wait in the sockets, and no event announces them again.
+        host.services.exchange();
+        self.wake_at_ns = answer.wake_at_ns;
         Ok(handled)
     }
 
@@ -218,7 +270,9 @@ impl Hosted {
     /// Ends the app without another call into it; returns the records that it had not handled, as the ring of a dead
     /// zone.
     pub(super) fn disable(self) -> Option<Tracked> {
-        let Self { app, records, mut tickets, capacity, .. } = self;
+        let Self { mut app, records, mut tickets, capacity, .. } = self;
+        // Its zone gets sockets of its own.
+        drop(std::mem::take(&mut app.host().services));
         // The app has failed: none of its code may run again, not even its destructor.
         std::mem::forget(app);
         let (mut ring, _) = Tracked::create(capacity).ok()?;
@@ -233,15 +287,18 @@ impl Hosted {
 }
 
 impl AppPort {
-    /// Makes an instance of the app in this process, with its configuration and the level of its log.
+    /// Makes an instance of the app in this process, with its configuration, the level of its log and its services.
     pub(crate) fn host(
         &mut self,
         object: &Object,
         config: &[u8],
         log_level: LogLevel,
+        services: &[String],
     ) -> Result<(), LoadError> {
-        let config = config.into();
-        self.host_by(|host| HostedApp::create(object, KernelHost { config, log_level, ..host }))
+        let (config, services) = (config.into(), Services::from_names(services));
+        self.host_by(|host| {
+            HostedApp::create(object, KernelHost { config, log_level, services, ..host })
+        })
     }
 
     /// Changes the level of the log of the app in this process.
@@ -249,6 +306,30 @@ impl AppPort {
         if let Some(hosted) = self.hosting.kernel_mut() {
             hosted.app.host().log_level = level;
         }
+    }
+
+    /// Connects the app in this process with a service that has started. Closes the socket if the app does not run here.
+    pub(crate) fn connect_service(&mut self, name: &str, socket: OwnedFd, table: Option<&OwnedFd>) {
+        if let Some(hosted) = self.hosting.kernel_mut() {
+            hosted.app.host().services.connect(name, socket, table);
+        }
+    }
+
+    /// Receives answers of services for the app in this process, and sends the requests that waited for room.
+    pub(crate) fn exchange_with_services(&mut self) {
+        if let Some(hosted) = self.hosting.kernel_mut() {
+            hosted.app.host().services.exchange();
+        }
+    }
+
+    /// Whether answers of services wait for the app in this process.
+    pub(crate) fn has_answers(&mut self) -> bool {
+        self.hosting.kernel_mut().is_some_and(Hosted::has_answers)
+    }
+
+    /// Calls the app in this process with answers of services. `None` if it does not run here.
+    pub(crate) fn call_with_answers(&mut self, now_ns: u64) -> Option<Result<usize, String>> {
+        Some(self.hosting.kernel_mut()?.call_with_answers(now_ns))
     }
 
     fn host_by(

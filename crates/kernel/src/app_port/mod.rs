@@ -354,7 +354,7 @@ impl AppPort {
         match &mut self.hosting {
             Hosting::Nowhere => Ok(false),
             Hosting::Zone(rings) => rings.prepare_to_sleep(),
-            Hosting::Kernel(hosted) => Ok(hosted.waiting() > 0),
+            Hosting::Kernel(hosted) => Ok(hosted.waiting() > 0 || hosted.has_answers()),
         }
     }
 

@@ -30,6 +30,7 @@ use self::rings::{Answered, Attempts};
 use self::workers::Workers;
 use crate::answer_part::Part;
 use crate::flows::Names;
+use crate::ids::WorkerId;
 use crate::sandbox::{self, KernelSandbox};
 use crate::tls::{self, TransportPolicy};
 use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
@@ -262,6 +263,16 @@ impl Server {
                 self.workers.command(|| Command::LogLevel { app, level });
             }
             KernelRequest::Forget { app } => self.workers.command(|| Command::Forget { app }),
+            KernelRequest::Service { app, name } => {
+                let mut fds = fds.into_iter();
+                let sockets: Vec<_> = fds.by_ref().take(self.workers.count()).collect();
+                let table = fds.next().map(Arc::new);
+                for (worker, socket) in sockets.into_iter().enumerate() {
+                    let (name, table) = (name.clone(), table.clone());
+                    let command = Command::Service { app, name, socket, table };
+                    self.workers.commander.send(WorkerId(worker), command);
+                }
+            }
             KernelRequest::Operator => {
                 if self.operators.len() == OPERATORS {
                     self.operators.remove(0);
@@ -292,7 +303,9 @@ impl Server {
                 let count = self.hosted.entry(app).or_default();
                 *count = count.saturating_add(1);
                 if *count == self.workers.count() {
-                    report_to(&self.monitor, &KernelReply::Hosted { app, version }, &[])?;
+                    let instances = u16::try_from(*count).unwrap_or(u16::MAX); // at most MAX_WORKERS
+                    let hosted = KernelReply::Hosted { app, version, instances };
+                    report_to(&self.monitor, &hosted, &[])?;
                 }
             }
             WorkerEvent::Demoted { app, why } => {

@@ -1,6 +1,7 @@
 //! Channels between the workers and the server thread.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -64,6 +65,17 @@ pub enum Command {
     Disable {
         /// The app.
         app: AppId,
+    },
+    /// A service runs that an app in this process uses.
+    Service {
+        /// The app.
+        app: AppId,
+        /// The service's name.
+        name: String,
+        /// The socket of this worker's instance of the app.
+        socket: OwnedFd,
+        /// The service's table, if it has one.
+        table: Option<Arc<OwnedFd>>,
     },
     /// Serve a connection that another worker hands over.
     Adopt(MovedConnection),

@@ -5,14 +5,16 @@
 //! An app that panics is disabled on every worker, and continues in a zone as a user app.
 
 use std::num::NonZeroU16;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use control::flight::{CallGuard, EventKind, FlightSlot, Noted};
+use rustix::event::epoll::{self, EventData, EventFlags};
 use sys::clock::now_ns;
 use sys::object::Object;
 use tracing::error;
 
-use super::{Worker, WorkerEvent};
+use super::{SERVICE, Worker, WorkerEvent};
 use crate::ids::AppSlot;
 use control::app::AppId;
 use control::log::LogLevel;
@@ -26,13 +28,28 @@ pub struct Loaded {
     pub config: Box<[u8]>,
 }
 
+/// Why an app is called.
+#[derive(Debug, Clone, Copy)]
+enum Cause {
+    /// Records of switches wait, or its timer has expired.
+    Records,
+    /// Services have answered.
+    Answers,
+}
+
 impl Worker {
-    /// Makes this worker's instance of an app, whose log has this level.
-    pub(super) fn host(&mut self, app: AppId, loaded: &Loaded, log_level: LogLevel) {
+    /// Makes this worker's instance of an app, whose log has this level, and which may use these services.
+    pub(super) fn host(
+        &mut self,
+        app: AppId,
+        loaded: &Loaded,
+        log_level: LogLevel,
+        services: &[String],
+    ) {
         let Some(slot) = self.slot_of(app) else { return };
         let app_port = &mut self.dispatch.app_ports[slot];
         let noted = note(&mut self.calls.flight_slot, app);
-        let hosted = app_port.host(&loaded.object, &loaded.config, log_level);
+        let hosted = app_port.host(&loaded.object, &loaded.config, log_level, services);
         drop(noted);
         if let Err(why) = hosted {
             self.demote(slot, why.to_string());
@@ -42,6 +59,34 @@ impl Worker {
         self.channels.notify(WorkerEvent::Hosted { app, version });
     }
 
+    /// Connects this worker's instance of an app with a service that has started.
+    pub(super) fn connect_service(
+        &mut self,
+        app: AppId,
+        name: &str,
+        socket: OwnedFd,
+        table: Option<&OwnedFd>,
+    ) {
+        let Some(slot) = self.slot_of(app) else { return };
+        let data = EventData::new_u64(SERVICE | slot.index() as u64);
+        // Edge-triggered: while the app does not handle answers, further ones stay in the socket and must not wake the worker.
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
+        match epoll::add(&self.epoll, &socket, data, flags) {
+            Ok(()) => self.dispatch.app_ports[slot].connect_service(name, socket, table),
+            Err(error) => {
+                let app = &self.dispatch.app_ports[slot].name;
+                error!(app, service = name, %error, "could not connect an app in the kernel to a service");
+            }
+        }
+    }
+
+    /// Receives answers of services for an app in this process, and sends its requests that waited for room.
+    pub(super) fn exchange_with_services(&mut self, slot: AppSlot) {
+        if let Some(app_port) = self.dispatch.app_ports.get_mut(slot.index()) {
+            app_port.exchange_with_services();
+        }
+    }
+
     /// Calls the apps for which a whole batch waits, in the middle of a turn.
     pub(super) fn call_full(&mut self, now: Instant) {
         if !self.dispatch.batch_waits() {
@@ -49,7 +94,7 @@ impl Worker {
         }
         for slot in AppSlot::first(self.dispatch.app_ports.len()) {
             if self.dispatch.app_ports[slot].batch_waits() {
-                self.call_once(slot, now);
+                self.call_once(slot, Cause::Records, now);
             }
         }
     }
@@ -60,22 +105,24 @@ impl Worker {
             let app_port = &self.dispatch.app_ports[slot];
             // Records that the calls themselves cause wait for the next turn.
             let mut left = app_port.waiting_here();
-            if left == 0 && app_port.wake_at_ns().is_none_or(|at| at > now_ns()) {
-                continue;
-            }
-            while let Some(handled) = self.call_once(slot, now) {
+            let is_due = left > 0 || app_port.wake_at_ns().is_some_and(|at| at <= now_ns());
+            while is_due && let Some(handled) = self.call_once(slot, Cause::Records, now) {
                 left = left.saturating_sub(handled);
                 if left == 0 || handled == 0 {
                     break; // an app that only sends must not occupy the worker
                 }
+            }
+            // After the records, of which the first are the snapshot.
+            if left == 0 && self.dispatch.app_ports[slot].has_answers() {
+                self.call_once(slot, Cause::Answers, now);
             }
         }
     }
 
     /// Calls an app, which is demoted if it fails. Returns how many records it handled; `None` if it is not here, or no
     /// longer.
-    fn call_once(&mut self, slot: AppSlot, now: Instant) -> Option<usize> {
-        match self.call(slot, now)? {
+    fn call_once(&mut self, slot: AppSlot, cause: Cause, now: Instant) -> Option<usize> {
+        match self.call(slot, cause, now)? {
             Ok(handled) => Some(handled),
             Err(why) => {
                 self.demote(slot, why);
@@ -85,12 +132,15 @@ impl Worker {
     }
 
     /// Calls an app once; `None` if it is not here.
-    fn call(&mut self, slot: AppSlot, now: Instant) -> Option<Result<usize, String>> {
+    fn call(&mut self, slot: AppSlot, cause: Cause, now: Instant) -> Option<Result<usize, String>> {
         let mut messages = std::mem::take(&mut self.calls.messages);
         let mut verdicts = std::mem::take(&mut self.calls.verdicts);
         let app_port = &mut self.dispatch.app_ports[slot];
         let noted = note(&mut self.calls.flight_slot, app_port.app);
-        let called = app_port.call(now_ns(), &mut verdicts);
+        let called = match cause {
+            Cause::Records => app_port.call(now_ns(), &mut verdicts),
+            Cause::Answers => app_port.call_with_answers(now_ns()),
+        };
         drop(noted);
         if let Some(Ok(_)) = called {
             // Fails only for apps in zones.

@@ -97,6 +97,7 @@ const COMMANDS: u64 = 0;
 const LISTENER: u64 = 1 << 32;
 const APP_PORT: u64 = 2 << 32;
 const CONNECTION: u64 = 3 << 32;
+const SERVICE: u64 = 4 << 32;
 const WHICH: u64 = 0xffff_ffff;
 
 /// A known app.
@@ -194,10 +195,12 @@ impl Worker {
             epoll,
             channels,
         };
-        for Known { app: AppSpec { app, name, policy, log_level, .. }, object } in apps.apps {
+        for Known { app: AppSpec { app, name, policy, log_level, services, .. }, object } in
+            apps.apps
+        {
             worker.know(app, name, policy, now)?;
             if let Some(object) = object {
-                worker.host(app, &object, log_level);
+                worker.host(app, &object, log_level, &services);
             }
         }
         worker.pump(); // gives the apps in this process their empty snapshot
@@ -250,6 +253,7 @@ impl Worker {
             match data & !WHICH {
                 LISTENER => {} // below
                 APP_PORT => self.doorbell_rang(AppSlot::new(which)),
+                SERVICE => self.exchange_with_services(AppSlot::new(which)),
                 CONNECTION => self.note_event(ConnId(which), event.flags),
                 _ => commands = true,
             }
@@ -364,6 +368,9 @@ impl Worker {
                 }
                 Command::Forget { app } => self.forget(app, now),
                 Command::Disable { app } => self.disable(app),
+                Command::Service { app, name, socket, table } => {
+                    self.connect_service(app, &name, socket, table.as_deref());
+                }
                 Command::Switches { after, reply } => {
                     // The receiver may be gone.
                     let _ = reply.send(self.switches.status(after, &self.dispatch));

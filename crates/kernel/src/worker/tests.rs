@@ -76,6 +76,7 @@ impl Bench {
             host: Hosting::User,
             log_level: control::log::LogLevel::default(),
             config_size: 0,
+            services: Vec::new(),
         };
         let threads = channels.into_iter().map(|channels| {
             let listeners = listeners.take().unwrap_or_default();

@@ -28,8 +28,8 @@ pub(super) enum Hosting {
 pub(super) struct InKernel {
     /// How often a kernel was started with the app.
     starts: u64,
-    /// Whether the running kernel has reported the app as loaded.
-    is_loaded: bool,
+    /// How many instances the running kernel has loaded; 0 until it reports them.
+    instances: u16,
 }
 
 /// How an app came out of the kernel.
@@ -121,7 +121,7 @@ impl Hosting {
     /// Lets the next kernel host an app that was out of it for safe mode. The zone is dropped.
     pub(super) fn return_to_kernel(&mut self) {
         if self.is_out_for_safe_mode() {
-            *self = Self::Kernel(InKernel { starts: self.kernel_starts(), is_loaded: false });
+            *self = Self::Kernel(InKernel { starts: self.kernel_starts(), instances: 0 });
         }
     }
 }
@@ -130,23 +130,28 @@ impl InKernel {
     /// A kernel was started with the app.
     pub(super) fn kernel_started(&mut self) {
         self.starts += 1;
-        self.is_loaded = false;
+        self.instances = 0;
     }
 
-    /// The kernel reports the app as loaded. Returns whether this is its first report.
-    pub(super) fn loaded(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_loaded, true)
+    /// The kernel reports that it has loaded this number of instances. Returns whether this is its first report.
+    pub(super) fn loaded(&mut self, instances: u16) -> bool {
+        std::mem::replace(&mut self.instances, instances) == 0
+    }
+
+    /// How many instances the running kernel has loaded.
+    pub(super) fn instances(&self) -> u16 {
+        self.instances
     }
 
     /// The kernel has ended.
     pub(super) fn kernel_ended(&mut self) {
-        self.is_loaded = false;
+        self.instances = 0;
     }
 
     /// The app's state in a kernel whose own state is `kernel`.
     pub(super) fn state(&self, kernel: ProgramState) -> ProgramState {
         match kernel {
-            ProgramState::Running if !self.is_loaded => ProgramState::Starting,
+            ProgramState::Running if self.instances == 0 => ProgramState::Starting,
             kernel => kernel,
         }
     }
@@ -163,10 +168,12 @@ mod tests {
         app.kernel_started();
         assert_eq!(app.state(ProgramState::Starting), ProgramState::Starting);
         assert_eq!(app.state(ProgramState::Running), ProgramState::Starting);
-        assert!(app.loaded() && !app.loaded());
+        assert!(app.loaded(2) && !app.loaded(2));
+        assert_eq!(app.instances(), 2);
         assert_eq!(app.state(ProgramState::Running), ProgramState::Running);
         assert_eq!(app.state(ProgramState::Stopping), ProgramState::Stopping);
         app.kernel_ended();
+        assert_eq!(app.instances(), 0);
         app.kernel_started();
         assert_eq!(
             app.state(ProgramState::Running),
@@ -178,7 +185,7 @@ mod tests {
 
     #[test]
     fn demoted_app_keeps_its_first_reason() {
-        let mut hosting = Hosting::Kernel(InKernel { starts: 3, is_loaded: true });
+        let mut hosting = Hosting::Kernel(InKernel { starts: 3, instances: 2 });
         assert!(hosting.demote("it panicked", Zone::for_test));
         assert!(!hosting.demote("the instance of another worker panicked too", Zone::for_test));
         assert_eq!((hosting.host(), hosting.demoted()), (Host::User, Some("it panicked")));
@@ -187,7 +194,7 @@ mod tests {
 
     #[test]
     fn app_returns_to_the_kernel_after_safe_mode() {
-        let mut hosting = Hosting::Kernel(InKernel { starts: 3, is_loaded: true });
+        let mut hosting = Hosting::Kernel(InKernel { starts: 3, instances: 2 });
         hosting.demote_for_safe_mode(Zone::for_test);
         assert!(hosting.is_out_for_safe_mode() && hosting.demoted().is_some());
         hosting.return_to_kernel();

@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::{AppSlot, ProcessTable};
 use crate::app::{App, Role};
+use crate::program::Program;
 
 impl ProcessTable {
     /// Connects an app that was loaded with the providers of its services, and with its clients if it provides one.
@@ -24,9 +25,10 @@ impl ProcessTable {
                 pairs.push((slot.0, other));
             }
         }
+        let kernel = &mut self.kernel.program;
         for (provider, client) in pairs {
             if let Ok([provider, client]) = self.apps.get_disjoint_mut([provider, client]) {
-                connect(provider, client);
+                connect(provider, client, kernel);
             }
         }
     }
@@ -60,20 +62,26 @@ impl ProcessTable {
     }
 }
 
-/// Connects a client with the provider of a service, if both are loaded.
-fn connect(provider: &mut App, client: &mut App) {
-    let serve = |app: &App| app.role() == Role::Current && app.is_loaded();
+/// Connects each instance of a client with the provider of a service, if both are loaded.
+fn connect(provider: &mut App, client: &mut App, kernel: &mut Program) {
+    let serve = |app: &App| app.role() == Role::Current && app.instances() > 0;
     let Some(service) = provider.provides() else { return };
     if !serve(provider) || !serve(client) {
         return;
     }
-    let connected = Packets::pair().map_err(|error| error.to_string());
-    let connected = connected.and_then(|(client_end, provider_end)| {
+    let mut sockets = Vec::new();
+    let mut pair = || {
+        let (client_end, provider_end) = Packets::pair().map_err(|error| error.to_string())?;
         provider_end.refuse_descriptors();
         client_end.refuse_descriptors();
-        let table = provider.add_client(client.client(), provider_end.as_fd())?;
-        client.connect_provided(service, [client_end.as_fd(), table.as_fd()]);
-        Ok(())
+        sockets.push(client_end.into_fd());
+        provider.add_client(client.client(), provider_end.as_fd())
+    };
+    // The table is the same for all instances.
+    let tables: Result<Vec<OwnedFd>, String> =
+        (0..client.instances()).map(|_instance| pair()).collect();
+    let connected = tables.map(|tables| {
+        client.connect_service(service, (&sockets, tables.first()), kernel);
     });
     if let Err(why) = connected {
         let hint = "restart the app";

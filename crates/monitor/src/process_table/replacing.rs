@@ -305,7 +305,7 @@ impl ProcessTable {
         if let Some(app) = self.apps.get_mut(slot.0)
             && app.is_loaded()
         {
-            self.services.connect_app(app);
+            self.services.connect_app(app, &mut self.kernel.program);
             self.connect_provided(slot);
         }
     }

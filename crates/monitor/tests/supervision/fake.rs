@@ -204,6 +204,9 @@ impl Fake {
                 }
                 KernelRequest::Forget { .. } => self.note("forget"),
                 KernelRequest::AbsentApps { .. } => self.note("absent"),
+                KernelRequest::Service { name, .. } => {
+                    self.note(&format!("service {name} {}", fds.len()));
+                }
                 KernelRequest::Operator => {
                     let operator = Channel::from_fd(fds.into_iter().next().unwrap());
                     operator.send(&"the kernel's own answer", &[]).unwrap();
@@ -248,7 +251,8 @@ impl Fake {
             let (config, rest) = configs.split_at(app.config_size as usize);
             configs = rest;
             self.note(&format!("host {}: {}{config}", app.name, text(object)));
-            let reply = KernelReply::Hosted { app: app.app, version: "0.2.0\u{1b}".into() };
+            let version = "0.2.0\u{1b}".into();
+            let reply = KernelReply::Hosted { app: app.app, version, instances: 2 };
             self.monitor.send(&reply, &[]).unwrap();
         }
     }
@@ -281,7 +285,8 @@ impl Fake {
             self.monitor.send(&"nonsense", &[]).unwrap();
             std::thread::park();
         } else if self.behaves_once("hosting another once") {
-            let reply = KernelReply::Hosted { app: control::app::AppId(7), version: "1".into() };
+            let (app, version) = (control::app::AppId(7), "1".into());
+            let reply = KernelReply::Hosted { app, version, instances: 2 };
             self.monitor.send(&reply, &[]).unwrap();
         }
     }

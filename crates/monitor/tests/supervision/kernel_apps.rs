@@ -58,6 +58,25 @@ fn app_in_kernel_has_no_zone() {
 }
 
 #[test]
+fn each_instance_in_the_kernel_gets_its_own_socket() {
+    let app = format!("[[app]]\nname = \"{APP}\"\nhost = \"kernel\"\nservices = [\"storage\"]\n");
+    let mut instance = Instance::build_with(&app);
+    instance.start();
+    let connected = |count| {
+        instance.until("connected", || {
+            (instance.received("rosemary-kernel", "service storage 2") == count).then_some(())
+        });
+    };
+    connected(1);
+    let status = instance.until_hosted(0);
+    kill(status.kernel.pid);
+    connected(2);
+    let storage = status.services.iter().find(|it| it.name == "storage").unwrap();
+    kill(storage.pid);
+    connected(3);
+}
+
+#[test]
 fn killed_kernel_restarts_with_changed_object() {
     let instance = instance_with("well");
     let before = instance.until_hosted(0);

@@ -11,6 +11,7 @@
 //! | [`storage`] | values under keys, durable |
 //! | [`broker`] | connections to hosts that the operator has named |
 //! | [`topology`] | switches, ports and links that were found |
+//! | `host` | the host's side of the sockets, with the feature `host` |
 //! | [`hosts`] | where each host is, and its addresses |
 //! | [`layout`] | where a table's records are |
 //! | [`stats`] | counters and rates of switches |
@@ -25,6 +26,8 @@
 //! ```
 
 pub mod broker;
+#[cfg(feature = "host")]
+pub mod host;
 pub mod hosts;
 pub mod layout;
 pub mod stats;
@@ -139,8 +142,7 @@ pub struct RequestId(pub u64);
 /// Why a request was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum AskError {
-    /// The operator's configuration does not name this service for this application, or the
-    /// application runs in the kernel.
+    /// The operator's configuration does not name this service for this application.
     #[error("the service is not named for this app: add it to `services` in its [[app]]")]
     NotNamed,
     /// [`MAX_WAITING`] requests already wait for this service.

@@ -7,6 +7,8 @@ use openflow::{Dpid, Version};
 use sdk::abi::RecordKind;
 use sdk::{App, Event, Network, PacketIn};
 
+use sys::packets::{PacketError, Packets};
+
 use super::super::messages::Messages;
 use super::*;
 use crate::ids::AppSlot;
@@ -19,9 +21,12 @@ use control::kernel::Tuning;
 thread_local! {
     /// How often the app was woken.
     static WOKEN: Cell<u32> = const { Cell::new(0) };
+    /// How many answers of the storage the app got.
+    static ANSWERS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Answers a packet whose first byte is even by itself, stops one of 0, panics over 13.
+/// Answers a packet whose first byte is even by itself, stops one of 0, panics over 13. Asks the storage for a packet of 99,
+/// and answers its answer.
 struct Echo;
 
 impl App for Echo {
@@ -30,8 +35,15 @@ impl App for Echo {
     }
 
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        if let Event::Storage { answer, .. } = event {
+            ANSWERS.set(ANSWERS.get() + 1);
+            assert!(answer.is_ok(), "a service that ended");
+        }
         let Event::PacketIn(PacketIn { switch, message, .. }) = event else { return };
         let number = message[0];
+        if number == 99 {
+            network.storage().get(b"key").unwrap();
+        }
         assert_ne!(number, 13, "an unlucky number");
         if number % 2 == 0 {
             let packet_out = openflow::PacketOut::new(openflow::PortNo(1), &[], message);
@@ -121,6 +133,58 @@ impl Bench {
     fn sent(&self) -> Vec<u8> {
         self.sent.clone()
     }
+}
+
+/// A bench whose app is connected to the storage, and the storage's end of the socket.
+fn with_storage() -> (Bench, Packets) {
+    let mut bench = Bench::live();
+    let host = bench.app_port.hosting.kernel_mut().unwrap().app.host();
+    host.services = Services::from_names(&["storage".to_owned()]);
+    let (ours, theirs) = Packets::pair().unwrap();
+    bench.app_port.connect_service("storage", ours.into_fd(), None);
+    assert!(bench.app_port.has_answers(), "the service is up");
+    assert_eq!(bench.app_port.call_with_answers(0), Some(Ok(1)));
+    assert!(!bench.app_port.has_answers());
+    (bench, theirs)
+}
+
+#[test]
+fn request_to_a_service_is_answered() {
+    let (mut bench, storage) = with_storage();
+    assert!(bench.packet(99, 0));
+    let mut room = [0; 64];
+    assert!(storage.receive(&mut room).is_err(), "the app was not called");
+    assert_eq!(bench.call(), Ok(1));
+    storage.receive(&mut room).unwrap();
+    let id = &room[..8];
+    storage
+        .send(&[id, &[0], &sdk::services::storage::Answer::Nothing.encode()[..]].concat())
+        .unwrap();
+    bench.app_port.exchange_with_services();
+    assert!(bench.app_port.has_answers());
+    assert_eq!(bench.app_port.call_with_answers(0), Some(Ok(1)));
+    assert_eq!(ANSWERS.get(), 1);
+}
+
+#[test]
+fn failed_app_leaves_its_services() {
+    let (mut bench, storage) = with_storage();
+    assert!(bench.packet(99, 0));
+    assert_eq!(bench.call(), Ok(1));
+    storage.receive(&mut [0; 64]).unwrap();
+    bench.app_port.disable();
+    assert!(matches!(storage.receive(&mut [0; 64]), Err(PacketError::Closed)));
+    assert_eq!(bench.app_port.call_with_answers(0), None, "it is not called again");
+}
+
+#[test]
+fn panic_over_an_answer_is_reported() {
+    let (mut bench, storage) = with_storage();
+    assert!(bench.packet(99, 0));
+    assert_eq!(bench.call(), Ok(1));
+    drop(storage);
+    bench.app_port.exchange_with_services();
+    assert!(bench.app_port.call_with_answers(0).unwrap().is_err(), "it panicked");
 }
 
 #[test]

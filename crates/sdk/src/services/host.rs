@@ -1,38 +1,38 @@
-//! Sends the app's requests to services, and makes records for the app of the answers.
+//! The host's side: sends an app's requests to services, and makes records for the app of the answers.
 //!
-//! A service is another process, such as the storage. The monitor passes the zone a socket for each service that the app
-//! may use when that service starts, also after a restart. The app then receives a record with [`Outcome::Up`].
+//! The host is a zone, or the kernel for an instance of an app there. A service is another process, such as the storage. The
+//! monitor passes the host a socket for each service that the app may use when that service starts, also after a restart. The
+//! app then receives a record with [`Outcome::Up`].
 //!
-//! A request is *pending* from the app's call until its last answer. The zone sends the requests of a batch of records when
+//! A request is *pending* from the app's call until its last answer. The host sends the requests of a batch of records when
 //! the app has handled the batch. Each answer becomes a record of a later batch ([`Outcome::Answered`]). A request can have
 //! several answers: the byte `more` of an answer announces the next one (`sdk::services`).
 //!
 //! When the socket closes, each pending request gets a record with [`Outcome::Unavailable`]. So does a request to a service
-//! that does not run, when the zone would send it.
+//! that does not run, when the host would send it.
 //!
-//! Some services publish a table ([`sdk::services::table`]). The monitor passes it with the socket, and the zone watches its
+//! Some services publish a table ([`table`](super::table)). The monitor passes it with the socket, and the host watches its
 //! changes for the app.
 //!
-//! The zone does not trust a service: it closes the socket after a malformed answer, and after one to no pending request.
+//! The host does not trust a service: it closes the socket after a malformed answer, and after one to no pending request.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags};
-use sdk::abi::host::Gathered;
-use sdk::abi::{Record, RecordKind};
-use sdk::services::table::{NewsKind, Slot};
-use sdk::services::wire::Reader;
-use sdk::services::{
-    ANSWER_HEAD, AskError, MAX_MESSAGE, MAX_WAITING, Outcome, RequestId, Service, WATCH,
-};
 use sys::packets::{PacketError, Packets};
 use sys::table::TableReader;
 use thiserror::Error;
 use tracing::warn;
 
-/// Bytes of records at which the zone receives no further answers until the app has handled some.
+use super::table::{NewsKind, Slot};
+use super::wire::Reader;
+use super::{ANSWER_HEAD, AskError, MAX_MESSAGE, MAX_WAITING, Outcome, RequestId, Service, WATCH};
+use crate::abi::host::Gathered;
+use crate::abi::{Record, RecordKind};
+
+/// Bytes of records at which the host receives no further answers until the app has handled some.
 const MAX_INBOX: usize = 256 * 1024;
 
 /// The services of the app.
@@ -125,7 +125,7 @@ impl Services {
     pub fn connect(&mut self, name: &str, socket: OwnedFd, table: Option<&OwnedFd>) {
         let client = self.clients.iter_mut().find(|client| client.service.name() == name);
         let Some(client) = client else { return };
-        // The zone may not have noticed the end of the service's predecessor. The app learns first that its old requests are
+        // The host may not have noticed the end of the service's predecessor. The app learns first that its old requests are
         // unavailable, so that it can repeat them when it learns of the start.
         client.disconnect(&mut self.inbox);
         client.socket = Some(Packets::from_fd(socket));

@@ -1,0 +1,89 @@
+//! Connects an app with the kernel and with services.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use control::kernel::KernelRequest;
+use control::service::ServiceClient;
+use control::zone::ZoneRequest;
+use sdk::services::Service;
+
+use super::hosting::Hosting;
+use super::{App, provided};
+use crate::program::Program;
+
+impl App {
+    /// The request for rings for a loaded zone.
+    pub(crate) fn attach_request(&mut self) -> Option<KernelRequest> {
+        let serves = self.role.serves();
+        let zone = self.hosting.zone_mut().filter(|zone| serves && zone.program.is_running())?;
+        zone.rings_requested();
+        let (app, name, policy) = (self.id, self.name.clone(), self.policy.clone());
+        Some(KernelRequest::Attach { app, name, policy })
+    }
+
+    /// Returns whether the configuration names `service` for the app.
+    pub(crate) fn uses(&self, service: Service) -> bool {
+        self.services.contains(&service)
+    }
+
+    /// The app as a client of a service.
+    pub(crate) fn client(&self) -> ServiceClient {
+        ServiceClient { app: self.id.0, name: self.name.clone(), rights: self.rights.clone() }
+    }
+
+    /// How many instances of the app are loaded. Each has a socket of its own to a service.
+    pub(crate) fn instances(&self) -> u16 {
+        match &self.hosting {
+            Hosting::Kernel(in_kernel) => in_kernel.instances(),
+            Hosting::Zone { zone, .. } => zone.program.is_running().into(),
+        }
+    }
+
+    /// The service with a table that the app provides.
+    pub(crate) fn provides(&self) -> Option<Service> {
+        provided(&self.name)
+    }
+
+    /// Adds a client of the service that the app provides, with the client's socket. Returns the service's table.
+    ///
+    /// # Errors
+    /// Why the app cannot serve now, as a phrase.
+    pub(crate) fn add_client(
+        &mut self,
+        client: ServiceClient,
+        socket: BorrowedFd<'_>,
+    ) -> Result<OwnedFd, String> {
+        let not_running = || format!("{} does not run", self.name);
+        // A table that anybody could write would not be one.
+        let table = self.table.as_ref().filter(|table| sys::table::is_sealed(table));
+        let table = table.ok_or_else(not_running)?;
+        let table = table.try_clone().map_err(|error| error.to_string())?;
+        let program = self.program_mut().filter(|program| program.is_running());
+        let program = program.ok_or("it does not run")?;
+        // An operator may connect as often as it likes, which is no reason to kill the zone.
+        let sent = program.try_send(&ZoneRequest::Client(client), &[socket]);
+        sent.map_err(|error| error.to_string())?;
+        Ok(table)
+    }
+
+    /// Gives each instance, in the zone or in `kernel`, its end of a connection to `service`, and the service's table if there is
+    /// one.
+    pub(crate) fn connect_service(
+        &mut self,
+        service: Service,
+        (sockets, table): (&[OwnedFd], Option<&OwnedFd>),
+        kernel: &mut Program,
+    ) {
+        let (app, name) = (self.id, service.name().to_owned());
+        let fds: Vec<_> = sockets.iter().chain(table).map(AsFd::as_fd).collect();
+        match self.program_mut() {
+            Some(zone) => zone.send(&ZoneRequest::Service { name }, &fds),
+            None => kernel.send(&KernelRequest::Service { app, name }, &fds),
+        }
+    }
+}
+
+/// The names of services, as messages have them.
+pub(super) fn names(services: &[Service]) -> Vec<String> {
+    services.iter().map(|it| it.name().to_owned()).collect()
+}
