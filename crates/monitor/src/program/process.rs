@@ -59,6 +59,10 @@ impl Process {
     /// # Errors
     /// The executable is missing, or the system is out of processes, descriptors or memory.
     pub(super) fn spawn(program: &Program, now: Instant) -> io::Result<Self> {
+        again_if_group_is_removed(|| Self::spawn_in_group(program, now))
+    }
+
+    fn spawn_in_group(program: &Program, now: Instant) -> io::Result<Self> {
         let Program { name, executable, kind, apart, enforcement, limits, .. } = program;
         // A dot cannot be part of an app's name.
         let second = if program.is_in_second_group { ".2" } else { "" };
@@ -126,5 +130,35 @@ impl Process {
             return Some((format!("{exit}: it was at its memory limit of {most}"), cause));
         }
         Some((exit.to_string(), Cause::of_exit(exit)))
+    }
+}
+
+/// Starts a process, and once more with another group if its group was removed meanwhile.
+fn again_if_group_is_removed<T>(start: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    start().or_else(|error| if Group::is_removed(&error) { start() } else { Err(error) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn start_is_repeated_once_without_its_group() {
+        let gone = || io::Error::from_raw_os_error(rustix::io::Errno::NODEV.raw_os_error());
+        let starts = Cell::new(0);
+        let start = |fails: u32, error: fn() -> io::Error| {
+            starts.set(0);
+            let result = again_if_group_is_removed(|| {
+                starts.set(starts.get() + 1);
+                if starts.get() > fails { Ok(()) } else { Err(error()) }
+            });
+            (result.is_ok(), starts.get())
+        };
+        assert_eq!(start(0, gone), (true, 1));
+        assert_eq!(start(1, gone), (true, 2));
+        assert_eq!(start(2, gone), (false, 2));
+        assert_eq!(start(1, || io::ErrorKind::OutOfMemory.into()), (false, 1));
     }
 }

@@ -285,6 +285,14 @@ impl Group {
         Ok(())
     }
 
+    /// Whether a process could not start because its group was removed before the process joined it.
+    ///
+    /// Monitors remove the empty groups of monitors that have ended. One that runs in another PID namespace, or sees another
+    /// `/proc`, takes a living monitor for one that has ended.
+    pub fn is_removed(error: &io::Error) -> bool {
+        error.raw_os_error() == Some(libc::ENODEV) || error.kind() == io::ErrorKind::NotFound
+    }
+
     /// Its usage.
     ///
     /// # Errors

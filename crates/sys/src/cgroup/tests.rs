@@ -130,6 +130,19 @@ fn program_beyond_its_memory_limit_is_killed() {
 }
 
 #[test]
+fn removed_group_is_told_apart_from_other_errors() {
+    let Some(tree) = tree(Controller::Pids) else { return };
+    let group = tree.group("test-removed", &Bounds::default()).unwrap();
+    let mut command = Command::new("true");
+    group.start_in(&mut command).unwrap();
+    drop(group);
+    let (_ours, theirs) = Channel::pair().unwrap();
+    let error = Child::spawn(&mut command, theirs).unwrap_err();
+    assert!(Group::is_removed(&error), "{error:?}");
+    assert!(!Group::is_removed(&io::ErrorKind::OutOfMemory.into()));
+}
+
+#[test]
 fn processes_beyond_the_limit_are_refused() {
     let Some(tree) = tree(Controller::Pids) else { return };
     let bounds = Bounds { tasks: Some(3), ..Bounds::default() };
