@@ -15,7 +15,7 @@ use control::incident::{Cause, Incident};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::fault::{FIREWALL, Fault, Program, UPGRADED};
-use super::observation::{Resources, lasting_flows, programs};
+use super::observation::{Resources, is_idle, lasting_flows, programs};
 use crate::apps::in_c;
 use crate::developer::{Developer, Quality, rosemary};
 use crate::net::{INTERVAL, Net, SOON};
@@ -257,14 +257,15 @@ impl<'lab> Network<'lab> {
     }
 
     /// Injects a fault again that had no effect yet.
-    fn insist(&self, fault: Fault, status: &Report) -> anyhow::Result<()> {
+    fn insist(&self, fault: Fault, status: &Report, victim_is_idle: bool) -> anyhow::Result<()> {
         match fault {
             // Rust's runtime catches the first SIGSEGV and restores the default action.
             Fault::Kill(program, Signal::SEGV) => send(status, program, Signal::SEGV),
             // A stopped app that has nothing to do is not hung, and one that crashes on packets runs without them.
             Fault::Stop(_) | Fault::Upgrade(Quality::Crashing) => self.packet_in(NO_HARM),
-            // The packet can be lost while the switch connects.
-            Fault::Misbehave(harm) => self.packet_in(harm as u16),
+            // The packet can be lost while the switch connects. A second one would strike the next process of an app that is
+            // busy with the first, or was ended because of it.
+            Fault::Misbehave(harm) if victim_is_idle => self.packet_in(harm as u16),
             _ => Ok(()),
         }
     }
@@ -282,6 +283,7 @@ impl<'lab> Network<'lab> {
         let dpid = self.net.s1.dpid();
         let were = programs(before);
         let mut filled = matches!(fault, Fault::FullDisk(_));
+        let victim = fault.victim().and_then(|victim| were.get(&victim.to_string())?.pid);
         let mut again = Instant::now();
         loop {
             let status = self.net.status()?;
@@ -304,7 +306,8 @@ impl<'lab> Network<'lab> {
                 return Ok((status, began.elapsed()));
             }
             if !restarted && again.elapsed() >= INSIST {
-                self.insist(fault, &status)?;
+                let is_idle = victim.is_some_and(is_idle);
+                self.insist(fault, &status, is_idle)?;
                 again = Instant::now();
             }
             if began.elapsed() >= self.limit {

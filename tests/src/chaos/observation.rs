@@ -64,6 +64,13 @@ pub(super) fn programs(report: &Report) -> BTreeMap<String, Of> {
     all
 }
 
+/// Whether a process runs and waits for something, as an app without packets does.
+pub(super) fn is_idle(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // PID (NAME) STATE ...: the name may contain anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+}
+
 /// The resources of a process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Resources {
