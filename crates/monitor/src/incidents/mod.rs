@@ -9,6 +9,8 @@
 //! The event loop only changes memory and queues lines. The writer's thread writes them and syncs the file, so a slow
 //! or full disk delays no program.
 
+#[cfg(test)]
+mod day;
 mod of_program;
 mod records;
 mod store;

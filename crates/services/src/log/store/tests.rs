@@ -116,6 +116,37 @@ fn program_over_quota_loses_its_own_oldest_lines() {
 }
 
 #[test]
+fn day_of_crashing_apps_fits_in_the_quotas() {
+    // An app that crashes at once is started 918 times a day and the kernel, which is never held, 2,885 times; see the
+    // monitor's `incidents/day.rs`. Each end and start are at most eight lines of the monitor and eight of the program.
+    let file = tempfile::tempfile().unwrap();
+    let mut store = LogStore::new(file.try_clone().unwrap(), 64 * KIB);
+    store.keep(&[line(0, "app quiet", "here I am")]).unwrap();
+    let programs = ["app bad", "monitor on bad", "kernel", "monitor"];
+    let text = "x".repeat(120);
+    let lines: Vec<LogLine> = (1..=2_885 * 16)
+        .map(|number| line(number, programs[usize::try_from(number).unwrap() % 4], &text))
+        .collect();
+    let mut largest = 0;
+    for batch in lines.chunks(400) {
+        store.keep(batch).unwrap();
+        largest = largest.max(file.metadata().unwrap().len());
+    }
+    let kept = read(&mut store, &all());
+    assert_eq!(kept[0].text, "here I am");
+    for program in programs {
+        let of = kept.iter().filter(|line| line.program == program);
+        let bytes: u64 = of.map(|line| size(program, &line.text)).sum();
+        assert!(
+            bytes <= 64 * KIB && bytes + 2 * size(program, &text) > 64 * KIB,
+            "{program}: {bytes}"
+        );
+    }
+    // The file has the quotas of five programs, and what its format needs beside them.
+    assert!(largest <= 3 * 5 * 64 * KIB + 2048 * KIB, "{largest}");
+}
+
+#[test]
 fn silent_programs_are_removed_for_others() {
     let mut store = LogStore::new(tempfile::tempfile().unwrap(), 4 * KIB);
     let lines: Vec<LogLine> =
