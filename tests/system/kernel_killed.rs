@@ -1,12 +1,19 @@
 //! Kills the kernel with `SIGKILL`: the flows remain on the switches, and the kernel restarts.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of};
 use cli::status::Report;
+use rosemary_tests::apps::configure;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, kill};
+use rosemary_tests::{in_a_lab, in_a_lab_for, kill};
+
+/// Number of kernels that are killed one after the other in `make test`; `make soak` sets more with `ROSEMARY_DEATHS`.
+const DEATHS: u32 = 5;
+
+/// A kernel that ran shorter is restarted only after this time.
+const MIN_RUN: Duration = Duration::from_secs(1);
 
 #[test]
 fn killed_kernel_loses_no_ping_over_openflow_1_0() {
@@ -45,4 +52,51 @@ fn kernel_killed_during_pings(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let established = established.finish()?;
     assert_eq!(established.lost(), 0, "{established:?}");
     Ok(())
+}
+
+/// Kills one kernel after the other under traffic that needs no controller and traffic that does.
+#[test]
+fn killed_kernels_lose_no_established_ping() {
+    let deaths =
+        std::env::var("ROSEMARY_DEATHS").ok().and_then(|it| it.parse().ok()).unwrap_or(DEATHS);
+    in_a_lab_for(SOON * (deaths + 6), move |lab| {
+        let switch = format!("[[app]]\nname = \"{APP}\"\n");
+        configure(&["[safe-mode]\nkernel-restarts = 100000\n", &switch])?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        assert_eq!(net.h1.ping(&net.h2, 3, INTERVAL)?.lost(), 0);
+        let first = net.status()?;
+        let (mut pid, dpid) = (first.programs.kernel.pid, net.s1.dpid());
+        let mut times = Vec::new();
+        for death in 1..=deaths {
+            lab.pause(MIN_RUN)?;
+            let mut established = net.h1.ping_in_background(&net.h2, 60, INTERVAL)?;
+            established.wait_for(2, SOON)?;
+            let killed = Instant::now();
+            kill(pid.context("the kernel does not run")?)?;
+            let before = pid;
+            pid = net.rosemary.wait_for("the switch is back", SOON, |status| {
+                let kernel = &status.programs.kernel;
+                let is_back = kernel.pid != before && status.switch(&dpid).is_some();
+                is_back.then_some(kernel.pid)
+            })?;
+            times.push(killed.elapsed());
+            // Traffic that the controller must forward.
+            let new = net.h1.ping(&net.h3, 10, INTERVAL)?;
+            ensure!(new.received > 0, "death {death}: {new:?}");
+            let established = established.finish()?;
+            ensure!(established.lost() == 0, "death {death}: {established:?}");
+        }
+        times.sort_unstable();
+        let middle = times.get(times.len() / 2).context("one at least")?;
+        println!(
+            "{deaths} kernels killed: switch back after {middle:?}, {:?} at most",
+            times.last()
+        );
+        let last = net.status()?;
+        assert_eq!(last.programs.kernel.restarts, u64::from(deaths));
+        let app = |status: &Report| status.app(APP).map(|app| (app.pid, app.restarts));
+        assert_eq!(app(&last), app(&first), "the app's process went on");
+        assert_eq!(last.programs.monitor.pid, first.programs.monitor.pid);
+        Ok(())
+    });
 }

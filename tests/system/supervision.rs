@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use cli::lab::Of;
 use cli::status::Report;
+use control::incident::{Cause, Incident};
 use control::operator::ProgramState;
-use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab_for, kill};
+use rosemary_tests::{in_a_lab_for, kill, rosemary_binary};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Rosemary's apps: one that uses services, and the learning switch.
@@ -85,6 +86,55 @@ fn stopped_storage_is_restarted_alone() {
         ensure!(after.programs.kernel == before.programs.kernel, "the kernel is as it was");
         ensure!(after.app("keeper").map(|it| it.pid) == before.app("keeper").map(|it| it.pid));
         ensure!(service(&after, "broker") == service(&before, "broker"));
+        Ok(())
+    });
+}
+
+/// A UDP port that makes the app of `tests/apps/moody.c` leak with every later call.
+const DRIP: u16 = 7006;
+
+#[test]
+fn leaking_kernel_is_restarted_with_its_samples() {
+    in_a_lab_for(SOON * 8, |lab| {
+        let moody = in_c(lab, "moody", "apps/moody.c", "host = \"kernel\"\nstage = \"observe\"")?;
+        let switch = format!("[[app]]\nname = \"{APP}\"\n");
+        let rules = "[supervision]\nleak-growth = \"2 MiB\"\nleak-window-seconds = 4\n";
+        configure(&[rules, &switch, &moody])?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        ensure!(net.h1.ping(&net.h2, 3, INTERVAL)?.received > 0);
+        let before = net.status()?;
+        let mut established = net.h1.ping_in_background(&net.h2, 400, INTERVAL)?;
+        established.wait_for(2, SOON)?;
+        // Each packet without a flow is a call of the app, which leaks with it.
+        let nobody = "10.0.0.99";
+        let ether = "02:00:00:00:00:99";
+        net.h1.run("ip", &["neighbour", "replace", nobody, "lladdr", ether, "dev", "eth0"])?;
+        let flood =
+            format!("echo x > /dev/udp/{nobody}/{DRIP}; ping -q -i 0.02 -w 7 {nobody}; true");
+        net.h1.run("bash", &["-c", &flood])?;
+        let after = net.rosemary.wait_for("another kernel runs", SOON, |status| {
+            let kernel = &status.programs.kernel;
+            let is_new = kernel.pid != before.programs.kernel.pid;
+            (is_new && kernel.state == ProgramState::Running).then(|| status.clone())
+        })?;
+        ensure!(after.programs.kernel.restarts == 1, "{after:?}");
+        let incidents = |more: &[&str]| -> anyhow::Result<Vec<Incident>> {
+            let args = [&["incidents", "--json"], more].concat();
+            Ok(serde_json::from_str(&lab.run(&rosemary_binary().display().to_string(), &args)?)?)
+        };
+        let [leak] = &incidents(&["--since", "1h"])?[..] else {
+            anyhow::bail!("not one incident: {:#?}", incidents(&[])?);
+        };
+        ensure!(leak.program.to_string() == "kernel" && leak.cause == Cause::Leak, "{leak:#?}");
+        let samples = leak.evidence.facts.join(" ");
+        ensure!(samples.contains("MiB, ") && samples.contains("leak-growth"), "{samples}");
+        ensure!(leak.evidence.blamed.is_none(), "memory of the kernel names no app: {leak:#?}");
+        // An incident of the kernel is none of an app that is not to blame, and what is past is left out.
+        ensure!(incidents(&["--app", "moody"])?.is_empty());
+        ensure!(incidents(&["--since", "0s"])?.is_empty());
+        ensure!(after.app("moody").is_some_and(|it| it.host == "kernel"), "it stays");
+        let established = established.finish()?;
+        ensure!(established.lost() == 0, "{established:?}");
         Ok(())
     });
 }
