@@ -85,3 +85,32 @@ fn client_without_the_capability_is_not_started() {
         Ok(())
     });
 }
+
+#[test]
+fn each_instance_in_the_kernel_follows_a_table() {
+    in_a_lab(|lab| {
+        let reader = format!("host = \"kernel\"\n{READER}");
+        let workers = "[controller]\nworkers = 2\n\n";
+        configure(&[workers, FULL, &in_rust("subscriber", &reader), &publisher()])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let wait_for = |rosemary: &Rosemary<'_>, what: &str, count: usize| {
+            lab.wait_for(format!("{count} lines with {what:?}"), SOON, |evidence| {
+                let log = rosemary.log();
+                evidence.0 = log.lines().rev().take(12).collect::<Vec<_>>().join("\n");
+                Ok((log.matches(what).count() >= count).then_some(()))
+            })
+        };
+        wait_for(&rosemary, "attached: slots", 2)?;
+        wait_for(&rosemary, "changed: slot 5, next true", 2)?;
+        rosemary.wait_for_log(&["subscriber", "answer Ok", "HELLO"], SOON)?;
+        let status = rosemary.status()?.context("it answers")?;
+        ensure!(status.app("subscriber").is_some_and(|app| app.host == "kernel"));
+        kill(status.app("topology").and_then(|app| app.pid).context("it runs")?)?;
+        wait_for(&rosemary, "gone: true", 2)?;
+        wait_for(&rosemary, "attached: slots", 4)?;
+        let after = rosemary.status()?.context("it answers")?;
+        ensure!(after.programs.kernel == status.programs.kernel, "the kernel goes on");
+        ensure!(!rosemary.log().contains("refused a system call"), "{}", rosemary.log());
+        Ok(())
+    });
+}

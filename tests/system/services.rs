@@ -76,7 +76,7 @@ fn unnamed_service_does_not_run() {
         let observer = in_rust("observer", &format!("stage = \"observe\"\n{STORAGE}"));
         configure(&[FULL, &in_rust("keeper", ""), &observer])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
-        rosemary.wait_for_log(&["app was connected", "rosemary_services", "observer"], SOON)?;
+        rosemary.wait_for_log(&["clients: app was connected", "observer"], SOON)?;
         rosemary.wait_for_log(&["keeper", "not asked: the service is not named"], SOON)?;
         let log = rosemary.log();
         ensure!(!log.contains("is there"), "{log}");

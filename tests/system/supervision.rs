@@ -110,9 +110,9 @@ fn leaking_kernel_is_restarted_with_its_samples() {
         let ether = "02:00:00:00:00:99";
         net.h1.run("ip", &["neighbour", "replace", nobody, "lladdr", ether, "dev", "eth0"])?;
         let flood =
-            format!("echo x > /dev/udp/{nobody}/{DRIP}; ping -q -i 0.02 -w 7 {nobody}; true");
+            format!("echo x > /dev/udp/{nobody}/{DRIP}; ping -q -i 0.01 -w 9 {nobody}; true");
         net.h1.run("bash", &["-c", &flood])?;
-        let after = net.rosemary.wait_for("another kernel runs", SOON, |status| {
+        let after = net.rosemary.wait_for("another kernel runs", SOON * 2, |status| {
             let kernel = &status.programs.kernel;
             let is_new = kernel.pid != before.programs.kernel.pid;
             (is_new && kernel.state == ProgramState::Running).then(|| status.clone())
