@@ -41,6 +41,17 @@ pub enum KernelQuery {
     /// Continue the last [`KernelQueryReply::Details`], which announced more. Answered as
     /// [`KernelQuery::Details`].
     MoreDetails,
+    /// List entries of a switch in the form in which it reports them. The kernel requests them from the switch. Answered by
+    /// [`KernelQueryReply::Entries`], [`KernelQueryReply::NoSwitch`] or [`KernelQueryReply::Failed`] within
+    /// [`FLOWS_TIMEOUT`].
+    Entries {
+        /// The switch's datapath identifier.
+        dpid: u64,
+        /// Which entries.
+        part: EntryPart,
+    },
+    /// Continue the last [`KernelQueryReply::Entries`], which announced more. Answered as [`KernelQuery::Entries`].
+    MoreEntries,
     /// List the counters of all apps. Answered by [`KernelQueryReply::Apps`].
     Apps,
     /// Read what apps that do not run any more own in the switches. Answered at once, by
@@ -56,6 +67,15 @@ pub enum KernelQuery {
         /// Number of entries to leave out, which the command has already.
         skip: usize,
     },
+}
+
+/// Kinds of entries of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EntryPart {
+    /// Its flows.
+    Flows,
+    /// Its groups with their buckets. Not in OpenFlow 1.0.
+    Groups,
 }
 
 /// How long a command waits for the reply to [`KernelQuery::Flows`] or [`KernelQuery::Details`]; the kernel gives up earlier.
@@ -82,6 +102,15 @@ pub enum KernelQueryReply {
         /// The flows of this page.
         flows: Vec<FlowStatus>,
         /// Whether more follow; [`KernelQuery::MoreFlows`] requests them.
+        more: bool,
+    },
+    /// Entries of a switch.
+    Entries {
+        /// Hexadecimal digits of OpenFlow messages: multipart replies, one behind the other. A page may end within a message.
+        messages: String,
+        /// In the first page: the numbers and names of the apps whose entries they may be.
+        owners: Vec<(AppId, String)>,
+        /// Whether more follow; [`KernelQuery::MoreEntries`] requests them.
         more: bool,
     },
     /// A part of a switch's details.

@@ -41,6 +41,7 @@ mod check;
 mod connection;
 mod details;
 mod dispatch;
+mod entries;
 mod fair_queue;
 mod flow_reader;
 mod flows;

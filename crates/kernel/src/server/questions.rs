@@ -9,9 +9,12 @@ use sys::channel::{Channel, ChannelError};
 use super::workers::Workers;
 use crate::answer_part::Part;
 use crate::details::DetailAnswer;
+use crate::entries::Entries;
 use crate::flows::{Flows, Names};
 use crate::worker::{Command, Subject};
-use control::query::{AppCounters, KernelQuery, KernelQueryReply, Orphans, PAGE, SwitchStatus};
+use control::query::{
+    AppCounters, EntryPart, KernelQuery, KernelQueryReply, Orphans, PAGE, SwitchStatus,
+};
 
 /// How long workers may take to answer an operator.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -21,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 enum Answer {
     Flows(Flows),
     Details(DetailAnswer),
+    Entries(Entries),
 }
 
 /// An operator, whom the monitor has authenticated.
@@ -81,7 +85,23 @@ impl Operator {
                 workers.command(|| Command::Flows { dpid, question, subject });
                 true
             }
-            Ok((query @ (KernelQuery::MoreFlows | KernelQuery::MoreDetails), _)) => {
+            Ok((KernelQuery::Entries { dpid, part }, _)) => {
+                *questions += 1;
+                let question = *questions;
+                self.answer = Some(Answer::Entries(Entries::new(question, workers.count())));
+                let subject = match part {
+                    EntryPart::Flows => Subject::Flows,
+                    EntryPart::Groups => Subject::Groups,
+                };
+                workers.command(|| Command::Flows { dpid, question, subject });
+                true
+            }
+            Ok((
+                query @ (KernelQuery::MoreFlows
+                | KernelQuery::MoreDetails
+                | KernelQuery::MoreEntries),
+                _,
+            )) => {
                 let page = match (&mut self.answer, query) {
                     (Some(Answer::Flows(flows)), KernelQuery::MoreFlows) if flows.is_complete() => {
                         flows.page(names)
@@ -90,6 +110,11 @@ impl Operator {
                         if details.is_complete() =>
                     {
                         details.page()
+                    }
+                    (Some(Answer::Entries(entries)), KernelQuery::MoreEntries)
+                        if entries.is_complete() =>
+                    {
+                        entries.page()
                     }
                     _ => return false, // the previous page was the last
                 };
@@ -105,6 +130,7 @@ impl Operator {
         match &self.answer {
             Some(Answer::Flows(flows)) => flows.is_about(question),
             Some(Answer::Details(details)) => details.is_about(question),
+            Some(Answer::Entries(entries)) => entries.is_about(question),
             None => false,
         }
     }
@@ -114,6 +140,7 @@ impl Operator {
         let reply = match &mut self.answer {
             Some(Answer::Flows(flows)) => flows.take(part, names),
             Some(Answer::Details(details)) => details.take(part),
+            Some(Answer::Entries(entries)) => entries.take(part, names),
             None => None,
         };
         if let Some(reply) = reply {
@@ -127,6 +154,7 @@ impl Operator {
             reply,
             KernelQueryReply::Flows { more: false, .. }
                 | KernelQueryReply::Details { more: false, .. }
+                | KernelQueryReply::Entries { more: false, .. }
                 | KernelQueryReply::NoSwitch
                 | KernelQueryReply::Failed { .. }
         ) {

@@ -19,6 +19,8 @@ use crate::switch::Switch;
 pub enum Subject {
     /// All its flows.
     Flows,
+    /// All its groups. Not in OpenFlow 1.0.
+    Groups,
     /// A part of its details.
     Details(DetailPart),
 }
@@ -27,6 +29,7 @@ impl Subject {
     fn request(self) -> MultipartRequest<'static> {
         match self {
             Self::Flows => MultipartRequest::Flow(FlowStatsRequest::new(Match::new())),
+            Self::Groups => MultipartRequest::GroupDesc,
             Self::Details(DetailPart::Description) => MultipartRequest::Desc,
             Self::Details(DetailPart::Tables) => MultipartRequest::Table,
             Self::Details(DetailPart::Ports) => MultipartRequest::PortStats(PortNo::ANY),
@@ -37,7 +40,7 @@ impl Subject {
     fn known(self, switch: &Switch) -> Option<Known> {
         let size = |(number, table): (&u8, &dal::Table)| Some((*number, table.max_entries?));
         match self {
-            Self::Flows | Self::Details(DetailPart::Description) => None,
+            Self::Flows | Self::Groups | Self::Details(DetailPart::Description) => None,
             Self::Details(DetailPart::Tables) => {
                 let table_sizes = switch.tables.iter().filter_map(size).collect();
                 Some(Known { table_sizes, ..Known::default() })
@@ -73,8 +76,10 @@ pub(super) fn request(
     let (version, xid) = (switch.version, connection.session.xid());
     let asked = subject.request();
     let mut request = Vec::new();
-    openflow::append(&mut request, |out| asked.encode(version, xid, out))
-        .expect("every version has this request");
+    if openflow::append(&mut request, |out| asked.encode(version, xid, out)).is_err() {
+        let why = format!("OpenFlow {version}, which the switch speaks, has none");
+        return channels.flows_failed(question, why);
+    }
     let expects = Expects::multipart(&request).expect("it is one");
     if !transactions.begin_for_operator(xid, question, expects, now) {
         let why = "others are asking the same switch; try again in a moment";
