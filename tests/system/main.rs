@@ -59,6 +59,7 @@ mod stopping;
 mod supervision;
 mod switching;
 mod tls;
+mod trace;
 mod wanted;
 mod wire;
 mod workers;

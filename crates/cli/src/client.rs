@@ -4,6 +4,7 @@
 //! terminal.
 
 mod details;
+mod entries;
 mod log;
 mod provided;
 

@@ -14,6 +14,7 @@
 //! | [`flows`] | `rosemary flows`: shows the flows of a switch |
 //! | [`hosts`] | `rosemary hosts`: shows the hosts of the network |
 //! | [`stats`] | `rosemary stats`: shows counters and rates of ports, tables, groups and meters |
+//! | [`trace`] | `rosemary trace`: shows the entries that a packet takes across the network |
 //! | [`app`], [`scaffold`] | `rosemary app`; `rosemary app new`: creates an app |
 //! | [`packages`] | `rosemary app build`, `sign`, `install`, ...; `rosemary key`: package apps |
 //! | [`demo`] | `rosemary demo`: demonstrates fault isolation on this machine |
@@ -59,4 +60,5 @@ pub mod status;
 pub mod switches;
 mod table;
 pub mod top;
+pub mod trace;
 pub mod up;

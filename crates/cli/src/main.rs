@@ -25,6 +25,7 @@ use rosemary_cli::stats::{self, StatsArgs};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::switches::{self, SwitchesArgs};
 use rosemary_cli::top::{self, TopArgs};
+use rosemary_cli::trace::{self, TraceArgs};
 use rosemary_cli::up::{self, UpArgs};
 use rosemary_cli::{exit, manual, say};
 
@@ -87,6 +88,8 @@ enum Command {
     Hosts(HostsArgs),
     /// Show counters and rates of the ports of all switches, or of one switch in full
     Stats(StatsArgs),
+    /// Show the entries that a packet takes across the network, and their owners
+    Trace(TraceArgs),
     /// Show the apps and their counters, or one app in full
     Apps(AppsArgs),
     /// Show the resource use of each program, live
@@ -155,6 +158,7 @@ fn main() -> ExitCode {
         Command::Flows(args) => flows::run(args).map(|()| ExitCode::SUCCESS),
         Command::Hosts(args) => hosts::run(args).map(|()| ExitCode::SUCCESS),
         Command::Stats(args) => stats::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Trace(args) => trace::run(args).map(|()| ExitCode::SUCCESS),
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => logs::run(args).map(|()| ExitCode::SUCCESS),
