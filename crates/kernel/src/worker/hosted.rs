@@ -112,7 +112,7 @@ impl Worker {
                     break; // an app that only sends must not occupy the worker
                 }
             }
-            // After the records, of which the first are the snapshot.
+            // The records come first: the snapshot among them precedes every other event.
             if left == 0 && self.dispatch.app_ports[slot].has_answers() {
                 self.call_once(slot, Cause::Answers, now);
             }
