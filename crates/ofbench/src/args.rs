@@ -1,5 +1,7 @@
 //! Parses the command line and turns it into a [`Plan`].
 
+mod controller;
+
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +15,8 @@ use crate::hosts::{self, Addresses};
 use crate::load::{Pace, Plan};
 use crate::packet_ins::{MAX_IDS, MAX_PENDING, MIN_FRAME, PacketInTemplate, PendingPacketIns};
 use crate::tls::{Files, Tls};
+
+pub use controller::{ChartArgs, ControllerTlsArgs, MeasureSwitchArgs, NullArgs, TlsMatrixArgs};
 
 /// Generates load on an OpenFlow controller and checks its answers.
 ///
@@ -35,6 +39,8 @@ First steps:
                                        compares two controllers, pair by pair
   ofbench latency 127.0.0.1:6653 --plot DIR --markdown
                                        draws charts, and prints a table for a report
+  ofbench measure-switch --listen 0.0.0.0:6653 --in eth1 --out eth2
+                                       measures a switch between two interfaces
 
 Exit codes: 0 success, 1 failure or wrong answer, 2 wrong usage.";
 
@@ -66,6 +72,12 @@ pub enum Command {
     Switches(SwitchesArgs),
     /// Run a controller that answers without learning: the upper bound of this machine's sockets
     Null(NullArgs),
+    /// Measure a switch: packet-in delay and its parts, flow set-up, flow-mods, statistics, table capacity
+    MeasureSwitch(MeasureSwitchArgs),
+    /// Probe which TLS versions, suites and certificates a controller or switch accepts, and what they cost
+    TlsMatrix(TlsMatrixArgs),
+    /// Draw a chart from a description in JSON
+    Chart(ChartArgs),
 }
 
 /// Options common to all loads.
@@ -216,20 +228,6 @@ pub struct SwitchesArgs {
     /// Print a Markdown table at the end
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
-}
-
-/// Options of `ofbench null`.
-#[derive(Debug, Clone, Args)]
-pub struct NullArgs {
-    /// Listen address
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6653")]
-    pub listen: SocketAddr,
-    /// OpenFlow version [default: the switch's version]
-    #[arg(long, value_name = "VERSION")]
-    pub of: Option<Of>,
-    /// Pin to one core, the first that taskset allows
-    #[arg(long)]
-    pub pin: bool,
 }
 
 /// An OpenFlow version.

@@ -1,6 +1,7 @@
 //! Runs the chosen mode and prints its result.
 
 mod load_kind;
+mod measure_switch;
 mod plot;
 mod run_monitor;
 
@@ -43,6 +44,9 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Flood(args) => measure(Mode::Flood, args),
         Command::Switches(args) => switches(args),
         Command::Null(args) => null(args),
+        Command::Chart(args) => crate::chart::run(args),
+        Command::TlsMatrix(args) => crate::tls_matrix::run(args),
+        Command::MeasureSwitch(args) => measure_switch::run(args),
     }
 }
 
@@ -311,7 +315,7 @@ fn null(args: &NullArgs) -> anyhow::Result<()> {
         Some(of) => vec![of.into()],
         None => openflow::Version::ALL.to_vec(),
     };
-    let null = NullController::bind(args.listen, &versions)
+    let null = NullController::bind_with(args.listen, &versions, args.tls.load()?)
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     let stop = stop_at_signals()?;
     terminal::note(format_args!(

@@ -1,4 +1,4 @@
-//! A non-blocking connection to a controller, over TCP or TLS.
+//! A non-blocking connection between a switch and a controller, over TCP or TLS.
 //!
 //! [`read`](Connection::read) fills a buffer that all connections of a thread share; the connection
 //! stores only an incomplete message. Output that the socket does not accept is queued here.
@@ -9,9 +9,9 @@ use std::net::{SocketAddr, TcpStream};
 
 use openflow::Header;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
-use rustls::ClientConnection;
+use rustls::Connection as Session;
 
-use crate::tls::Tls;
+use crate::tls::{Server, Tls};
 
 /// Size of the shared read buffer: several messages of maximum size.
 pub const BUFFER: usize = 256 * 1024;
@@ -28,7 +28,7 @@ const MAX_TLS_OUTPUT: usize = 256 * 1024;
 /// A connection; see the module's documentation.
 pub struct Connection {
     socket: TcpStream,
-    tls: Option<Box<ClientConnection>>,
+    tls: Option<Box<Session>>,
     /// The incomplete message at the end of the last read.
     partial: Vec<u8>,
     /// Queued output; the first `sent` bytes are already sent.
@@ -67,20 +67,21 @@ impl Connection {
             result => result?,
         }
         let tls = tls.map(Tls::session).transpose()?;
-        Ok(Self::over(socket.into(), tls))
+        Ok(Self::over(socket.into(), tls.map(Session::Client)))
     }
 
     /// Wraps a socket that a listener accepted.
     ///
     /// # Errors
-    /// The socket cannot be made non-blocking.
-    pub fn accepted(socket: TcpStream) -> io::Result<Self> {
+    /// The socket cannot be made non-blocking, or no TLS session can be created.
+    pub fn accepted(socket: TcpStream, tls: Option<&Server>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        Ok(Self::over(socket, None))
+        let tls = tls.map(Server::session).transpose()?;
+        Ok(Self::over(socket, tls.map(Session::Server)))
     }
 
-    fn over(socket: TcpStream, tls: Option<ClientConnection>) -> Self {
+    fn over(socket: TcpStream, tls: Option<Session>) -> Self {
         let tls = tls.map(|mut tls| {
             tls.set_buffer_limit(Some(MAX_TLS_OUTPUT));
             Box::new(tls)
@@ -223,7 +224,7 @@ fn send(socket: &mut TcpStream, out: &[u8], sent: &mut usize) -> io::Result<()> 
 
 /// Reads ciphertext once and writes the plaintext to `plain`.
 fn decrypt(
-    tls: &mut ClientConnection,
+    tls: &mut Session,
     socket: &mut TcpStream,
     scratch: &mut [u8],
     plain: &mut [u8],
@@ -268,7 +269,7 @@ fn decrypt(
 
 /// Encrypts and sends `out` from `sent` on. Application data waits for the end of the handshake.
 fn encrypt(
-    tls: &mut ClientConnection,
+    tls: &mut Session,
     socket: &mut TcpStream,
     out: &[u8],
     sent: &mut usize,

@@ -15,14 +15,14 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 300.0;
+pub(crate) const WIDTH: f64 = 760.0;
+pub(crate) const HEIGHT: f64 = 300.0;
 
 /// The sides of the plot area; the axis labels are outside of it.
-const LEFT: f64 = 90.0;
-const RIGHT: f64 = WIDTH - 30.0;
-const TOP: f64 = 60.0;
-const BOTTOM: f64 = HEIGHT - 45.0;
+pub(crate) const LEFT: f64 = 90.0;
+pub(crate) const RIGHT: f64 = WIDTH - 30.0;
+pub(crate) const TOP: f64 = 60.0;
+pub(crate) const BOTTOM: f64 = HEIGHT - 45.0;
 
 /// Distance between the names of two lines.
 const LEGEND: f64 = 220.0;
@@ -31,7 +31,7 @@ const LEGEND: f64 = 220.0;
 const INTERVALS: f64 = 5.0;
 
 /// Colours that are distinguishable with red-green colour blindness.
-const COLOURS: [&str; 3] = ["#0072b2", "#e69f00", "#d55e00"];
+pub(crate) const COLOURS: [&str; 3] = ["#0072b2", "#e69f00", "#d55e00"];
 
 /// A line of a chart.
 #[derive(Debug, Clone)]
@@ -81,12 +81,7 @@ impl Figure {
     #[must_use]
     pub fn svg(&self) -> String {
         let (x, y) = (self.x_axis(), self.y_axis());
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
-        );
-        text(&mut svg, (LEFT, 18.0), "font-size=\"14\" font-weight=\"bold\"", &self.title);
+        let mut svg = head(&self.title);
         text(&mut svg, (WIDTH / 2.0, HEIGHT - 8.0), "text-anchor=\"middle\"", &self.x_label);
         text(&mut svg, (LEFT, TOP - 8.0), "", &self.y_label);
         for (value, words) in &y.ticks {
@@ -144,14 +139,12 @@ impl Figure {
 
     fn y_axis(&self) -> Axis {
         let most = self.points().map(|(_, y)| y).fold(0.0, f64::max);
-        // The top is a tick.
-        let step = tick_step(most);
-        Axis::linear((most / step).ceil().max(1.0) * step, (BOTTOM, TOP))
+        Axis::up_to(most, (BOTTOM, TOP))
     }
 }
 
 /// Maps values to places in the picture.
-struct Axis {
+pub(crate) struct Axis {
     scale: Scale,
     /// The values at both ends.
     values: (f64, f64),
@@ -162,6 +155,12 @@ struct Axis {
 }
 
 impl Axis {
+    /// Creates an axis from 0 whose end is a tick.
+    pub(crate) fn up_to(most: f64, places: (f64, f64)) -> Self {
+        let step = tick_step(most);
+        Self::linear((most / step).ceil().max(1.0) * step, places)
+    }
+
     fn linear(most: f64, places: (f64, f64)) -> Self {
         let step = tick_step(most);
         let end = if most > 0.0 { most } else { step };
@@ -177,7 +176,7 @@ impl Axis {
     }
 
     /// Creates an axis between the powers of ten around these values.
-    fn logarithmic(least: f64, most: f64, places: (f64, f64)) -> Self {
+    pub(crate) fn logarithmic(least: f64, most: f64, places: (f64, f64)) -> Self {
         let (least, most) = if least <= most { (least, most) } else { (1.0, 1.0) };
         let from = least.log10().floor();
         let decades = (most.log10().ceil() - from).max(1.0);
@@ -193,8 +192,13 @@ impl Axis {
         Self { scale: Scale::Logarithmic, values: (10_f64.powf(from), end), places, ticks }
     }
 
+    /// Returns the labelled values, with their labels.
+    pub(crate) fn ticks(&self) -> &[(f64, String)] {
+        &self.ticks
+    }
+
     /// Returns the place of a value.
-    fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let ((from, to), (first, last)) = (self.values, self.places);
         let part = match self.scale {
             Scale::Linear => (value - from) / (to - from),
@@ -225,14 +229,25 @@ fn label(value: f64, step: f64) -> String {
     crate::report::grouped(value, places)
 }
 
-fn text(svg: &mut String, (x, y): (f64, f64), more: &str, words: &str) {
+/// Begins a chart: its size, its background and its title.
+pub(crate) fn head(title: &str) -> String {
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
+    );
+    text(&mut svg, (LEFT, 18.0), "font-size=\"14\" font-weight=\"bold\"", title);
+    svg
+}
+
+pub(crate) fn text(svg: &mut String, (x, y): (f64, f64), more: &str, words: &str) {
     let words = words.replace('&', "&amp;").replace('<', "&lt;");
     // XML forbids control characters.
     let words: String = words.chars().filter(|letter| !letter.is_control()).collect();
     let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" {more}>{words}</text>");
 }
 
-fn path(svg: &mut String, way: &str, more: &str) {
+pub(crate) fn path(svg: &mut String, way: &str, more: &str) {
     let _ = writeln!(svg, "<path d=\"{way}\" {more}/>");
 }
 

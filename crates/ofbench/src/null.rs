@@ -27,6 +27,7 @@ use slab::Slab;
 
 use self::replies::Replies;
 use crate::connection::{BUFFER, Connection, InvalidHeader, ReadResult, cut};
+use crate::tls::Server;
 
 /// Maximum number of events per epoll call.
 const EVENTS: usize = 256;
@@ -46,6 +47,7 @@ pub struct NullController {
     listener: TcpListener,
     epoll: OwnedFd,
     versions: Vec<Version>,
+    tls: Option<Server>,
     peers: Slab<Peer>,
     replies: [Replies; 2],
 }
@@ -75,6 +77,18 @@ impl NullController {
     /// # Errors
     /// The address is in use or not local.
     pub fn bind(listen: SocketAddr, versions: &[Version]) -> io::Result<Self> {
+        Self::bind_with(listen, versions, None)
+    }
+
+    /// Like [`bind`](Self::bind), over TLS if there are settings for it.
+    ///
+    /// # Errors
+    /// The address is in use or not local.
+    pub fn bind_with(
+        listen: SocketAddr,
+        versions: &[Version],
+        tls: Option<Server>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -83,6 +97,7 @@ impl NullController {
             listener,
             epoll,
             versions: versions.to_vec(),
+            tls,
             peers: Slab::new(),
             replies: [Replies::new(Version::V1_0), Replies::new(Version::V1_3)],
         })
@@ -130,7 +145,9 @@ impl NullController {
     fn accept(&mut self) {
         while let Ok((socket, _)) = self.listener.accept() {
             // A connection that fails already is dropped; the switch connects again.
-            let Ok(mut connection) = Connection::accepted(socket) else { continue };
+            let Ok(mut connection) = Connection::accepted(socket, self.tls.as_ref()) else {
+                continue;
+            };
             say(connection.out(), |room| Hello::new(&self.versions).encode(0, room));
             let entry = self.peers.vacant_entry();
             let data = EventData::new_u64(entry.key() as u64);

@@ -1,5 +1,7 @@
 //! TLS towards the controller: trusted CAs, and the switches' own certificate.
 
+mod server;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,13 +10,16 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
     SignatureScheme,
 };
+
+pub(crate) use server::provider;
+pub use server::{Server, TlsVersion};
 
 /// The files of a switch, in the layout of `rosemary pki switch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,10 +55,7 @@ impl Tls {
     /// # Errors
     /// A file cannot be read or has invalid content.
     pub fn load(files: &Files) -> anyhow::Result<Self> {
-        let mut roots = RootCertStore::empty();
-        for authority in certificates(&files.ca)? {
-            roots.add(authority).with_context(|| not_that(&files.ca, "a CA certificate"))?;
-        }
+        let roots = authorities(&files.ca)?;
         let own = certificates(&files.cert)?;
         let key = PrivateKeyDer::from_pem_file(&files.key)
             .with_context(|| not_that(&files.key, "a private key"))?;
@@ -82,6 +84,14 @@ impl Tls {
     }
 }
 
+fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for authority in certificates(path)? {
+        roots.add(authority).with_context(|| not_that(path, "a CA certificate"))?;
+    }
+    Ok(roots)
+}
+
 fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let found = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -94,6 +104,50 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
 
 fn not_that(path: &Path, what: &str) -> String {
     format!("{} cannot be used as {what}", path.display())
+}
+
+/// Returns a verifier that accepts every certificate of a controller, for probes that exchange nothing worth protecting.
+pub(crate) fn any_server(provider: &CryptoProvider) -> Arc<dyn ServerCertVerifier> {
+    Arc::new(AnyCertificate(provider.signature_verification_algorithms))
+}
+
+/// Accepts every certificate; see [`any_server`].
+#[derive(Debug)]
+struct AnyCertificate(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
 }
 
 /// Verifies the controller's certificate except for its name. Any certificate of the CA identifies
