@@ -34,6 +34,7 @@ mod lost_flows;
 mod lost_requests;
 mod malformed_input;
 mod many_switches;
+mod measure_switch;
 mod mininet;
 mod negotiation;
 mod operators;
