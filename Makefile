@@ -137,9 +137,11 @@ REPEAT := $(if $(ROSEMARY_SEED),ROSEMARY_SEED=$(ROSEMARY_SEED))
 # Experiments draw into target/experiments, or replace the charts of experiments/ with SAVE=1.
 SAVED := $(if $(SAVE),--save)
 
-figures: build ## the published figures on containment, beside os-ken from PyPI: minutes (SAVE=1 replaces the tracked charts)
-	@.ci/need $(LAB) cc python3
+figures: build release ## the published figures on containment, TLS and decoupling, beside os-ken from PyPI: minutes (SAVE=1 replaces the tracked charts)
+	@.ci/need $(LAB) cc python3 unshare taskset ss ovs-testcontroller
 	@for number in 4_18 11 12 16 17; do $(SUDO) target/debug/examples/rosemary_fig$$number $(SAVED); done
+	@$(SUDO) experiments/tls-cost/tls_cost.py --no-build $(SAVED)
+	@$(SUDO) experiments/decoupling/decoupling.py --no-build $(SAVED)
 
 table1: release ## the reaction to each fault of Table 1, under load: minutes (SAVE=1 replaces the tracked chart)
 	@.ci/need $(LAB) cc python3 ovs-testcontroller

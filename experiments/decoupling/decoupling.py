@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Measures the round trip of established traffic while flow-mods are sent to Open vSwitch at growing rates.
+
+Each switch is an `ovs-vswitchd` of its own. The short form takes minutes; --long uses more rules and longer intervals.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from measure import Failed, build, machine, main, need, say, table  # noqa: E402
+from switch import PROGRAMS, chart, enter, is_measured, measure_switch, us, version, with_interval  # noqa: E402
+
+NAME = "decoupling"
+BASELINE = "round trip, no flow-mods"
+CHANGES = ["insert", "modify", "delete"]
+
+# Milliseconds between two flow-mods: those of the study, and down to where the switch saturates.
+INTERVALS = [100, 50, 20, 10, 1, 0.1]
+
+SHORT = {"seconds": 2, "background": [1000]}
+LONG = {"seconds": 20, "background": [1000, 10_000, 100_000, 750_000]}
+
+
+def rate(interval):
+    return f"{1000 / interval:g}"
+
+
+def increase(row, base):
+    """Returns the increase of the mean and its 95 % interval. Both means vary independently."""
+    half = lambda it: (it["mean_ci95"][1] - it["mean_ci95"][0]) / 2  # noqa: E731
+    margin = (half(row) ** 2 + half(base) ** 2) ** 0.5
+    more = row["mean"] - base["mean"]
+    return more, more - margin, more + margin
+
+
+def measured_with(background, seconds, kinds):
+    say(f"{NAME}: {background} rules")
+    words = ["--only", "rates", "--rates", ",".join(map(rate, INTERVALS)), "--seconds", seconds]
+    words += ["--background", background, "--max-flows", max(200_000, background)]
+    rows, _ = measure_switch(*words)
+    base = rows.get(BASELINE)
+    if not is_measured(base):
+        raise Failed(f"the baseline was not measured: {base}")
+    lines = [["none", "-", "-", with_interval(base), with_interval(base, "mean"), "-", us(base["jitter"]), "-", "-"]]
+    for change in CHANGES:
+        for kind in kinds:
+            for interval in INTERVALS:
+                name = f"{change} {kind} at {rate(interval)}/s"
+                lines.append(line(change, kind, interval, rows, name, base))
+    head = ["flow-mods", "kind", "ms between two", "median us", "mean us", "mean increase us", "jitter us",
+            "followed /s", "remarks"]
+    table(f"{background:,} rules besides, {seconds} s each", head, lines)
+    return rows, base
+
+
+def line(change, kind, interval, rows, name, base):
+    trip, followed = rows.get(f"round trip, {name}"), rows.get(f"rate, {name}")
+    if not is_measured(trip):
+        why = trip["reason"] if trip else "not measured"
+        return [change, kind, f"{interval:g}", "-", "-", "-", "-", "-", why]
+    more, low, high = increase(trip, base)
+    remarks = trip.get("notes", []) + (followed or {}).get("notes", [])
+    speed = f"{followed['median']:,.0f}" if is_measured(followed) else "-"
+    return [
+        change, kind, f"{interval:g}", with_interval(trip), us(trip["mean"]),
+        f"{us(more)} ({us(low)} to {us(high)})", us(trip["jitter"]), speed, "; ".join(remarks) or "-",
+    ]
+
+
+def draw(rows, base, kind, background, save):
+    boxes = [{"label": "none", "group": 3, "summary": base}]
+    for interval in INTERVALS:
+        for group, change in enumerate(CHANGES):
+            row = rows.get(f"round trip, {change} {kind} at {rate(interval)}/s")
+            if is_measured(row):
+                boxes.append({"label": f"{interval:g} ms", "group": group, "summary": row})
+    chart(
+        NAME, f"{kind}-{background}.svg", save,
+        title=f"Round trip by the interval between flow-mods ({kind}, {background:,} rules)",
+        y_label="us; box: 25 to 75 %, whiskers: 5 to 95 %", groups=CHANGES, boxes=boxes, logarithmic=True,
+    )
+
+
+def measure():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--long", action="store_true", help="up to 750,000 rules and 20 s each: up to 3 hours")
+    parser.add_argument("--save", action="store_true", help="replace the charts of experiments/decoupling")
+    parser.add_argument("--no-build", action="store_true", help="do not build first")
+    asked = parser.parse_args()
+    need(*PROGRAMS)
+    if not asked.no_build:
+        build()
+        sys.argv.append("--no-build")
+    enter()
+    form = LONG if asked.long else SHORT
+    print(f"{machine()}\nOpen vSwitch {version()}, userspace datapath.")
+    for background in form["background"]:
+        rows, base = measured_with(background, form["seconds"], ["strict", "wildcard"])
+        for kind in ["strict", "wildcard"]:
+            draw(rows, base, kind, background, asked.save)
+
+
+if __name__ == "__main__":
+    main(measure)
