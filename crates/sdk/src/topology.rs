@@ -1,6 +1,6 @@
 //! Finds paths through the network that the topology service has discovered.
 //!
-//! [`Graph`] holds the switches, ports and links of the service's table. It follows the table change by change, and
+//! [`Topology`] follows the service's table for an application that names `topology` in its `services`. [`Graph`] holds the switches, ports and links of the service's table. It follows the table change by change, and
 //! computes distances and the spanning tree when an application asks for them.
 //!
 //! | question | method |
@@ -18,6 +18,7 @@
 //! * A drained switch is an end of paths, never between their ends.
 //! * The result depends on the content of the table alone, so two applications get the same one.
 
+mod client;
 mod disjoint;
 mod graph;
 mod search;
@@ -25,6 +26,7 @@ mod search;
 mod tests;
 mod tree;
 
+pub use self::client::{Topology, TopologyEvent};
 pub use self::graph::{Graph, RecordChange};
 use crate::services::topology::Endpoint;
 

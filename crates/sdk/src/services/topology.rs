@@ -20,13 +20,8 @@
 use openflow::{Dpid, MacAddr, PortNo};
 use thiserror::Error;
 
+pub use super::table::Slot;
 use super::wire::{Reader, Writer};
-
-/// Words of a slot.
-const WORDS: usize = 7;
-
-/// A slot of the table.
-pub type Slot = [u64; WORDS];
 
 /// A port of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -14,7 +14,7 @@ use crate::services::topology::{Endpoint, LinkRecord, PortRecord, Record, Slot, 
 pub(super) type NodeId = u32;
 
 /// The switches, ports and links of a network; see the module's documentation.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Graph {
     nodes: Vec<Node>,
     index: HashMap<Dpid, NodeId>,
@@ -27,7 +27,7 @@ pub struct Graph {
     cache: RefCell<Cache>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Cache {
     version: u64,
     distances: HashMap<NodeId, Rc<[u64]>>,
@@ -35,7 +35,7 @@ struct Cache {
 }
 
 /// A switch with its ports and links, as far as the table has them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) dpid: Dpid,
     record: Option<SwitchRecord>,
@@ -132,6 +132,17 @@ impl Graph {
             self.insert(&after);
         }
         Some(change)
+    }
+
+    /// Returns this graph with a version above that of the one that it replaces.
+    pub(super) fn replacing(mut self, earlier: &Self) -> Self {
+        self.version += earlier.version + 1;
+        self
+    }
+
+    /// Whether no switch is connected.
+    pub fn is_empty(&self) -> bool {
+        self.switches().next().is_none()
     }
 
     /// Returns the number of the state: it grows with each change that can change a path, a flood or a port.
@@ -321,11 +332,11 @@ impl Graph {
     }
 
     fn insert_link(&mut self, record: &LinkRecord) {
-        let (from, to) = (self.node_of(record.from.dpid), self.node_of(record.to.dpid));
-        if let Ok(place) = self.at(from).place(record.from.port) {
-            let earlier = self.at(from).edges[place].record;
+        if let Some(earlier) = self.link_from(record.from).copied() {
             self.remove_link(&earlier);
         }
+        // Only now: to remove a link can free nodes.
+        let (from, to) = (self.node_of(record.from.dpid), self.node_of(record.to.dpid));
         let opposite = self.opposite(record);
         let back_metric = opposite.map(|(node, place)| {
             let edge = &mut self.nodes[node].edges[place];
