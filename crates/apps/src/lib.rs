@@ -8,6 +8,7 @@
 //! | `link_monitor.rs` | logs which switches, ports and links come and go |
 //! | `hosts.rs` | provides the service `hosts`: where each host is, and its addresses |
 //! | `stats.rs` | provides the service `stats`: counters and rates of switches |
+//! | `topology.rs` | a service: finds switches, ports and links, and publishes them for other apps |
 //!
 //! A new app is a file here and an `[[example]]` entry in `Cargo.toml`. This library itself is
 //! empty. An app here uses only what the SDK offers to every app.

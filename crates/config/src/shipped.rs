@@ -31,7 +31,7 @@ pub(super) fn settings(name: &str) -> Option<AppConfig> {
     let sees = |ethertypes: &[u16]| Filter { ethertypes: ethertypes.to_vec(), ..Filter::default() };
     Some(match name {
         "topology" => AppConfig {
-            filter: sees(&[LLDP, ARP, IPV4, IPV6]),
+            filter: sees(&[LLDP, ARP, IPV6]),
             ..of(Stage::Observe, &[PacketIn, PacketOut, TopologyProbe], &[Service::Storage])
         },
         "hosts" => AppConfig {
