@@ -60,5 +60,6 @@ pub mod status;
 pub mod switches;
 mod table;
 pub mod top;
+pub mod topology;
 pub mod trace;
 pub mod up;

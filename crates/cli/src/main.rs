@@ -25,6 +25,10 @@ use rosemary_cli::stats::{self, StatsArgs};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::switches::{self, SwitchesArgs};
 use rosemary_cli::top::{self, TopArgs};
+use rosemary_cli::topology::drain::{self, SwitchCommand};
+use rosemary_cli::topology::links::{self, LinksArgs};
+use rosemary_cli::topology::path::{self, PathArgs};
+use rosemary_cli::topology::{self, TopologyArgs};
 use rosemary_cli::trace::{self, TraceArgs};
 use rosemary_cli::up::{self, UpArgs};
 use rosemary_cli::{exit, manual, say};
@@ -82,6 +86,15 @@ enum Command {
     Switches(SwitchesArgs),
     /// Show the ports of the switches and their counters
     Ports(PortsArgs),
+    /// Keep traffic away from a switch, or end that
+    #[command(subcommand)]
+    Switch(SwitchCommand),
+    /// Show the switches and how they are linked, also as a drawing
+    Topology(TopologyArgs),
+    /// Show the links between switches
+    Links(LinksArgs),
+    /// Show the best paths between two places of the network
+    Path(PathArgs),
     /// Show the flows of a switch and their owners
     Flows(FlowsArgs),
     /// Show the hosts of the network, where they are, and their addresses
@@ -155,6 +168,10 @@ fn main() -> ExitCode {
         Command::Pki(args) => pki::run(args).map(|()| ExitCode::SUCCESS),
         Command::Switches(args) => switches::run(args).map(|()| ExitCode::SUCCESS),
         Command::Ports(args) => ports::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Switch(command) => drain::run(command).map(|()| ExitCode::SUCCESS),
+        Command::Topology(args) => topology::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Links(args) => links::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Path(args) => path::run(args).map(|()| ExitCode::SUCCESS),
         Command::Flows(args) => flows::run(args).map(|()| ExitCode::SUCCESS),
         Command::Hosts(args) => hosts::run(args).map(|()| ExitCode::SUCCESS),
         Command::Stats(args) => stats::run(args).map(|()| ExitCode::SUCCESS),

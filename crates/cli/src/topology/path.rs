@@ -1,0 +1,240 @@
+//! `rosemary path`: shows how packets get from one place of the network to another.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use monitor::options::InstancePaths;
+use sdk::services::{Service, hosts};
+use sdk::topology::{Graph, Path};
+use sdk::{Dpid, MacAddr, PortNo};
+use serde::Serialize;
+
+use super::{End, load, name_of, note_unsettled};
+use crate::client::Monitor;
+use crate::hosts::HostName;
+use crate::say;
+use crate::table::{Table, output_width};
+
+/// Most paths that are shown.
+const MOST_PATHS: u8 = 64;
+
+const AFTER_HELP: &str = "\
+FROM and TO are Ethernet or IP addresses of hosts, which the service `hosts` knows, or datapath ids of switches.
+
+Each line is a link that the path takes. `forwarding` may use any path of the least cost. With --count, further paths follow in \
+the order of their cost; with --disjoint these have no link in common, and their costs add up to the least sum.
+
+Exit codes: 0 shown; 1 there is no path, or Rosemary or a service does not run; 2 wrong usage.";
+
+/// Options of `rosemary path`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct PathArgs {
+    /// Where the path begins
+    pub from: Place,
+    /// Where the path ends
+    pub to: Place,
+    /// Show up to this number of paths
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST_PATHS)))]
+    pub count: u8,
+    /// Show paths that share no link
+    #[arg(long)]
+    pub disjoint: bool,
+    /// Print JSON: a list with an object per path
+    #[arg(long)]
+    pub json: bool,
+    /// Show all columns, however wide
+    #[arg(long)]
+    pub wide: bool,
+    /// The instance to query.
+    #[command(flatten)]
+    pub instance: InstancePaths,
+}
+
+/// Where a path begins or ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A switch.
+    Switch(Dpid),
+    /// A host, which the service `hosts` knows.
+    Host(HostName),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    /// Reads an operator's word. The usual form of a datapath id is also one of an IPv6 address; it is a datapath id here.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let host = || HostName::parse(text).ok().map(Self::Host);
+        text.parse().map(Self::Switch).ok().or_else(host).ok_or_else(|| {
+            "expected the Ethernet or IP address of a host, or the datapath id of a switch"
+                .to_owned()
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Switch(dpid) => write!(f, "switch {dpid}"),
+            Self::Host(HostName::Mac(mac)) => write!(f, "host {mac}"),
+            Self::Host(HostName::Ip(ip)) => write!(f, "host {ip}"),
+        }
+    }
+}
+
+/// A link of a path; its JSON is a stable interface.
+#[derive(Debug, Clone, Serialize)]
+struct HopLine {
+    from: End,
+    to: End,
+    metric: u32,
+}
+
+/// A path; its JSON is a stable interface.
+#[derive(Debug, Clone, Serialize)]
+struct PathLine {
+    cost: u64,
+    hops: Vec<HopLine>,
+}
+
+impl From<&Path> for PathLine {
+    fn from(path: &Path) -> Self {
+        let hop = |hop: &sdk::topology::Hop| HopLine {
+            from: hop.from.into(),
+            to: hop.to.into(),
+            metric: hop.metric,
+        };
+        Self { cost: path.cost, hops: path.hops.iter().map(hop).collect() }
+    }
+}
+
+/// Shows the paths.
+///
+/// # Errors
+/// There is no path, Rosemary or a service does not run, or the output cannot be written.
+pub fn run(args: &PathArgs) -> anyhow::Result<()> {
+    let graph = load(&args.instance)?;
+    let at = |place| switch_of(place, &graph, &args.instance);
+    let ((from, from_port), (to, to_port)) = (at(args.from)?, at(args.to)?);
+    let count = usize::from(args.count);
+    let paths = if args.disjoint && from != to {
+        graph.disjoint_paths(from, to, count)
+    } else {
+        graph.paths(from, to, count)
+    };
+    if args.json {
+        let lines: Vec<PathLine> = paths.iter().map(PathLine::from).collect();
+        let json = serde_json::to_string(&lines).context("cannot write JSON")?;
+        say::data(format_args!("{json}\n"))?;
+    }
+    if paths.is_empty() {
+        note_unsettled(&graph);
+        bail!("no path leads from {from} to {to}: see `rosemary links`");
+    }
+    if !args.json {
+        for (place, dpid, port) in [(args.from, from, from_port), (args.to, to, to_port)] {
+            if let Some(port) = port {
+                say::note(format_args!("{place} is at switch {dpid}, port {port}"));
+            }
+        }
+        show(&paths, &graph, output_width(args.wide))?;
+    }
+    Ok(())
+}
+
+fn show(paths: &[Path], graph: &Graph, width: Option<usize>) -> anyhow::Result<()> {
+    for (number, path) in (1..).zip(paths) {
+        let hops = path.hops.len();
+        say::note(format_args!("path {number}: {hops} links, cost {}", path.cost));
+        if hops > 0 {
+            say::table(&table(path, graph).format(width))?;
+        }
+    }
+    Ok(())
+}
+
+fn table(path: &Path, graph: &Graph) -> Table<7> {
+    let head = ["FROM", "PORT", "NAME", "TO", "TO-PORT", "TO-NAME", "METRIC"];
+    let mut table = Table::new(head).expendable(&["METRIC", "TO-NAME", "NAME"]);
+    for hop in &path.hops {
+        let name = |at| graph.port(at).map_or_else(|| "-".to_owned(), name_of);
+        table.row([
+            &hop.from.dpid.to_string(),
+            &hop.from.port.to_string(),
+            &name(hop.from),
+            &hop.to.dpid.to_string(),
+            &hop.to.port.to_string(),
+            &name(hop.to),
+            &hop.metric.to_string(),
+        ]);
+    }
+    table
+}
+
+/// Returns the switch of a place, and the port if the place is a host.
+fn switch_of(
+    place: Place,
+    graph: &Graph,
+    instance: &InstancePaths,
+) -> anyhow::Result<(Dpid, Option<PortNo>)> {
+    let (dpid, port) = match place {
+        Place::Switch(dpid) => (dpid, None),
+        Place::Host(name) => {
+            let table = Monitor::connect(instance)?.service(Service::Hosts)?;
+            let (dpid, port) = host_at(name, &table)?;
+            (dpid, Some(port))
+        }
+    };
+    if graph.switch(dpid).is_none() {
+        bail!("switch {dpid} is not connected: see `rosemary topology`");
+    }
+    Ok((dpid, port))
+}
+
+/// Returns where a host is attached.
+fn host_at(
+    name: HostName,
+    table: &impl sdk::services::table::Table,
+) -> anyhow::Result<(Dpid, PortNo)> {
+    let macs: Vec<(MacAddr, u16)> = match name {
+        HostName::Mac(mac) => {
+            hosts::hosts(table).filter(|host| host.mac == mac).map(|it| (it.mac, it.vlan)).collect()
+        }
+        HostName::Ip(ip) => {
+            let addresses = hosts::addresses(table).filter(|address| address.ip == ip);
+            addresses.map(|it| (it.mac, it.vlan)).collect()
+        }
+    };
+    let found = macs.iter().filter_map(|(mac, vlan)| hosts::find_host(table, *mac, *vlan));
+    let mut places: Vec<(Dpid, PortNo)> = found.map(|host| (host.dpid, host.port)).collect();
+    places.sort_unstable();
+    places.dedup();
+    let place = Place::Host(name);
+    match places[..] {
+        [] => bail!("{place} is not known: see `rosemary hosts`"),
+        [at] => Ok(at),
+        _ => bail!("{place} is at several places, in different VLANs: name a switch instead"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_switches_or_hosts() {
+        let place = |text: &str| text.parse::<Place>();
+        assert_eq!(place("00:00:00:00:00:00:00:01"), Ok(Place::Switch(Dpid(1))));
+        assert_eq!(place("0x10"), Ok(Place::Switch(Dpid(16))));
+        let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+        assert_eq!(place("02:00:00:00:00:01"), Ok(Place::Host(HostName::Mac(mac))));
+        for ip in ["10.0.0.1", "fe80::1"] {
+            assert_eq!(place(ip), Ok(Place::Host(HostName::Ip(ip.parse().unwrap()))));
+        }
+        assert!(place("h1").is_err());
+    }
+}
