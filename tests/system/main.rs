@@ -60,6 +60,7 @@ mod stopping;
 mod supervision;
 mod switching;
 mod tls;
+mod topology;
 mod trace;
 mod wanted;
 mod wire;
