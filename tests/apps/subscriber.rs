@@ -38,7 +38,10 @@ impl App for Subscriber {
             Some(TableEvent::Changed(changes)) if !self.has_logged => {
                 self.has_logged = true;
                 let next = changes.iter().all(|it| it.after[6] == it.before[6] + 1);
-                network.info(&format!("changed: slot {}, next {next}", changes[0].slot));
+                let Some(table) = self.watch.table(network) else { return };
+                let slots: Vec<u32> = table.records().map(|(slot, _)| slot).collect();
+                let slot = changes[0].slot;
+                network.info(&format!("changed: slot {slot}, next {next}, slots {slots:?}"));
             }
             Some(TableEvent::Gone) => {
                 let is_gone = self.watch.table(network).is_none();
