@@ -21,6 +21,9 @@ const UNDERWAY: usize = 128;
 /// Time that a switch has for the next part of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Time from one look for late answers to the next.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// Most parts of an answer.
 const MOST_PARTS: u32 = 256;
 
@@ -102,6 +105,8 @@ pub(super) struct Poller {
     /// Requests that may be sent now, in billionths.
     tokens: u64,
     filled: Duration,
+    /// When it looks for late answers next.
+    look_at: Duration,
 }
 
 const TOKEN: u64 = 1_000_000_000;
@@ -115,6 +120,7 @@ impl Poller {
             underway: 0,
             tokens: 0,
             filled: Duration::ZERO,
+            look_at: Duration::ZERO,
         }
     }
 
@@ -235,6 +241,10 @@ impl Poller {
 
     /// Gives up on answers that are late; returns the switches, and how many requests each has not answered in sequence.
     pub(super) fn late(&mut self, now: Duration) -> Vec<(Dpid, u32)> {
+        if now < self.look_at {
+            return Vec::new(); // it walks over all switches
+        }
+        self.look_at = now + LOOK;
         let is_late =
             |target: &Target| target.underway.is_some_and(|it| now >= it.heard + PATIENCE);
         let late: Vec<Dpid> =
