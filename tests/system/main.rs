@@ -21,6 +21,7 @@ mod granted_files;
 mod guards;
 mod hangs;
 mod hostile;
+mod hosts;
 mod installation;
 mod kernel_app;
 mod kernel_killed;
