@@ -1,0 +1,318 @@
+//! Forwards packets over the shortest paths of any network: rings, meshes and trees.
+//!
+//! | packet | treatment |
+//! | --- | --- |
+//! | between hosts that the service `hosts` knows | flows along the shortest path, for this pair of hosts |
+//! | ARP request or neighbour solicitation for a known host | answered here |
+//! | other broadcast or multicast, and to unknown hosts | flooded along the spanning tree and out of the ports of hosts |
+//! | to a known host without a path | dropped |
+//!
+//! Paths of equal cost share the traffic by select groups, and paths without such an alternative have a backup by fast
+//! failover groups, in OpenFlow 1.3. When a link fails, the app moves the paths. A switch that is drained carries only the
+//! traffic of its own hosts. VLAN tags stay as they are; a host is known by its VLAN and its Ethernet address.
+//!
+//! ```toml
+//! [[app]]
+//! name = "forwarding"
+//! config = "forwarding.toml"          # optional: the limits of storm control, see forwarding/config.rs
+//! services = ["topology", "hosts"]
+//! capabilities = ["packet-in", "packet-out", "flow.write", "group.write", "stats.read", "topology.read", "hosts.read"]
+//! ```
+//!
+//! The decisions are in [`forwarder`], without I/O.
+
+#![forbid(unsafe_code)]
+
+#[path = "forwarding/config.rs"]
+mod config;
+#[path = "forwarding/fast.rs"]
+mod fast;
+#[path = "forwarding/forwarder.rs"]
+mod forwarder;
+#[path = "forwarding/groups.rs"]
+mod groups;
+#[path = "forwarding/moves.rs"]
+mod moves;
+#[path = "forwarding/neighbours.rs"]
+mod neighbours;
+#[path = "forwarding/net.rs"]
+mod net;
+#[path = "forwarding/outlet.rs"]
+mod outlet;
+#[path = "forwarding/peers.rs"]
+mod peers;
+#[path = "forwarding/plan.rs"]
+mod plan;
+#[path = "forwarding/routes.rs"]
+mod routes;
+#[path = "forwarding/storm.rs"]
+mod storm;
+#[path = "forwarding/world.rs"]
+mod world;
+
+use std::time::Duration;
+
+use rosemary_sdk::openflow::{FlowStats, Kind, ReplyBody, Version};
+use rosemary_sdk::services::Service;
+use rosemary_sdk::services::hosts::HostChange;
+use rosemary_sdk::services::table::{TableEvent, TableWatch};
+use rosemary_sdk::services::topology::{LinkRecord, PortRecord};
+use rosemary_sdk::topology::{Graph, Topology, TopologyEvent};
+use rosemary_sdk::{
+    Action, App, Batch, Event, FlowRemoved, FlowsKept, Network, PortChange, Reply, SwitchError,
+    Template, export_app,
+};
+
+use self::config::Config;
+use self::forwarder::{Facts, Forwarder, Kept};
+use self::net::LinkFacts;
+use self::outlet::{Outbox, Outlet};
+use self::world::Act;
+
+/// Shortest time from one reading of the graph to the next, while many links are found.
+const PACE: Duration = Duration::from_millis(50);
+
+/// `OFPET_GROUP_MOD_FAILED`.
+const GROUP_MOD_FAILED: u16 = 6;
+
+/// See the module's description.
+#[derive(Debug)]
+struct Forwarding {
+    forwarder: Forwarder,
+    topology: Topology,
+    hosts: TableWatch,
+    outbox: Outbox,
+    /// The flow for a pair of hosts behind one switch; made with the first.
+    pair: Option<Template>,
+    /// When the graph is read next, if it has changed.
+    read_at: Option<Duration>,
+    read: Duration,
+}
+
+impl App for Forwarding {
+    fn create() -> Self {
+        Self {
+            forwarder: Forwarder::new(Config::default()),
+            topology: Topology::new(),
+            hosts: TableWatch::new(Service::Hosts),
+            outbox: Outbox::default(),
+            pair: None,
+            read_at: None,
+            read: Duration::ZERO,
+        }
+    }
+
+    fn configure(&mut self, text: &str) -> Result<(), String> {
+        self.forwarder = Forwarder::new(Config::read(text)?);
+        Ok(())
+    }
+
+    fn look_ahead(&mut self, batch: &Batch<'_>) {
+        if let Some(hosts) = self.forwarder.local_hosts() {
+            let packets = batch.packet_ins();
+            hosts.prefetch(packets.filter_map(|it| Some((it.switch.dpid, it.addresses()?))));
+        }
+    }
+
+    fn go_ahead(&mut self, batch: &Batch<'_>, first: usize, network: &mut Network<'_>) -> usize {
+        let Some(hosts) = self.forwarder.local_hosts() else { return 0 };
+        fast::answer_run(hosts, &mut self.pair, (batch, first), network)
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        if let Event::PacketIn(packet_in) = event {
+            let outlet = &mut Outlet::new(network, &mut self.outbox, &self.hosts);
+            self.forwarder.on_packet(&packet_in, outlet);
+        } else {
+            self.on_other(&event, network);
+        }
+        self.go_on(network);
+    }
+
+    fn on_wake(&mut self, network: &mut Network<'_>) {
+        self.go_on(network);
+    }
+}
+
+impl Forwarding {
+    fn on_other(&mut self, event: &Event<'_>, network: &mut Network<'_>) {
+        match self.topology.on_event(event, network) {
+            Some(TopologyEvent::Replaced) => self.read_graph(network),
+            Some(TopologyEvent::Changed(_)) => {
+                self.read_at.get_or_insert((self.read + PACE).max(network.now()));
+            }
+            Some(TopologyEvent::Unavailable) => {
+                network.warn("the service topology has ended; the known network stays in use");
+            }
+            None => {}
+        }
+        let news = self.hosts.on_event(event);
+        let outlet = &mut Outlet::new(network, &mut self.outbox, &self.hosts);
+        if let Some(news) = news {
+            on_hosts(&mut self.forwarder, &news, outlet);
+        }
+        let forwarder = &mut self.forwarder;
+        match event {
+            Event::SnapshotBegin => forwarder.on_snapshot(true, outlet),
+            Event::SnapshotEnd => forwarder.on_snapshot(false, outlet),
+            Event::SwitchUp(switch) => forwarder.on_switch_up(*switch, outlet),
+            Event::SwitchDown(switch) => forwarder.on_switch_down(switch.dpid, outlet),
+            Event::FlowsMissing(switch) => forwarder.on_flows_missing(switch.dpid, outlet),
+            Event::Port { switch, change, port } => {
+                let is_up = *change != PortChange::Deleted && port.is_up();
+                forwarder.on_port(*switch, port.port_no, is_up, outlet);
+            }
+            Event::Reply(reply) => on_reply(forwarder, reply, outlet),
+            Event::FlowRemoved(removed) => on_flow_removed(forwarder, removed, outlet),
+            Event::FlowsKept(kept) => on_flows_kept(forwarder, kept, outlet),
+            Event::Error(error) => on_error(forwarder, error, outlet),
+            _ => {}
+        }
+    }
+
+    /// Does what is due, and sets the timer.
+    fn go_on(&mut self, network: &mut Network<'_>) {
+        if self.read_at.is_some_and(|it| it <= network.now()) {
+            self.read_graph(network);
+        }
+        let outlet = &mut Outlet::new(network, &mut self.outbox, &self.hosts);
+        let next = self.forwarder.go_on(outlet);
+        let flush = self.outbox.flush(network);
+        for at in [next, flush, self.read_at].into_iter().flatten() {
+            network.wake_at(at);
+        }
+    }
+
+    fn read_graph(&mut self, network: &mut Network<'_>) {
+        (self.read, self.read_at) = (network.now(), None);
+        let facts = facts(self.topology.graph());
+        let outlet = &mut Outlet::new(network, &mut self.outbox, &self.hosts);
+        self.forwarder.on_topology(facts, outlet);
+    }
+}
+
+fn facts(graph: &Graph) -> Facts {
+    let edges = graph.switches().flat_map(|switch| graph.ports(switch.dpid));
+    let edges = edges.filter(|port| port.edge && port.live);
+    let ports = graph.switches().flat_map(|switch| graph.ports(switch.dpid));
+    let is_undetermined =
+        |port: &&PortRecord| port.live && !port.edge && !port.link && port.at.port.is_physical();
+    let undetermined = ports.filter(is_undetermined).count();
+    let link = |link: &LinkRecord| LinkFacts {
+        from: (link.from.dpid, link.from.port),
+        to: (link.to.dpid, link.to.port),
+        metric: link.metric,
+        is_suspicious: link.suspicious,
+    };
+    Facts {
+        switches: graph.switches().map(|it| (it.dpid, it.drained)).collect(),
+        edges: edges.map(|port| (port.at.dpid, port.at.port)).collect(),
+        links: graph.links().map(link).collect(),
+        undetermined,
+        is_settled: graph.is_settled(),
+    }
+}
+
+fn on_hosts(forwarder: &mut Forwarder, news: &TableEvent, outlet: &mut Outlet<'_, '_>) {
+    let TableEvent::Changed(changes) = news else {
+        if *news == TableEvent::Reread {
+            forwarder.examine_all();
+        }
+        return;
+    };
+    for change in changes.iter().flat_map(HostChange::of) {
+        match change {
+            HostChange::Changed { before, now } => {
+                let from = (before.dpid, before.port);
+                if now.is_contested {
+                    forwarder.on_contested(now.mac, from);
+                } else if from != (now.dpid, now.port) {
+                    forwarder.on_host_moved((before.mac, before.vlan), from, outlet);
+                }
+            }
+            HostChange::Appeared(host) if host.vlan != 0 => forwarder.on_tags(outlet),
+            HostChange::Gone(host) => {
+                let from = (host.dpid, host.port);
+                forwarder.on_host_gone((host.mac, host.vlan), from, outlet);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn on_reply(forwarder: &mut Forwarder, reply: &Reply<'_>, outlet: &mut Outlet<'_, '_>) {
+    if reply.kind == Kind::BarrierReply {
+        forwarder.on_barrier(reply.switch, outlet);
+        return;
+    }
+    let Ok(part) = reply.multipart() else { return };
+    let peer = forwarder.peers.get_mut(reply.switch.dpid);
+    let Some(peer) = peer.filter(|peer| peer.switch == reply.switch) else { return };
+    match part.body {
+        ReplyBody::GroupFeatures(features) => peer.groups.on_features(&features),
+        ReplyBody::GroupDesc(groups) => {
+            for group in groups {
+                if let Some(id) = outlet.own_group(group.group_id) {
+                    peer.groups.on_desc(id, &group);
+                }
+            }
+            if !part.more {
+                peer.groups.on_all_known();
+            }
+        }
+        _ => return,
+    }
+    if peer.groups.are_usable() {
+        forwarder.on_groups_changed(outlet);
+    }
+}
+
+fn on_flow_removed(
+    forwarder: &mut Forwarder,
+    removed: &FlowRemoved<'_>,
+    outlet: &mut Outlet<'_, '_>,
+) {
+    if let Ok(flow) = removed.decode() {
+        let dpid = removed.switch.dpid;
+        forwarder.on_flow_removed(dpid, &flow.match_, removed.reason, outlet);
+    }
+}
+
+fn on_flows_kept(forwarder: &mut Forwarder, kept: &FlowsKept<'_>, outlet: &mut Outlet<'_, '_>) {
+    let Ok(part) = kept.decode() else { return };
+    if let ReplyBody::Flow(flows) = part.body {
+        let flows = flows.iter().filter_map(|flow| kept_flow(flow, outlet)).collect::<Vec<_>>();
+        forwarder.on_flows_kept(kept.switch, flows, outlet);
+    }
+    if !part.more && kept.is_complete {
+        forwarder.on_all_flows_kept(kept.switch, outlet);
+    }
+}
+
+fn kept_flow(flow: &FlowStats<'_>, outlet: &Outlet<'_, '_>) -> Option<Kept> {
+    let mut actions = flow.instructions.apply.iter();
+    let act = match (actions.next(), actions.next()) {
+        (None, _) => Act::Drop,
+        (Some(Action::Output { port, .. }), None) => Act::Port(port),
+        (Some(Action::Group(id)), None) => Act::Group(outlet.own_group(id)?),
+        _ => return None,
+    };
+    let (match_, cookie) = (flow.match_.clone(), flow.cookie);
+    Some(Kept { match_, cookie, is_idle_limited: flow.idle_timeout > 0, act })
+}
+
+fn on_error(forwarder: &mut Forwarder, error: &SwitchError<'_>, outlet: &mut Outlet<'_, '_>) {
+    let is_about_group =
+        error.switch.version != Version::V1_0 && error.error.kind == GROUP_MOD_FAILED;
+    if let Some(peer) = forwarder.peers.get_mut(error.switch.dpid).filter(|_| is_about_group) {
+        peer.groups.give_up();
+        forwarder.on_groups_changed(outlet);
+    }
+    outlet.warn(&format!("{} refused a message: {}", error.switch.dpid, error.error));
+}
+
+export_app!(Forwarding, name = "forwarding");
+
+#[cfg(test)]
+#[path = "forwarding/tests/mod.rs"]
+mod tests;

@@ -1,0 +1,469 @@
+//! The core of forwarding, without I/O: [`Forwarder`] takes events and sends messages through [`World`].
+//!
+//! A packet between known hosts gets a route: flows on its path for packets of that pair. All other packets are flooded
+//! along the spanning tree, switch by switch, and out of the ports of hosts. A packet always passes the flow tables of each
+//! switch on its way, so flows of guards stop it there.
+//!
+//! Only a source whose place the table of hosts confirms gets a route. Other packets are forwarded one by one: the host is
+//! new or moves, or somebody pretends to be it.
+
+mod kept;
+mod packets;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+use rosemary_sdk::hosts::HostTable;
+use rosemary_sdk::openflow::{FlowRemovedReason, Match, Version};
+use rosemary_sdk::{Dpid, MacAddr, PortNo, Switch};
+
+pub(crate) use self::kept::Kept;
+use super::config::Config;
+use super::moves::{Move, Moves, remove};
+use super::net::{Distances, End, LinkFacts, Net, PortKind, SwitchFacts};
+use super::peers::Peers;
+use super::plan::{Plan, next_hop, plan};
+use super::routes::{Hops, KIND_SHIFT, Key, LOCAL, Route, Routes};
+use super::storm::Storm;
+use super::world::{Act, Flow, Message, World};
+
+/// The flows of a route are not sent again within this time, while its first packets arrive.
+const RESEND: Duration = Duration::from_secs(1);
+
+/// Routes that are examined at once after a change of the network, and the time from one such step to the next.
+const STEP: usize = 200;
+const STEP_EVERY: Duration = Duration::from_millis(10);
+
+/// Time for switches to list the flows that an earlier instance of this app has left.
+const LISTING: Duration = Duration::from_secs(10);
+
+/// Plans that are kept.
+const MOST_PLANS: usize = 16_384;
+
+/// Different paths of a pair of switches, for hosts behind switches without groups.
+const SALTS: u64 = 4;
+
+/// The network, as the topology states it.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Facts {
+    /// Switches, and whether they are drained.
+    pub(crate) switches: Vec<(Dpid, bool)>,
+    /// Ports that floods may leave through.
+    pub(crate) edges: Vec<End>,
+    pub(crate) links: Vec<LinkFacts>,
+    /// Ports that are up and of which it is not known yet what they lead to.
+    pub(crate) undetermined: usize,
+    /// Whether links may be missing because the topology has just started.
+    pub(crate) is_settled: bool,
+}
+
+/// Why routes are compared with the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// There may be better paths. The present one works.
+    Better,
+    /// A switch of the path is not connected, or has lost flows.
+    Unreachable,
+    /// The path is cut.
+    Cut,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct Forwarder {
+    pub(crate) peers: Peers,
+    facts: Facts,
+    net: Net,
+    distances: HashMap<usize, Rc<Distances>>,
+    plans: HashMap<(usize, usize, u64), Option<Rc<Plan>>>,
+    routes: Routes,
+    moves: Moves,
+    storm: Storm,
+    /// Hosts of a switch to which [`join_locally`](Self::join_locally) has added flows: they are where the table of hosts
+    /// says. All are without VLAN.
+    local: HostTable<Dpid>,
+    /// Whether there are packets with a VLAN tag.
+    has_tags: bool,
+    /// Questions of hosts that are flooded again.
+    held: Vec<packets::Held>,
+    /// Routes that are to be compared with the present network.
+    to_examine: VecDeque<Key>,
+    next_step: Duration,
+    /// When routes of which nobody listed the first flow are removed.
+    listing_ends: Option<Duration>,
+    /// Whether the kernel is listing all switches.
+    in_snapshot: bool,
+}
+
+impl Forwarder {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            peers: Peers::default(),
+            facts: Facts::default(),
+            net: Net::default(),
+            distances: HashMap::new(),
+            plans: HashMap::new(),
+            routes: Routes::default(),
+            moves: Moves::default(),
+            storm: Storm::new(config.storm_control),
+            local: HostTable::new(),
+            has_tags: false,
+            held: Vec::new(),
+            to_examine: VecDeque::new(),
+            next_step: Duration::ZERO,
+            listing_ends: None,
+            in_snapshot: false,
+        }
+    }
+
+    /// Returns the routes.
+    #[cfg(test)]
+    pub(crate) fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    /// Returns the hosts whose packets to each other need no decision, by switch. None while packet-ins of hosts are counted,
+    /// or while the same host may be at different places in different VLANs.
+    pub(crate) fn local_hosts(&mut self) -> Option<&mut HostTable<Dpid>> {
+        (!self.storm.is_enabled() && !self.has_tags).then_some(&mut self.local)
+    }
+
+    // Switches and the network.
+
+    /// The kernel begins or ends to list all switches.
+    pub(crate) fn on_snapshot(&mut self, begins: bool, world: &mut impl World) {
+        if begins {
+            self.peers.clear();
+            self.local.clear();
+        }
+        self.in_snapshot = begins;
+        self.rebuild(world);
+    }
+
+    pub(crate) fn on_switch_up(&mut self, switch: Switch, world: &mut impl World) {
+        self.peers.add(switch, world);
+        self.local.remove_scope(switch.dpid);
+        self.listing_ends = Some(world.now() + LISTING);
+        self.rebuild(world);
+    }
+
+    pub(crate) fn on_switch_down(&mut self, dpid: Dpid, world: &mut impl World) {
+        self.peers.remove(dpid);
+        self.local.remove_scope(dpid);
+        self.rebuild(world);
+    }
+
+    /// A switch has lost its flows.
+    pub(crate) fn on_flows_missing(&mut self, dpid: Dpid, world: &mut impl World) {
+        self.peers.forget_groups(dpid, world);
+        self.put_back(dpid, |_, _| true, world);
+    }
+
+    pub(crate) fn on_port(
+        &mut self,
+        switch: Switch,
+        port: PortNo,
+        is_up: bool,
+        world: &mut impl World,
+    ) {
+        let Some(peer) = self.peers.get_mut(switch.dpid) else { return };
+        let is_new = if is_up { peer.down.remove(&port) } else { peer.down.insert(port) };
+        if !is_new {
+            return;
+        }
+        if !is_up {
+            self.local.remove_value(switch.dpid, port);
+        }
+        if !is_up && self.net.kind((switch.dpid, port)) == PortKind::Edge {
+            // Its hosts may be elsewhere soon; a packet to them is to reach the app.
+            let mut flow = Flow::delete(Match::new());
+            flow.out_port = port;
+            world.send(switch, Message::Flow(flow));
+        }
+        self.rebuild(world);
+    }
+
+    /// Takes the present state of the topology.
+    pub(crate) fn on_topology(&mut self, facts: Facts, world: &mut impl World) {
+        self.facts = facts;
+        self.rebuild(world);
+        self.release(world);
+    }
+
+    /// Uses groups of a switch, or uses them no longer.
+    pub(crate) fn on_groups_changed(&mut self, world: &mut impl World) {
+        self.rebuild(world);
+    }
+
+    /// Makes a new snapshot of the network. Routes with a link that is gone move at once, the others step by step.
+    fn rebuild(&mut self, world: &mut impl World) {
+        if self.in_snapshot {
+            return;
+        }
+        let peers = &self.peers;
+        let is_up =
+            |(dpid, port): End| peers.get(dpid).is_some_and(|peer| !peer.down.contains(&port));
+        let switches = self.facts.switches.iter().filter_map(|(dpid, is_drained)| {
+            let has_groups = peers.get(*dpid)?.groups.are_usable();
+            Some(SwitchFacts { dpid: *dpid, is_drained: *is_drained, has_groups })
+        });
+        let links = self.facts.links.iter().copied();
+        let links = links.filter(|link| is_up(link.from) && is_up(link.to));
+        let edges = self.facts.edges.iter().copied().filter(|end| is_up(*end));
+        let before = std::mem::replace(&mut self.net, Net::new(switches, edges, links));
+        self.distances.clear();
+        self.plans.clear();
+        let lost: Vec<End> = before.link_ends().filter(|end| !self.net.has_link(*end)).collect();
+        // A link may also be lost because its switch has left the controller, and go on. Packets may then still pass.
+        let is_cut = |end: &End| {
+            let is_down = self.peers.get(end.0).is_some_and(|peer| peer.down.contains(&end.1));
+            let is_connected = |(dpid, _): End| self.net.find(dpid).is_some();
+            is_down || is_connected(*end) && before.peer(*end).is_some_and(is_connected)
+        };
+        let (cut, left): (Vec<End>, Vec<End>) = lost.into_iter().partition(is_cut);
+        let keys = self.keys_over(&cut);
+        self.move_routes(keys, Why::Cut, world);
+        let keys = self.keys_over(&left);
+        self.move_routes(keys, Why::Unreachable, world);
+        self.examine_all();
+    }
+
+    /// Compares all routes with the present network and hosts, step by step.
+    pub(crate) fn examine_all(&mut self) {
+        self.to_examine = self.routes.keys().collect();
+    }
+
+    /// Returns the routes that use one of these ports.
+    fn keys_over(&self, ends: &[End]) -> BTreeSet<Key> {
+        let keys = ends.iter().flat_map(|(dpid, _)| self.routes.at_switch(*dpid));
+        keys.filter(|key| self.is_broken(key, ends)).collect()
+    }
+
+    /// Whether a hop of a route uses one of these ports without waiting for a failure.
+    fn is_broken(&self, key: &Key, lost: &[End]) -> bool {
+        let Some(route) = self.routes.get(key) else { return false };
+        lost.iter().any(|(dpid, port)| {
+            route.hops.range((*dpid, PortNo(0))..=(*dpid, PortNo(u32::MAX))).any(|(_, act)| {
+                match act {
+                    Act::Port(out) => out == port || *out == PortNo::IN_PORT,
+                    Act::Group(_) => true,
+                    Act::Drop => false,
+                }
+            })
+        })
+    }
+
+    /// Does what is due, and returns when there is more to do.
+    pub(crate) fn go_on(&mut self, world: &mut impl World) -> Option<Duration> {
+        let now = world.now();
+        self.moves.go_on(&self.routes, &mut self.peers, world);
+        if self.listing_ends.is_some_and(|it| it <= now) {
+            self.listing_ends = None;
+            self.end_listing(world);
+        }
+        let may_examine = self.listing_ends.is_none() && self.facts.is_settled;
+        if may_examine && !self.to_examine.is_empty() && self.next_step <= now {
+            self.next_step = now + STEP_EVERY;
+            let count = self.to_examine.len().min(STEP);
+            let keys: Vec<Key> = self.to_examine.drain(..count).collect();
+            self.move_routes(keys, Why::Better, world);
+        }
+        let step = (may_examine && !self.to_examine.is_empty()).then_some(self.next_step);
+        [step, self.moves.wake_at(), self.listing_ends].into_iter().flatten().min()
+    }
+
+    pub(crate) fn on_barrier(&mut self, switch: Switch, world: &mut impl World) {
+        self.peers.on_barrier(switch);
+        self.moves.go_on(&self.routes, &mut self.peers, world);
+    }
+
+    // Hosts.
+
+    /// There is a host with a VLAN tag: from now on all flows match the VLAN.
+    pub(crate) fn on_tags(&mut self, world: &mut impl World) {
+        if std::mem::replace(&mut self.has_tags, true) {
+            return;
+        }
+        self.local.clear();
+        for (dpid, port) in &self.facts.edges {
+            let Some(switch) = self.peers.switch(*dpid) else { continue };
+            let mut flow = Flow::delete(Match::new());
+            if switch.version == Version::V1_0 {
+                flow.out_port = *port;
+            } else {
+                (flow.cookie, flow.cookie_mask) = (LOCAL << KIND_SHIFT, u64::MAX >> 16);
+            }
+            world.send(switch, Message::Flow(flow));
+        }
+    }
+
+    /// A host is at another place than before.
+    pub(crate) fn on_host_moved(
+        &mut self,
+        host: (MacAddr, u16),
+        from: End,
+        world: &mut impl World,
+    ) {
+        self.forget_flows_to(host.0, from, world);
+        let (from_it, to_it): (Vec<Key>, Vec<Key>) =
+            self.routes.of_host(host).into_iter().partition(|key| key.source() == host);
+        self.move_routes(to_it, Why::Cut, world);
+        for key in from_it {
+            self.end_route(&key, world); // the next packet begins another
+        }
+    }
+
+    /// Packets of a host come in at two places.
+    pub(crate) fn on_contested(&mut self, mac: MacAddr, at: End) {
+        self.local.remove(at.0, mac);
+    }
+
+    /// A host is no longer known.
+    pub(crate) fn on_host_gone(&mut self, host: (MacAddr, u16), from: End, world: &mut impl World) {
+        self.forget_flows_to(host.0, from, world);
+        for key in self.routes.of_host(host) {
+            self.end_route(&key, world);
+        }
+    }
+
+    fn forget_flows_to(&mut self, mac: MacAddr, at: End, world: &mut impl World) {
+        self.local.remove(at.0, mac);
+        if let Some(switch) = self.peers.switch(at.0) {
+            let mut flow = Flow::delete(Match::new().eth_dst(mac));
+            flow.out_port = at.1;
+            world.send(switch, Message::Flow(flow));
+        }
+    }
+
+    // Routes.
+
+    /// Makes a route, or sends its flows again: a packet of it has missed them.
+    fn ensure_route(&mut self, key: Key, from: End, to: End, world: &mut impl World) {
+        let known = self.routes.get(&key);
+        let is_fresh = known.is_some_and(|it| {
+            it.ingress == Some(from) && world.now().saturating_sub(it.sent) < RESEND
+        });
+        if is_fresh || (known.is_none() && !self.routes.has_room()) {
+            return;
+        }
+        let Some(order) = self.hops(&key, from, to, world) else { return };
+        let hops: Hops = order.iter().copied().collect();
+        let route = Route { ingress: Some(from), hops, sent: world.now() };
+        let before = self.routes.put(key, route);
+        let mut what = Move::default();
+        let unused = before.into_iter().filter(|(at, _)| !order.iter().any(|(kept, _)| kept == at));
+        what.add(key, &Hops::new(), &order); // all of it: a switch may have lost any
+        what.add_removes(key, unused.map(|(at, _)| at));
+        self.moves.begin(what, true, &self.routes, &mut self.peers, world);
+    }
+
+    /// Compares routes with the present network, and moves those that differ.
+    fn move_routes(
+        &mut self,
+        keys: impl IntoIterator<Item = Key>,
+        why: Why,
+        world: &mut impl World,
+    ) {
+        let mut what = Move::default();
+        for key in keys {
+            let Some(route) = self.routes.get(&key) else { continue };
+            let Some(ingress) = route.ingress else { continue };
+            let (src, vlan) = key.source();
+            let source = world.host(src, vlan).filter(|it| !it.is_contested);
+            if source.is_some_and(|it| it.at != ingress) {
+                self.end_route(&key, world);
+                continue;
+            }
+            // While no destination is known, the flows stay: better ones are not known.
+            let Some(to) = world.host(key.dst, vlan) else { continue };
+            let Some(order) = self.hops(&key, ingress, to.at, world) else {
+                // Flows without an end could send packets round in circles, by backups of backups.
+                if why == Why::Cut {
+                    self.end_route(&key, world);
+                }
+                continue;
+            };
+            let hops: Hops = order.iter().copied().collect();
+            if self.routes.get(&key).is_some_and(|route| route.hops == hops) {
+                continue;
+            }
+            let route = Route { ingress: Some(ingress), hops, sent: world.now() };
+            let before = self.routes.put(key, route);
+            what.add(key, &before, &order);
+        }
+        self.moves.begin(what, why != Why::Better, &self.routes, &mut self.peers, world);
+    }
+
+    /// Removes a route and its flows.
+    fn end_route(&mut self, key: &Key, world: &mut impl World) {
+        if let Some(route) = self.routes.remove(key) {
+            let hops: Vec<(Key, End)> = route.hops.keys().map(|at| (*key, *at)).collect();
+            remove(&hops, &self.routes, &self.peers, world);
+        }
+    }
+
+    /// Computes the hops of a route, from the source on, and adds the groups that they need.
+    fn hops(
+        &mut self,
+        key: &Key,
+        from: End,
+        to: End,
+        world: &mut impl World,
+    ) -> Option<Vec<(End, Act)>> {
+        let plan = self.plan(from.0, to.0, key.salt())?;
+        let mut hops = Vec::with_capacity(plan.steps.len());
+        for step in &plan.steps {
+            let dpid = self.net.node(step.at.0).dpid;
+            let in_port = step.at.1.unwrap_or(from.1);
+            let peer = self.peers.get_mut(dpid)?;
+            let act = if step.next.is_empty() {
+                Act::Port(if to.1 == in_port { PortNo::IN_PORT } else { to.1 })
+            } else {
+                let (act, group) = peer.groups.act(in_port, &step.next, step.backup);
+                if let Some(group) = group {
+                    world.send(peer.switch, Message::Group(group));
+                }
+                act
+            };
+            hops.push(((dpid, in_port), act));
+        }
+        Some(hops)
+    }
+
+    fn plan(&mut self, from: Dpid, to: Dpid, salt: u64) -> Option<Rc<Plan>> {
+        let (from, to, salt) = (self.net.find(from)?, self.net.find(to)?, salt % SALTS);
+        if self.plans.len() >= MOST_PLANS {
+            self.plans.clear();
+        }
+        let net = &self.net;
+        self.plans
+            .entry((from, to, salt))
+            .or_insert_with(|| plan(net, from, to, salt).map(Rc::new))
+            .clone()
+    }
+
+    fn next_port(&mut self, from: Dpid, to: Dpid, salt: u64) -> Option<PortNo> {
+        let (from, to) = (self.net.find(from)?, self.net.find(to)?);
+        let net = &self.net;
+        let distances =
+            self.distances.entry(to).or_insert_with(|| Rc::new(net.distances(to, None))).clone();
+        next_hop(net, from, &distances, salt % SALTS)
+    }
+
+    /// A switch removed a flow of this app.
+    pub(crate) fn on_flow_removed(
+        &mut self,
+        dpid: Dpid,
+        match_: &Match,
+        reason: FlowRemovedReason,
+        world: &mut impl World,
+    ) {
+        let Some((in_port, key)) = Key::of_match(match_) else { return };
+        let is_first = self.routes.get(&key).is_some_and(|it| it.ingress == Some((dpid, in_port)));
+        // An app that is asked to put its flows back does not end its routes because they are gone.
+        if is_first && reason != FlowRemovedReason::Delete {
+            self.end_route(&key, world);
+        }
+    }
+}

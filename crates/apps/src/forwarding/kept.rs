@@ -1,0 +1,115 @@
+//! Takes over the flows that switches list after a start of this app, of the kernel or of the switch.
+
+use std::time::Duration;
+
+use rosemary_sdk::openflow::Match;
+use rosemary_sdk::{Dpid, PortNo, Switch};
+
+use super::super::net::End;
+use super::super::routes::{Hops, KIND_SHIFT, Key, LOCAL, PRIORITY, ROUTE, Route};
+use super::super::world::{Act, Flow, Message, World};
+use super::{Forwarder, Why};
+
+/// A flow of this app that a switch has.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) match_: Match,
+    pub(crate) cookie: u64,
+    pub(crate) is_idle_limited: bool,
+    pub(crate) act: Act,
+}
+
+impl Forwarder {
+    /// Takes flows of this app that a switch has.
+    pub(crate) fn on_flows_kept(
+        &mut self,
+        switch: Switch,
+        flows: impl IntoIterator<Item = Kept>,
+        world: &mut impl World,
+    ) {
+        for flow in flows {
+            let Some((in_port, key)) = Key::of_match(&flow.match_) else { continue };
+            let at = (switch.dpid, in_port);
+            let is_right = match flow.cookie >> KIND_SHIFT {
+                ROUTE => self.adopt(key, at, &flow, world.now()),
+                LOCAL => {
+                    let to = world.host(key.dst, key.vlan());
+                    to.is_none_or(|to| flow.act == Act::Port(to.at.1) && to.at.0 == switch.dpid)
+                }
+                _ => continue, // they expire soon
+            };
+            if !is_right {
+                world.send(switch, Message::Flow(Flow::delete_strict(flow.match_, PRIORITY)));
+            }
+        }
+    }
+
+    /// Takes a hop that a switch has. Returns false if the app does not want it.
+    fn adopt(&mut self, key: Key, at: End, flow: &Kept, now: Duration) -> bool {
+        if let Some(peer) = self.peers.get_mut(at.0) {
+            peer.listed.insert((key, at.1));
+        }
+        let mut route = match self.routes.get(&key) {
+            Some(route) if route.hops.contains_key(&at) => {
+                let is_same = route.hops.get(&at) == Some(&flow.act);
+                if !is_same && let Some(peer) = self.peers.get_mut(at.0) {
+                    peer.listed.remove(&(key, at.1)); // it is sent again
+                }
+                return true;
+            }
+            Some(route) if self.listing_ends.is_none() && route.ingress.is_some() => return false,
+            Some(route) => route.clone(),
+            None if self.routes.has_room() => Route { ingress: None, hops: Hops::new(), sent: now },
+            None => return false,
+        };
+        if flow.is_idle_limited {
+            route.ingress = Some(at);
+        }
+        route.hops.insert(at, flow.act);
+        self.routes.put(key, route);
+        true
+    }
+
+    /// A switch has listed all flows: those that are missing are sent again.
+    pub(crate) fn on_all_flows_kept(&mut self, switch: Switch, world: &mut impl World) {
+        let Some(peer) = self.peers.get_mut(switch.dpid) else { return };
+        let listed = std::mem::take(&mut peer.listed);
+        peer.has_listed = true;
+        self.put_back(switch.dpid, |key, port| !listed.contains(&(*key, port)), world);
+        if self.listing_ends.is_some() && self.peers.have_listed() {
+            self.listing_ends = None;
+            self.end_listing(world);
+        }
+    }
+
+    /// Sends the hops at a switch again that it does not have.
+    pub(super) fn put_back(
+        &mut self,
+        dpid: Dpid,
+        is_missing: impl Fn(&Key, PortNo) -> bool,
+        world: &mut impl World,
+    ) {
+        let mut again = Vec::new();
+        for key in self.routes.at_switch(dpid) {
+            let Some(mut route) = self.routes.get(&key).cloned() else { continue };
+            let count = route.hops.len();
+            route.hops.retain(|(at, port), _| *at != dpid || !is_missing(&key, *port));
+            if route.hops.len() < count {
+                self.routes.put(key, route);
+                again.push(key);
+            }
+        }
+        self.move_routes(again, Why::Unreachable, world);
+    }
+
+    /// Removes routes of which only later hops are left, and compares the others with the network.
+    pub(super) fn end_listing(&mut self, world: &mut impl World) {
+        let keys: Vec<Key> = self.routes.keys().collect();
+        for key in keys {
+            if self.routes.get(&key).is_some_and(|route| route.ingress.is_none()) {
+                self.end_route(&key, world);
+            }
+        }
+        self.examine_all();
+    }
+}

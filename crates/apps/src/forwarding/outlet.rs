@@ -1,0 +1,136 @@
+//! Connects the core with the SDK: [`Outlet`] looks hosts up and sends messages, and the [`Outbox`] keeps those that have no
+//! room yet.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use rosemary_sdk::openflow::MultipartRequest;
+use rosemary_sdk::services::hosts::{find_address, find_host};
+use rosemary_sdk::services::table::TableWatch;
+use rosemary_sdk::{Action, MacAddr, Network, PacketOut, SendError, Switch};
+
+use super::world::{Location, Message, World};
+
+/// Most messages that wait for room. Packets are dropped earlier: they are soon worthless.
+const MOST_WAITING: usize = 1 << 18;
+const MOST_WAITING_FOR_PACKETS: usize = 1 << 10;
+
+/// How soon messages without room are sent again.
+const AGAIN: Duration = Duration::from_millis(1);
+
+/// Messages that wait for room.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    waiting: VecDeque<(Switch, Message)>,
+    dropped: u64,
+}
+
+impl Outbox {
+    /// Sends waiting messages while there is room, and returns when to go on if there is not enough.
+    pub(crate) fn flush(&mut self, network: &mut Network<'_>) -> Option<Duration> {
+        while let Some((to, message)) = self.waiting.front() {
+            if send(network, *to, message) == Err(SendError::Full) {
+                return Some(network.now() + AGAIN);
+            }
+            self.waiting.pop_front();
+        }
+        let dropped = std::mem::take(&mut self.dropped);
+        if dropped > 0 {
+            network.warn(&format!("dropped {dropped} messages that had no room for long"));
+        }
+        None
+    }
+
+    fn send(&mut self, network: &mut Network<'_>, to: Switch, message: Message) {
+        if self.waiting.is_empty() && send(network, to, &message) != Err(SendError::Full) {
+            return;
+        }
+        let most = match message {
+            Message::Packet { .. } => MOST_WAITING_FOR_PACKETS,
+            _ => MOST_WAITING,
+        };
+        if self.waiting.len() < most {
+            self.waiting.push_back((to, message));
+        } else {
+            self.dropped += 1;
+        }
+    }
+}
+
+/// Sends a message. One that cannot be sent at all is logged; one that has no room is an error.
+fn send(network: &mut Network<'_>, to: Switch, message: &Message) -> Result<(), SendError> {
+    let result = match message {
+        Message::Flow(flow) => flow.with_flow_mod(|flow_mod| network.flow_mod(to, flow_mod)),
+        Message::Group(group_mod) => network.group_mod(to, group_mod).map(|_| ()),
+        Message::Barrier => network.barrier(to).map(|_| ()),
+        Message::GroupFeatures => network.request(to, &MultipartRequest::GroupFeatures).map(|_| ()),
+        Message::GroupDesc => network.request(to, &MultipartRequest::GroupDesc).map(|_| ()),
+        Message::Packet { in_port, out, buffer_id, data } => {
+            let actions: Vec<Action> = out.iter().map(|port| Action::output(*port)).collect();
+            let packet_out = match buffer_id {
+                Some(buffer_id) => PacketOut::buffered(*in_port, &actions, *buffer_id),
+                None => PacketOut::new(*in_port, &actions, data),
+            };
+            network.packet_out(to, &packet_out)
+        }
+    };
+    match result {
+        Err(SendError::Full) => Err(SendError::Full),
+        Err(error) => {
+            network.warn(&format!("could not send a message to {}: {error}", to.dpid));
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// The world of the core, during one event.
+#[derive(Debug)]
+pub(crate) struct Outlet<'a, 'n> {
+    network: &'a mut Network<'n>,
+    outbox: &'a mut Outbox,
+    hosts: &'a TableWatch,
+}
+
+impl<'a, 'n> Outlet<'a, 'n> {
+    pub(crate) fn new(
+        network: &'a mut Network<'n>,
+        outbox: &'a mut Outbox,
+        hosts: &'a TableWatch,
+    ) -> Self {
+        Self { network, outbox, hosts }
+    }
+
+    /// Converts a group's number in a switch's message to this app's.
+    pub(crate) fn own_group(&self, on_switch: u32) -> Option<u32> {
+        self.network.own_group(on_switch)
+    }
+
+    pub(crate) fn warn(&self, text: &str) {
+        self.network.warn(text);
+    }
+}
+
+impl World for Outlet<'_, '_> {
+    fn now(&self) -> Duration {
+        self.network.now()
+    }
+
+    fn host(&self, mac: MacAddr, vlan: u16) -> Option<Location> {
+        let host = find_host(&self.hosts.table(self.network)?, mac, vlan)?;
+        Some(Location { at: (host.dpid, host.port), is_contested: host.is_contested })
+    }
+
+    fn address(&self, ip: IpAddr, vlan: u16) -> Option<MacAddr> {
+        Some(find_address(&self.hosts.table(self.network)?, ip, vlan)?.mac)
+    }
+
+    fn send(&mut self, to: Switch, message: Message) {
+        self.outbox.send(self.network, to, message);
+    }
+
+    fn incident(&mut self, summary: &str, evidence: &str) {
+        self.network.report_incident(summary, evidence);
+    }
+}

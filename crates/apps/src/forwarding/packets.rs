@@ -1,0 +1,247 @@
+//! Decides what happens to a packet.
+
+use std::time::Duration;
+
+use rosemary_sdk::openflow::ethernet::{LLDP, is_vlan_tag, may_carry};
+use rosemary_sdk::{MacAddr, PacketIn, PortNo, Switch};
+
+use super::super::neighbours;
+use super::super::net::{End, PortKind};
+use super::super::routes::{IDLE_TIMEOUT, KIND_SHIFT, Key, LOCAL, PRIORITY};
+use super::super::storm::Verdict;
+use super::super::world::{Act, Flow, Location, Message, World};
+use super::Forwarder;
+
+/// The address from which the service `hosts` asks hosts whether they are there: its answers need not be forwarded.
+const PROBE_MAC: MacAddr = rosemary_sdk::services::hosts::PROBE_MAC;
+
+/// Questions that are held, and how long.
+const MOST_HELD: usize = 256;
+const HELD_FOR: Duration = Duration::from_secs(3);
+
+/// A question of a host that is flooded again later.
+#[derive(Debug)]
+pub(super) struct Held {
+    switch: Switch,
+    in_port: PortNo,
+    data: Vec<u8>,
+    since: Duration,
+}
+
+impl Forwarder {
+    pub(crate) fn on_packet(&mut self, packet_in: &PacketIn<'_>, world: &mut impl World) {
+        let Some((dst, src)) = packet_in.addresses() else { return };
+        let (at, data) = ((packet_in.switch.dpid, packet_in.in_port), packet_in.data);
+        let is_possible = at.1.is_host_port() || matches!(at.1, PortNo::CONTROLLER | PortNo::ANY);
+        if !is_possible || src.is_multicast() || stays_on_its_link(dst) || may_carry(data, LLDP) {
+            return;
+        }
+        let kind = self.net.kind(at);
+        if kind == PortKind::Edge && !self.is_within_budget(packet_in.switch, at, src, world) {
+            return;
+        }
+        self.forward(packet_in, kind, world);
+    }
+
+    /// Forwards a packet that is within the budgets.
+    fn forward(&mut self, packet_in: &PacketIn<'_>, kind: PortKind, world: &mut impl World) {
+        let Some((dst, src)) = packet_in.addresses() else { return };
+        if dst == PROBE_MAC {
+            return;
+        }
+        let (port, data) = (packet_in.in_port, packet_in.data);
+        let key = Key { src, dst, tag: tag(data) };
+        if key.tag.is_some() {
+            self.on_tags(world);
+        }
+        if !dst.is_multicast() {
+            match world.host(dst, key.vlan()) {
+                Some(to) => self.on_unicast(packet_in, kind, key, to, world),
+                None => self.flood(packet_in, kind, world),
+            }
+            return;
+        }
+        let answer = (kind == PortKind::Edge)
+            .then(|| neighbours::answer(data, |ip, vlan| world.address(ip, vlan)))
+            .flatten();
+        if let Some(data) = answer {
+            let (in_port, out) = (PortNo::CONTROLLER, vec![port]);
+            let answer = Message::Packet { in_port, out, buffer_id: None, data };
+            world.send(packet_in.switch, answer);
+            return;
+        }
+        let is_early = match kind {
+            PortKind::Edge => self.facts.undetermined > 0,
+            PortKind::Unknown => port.is_host_port(),
+            PortKind::Tree | PortKind::OffTree => false,
+        };
+        if is_early && neighbours::is_question(data) {
+            self.hold(packet_in, world.now());
+        }
+        self.flood(packet_in, kind, world);
+    }
+
+    /// Keeps a question that comes before it is known what all ports lead to: a host asks three times, one second apart,
+    /// and gives up.
+    fn hold(&mut self, packet_in: &PacketIn<'_>, now: Duration) {
+        self.held.retain(|held| now.saturating_sub(held.since) < HELD_FOR);
+        if self.held.len() < MOST_HELD {
+            let (switch, in_port) = (packet_in.switch, packet_in.in_port);
+            self.held.push(Held { switch, in_port, data: packet_in.data.to_vec(), since: now });
+        }
+    }
+
+    /// Floods held questions again, when it is known what all ports lead to.
+    pub(super) fn release(&mut self, world: &mut impl World) {
+        if self.held.is_empty() || self.facts.undetermined > 0 {
+            return;
+        }
+        let now = world.now();
+        for held in std::mem::take(&mut self.held) {
+            let Held { switch, in_port, ref data, since } = held;
+            let kind = self.net.kind((switch.dpid, in_port));
+            let is_current = self.peers.switch(switch.dpid) == Some(switch);
+            if !is_current || now.saturating_sub(since) >= HELD_FOR {
+                continue;
+            }
+            if kind == PortKind::Unknown {
+                self.held.push(held);
+                continue;
+            }
+            let packet_in = PacketIn {
+                switch,
+                in_port,
+                buffer_id: None,
+                reason: 0,
+                table_id: 0,
+                cookie: 0,
+                data,
+                total_len: u16::try_from(data.len()).unwrap_or(u16::MAX),
+                message: data,
+                repeated: true,
+            };
+            self.forward(&packet_in, kind, world);
+        }
+    }
+
+    fn is_within_budget(
+        &mut self,
+        switch: Switch,
+        at: End,
+        src: MacAddr,
+        world: &mut impl World,
+    ) -> bool {
+        match self.storm.count(at, src, world.now()) {
+            Verdict::Pass => true,
+            Verdict::Drop => false,
+            Verdict::Hold { flow, who, rate, seconds } => {
+                world.send(switch, Message::Flow(*flow));
+                let evidence = format!(
+                    "{who} caused more than {rate} packet-ins per second; the switch drops those of its packets that \
+                     have no flow, for {seconds} s"
+                );
+                world.incident(&format!("storm from {who}"), &evidence);
+                false
+            }
+        }
+    }
+
+    /// Sends a packet out of the spanning tree's ports and the ports of hosts, unless it came in through another port.
+    fn flood(&self, packet_in: &PacketIn<'_>, kind: PortKind, world: &mut impl World) {
+        let may_flood = match kind {
+            PortKind::Edge | PortKind::Tree => true,
+            PortKind::OffTree => false,
+            PortKind::Unknown => !packet_in.in_port.is_host_port(), // an operator's packet
+        };
+        let out = if may_flood {
+            self.net.flood_ports(packet_in.switch.dpid, packet_in.in_port)
+        } else {
+            Vec::new()
+        };
+        send_packet(packet_in, out, world);
+    }
+
+    /// Forwards a packet to a host at `to`, and makes a route if the source is where its packets come from. Drops the packet
+    /// if no path is known: a flood would take the same links.
+    fn on_unicast(
+        &mut self,
+        packet_in: &PacketIn<'_>,
+        kind: PortKind,
+        key: Key,
+        to: Location,
+        world: &mut impl World,
+    ) {
+        let here = (packet_in.switch.dpid, packet_in.in_port);
+        let out = if to.at.0 == here.0 {
+            Some(to.at.1)
+        } else {
+            self.next_port(here.0, to.at.0, key.salt())
+        };
+        let Some(out) = out.filter(|_| to.at != here) else {
+            send_packet(packet_in, Vec::new(), world); // without a path, or it has heard it already
+            if out.is_none() && self.facts.is_settled && kind == PortKind::Edge {
+                drop_for_a_while(key, packet_in, world);
+            }
+            return;
+        };
+        let from = world.host(key.src, key.vlan()).filter(|from| !from.is_contested);
+        if let Some(Location { at: from, .. }) = from {
+            let is_from_there = match kind {
+                PortKind::Edge => from == here,
+                PortKind::Tree | PortKind::OffTree => self.net.kind(from) == PortKind::Edge,
+                PortKind::Unknown => false,
+            };
+            if is_from_there && from.0 == to.at.0 && self.routes.get(&key).is_none() {
+                self.join_locally(key, from, to.at.1, world);
+            } else if is_from_there {
+                self.ensure_route(key, from, to.at, world);
+            }
+        }
+        let out = if out == here.1 { PortNo::IN_PORT } else { out };
+        send_packet(packet_in, vec![out], world);
+    }
+
+    /// Adds the flow for a pair of hosts behind one switch. The app keeps no record of it: it expires by itself, and a host
+    /// that moves has the flows to it deleted.
+    fn join_locally(&mut self, key: Key, from: End, output: PortNo, world: &mut impl World) {
+        if !self.has_tags {
+            self.local.learn(from.0, key.src, from.1);
+            self.local.learn(from.0, key.dst, output);
+        }
+        if let Some(switch) = self.peers.switch(from.0) {
+            let cookie = LOCAL << KIND_SHIFT;
+            let mut flow = Flow::add(key.match_at(from.1), PRIORITY, cookie, Act::Port(output));
+            flow.idle_timeout = IDLE_TIMEOUT;
+            world.send(switch, Message::Flow(flow));
+        }
+    }
+}
+
+/// Sends a packet out of these ports; of none, if the switch keeps it in a buffer, to free the buffer.
+fn send_packet(packet_in: &PacketIn<'_>, out: Vec<PortNo>, world: &mut impl World) {
+    let (in_port, buffer_id) = (packet_in.in_port, packet_in.buffer_id);
+    if out.is_empty() && buffer_id.is_none() {
+        return;
+    }
+    let data = if buffer_id.is_some() { Vec::new() } else { packet_in.data.to_vec() };
+    world.send(packet_in.switch, Message::Packet { in_port, out, buffer_id, data });
+}
+
+/// Lets the switch drop packets to a host without a path, so that they do not all reach the app.
+fn drop_for_a_while(key: Key, packet_in: &PacketIn<'_>, world: &mut impl World) {
+    let match_ = key.match_at(packet_in.in_port);
+    let mut flow = Flow::add(match_, PRIORITY, LOCAL << KIND_SHIFT, Act::Drop);
+    flow.hard_timeout = 1;
+    world.send(packet_in.switch, Message::Flow(flow));
+}
+
+/// Returns whether a bridge must not forward to this address (IEEE 802.1Q-2018 table 8-1).
+fn stays_on_its_link(address: MacAddr) -> bool {
+    matches!(address.0, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
+}
+
+/// Returns the VLAN identifier of the outermost tag.
+fn tag(frame: &[u8]) -> Option<u16> {
+    let [a, b, high, low] = *frame.get(12..)?.first_chunk()?;
+    is_vlan_tag(u16::from_be_bytes([a, b])).then(|| u16::from_be_bytes([high, low]) & 0x0fff)
+}

@@ -1,0 +1,199 @@
+//! Checks what packets do in simulated networks.
+
+pub(crate) mod sim;
+
+use std::collections::BTreeSet;
+
+use openflow::Version;
+use proptest::prelude::*;
+use rosemary_sdk::{Dpid, MacAddr, PortNo};
+
+use self::sim::{Sim, frame, mac_of};
+use crate::net::End;
+
+const V1_0: Version = Version::V1_0;
+const V1_3: Version = Version::V1_3;
+
+fn ring(count: usize) -> Vec<(usize, usize)> {
+    (0..count).map(|at| (at, (at + 1) % count)).collect()
+}
+
+fn host(number: usize) -> (End, MacAddr) {
+    ((Dpid(number as u64), PortNo(1)), mac_of(number))
+}
+
+/// Sends a packet from each host to each other, and checks where it arrives.
+fn ping_all(sim: &mut Sim, count: usize, what: &str) {
+    for from in 1..=count {
+        for to in (1..=count).filter(|to| *to != from) {
+            let (at, src) = host(from);
+            let is_reachable = sim.reachable(at.0).contains(&host(to).0);
+            let expected = if is_reachable { vec![host(to).0] } else { Vec::new() };
+            let arrivals = sim.arrivals(at, frame(src, host(to).1, None, 0));
+            assert_eq!(arrivals, expected, "{what}: from {from} to {to}");
+        }
+    }
+}
+
+/// Sends a broadcast from each host, and checks that each reachable host gets it once.
+fn flood_all(sim: &mut Sim, count: usize) {
+    for from in 1..=count {
+        let (at, src) = host(from);
+        let mut arrivals = sim.arrivals(at, frame(src, MacAddr::BROADCAST, None, 0));
+        arrivals.sort();
+        let mut expected = sim.reachable(at.0);
+        expected.remove(&at);
+        assert_eq!(arrivals, expected.into_iter().collect::<Vec<_>>(), "flood from {from}");
+    }
+}
+
+/// Versions of the switches, links, a seed, and the links that are cut.
+type Case = (Vec<Version>, Vec<(usize, usize)>, u64, Vec<usize>);
+
+fn networks() -> impl Strategy<Value = Case> {
+    (2..8_usize).prop_flat_map(|count| {
+        let version = prop_oneof![1 => Just(V1_0), 3 => Just(V1_3)];
+        let pair = (0..count, 0..count).prop_filter("a link joins two", |(a, b)| a != b);
+        (
+            proptest::collection::vec(version, count),
+            proptest::collection::vec(pair, 1..14),
+            any::<u64>(),
+            proptest::collection::vec(
+                any::<prop::sample::Index>().prop_map(|it| it.index(1 << 20)),
+                0..4,
+            ),
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn packets_reach_their_hosts_in_any_network((versions, pairs, seed, cuts) in networks()) {
+        let count = versions.len();
+        let mut sim = Sim::new(&versions, &pairs, seed);
+        flood_all(&mut sim, count);
+        ping_all(&mut sim, count, "at first");
+        ping_all(&mut sim, count, "again");
+        for cut in cuts {
+            let ends: Vec<End> = sim.world.links.keys().copied().collect();
+            sim.cut(ends[cut % ends.len()]);
+            sim.report_cuts();
+            ping_all(&mut sim, count, "after a cut");
+            flood_all(&mut sim, count);
+        }
+        sim.restart();
+        sim.world.seen_packet_ins = 0;
+        ping_all(&mut sim, count, "after a restart");
+        sim.expire_idle_flows();
+        prop_assert_eq!(sim.flow_count(), 0, "flows stay behind");
+        prop_assert_eq!(sim.forwarder.routes().len(), 0);
+    }
+}
+
+#[test]
+fn established_pairs_cause_no_packet_in() {
+    let mut sim = Sim::new(&[V1_3; 6], &ring(6), 1);
+    flood_all(&mut sim, 6);
+    ping_all(&mut sim, 6, "at first");
+    sim.world.seen_packet_ins = 0;
+    ping_all(&mut sim, 6, "again");
+    assert_eq!(sim.world.seen_packet_ins, 0);
+}
+
+#[test]
+fn ring_survives_a_cut_before_the_app_hears_of_it() {
+    for cut in 0..6 {
+        let mut sim = Sim::new(&[V1_3; 6], &ring(6), 7 + cut as u64);
+        flood_all(&mut sim, 6);
+        ping_all(&mut sim, 6, "at first");
+        sim.world.seen_packet_ins = 0;
+        let ends: Vec<End> = sim.world.links.keys().copied().collect();
+        sim.cut(ends[cut * 2]);
+        ping_all(&mut sim, 6, "by fast failover");
+        assert_eq!(sim.world.seen_packet_ins, 0, "the switches did it alone");
+        sim.report_cuts();
+        ping_all(&mut sim, 6, "after the app's reaction");
+        assert_eq!(sim.world.seen_packet_ins, 0);
+    }
+}
+
+#[test]
+fn equal_paths_share_by_a_select_group() {
+    // Two switches with two between them.
+    let mut sim = Sim::new(&[V1_3; 4], &[(0, 1), (0, 2), (1, 3), (2, 3)], 3);
+    flood_all(&mut sim, 4);
+    ping_all(&mut sim, 4, "at first");
+    let groups = &sim.world.switches[&Dpid(1)].groups;
+    let select = groups.values().filter(|it| it.kind == openflow::GroupKind::Select).count();
+    assert_eq!(select, 1);
+}
+
+#[test]
+fn drained_switch_carries_only_its_own_hosts_and_nothing_is_lost() {
+    for version in [V1_0, V1_3] {
+        for seed in 0..10 {
+            let mut sim = Sim::new(&[version; 4], &[(0, 1), (1, 3), (0, 2), (2, 3)], seed);
+            flood_all(&mut sim, 4);
+            ping_all(&mut sim, 4, "at first");
+            let cookies = |sim: &Sim| -> BTreeSet<u64> {
+                sim.world.switches[&Dpid(1)].flows.iter().map(|it| it.cookie).collect()
+            };
+            let before = cookies(&sim);
+            sim.world.received.clear();
+            sim.drain(Dpid(2));
+            let mut sent = 0;
+            for _ in 0..200 {
+                sim.send(host(1).0, frame(host(1).1, host(4).1, None, sent));
+                sent += 1;
+                for _ in 0..3 {
+                    sim.step();
+                }
+                sim.world.now += std::time::Duration::from_millis(3);
+                sim.forwarder.go_on(&mut sim.world);
+            }
+            sim.settle();
+            assert_eq!(sim.world.received.len(), sent as usize, "none is lost, none comes twice");
+            assert!(cookies(&sim).is_subset(&before), "the flows keep their cookies");
+            let through = sim.world.switches[&Dpid(2)].flows.iter().filter(|flow| {
+                let text = flow.match_.to_string();
+                !text.contains(&host(2).1.to_string())
+            });
+            let through: Vec<_> = through.collect();
+            assert!(through.is_empty(), "{through:#?} flows of others at the drained switch");
+            ping_all(&mut sim, 4, "afterwards");
+        }
+    }
+}
+
+#[test]
+fn restart_sends_no_flow_again() {
+    let mut sim = Sim::new(&[V1_3; 6], &ring(6), 1);
+    flood_all(&mut sim, 6);
+    ping_all(&mut sim, 6, "at first");
+    let before = format!("{:?}", sim.world.switches);
+    sim.restart();
+    assert_eq!(format!("{:?}", sim.world.switches), before);
+    assert_eq!(sim.forwarder.routes().len(), 30);
+}
+
+#[test]
+fn question_before_discovery_is_flooded_after_it() {
+    let mut sim = Sim::new(&[V1_3; 3], &ring(3), 5);
+    sim.world.undetermined = 1;
+    sim.update_topology();
+    let (at, src) = host(1);
+    let question = [&[0xff; 6][..], &src.0, &[0x08, 0x06], &[0; 28]].concat();
+    assert_eq!(sim.arrivals(at, question.clone()), [], "nobody knows where hosts are");
+    sim.world.undetermined = 0;
+    sim.update_topology();
+    sim.settle();
+    let mut arrivals: Vec<End> = sim.world.received.iter().map(|(end, _)| *end).collect();
+    arrivals.sort();
+    assert_eq!(arrivals, [host(2).0, host(3).0], "once each");
+    sim.world.received.clear();
+    sim.update_topology();
+    sim.settle();
+    assert_eq!(sim.world.received, []);
+}
