@@ -7,8 +7,14 @@
 //!
 //! A flow matches the port that its source was learned on. The packets of a host that moves therefore miss its old flows,
 //! and the app learns its new port. The app forgets hosts with the port or the switch that they were learned on.
+//!
+//! The app knows no topology: its floods multiply in a loop of switches. If its own packets come back ([`loops`]), the
+//! switch stops flooding for a while, with an incident. The app `forwarding` forwards in any topology.
 
 #![forbid(unsafe_code)]
+
+#[path = "learning_switch/loops.rs"]
+mod loops;
 
 use rosemary_sdk::hosts::{HostTable, Learned, ScopeHosts};
 use rosemary_sdk::openflow::ethernet::{LLDP, may_carry};
@@ -16,6 +22,8 @@ use rosemary_sdk::{
     Action, App, Batch, Blanks, Dpid, Event, FlowAndPacket, FlowMod, MacAddr, Match, Network,
     PacketIn, Port, PortChange, PortNo, SendError, Switch, Template, export_app,
 };
+
+use self::loops::{Loops, Verdict};
 
 /// Idle timeout of installed flows, in seconds.
 const IDLE_TIMEOUT: u16 = 60;
@@ -31,6 +39,8 @@ struct LearningSwitch {
     hosts: HostTable<Dpid>,
     /// The flow for a pair of hosts; made with the first.
     pair: Option<Template>,
+    /// The packets that were flooded.
+    loops: Loops,
 }
 
 /// Returns the answer to a packet-in between hosts that are known where they are, or `None` for any other.
@@ -56,7 +66,7 @@ fn answer<'p>(
 
 impl App for LearningSwitch {
     fn create() -> Self {
-        Self { hosts: HostTable::new(), pair: None }
+        Self { hosts: HostTable::new(), pair: None, loops: Loops::new() }
     }
 
     fn look_ahead(&mut self, batch: &Batch<'_>) {
@@ -88,12 +98,14 @@ impl App for LearningSwitch {
         let result = match event {
             Event::SnapshotBegin => {
                 self.hosts.clear();
+                self.loops.clear();
                 Ok(())
             }
             // A switch that comes may be known: it was connected again, or its state is repeated because
             // events were lost. Ports may then have gone without an event.
             Event::SwitchUp(switch) | Event::SwitchDown(switch) => {
                 self.hosts.remove_scope(switch.dpid);
+                self.loops.remove(switch.dpid);
                 Ok(())
             }
             Event::Port { switch, change, port } => self.on_port(switch, change, port, network),
@@ -133,6 +145,9 @@ impl LearningSwitch {
         if !is_possible || stays_on_its_link(eth_dst) || may_carry(packet_in.data, LLDP) {
             return Ok(());
         }
+        if self.loops.is_blocked(switch.dpid, in_port, network.now()) {
+            return Ok(());
+        }
         if is_from_host
             && !eth_src.is_multicast()
             && let Learned::Moved { .. } = self.hosts.learn(switch.dpid, eth_src, in_port)
@@ -158,9 +173,31 @@ impl LearningSwitch {
                 }
                 output
             }
-            None => PortNo::FLOOD,
+            None if self.may_flood(packet_in, network) => PortNo::FLOOD,
+            None => return Ok(()),
         };
         network.packet_out_for(packet_in, &[Action::output(output)])
+    }
+
+    /// Counts a packet that is to be flooded; returns false if it must not be.
+    fn may_flood(&mut self, packet_in: &PacketIn<'_>, network: &mut Network<'_>) -> bool {
+        let dpid = packet_in.switch.dpid;
+        match self.loops.count(dpid, packet_in.in_port, packet_in.data, network.now()) {
+            Verdict::Flood => true,
+            Verdict::Paused => false,
+            Verdict::Loop(evidence) => {
+                network
+                    .report_incident(&format!("loop at {dpid}: it does not flood now"), &evidence);
+                // Hosts seem to be where their packets came back, and flows may send packets round in circles.
+                self.hosts.remove_scope(dpid);
+                if let Err(error) =
+                    network.flow_mod(packet_in.switch, &FlowMod::delete(Match::new()))
+                {
+                    report(&error, network);
+                }
+                false
+            }
+        }
     }
 
     fn on_port(
@@ -335,6 +372,28 @@ mod tests {
             packet(&mut bench, at, (ALICE, PortNo::LOCAL.0), BOB);
             let sent = packet(&mut bench, at, (BOB, 2), ALICE);
             assert_eq!(kinds(&sent), [Kind::FlowMod, Kind::PacketOut], "the switch is a host too");
+        }
+    }
+
+    #[test]
+    fn flood_that_comes_back_ends_with_an_incident() {
+        for version in VERSIONS {
+            let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
+            let all = [0xff; 6];
+            assert!(flooded(&packet(&mut bench, at, (ALICE, 1), all)));
+            let mut sent = Vec::new();
+            for copy in 0..20 {
+                sent = packet(&mut bench, at, (ALICE, 2 + copy % 2), all);
+            }
+            assert!(!kinds(&sent).contains(&Kind::PacketOut), "{sent:?}");
+            let incidents = bench.incidents();
+            assert_eq!(incidents.len(), 1);
+            assert!(incidents[0].0.starts_with("loop at 00:00:00:00:00:00:00:01"), "{incidents:?}");
+            assert_eq!(packet(&mut bench, at, (BOB, 2), ALICE), [], "a port of the loop");
+            packet(&mut bench, at, (ALICE, 1), BOB);
+            packet(&mut bench, at, (BOB, 4), ALICE);
+            let sent = packet(&mut bench, at, (ALICE, 1), BOB);
+            assert_eq!(kinds(&sent), [Kind::FlowMod, Kind::PacketOut], "others go on");
         }
     }
 
