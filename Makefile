@@ -31,7 +31,7 @@ BUILD ?= target/release
 install: ## install what `make release` built: programs, apps, SDK, manual, unit (PREFIX=/usr/local, DESTDIR=)
 	@etc/install.sh "$(BUILD)" "$(PREFIX)" "$(DESTDIR)"
 
-demo: build ## two hosts ping through Rosemary while its app is killed (OF=1.0 or 1.3, KEEP=1)
+demo: build ## hosts of a ring ping while a link is cut and the app is killed (OF=1.0 or 1.3, KEEP=1)
 	@.ci/need $(LAB)
 	@unshare --user --map-root-user --net --mount true 2>/dev/null && root= || root="$(SUDO)"; \
 	 $$root target/debug/rosemary demo --of $(OF) $(if $(KEEP),--keep)
@@ -151,10 +151,10 @@ table1: release ## the reaction to each fault of Table 1, under load: minutes (S
 ROSEMARY_FUZZ_MESSAGES ?= 1000000
 
 soak: build ## long runs: 100 deaths of apps of each kind and of the kernel under traffic, 300 of the storage, fuzzing from a zone: minutes
-	@.ci/need $(LAB) tshark cc faketime
-	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 ROSEMARY_SWITCHES=1000 $(REPEAT) \
+	@.ci/need $(LAB) tshark mn cc faketime
+	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 ROSEMARY_SWITCHES=1000 $(REPEAT) ROSEMARY_TOPOLOGIES=1 \
 	  ROSEMARY_FUZZ_MESSAGES=$(ROSEMARY_FUZZ_MESSAGES)" cargo test --package rosemary-tests -- --show-output \
-	  repeated_crashes:: kernel_killed:: reconnecting:: guards::killed_guard hostile::fuzz:: 2>&1 | tee target/soak.log
+	  repeated_crashes:: kernel_killed:: reconnecting:: guards::killed_guard hostile::fuzz:: forwarding:: 2>&1 | tee target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
 	@for run in 7:1000 2:200 11:200 33:200; do \
 	  $(SUDO) target/debug/examples/rosemary_chaos $${run/:/ } | tee -a target/soak.log || exit 1; \

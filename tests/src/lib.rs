@@ -19,6 +19,7 @@ pub mod fake;
 pub mod flow_table;
 pub mod judge;
 pub mod mark;
+pub mod mininet;
 pub mod net;
 pub mod os_ken;
 pub mod pki;

@@ -16,6 +16,7 @@ mod duplicate_datapath_ids;
 mod failed_commands;
 mod firewall;
 mod forbidden_messages;
+mod forwarding;
 mod full_tables;
 mod granted_files;
 mod guards;
