@@ -81,7 +81,7 @@ fn demo_is_kept(
     let lines: Vec<String> = demo.story.lines().map(ToOwned::to_owned).collect();
     let paste: Vec<_> = lines.iter().filter(|line| line.starts_with("nsenter ")).collect();
     assert_eq!(paste.len(), 4, "{}", demo.story);
-    let seen = ["app learning-switch", "STAGE", "actions=output", "3 received"];
+    let seen = ["app forwarding", "STAGE", "actions=output", "3 received"];
     for (line, seen) in paste.into_iter().zip(seen) {
         let mut shell = if ordinary { ordinary_user(lab) } else { lab.command("env") };
         let output = shell.args(["sh", "-c", line]).stdin(Stdio::null()).output()?;

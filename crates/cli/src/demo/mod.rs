@@ -1,7 +1,7 @@
 //! `rosemary demo`: demonstrates fault isolation on this machine without preparation.
 //!
-//! A switch, three hosts and Rosemary run in a [`Lab`]. Pings pass a flow that the app installed,
-//! then the app is killed while they continue. Each line that starts with `ok` states a measurement
+//! A ring of three switches with a host each and Rosemary run in a [`Lab`]. Rosemary discovers the ring; pings pass flows
+//! that the app installed; a link is cut while they continue, and then the app is killed. Each line that starts with `ok` states a measurement
 //! of this run; a line with `FAILED` makes the exit code 1.
 //!
 //! With `--keep` the demo then keeps running for inspection (`keep_running.rs`). Without root,
@@ -11,6 +11,7 @@
 //! outside, checks that nothing is left.
 
 mod keep_running;
+mod ring;
 mod transcript;
 
 use std::env;
@@ -33,7 +34,7 @@ use crate::status::Report;
 use transcript::Transcript;
 
 /// The app that the demo runs and kills.
-const APP: &str = "learning-switch";
+const APP: &str = "forwarding";
 
 /// Ping interval of a host.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -124,7 +125,7 @@ fn run_in_lab(
         );
     }
     transcript.print(
-        "Rosemary's demo: a switch, three hosts and Rosemary, in a separate network on this\n\
+        "Rosemary's demo: three switches, three hosts and Rosemary, in a separate network on this\n\
          machine, whose interfaces, ports and files are not changed.",
     );
     if sys::namespace::is_of_one_user() {
@@ -147,45 +148,40 @@ fn run_scenes(
     transcript: &mut Transcript,
     started: &mut Vec<Process>,
 ) -> anyhow::Result<()> {
-    transcript.step("Rosemary starts (rosemary up).");
+    transcript.step("Rosemary starts (rosemary up --app forwarding).");
     transcript.written()?;
     let start = Instant::now();
-    let mut rosemary = Rosemary::start_with(lab, binary, &[])?;
+    let mut rosemary = Rosemary::start_with(lab, binary, &["--app", APP])?;
     remember(started);
     let status = rosemary.wait_for("the app runs", Duration::from_secs(5), |status| {
         status.app(APP).and(Some(status.clone()))
     })?;
     transcript.check(true, format!("after {}: {}", ms(start.elapsed()), programs(&status)));
 
-    transcript.step(&format!("A switch with three hosts starts; it speaks OpenFlow {of}."));
-    let start = Instant::now();
-    let s1 = lab.switch("s1", of)?;
-    let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &s1));
-    let (h1, h2, h3) = (h1?, h2?, h3?);
-    for host in [&h1, &h2, &h3] {
-        transcript.note(format!("{} is {} on port {}", host.name(), host.address(), host.port()));
+    transcript.step(&format!(
+        "A ring of three switches, with a host each, starts; they speak OpenFlow {of}."
+    ));
+    let [s1, s2, s3] = ["s1", "s2", "s3"].map(|name| lab.switch(name, of));
+    let (s1, s2, s3) = (s1?, s2?, s3?);
+    let switches = [&s1, &s2, &s3];
+    let (h1, h2, h3) = (lab.host("h1", &s1)?, lab.host("h2", &s2)?, lab.host("h3", &s3)?);
+    for (host, switch) in [&h1, &h2, &h3].into_iter().zip(switches) {
+        let (name, address) = (host.name(), host.address());
+        transcript.note(format!(
+            "{name} is {address} on port {} of {}",
+            host.port(),
+            switch.name()
+        ));
     }
-    rosemary.wait_for_switch(&s1)?;
-    let connected =
-        rosemary.wait_for("the three ports are known", Duration::from_secs(5), |status| {
-            status.switch(&s1.dpid()).filter(|switch| switch.ports == 3).cloned()
-        })?;
+    for (one, other) in [(&s1, &s2), (&s2, &s3), (&s3, &s1)] {
+        one.link_to(other)?;
+    }
+    ring_is_found(lab, transcript, &mut rosemary, switches)?;
     remember(started);
-    transcript.check(
-        connected.version == of.to_string(),
-        format!(
-            "after {}: Rosemary has {} (Open vSwitch {}), OpenFlow {}, dpid {}, {} ports",
-            ms(start.elapsed()),
-            s1.name(),
-            lab.open_vswitch_version(),
-            connected.version,
-            connected.dpid,
-            connected.ports,
-        ),
-    );
 
-    first_pings(transcript, &mut rosemary, &s1, [&h1, &h2, &h3])?;
-    app_is_killed(lab, transcript, &mut rosemary, &s1, [&h1, &h2, &h3])?;
+    first_pings(transcript, &mut rosemary, switches, [&h1, &h2, &h3])?;
+    ring::link_is_cut(lab, transcript, switches, [&h1, &h2])?;
+    app_is_killed(lab, transcript, &mut rosemary, switches, [&h1, &h2, &h3])?;
 
     if keep {
         keep_running::wait_for_operator(lab, binary, transcript, &mut rosemary, &s1, [&h1, &h2])?;
@@ -198,11 +194,40 @@ fn run_scenes(
     Ok(())
 }
 
-/// Shows that the first packet goes to the app, and later ones pass the installed flow.
+/// Shows the switches as Rosemary has discovered them.
+fn ring_is_found(
+    lab: &Lab,
+    transcript: &mut Transcript,
+    rosemary: &mut Rosemary<'_>,
+    switches: [&Switch<'_>; 3],
+) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let mut versions = Vec::new();
+    for switch in switches {
+        versions.push(rosemary.wait_for_switch(switch)?.version);
+    }
+    let drawing = ring::discovered(lab, switches, 3)?;
+    let [s1, ..] = switches;
+    transcript.check(
+        versions.iter().all(|version| *version == s1.of().to_string()),
+        format!(
+            "after {}: Rosemary has three switches (Open vSwitch {}), OpenFlow {}, and found three links:",
+            ms(start.elapsed()),
+            lab.open_vswitch_version(),
+            versions.join(", "),
+        ),
+    );
+    for line in drawing {
+        transcript.note(line);
+    }
+    transcript.written()
+}
+
+/// Shows that the first packet goes to the app, and later ones pass the installed flows.
 fn first_pings(
     transcript: &mut Transcript,
     rosemary: &mut Rosemary<'_>,
-    s1: &Switch<'_>,
+    [s1, s2, _]: [&Switch<'_>; 3],
     [h1, h2, h3]: [&Host<'_>; 3],
 ) -> anyhow::Result<()> {
     transcript.step("h1 pings h2, whose location is not known yet.");
@@ -211,9 +236,9 @@ fn first_pings(
     let asked = packet_ins(rosemary, s1)?;
     let text = match first.replies.first() {
         Some(reply) => {
-            format!("answered after {}; the switch asked Rosemary {asked} times", ms(reply.rtt))
+            format!("answered after {}; s1 asked Rosemary {asked} times", ms(reply.rtt))
         }
-        None => format!("not answered; the switch asked Rosemary {asked} times"),
+        None => format!("not answered; s1 asked Rosemary {asked} times"),
     };
     transcript.check(first.received == 1 && asked > 0, text);
     let question = ["ARP", "who-has 10.0.0.2"];
@@ -233,10 +258,9 @@ fn first_pings(
     for flow in &flows {
         transcript.note(format!("  {flow}"));
     }
-    let leads_to = |host: &Host<'_>| leads_to(&flows, host);
     transcript.check(
-        leads_to(h1) && leads_to(h2),
-        "the app's flows lead to h1 on port 1 and to h2 on port 2",
+        leads_to(&flows, h1) && leads_to(&s2.dump_flows()?, h2),
+        "the app's flows lead to h1 at s1 and to h2 at s2",
     );
     transcript.written()
 }
@@ -246,7 +270,7 @@ fn app_is_killed(
     lab: &Lab,
     transcript: &mut Transcript,
     rosemary: &mut Rosemary<'_>,
-    s1: &Switch<'_>,
+    [s1, _, s3]: [&Switch<'_>; 3],
     [h1, h2, h3]: [&Host<'_>; 3],
 ) -> anyhow::Result<()> {
     transcript.step("kill -9 of the app, while h1 pings h2 and, for the first time, h3.");
@@ -285,7 +309,7 @@ fn app_is_killed(
         }
         None => transcript.check(false, format!("h1 to h3: {}", pings(&new))),
     }
-    let flows = s1.dump_flows()?;
+    let flows = s3.dump_flows()?;
     transcript.check(leads_to(&flows, h3), "the restarted app has installed a flow to h3");
     let epoch = |status: &Report| status.switch(&s1.dpid()).map(|switch| switch.epoch);
     transcript.check(
