@@ -52,7 +52,7 @@ pub(crate) struct Facts {
     /// Ports that floods may leave through.
     pub(crate) edges: Vec<End>,
     pub(crate) links: Vec<LinkFacts>,
-    /// Ports that are up and of which it is not known yet what they lead to.
+    /// Number of ports that are up and whose probe window has not passed.
     pub(crate) undetermined: usize,
     /// Whether links may be missing because the topology has just started.
     pub(crate) is_settled: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Forwarder {
     /// Routes that are to be compared with the present network.
     to_examine: VecDeque<Key>,
     next_step: Duration,
-    /// When routes of which nobody listed the first flow are removed.
+    /// When routes are removed whose first flow no switch has listed.
     listing_ends: Option<Duration>,
     /// Whether the kernel is listing all switches.
     in_snapshot: bool,

@@ -102,7 +102,7 @@ impl Forwarder {
         self.move_routes(again, Why::Unreachable, world);
     }
 
-    /// Removes routes of which only later hops are left, and compares the others with the network.
+    /// Removes routes without their first flow, and compares the others with the network.
     pub(super) fn end_listing(&mut self, world: &mut impl World) {
         let keys: Vec<Key> = self.routes.keys().collect();
         for key in keys {

@@ -33,7 +33,7 @@ pub(crate) struct LinkFacts {
     pub(crate) is_suspicious: bool,
 }
 
-/// What a port of a switch leads to.
+/// The kind of neighbour at a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PortKind {
     /// Hosts: the topology found no switch there.

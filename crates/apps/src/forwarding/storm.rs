@@ -2,7 +2,7 @@
 //!
 //! An offender gets a flow of the lowest priority of this app's band, which drops packets that no other flow of this app
 //! and no flow of an app before it matches. Traffic that has flows therefore goes on, and others' flows are untouched. The
-//! flow expires by itself. If the offender goes on, the next one stays twice as long.
+//! flow has a timeout. An offender that goes on gets another, for twice the time.
 
 use std::collections::HashMap;
 use std::time::Duration;

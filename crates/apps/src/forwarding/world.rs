@@ -33,7 +33,7 @@ pub(crate) trait World {
     fn incident(&mut self, summary: &str, evidence: &str);
 }
 
-/// What a flow does with its packets.
+/// The action of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Act {
     /// Sends them out of a port.
