@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use cli::lab::{Lab, Of};
 
 /// Topologies of `--topo` beside Mininet's own: `ring,N`, and `mesh,N`, a grid of N times N switches. Each switch has a host.
-const TOPOLOGIES: &str = r#"
+const TOPOLOGIES: &str = r"
 from mininet.topo import Topo
 
 class Ring(Topo):
@@ -31,7 +31,7 @@ class Mesh(Topo):
                     self.addLink(at(x, y), at(x, y + 1))
 
 topos = {'ring': Ring, 'mesh': Mesh}
-"#;
+";
 
 /// Runs Mininet with `topo`, types `commands`, and returns what it printed. Needs Open vSwitch in the lab.
 ///
