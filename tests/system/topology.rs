@@ -34,7 +34,7 @@ const ADDRESS: &str = "127.0.0.1:6654";
 /// The time in which all links of 245 switches have to be found.
 const DISCOVERY: Duration = Duration::from_secs(5);
 
-/// Runs of which one has to succeed.
+/// Number of runs. At least one must succeed.
 const RUNS: usize = 3;
 
 /// The time in which a busy machine is given up.

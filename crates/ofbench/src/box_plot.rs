@@ -17,7 +17,7 @@ pub struct Column {
     pub label: String,
     /// Index of its group, which decides about its colour.
     pub group: usize,
-    /// What it shows.
+    /// Quartiles and whiskers of the box.
     pub summary: Summary,
 }
 

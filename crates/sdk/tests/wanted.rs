@@ -640,7 +640,7 @@ enum Step {
         index: usize,
         place: usize,
     },
-    /// Someone else's flow, of which the library must not take notice.
+    /// A flow of another owner, which the library must ignore.
     Reactive {
         index: usize,
         number: u16,
@@ -665,7 +665,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..24)
 }
 
-/// What the switch `index` must have, by number: the variation.
+/// The flows that switch `index` must have: variations by number.
 fn expected(wanted: &BTreeMap<(u8, u16), u8>, index: usize) -> BTreeMap<u16, u32> {
     let dpid = u8::try_from(index + 1).unwrap();
     let mut all: BTreeMap<u16, u32> = BTreeMap::new();

@@ -272,7 +272,7 @@ impl Discovery {
         let is_known_link =
             self.state(from).and_then(|port| port.link).is_some_and(|link| link.to == at);
         if is_known_link {
-            // Only known links count: nobody else decides what is usual.
+            // Only known links count, so that forged probes do not change what is usual.
             self.delay = (self.delay * 15 + age) / 16;
         }
         if age > PROBE_LIFE {

@@ -33,9 +33,9 @@ Exit codes: 0 shown; 1 there is no path, or Rosemary or a service does not run; 
 #[command(after_help = AFTER_HELP)]
 pub struct PathArgs {
     /// Where the path begins
-    pub from: Place,
+    pub from: PathEnd,
     /// Where the path ends
-    pub to: Place,
+    pub to: PathEnd,
     /// Show up to this number of paths
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST_PATHS)))]
@@ -56,14 +56,14 @@ pub struct PathArgs {
 
 /// Where a path begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum PathEnd {
     /// A switch.
     Switch(Dpid),
     /// A host, which the service `hosts` knows.
     Host(HostName),
 }
 
-impl FromStr for Place {
+impl FromStr for PathEnd {
     type Err = String;
 
     /// Reads an operator's word. The usual form of a datapath id is also one of an IPv6 address; it is a datapath id here.
@@ -76,7 +76,7 @@ impl FromStr for Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PathEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Switch(dpid) => write!(f, "switch {dpid}"),
@@ -177,13 +177,13 @@ fn table(path: &Path, graph: &Graph) -> Table<7> {
 
 /// Returns the switch of a place, and the port if the place is a host.
 fn switch_of(
-    place: Place,
+    place: PathEnd,
     graph: &Graph,
     instance: &InstancePaths,
 ) -> anyhow::Result<(Dpid, Option<PortNo>)> {
     let (dpid, port) = match place {
-        Place::Switch(dpid) => (dpid, None),
-        Place::Host(name) => {
+        PathEnd::Switch(dpid) => (dpid, None),
+        PathEnd::Host(name) => {
             let table = Monitor::connect(instance)?.service(Service::Hosts)?;
             let (dpid, port) = host_at(name, &table)?;
             (dpid, Some(port))
@@ -213,7 +213,7 @@ fn host_at(
     let mut places: Vec<(Dpid, PortNo)> = found.map(|host| (host.dpid, host.port)).collect();
     places.sort_unstable();
     places.dedup();
-    let place = Place::Host(name);
+    let place = PathEnd::Host(name);
     match places[..] {
         [] => bail!("{place} is not known: see `rosemary hosts`"),
         [at] => Ok(at),
@@ -227,13 +227,13 @@ mod tests {
 
     #[test]
     fn words_are_switches_or_hosts() {
-        let place = |text: &str| text.parse::<Place>();
-        assert_eq!(place("00:00:00:00:00:00:00:01"), Ok(Place::Switch(Dpid(1))));
-        assert_eq!(place("0x10"), Ok(Place::Switch(Dpid(16))));
+        let place = |text: &str| text.parse::<PathEnd>();
+        assert_eq!(place("00:00:00:00:00:00:00:01"), Ok(PathEnd::Switch(Dpid(1))));
+        assert_eq!(place("0x10"), Ok(PathEnd::Switch(Dpid(16))));
         let mac = MacAddr([2, 0, 0, 0, 0, 1]);
-        assert_eq!(place("02:00:00:00:00:01"), Ok(Place::Host(HostName::Mac(mac))));
+        assert_eq!(place("02:00:00:00:00:01"), Ok(PathEnd::Host(HostName::Mac(mac))));
         for ip in ["10.0.0.1", "fe80::1"] {
-            assert_eq!(place(ip), Ok(Place::Host(HostName::Ip(ip.parse().unwrap()))));
+            assert_eq!(place(ip), Ok(PathEnd::Host(HostName::Ip(ip.parse().unwrap()))));
         }
         assert!(place("h1").is_err());
     }

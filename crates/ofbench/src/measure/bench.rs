@@ -26,7 +26,7 @@ pub(super) const FIRST_FREE: u32 = 1 << 20;
 
 /// A packet-in of a frame of the run.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ProbePacketIn {
     pub(super) probe: Probe,
     /// When it arrived.
     pub(super) at: Stamp,
@@ -162,7 +162,7 @@ impl<'a> Bench<'a> {
         &mut self,
         probe: Probe,
         until: Instant,
-    ) -> Result<Option<Asked>, Trouble> {
+    ) -> Result<Option<ProbePacketIn>, Trouble> {
         while let Some(message) = self.session.next(until)? {
             if let Some(asked) = self.asked(&message)
                 && asked.probe == probe
@@ -174,7 +174,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Returns the packet-in of a frame of the run that a message is.
-    pub(super) fn asked(&mut self, message: &Received) -> Option<Asked> {
+    pub(super) fn asked(&mut self, message: &Received) -> Option<ProbePacketIn> {
         if message.bytes.get(1) != Some(&10) {
             return None;
         }
@@ -183,7 +183,7 @@ impl<'a> Bench<'a> {
         let probe = [Way::Forth, Way::Back]
             .into_iter()
             .find_map(|way| data.frames(way).recognise(packet_in.data))?;
-        Some(Asked {
+        Some(ProbePacketIn {
             probe,
             at: message.at,
             decoded: Stamp::now(),
@@ -195,7 +195,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Queues the packet-out that sends the frame of a packet-in on its way.
-    pub(super) fn queue_packet_out(&mut self, asked: &Asked) -> Result<(), Trouble> {
+    pub(super) fn queue_packet_out(&mut self, asked: &ProbePacketIn) -> Result<(), Trouble> {
         let actions = [Action::output(self.ports()?[1])];
         let packet_out = match asked.buffer_id {
             Some(buffer_id) => PacketOut::buffered(asked.in_port, &actions, buffer_id),

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use openflow::{Action, FlowMod};
 
-use super::bench::{Asked, Bench, PASS};
+use super::bench::{Bench, PASS, ProbePacketIn};
 use super::clock::Stamp;
 use super::data_path::Way;
 use super::forwarding::check_loss;
@@ -140,7 +140,7 @@ fn relay_once(bench: &mut Bench<'_>, flow: u32, relay: Relay) -> Result<Option<R
 /// Queues the answer to a packet-in: a packet-out, after a flow-mod if the flow is installed.
 pub(super) fn queue_answer(
     bench: &mut Bench<'_>,
-    asked: &Asked,
+    asked: &ProbePacketIn,
     installs: bool,
 ) -> Result<(), Trouble> {
     if installs {

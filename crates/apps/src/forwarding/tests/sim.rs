@@ -45,7 +45,7 @@ pub(crate) struct World1 {
     pub(crate) incidents: Vec<String>,
     pub(crate) seen_packet_ins: usize,
     drained: BTreeSet<Dpid>,
-    /// Ports of which the topology does not know what they lead to; then it knows no edge.
+    /// Ports whose neighbours the topology does not know yet; then it knows no edge.
     pub(crate) undetermined: usize,
     seed: u64,
 }
