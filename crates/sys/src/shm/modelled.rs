@@ -29,6 +29,9 @@ enum Kind {
     Plain { touched: loom::cell::UnsafeCell<()>, at: *mut u64 },
 }
 
+// SAFETY: loom runs one thread at a time, and its cells fail the model on a race.
+unsafe impl Sync for Word {}
+
 impl Word {
     pub(crate) fn load(&self, order: Ordering) -> u64 {
         match &self.0 {
