@@ -39,6 +39,7 @@ fn incidents_outlive_a_killed_monitor() {
     assert!(ran.starts_with(&format!("process {pid} ran ")), "{ran}");
     assert!(of_app.reaction[0].starts_with("restart "), "{of_app:?}");
 
+    instance.until_connected(2); // the incident of the app ends before that
     kill(before.kernel.pid);
     let of_kernel = closed(&instance, 2).remove(1);
     assert_eq!(of_kernel.program, Program::kernel());
