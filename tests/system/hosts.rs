@@ -176,11 +176,11 @@ fn attacks_on_hosts_are_reported_and_fail() {
         wait_for_incident(&mut rosemary_, lab, &words)?;
         wait_for_host(&mut rosemary_, lab, &h2, (&s1, h2.port()))?;
 
-        // A silent host can be replaced, and that is reported, too.
+        // A silent host can be replaced, and that is reported, too. It answered just now, so it is not asked again for 10 s.
         h1.run("ip", &["link", "set", "eth0", "arp", "off"])?;
         h1.run("ip", &["address", "flush", "dev", "eth0"])?;
         inject(&s1, h3.port(), &arp(&h1.mac(), &h1.address())?)?;
-        rosemary_.wait_for("a silent host has moved", SOON, |_| {
+        rosemary_.wait_for("a silent host has moved", 3 * SOON, |_| {
             let place = place(lab, &h1.mac()).unwrap_or(None);
             let port = h3.port().to_string();
             if place.is_some_and(|(_, at, _)| at == port) {
