@@ -82,7 +82,8 @@ fn flooding_operators_delay_nobody() {
         })?;
         let logs = flood(&OperatorRequest::Log)?;
         println!("{} connections to the log were made and kept", logs.len());
-        ensure!(logs.len() > 100, "the flood was no flood");
+        // On a busy machine the flood makes fewer connections within its time. One owner may keep 16.
+        ensure!(logs.len() > 40, "the flood was no flood: {} connections", logs.len());
         let kernels = flood(&OperatorRequest::Kernel)?;
         for socket in logs {
             let socket = Packets::from_fd(socket);
