@@ -327,10 +327,21 @@ fn wanted(config: &Config, around: &Circumstances<'_>) -> Result<Vec<AppConfig>,
         }
     }
     add_providers(config, &mut apps);
+    if let Some(app) = apps.iter().find(|app| app.host == Hosting::Kernel && provides(app)) {
+        return Err(StartError::App { app: app.name.clone(), why: PROVIDER_IN_KERNEL });
+    }
     if apps.len() > MOST_APPS {
         return Err(StartError::TooManyApps { count: apps.len(), most: MOST_APPS });
     }
     Ok(apps)
+}
+
+/// Why an app that provides a service cannot run in the kernel.
+const PROVIDER_IN_KERNEL: &str = "it provides a service to other apps, which only an app in a zone can; remove host = \"kernel\" or :kernel";
+
+/// Whether an app of this name provides a service with a table.
+fn provides(app: &AppConfig) -> bool {
+    Service::named(&app.name).is_some_and(|service| service.table_slots().is_some())
 }
 
 /// Adds the apps that provide services which enabled apps name. An app that is listed and not enabled is left alone.
@@ -539,6 +550,25 @@ mod tests {
         let own = format!("{uses_hosts}[[app]]\nname = \"topology\"\nenabled = false\n");
         let topology = ("topology".to_owned(), false);
         assert_eq!(names(&own), [runs("a"), topology, runs("hosts")], "the operator decides");
+    }
+
+    #[test]
+    fn provider_does_not_go_into_the_kernel() {
+        let config = Config::parse("/rosemary.toml".into(), String::new()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        for (app, is_refused) in [("stats:kernel", true), ("stats", false), ("a:kernel", false)] {
+            let options = crate::options::tests::parse(&["--app", app]).unwrap();
+            let around = Circumstances {
+                options: &options,
+                installation: &Installation::of("/nowhere"),
+                store: &Store::of(dir.path()),
+                overrides: &Overrides::default(),
+                version: None,
+            };
+            let wanted = wanted(&config, &around);
+            let refused = wanted.is_err_and(|error| error.to_string().contains("in a zone"));
+            assert_eq!(refused, is_refused, "{app}");
+        }
     }
 
     #[test]
