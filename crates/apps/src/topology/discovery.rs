@@ -6,7 +6,8 @@
 //! * It is one of the last probes of its port, young, and arrived nowhere else before, so it is not replayed.
 //! * Both ports are up since before it was sent, so nobody took a port down and up to be forgotten as a host.
 //! * It did not arrive at the port that it left.
-//! * No host is known behind either port. A host is known if its traffic entered after the probe window.
+//! * No host is known behind either port. A host is known if its traffic entered after the probe window, and before the
+//!   probe left.
 //! * Neither port has a link to a third one.
 //!
 //! No rule can find a relay that is as fast as a cable between two ports at which no host has ever spoken.
@@ -26,7 +27,7 @@ use super::publication::{Key, Publication};
 use super::report::{Doubt, Reports};
 
 /// How long a probe is believed after it was sent.
-const PROBE_LIFE: Duration = Duration::from_secs(3);
+pub(super) const PROBE_LIFE: Duration = Duration::from_secs(3);
 
 /// The usual time from a probe to its packet-in above which no link is judged by its latency.
 const BUSY: Duration = Duration::from_millis(100);
@@ -311,7 +312,7 @@ impl Discovery {
             self.refuse_relay(from, at, now);
             return self.report(Doubt::Reflected, at, now, summary, evidence.to_owned());
         }
-        if self.has_hosts(from, at, now) || self.has_other_link(from, at, now) {
+        if self.has_hosts(from, at, sent_at, now) || self.has_other_link(from, at, now) {
             return self.refuse_relay(from, at, now);
         }
         if let Some(sent) = self.state(from).and_then(|port| port.probe(probe.nonce)) {
@@ -322,12 +323,19 @@ impl Discovery {
 
     /// Whether hosts behind one of the ports speak against a link. Reports it if so.
     ///
-    /// The hosts may be those of a switch that was not connected yet. Then that switch is newer than the first traffic of
-    /// these hosts, and the port forgets them.
-    fn has_hosts(&mut self, from: Endpoint, at: Endpoint, now: Duration) -> bool {
+    /// The traffic may have come over the link itself. That is so if the first of it entered while the probe was underway:
+    /// something delayed the probe beyond the window. A host that relays probes gains nothing by this, as it need not have
+    /// sent any traffic. The hosts may also be those of a switch that was not connected yet. Then that switch is newer than
+    /// the first traffic of these hosts. In both cases the port forgets them.
+    fn has_hosts(&mut self, from: Endpoint, at: Endpoint, sent: Duration, now: Duration) -> bool {
         let mut outdated = Vec::new();
+        let mut late = Vec::new();
         for (end, other) in [(from, at), (at, from)] {
             let Some(since) = self.state(end).and_then(|port| port.host_since) else { continue };
+            if since >= sent {
+                late.push(end);
+                continue;
+            }
             let other_is_newer =
                 self.switches.get(&other.dpid).is_some_and(|state| state.up_since > since);
             if !other_is_newer || other.dpid == end.dpid {
@@ -342,6 +350,11 @@ impl Discovery {
                 return true;
             }
             outdated.push(end);
+        }
+        for end in late {
+            if let Some(port) = self.state(end) {
+                port.host_since = None;
+            }
         }
         for end in outdated {
             let summary =

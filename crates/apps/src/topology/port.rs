@@ -5,6 +5,7 @@ use std::time::Duration;
 use rosemary_sdk::services::topology::{Endpoint, PortRecord};
 use rosemary_sdk::{MacAddr, Port, PortNo};
 
+use super::discovery::PROBE_LIFE;
 use super::latency::Samples;
 
 /// When the probes of a window are sent, from its begin on.
@@ -20,6 +21,9 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// How long it lasts at least after its last probe.
 const LAST_ANSWER: Duration = Duration::from_millis(300);
+
+/// The same, in multiples of the time that probes usually take.
+const USUAL_TIMES: u32 = 4;
 
 /// The time between two probes of a port with a link.
 const LINK_INTERVAL: Duration = Duration::from_secs(3);
@@ -108,6 +112,15 @@ struct Window {
     probes: usize,
     first: Duration,
     last: Duration,
+}
+
+impl Window {
+    /// Returns the end of a window whose probes have all been sent. A busy controller or switch delivers the last probe late,
+    /// and a flood must not leave before it arrives.
+    fn end(&self, usual: Duration) -> Duration {
+        let answer = LAST_ANSWER.max(usual * USUAL_TIMES).min(PROBE_LIFE);
+        (self.first + WINDOW).max(self.last + answer)
+    }
 }
 
 impl PortState {
@@ -244,11 +257,13 @@ impl PortState {
     }
 
     /// Ends the window if its time is over or a link has been found. Returns whether it ended.
-    pub(super) fn end_window(&mut self, now: Duration) -> bool {
+    ///
+    /// `usual` is the time from a probe to its packet-in, lately.
+    pub(super) fn end_window(&mut self, usual: Duration, now: Duration) -> bool {
         let Some(window) = self.window else { return false };
         let has_sent_all = window.probes >= WINDOW_PROBES.len();
-        let is_over = now >= window.first + WINDOW && now >= window.last + LAST_ANSWER;
-        let ends = (has_sent_all && is_over) || (self.link.is_some() && self.incoming.is_some());
+        let ends = (has_sent_all && now >= window.end(usual))
+            || (self.link.is_some() && self.incoming.is_some());
         if ends {
             self.window = None;
         }
@@ -260,12 +275,17 @@ impl PortState {
         self.window.is_none_or(|window| window.probes < WINDOW_PROBES.len())
     }
 
-    /// Returns when the port has to be visited again after now.
-    pub(super) fn next_visit(&self, is_overloaded: bool, now: Duration) -> Duration {
+    /// Returns when the port has to be visited again after now. `usual` is as for [`end_window`](Self::end_window).
+    pub(super) fn next_visit(
+        &self,
+        is_overloaded: bool,
+        usual: Duration,
+        now: Duration,
+    ) -> Duration {
         if let Some(window) = self.window {
             return match WINDOW_PROBES.get(window.probes) {
                 Some(offset) => (window.first + *offset).max(now + LEAST_INTERVAL),
-                None => (window.first + WINDOW).max(window.last + LAST_ANSWER),
+                None => window.end(usual),
             };
         }
         now + match &self.link {

@@ -134,7 +134,7 @@ impl Discovery {
     /// Looks at a port that is due. Returns its probe if it is time for one.
     fn visit(&mut self, at: Endpoint, now: Duration) -> Option<Outgoing> {
         self.dirty.insert(Key::Port(at)); // what depends on time may have changed
-        let is_overloaded = self.is_overloaded;
+        let (is_overloaded, usual) = (self.is_overloaded, self.delay);
         let port = self.state(at)?;
         if let Some(until) = port.held_until(now) {
             self.pacer.schedule(at, until);
@@ -144,14 +144,14 @@ impl Discovery {
             self.end_silent_link(at);
         }
         let port = self.state(at).filter(|port| port.is_up())?;
-        let has_ended = port.end_window(now);
+        let has_ended = port.end_window(usual, now);
         if has_ended || !port.wants_probe() {
-            let next = port.next_visit(is_overloaded, now);
+            let next = port.next_visit(is_overloaded, usual, now);
             self.pacer.schedule(at, next);
             return None;
         }
         let nonce = port.send(now);
-        let (hw_addr, next) = (port.hw_addr, port.next_visit(is_overloaded, now));
+        let (hw_addr, next) = (port.hw_addr, port.next_visit(is_overloaded, usual, now));
         self.pacer.schedule(at, next);
         let frame = Probe { from: at, nonce }.write(hw_addr, &self.seal);
         let switch = self.switches.get(&at.dpid)?.switch;

@@ -428,6 +428,30 @@ fn late_switch_gets_its_link_with_an_incident() {
     assert!(net.has_incident("accepted a link"));
 }
 
+/// A busy controller delivers the probes after the window, and after a packet that a neighbour flooded over the same link.
+#[test]
+fn late_probe_makes_a_link_despite_traffic_since_it_left() {
+    let mut net = Net::new(2);
+    net.cable(at(1, 2), at(2, 1), MS * 1500);
+    net.run(MS * 1100);
+    assert!(net.is_edge(at(1, 2)) && net.is_edge(at(2, 1)));
+    net.packet(at(1, 2), &arp());
+    net.packet(at(2, 1), &arp());
+    net.run(MS * 500);
+    assert_eq!(net.links(), pair(at(1, 2), at(2, 1)));
+    assert!(!net.has_incident("refused a link"));
+}
+
+#[test]
+fn window_lasts_longer_while_probes_take_long() {
+    let mut net = Net::new(1);
+    net.discovery.delay = MS * 200;
+    net.run(MS * 1300);
+    assert!(!net.is_edge(at(1, 1)), "the last probe left 700 ms ago and may take 800 ms");
+    net.run(MS * 200);
+    assert!(net.is_edge(at(1, 1)));
+}
+
 #[test]
 fn host_is_remembered_while_its_switch_is_away_and_forgotten_at_port_down() {
     let mut net = line();
