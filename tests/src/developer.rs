@@ -164,11 +164,20 @@ pub fn rosemary(lab: &Lab, args: &[&str]) -> Result<String, LabError> {
 /// # Errors
 /// It did not fail so.
 pub fn refused(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
+    Ok(refused_with(lab, args)?.1)
+}
+
+/// Runs `rosemary` with `args`. Returns its exit code, 1 or 78, and what it said on standard error.
+///
+/// # Errors
+/// It did not fail so.
+pub fn refused_with(lab: &Lab, args: &[&str]) -> anyhow::Result<(i32, String)> {
     let mut command: Command = lab.command("timeout");
     let output = command.arg("20").arg(rosemary_binary()).args(args).output()?;
     let said = String::from_utf8(output.stderr)?;
     // 78: a mistake in the configuration.
-    ensure!(matches!(output.status.code(), Some(1 | 78)), "{args:?}: {}: {said}", output.status);
+    let code = output.status.code().filter(|code| matches!(code, 1 | 78));
+    let code = code.with_context(|| format!("{args:?}: {}: {said}", output.status))?;
     ensure!(output.stdout.is_empty() && !said.contains("panicked"), "{said}");
-    Ok(said)
+    Ok((code, said))
 }

@@ -6,7 +6,9 @@ use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of};
 use control::operator::ProgramState;
 use rosemary_tests::apps::configure;
-use rosemary_tests::developer::{CONFIG, Developer, INSTALLED, Quality, refused, rosemary, trust};
+use rosemary_tests::developer::{
+    CONFIG, Developer, INSTALLED, Quality, refused, refused_with, rosemary, trust,
+};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary, schema};
 use rustix::process::{Pid, Signal, kill_process};
@@ -94,13 +96,15 @@ fn mistake_in_the_configuration_changes_nothing() {
         let mut net = start(lab, Of::V1_3)?;
         let before = pid(&mut net, APP)?;
         configure(&[SWITCH, "[[app]]\nnam = \"firewall\"\n"])?;
-        let error = refused(lab, &["reload"])?;
+        let (code, error) = refused_with(lab, &["reload"])?;
+        assert_eq!(code, 78, "{error}");
         ensure!(error.contains(&format!("{CONFIG}:4:")) && error.contains("nam"), "{error}");
         let reasons = net.status()?.health.reasons.join("\n");
         ensure!(reasons.contains("the last reload was refused"), "{reasons}");
         ensure!(reasons.contains(":4:"), "{reasons}");
         configure(&["[controller]\nworkers = 1\n", SWITCH])?;
-        let error = refused(lab, &["reload"])?;
+        let (code, error) = refused_with(lab, &["reload"])?;
+        assert_eq!(code, 1, "the file is good: {error}");
         ensure!(error.contains("workers") && error.contains("restart of Rosemary"), "{error}");
         assert_eq!(pid(&mut net, APP)?, before, "it was not disturbed");
         configure(&[SWITCH])?;
@@ -144,6 +148,7 @@ fn mistake_in_an_apps_own_file_keeps_its_last_good_one() {
         fs::write(RULES, "[[deny]]\nwhither = \"10.0.0.3\"\n")?;
         let error = refused_change(lab, &["reload"])?;
         ensure!(error.contains("firewall") && error.contains("whither"), "{error}");
+        ensure!(error.contains("exit status: 78"), "{error}");
         assert_eq!(pid(&mut net, "firewall")?, first, "it goes on");
 
         kill(first)?;

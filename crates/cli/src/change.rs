@@ -84,6 +84,11 @@ A mistake in the configuration changes nothing. An app whose settings or files h
 process loads beside the old one and then takes over. If a new process cannot run, nothing changes. SIGHUP to \
 `rosemary up` does the same, unless its standard input is a terminal.";
 
+/// A mistake in the configuration, or in a file that it names, prevented a change.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Misconfigured(String);
+
 /// Runs `rosemary reload`.
 ///
 /// # Errors
@@ -138,19 +143,20 @@ pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
     for notice in &report.notices {
         say::note(notice);
     }
-    match report.state {
-        ChangeState::Refused { why } => bail!("nothing was changed: {why}"),
-        ChangeState::Undone { why } => bail!("the change was undone: {why}"),
+    let failure = match report.state {
+        ChangeState::Refused { why } => format!("nothing was changed: {why}"),
+        ChangeState::Undone { why } => format!("the change was undone: {why}"),
         ChangeState::Incomplete { why } => {
-            bail!("the change was begun and is not complete: {why}; see `rosemary logs`")
+            format!("the change was begun and is not complete: {why}; see `rosemary logs`")
         }
         ChangeState::Unconfirmed => {
-            bail!("nothing was changed: the kernel would restart; repeat the command with --yes")
+            "nothing was changed: the kernel would restart; repeat the command with --yes".into()
         }
         ChangeState::Running | ChangeState::Watching | ChangeState::Done | ChangeState::Planned => {
-            Ok(())
+            return Ok(());
         }
-    }
+    };
+    if report.misconfigured { Err(Misconfigured(failure).into()) } else { bail!(failure) }
 }
 
 /// The result of a change that needed no step.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use config::ConfigError;
 use monitor::error::StartError;
 
+use crate::change::Misconfigured;
 use crate::client::ClientError;
 
 /// The exit code for a mistake in the configuration: `EX_CONFIG` of sysexits(3).
@@ -16,6 +17,7 @@ pub fn code(error: &anyhow::Error) -> ExitCode {
         cause.is::<ConfigError>()
             || cause.downcast_ref().is_some_and(StartError::is_of_configuration)
             || matches!(cause.downcast_ref(), Some(ClientError::Config(_)))
+            || cause.is::<Misconfigured>()
     });
     if is_of_configuration { MISCONFIGURED.into() } else { ExitCode::FAILURE }
 }

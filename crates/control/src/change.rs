@@ -105,6 +105,9 @@ pub struct ChangeReport {
     pub steps: Vec<ChangeStep>,
     /// Facts that the operator should know, as sentences.
     pub notices: Vec<String>,
+    /// Whether a mistake in the configuration, or in a file that it names, prevented the change.
+    #[serde(default)]
+    pub misconfigured: bool,
     /// Its state.
     pub state: ChangeState,
 }

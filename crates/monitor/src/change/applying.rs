@@ -11,7 +11,7 @@ use control::incident::{Cause, Evidence, Program};
 use tracing::warn;
 
 use super::difference::{Difference, difference};
-use super::planner::{Plan, PlannedApp, Planning, Source, Version};
+use super::planner::{Plan, PlannedApp, Planning, Source, Unplannable, Version};
 use super::verbs::Goal;
 use super::{Basis, Running, TIMEOUT};
 use crate::process_table::ProcessTable;
@@ -117,7 +117,10 @@ impl Running {
             }
             Phase::Planning(planning) => match planning.take() {
                 Some(Ok(plan)) => self.planned(plan, basis, processes, now),
-                Some(Err(why)) => Some(self.refused(basis, why)),
+                Some(Err(Unplannable { why, misconfigured })) => {
+                    self.report.misconfigured = misconfigured;
+                    Some(self.refused(basis, why))
+                }
                 None if is_late => {
                     let why = "the configuration and the apps' files could not be read in time";
                     Some(self.refused(basis, why.into()))
@@ -278,6 +281,8 @@ impl Running {
             }
             Err((app, why)) => {
                 processes.set_kept(&app, Some(why.clone()));
+                // Its program ran before with other settings, or it is new in the configuration.
+                self.report.misconfigured = matches!(self.purpose, Purpose::Reload { .. });
                 Some(format!("the app {app} cannot run like this: {why}"))
             }
         };

@@ -115,6 +115,7 @@ impl Changes {
             id: self.made,
             steps: Vec::new(),
             notices: Vec::new(),
+            misconfigured: false,
             state: ChangeState::Running,
         };
         let purpose = match &change {

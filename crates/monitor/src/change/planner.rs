@@ -70,10 +70,19 @@ pub(crate) struct PlannedApp {
     pub(crate) rights: ClientRights,
 }
 
+/// Why there is no plan.
+#[derive(Debug)]
+pub(crate) struct Unplannable {
+    /// The reasons, as phrases.
+    pub(crate) why: String,
+    /// Whether the configuration, or a file that it names, is one of them.
+    pub(crate) misconfigured: bool,
+}
+
 /// A plan that is being made.
 #[derive(Debug)]
 pub(crate) struct Planning {
-    plan: Receiver<Result<Plan, String>>,
+    plan: Receiver<Result<Plan, Unplannable>>,
     wake: UnixStream,
 }
 
@@ -118,11 +127,12 @@ impl Planner {
         std::thread::Builder::new().name("planner".into()).spawn(move || {
             let plan = planner.plan(source, &overrides, version.as_ref(), write);
             // The receiver may be gone, if Rosemary stops.
-            let texts = |errors: Vec<StartError>| {
+            let unplannable = |errors: Vec<StartError>| {
                 let texts: Vec<String> = errors.iter().map(|it| with_causes(it)).collect();
-                texts.join("; ")
+                let misconfigured = errors.iter().any(StartError::is_of_configuration);
+                Unplannable { why: texts.join("; "), misconfigured }
             };
-            let _ = sender.send(plan.map_err(texts));
+            let _ = sender.send(plan.map_err(unplannable));
             let _ = waker.write_all(&[1]);
         })?;
         Ok(Planning { plan, wake })
@@ -227,11 +237,14 @@ impl Plan {
 
 impl Planning {
     /// The plan, once it is made.
-    pub(crate) fn take(&self) -> Option<Result<Plan, String>> {
+    pub(crate) fn take(&self) -> Option<Result<Plan, Unplannable>> {
         match self.plan.try_recv() {
             Ok(plan) => Some(plan),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err("the planner ended unexpectedly".into())),
+            Err(TryRecvError::Disconnected) => {
+                let why = "the planner ended unexpectedly".into();
+                Some(Err(Unplannable { why, misconfigured: false }))
+            }
         }
     }
 }
