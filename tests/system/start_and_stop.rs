@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use cli::lab::processes;
 use cli::lab::{Lab, Rosemary};
 use rosemary_tests::apps::configure;
@@ -37,14 +37,16 @@ const SHIPPED: [&str; 3] = [
 /// The number of starts in each test, which reports the fastest and the slowest.
 const ROUNDS: usize = 5;
 
-/// Starts and stops Rosemary several times, and checks each time that nothing remains.
-fn start_and_stop(lab: &Lab) -> anyhow::Result<()> {
+/// Starts and stops Rosemary several times, and checks each time that these apps run and nothing remains.
+fn start_and_stop(lab: &Lab, apps: &[&str]) -> anyhow::Result<()> {
     let (mut starts, mut stops) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let traces = Traces::look();
         let began = Instant::now();
-        let rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let rosemary = Rosemary::start_with(lab, &rosemary_binary(), &["--allow-unsigned"])?;
         starts.push(began.elapsed());
+        let status = rosemary.status()?.context("it answers")?;
+        ensure!(status.programs.apps.iter().map(|app| &app.name).eq(apps));
         let (below, pid) = (Below::look(rosemary.pid()), rosemary.pid());
         let stopped = rosemary.stop(Signal::TERM)?;
         stops.push(stopped.took);
@@ -69,7 +71,7 @@ fn report(what: &str, times: &mut [Duration], promised: &str) {
 fn learning_switch_starts_and_stops_in_time() {
     in_a_lab(|lab| {
         configure(&[SWITCH])?;
-        start_and_stop(lab)
+        start_and_stop(lab, &["learning-switch"])
     });
 }
 
@@ -78,8 +80,13 @@ fn shipped_apps_start_and_stop_in_time() {
     in_a_lab(|lab| {
         configure(&SHIPPED)?;
         fs::write("/etc/rosemary/firewall.toml", "[[deny]]\nto = \"10.0.0.99\"\n")?;
-        start_and_stop(lab)
+        start_and_stop(lab, &["learning-switch", "firewall", "link-monitor"])
     });
+}
+
+#[test]
+fn default_apps_start_and_stop_in_time() {
+    in_a_lab(|lab| start_and_stop(lab, &["forwarding", "topology", "hosts"]));
 }
 
 #[test]

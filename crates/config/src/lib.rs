@@ -66,7 +66,7 @@ pub const MOST_APPS: usize = 64;
 pub const MOST_ELEMENTS: usize = 3072;
 
 /// The app that runs if the operator names none.
-pub const DEFAULT_APP: &str = "learning-switch";
+pub const DEFAULT_APP: &str = "forwarding";
 
 /// The configuration of an instance that root started.
 pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";

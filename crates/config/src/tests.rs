@@ -286,7 +286,7 @@ fn default_file_has_every_key_commented_out() {
     let text = default_file_switched_on();
     let config = parse(&text).unwrap();
     let [switch, firewall] = config.apps.as_deref().unwrap() else { panic!("two") };
-    assert_eq!(*switch, AppConfig { at: switch.at, ..AppConfig::named(DEFAULT_APP) });
+    assert_eq!(*switch, AppConfig { at: switch.at, ..AppConfig::named("learning-switch") });
     assert_eq!(config.quotas, ServiceQuotas::default());
     assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));
     let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);

@@ -1,5 +1,6 @@
 //! Runs the real Rosemary binary in the lab: starts, queries and stops it as an operator would.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -33,10 +34,16 @@ impl<'lab> Rosemary<'lab> {
     /// Starts `binary up --allow-unsigned ARGS...`, because the apps of most tests are not signed.
     /// Waits until it answers and all its programs run, in safe mode all but the apps.
     ///
+    /// The learning switch runs unless `args` or the configuration names apps: one program, and no probes of its own.
+    ///
     /// # Errors
     /// [`LabError::Ended`] with the end of its log if it ends.
     pub fn start(lab: &'lab Lab, binary: &Path, args: &[&str]) -> Result<Self, LabError> {
-        Self::start_with(lab, binary, &[&["--allow-unsigned"], args].concat())
+        let config = fs::read_to_string(config::SYSTEM_CONFIG).unwrap_or_default();
+        let names_apps = config.contains("[[app]]")
+            || args.iter().any(|arg| ["--app", "--config"].contains(arg));
+        let app: &[&str] = if names_apps { &[] } else { &["--app", "learning-switch"] };
+        Self::start_with(lab, binary, &[&["--allow-unsigned"], args, app].concat())
     }
 
     /// Starts `binary up ARGS...` and waits until it answers and all its programs run, in safe mode all but the apps.
