@@ -12,6 +12,7 @@ mod chaos;
 mod check;
 mod configuration;
 mod demo;
+mod drain_and_storms;
 mod duplicate_datapath_ids;
 mod failed_commands;
 mod firewall;
