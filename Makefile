@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build release install demo check loom test hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
+.PHONY: help build python release install demo check loom test hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -24,6 +24,14 @@ build: ## compile the programs and the bundled apps into target/debug
 release: ## compile the optimised programs and apps into target/release, for `make install`
 	@.ci/need cargo cc
 	cargo build --release --workspace --bins --examples
+
+# `make python PYTHON=/usr/bin/python3` selects the interpreter; PYTHON_PROFILE=release optimises the SDK.
+PYTHON ?= python3
+PYTHON_PROFILE ?= dev
+
+python: ## the virtual environment for apps in Python: target/python (PYTHON=python3, PYTHON_PROFILE=release)
+	@.ci/need cargo cc $(PYTHON)
+	@etc/make-python.sh target/python $(PYTHON_PROFILE) $(PYTHON)
 
 PREFIX ?= /usr/local
 BUILD ?= target/release
@@ -89,7 +97,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-apps --examples || exit 1; \
 	done
 
-test: check build ## everything: check, then the system tests against Open vSwitch
+test: check build python ## everything: check, then the system tests against Open vSwitch
 	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace faketime zsh
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)

@@ -47,6 +47,7 @@ mod packages;
 mod pausing;
 mod printing;
 mod provided_services;
+mod python;
 mod reconnecting;
 mod reload;
 mod repeated_crashes;

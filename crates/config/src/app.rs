@@ -12,13 +12,14 @@ use sdk::{Dpid, Limit};
 use super::environment::{self, Environment};
 use super::limits::Limits;
 use super::manifest::Manifests;
+use super::python::Python;
 use super::rights::{self, Granted, ServiceRight};
 use super::shipped;
 use super::supervision::{RESTART_KEYS, RestartKeys};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 19] = [
+pub const APP_KEYS: [&str; 22] = [
     "name",
     "object",
     "config",
@@ -38,6 +39,9 @@ pub const APP_KEYS: [&str; 19] = [
     "restart",
     "on-stop",
     "log-level",
+    "python-path",
+    "options",
+    "listen",
 ];
 
 /// Maximum length of an app's name, in letters.
@@ -88,6 +92,8 @@ pub struct AppConfig {
     pub on_stop: OnStop,
     /// The level of its log; `None` for that of Rosemary.
     pub log_level: Option<LogLevel>,
+    /// Its settings if it is written in Python.
+    pub python: Option<Python>,
     /// Byte offset of its band in the file, otherwise of its table.
     pub(super) at: usize,
 }
@@ -99,7 +105,7 @@ impl AppConfig {
     }
 
     /// Returns the defaults of every app: a control app that receives every packet and may send packets and write flows.
-    pub(super) fn defaults(name: &str) -> Self {
+    pub fn defaults(name: &str) -> Self {
         Self {
             name: name.into(),
             object: None,
@@ -120,6 +126,7 @@ impl AppConfig {
             restart: RestartKeys::default(),
             on_stop: OnStop::default(),
             log_level: None,
+            python: None,
             at: 0,
         }
     }
@@ -172,10 +179,10 @@ impl AppConfig {
                 format!("an [[app]] without a name; expected name = {NAME_FORM}"),
             )
         })?;
-        let host = table.read("host", r#""user" or "kernel""#, |it| host_named(it.text()?))?;
-        let object = table.read("object", "the path of a file", path)?;
+        let mut object = table.read("object", "the path of a file", path)?;
+        let (host, python) = Python::read(&table, &mut object)?;
         // A bare file of the operator is not the app that ships under this name.
-        let shipped = shipped::settings(name).filter(|_| object.is_none());
+        let shipped = shipped::settings(name).filter(|_| object.is_none() && python.is_none());
         let manifest = base.get(name).or(shipped.as_ref());
         let default = manifest.cloned().unwrap_or_else(|| Self::defaults(name));
         let stage = stage(table, default.stage)?;
@@ -213,6 +220,7 @@ impl AppConfig {
             hang: hang(table)?,
             on_stop: on_stop(table)?,
             log_level: log_level(table)?,
+            python,
             restart: RestartKeys::read_at(&table, "restart", "restart", &RESTART_KEYS)?,
             at: table.get("band").map_or(table.at, |it| it.at),
             name: name.into(),

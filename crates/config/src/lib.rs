@@ -15,6 +15,7 @@ mod limits;
 mod manifest;
 mod orphans;
 mod position;
+mod python;
 mod quotas;
 mod rights;
 mod shipped;
@@ -43,6 +44,7 @@ pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
 pub use orphans::Orphans;
 pub use position::Position;
+pub use python::{Python, framework_name, framework_named, is_source, module_name};
 pub use quotas::{LOG_KEYS, STORAGE_KEYS};
 pub use rights::IN_KERNEL;
 pub use rights::{Granted, ServiceRight};
@@ -399,6 +401,9 @@ fn read_apps(
         let mut app = AppConfig::read(table, manifests.unwrap_or(&none))?;
         let below = |path: PathBuf| base.join(path);
         (app.object, app.config) = (app.object.map(below), app.config.map(below));
+        if let Some(python) = &mut app.python {
+            python.path = std::mem::take(&mut python.path).into_iter().map(below).collect();
+        }
         if let Some(first) = apps.iter().find(|other| other.name == app.name) {
             let line = line_of(text, first.at);
             let what = format!(

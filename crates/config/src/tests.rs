@@ -138,7 +138,7 @@ fn mistake_names_line_found_and_expected_value() {
         (app("stage = 1.5"), 4, "stage is 1.5", "\"guard\""),
         (app("fail = \"open\""), 4, "fail", "stage = \"guard\""),
         (app("stage = \"guard\"\nfail = true"), 5, "fail is true", "\"open\" or \"closed\""),
-        (app("host = \"wasm\""), 4, "\"wasm\"", "\"user\" or \"kernel\""),
+        (app("host = \"wasm\""), 4, "\"wasm\"", "\"user\", \"kernel\", \"python\" or"),
         (app("enabled = \"yes\""), 4, "enabled is \"yes\"", "true or false"),
         (app("ethertypes = [0x0806, 1]"), 4, "ethertypes is 1;", "0x0806 for ARP"),
         (app("ethertypes = []"), 4, "an empty list", "remove the key"),
@@ -285,7 +285,8 @@ fn default_file_has_every_key_commented_out() {
     assert_eq!((config.plain, config.tls_dir), (None, None));
     let text = default_file_switched_on();
     let config = parse(&text).unwrap();
-    let [switch, firewall] = config.apps.as_deref().unwrap() else { panic!("two") };
+    let [switch, firewall, python] = config.apps.as_deref().unwrap() else { panic!("three") };
+    assert_eq!(python.python.as_ref().map(|it| it.path.len()), Some(1));
     assert_eq!(*switch, AppConfig { at: switch.at, ..AppConfig::named("learning-switch") });
     assert_eq!(config.quotas, ServiceQuotas::default());
     assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));

@@ -4,6 +4,7 @@
 //! anything else.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,8 @@ pub enum ZoneRequest {
         /// The name of the service with a table that the app provides. A third descriptor is then the memory of the table
         /// ([`sys::table`]), which the zone maps and seals before it confines itself.
         provides: Option<String>,
+        /// How to run the app if it is written in Python. The descriptors of its listening sockets come last.
+        python: Option<Box<PythonApp>>,
     },
     /// The first and only message of a sandbox probe: confine yourself, report the result and exit.
     /// Descriptors as for [`Load`](Self::Load). Answered by [`ZoneReply::Confined`] or
@@ -96,6 +99,47 @@ pub enum ZoneRequest {
     },
     /// Finish the current batch and exit with code 0.
     Stop,
+}
+
+/// How to run an app that is written in Python.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PythonApp {
+    /// The framework that it is written for.
+    pub framework: Framework,
+    /// What the object contains.
+    pub form: PythonForm,
+    /// The path of the app's file, or the name of its module, for messages and tracebacks.
+    pub object: String,
+    /// Directories that join the import path after the confinement. The sandbox grants them.
+    pub path: Vec<PathBuf>,
+    /// The app's options.
+    pub options: BTreeMap<String, String>,
+    /// The names of its capabilities.
+    pub capabilities: Vec<String>,
+    /// Its listening sockets: a name and an address each.
+    pub listeners: Vec<(String, SocketAddr)>,
+}
+
+/// The framework of a Python app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Framework {
+    /// Rosemary's own SDK.
+    Python,
+    /// Ryu, or os-ken.
+    Ryu,
+}
+
+/// What the object of a Python app contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PythonForm {
+    /// The source of a module.
+    Source,
+    /// The name of a module on the import path.
+    Module,
+    /// An archive with modules, of which `__main__` or `app` is the app.
+    Archive,
 }
 
 /// The sandbox that a zone must enter.

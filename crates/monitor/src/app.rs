@@ -46,6 +46,7 @@ use crate::choice;
 use crate::config_file::ConfigFile;
 use crate::process_table::Environment;
 use crate::program::{Program, ProgramKind, end_of_hold};
+use crate::python::PythonZone;
 use crate::text::{harmless, shortened};
 use crate::usage::meter::{LimitEvent, Meter, Severity};
 use config::Require;
@@ -80,6 +81,8 @@ pub(crate) struct App {
     is_beside: bool,
     /// Whether the switches lose its flows when it leaves the table.
     removes_flows: bool,
+    /// How to run it, if it is written in Python.
+    python: Option<PythonZone>,
     /// The table that its process publishes, if the app provides a service.
     table: Option<OwnedFd>,
     reports: AppReports,
@@ -124,7 +127,12 @@ impl App {
             run_as: around.users.for_app(id.0),
             full: require == Require::Full,
             env: chosen.env,
-            read: chosen.read,
+            read: match &chosen.python {
+                Some((python, interpreter)) => {
+                    chosen.read.into_iter().chain(interpreter.read_dirs(python)).collect()
+                }
+                None => chosen.read,
+            },
             never: chosen.never.to_vec(),
             limits: with_tables(
                 around.enforcement.process_limits(&limits),
@@ -134,7 +142,10 @@ impl App {
         let meter = around.enforcement.meter(limits.clone());
         let zone_settings = ZoneSettings {
             app: name.clone(),
-            executable: around.installation.zone.clone(),
+            executable: match &chosen.python {
+                Some((_, interpreter)) => interpreter.command(),
+                None => around.installation.zone.clone().into(),
+            },
             sandbox,
             limits,
             enforcement: around.enforcement.clone(),
@@ -142,6 +153,9 @@ impl App {
             longest_call: chosen.hang,
             restart: chosen.restart,
         };
+        let python = chosen.python.as_ref();
+        let python =
+            python.map(|(python, _)| PythonZone::new(python, &object, &policy.capabilities));
         let mut hosting = match host {
             Host::Kernel => Hosting::Kernel(InKernel::default()),
             Host::User => Hosting::Zone { zone: Box::new(zone_settings.make()), demotion: None },
@@ -155,6 +169,7 @@ impl App {
         Self {
             id,
             name,
+            python,
             policy,
             files: AppFiles::new(object, ConfigFile::new(config), origin),
             services: chosen.services,
@@ -273,7 +288,11 @@ impl App {
             services: names(&self.services),
             log_level,
             provides: provided(&self.name).map(|service| service.name().to_owned()),
+            python: self.python.as_ref().map(|python| Box::new(python.app.clone())),
         };
+        if let Some(Err(why)) = self.python.as_mut().map(PythonZone::listen) {
+            return zone.program.hold(now, &why);
+        }
         self.table = match provided(&self.name).and_then(Service::table_slots) {
             None => None,
             Some(slots) => match sys::table::memory(slots) {
@@ -287,6 +306,8 @@ impl App {
         let files = self.files.object().into_iter().chain([config.as_fd()]);
         let files: Vec<BorrowedFd<'_>> =
             files.chain(self.table.as_ref().map(AsFd::as_fd)).collect();
+        let sockets = self.python.iter().flat_map(PythonZone::sockets);
+        let files: Vec<BorrowedFd<'_>> = files.into_iter().chain(sockets).collect();
         zone.program.set_log_level(log_level);
         zone.start(&load, &files, now);
     }

@@ -118,7 +118,7 @@ pub(crate) fn transport(
     };
     match options.plain(config) {
         PlainTcp::Never if !has_keys => Err(StartError::NobodyCouldConnect.at(place())),
-        PlainTcp::Any if options.allow_unsigned => {
+        PlainTcp::Any if options.allows_any_unsigned() => {
             Err(StartError::UnsignedFromAnywhere.at(place()))
         }
         _ => Ok(()),

@@ -9,6 +9,7 @@ use control::app::Hosting;
 use control::log::LogLevel;
 use control::operator::{InactiveApp, InactiveState};
 use control::policy::Policy;
+use control::zone::Framework;
 use package::PublicKey;
 use sdk::services::Service;
 use tracing::warn;
@@ -20,9 +21,10 @@ use crate::object::{Object, ObjectFile};
 use crate::options::{AppChoice, Options};
 use crate::overrides::Overrides;
 use crate::packages::{Admitted, Gate, Store, Version};
+use crate::python::Interpreter;
 use config::{
     AppConfig, Config, DEFAULT_APP, ENV_IN_KERNEL, Environment, IN_KERNEL, Limits, MOST_APPS,
-    OnStop, RestartPolicy, ServiceRight, nearest,
+    OnStop, Python, RestartPolicy, ServiceRight, nearest,
 };
 
 /// An app that is to run.
@@ -60,6 +62,8 @@ pub(crate) struct App {
     pub(crate) services: Vec<Service>,
     /// Its rights in these services beyond its own data.
     pub(crate) service_rights: Vec<ServiceRight>,
+    /// Its settings and its interpreter, if it is written in Python.
+    pub(crate) python: Option<(Python, Interpreter)>,
 }
 
 impl App {
@@ -69,13 +73,15 @@ impl App {
         policy: Policy,
         (object, origin): (Object, Origin),
         config: &Config,
-    ) -> Self {
+    ) -> Result<Self, StartError> {
+        let python = settings.python.map(|python| interpreter(&settings.name, python));
+        let python = python.transpose()?;
         let hang = settings.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
         let restart = settings.restart.over(config.supervision.apps);
         let AppConfig { name, config: file, host, read, limits, env, on_stop, log_level, .. } =
             settings;
         let (services, service_rights) = (settings.services, settings.service_rights);
-        Self {
+        Ok(Self {
             never: Arc::default(), // set when Rosemary's directories exist
             name,
             object,
@@ -92,8 +98,18 @@ impl App {
             on_stop,
             services,
             service_rights,
-        }
+            python,
+        })
     }
+}
+
+/// Adds the interpreter to the settings of the app `app`.
+fn interpreter(app: &str, python: Python) -> Result<(Python, Interpreter), StartError> {
+    let interpreter = Interpreter::find()?;
+    if python.framework == Framework::Ryu && !interpreter.has_ryu() {
+        return Err(StartError::NoRyu { app: app.to_owned() });
+    }
+    Ok((python, interpreter))
 }
 
 /// Who vouches for an app.
@@ -204,7 +220,10 @@ pub(crate) fn apps_and_mistakes(
     let (mut running, mut mistakes) = (Vec::new(), Vec::new());
     for (app, policy) in apps.into_iter().zip(policies).filter(|(app, _)| app.enabled) {
         let package = packages.remove(&app.name);
+        let module = app.python.as_ref().and_then(|python| python.module.as_deref());
         let found = match (package, &app.object) {
+            (None, None) if let Some(module) = module => named_module(&app.name, module, options)
+                .map_err(|error| error.at(config.position_of_app(&app.name, "object"))),
             (Some(package), _) => accept(package, &app, store)
                 .map_err(|error| error.at(config.position_of_app(&app.name, "name"))),
             (None, Some(path)) => bare(&app.name, path, options)
@@ -212,8 +231,8 @@ pub(crate) fn apps_and_mistakes(
             (None, None) => shipped(&app.name, config, installation, store)
                 .map_err(|error| error.at(config.position_of_app(&app.name, "name"))),
         };
-        match found {
-            Ok(found) => running.push(App::of(app, policy, found, config)),
+        match found.and_then(|found| App::of(app, policy, found, config)) {
+            Ok(app) => running.push(app),
             Err(mistake) => mistakes.push(mistake),
         }
     }
@@ -243,11 +262,25 @@ pub(crate) fn unknown_in_safe_mode(config: &Config, around: &Circumstances<'_>) 
 /// Returns the object of an app that is a bare file.
 fn bare(name: &str, path: &Path, options: &Options) -> Result<(Object, Origin), StartError> {
     let object = Installation::bare(name, path)?;
-    if options.allow_unsigned {
+    if options.allows_unsigned(name) {
         Ok((Object::File(ObjectFile::new(object)), Origin::Unsigned))
     } else {
         Err(StartError::Unsigned { app: name.into(), object })
     }
+}
+
+/// Returns the object of an app that is a module in Python.
+fn named_module(
+    name: &str,
+    module: &str,
+    options: &Options,
+) -> Result<(Object, Origin), StartError> {
+    if !options.allows_unsigned(name) {
+        return Err(StartError::Unsigned { app: name.into(), object: module.into() });
+    }
+    let object = Object::module(module)
+        .map_err(|source| StartError::System { what: "copy the name of a module", source })?;
+    Ok((object, Origin::Unsigned))
 }
 
 /// Returns the object of an app that comes with Rosemary. If there is none, the error names a similar app.
@@ -428,8 +461,19 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
             return refuse("it is given twice; remove one of them");
         }
         let known = config.app(&choice.name).cloned();
-        let mut app = known.unwrap_or_else(|| config.named(&choice.name));
+        // A file is not the app that ships under its name.
+        let mut app = known.unwrap_or_else(|| match &choice.file {
+            Some(_) => AppConfig::defaults(&choice.name),
+            None => config.named(&choice.name),
+        });
         app.enabled = true; // the command line overrides the configuration
+        if let Some(file) = &choice.file {
+            app.object = Some(std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+            app.python.get_or_insert_with(|| Python::new(Framework::Python)).module = None;
+        }
+        if let (Some(framework), Some(python)) = (choice.framework, &mut app.python) {
+            python.framework = framework;
+        }
         app.host = choice.host.unwrap_or(app.host);
         if app.host == Hosting::Kernel && app.needs_a_zone() {
             return refuse(IN_KERNEL);
@@ -450,10 +494,8 @@ mod tests {
 
     fn chosen(text: &str, choice: &[(&str, Option<Hosting>)]) -> Result<Vec<AppConfig>, String> {
         let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
-        let choice: Vec<_> = choice
-            .iter()
-            .map(|(name, host)| AppChoice { name: (*name).into(), host: *host })
-            .collect();
+        let choice: Vec<_> =
+            choice.iter().map(|(name, host)| AppChoice::named(name, *host)).collect();
         named(&config, &choice).map_err(|error| error.to_string())
     }
 

@@ -110,6 +110,23 @@ pub enum StartError {
         /// The file.
         object: PathBuf,
     },
+    /// The virtual environment for apps in Python is missing.
+    #[error(
+        "apps in Python need Rosemary's virtual environment; looked for {}; make it with `make python`",
+        list(.looked)
+    )]
+    NoPython {
+        /// The directories that were tried.
+        looked: Vec<PathBuf>,
+    },
+    /// The virtual environment has no `rosemary-ryu`.
+    #[error(
+        "the app {app} is written for Ryu, and rosemary-ryu is not installed; type: make python"
+    )]
+    NoRyu {
+        /// The app's name.
+        app: String,
+    },
     /// The app's package is refused.
     #[error(
         "the app {app} cannot run: {why}. To run the others, set enabled = false in its [[app]], or \
@@ -318,6 +335,8 @@ impl StartError {
             | Self::AppFile { .. }
             | Self::Keys { .. }
             | Self::Unsigned { .. }
+            | Self::NoPython { .. }
+            | Self::NoRyu { .. }
             | Self::UnsignedFromAnywhere
             | Self::Granted { .. }
             | Self::TooManyApps { .. }

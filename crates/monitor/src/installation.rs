@@ -21,6 +21,9 @@ const LIBEXEC: &str = "libexec/rosemary";
 /// Where apps are, below a prefix.
 const APPS: &str = "lib/rosemary/apps";
 
+/// Where the virtual environment for apps in Python is, below a prefix.
+const PYTHON: &str = "lib/rosemary/python";
+
 /// The largest size of an app's object, in bytes.
 pub const MAX_OBJECT: u64 = 256 * 1024 * 1024;
 
@@ -146,6 +149,18 @@ fn prefixes(own: &Path) -> impl Iterator<Item = &Path> {
         |tail: &str| own.ends_with(tail).then(|| own.ancestors().nth(tail.split('/').count()));
     let own = above("bin").or_else(|| above(LIBEXEC)).flatten();
     own.filter(|prefix| *prefix != Path::new(PREFIX)).into_iter().chain([Path::new(PREFIX)])
+}
+
+/// The directories in which the virtual environment for apps in Python may be.
+///
+/// # Errors
+/// The system does not report the running program.
+pub fn python_dirs() -> Result<Vec<PathBuf>, StartError> {
+    let own = own_dir()?;
+    // Beside the directory of the build, as all profiles share it.
+    let built = own.parent().map(|target| target.join("python"));
+    let installed = prefixes(&own).map(|prefix| prefix.join(PYTHON));
+    Ok(built.into_iter().chain(installed).collect())
 }
 
 /// The directory of the running program.

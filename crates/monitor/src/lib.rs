@@ -64,6 +64,7 @@ mod overrides;
 pub mod packages;
 mod process_table;
 mod program;
+pub mod python;
 pub mod restart_policy;
 mod rights;
 mod runtime_dir;

@@ -22,6 +22,15 @@ const SETTLED: Duration = Duration::from_secs(2);
 pub(crate) enum Object {
     /// A file, which is read again when it has changed.
     File(ObjectFile),
+    /// The name of a module in Python, which is on the import path.
+    Module {
+        /// The name, for messages.
+        name: PathBuf,
+        /// The name, sealed.
+        object: OwnedFd,
+        /// The digest of the name.
+        sha256: String,
+    },
     /// A package, which was admitted when Rosemary started.
     Packaged {
         /// The package, for messages.
@@ -34,11 +43,21 @@ pub(crate) enum Object {
 }
 
 impl Object {
+    /// The module in Python with this name.
+    ///
+    /// # Errors
+    /// The system is out of memory.
+    pub(crate) fn module(name: &str) -> io::Result<Self> {
+        let object = File::from(sys::shm::sealed_copy("module", name.as_bytes())?);
+        let sha256 = sha256(&object)?;
+        Ok(Self::Module { name: name.into(), object: object.into(), sha256 })
+    }
+
     /// Where the object comes from, for messages.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::File(file) => &file.path,
-            Self::Packaged { path, .. } => path,
+            Self::Module { name: path, .. } | Self::Packaged { path, .. } => path,
         }
     }
 
@@ -49,7 +68,7 @@ impl Object {
     pub(crate) fn read(&mut self, app: &str) -> io::Result<&str> {
         match self {
             Self::File(file) => file.read(app),
-            Self::Packaged { sha256, .. } => Ok(sha256),
+            Self::Module { sha256, .. } | Self::Packaged { sha256, .. } => Ok(sha256),
         }
     }
 
@@ -57,7 +76,7 @@ impl Object {
     pub(crate) fn sealed(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::File(file) => file.sealed(),
-            Self::Packaged { object, .. } => Some(object.as_fd()),
+            Self::Module { object, .. } | Self::Packaged { object, .. } => Some(object.as_fd()),
         }
     }
 }

@@ -12,6 +12,8 @@ use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
 use sys::process::{Child, PidNamespace};
 
+use crate::program::Executable;
+
 /// The time for the start, a few namespaces, the request and the reply.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -26,7 +28,7 @@ pub(crate) fn request<Q: Serialize, A: DeserializeOwned>(
     request: &Q,
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<A> {
-    request_until(program, request, fds, |_| true)
+    request_until(&program.to_owned().into(), request, fds, |_| true)
 }
 
 /// As [`request`], but waits for the first reply that `is_last` accepts.
@@ -34,15 +36,15 @@ pub(crate) fn request<Q: Serialize, A: DeserializeOwned>(
 /// # Errors
 /// Like [`request`].
 pub(crate) fn request_until<Q: Serialize, A: DeserializeOwned>(
-    program: &Path,
+    executable: &Executable,
     request: &Q,
     fds: &[BorrowedFd<'_>],
     is_last: impl Fn(&A) -> bool,
 ) -> io::Result<A> {
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let name = executable.path.file_name().unwrap_or_default().to_string_lossy();
     let (ours, theirs) = Channel::pair()?;
-    let mut command = Command::new(program);
-    command.env_clear().current_dir("/");
+    let mut command = Command::new(&executable.path);
+    command.args(&executable.args).env_clear().current_dir("/");
     // Dropping the child kills it, unless it has already ended.
     let (_child, _outputs) = Child::spawn_with(PidNamespace::find(), &mut command, theirs)?;
     ours.send(request, fds).map_err(io::Error::other)?;

@@ -10,10 +10,13 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use control::app::Hosting;
 use control::kernel::MAX_WORKERS;
 use control::kernel::PlainTcp;
+use control::zone::Framework;
 
 use crate::error::StartError;
 use config::user_dir;
-use config::{Config, NAME_FORM, host_name, host_named, is_name};
+use config::{
+    Config, NAME_FORM, framework_name, framework_named, host_name, host_named, is_name, is_source,
+};
 
 /// The default address for switches: OpenFlow's port, on this machine only.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6653);
@@ -55,9 +58,10 @@ pub struct Options {
     pub workers: Option<u16>,
     /// App to run; repeatable, in order [default: the apps of the configuration]
     ///
-    /// The configuration of the app with this name applies. The word after the colon chooses the host: `user`
+    /// The configuration of the app with this name applies. FILE.py runs an app in Python without a signature; the word
+    /// after its colon is `python` (default) or `ryu`. For a NAME, the word after the colon chooses the host: `user`
     /// is a zone of its own, and `kernel` is the kernel itself, which then has to trust the app.
-    #[arg(long = "app", value_name = "NAME[:user|:kernel]", value_parser = parse_app)]
+    #[arg(long = "app", value_name = "NAME[:user|:kernel]|FILE.py[:ryu]", value_parser = parse_app)]
     pub apps: Vec<AppChoice>,
     /// The state directory.
     #[command(flatten)]
@@ -99,13 +103,29 @@ pub struct AppChoice {
     pub name: String,
     /// What hosts it, if the option says so.
     pub host: Option<Hosting>,
+    /// The file of an app in Python, if the option names a file.
+    pub file: Option<PathBuf>,
+    /// The framework of an app in Python, if the option says so.
+    pub framework: Option<Framework>,
+}
+
+impl AppChoice {
+    /// The app with this name in the configuration.
+    pub fn named(name: &str, host: Option<Hosting>) -> Self {
+        Self { name: name.to_owned(), host, file: None, framework: None }
+    }
 }
 
 impl fmt::Display for AppChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host {
-            Some(host) => write!(f, "{}:{}", self.name, host_name(host)),
-            None => f.write_str(&self.name),
+        match &self.file {
+            Some(file) => write!(f, "{}", file.display())?,
+            None => f.write_str(&self.name)?,
+        }
+        let framework = self.framework.map(framework_name);
+        match framework.or(self.host.map(host_name)) {
+            Some(host) => write!(f, ":{host}"),
+            None => Ok(()),
         }
     }
 }
@@ -259,6 +279,17 @@ impl Options {
         args
     }
 
+    /// Whether the app may run without a signature: the option says so, or names the app's file, by which the operator
+    /// vouches for it.
+    pub fn allows_unsigned(&self, app: &str) -> bool {
+        self.allow_unsigned || self.apps.iter().any(|it| it.name == app && it.file.is_some())
+    }
+
+    /// Whether some app may run without a signature.
+    pub fn allows_any_unsigned(&self) -> bool {
+        self.allow_unsigned || self.apps.iter().any(|it| it.file.is_some())
+    }
+
     /// The addresses at which switches connect: those given, otherwise the default ones.
     pub fn listen(&self, config: &Config) -> ListenAddresses {
         let given = [&self.listen, &config.listen].into_iter().find(|list| !list.is_empty());
@@ -320,16 +351,30 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn parse_app(text: &str) -> Result<AppChoice, String> {
-    let (name, host) = match text.split_once(':') {
-        Some((name, host)) => {
-            (name, Some(host_named(host).ok_or("expected user or kernel after the colon")?))
-        }
-        None => (text, None),
-    };
+    let (name, host) = text.rsplit_once(':').map_or((text, None), |(name, it)| (name, Some(it)));
+    if is_source(Path::new(name)) {
+        let framework = host.map(|host| {
+            framework_named(host).ok_or("expected python or ryu after the colon of a file")
+        });
+        let framework = framework.transpose()?;
+        return Ok(AppChoice { file: Some(name.into()), framework, ..of_file(name)? });
+    }
+    let host = host.map(|host| host_named(host).ok_or("expected user or kernel after the colon"));
+    let host = host.transpose()?;
     if !is_name(name) {
         return Err(format!("expected {NAME_FORM}"));
     }
-    Ok(AppChoice { name: name.to_owned(), host })
+    Ok(AppChoice::named(name, host))
+}
+
+/// Names the app of a file by the file's name.
+fn of_file(file: &str) -> Result<AppChoice, String> {
+    let stem = Path::new(file).file_stem().and_then(|it| it.to_str()).unwrap_or_default();
+    let name = stem.to_ascii_lowercase().replace('_', "-");
+    if !is_name(&name) {
+        return Err(format!("the file's name must make {NAME_FORM}; rename {file}"));
+    }
+    Ok(AppChoice::named(&name, None))
 }
 
 #[cfg(test)]
@@ -382,12 +427,26 @@ pub(crate) mod tests {
 
     #[test]
     fn app_option_is_a_name_and_an_optional_host() {
-        let choice = |name: &str, host| AppChoice { name: name.into(), host };
+        let choice = AppChoice::named;
         let options = parse(&["--app", "a", "--app", "b:user", "--app", "c:kernel"]).unwrap();
         let [user, kernel] = [Hosting::User, Hosting::Kernel].map(Some);
         assert_eq!(options.apps, [choice("a", None), choice("b", user), choice("c", kernel)]);
         for wrong in ["", "a:b", "../a", "A", "a b", "a:", ":user", "-a"] {
             assert!(parse(&[&format!("--app={wrong}")]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn app_option_may_be_a_file_in_python() {
+        let args = ["--app", "/x/My_switch.py", "--app", "l2.py:ryu"];
+        let options = parse(&args).unwrap();
+        let [first, second] = options.apps.as_slice() else { panic!("two apps") };
+        assert_eq!((first.name.as_str(), first.framework), ("my-switch", None));
+        assert_eq!((second.name.as_str(), second.framework), ("l2", Some(Framework::Ryu)));
+        assert_eq!(options.to_args(), args);
+        assert!(options.allows_unsigned("l2") && !options.allows_unsigned("other"));
+        for wrong in ["a.py:kernel", "1.py", ".py"] {
+            assert!(parse(&["--app", wrong]).is_err(), "{wrong}");
         }
     }
 

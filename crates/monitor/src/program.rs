@@ -6,6 +6,7 @@
 mod process;
 mod reaction;
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -90,11 +91,24 @@ pub(crate) enum Port {
     RefusedCalls,
 }
 
+/// A program's file and its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Executable {
+    pub(crate) path: PathBuf,
+    pub(crate) args: Vec<OsString>,
+}
+
+impl From<PathBuf> for Executable {
+    fn from(path: PathBuf) -> Self {
+        Self { path, args: Vec::new() }
+    }
+}
+
 /// A supervised program. Dropping it kills its process.
 #[derive(Debug)]
 pub(crate) struct Program {
     name: String,
-    executable: PathBuf,
+    executable: Executable,
     kind: ProgramKind,
     /// How processes that the program forks are made to end with it.
     apart: PidNamespace,
@@ -127,7 +141,7 @@ impl Program {
     /// again.
     pub(crate) fn new(
         kind: ProgramKind,
-        executable: PathBuf,
+        executable: impl Into<Executable>,
         apart: PidNamespace,
         (enforcement, limits): (Arc<Enforcement>, Limits),
         restart: RestartPolicy,
@@ -141,7 +155,7 @@ impl Program {
         };
         Self {
             name: kind.name(),
-            executable,
+            executable: executable.into(),
             apart,
             enforcement,
             limits,
@@ -165,7 +179,7 @@ impl Program {
 
     /// The path of its executable.
     pub(crate) fn executable(&self) -> &Path {
-        &self.executable
+        &self.executable.path
     }
 
     pub(crate) fn lifecycle(&self) -> &Lifecycle {
@@ -293,7 +307,7 @@ impl Program {
                 self.lifecycle.started(now);
             }
             Err(error) => {
-                let why = format!("could not execute {}: {error}", self.executable.display());
+                let why = format!("could not execute {}: {error}", self.executable.path.display());
                 self.start_failed(now, &why);
             }
         }
@@ -544,7 +558,7 @@ mod tests {
         let limits = (enforcement, Limits::none());
         let mut program = Program::new(
             ProgramKind::Kernel,
-            "/nowhere".into(),
+            PathBuf::from("/nowhere"),
             PidNamespace::No,
             limits,
             RestartPolicy::default(),

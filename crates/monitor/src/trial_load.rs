@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use config::Require;
+use config::{Python, Require};
 use control::app::AppId;
 use control::log::LogLevel;
 use control::zone::{DEFAULT_LIMITS, SwitchNumbers, ZoneReply, ZoneRequest, ZoneSandbox};
@@ -14,6 +14,7 @@ use control::zone::{DEFAULT_LIMITS, SwitchNumbers, ZoneReply, ZoneRequest, ZoneS
 use crate::choice::App;
 use crate::config_file::ConfigFile;
 use crate::one_shot;
+use crate::python::PythonZone;
 use crate::text::harmless;
 use crate::users::Users;
 
@@ -48,13 +49,27 @@ fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io:
     let sha256 = app.object.read(&app.name)?.to_owned();
     let users = Users::find().map_err(io::Error::other)?;
     let id = AppId(u16::MAX); // no app has it
+    // Without its sockets, which a running instance may have.
+    let python = app.python.as_ref().map(|(python, _)| {
+        let without = Python { listen: Vec::new(), ..python.clone() };
+        PythonZone::new(&without, &app.object, &app.policy.capabilities)
+    });
+    let executable = match &app.python {
+        Some((_, interpreter)) => interpreter.command(),
+        None => zone.to_owned().into(),
+    };
     let request = ZoneRequest::Load {
         name: app.name.clone(),
         sandbox: Some(ZoneSandbox {
             run_as: users.for_nobody(),
             full: require == Require::Full,
             env: app.env.clone(),
-            read: app.read.clone(),
+            read: match &app.python {
+                Some((python, interpreter)) => {
+                    app.read.iter().cloned().chain(interpreter.read_dirs(python)).collect()
+                }
+                None => app.read.clone(),
+            },
             never: never.iter().filter(|path| path.exists()).cloned().collect(),
             limits: DEFAULT_LIMITS,
         }),
@@ -67,11 +82,12 @@ fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io:
         services: app.services.iter().map(|it| it.name().to_owned()).collect(),
         log_level: LogLevel::Error,
         provides: None, // it publishes nothing before an event
+        python: python.map(|it| Box::new(it.app)),
     };
     let files: Vec<BorrowedFd<'_>> =
         app.object.sealed().into_iter().chain([config.as_fd()]).collect();
     let is_last = |reply: &ZoneReply| {
         !matches!(reply, ZoneReply::Confined { .. } | ZoneReply::Incident { .. })
     };
-    one_shot::request_until(zone, &request, &files, is_last)
+    one_shot::request_until(&executable, &request, &files, is_last)
 }

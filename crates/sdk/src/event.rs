@@ -352,6 +352,13 @@ impl<'a> Event<'a> {
         })
     }
 
+    /// Reads the bytes of a record, or returns `None` if it is of an unknown kind or malformed. For hosts that call an
+    /// application without the C ABI.
+    pub fn of_bytes(record: &'a [u8]) -> Option<Self> {
+        let (head, body) = record.split_first_chunk()?;
+        Self::of(&Record::from_bytes(head), body)
+    }
+
     /// Reads a record, or returns `None` if it is of an unknown kind or malformed.
     pub(crate) fn of(record: &Record, body: &'a [u8]) -> Option<Self> {
         let is = |kind: RecordKind| record.kind == kind as u16;

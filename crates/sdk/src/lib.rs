@@ -25,7 +25,7 @@ mod app;
 mod event;
 pub mod hosts;
 mod network;
-mod own;
+pub mod own;
 pub mod packet;
 pub mod services;
 pub mod serving;

@@ -16,10 +16,13 @@ const NO_PRIORITIES: (u16, u16) = (0, 0);
 
 /// An application's ranges on switches, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Own {
-    pub(crate) priorities: (u16, u16),
-    pub(crate) groups: (u32, u32),
-    pub(crate) meters: (u32, u32),
+pub struct Own {
+    /// Priorities of flows.
+    pub priorities: (u16, u16),
+    /// Groups.
+    pub groups: (u32, u32),
+    /// Meters.
+    pub meters: (u32, u32),
 }
 
 impl Own {
@@ -27,8 +30,11 @@ impl Own {
     ///
     /// An application without `flow.write` has no range. Its priorities do not change, because the kernel's refusal names
     /// the missing capability, and an error about the range would hide it.
+    ///
+    /// # Errors
+    /// [`SendError`]: the number is above the application's range.
     #[inline]
-    pub(crate) fn priority(&self, is: u16) -> Result<u16, SendError> {
+    pub fn priority(&self, is: u16) -> Result<u16, SendError> {
         let (lowest, highest) = self.priorities;
         let most = highest.saturating_sub(lowest);
         match lowest.checked_add(is).filter(|it| *it <= highest) {
@@ -40,7 +46,10 @@ impl Own {
     }
 
     /// Converts a group's number.
-    pub(crate) fn group(&self, is: u32) -> Result<u32, SendError> {
+    ///
+    /// # Errors
+    /// [`SendError`]: the number is above the application's range.
+    pub fn group(&self, is: u32) -> Result<u32, SendError> {
         if is > MAX_GROUP {
             return Ok(is);
         }
@@ -50,7 +59,10 @@ impl Own {
     }
 
     /// Converts a meter's number.
-    pub(crate) fn meter(&self, is: u32) -> Result<u32, SendError> {
+    ///
+    /// # Errors
+    /// [`SendError`]: the number is above the application's range.
+    pub fn meter(&self, is: u32) -> Result<u32, SendError> {
         if is > MeterMod::MAX_METER {
             return Ok(is);
         }
@@ -60,7 +72,10 @@ impl Own {
     }
 
     /// Converts the groups in actions; returns `None` if they name none.
-    pub(crate) fn actions(&self, actions: Actions<'_>) -> Result<Option<Vec<Action>>, SendError> {
+    ///
+    /// # Errors
+    /// [`SendError`]: the number is above the application's range.
+    pub fn actions(&self, actions: Actions<'_>) -> Result<Option<Vec<Action>>, SendError> {
         if !actions.name_a_group() {
             return Ok(None);
         }
@@ -76,7 +91,7 @@ impl Own {
 
     /// Returns whether a flow-mod has numbers to convert besides its priority.
     #[inline]
-    pub(crate) fn has_other_numbers(flow_mod: &FlowMod<'_>) -> bool {
+    pub fn has_other_numbers(flow_mod: &FlowMod<'_>) -> bool {
         let instructions = &flow_mod.instructions;
         flow_mod.out_group != FlowMod::ANY_GROUP
             || instructions.meter.is_some()
@@ -85,8 +100,11 @@ impl Own {
     }
 
     /// Calls `send` with the flow-mod converted, except for its priority.
+    ///
+    /// # Errors
+    /// [`SendError`]: the number is above the application's range.
     #[cold]
-    pub(crate) fn flow_mod<T>(
+    pub fn flow_mod<T>(
         &self,
         flow_mod: &FlowMod<'_>,
         send: impl FnOnce(&FlowMod<'_>) -> Result<T, SendError>,
@@ -107,7 +125,10 @@ impl Own {
     }
 
     /// Converts a group-mod.
-    pub(crate) fn group_mod(&self, group_mod: &GroupMod) -> Result<GroupMod, SendError> {
+    ///
+    /// # Errors
+    /// [`SendError`]: the number is above the application's range.
+    pub fn group_mod(&self, group_mod: &GroupMod) -> Result<GroupMod, SendError> {
         let bucket = |bucket: &Bucket| {
             let actions = bucket.actions.iter().cloned().map(|action| self.action(action));
             Ok(Bucket {
@@ -125,7 +146,10 @@ impl Own {
     }
 
     /// Converts a request.
-    pub(crate) fn request<'r>(
+    ///
+    /// # Errors
+    /// [`SendError`]: the number is above the application's range.
+    pub fn request<'r>(
         &self,
         request: &MultipartRequest<'r>,
     ) -> Result<MultipartRequest<'r>, SendError> {

@@ -20,7 +20,7 @@ const SIZE: usize = 4096;
 pub struct Doorbell {
     ours: OwnedFd,
     /// The peer's end: while it is open here, the peer cannot hang up.
-    _theirs: Option<OwnedFd>,
+    theirs: Option<OwnedFd>,
 }
 
 /// The sending end, which wakes the peer.
@@ -44,12 +44,17 @@ impl Doorbell {
     /// The system is out of descriptors or memory.
     pub fn new() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = pipe()?;
-        Ok((Self { ours, _theirs: Some(theirs.try_clone()?) }, theirs))
+        Ok((Self { ours, theirs: Some(theirs.try_clone()?) }, theirs))
     }
 
     /// Uses the receiving end that a peer made.
     pub fn from_fd(fd: OwnedFd) -> Self {
-        Self { ours: fd, _theirs: None }
+        Self { ours: fd, theirs: None }
+    }
+
+    /// The descriptors that it holds.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [Some(&self.ours), self.theirs.as_ref()].into_iter().flatten().map(AsFd::as_fd)
     }
 
     /// Reads all rings, so that the next wait sleeps.
@@ -82,6 +87,11 @@ impl DoorbellSender {
     pub fn try_clone(&self) -> io::Result<Self> {
         let theirs = self.theirs.as_ref().map(OwnedFd::try_clone).transpose()?;
         Ok(Self { ours: self.ours.try_clone()?, theirs })
+    }
+
+    /// The descriptors that it holds.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [Some(&self.ours), self.theirs.as_ref()].into_iter().flatten().map(AsFd::as_fd)
     }
 
     /// Wakes the peer.

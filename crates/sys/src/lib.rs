@@ -7,6 +7,7 @@
 //! | [`shm`] | shared memory: memfds that nobody can resize and that the reader cannot write |
 //! | [`ring`] | the up and down rings between the kernel and a zone, and their commit protocol |
 //! | [`doorbell`] | a pipe that wakes a sleeping peer |
+//! | [`descriptor`] | duplicates descriptors that are named by number |
 //! | [`cgroup`] | cgroups of both versions: limits and usage of a program |
 //! | [`channel`] | control sockets: one typed message per packet, with descriptors |
 //! | [`packets`] | packets of bytes between a zone and a service |
@@ -32,6 +33,7 @@ pub mod cgroup;
 pub mod channel;
 pub mod clock;
 pub mod crash;
+pub mod descriptor;
 #[cfg(feature = "digest")]
 pub mod digest;
 pub mod doorbell;

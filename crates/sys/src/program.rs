@@ -3,7 +3,7 @@
 //! The monitor passes such a program a control socket as standard input and no arguments.
 
 use std::fmt::Display;
-use std::io::{Write as _, stderr};
+use std::io::{self, Write as _, stderr};
 use std::process::ExitCode;
 
 use tracing::error;
@@ -25,16 +25,10 @@ pub fn run<E: Display>(
         let _ = writeln!(stderr(), "rosemary-{name} {what_it_is}");
         return ExitCode::from(2);
     }
-    let split_off = crate::process::split_off_init();
-    log();
-    if let Err(error) = split_off {
-        error!(%error, "could not start behind an init");
-        return ExitCode::FAILURE;
-    }
-    let control = match Channel::from_stdin() {
+    let control = match begin_as_child(log) {
         Ok(control) => control,
         Err(error) => {
-            error!(%error, "standard input is not open");
+            error!(%error, "could not begin");
             return ExitCode::FAILURE;
         }
     };
@@ -45,4 +39,19 @@ pub fn run<E: Display>(
             ExitCode::FAILURE
         }
     }
+}
+
+/// Begins a process that the monitor started: splits off its init, starts the log with `log`, and returns the control
+/// socket. Programs that are no program of ours, such as an interpreter, call this themselves, while there is one thread.
+///
+/// # Errors
+/// The system is out of processes, or standard input is not open.
+pub fn begin_as_child(log: impl FnOnce()) -> io::Result<Channel> {
+    let split_off = crate::process::split_off_init();
+    log();
+    let context = |what: &'static str| {
+        move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))
+    };
+    split_off.map_err(context("could not start behind an init"))?;
+    Channel::from_stdin().map_err(context("standard input is not open"))
 }

@@ -17,6 +17,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::pending::PendingRequests;
 use crate::server::Server;
+use crate::watched::Watched;
 
 /// Most incidents of a batch.
 const MOST_INCIDENTS: usize = 16;
@@ -43,6 +44,8 @@ pub struct ZoneHost {
     pub incidents: Vec<(String, String)>,
     /// Whether the current batch came by no ring. The app cannot stop its records then: no other app gets them.
     pub aside: bool,
+    /// The descriptors that the app itself waits for.
+    pub watched: Watched,
     /// Records in the flight recorder that the app is being called, if the monitor watches the zone.
     pub flight_slot: Option<FlightSlot>,
 }
@@ -62,8 +65,19 @@ impl ZoneHost {
             server: None,
             incidents: Vec::new(),
             aside: false,
+            watched: Watched::default(),
             flight_slot: None,
         }
+    }
+
+    /// The app's name.
+    pub fn name(&self) -> &str {
+        &self.app
+    }
+
+    /// The app's numbers on switches.
+    pub fn numbers(&self) -> SwitchNumbers {
+        self.numbers
     }
 
     fn messages(&mut self) -> Option<&mut DownWriter> {
@@ -117,18 +131,7 @@ impl Host for ZoneHost {
     }
 
     fn log(&mut self, level: Level, text: &str) {
-        if !self.log_level.admits(level.into()) {
-            return;
-        }
-        let app = self.app.as_str();
-        // The app's text must not look like lines of another program.
-        let text = text.escape_debug();
-        match level {
-            Level::Error => error!(target: APP, app, "{text}"),
-            Level::Warn => warn!(target: APP, app, "{text}"),
-            Level::Info => info!(target: APP, app, "{text}"),
-            Level::Debug => debug!(target: APP, app, "{text}"),
-        }
+        log(&self.app, self.log_level, level, text);
     }
 
     fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
@@ -158,5 +161,20 @@ impl Host for ZoneHost {
         if self.incidents.len() < MOST_INCIDENTS {
             self.incidents.push((summary.to_owned(), evidence.to_owned()));
         }
+    }
+}
+
+/// Writes a line of the app to the operator's log, if its level admits it.
+pub fn log(app: &str, admitted: LogLevel, level: Level, text: &str) {
+    if !admitted.admits(level.into()) {
+        return;
+    }
+    // The app's text must not look like lines of another program.
+    let text = text.escape_debug();
+    match level {
+        Level::Error => error!(target: APP, app, "{text}"),
+        Level::Warn => warn!(target: APP, app, "{text}"),
+        Level::Info => info!(target: APP, app, "{text}"),
+        Level::Debug => debug!(target: APP, app, "{text}"),
     }
 }

@@ -7,6 +7,7 @@
 //! | [`pending`] | the app's requests that switches have not answered |
 //! | [`server`] | serves the clients of a service that the app provides |
 //! | [`sandbox`] | confines the process, and loads the object that the monitor named |
+//! | [`watched`] | descriptors that the app itself waits for |
 //! | [`run`](mod@run) | the event loop: one batch of records after the other |
 //!
 //! A zone holds its control socket, the app's object and the rings of the running kernel, and nothing else. It
@@ -22,5 +23,6 @@ pub mod pending;
 pub mod run;
 pub mod sandbox;
 pub mod server;
+pub mod watched;
 
 pub use sdk::Limit;

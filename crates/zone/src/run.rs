@@ -15,34 +15,36 @@
 //!
 //! Answers of services form batches of their own between those of the kernel, and no ring counts them.
 //!
+//! The app is a [`Guest`]: a shared object behind the C ABI, or Python code in this interpreter.
+//!
 //! The invariant: the messages for a batch and its `Done` become visible by one store, or, if the app fails, none of
 //! them does.
 
 mod aside;
+mod load;
 
 use std::io;
 use std::num::NonZeroU16;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use control::flight::FlightRecorder;
 use control::zone::{ZoneReply, ZoneRequest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::Alert;
-use sdk::abi::host::{Answer, Failed, Gathered, Host as _, HostedApp, LoadError, WholeRecord};
-use sdk::abi::{MAX_BATCH as MAX_ALERTS, MAX_CONFIG, RecordKind};
-use sdk::services::Service;
-use sdk::services::host::Services;
+pub use sdk::abi::host::{Answer, WholeRecord};
+use sdk::abi::host::{Failed, Gathered, Host as _, HostedApp, LoadError};
+use sdk::abi::{MAX_BATCH as MAX_ALERTS, RecordKind};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, DoorbellSender};
-use sys::object::Object;
 use sys::ring::{DownWriter, MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
+use sys::sandbox::seccomp::Profile;
 use thiserror::Error;
 use tracing::info;
 
+pub use self::load::{Code, Confined, PythonInZone, confine};
 use crate::host::ZoneHost;
-use crate::sandbox;
 use crate::server::Server;
 
 /// A busy zone reads its control socket after this many batches or this many nanoseconds, whichever comes first.
@@ -91,6 +93,15 @@ pub enum ZoneError {
     /// The app failed.
     #[error(transparent)]
     App(#[from] Failed),
+    /// The app's Python code raised an exception that it did not catch.
+    #[error("the app raised {0}")]
+    Raised(String),
+    /// The app's Python code could not be imported.
+    #[error("the app could not be imported: {0}")]
+    Import(String),
+    /// The monitor sent an app that this program does not host.
+    #[error("this program hosts no {0}")]
+    OtherHost(&'static str),
     /// The flight recorder of the monitor cannot be mapped.
     #[error("the monitor's flight recorder: {0}")]
     Watch(io::Error),
@@ -111,10 +122,18 @@ pub enum ZoneError {
 /// [`ZoneError`]: the process must end.
 pub fn run(monitor: &Channel) -> Result<(), ZoneError> {
     let result = load(monitor).and_then(|zone| zone.map_or(Ok(()), |mut it| it.serve(monitor)));
+    reported(monitor, result)
+}
+
+/// Sends the error of `result`, if it is one, to the monitor.
+///
+/// # Errors
+/// That error.
+pub fn reported<T>(monitor: &Channel, result: Result<T, ZoneError>) -> Result<T, ZoneError> {
     if let Err(error) = &result {
         let why = error.to_string();
         let reply = match error {
-            ZoneError::NotAnApp(_) => ZoneReply::Unfit { why },
+            ZoneError::NotAnApp(_) | ZoneError::Import(_) => ZoneReply::Unfit { why },
             ZoneError::Load(_) => ZoneReply::NotLoaded { why },
             _ => ZoneReply::Failed { why },
         };
@@ -124,10 +143,37 @@ pub fn run(monitor: &Channel) -> Result<(), ZoneError> {
     result
 }
 
+/// An app, as the event loop calls it.
+pub trait Guest {
+    /// Returns what carries out the app's calls.
+    fn host(&mut self) -> &mut ZoneHost;
+
+    /// Calls the app with a batch of records, or with none as a wake-up.
+    ///
+    /// # Errors
+    /// The app must not be called again, and the messages of this call must not be sent.
+    fn on_records(&mut self, now_ns: u64, records: &[WholeRecord<'_>])
+    -> Result<Answer, ZoneError>;
+}
+
+impl Guest for HostedApp<ZoneHost> {
+    fn host(&mut self) -> &mut ZoneHost {
+        Self::host(self)
+    }
+
+    fn on_records(
+        &mut self,
+        now_ns: u64,
+        records: &[WholeRecord<'_>],
+    ) -> Result<Answer, ZoneError> {
+        Ok(Self::on_records(self, now_ns, records)?)
+    }
+}
+
 /// A zone with a loaded app.
 #[derive(Debug)]
-struct Zone {
-    app: HostedApp<ZoneHost>,
+pub struct Zone<A = HostedApp<ZoneHost>> {
+    app: A,
     /// One for each of the kernel's workers; empty until the kernel has passed them.
     rings: Vec<Ring>,
     /// Most records in a call of the app.
@@ -180,49 +226,25 @@ enum Turn {
     NeedsRoom { had: usize },
 }
 
-/// Confines this process and loads the app. Returns `None` if the monitor requested only the first.
+/// Confines this process and loads the app's object. Returns `None` if the monitor requested only the first.
 fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
-    let (request, fds) = monitor.wait()?;
-    if let ZoneRequest::Try { sandbox } = request {
-        let objects: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        let confined = sandbox::confine(monitor, &objects, &sandbox).map_err(ZoneError::Confine)?;
-        monitor.send(&ZoneReply::Confined { report: confined.report }, &[])?;
+    let Some(Confined { host, code, python }) = confine(monitor, Profile::Zone)? else {
         return Ok(None);
+    };
+    if python.is_some() {
+        return Err(ZoneError::OtherHost("Python"));
     }
-    let ZoneRequest::Load { name, sandbox, sha256, numbers, services, log_level, provides } =
-        request
-    else {
-        return Err(ZoneError::OutOfOrder("something else than Load first"));
-    };
-    let mut fds = fds.into_iter();
-    let (Some(object), Some(config)) = (fds.next(), fds.next()) else {
-        return Err(ZoneError::OutOfOrder("Load without an object and a configuration"));
-    };
-    // Before the confinement, which refuses to seal memory.
-    let server = provides.as_deref().and_then(Service::named).map(|service| {
-        let memory =
-            fds.next().ok_or(ZoneError::OutOfOrder("Load without the memory of a table"))?;
-        Server::new(service, &memory).map_err(ZoneError::Table)
-    });
-    let server = server.transpose()?;
-    let config = sys::shm::read_sealed(config, MAX_CONFIG).map_err(ZoneError::Config)?;
-    let object = match sandbox {
-        Some(sandbox) => sandbox::confine_and_load(monitor, object, &sandbox, &sha256)?,
-        None => Object::load(object).map_err(ZoneError::Load)?,
-    };
-    let services = Services::from_names(&services);
-    let mut host = ZoneHost::new(name.clone(), numbers, config, services);
-    host.log_level = log_level;
-    host.server = server;
+    let object = code.load().map_err(ZoneError::Load)?;
     let app = HostedApp::create(&object, host)?;
     let version = app.version().to_owned();
-    info!(app = name, version, "app loaded");
+    info!(app = app.name(), version, "app loaded");
     monitor.send(&ZoneReply::Loaded { version }, &[])?;
     Ok(Some(Zone::of(app)))
 }
 
-impl Zone {
-    fn of(app: HostedApp<ZoneHost>) -> Self {
+impl<A: Guest> Zone<A> {
+    /// A zone of an app that is loaded, without rings.
+    pub fn of(app: A) -> Self {
         Self {
             app,
             rings: Vec::new(),
@@ -238,7 +260,16 @@ impl Zone {
         }
     }
 
-    fn serve(&mut self, monitor: &Channel) -> Result<(), ZoneError> {
+    /// Returns the app.
+    pub fn into_app(self) -> A {
+        self.app
+    }
+
+    /// Calls the app until the monitor stops it.
+    ///
+    /// # Errors
+    /// [`ZoneError`]: the process must end.
+    pub fn serve(&mut self, monitor: &Channel) -> Result<(), ZoneError> {
         let (mut batches_left, mut read_control_ns) = (0_u32, 0);
         loop {
             let busy_ns = self.times.returned_ns.saturating_sub(read_control_ns);
@@ -247,6 +278,7 @@ impl Zone {
                 if !self.read_control(monitor)? {
                     return Ok(());
                 }
+                self.app.host().watched.poll_now();
                 self.app.host().services.exchange();
                 if let Some(server) = &mut self.app.host().server {
                     server.exchange();
@@ -370,7 +402,7 @@ impl Zone {
         let counts = |number: usize, turn: Turn| {
             self.snapshot_of.is_none_or(|ring| ring == number) || turn == Turn::NeedsRoom { had: 0 }
         };
-        let ZoneHost { messages, services, server, .. } = self.app.host();
+        let ZoneHost { messages, services, server, watched, .. } = self.app.host();
         for (number, (ring, messages)) in self.rings.iter().zip(&mut *messages).enumerate() {
             waiting |= match ring.turn {
                 turn if !counts(number, turn) => false,
@@ -390,9 +422,16 @@ impl Zone {
                 vec![PollFd::new(up_bell, PollFlags::IN), PollFd::new(monitor, PollFlags::IN)];
             fds.extend(services.fds());
             fds.extend(server.iter().flat_map(Server::fds));
-            let _ = poll(&mut fds, timeout.as_ref()); // interrupted: look again
+            let own = fds.len();
+            fds.extend(watched.fds().filter(|_| !no_room));
+            let polled = poll(&mut fds, timeout.as_ref()); // interrupted: look again
             if fds.first().is_some_and(|bell| !bell.revents().is_empty()) {
                 up_bell.silence();
+            }
+            if polled.is_ok() && fds.len() > own {
+                let results: Vec<_> = fds[own..].iter().map(PollFd::revents).collect();
+                drop(fds);
+                watched.polled(&results);
             }
         }
         messages.iter_mut().for_each(DownWriter::awake);
@@ -487,8 +526,8 @@ impl Ring {
 
 /// Calls the app with the records of one batch, or with none for its timer. Returns how many records it handled. If it
 /// fails, its messages are discarded.
-fn call(
-    app: &mut HostedApp<ZoneHost>,
+fn call<A: Guest>(
+    app: &mut A,
     times: &mut Times,
     called_ns: u64,
     records: &[WholeRecord<'_>],
@@ -506,7 +545,7 @@ fn call(
         }
         Err(failed) => {
             app.host().messages.iter_mut().for_each(DownWriter::roll_back);
-            Err(failed.into())
+            Err(failed)
         }
     }
 }

@@ -1,32 +1,33 @@
-//! Confines the zone before it reads a byte of the app's object, and then loads the object.
+//! Confines the zone before it reads a byte of the app's object, and then checks the object.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use control::zone::{TMP, ZoneReply, ZoneSandbox};
 use rustix::fs::Access;
 use sys::channel::Channel;
 use sys::digest::sha256;
-use sys::object::Object;
 use sys::sandbox::seccomp::Profile;
 use sys::sandbox::{Confined, Sandbox, Tmp};
 use tracing::warn;
 
-use crate::run::ZoneError;
+use crate::run::{Code, ZoneError};
 
-/// Confines this process according to `settings`, reports the result to the monitor, and loads `object` if it has the
-/// digest `sha256`.
+/// Confines this process according to `settings`, reports the result to the monitor, and returns `object` if it has the
+/// digest `sha256`. The process keeps the other descriptors, too.
 ///
 /// # Errors
-/// [`ZoneError`]: the object was not loaded.
-pub fn confine_and_load(
+/// [`ZoneError`]: the object must not be used.
+pub fn confine_for(
     monitor: &Channel,
-    object: OwnedFd,
+    profile: Profile,
+    (object, keep): (OwnedFd, &[BorrowedFd<'_>]),
     settings: &ZoneSandbox,
     sha256: &str,
-) -> Result<Object, ZoneError> {
-    let confined = confine(monitor, &[object.as_fd()], settings).map_err(ZoneError::Confine)?;
+) -> Result<Code, ZoneError> {
+    let confined = confine(monitor, profile, (&[object.as_fd()], keep), settings)
+        .map_err(ZoneError::Confine)?;
     let gaps = confined.report.gaps_text().filter(|_| settings.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
     let reply = ZoneReply::Confined { report: confined.report };
@@ -43,25 +44,25 @@ pub fn confine_and_load(
     }
     // With a private root directory, from the copy there, which is read-only by now; otherwise from the sealed memfd.
     // Nobody can change either between the check of the digest and the load.
-    let loaded = if let Some(copy) = confined.objects.first() {
+    if let Some(copy) = confined.objects.into_iter().next() {
         drop(object);
-        check(&File::open(copy).map_err(ZoneError::Load)?, sha256)?;
-        Object::load_copy(copy)
+        check(&File::open(&copy).map_err(ZoneError::Load)?, sha256)?;
+        Ok(Code::Copy(copy))
     } else {
         let object = File::from(object);
         check(&object, sha256)?;
-        Object::load(object.into())
-    };
-    loaded.map_err(ZoneError::Load)
+        Ok(Code::Sealed(object.into()))
+    }
 }
 
-/// Confines this process as a zone.
+/// Confines this process as a zone with this list of system calls. The first descriptors are objects, the others are kept.
 ///
 /// # Errors
 /// The process could not give up its user or its privileges.
 pub fn confine(
     monitor: &Channel,
-    objects: &[std::os::fd::BorrowedFd<'_>],
+    profile: Profile,
+    (objects, keep): (&[BorrowedFd<'_>], &[BorrowedFd<'_>]),
     settings: &ZoneSandbox,
 ) -> io::Result<Confined> {
     // Without a cgroup no limit counts the files in /tmp, so they get a part of the app's memory.
@@ -69,11 +70,12 @@ pub fn confine(
     let sandbox = Sandbox {
         run_as: settings.run_as,
         objects,
+        keep,
         env: &settings.env,
         read: &settings.read,
         never: &settings.never,
         tmp: Some(Tmp { size, ..TMP }),
-        ..Sandbox::new(Profile::Zone, monitor.as_fd(), settings.limits)
+        ..Sandbox::new(profile, monitor.as_fd(), settings.limits)
     };
     sandbox.confine()
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use config::{Environment, Limits, OnStop, RestartPolicy};
+use config::{Environment, Limits, OnStop, Python, RestartPolicy};
 use control::app::Hosting;
 use control::log::LogLevel;
 use control::policy::{Policy, Stage};
@@ -11,6 +11,7 @@ use control::service::ClientRights;
 use sdk::services::Service;
 
 use crate::choice::{self, Origin};
+use crate::python::Interpreter;
 
 /// The key that can change while the kernel hosts the app; any other change restarts the kernel.
 pub(crate) const LOG_LEVEL: &str = "log-level";
@@ -32,6 +33,7 @@ pub(crate) struct AppSettings {
     pub(crate) restart: RestartPolicy,
     pub(crate) on_stop: OnStop,
     pub(crate) log_level: Option<LogLevel>,
+    pub(crate) python: Option<(Python, Interpreter)>,
 }
 
 impl AppSettings {
@@ -52,6 +54,7 @@ impl AppSettings {
             restart: app.restart,
             on_stop: app.on_stop,
             log_level: app.log_level,
+            python: app.python.clone(),
         }
     }
 
@@ -71,6 +74,7 @@ impl AppSettings {
             ("env", self.env != new.env),
             ("hang-seconds", self.hang != new.hang),
             ("restart", self.restart != new.restart),
+            ("host, python-path, options or listen", self.python != new.python),
         ];
         differ.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
     }

@@ -1,7 +1,6 @@
 //! The process that runs one app: its start, its rings, and the checks that it does not hang.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,7 @@ use crate::attachment::{Attachment, ReplyFor};
 use crate::hang::events::{Activity, EventProgress};
 use crate::hang::{HangDetector, Progress};
 use crate::incidents::Incidents;
-use crate::program::{Program, ProgramKind};
+use crate::program::{Executable, Program, ProgramKind};
 use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::usage::meter::{LimitEvent, Meter};
@@ -26,7 +25,7 @@ use config::{Limits, RestartPolicy};
 #[derive(Debug)]
 pub(super) struct ZoneSettings {
     pub(super) app: String,
-    pub(super) executable: PathBuf,
+    pub(super) executable: Executable,
     /// `None` to run the zone without a sandbox.
     pub(super) sandbox: Option<ZoneSandbox>,
     pub(super) limits: Limits,
@@ -269,7 +268,7 @@ impl Zone {
     pub(super) fn for_test() -> Self {
         ZoneSettings {
             app: "a".into(),
-            executable: "/nowhere".into(),
+            executable: std::path::PathBuf::from("/nowhere").into(),
             sandbox: None,
             limits: Limits::none(),
             enforcement: Arc::new(Enforcement::without_groups("a test")),

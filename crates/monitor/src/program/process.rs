@@ -67,7 +67,8 @@ impl Process {
         // A dot cannot be part of an app's name.
         let second = if program.is_in_second_group { ".2" } else { "" };
         let (ours, theirs) = Channel::pair()?;
-        let mut command = Command::new(executable);
+        let mut command = Command::new(&executable.path);
+        command.args(&executable.args);
         command.env_clear().current_dir("/");
         command.envs(ENVIRONMENT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
         command.env(sys::log::VARIABLE, sys::log::for_children());

@@ -67,6 +67,15 @@ impl<'r> WholeRecord<'r> {
         Self { start: words.cast(), lies: PhantomData }
     }
 
+    /// Returns its bytes.
+    #[inline]
+    pub fn bytes(self) -> &'r [u8] {
+        // SAFETY: a whole record begins there, as the field says, and stays for `'r`.
+        let size = unsafe { (*self.start).size } as usize;
+        // SAFETY: a whole record has as many bytes as its head says.
+        unsafe { slice::from_raw_parts(self.start.cast(), size) }
+    }
+
     /// Returns its beginning.
     #[inline]
     pub(super) fn start(self) -> *const Record {

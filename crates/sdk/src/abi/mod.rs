@@ -222,6 +222,35 @@ impl Record {
         }
     }
 
+    /// Reads a head.
+    pub fn from_bytes(bytes: &[u8; RECORD_HEAD]) -> Self {
+        let part = |at: usize, size: usize| {
+            let mut eight = [0; 8];
+            eight[..size].copy_from_slice(&bytes[at..at + size]);
+            u64::from_le_bytes(eight)
+        };
+        let four = |at| u32::try_from(part(at, 4)).unwrap_or_default();
+        let two = |at| u16::try_from(part(at, 2)).unwrap_or_default();
+        Self {
+            size: four(0),
+            kind: two(4),
+            version: bytes[6],
+            flags: bytes[7],
+            dpid: part(8, 8),
+            epoch: four(16),
+            in_port: four(20),
+            buffer_id: four(24),
+            data_offset: two(28),
+            data_size: two(30),
+            cookie: part(32, 8),
+            reason: bytes[40],
+            table_id: bytes[41],
+            body_size: two(42),
+            total_len: two(44),
+            reserved: two(46),
+        }
+    }
+
     /// Returns the head as the words of a ring.
     #[inline]
     pub fn words(&self) -> Words {
@@ -453,6 +482,11 @@ mod tests {
         // SAFETY: six words are 48 bytes, which any value of `Record` may have.
         let back = unsafe { std::mem::transmute::<[u64; 6], Record>(words) };
         assert_eq!(back, head);
+        let mut bytes = [0; RECORD_HEAD];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        assert_eq!(Record::from_bytes(&bytes), head);
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl<'a> Sandbox<'a> {
         // Opened now: step 5 removes the path.
         let proc = namespaces::Proc::open();
         let mapped = self.mapped(&proc);
-        let first_to_end = if self.profile == Profile::Zone {
+        let first_to_end = if matches!(self.profile, Profile::Zone | Profile::Python) {
             proc.write("oom_score_adj", "1000")
         } else {
             Ok(())

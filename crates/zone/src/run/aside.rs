@@ -6,9 +6,9 @@ use sdk::abi::MAX_BATCH;
 use sdk::abi::host::{Gathered, Host as _};
 use sys::clock::now_ns;
 
-use super::{Turn, Zone, ZoneError, call};
+use super::{Guest, Turn, Zone, ZoneError, call};
 
-impl Zone {
+impl<A: Guest> Zone<A> {
     /// Calls the app if services have answered.
     pub(super) fn turn_of_services(&mut self) -> Result<bool, ZoneError> {
         if self.app.host().services.answers().is_empty() || self.snapshot_of.is_some() {
@@ -85,9 +85,10 @@ impl Zone {
         Ok(handled > 0)
     }
 
-    /// Calls the app without records if its timer has expired.
+    /// Calls the app without records if its timer has expired, or if a descriptor that it watches has news.
     pub(super) fn wake(&mut self) -> Result<bool, ZoneError> {
-        if self.times.wake_at_ns.is_none_or(|wake_at| now_ns() < wake_at) {
+        let is_time = self.times.wake_at_ns.is_some_and(|wake_at| now_ns() >= wake_at);
+        if !is_time && !self.app.host().watched.has_news() {
             return Ok(false);
         }
         let Some(ring) = self.rings.first_mut() else { return Ok(false) };

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use control::zone::SwitchNumbers;
 use openflow::{Header, Version};
 use sdk::abi::Record;
+use sdk::services::host::Services;
 use sdk::{App, Event, Network};
 use sys::ring::{Down, KernelEnd, Room};
 

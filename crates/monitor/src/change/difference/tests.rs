@@ -24,6 +24,7 @@ fn settings() -> AppSettings {
         restart: config::RestartPolicy::default(),
         on_stop: OnStop::default(),
         log_level: None,
+        python: None,
     }
 }
 

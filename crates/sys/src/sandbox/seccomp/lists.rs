@@ -8,6 +8,7 @@
 
 mod kernel;
 mod monitor;
+mod python;
 mod services;
 mod watched;
 
@@ -15,6 +16,7 @@ use libc::c_long;
 
 use self::kernel::{KERNEL, OLD_KERNEL};
 use self::monitor::{MONITOR, OLD_MONITOR};
+use self::python::{OLD_PYTHON, PYTHON};
 use self::services::{BROKER, OLD_BROKER, OWN_FILE, SERVICE};
 pub use self::watched::{EMULATED, watched};
 
@@ -23,6 +25,8 @@ pub use self::watched::{EMULATED, watched};
 pub enum Profile {
     /// An app's zone.
     Zone,
+    /// The zone of an app in Python.
+    Python,
     /// The program that checks packages.
     Security,
     /// The kernel and the apps in it.
@@ -42,6 +46,18 @@ impl Profile {
     pub fn allowed(self) -> impl Iterator<Item = &'static SyscallRule> {
         let lists: &[&[SyscallRule]] = match self {
             Self::Zone => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
+            Self::Python => &[
+                PROGRAM,
+                HOLDS,
+                OLD_PROGRAM,
+                CONTROL,
+                FILES,
+                OLD_FILES,
+                TMP,
+                OLD_TMP,
+                PYTHON,
+                OLD_PYTHON,
+            ],
             Self::Security => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, GIVEN_FILES],
             Self::Kernel => &[PROGRAM, MAKES, OLD_PROGRAM, KERNEL, OLD_KERNEL],
             Self::Log | Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, OWN_FILE],

@@ -49,6 +49,7 @@ pub(super) struct Own {
 pub(super) fn compile(profile: Profile, own: Own, notifies: bool) -> Vec<sock_filter> {
     let refuse = match profile {
         Profile::Zone
+        | Profile::Python
         | Profile::Security
         | Profile::Kernel
         | Profile::Log

@@ -1,0 +1,196 @@
+//! Finds the interpreter for apps in Python, and prepares their zones.
+//!
+//! `make python` makes a virtual environment with the SDK and notes in `rosemary-python.json` how to start it. The monitor
+//! reads this note and no other file of it, and executes nothing to learn more.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use config::Python;
+use control::policy::Grant;
+use control::zone::{PythonApp, PythonForm};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use serde::Deserialize;
+
+use crate::error::StartError;
+use crate::installation;
+use crate::object::Object;
+use crate::program::Executable;
+
+/// The name of the note in the virtual environment.
+const NOTE: &str = "rosemary-python.json";
+
+/// The most bytes of the note.
+const MAX_NOTE: u64 = 64 * 1024;
+
+/// Clients that wait until the app accepts them.
+const BACKLOG: i32 = 128;
+
+/// The interpreter for apps in Python.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Interpreter {
+    /// Its program.
+    #[serde(rename = "interpreter")]
+    program: PathBuf,
+    /// The script that confines the process.
+    boot: PathBuf,
+    /// Directories with the interpreter's files, which each app may read.
+    read: Vec<PathBuf>,
+    /// Whether `rosemary-ryu` is installed.
+    #[serde(default)]
+    ryu: bool,
+}
+
+impl Interpreter {
+    /// Finds the virtual environment of the running program's installation.
+    ///
+    /// # Errors
+    /// [`StartError::NoPython`].
+    pub fn find() -> Result<Self, StartError> {
+        let looked = installation::python_dirs()?;
+        let notes: Vec<PathBuf> = looked.iter().map(|dir| dir.join(NOTE)).collect();
+        let note = notes.iter().find(|note| note.is_file());
+        let note = note.ok_or_else(|| StartError::NoPython { looked: looked.clone() })?;
+        Self::read(note).map_err(|source| StartError::Path {
+            what: "read",
+            path: note.clone(),
+            hint: "make it again with `make python`",
+            source,
+        })
+    }
+
+    fn read(note: &Path) -> std::io::Result<Self> {
+        let note: Self = serde_json::from_slice(&installation::read_file(note, MAX_NOTE)?)?;
+        let relative = [&note.program, &note.boot].into_iter().chain(&note.read);
+        if let Some(path) = relative.into_iter().find(|path| !path.is_absolute()) {
+            return Err(std::io::Error::other(format!("{} is not absolute", path.display())));
+        }
+        Ok(note)
+    }
+
+    /// Whether it can run apps of Ryu.
+    pub fn has_ryu(&self) -> bool {
+        self.ryu
+    }
+
+    /// The interpreter's program.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The command that starts a zone: isolated from the user's environment (`-I`), without `site` (`-S`).
+    pub(crate) fn command(&self) -> Executable {
+        let args = ["-I", "-S", "-B", "-X", "utf8"].map(Into::into).into_iter();
+        Executable {
+            path: self.program.clone(),
+            args: args.chain([self.boot.clone().into()]).collect(),
+        }
+    }
+
+    /// The directories that the zone of an app may read beside what the operator grants.
+    pub(crate) fn read_dirs(&self, python: &Python) -> Vec<PathBuf> {
+        self.read.iter().chain(&python.path).cloned().collect()
+    }
+}
+
+/// An app in Python: how to start it, and its sockets.
+#[derive(Debug)]
+pub(crate) struct PythonZone {
+    pub(crate) app: PythonApp,
+    sockets: Vec<Arc<OwnedFd>>,
+}
+
+impl PythonZone {
+    /// Describes the zone of an app with these settings, this object and these capabilities.
+    pub(crate) fn new(python: &Python, object: &Object, capabilities: &[Grant]) -> Self {
+        let form = match object {
+            Object::File(_) => PythonForm::Source,
+            Object::Module { .. } => PythonForm::Module,
+            Object::Packaged { .. } => PythonForm::Archive,
+        };
+        let capabilities = capabilities.iter().map(|grant| grant.capability.to_string());
+        let app = PythonApp {
+            framework: python.framework,
+            form,
+            object: object.path().display().to_string(),
+            path: python.path.clone(),
+            options: python.options.clone(),
+            capabilities: capabilities.collect(),
+            listeners: python.listen.clone(),
+        };
+        Self { app, sockets: Vec::new() }
+    }
+
+    /// Binds the app's sockets, unless they are bound.
+    ///
+    /// # Errors
+    /// The reason, as a phrase.
+    pub(crate) fn listen(&mut self) -> Result<(), String> {
+        let bound = self.app.listeners.iter().map(|(name, address)| {
+            shared(*address).map_err(|error| {
+                format!("could not listen at {address} for {name}: {error}; name another port in `listen`")
+            })
+        });
+        self.sockets = bound.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// The sockets, in the order of the app's `listeners`.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.iter().map(|socket| socket.as_fd())
+    }
+}
+
+/// The sockets that apps listen at. Two instances of an app that are exchanged share theirs.
+static BOUND: Mutex<Option<HashMap<SocketAddr, Weak<OwnedFd>>>> = Mutex::new(None);
+
+/// Returns the listening socket of this address.
+fn shared(address: SocketAddr) -> std::io::Result<Arc<OwnedFd>> {
+    let mut bound = BOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let bound = bound.get_or_insert_default();
+    bound.retain(|_, socket| socket.strong_count() > 0);
+    if let Some(socket) = bound.get(&address).and_then(Weak::upgrade) {
+        return Ok(socket);
+    }
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    let socket = Arc::new(socket);
+    bound.insert(address, Arc::downgrade(&socket));
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_instances_of_an_app_share_a_socket() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let one = shared(free).unwrap();
+        let two = shared(free).unwrap();
+        assert!(Arc::ptr_eq(&one, &two));
+        drop((one, two));
+        assert!(std::net::TcpStream::connect(free).is_err(), "it is closed");
+        shared(free).unwrap();
+    }
+
+    #[test]
+    fn note_with_relative_paths_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NOTE);
+        std::fs::write(&path, r#"{"interpreter": "/p", "boot": "/b", "read": ["/r"]}"#).unwrap();
+        let read = Interpreter::read(&path).unwrap();
+        assert!(!read.has_ryu());
+        let command = read.command();
+        assert_eq!((command.path, command.args.len()), ("/p".into(), 6));
+        std::fs::write(&path, r#"{"interpreter": "/p", "boot": "b", "read": []}"#).unwrap();
+        assert!(Interpreter::read(&path).is_err());
+    }
+}

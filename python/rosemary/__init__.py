@@ -1,0 +1,57 @@
+"""The Python SDK of Rosemary: write an OpenFlow application as a class.
+
+    from rosemary import Action, App, FLOOD
+
+    class Hub(App):
+        def on_packet_in(self, event, network):
+            network.packet_out_for(event, [Action.output(FLOOD)])
+
+`rosemary up --allow-unsigned --app hub.py` runs it in a confined process of its own.
+"""
+
+from ._native import (
+    Action,
+    Alert,
+    Bucket,
+    Error,
+    FlowMod,
+    FlowRemoved,
+    FlowsKept,
+    FlowsMissing,
+    Full,
+    Listener,
+    Lost,
+    Match,
+    Numbers,
+    PacketIn,
+    Port,
+    Ready,
+    Refused,
+    Reply,
+    RequestLost,
+    SnapshotBegin,
+    SnapshotEnd,
+    Switch,
+    SwitchDown,
+    SwitchUp,
+    Zone,
+    __version__,
+)
+from .app import App, Network
+
+IN_PORT = 0xFFFFFFF8
+"""The port through which the packet came in."""
+NORMAL = 0xFFFFFFFA
+"""The switch's own forwarding."""
+FLOOD = 0xFFFFFFFB
+"""All ports that take part in flooding, except the one through which the packet came in."""
+ALL = 0xFFFFFFFC
+"""All ports except the one through which the packet came in."""
+CONTROLLER = 0xFFFFFFFD
+"""The controller."""
+LOCAL = 0xFFFFFFFE
+"""The switch's own network stack."""
+ANY = 0xFFFFFFFF
+"""No port in particular."""
+
+__all__ = [name for name in dir() if not name.startswith("_") and name != "app"]

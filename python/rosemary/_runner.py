@@ -1,0 +1,134 @@
+"""Imports the app, and runs it in its zone."""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import logging
+import sys
+import traceback
+import types
+
+from . import _native
+from .app import App, Handler
+
+_HERE = __file__.rpartition("/")[0] + "/"
+
+ERROR, WARN, INFO, DEBUG = 1, 2, 3, 4
+
+
+class ZoneLog(logging.Handler):
+    """Passes the records of `logging` to the app's log."""
+
+    def __init__(self, zone: _native.Zone) -> None:
+        super().__init__()
+        self.zone = zone
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = (
+            ERROR
+            if record.levelno >= logging.ERROR
+            else WARN
+            if record.levelno >= logging.WARNING
+            else INFO
+            if record.levelno >= logging.INFO
+            else DEBUG
+        )
+        for line in self.format(record).splitlines():
+            self.zone.log(level, line)
+
+
+def run(zone: _native.Zone) -> int:
+    """Runs the app until the monitor stops it. Returns the exit code."""
+    logging.basicConfig(level=logging.INFO, handlers=[ZoneLog(zone)], format="%(message)s")
+    try:
+        if zone.host == "ryu":
+            _runner_of_ryu()(zone)
+        else:
+            main(zone)
+    except SystemExit as exit:
+        if exit.code is None or isinstance(exit.code, int):
+            return exit.code or 0
+        zone.log(ERROR, str(exit.code))
+        return 1
+    except BaseException as error:
+        log_exception(zone, error)
+        summary = "".join(traceback.format_exception_only(error)).strip()
+        summary = " ".join(summary.split())
+        if zone.is_loaded:
+            zone.raised(summary)
+        else:
+            zone.import_failed(summary)
+        return 1
+    return 0
+
+
+def _runner_of_ryu():
+    try:
+        from rosemary_ryu.runner import main as ryu
+    except ModuleNotFoundError as error:
+        if error.name not in ("rosemary_ryu", "rosemary_ryu.runner"):
+            raise
+        raise ImportError("rosemary-ryu is not installed; type: make python") from None
+    return ryu
+
+
+def main(zone: _native.Zone) -> None:
+    """Runs an app of this SDK."""
+    (module,) = load(zone)
+    app = make_app(module)
+    app.configure(zone.config.decode())
+    handler = Handler(app, zone)
+    zone.loaded(str(getattr(module, "__version__", "0")))
+    zone.run(handler)
+
+
+def make_app(module: types.ModuleType) -> App:
+    """Returns the app of a module: its attribute `app`, or an instance of its only subclass of `App`."""
+    app = getattr(module, "app", None)
+    if isinstance(app, type) and issubclass(app, App):
+        return app()
+    if isinstance(app, App):
+        return app
+    own = [
+        it
+        for it in vars(module).values()
+        if isinstance(it, type) and issubclass(it, App) and it.__module__ == module.__name__
+    ]
+    if len(own) == 1:
+        return own[0]()
+    names = ", ".join(it.__name__ for it in own) or "none"
+    raise TypeError(
+        f"{module.__name__} has no single subclass of rosemary.App ({names}); name one: app = MyApp"
+    )
+
+
+def load(zone: _native.Zone) -> list[types.ModuleType]:
+    """Imports the app's objects."""
+    if zone.form == "module":
+        return [importlib.import_module(name) for name in zone.objects]
+    if zone.form == "archive":
+        return [importlib.import_module("app")]
+    return [_execute(zone.objects[0], zone.source)]
+
+
+def _execute(path: str, source: bytes) -> types.ModuleType:
+    """Runs the source of a file that the monitor checked, as a module of the file's name."""
+    name = path.rpartition("/")[2].removesuffix(".py").replace("-", "_")
+    module = types.ModuleType(name)
+    module.__file__ = path
+    text = source.decode()
+    linecache.cache[path] = (len(source), None, text.splitlines(keepends=True), path)
+    sys.modules[name] = module
+    exec(compile(text, path, "exec"), module.__dict__)
+    return module
+
+
+def log_exception(zone: _native.Zone, error: BaseException) -> None:
+    """Writes a traceback to the app's log, without the frames of this package."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
+        trace = trace.tb_next
+    lines = traceback.format_exception(type(error), error, trace or error.__traceback__)
+    for line in "".join(lines).splitlines():
+        zone.log(ERROR, line)

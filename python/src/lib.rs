@@ -1,0 +1,53 @@
+//! The native module `rosemary._native` of the Python SDK.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | [`start`] | confines the interpreter's process, with the code of `rosemary-zone` |
+//! | [`zone`] | `Zone`: runs the app's handler, and sends its messages |
+//! | [`guest`] | calls the handler with the records of a batch |
+//! | [`events`] | the classes of events |
+//! | [`matching`], [`action`], [`flow`] | matches, actions, flow-mods |
+//! | [`codec`] | decodes and encodes any message, for tools and tests |
+//!
+//! No module has `unsafe`. `PyO3`'s macros generate some, which is why this crate denies it where others forbid it.
+
+#![deny(unsafe_code)]
+#![allow(
+    clippy::needless_pass_by_value,
+    clippy::struct_field_names,
+    reason = "the arguments of Python's calls are values, and its attributes have the names of the specification"
+)]
+
+mod action;
+mod codec;
+mod events;
+mod flow;
+mod guest;
+mod matching;
+mod network;
+mod start;
+mod zone;
+
+use pyo3::prelude::*;
+
+pyo3::create_exception!(
+    _native,
+    Full,
+    pyo3::exceptions::PyException,
+    "There is no room until the kernel has taken some of the earlier messages."
+);
+
+/// The native module.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("Full", module.py().get_type::<Full>())?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(start::start, module)?)?;
+    zone::add(module)?;
+    events::add(module)?;
+    module.add_class::<matching::Match>()?;
+    module.add_class::<action::Action>()?;
+    module.add_class::<flow::FlowMod>()?;
+    module.add_class::<flow::Bucket>()?;
+    codec::add(module)
+}
