@@ -74,7 +74,10 @@ fn configuration_mistake_is_reported_with_its_line() {
         for (more, said) in [
             ("stge = \"guard\"", "unknown key \"stge\" in [[app]]; did you mean `stage`?"),
             ("stage = \"gard\"", "stage is \"gard\"; expected \"guard\", \"control\" or"),
-            ("host = \"wasm\"", "host is \"wasm\"; expected \"user\", \"kernel\", \"python\" or \"ryu\""),
+            (
+                "host = \"wasm\"",
+                "host is \"wasm\"; expected \"user\", \"kernel\", \"python\" or \"ryu\"",
+            ),
         ] {
             let error = up(&format!("{app}{more}\n"))?;
             assert!(error.contains("/etc/rosemary/rosemary.toml:3:"), "{error}");
