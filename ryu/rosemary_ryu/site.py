@@ -1,0 +1,107 @@
+"""One connection of a switch, as one application sees it: what the application has sent, and what is kept for it alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rosemary_ryu import flows_1_0, outgoing, wire
+from rosemary_ryu.flows_1_0 import KnownFlows
+from rosemary_ryu.numbers import Numbers
+from rosemary_ryu.own_settings import OwnSettings
+from rosemary_ryu.table_miss import TableMiss
+
+LOG = logging.getLogger("rosemary.ryu")
+
+# Messages that are remembered, to quote them in errors as the application sent them.
+MOST_REMEMBERED = 256
+
+# Requests for statistics whose reply needs an addition.
+MOST_EXPECTED = 256
+
+_BAD_REQUEST, _EPERM = 1, 5
+
+
+class Site:
+    """The state of one connection.
+
+    `post` sends a message to the switch, `answer` delivers one to the application as if the switch had sent it.
+    """
+
+    def __init__(
+        self,
+        version: int,
+        features: bytes,
+        numbers: Numbers,
+        post: Callable[[bytes], None],
+        answer: Callable[[bytes], None],
+    ) -> None:
+        self.version, self.features, self.numbers = version, features, numbers
+        self.answer = answer
+        self._post = post
+        self._prepare = flows_1_0.prepare if version == wire.V1_0 else outgoing.prepare
+        self.miss = TableMiss()
+        self.settings = OwnSettings(self)
+        self.known_flows = KnownFlows()
+        self.groups: set[int] = set()
+        self.meters: set[int] = set()
+        self._remembered: dict[int, bytes] = {}
+        self._expected_miss: dict[int, None] = {}
+        self._expected_aggregates: dict[int, list[bytes]] = {}
+
+    def send(self, sent: bytes) -> None:
+        """Sends a message of the application."""
+        if self.settings.is_slave and self.settings.refuses(sent):
+            return
+        try:
+            messages = self._prepare(self, sent)
+        except LookupError as error:
+            LOG.error("a message was not sent: %s", error)
+            self.answer(wire.error(self.version, wire.xid_of(sent), _BAD_REQUEST, _EPERM, sent))
+            return
+        if sent[1] != wire.PACKET_OUT:
+            self._remember(sent)
+        for message in messages:
+            self._post(message)
+
+    def send_prepared(self, message: bytes) -> None:
+        """Sends a message that has its numbers on the switch."""
+        self._post(message)
+
+    def _remember(self, sent: bytes) -> None:
+        remembered = self._remembered
+        if len(remembered) >= MOST_REMEMBERED:
+            del remembered[next(iter(remembered))]
+        remembered[wire.xid_of(sent)] = sent[:64]
+
+    def as_sent(self, xid: int, quote: bytes) -> bytes:
+        """Returns the beginning of a message as the application sent it, or `quote` if it is not remembered."""
+        return self._remembered.get(xid, quote)
+
+    def expect_miss(self, xid: int) -> None:
+        """Notes that the reply to a request for flows includes the table-miss entry."""
+        if len(self._expected_miss) < MOST_EXPECTED:
+            self._expected_miss[xid] = None
+
+    def takes_miss(self, xid: int) -> bool:
+        """Whether this last part of a reply includes the table-miss entry."""
+        return self._expected_miss.pop(xid, False) is None and self.miss.entry is not None
+
+    def expect_aggregate(self, xid: int) -> None:
+        """Notes that the flows in the reply to a request are to be added up."""
+        if len(self._expected_aggregates) < MOST_EXPECTED:
+            self._expected_aggregates[xid] = []
+
+    def aggregated(self, reply: bytes) -> bytes | None:
+        """Returns the aggregate reply in the place of the last part of one with flows, `None` for the other parts.
+
+        Other replies are returned unchanged.
+        """
+        parts = self._expected_aggregates.get(wire.xid_of(reply))
+        if parts is None or reply[1] != wire.STATS_REPLY_1_0:
+            return reply
+        parts.append(reply)
+        if wire.u16(reply, 10) & 1:
+            return None
+        del self._expected_aggregates[wire.xid_of(reply)]
+        return wire.message(self.version, wire.STATS_REPLY_1_0, wire.xid_of(reply), flows_1_0.aggregate(parts))
