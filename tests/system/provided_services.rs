@@ -2,7 +2,6 @@
 //! provider.
 
 use anyhow::{Context as _, ensure};
-use cli::client::Monitor;
 use cli::lab::Rosemary;
 use control::operator::ProgramState;
 use monitor::options::InstancePaths;
@@ -66,7 +65,7 @@ fn operators_read_the_table_and_send_requests() {
         configure(&[FULL, &in_rust("subscriber", READER), &publisher()])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
         rosemary.wait_for_log(&["subscriber", "changed: slot 5"], SOON)?;
-        let monitor = Monitor::connect(&InstancePaths::default())?;
+        let monitor = cli::client::connect(&InstancePaths::default())?;
         let table = monitor.service(Service::Topology)?;
         let record = table.read(5);
         ensure!(record[0] > 0 && record == [record[0]; 7], "{record:?}");

@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use cli::client::Monitor;
 use cli::lab::{Lab, Of, Rosemary};
 use monitor::options::InstancePaths;
 use ofbench::emulate::{self, Target};
@@ -48,7 +47,7 @@ fn end(dpid: u64, port: u32) -> Endpoint {
 
 /// Reads the table.
 fn graph() -> anyhow::Result<Graph> {
-    let table = Monitor::connect(&InstancePaths::default())?.service(Service::Topology)?;
+    let table = cli::client::connect(&InstancePaths::default())?.service(Service::Topology)?;
     Ok(Graph::of(table.records().map(|(_, record)| record)))
 }
 

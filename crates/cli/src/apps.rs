@@ -5,12 +5,11 @@ mod full;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use control::operator::{AppStatus, InactiveApp, InactiveState, Status};
-use control::query::AppCounters;
 use monitor::options::InstancePaths;
-use serde::Serialize;
+use view::apps::{Entry, FullApp, Line};
 
-use self::full::FullApp;
-use crate::client::Monitor;
+use self::full::Shown;
+use crate::client;
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -56,7 +55,7 @@ pub struct AppsArgs {
 /// # Errors
 /// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &AppsArgs) -> anyhow::Result<()> {
-    let monitor = Monitor::connect(&args.instance)?;
+    let monitor = client::connect(&args.instance)?;
     let Status { apps: status, inactive, .. } = monitor.status()?;
     if let Some(name) = &args.name {
         must_run(name, &status, &inactive)?;
@@ -66,7 +65,7 @@ pub fn run(args: &AppsArgs) -> anyhow::Result<()> {
         Vec::new()
     });
     if let Some(name) = &args.name {
-        return FullApp::query(&monitor, name, &counters)?.print(args);
+        return Shown(FullApp::query(&monitor, name, &counters)?).print(args);
     }
     let apps: Vec<Line> = status.into_iter().map(|app| Line::of(app, &counters)).collect();
     if args.json {
@@ -104,49 +103,6 @@ fn must_run(name: &str, apps: &[AppStatus], inactive: &[InactiveApp]) -> anyhow:
                 apps.iter().map(|app| &app.name).chain(inactive.iter().map(|app| &app.name));
             let names: Vec<&str> = names.map(String::as_str).collect();
             bail!("there is no app {name:?}; the apps are: {}", names.join(", "))
-        }
-    }
-}
-
-/// An element of the list in JSON.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
-enum Entry<'a> {
-    /// An app that is to run.
-    Active(&'a Line),
-    /// Another app: its name and its state.
-    Inactive(&'a InactiveApp),
-}
-
-/// An app with the state from the monitor and the counters from the kernel; its JSON is a stable
-/// interface.
-#[derive(Debug, Clone, Serialize)]
-struct Line {
-    #[serde(flatten)]
-    app: AppStatus,
-    delivered: Option<u64>,
-    dropped: Option<u64>,
-    refused: Option<u64>,
-    lost: Option<u64>,
-    skipped: Option<bool>,
-    passed_over: Option<u64>,
-    unsent: Option<u64>,
-    slowed: Option<u64>,
-}
-
-impl Line {
-    fn of(app: AppStatus, counters: &[AppCounters]) -> Self {
-        let counters = counters.iter().find(|it| it.name == app.name);
-        Self {
-            delivered: counters.map(|it| it.delivered),
-            dropped: counters.map(|it| it.dropped),
-            refused: counters.map(|it| it.refused),
-            lost: counters.map(|it| it.lost),
-            skipped: counters.map(|it| it.skipped),
-            passed_over: counters.map(|it| it.passed_over),
-            unsent: counters.map(|it| it.unsent),
-            slowed: counters.map(|it| it.slowed),
-            app,
         }
     }
 }
@@ -231,6 +187,8 @@ pub(crate) fn host(app: &AppStatus) -> String {
 #[cfg(test)]
 mod tests {
     use control::operator::ProgramState;
+
+    use control::query::AppCounters;
 
     use super::*;
 

@@ -10,7 +10,7 @@ use control::change::{AppVerb, Change, ChangeReport, ChangeRequest, ChangeState}
 use control::log::LogLevel;
 use monitor::options::InstancePaths;
 
-use crate::client::Monitor;
+use crate::client;
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -122,7 +122,7 @@ pub fn set_log_level(args: &LogLevelArgs) -> anyhow::Result<()> {
 
 /// Requests a change, waits until it is over, and prints its steps.
 pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
-    let monitor = Monitor::connect(&args.instance)?;
+    let monitor = client::connect(&args.instance)?;
     let without_steps = without_steps(&change);
     let mut report = monitor.change(ChangeRequest { change, confirmed: args.yes })?;
     // The monitor bounds the time of a change.

@@ -10,7 +10,7 @@ use monitor::installation::Installation;
 use monitor::options::InstancePaths;
 use openflow::Dpid;
 
-use crate::client::{ClientError, Monitor};
+use crate::client;
 use crate::say;
 
 /// Added to the script for bash. A word that begins with a hyphen, or is the value of an option, is completed as before. For
@@ -139,8 +139,8 @@ pub fn names(kind: Names) -> anyhow::Result<()> {
 }
 
 /// Returns the datapath ids in the form with 16 digits, as bash takes a colon for the end of a word.
-fn switches() -> Result<Vec<String>, ClientError> {
-    let switches = Monitor::connect(&InstancePaths::default())?.kernel()?.switches()?;
+fn switches() -> anyhow::Result<Vec<String>> {
+    let switches = client::connect(&InstancePaths::default())?.kernel()?.switches()?;
     let number = |text: &str| text.parse::<Dpid>().ok().map(|dpid| format!("{:016x}", dpid.0));
     Ok(switches.iter().filter_map(|switch| number(&switch.dpid)).collect())
 }
@@ -148,7 +148,7 @@ fn switches() -> Result<Vec<String>, ClientError> {
 /// Returns the apps that run, those of the configuration, and those that come with Rosemary. A source that is missing adds
 /// none.
 fn apps() -> Vec<String> {
-    let running = Monitor::connect(&InstancePaths::default()).and_then(|monitor| monitor.status());
+    let running = client::connect(&InstancePaths::default()).ok().and_then(|it| it.status().ok());
     let running = running.into_iter().flat_map(|status| status.apps).map(|app| app.name);
     let config = Config::load(None).unwrap_or_default();
     let configured = config.apps.into_iter().flatten().map(|app| app.name);

@@ -10,7 +10,7 @@ use control::query::FlowStatus;
 use monitor::options::InstancePaths;
 use openflow::Dpid;
 
-use crate::client::{Kernel, Monitor};
+use crate::client::{self, Kernel};
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -61,7 +61,7 @@ pub enum OrphansAction {
 /// # Errors
 /// Rosemary is not running, the switch is not connected or does not answer, or the output cannot be written.
 pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
-    let kernel = Monitor::connect(&args.instance)?.kernel()?;
+    let kernel = client::connect(&args.instance)?.kernel()?;
     let switch = match (args.orphans, args.switch) {
         (Some(action), _) => return orphans::run(&kernel, action, args),
         (None, Some(switch)) => switch,

@@ -1,17 +1,12 @@
 //! `rosemary hosts`: shows the hosts of the network, where they are, and their addresses.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-
 use anyhow::Context as _;
 use clap::Args;
 use monitor::options::InstancePaths;
-use openflow::MacAddr;
 use sdk::services::Service;
-use sdk::services::hosts::{Host, Record, UNTAGGED, records};
-use serde::Serialize;
+use view::hosts::{HostName, Line, lines};
 
-use crate::client::{Monitor, Provided};
+use crate::client;
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -45,58 +40,12 @@ pub struct HostsArgs {
     pub instance: InstancePaths,
 }
 
-/// The address by which an operator names a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HostName {
-    /// Its Ethernet address.
-    Mac(MacAddr),
-    /// One of its IP addresses.
-    Ip(IpAddr),
-}
-
-impl HostName {
-    /// Reads an operator's word.
-    ///
-    /// # Errors
-    /// It is neither kind of address.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        if let Ok(ip) = text.parse() {
-            return Ok(Self::Ip(ip));
-        }
-        text.parse().map(Self::Mac).map_err(|_| {
-            "not a host; write an Ethernet address such as 02:00:00:00:00:01, or an IP address"
-                .to_owned()
-        })
-    }
-}
-
-/// A host; its JSON is a stable interface.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Line {
-    /// Its Ethernet address.
-    mac: String,
-    /// Its VLAN; null for packets without a tag.
-    vlan: Option<u16>,
-    /// The datapath id of its switch.
-    dpid: String,
-    /// The port of the switch; `LOCAL` for the switch itself.
-    port: String,
-    /// Its IP addresses.
-    addresses: Vec<String>,
-    /// Seconds since a packet of it reached the controller.
-    seen_seconds: u64,
-    /// Seconds since the first one.
-    known_seconds: u64,
-    /// Whether packets with its address come in at another port, too.
-    contested: bool,
-}
-
 /// Queries and prints.
 ///
 /// # Errors
 /// Rosemary or the service does not run, there is no such host, or the output cannot be written.
 pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
-    let service = Monitor::connect(&args.instance)?.service(Service::Hosts)?;
+    let service = client::connect(&args.instance)?.service(Service::Hosts)?;
     let mut lines = lines(&service, sys::clock::now_ns() / 1_000_000_000);
     if let Some(host) = args.host {
         lines.retain(|line| line.is(host));
@@ -115,50 +64,6 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
         _ => {}
     }
     Ok(())
-}
-
-/// Reads all hosts with their addresses, in the order of switches and ports.
-fn lines(service: &Provided, now_s: u64) -> Vec<Line> {
-    let all: Vec<Record> = records(service).collect();
-    lines_of(&all, now_s)
-}
-
-fn lines_of(records: &[Record], now_s: u64) -> Vec<Line> {
-    let mut addresses: HashMap<(MacAddr, u16), Vec<IpAddr>> = HashMap::new();
-    let mut hosts: Vec<Host> = Vec::new();
-    for record in records {
-        match record {
-            Record::Host(host) => hosts.push(*host),
-            Record::Address(it) => {
-                addresses.entry((it.mac, it.vlan)).or_default().push(it.ip);
-            }
-        }
-    }
-    hosts.sort_by_key(|it| (it.dpid, it.port, it.mac, it.vlan));
-    let line = |host: &Host| {
-        let mut addresses = addresses.remove(&(host.mac, host.vlan)).unwrap_or_default();
-        addresses.sort_unstable();
-        Line {
-            mac: host.mac.to_string(),
-            vlan: (host.vlan != UNTAGGED).then_some(host.vlan),
-            dpid: host.dpid.to_string(),
-            port: host.port.to_string(),
-            addresses: addresses.iter().map(ToString::to_string).collect(),
-            seen_seconds: now_s.saturating_sub(host.last_seen_s),
-            known_seconds: now_s.saturating_sub(host.first_seen_s),
-            contested: host.is_contested,
-        }
-    };
-    hosts.iter().map(line).collect()
-}
-
-impl Line {
-    fn is(&self, host: HostName) -> bool {
-        match host {
-            HostName::Mac(mac) => self.mac == mac.to_string(),
-            HostName::Ip(ip) => self.addresses.contains(&ip.to_string()),
-        }
-    }
 }
 
 /// Returns one line per host.
@@ -184,7 +89,9 @@ fn table(lines: &[Line]) -> Table<7> {
 #[cfg(test)]
 mod tests {
     use openflow::{Dpid, PortNo};
-    use sdk::services::hosts::Address;
+    use openflow::MacAddr;
+    use sdk::services::hosts::{Address, Host, Record, UNTAGGED};
+    use view::hosts::lines_of;
 
     use super::*;
 

@@ -13,7 +13,9 @@ use openflow::{Kind, Version};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::client::Monitor;
+use view::apps::is_about;
+
+use crate::client;
 use crate::logs::{Since, parse_since};
 use crate::say;
 use crate::table::{Table, output_width};
@@ -80,7 +82,7 @@ pub fn run(args: &IncidentsArgs) -> anyhow::Result<()> {
 }
 
 fn list(args: &IncidentsArgs) -> anyhow::Result<()> {
-    let mut incidents = Monitor::connect(&args.output.instance)?.incidents(IncidentId(0))?;
+    let mut incidents = client::connect(&args.output.instance)?.incidents(IncidentId(0))?;
     let since = args.since.map_or(0, Since::nanoseconds);
     let concerns = |incident: &Incident| args.app.as_ref().is_none_or(|it| is_about(incident, it));
     incidents.retain(|incident| since <= incident.time && concerns(incident));
@@ -96,7 +98,7 @@ fn list(args: &IncidentsArgs) -> anyhow::Result<()> {
 }
 
 fn show(id: u64, output: &Output) -> anyhow::Result<()> {
-    let incidents = Monitor::connect(&output.instance)?.incidents(IncidentId(id))?;
+    let incidents = client::connect(&output.instance)?.incidents(IncidentId(id))?;
     let Some(incident) = incidents.first().filter(|incident| incident.id.0 == id) else {
         bail!(
             "there is no incident {id}, or it was dropped for newer ones; see `rosemary incidents`"
@@ -108,12 +110,6 @@ fn show(id: u64, output: &Output) -> anyhow::Result<()> {
     } else {
         say::data(details(incident))
     }
-}
-
-/// Returns whether `incident` is one of `app`, or `app` is to blame for it.
-pub(crate) fn is_about(incident: &Incident, app: &str) -> bool {
-    let is_its_own = incident.program.kind == incident::Kind::App && incident.program.name == app;
-    is_its_own || incident.evidence.blamed.as_deref() == Some(app)
 }
 
 /// Formats one line per incident, the oldest first.

@@ -14,7 +14,7 @@ use monitor::options::InstancePaths;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::client::{ClientError, Log, Monitor};
+use crate::client::{self, ClientError, Log};
 use crate::say;
 
 /// Default number of lines.
@@ -128,7 +128,7 @@ pub(crate) fn parse_since(text: &str) -> Result<Since, String> {
 /// Rosemary is not running or does not answer, the program is unknown, or the output cannot be
 /// written.
 pub fn run(args: &LogsArgs) -> anyhow::Result<()> {
-    let monitor = Monitor::connect(&args.wanted.instance)?;
+    let monitor = client::connect(&args.wanted.instance)?;
     let log = monitor.log()?;
     let known = log.programs()?;
     let mut programs = Vec::new();
@@ -147,7 +147,7 @@ pub fn run(args: &LogsArgs) -> anyhow::Result<()> {
 /// # Errors
 /// Like [`run`].
 pub fn run_app(args: &AppLogsArgs) -> anyhow::Result<()> {
-    let monitor = Monitor::connect(&args.wanted.instance)?;
+    let monitor = client::connect(&args.wanted.instance)?;
     let log = monitor.log()?;
     let program = format!("app {}", args.app);
     let known = log.programs()?;
@@ -239,7 +239,7 @@ fn show(mut log: Log, programs: Vec<String>, wanted: &Selection) -> anyhow::Resu
 fn reconnect(paths: &InstancePaths) -> anyhow::Result<Log> {
     loop {
         std::thread::sleep(POLL_INTERVAL);
-        match Monitor::connect(paths)?.log() {
+        match client::connect(paths)?.log() {
             Err(ClientError::Unavailable(_) | ClientError::TimedOut { .. })
                 if !say::is_unread() => {}
             log => return Ok(log?),

@@ -7,7 +7,7 @@ use monitor::options::InstancePaths;
 use openflow::Dpid;
 use serde::Serialize;
 
-use crate::client::{Kernel, Monitor};
+use crate::client::{self, Kernel};
 use crate::flows::not_connected;
 use crate::say;
 use crate::table::{Table, output_width};
@@ -53,7 +53,7 @@ struct Line {
 /// # Errors
 /// Rosemary is not running, a switch is not connected or does not answer, or the output cannot be written.
 pub fn run(args: &PortsArgs) -> anyhow::Result<()> {
-    let kernel = Monitor::connect(&args.instance)?.kernel()?;
+    let kernel = client::connect(&args.instance)?.kernel()?;
     let (mut lines, mut failed) = (Vec::new(), None);
     let switches: Vec<String> = match args.switch {
         Some(dpid) => vec![dpid.to_string()],

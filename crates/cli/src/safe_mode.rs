@@ -10,7 +10,7 @@ use monitor::options::InstancePaths;
 use serde::Serialize;
 
 use crate::change::{self, ChangeArgs};
-use crate::client::Monitor;
+use crate::client;
 use crate::say;
 
 /// The commands for safe mode.
@@ -59,7 +59,7 @@ pub fn run(command: &SafeModeCommand) -> anyhow::Result<()> {
 }
 
 fn status(args: &SafeModeStatusArgs) -> anyhow::Result<()> {
-    let safe_mode = Monitor::connect(&args.instance)?.status()?.safe_mode;
+    let safe_mode = client::connect(&args.instance)?.status()?.safe_mode;
     if args.json {
         let report = Report { active: safe_mode.is_some(), safe_mode };
         let json = serde_json::to_string(&report).context("cannot write JSON")?;

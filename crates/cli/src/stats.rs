@@ -9,12 +9,11 @@ use openflow::{Dpid, PortNo};
 use sdk::services::Service;
 use sdk::services::layout::records;
 use sdk::services::stats::{
-    History, HistoryRequest, PortCounters, PortRates, Quality, Record, Sample, SwitchStats,
-    TableStats, Traffic,
+    History, HistoryRequest, Record,
 };
-use serde::Serialize;
+use view::stats::{PortLine, Report, SampleLine, TableLine, TrafficLine, report, sample};
 
-use crate::client::{Monitor, Provided};
+use crate::client::{self, Provided};
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -57,86 +56,12 @@ fn parse_port(text: &str) -> Result<PortNo, String> {
 }
 
 /// The figures; their JSON is a stable interface.
-#[derive(Debug, Default, Serialize)]
-struct Report {
-    switches: Vec<SwitchLine>,
-    ports: Vec<PortLine>,
-    tables: Vec<TableLine>,
-    groups: Vec<TrafficLine>,
-    meters: Vec<TrafficLine>,
-}
-
-#[derive(Debug, Serialize)]
-struct SwitchLine {
-    dpid: String,
-    state: &'static str,
-    age_ms: Option<u64>,
-    flows: Option<u32>,
-    packets: Option<u64>,
-    bytes: Option<u64>,
-    unanswered: u32,
-    answer_us: Option<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct PortLine {
-    dpid: String,
-    port: String,
-    state: &'static str,
-    age_ms: Option<u64>,
-    rx_bps: Option<u64>,
-    tx_bps: Option<u64>,
-    rx_pps: Option<u32>,
-    tx_pps: Option<u32>,
-    rx_packets: Option<u64>,
-    tx_packets: Option<u64>,
-    rx_bytes: Option<u64>,
-    tx_bytes: Option<u64>,
-    rx_dropped: Option<u32>,
-    tx_dropped: Option<u32>,
-    rx_errors: Option<u32>,
-    tx_errors: Option<u32>,
-}
-
-#[derive(Debug, Serialize)]
-struct TableLine {
-    dpid: String,
-    table: u8,
-    state: &'static str,
-    age_ms: Option<u64>,
-    flows: Option<u64>,
-    lookups: Option<u64>,
-    matches: Option<u64>,
-    lookups_per_second: Option<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct TrafficLine {
-    dpid: String,
-    number: u32,
-    state: &'static str,
-    age_ms: Option<u64>,
-    packets: Option<u64>,
-    bytes: Option<u64>,
-    pps: Option<u64>,
-    bps: Option<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct SampleLine {
-    age_seconds: u64,
-    rx_kbps: u32,
-    tx_kbps: u32,
-    rx_pps: u32,
-    tx_pps: u32,
-}
-
 /// Queries and prints.
 ///
 /// # Errors
 /// Rosemary or the service does not run, there is no such switch or port, or the output cannot be written.
 pub fn run(args: &StatsArgs) -> anyhow::Result<()> {
-    let service = Monitor::connect(&args.instance)?.service(Service::Stats)?;
+    let service = client::connect(&args.instance)?.service(Service::Stats)?;
     if let (Some(dpid), Some(port)) = (args.switch, args.history) {
         return show_history(&service, dpid, port, args);
     }
@@ -217,125 +142,6 @@ fn show_history(
         table.row([&age, &rx_kbps, &tx_kbps, &rx_pps, &tx_pps]);
     }
     say::table(&table.format(output_width(args.wide)))
-}
-
-fn sample(sample: &Sample, now_s: u64) -> SampleLine {
-    let Sample { at_s, rx_kbps, tx_kbps, rx_pps, tx_pps } = *sample;
-    SampleLine { age_seconds: now_s.saturating_sub(at_s.into()), rx_kbps, tx_kbps, rx_pps, tx_pps }
-}
-
-/// Sorts the records into lists, those of one switch if `only` names it.
-fn report(mut records: Vec<Record>, only: Option<Dpid>, now_ms: u64) -> Report {
-    let key = |record: &Record| record.name().map(|word| word);
-    records.retain(|record| only.is_none_or(|dpid| record.name()[1] == dpid.0));
-    // By switch, then by kind and number.
-    records.sort_by_key(|record| {
-        let [head, dpid, _] = key(record);
-        (dpid, head & 0xff, head >> 32, head)
-    });
-    let mut report = Report::default();
-    for record in records {
-        match record {
-            Record::Switch(it) => report.switches.push(switch(&it, now_ms)),
-            Record::Port(it) => report.ports.push(port(&it, now_ms)),
-            Record::Rates(rates) => {
-                // The counters of a switch's ports stand before the rates.
-                let of = (rates.dpid.to_string(), rates.port.to_string());
-                let line = report.ports.iter_mut().rev().find(|it| {
-                    (it.dpid.as_str(), it.port.as_str()) == (of.0.as_str(), of.1.as_str())
-                });
-                if let Some(line) = line {
-                    line.add(&rates);
-                }
-            }
-            Record::Table(it) => report.tables.push(table_line(&it, now_ms)),
-            Record::Group(it) => report.groups.push(traffic_line(&it, now_ms)),
-            Record::Meter(it) => report.meters.push(traffic_line(&it, now_ms)),
-        }
-    }
-    report
-}
-
-fn state(quality: Quality) -> &'static str {
-    match quality {
-        Quality { is_stale: true, .. } => "stale",
-        Quality { is_implausible: true, .. } => "implausible",
-        Quality { .. } => "current",
-    }
-}
-
-/// Returns how old figures are; `None` if none were read.
-fn age(read_ms: u64, now_ms: u64) -> Option<u64> {
-    (read_ms != 0).then(|| now_ms.saturating_sub(read_ms))
-}
-
-fn switch(it: &SwitchStats, now_ms: u64) -> SwitchLine {
-    SwitchLine {
-        dpid: it.dpid.to_string(),
-        state: state(it.quality),
-        age_ms: age(it.read_ms, now_ms),
-        flows: it.flows,
-        packets: it.packets,
-        bytes: it.bytes,
-        unanswered: it.unanswered,
-        answer_us: it.answer_us,
-    }
-}
-
-fn port(it: &PortCounters, now_ms: u64) -> PortLine {
-    PortLine {
-        dpid: it.dpid.to_string(),
-        port: it.port.to_string(),
-        state: state(it.quality),
-        age_ms: age(it.read_ms, now_ms),
-        rx_bps: None,
-        tx_bps: None,
-        rx_pps: None,
-        tx_pps: None,
-        rx_packets: it.rx_packets,
-        tx_packets: it.tx_packets,
-        rx_bytes: it.rx_bytes,
-        tx_bytes: it.tx_bytes,
-        rx_dropped: None,
-        tx_dropped: None,
-        rx_errors: None,
-        tx_errors: None,
-    }
-}
-
-impl PortLine {
-    fn add(&mut self, rates: &PortRates) {
-        (self.rx_bps, self.tx_bps) = (rates.rx_bps, rates.tx_bps);
-        (self.rx_pps, self.tx_pps) = (rates.rx_pps, rates.tx_pps);
-        (self.rx_dropped, self.tx_dropped) = (rates.rx_dropped, rates.tx_dropped);
-        (self.rx_errors, self.tx_errors) = (rates.rx_errors, rates.tx_errors);
-    }
-}
-
-fn table_line(it: &TableStats, now_ms: u64) -> TableLine {
-    TableLine {
-        dpid: it.dpid.to_string(),
-        table: it.table,
-        state: state(it.quality),
-        age_ms: age(it.read_ms, now_ms),
-        flows: it.flows,
-        lookups: it.lookups,
-        matches: it.matches,
-        lookups_per_second: it.lookups_per_s,
-    }
-}
-
-fn traffic_line(it: &Traffic, now_ms: u64) -> TrafficLine {
-    TrafficLine {
-        dpid: it.dpid.to_string(),
-        number: it.number,
-        state: state(it.quality),
-        age_ms: age(it.read_ms, now_ms),
-        packets: it.packets,
-        bytes: it.bytes,
-        pps: it.pps,
-        bps: it.bps,
-    }
 }
 
 /// Returns a figure as text; a dash if there is none.
@@ -447,6 +253,8 @@ fn traffic(heading: &str, lines: &[TrafficLine]) -> Table<7> {
 
 #[cfg(test)]
 mod tests {
+    use sdk::services::stats::{PortCounters, PortRates, Quality, TableStats};
+
     use super::*;
 
     fn records() -> Vec<Record> {

@@ -13,7 +13,7 @@ use monitor::options::InstancePaths;
 use serde::{Deserialize, Serialize};
 
 use crate::apps;
-use crate::client::Monitor;
+use crate::client;
 use crate::health::{Findings, Health, Verdict};
 use crate::say;
 use crate::switches;
@@ -94,7 +94,7 @@ impl Report {
 /// # Errors
 /// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let monitor = Monitor::connect(&args.instance)?;
+    let monitor = client::connect(&args.instance)?;
     let programs = monitor.status()?;
     // The monitor closes connections when there are too many. The programs are known all the same.
     let usage = monitor.usage().map_err(|error| format!("{:#}", anyhow::Error::from(error)));

@@ -10,7 +10,7 @@ use monitor::options::InstancePaths;
 use openflow::Dpid;
 use serde::Serialize;
 
-use crate::client::{ClientError, Kernel, Monitor};
+use crate::client::{self, ClientError, Kernel};
 use crate::flows::not_connected;
 use crate::ports;
 use crate::say;
@@ -54,7 +54,7 @@ pub struct SwitchesArgs {
 /// # Errors
 /// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
-    let kernel = Monitor::connect(&args.instance)?.kernel()?;
+    let kernel = client::connect(&args.instance)?.kernel()?;
     if let Some(dpid) = args.switch {
         return show_one(&kernel, dpid, args);
     }

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use sys::text::shown_lines;
 
-use crate::client::Monitor;
+use crate::client;
 use crate::say;
 use crate::table::{Formatted, Table, output_width};
 
@@ -68,7 +68,7 @@ pub struct TopArgs {
 /// # Errors
 /// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &TopArgs) -> anyhow::Result<()> {
-    let usage = Monitor::connect(&args.instance)?.usage()?;
+    let usage = client::connect(&args.instance)?.usage()?;
     if args.json {
         let json = serde_json::to_string(&usage).context("cannot write JSON")?;
         return say::data(format_args!("{json}\n"));
@@ -95,7 +95,7 @@ fn live(args: &TopArgs, mut usage: Vec<ProgramUsage>) -> anyhow::Result<()> {
         }
         if Instant::now() >= next {
             // A new connection each time, because Rosemary may have been restarted.
-            usage = Monitor::connect(&args.instance)?.usage()?;
+            usage = client::connect(&args.instance)?.usage()?;
             next = Instant::now() + PERIOD;
         }
     }

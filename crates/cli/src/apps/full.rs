@@ -1,160 +1,36 @@
 //! Shows one app in full: its rights, its limits, its settings, its counters and its incidents.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use anyhow::Context as _;
-use control::app::AppId;
-use control::app_report::{AppReport, RestartRule};
-use control::incident::IncidentId;
-use control::log::LogLevel;
+use control::app_report::RestartRule;
 use control::operator::Amount;
-use control::policy::{Fail, Grant, Stage};
-use control::query::AppCounters;
-use openflow::Dpid;
-use serde::Serialize;
+use view::apps::{FullApp, Line, Receives};
 
-use super::{AppsArgs, Line, host};
-use crate::client::Monitor;
-use crate::incidents::is_about;
+use super::{AppsArgs, host};
 use crate::say;
 use crate::table::Table;
 use crate::top::size;
 
-/// The most incidents that are shown.
-const INCIDENTS: usize = 10;
+/// An app in full, to be printed.
+pub(super) struct Shown(pub(super) FullApp);
 
-/// An app in full; its JSON is a stable interface.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct FullApp {
-    #[serde(flatten)]
-    line: Line,
-    /// The fate of a packet while the app does not answer, `open` or `closed`; `None` if it is no guard.
-    fail: Option<&'static str>,
-    /// Its position in its stage, from 0 on.
-    position: u16,
-    /// The packet-ins that it receives.
-    receives: Receives,
-    capabilities: Vec<Scoped>,
-    services: Vec<String>,
-    /// Rights in services beyond its own data, as in the configuration.
-    service_rights: Vec<String>,
-    /// Files and directories that it may read.
-    read: Vec<PathBuf>,
-    object: PathBuf,
-    config: Option<PathBuf>,
-    /// The most flows in each switch; `None` for no limit.
-    flows: Option<u32>,
-    /// The lowest and the highest number of its groups.
-    groups: [u32; 2],
-    /// The lowest and the highest number of its meters.
-    meters: [u32; 2],
-    on_stop: &'static str,
-    log_level: LogLevel,
-    hang_seconds: u64,
-    restart: RestartRule,
-    limits: Vec<Amount>,
-    /// The limits whose soft value it exceeds now.
-    above: Vec<String>,
-    /// The numbers of its newest incidents, in ascending order.
-    incidents: Vec<IncidentId>,
-}
+impl std::ops::Deref for Shown {
+    type Target = FullApp;
 
-/// The packet-ins that an app receives; an empty list matches all.
-#[derive(Debug, Clone, Serialize)]
-struct Receives {
-    ethertypes: Vec<u16>,
-    dpids: Vec<String>,
-}
-
-/// A capability with its scope; an empty list matches all.
-#[derive(Debug, Clone, Serialize)]
-struct Scoped {
-    capability: String,
-    dpids: Vec<String>,
-    tables: Vec<u8>,
-    /// The grant as in the configuration.
-    #[serde(skip)]
-    text: String,
-}
-
-impl FullApp {
-    /// Requests the report about the app `name`, and its incidents.
-    ///
-    /// # Errors
-    /// Rosemary does not answer.
-    pub(super) fn query(
-        monitor: &Monitor,
-        name: &str,
-        counters: &[AppCounters],
-    ) -> anyhow::Result<Self> {
-        let report = monitor.app(name)?;
-        let incidents = monitor.incidents(IncidentId(0))?;
-        let of_app = incidents.iter().filter(|it| is_about(it, name)).map(|it| it.id);
-        let of_app: Vec<IncidentId> = of_app.collect();
-        let newest = of_app[of_app.len().saturating_sub(INCIDENTS)..].to_vec();
-        Ok(Self::of(report, counters, newest))
+    fn deref(&self) -> &FullApp {
+        &self.0
     }
+}
 
-    fn of(report: AppReport, counters: &[AppCounters], incidents: Vec<IncidentId>) -> Self {
-        let AppReport { status, policy, .. } = report;
-        let id = AppId(status.number);
-        let ends = |range: std::ops::RangeInclusive<u32>| [*range.start(), *range.end()];
-        let dpids = |ids: &[u64]| ids.iter().map(|it| Dpid(*it).to_string()).collect();
-        let scoped = |grant: &Grant| Scoped {
-            capability: grant.capability.to_string(),
-            dpids: dpids(&grant.dpids),
-            tables: grant.tables.clone(),
-            text: grant.to_string(),
-        };
-        let mut service_rights: Vec<String> = Vec::new();
-        for it in &report.rights.namespaces {
-            service_rights.extend(it.read.then(|| format!("storage.read:{}", it.name)));
-            service_rights.extend(it.write.then(|| format!("storage.write:{}", it.name)));
-        }
-        // stats.read is among the capabilities, too.
-        let names = report.rights.names.iter().filter(|name| *name != "stats.read");
-        service_rights.extend(names.cloned());
-        let hosts = report.rights.hosts.iter();
-        service_rights.extend(hosts.map(|it| format!("net.connect:{}:{}", it.name, it.port)));
-        Self {
-            line: Line::of(status, counters),
-            fail: match policy.stage {
-                Stage::Guard(Fail::Open) => Some("open"),
-                Stage::Guard(Fail::Closed) => Some("closed"),
-                Stage::Control | Stage::Observe => None,
-            },
-            position: policy.order,
-            receives: Receives {
-                dpids: dpids(&policy.filter.dpids),
-                ethertypes: policy.filter.ethertypes,
-            },
-            capabilities: policy.capabilities.iter().map(scoped).collect(),
-            services: report.services,
-            service_rights,
-            read: report.read,
-            object: report.object,
-            config: report.config,
-            flows: (policy.flows != u32::MAX).then_some(policy.flows),
-            groups: ends(id.groups()),
-            meters: ends(id.meters()),
-            on_stop: if report.removes_flows { "remove" } else { "keep" },
-            log_level: report.log_level,
-            hang_seconds: report.hang_seconds,
-            restart: report.restart,
-            limits: report.usage.uses,
-            above: report.usage.above,
-            incidents,
-        }
-    }
-
+impl Shown {
     /// Prints the app.
     ///
     /// # Errors
     /// The output cannot be written.
     pub(super) fn print(&self, args: &AppsArgs) -> anyhow::Result<()> {
         if args.json {
-            let json = serde_json::to_string(self).context("cannot write JSON")?;
+            let json = serde_json::to_string(&self.0).context("cannot write JSON")?;
             return say::data(format_args!("{json}\n"));
         }
         say::data(self.text())

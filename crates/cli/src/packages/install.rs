@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::version;
 use crate::change::{self, ChangeArgs};
-use crate::client::Monitor;
+use crate::client;
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -230,7 +230,7 @@ pub fn upgrade(args: &UpgradeArgs) -> anyhow::Result<()> {
         confirm(&question)?;
     }
     // Before anything is written, to learn whether Rosemary runs.
-    Monitor::connect(&args.how.instance)?;
+    client::connect(&args.how.instance)?;
     store.stage(name, &files).with_context(|| {
         format!("cannot write into the directory of {}", store.path(name).display())
     })?;

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use sdk::topology::Graph;
+use view::topology::{has_both_directions, name_of, switches};
 
-use super::{has_both_directions, links, name_of, switches};
+use super::links;
 
 /// Returns a graph with a node per switch and an edge per link.
 pub(super) fn write(graph: &Graph) -> String {

@@ -9,7 +9,7 @@ use sdk::services::table::Table as _;
 use sdk::services::topology::{Request, decode_answer};
 use sdk::topology::Graph;
 
-use crate::client::Monitor;
+use crate::client;
 use crate::say;
 
 const AFTER_HELP: &str = "\
@@ -48,7 +48,7 @@ pub fn run(command: &SwitchCommand) -> anyhow::Result<()> {
         SwitchCommand::Drain(args) => (args, true),
         SwitchCommand::Undrain(args) => (args, false),
     };
-    let service = Monitor::connect(&args.instance)?.service(Service::Topology)?;
+    let service = client::connect(&args.instance)?.service(Service::Topology)?;
     let answer = service.request(&Request::Drain { dpid: args.switch, on }.encode())?;
     match decode_answer(&answer) {
         Some(Ok(())) => {}

@@ -6,7 +6,9 @@ use monitor::options::InstancePaths;
 use sdk::services::topology::{Endpoint, LinkRecord};
 use sdk::topology::Graph;
 
-use super::{Link, directions, has_both_directions, latency_us, load, name_of, note_unsettled};
+use view::topology::{Link, directions, has_both_directions, latency_us, name_of};
+
+use super::{load, note_unsettled};
 use crate::say;
 use crate::table::{Table, output_width};
 

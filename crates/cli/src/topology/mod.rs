@@ -12,11 +12,11 @@ use monitor::options::InstancePaths;
 use sdk::openflow::PortNo;
 use sdk::services::Service;
 use sdk::services::table::Table as _;
-use sdk::services::topology::{Endpoint, LinkRecord, PortRecord, SwitchRecord};
+use sdk::services::topology::{PortRecord, SwitchRecord};
 use sdk::topology::Graph;
-use serde::Serialize;
+use view::topology::{switches, topology};
 
-use crate::client::Monitor;
+use crate::client;
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -53,87 +53,6 @@ pub struct TopologyArgs {
     pub instance: InstancePaths,
 }
 
-/// A port; its JSON is a stable interface.
-#[derive(Debug, Clone, Serialize)]
-struct End {
-    dpid: String,
-    port: String,
-}
-
-/// One direction of a link; its JSON is a stable interface.
-#[derive(Debug, Clone, Serialize)]
-struct Link {
-    from: End,
-    to: End,
-    metric: u32,
-    /// Microseconds; `None` if not measured.
-    latency_us: Option<f64>,
-    suspicious: bool,
-    both_directions: bool,
-}
-
-/// A port of a switch; its JSON is a stable interface.
-#[derive(Debug, Clone, Serialize)]
-#[expect(clippy::struct_field_names, reason = "the other commands call the number so in JSON")]
-struct Port {
-    port: String,
-    name: String,
-    hw_addr: String,
-    speed_kbps: Option<u64>,
-    live: bool,
-    edge: bool,
-    link: bool,
-}
-
-/// A switch; its JSON is a stable interface.
-#[derive(Debug, Clone, Serialize)]
-struct Switch {
-    dpid: String,
-    drained: bool,
-    ports: Vec<Port>,
-}
-
-/// The whole topology; its JSON is a stable interface.
-#[derive(Debug, Clone, Serialize)]
-struct Topology {
-    settled: bool,
-    switches: Vec<Switch>,
-    links: Vec<Link>,
-}
-
-impl From<Endpoint> for End {
-    fn from(at: Endpoint) -> Self {
-        Self { dpid: at.dpid.to_string(), port: at.port.to_string() }
-    }
-}
-
-impl Link {
-    fn of(record: &LinkRecord, graph: &Graph) -> Self {
-        Self {
-            from: record.from.into(),
-            to: record.to.into(),
-            metric: record.metric,
-            latency_us: latency_us(record),
-            suspicious: record.suspicious,
-            both_directions: has_both_directions(record, graph),
-        }
-    }
-}
-
-impl From<&PortRecord> for Port {
-    fn from(port: &PortRecord) -> Self {
-        Self {
-            port: port.at.port.to_string(),
-            name: name_of(port),
-            hw_addr: port.hw_addr.to_string(),
-            speed_kbps: (port.speed_kbps > 0).then_some(port.speed_kbps),
-            live: port.live,
-            edge: port.edge,
-            link: port.link,
-        }
-    }
-}
-
 /// Shows the topology.
 ///
 /// # Errors
@@ -166,7 +85,7 @@ pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
 /// # Errors
 /// Rosemary or the service does not run.
 pub fn load(instance: &InstancePaths) -> anyhow::Result<Graph> {
-    let table = Monitor::connect(instance)?.service(Service::Topology)?;
+    let table = client::connect(instance)?.service(Service::Topology)?;
     Ok(Graph::of(table.records().map(|(_, record)| record)))
 }
 
@@ -174,37 +93,6 @@ pub fn load(instance: &InstancePaths) -> anyhow::Result<Graph> {
 fn note_unsettled(graph: &Graph) {
     if !graph.is_settled() {
         say::note("the service has not probed all ports yet: links may be missing");
-    }
-}
-
-/// Returns the switches by datapath identifier.
-fn switches(graph: &Graph) -> Vec<SwitchRecord> {
-    let mut switches: Vec<SwitchRecord> = graph.switches().copied().collect();
-    switches.sort_unstable_by_key(|switch| switch.dpid);
-    switches
-}
-
-/// Returns all directions of links, by the ports where they begin.
-fn directions(graph: &Graph) -> Vec<LinkRecord> {
-    let mut links: Vec<LinkRecord> = graph.links().copied().collect();
-    links.sort_unstable_by_key(|link| (link.from, link.to));
-    links
-}
-
-fn has_both_directions(link: &LinkRecord, graph: &Graph) -> bool {
-    graph.link_from(link.to).is_some_and(|back| back.to == link.from)
-}
-
-fn topology(graph: &Graph) -> Topology {
-    let switch = |switch: &SwitchRecord| Switch {
-        dpid: switch.dpid.to_string(),
-        drained: switch.drained,
-        ports: graph.ports(switch.dpid).map(Port::from).collect(),
-    };
-    Topology {
-        settled: graph.is_settled(),
-        switches: switches(graph).iter().map(switch).collect(),
-        links: directions(graph).iter().map(|link| Link::of(link, graph)).collect(),
     }
 }
 
@@ -231,17 +119,6 @@ fn table(graph: &Graph, switches: &[SwitchRecord]) -> Table<6> {
         ]);
     }
     table
-}
-
-/// The name of a port: printable ASCII; other bytes are escaped, because the switch chooses them.
-fn name_of(port: &PortRecord) -> String {
-    port.name().escape_ascii().to_string()
-}
-
-/// The latency of a link in microseconds, if it was measured.
-#[expect(clippy::cast_precision_loss, reason = "no latency has 52 bits of nanoseconds")]
-fn latency_us(link: &LinkRecord) -> Option<f64> {
-    (link.latency_ns > 0).then_some(link.latency_ns as f64 / 1000.0)
 }
 
 #[cfg(test)]

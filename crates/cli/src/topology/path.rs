@@ -1,19 +1,16 @@
 //! `rosemary path`: shows how packets get from one place of the network to another.
 
-use std::fmt;
-use std::str::FromStr;
-
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use monitor::options::InstancePaths;
-use sdk::services::{Service, hosts};
+use sdk::services::Service;
 use sdk::topology::{Graph, Path};
-use sdk::{Dpid, MacAddr, PortNo};
-use serde::Serialize;
+use sdk::{Dpid, PortNo};
 
-use super::{End, load, name_of, note_unsettled};
-use crate::client::Monitor;
-use crate::hosts::HostName;
+use view::topology::{PathEnd, PathLine, host_at, name_of};
+
+use super::{load, note_unsettled};
+use crate::client;
 use crate::say;
 use crate::table::{Table, output_width};
 
@@ -52,64 +49,6 @@ pub struct PathArgs {
     /// The instance to query.
     #[command(flatten)]
     pub instance: InstancePaths,
-}
-
-/// Where a path begins or ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PathEnd {
-    /// A switch.
-    Switch(Dpid),
-    /// A host, which the service `hosts` knows.
-    Host(HostName),
-}
-
-impl FromStr for PathEnd {
-    type Err = String;
-
-    /// Reads an operator's word. The usual form of a datapath id is also one of an IPv6 address; it is a datapath id here.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let host = || HostName::parse(text).ok().map(Self::Host);
-        text.parse().map(Self::Switch).ok().or_else(host).ok_or_else(|| {
-            "expected the Ethernet or IP address of a host, or the datapath id of a switch"
-                .to_owned()
-        })
-    }
-}
-
-impl fmt::Display for PathEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Switch(dpid) => write!(f, "switch {dpid}"),
-            Self::Host(HostName::Mac(mac)) => write!(f, "host {mac}"),
-            Self::Host(HostName::Ip(ip)) => write!(f, "host {ip}"),
-        }
-    }
-}
-
-/// A link of a path; its JSON is a stable interface.
-#[derive(Debug, Clone, Serialize)]
-struct HopLine {
-    from: End,
-    to: End,
-    metric: u32,
-}
-
-/// A path; its JSON is a stable interface.
-#[derive(Debug, Clone, Serialize)]
-struct PathLine {
-    cost: u64,
-    hops: Vec<HopLine>,
-}
-
-impl From<&Path> for PathLine {
-    fn from(path: &Path) -> Self {
-        let hop = |hop: &sdk::topology::Hop| HopLine {
-            from: hop.from.into(),
-            to: hop.to.into(),
-            metric: hop.metric,
-        };
-        Self { cost: path.cost, hops: path.hops.iter().map(hop).collect() }
-    }
 }
 
 /// Shows the paths.
@@ -184,8 +123,8 @@ fn switch_of(
     let (dpid, port) = match place {
         PathEnd::Switch(dpid) => (dpid, None),
         PathEnd::Host(name) => {
-            let table = Monitor::connect(instance)?.service(Service::Hosts)?;
-            let (dpid, port) = host_at(name, &table)?;
+            let table = client::connect(instance)?.service(Service::Hosts)?;
+            let (dpid, port) = host_at(name, &table).map_err(|why| anyhow!("{why}"))?;
             (dpid, Some(port))
         }
     };
@@ -193,48 +132,4 @@ fn switch_of(
         bail!("switch {dpid} is not connected: see `rosemary topology`");
     }
     Ok((dpid, port))
-}
-
-/// Returns where a host is attached.
-fn host_at(
-    name: HostName,
-    table: &impl sdk::services::table::Table,
-) -> anyhow::Result<(Dpid, PortNo)> {
-    let macs: Vec<(MacAddr, u16)> = match name {
-        HostName::Mac(mac) => {
-            hosts::hosts(table).filter(|host| host.mac == mac).map(|it| (it.mac, it.vlan)).collect()
-        }
-        HostName::Ip(ip) => {
-            let addresses = hosts::addresses(table).filter(|address| address.ip == ip);
-            addresses.map(|it| (it.mac, it.vlan)).collect()
-        }
-    };
-    let found = macs.iter().filter_map(|(mac, vlan)| hosts::find_host(table, *mac, *vlan));
-    let mut places: Vec<(Dpid, PortNo)> = found.map(|host| (host.dpid, host.port)).collect();
-    places.sort_unstable();
-    places.dedup();
-    let place = PathEnd::Host(name);
-    match places[..] {
-        [] => bail!("{place} is not known: see `rosemary hosts`"),
-        [at] => Ok(at),
-        _ => bail!("{place} is at several places, in different VLANs: name a switch instead"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_switches_or_hosts() {
-        let place = |text: &str| text.parse::<PathEnd>();
-        assert_eq!(place("00:00:00:00:00:00:00:01"), Ok(PathEnd::Switch(Dpid(1))));
-        assert_eq!(place("0x10"), Ok(PathEnd::Switch(Dpid(16))));
-        let mac = MacAddr([2, 0, 0, 0, 0, 1]);
-        assert_eq!(place("02:00:00:00:00:01"), Ok(PathEnd::Host(HostName::Mac(mac))));
-        for ip in ["10.0.0.1", "fe80::1"] {
-            assert_eq!(place(ip), Ok(PathEnd::Host(HostName::Ip(ip.parse().unwrap()))));
-        }
-        assert!(place("h1").is_err());
-    }
 }

@@ -11,8 +11,9 @@ use std::fmt::Write as _;
 use sdk::Dpid;
 use sdk::services::topology::Endpoint;
 use sdk::topology::Graph;
+use view::topology::{has_both_directions, name_of, switches};
 
-use super::{has_both_directions, links, name_of, switches};
+use super::links;
 
 /// Space for each switch, in units of the drawing.
 const SPACE: f64 = 110.0;

@@ -1,4 +1,4 @@
-use sdk::services::topology::{Record, Slot};
+use sdk::services::topology::{Endpoint, LinkRecord, Record, Slot};
 use sdk::{Dpid, MacAddr};
 
 use super::*;

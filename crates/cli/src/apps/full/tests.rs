@@ -1,7 +1,11 @@
 //! Tests of the report about one app.
 
+use control::app_report::AppReport;
+use control::incident::IncidentId;
+use control::log::LogLevel;
 use control::operator::{AppStatus, ProgramState, ProgramUsage};
-use control::policy::{Band, Capability, Filter, Policy};
+use control::policy::{Band, Capability, Fail, Filter, Grant, Policy, Stage};
+use control::query::AppCounters;
 use control::service::{ClientRights, Destination, Namespace};
 
 use super::*;
@@ -85,7 +89,7 @@ fn report() -> AppReport {
 #[test]
 fn app_in_full_has_scopes_limits_and_incidents() {
     let counters = AppCounters { name: "firewall".into(), delivered: 9, ..<_>::default() };
-    let full = FullApp::of(report(), &[counters], vec![IncidentId(3), IncidentId(8)]);
+    let full = Shown(FullApp::of(report(), &[counters], vec![IncidentId(3), IncidentId(8)]));
     assert_eq!(
         full.text(),
         "\

@@ -151,14 +151,14 @@ const WORDS: [(&str, u16, Option<u8>); 12] = [
 
 /// The fields of a packet in a switch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Packet(BTreeMap<u8, u128>);
+pub struct Packet(BTreeMap<u8, u128>);
 
 impl Packet {
     /// Reads `key=value` text, such as `in_port=1,icmp,nw_src=10.0.0.1`, or hexadecimal digits of a frame.
     ///
     /// # Errors
     /// A phrase that names the mistake and the expected form.
-    pub(super) fn read(text: &str, in_port: Option<u32>) -> Result<Self, String> {
+    pub fn read(text: &str, in_port: Option<u32>) -> Result<Self, String> {
         let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();
         let is_frame = digits.len() >= 28 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         let mut packet = if is_frame { Self::of_digits(&digits)? } else { Self::of_text(text)? };

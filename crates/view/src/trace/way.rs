@@ -22,7 +22,7 @@ pub(super) trait Network {
 
 /// The way of a packet, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Way {
+pub struct Way {
     /// The switches, in the order in which the packet reaches them.
     pub(super) hops: Vec<Hop>,
     /// Gaps of the simulation, and loops.

@@ -1,0 +1,16 @@
+//! What operators see of a running Rosemary.
+//!
+//! [`client`] sends requests to the monitor, the kernel, the log service and the apps that provide services. The other modules
+//! turn answers into the types whose JSON is a stable interface (`docs/schemas`). The `rosemary` command and the HTTP
+//! interface use both, so that they show the same.
+//!
+//! Nothing here opens a socket: the caller passes a connection to the monitor.
+
+#![forbid(unsafe_code)]
+
+pub mod apps;
+pub mod client;
+pub mod hosts;
+pub mod stats;
+pub mod topology;
+pub mod trace;
