@@ -15,7 +15,7 @@ set -euo pipefail
 build=$1 prefix=$2 to=$3$2
 [[ $prefix = /* ]] || { echo "install: PREFIX must begin with /, and is '$prefix'" >&2; exit 2; }
 
-programs=(rosemary-monitor rosemary-kernel rosemary-zone rosemary-security rosemary-log rosemary-storage rosemary-broker)
+programs=(rosemary-monitor rosemary-kernel rosemary-zone rosemary-security rosemary-log rosemary-storage rosemary-broker rosemary-northbound)
 # The apps are the examples of their crate.
 mapfile -t apps < <(sed -n '/^\[\[example\]\]/{n;s/^name = "\(.*\)"/\1/p}' crates/apps/Cargo.toml)
 [ ${#apps[@]} -gt 0 ] || { echo "install: crates/apps/Cargo.toml names no app" >&2; exit 1; }

@@ -88,8 +88,8 @@ fn table(lines: &[Line]) -> Table<7> {
 
 #[cfg(test)]
 mod tests {
-    use openflow::{Dpid, PortNo};
     use openflow::MacAddr;
+    use openflow::{Dpid, PortNo};
     use sdk::services::hosts::{Address, Host, Record, UNTAGGED};
     use view::hosts::lines_of;
 

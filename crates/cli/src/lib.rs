@@ -42,7 +42,6 @@ pub mod demo;
 pub mod doctor;
 pub mod exit;
 pub mod flows;
-pub mod health;
 pub mod hosts;
 pub mod incidents;
 pub mod lab;

@@ -8,9 +8,7 @@ use monitor::options::InstancePaths;
 use openflow::{Dpid, PortNo};
 use sdk::services::Service;
 use sdk::services::layout::records;
-use sdk::services::stats::{
-    History, HistoryRequest, Record,
-};
+use sdk::services::stats::{History, HistoryRequest, Record};
 use view::stats::{PortLine, Report, SampleLine, TableLine, TrafficLine, report, sample};
 
 use crate::client::{self, Provided};

@@ -5,16 +5,15 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
-use control::operator::{AppStatus, InactiveApp, Status};
-use control::query::SwitchStatus;
+use control::operator::{InactiveApp, Status};
 use monitor::options::InstancePaths;
-use serde::{Deserialize, Serialize};
+pub use view::status::Report;
+use view::status::Verdict;
 
 use crate::apps;
 use crate::client;
-use crate::health::{Findings, Health, Verdict};
 use crate::say;
 use crate::switches;
 use crate::table::{Table, output_width};
@@ -54,71 +53,17 @@ pub struct StatusArgs {
     pub instance: InstancePaths,
 }
 
-/// The printed status; its JSON is a stable interface.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    /// The programs that the monitor started.
-    #[serde(flatten)]
-    pub programs: Status,
-    /// The connected switches; `None` if the kernel did not report them.
-    pub switches: Option<Vec<SwitchStatus>>,
-    /// Why `switches` is `None`, with the causes.
-    pub switches_error: Option<String>,
-    /// Whether everything that is configured runs, within its limits.
-    pub health: Health,
-}
-
-impl Report {
-    /// Returns the app with this name.
-    pub fn app(&self, name: &str) -> Option<&AppStatus> {
-        self.programs.apps.iter().find(|app| app.name == name)
-    }
-
-    /// Returns the connected switch with this datapath id.
-    pub fn switch(&self, dpid: &str) -> Option<&SwitchStatus> {
-        self.switches.iter().flatten().find(|switch| switch.dpid == dpid)
-    }
-
-    /// Returns the ids of all listed processes.
-    pub fn pids(&self) -> Vec<u32> {
-        let apps = self.programs.apps.iter().filter_map(|app| app.pid);
-        let kernel = self.programs.kernel.pid;
-        let services = self.programs.services.iter().filter_map(|service| service.pid);
-        let monitor = [self.programs.monitor.pid].into_iter();
-        monitor.chain(kernel).chain(services).chain(apps).collect()
-    }
-}
-
 /// Queries and prints. Returns [`DEGRADED`] as exit code if Rosemary is not healthy.
 ///
 /// # Errors
 /// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let monitor = client::connect(&args.instance)?;
-    let programs = monitor.status()?;
-    // The monitor closes connections when there are too many. The programs are known all the same.
-    let usage = monitor.usage().map_err(|error| format!("{:#}", anyhow::Error::from(error)));
-    let kernel = monitor.kernel().and_then(|kernel| Ok((kernel.switches()?, kernel.apps()?)));
-    let (switches, counters, switches_error) = match kernel {
-        Ok((switches, counters)) => (Some(switches), counters, None),
-        Err(error) => {
-            let error = anyhow::Error::from(error);
-            let why = format!("{error:#}");
-            say::error(&error.context("cannot query the switches"));
-            (None, Vec::new(), Some(why))
-        }
-    };
-    let health = Health::of(&Findings {
-        programs: &programs,
-        usage: usage.as_deref().map_err(String::as_str),
-        apps: &counters,
-        switches: match (&switches, &switches_error) {
-            (Some(switches), _) => Ok(switches),
-            (None, why) => Err(why.as_deref().unwrap_or_default()),
-        },
-    });
-    let verdict = health.verdict;
-    let report = Report { programs, switches, switches_error, health };
+    let report = Report::query(&monitor)?;
+    if let Some(why) = &report.switches_error {
+        say::error(&anyhow!("{why}").context("cannot query the switches"));
+    }
+    let verdict = report.health.verdict;
     if args.json {
         let json = serde_json::to_string(&report).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))?;
@@ -231,6 +176,10 @@ mod tests {
     use control::operator::ProgramState;
     use control::operator::{KernelStatus, MonitorStatus, ServiceStatus};
     use control::query::Fullest;
+
+    use control::operator::AppStatus;
+    use control::query::SwitchStatus;
+    use view::status::Health;
 
     use super::*;
 

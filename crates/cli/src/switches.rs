@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, anyhow, ensure};
 use clap::Args;
 use control::details::{PortDetails, SwitchDescription, TableStatus};
-use control::query::{Fullest, SwitchStatus};
+use control::query::SwitchStatus;
 use monitor::options::InstancePaths;
 use openflow::Dpid;
 use serde::Serialize;
+use view::status::fullest;
 
 use crate::client::{self, ClientError, Kernel};
 use crate::flows::not_connected;
@@ -229,17 +230,6 @@ pub(crate) fn table(switches: &[SwitchStatus]) -> Table<14> {
 pub(crate) fn nearly_full(switches: &[SwitchStatus]) -> String {
     let line = |switch: &SwitchStatus| Some(format!("{}: {}\n", switch.dpid, fullest(switch)?));
     switches.iter().filter_map(line).collect()
-}
-
-/// Describes the fullest table of a switch, if that is nearly full.
-pub(crate) fn fullest(switch: &SwitchStatus) -> Option<String> {
-    match &switch.fullest {
-        Some(Fullest { table, flows, size, nearly_full: true, app }) => {
-            let most = app.as_ref().map_or(String::new(), |app| format!(", most by {app}"));
-            Some(format!("table {table} nearly full ({flows} of {size}{most})"))
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod fs_read;
 mod grants;
 mod limits;
 mod manifest;
+mod northbound;
 mod orphans;
 mod position;
 mod python;
@@ -42,6 +43,7 @@ pub use band::NONE as NO_BAND;
 pub use environment::{ENV_IN_KERNEL, Environment};
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
+pub use northbound::{NORTHBOUND_KEYS, Northbound};
 pub use orphans::Orphans;
 pub use position::Position;
 pub use python::{Python, framework_name, framework_named, is_source, module_name};
@@ -74,8 +76,17 @@ pub const DEFAULT_APP: &str = "forwarding";
 pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 /// The keys at the top.
-pub const TOP_KEYS: [&str; 8] =
-    ["controller", "zones", "supervision", "safe-mode", "storage", "log", "trust", "app"];
+pub const TOP_KEYS: [&str; 9] = [
+    "controller",
+    "zones",
+    "supervision",
+    "safe-mode",
+    "storage",
+    "log",
+    "northbound",
+    "trust",
+    "app",
+];
 
 /// The keys of `[controller]`.
 pub const CONTROLLER_KEYS: [&str; 12] = [
@@ -173,6 +184,8 @@ pub struct Config {
     pub safe_mode: SafeMode,
     /// Quotas of the services.
     pub quotas: ServiceQuotas,
+    /// The HTTP interface.
+    pub northbound: Northbound,
     /// The developers whose packages may be installed and run.
     pub trust: Vec<Trust>,
     /// Processor time that a call of an app may use.
@@ -282,6 +295,10 @@ impl Config {
         }
         match SafeMode::read(&top) {
             Ok(safe_mode) => config.safe_mode = safe_mode,
+            Err(mistake) => mistakes.push(mistake),
+        }
+        match Northbound::read(&top) {
+            Ok(northbound) => config.northbound = northbound,
             Err(mistake) => mistakes.push(mistake),
         }
         match top.get("trust").map(|value| trust::read(value, text)).transpose() {

@@ -291,7 +291,8 @@ fn default_file_has_every_key_commented_out() {
     assert_eq!(config.quotas, ServiceQuotas::default());
     assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));
     let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);
-    let keys = keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS);
+    let keys =
+        keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS).chain(&NORTHBOUND_KEYS);
     let keys = keys.chain(&SUPERVISION_KEYS).chain(&SAFE_MODE_KEYS);
     let is_deprecated = |key: &str| DEPRECATED.iter().any(|(deprecated, _)| *deprecated == key);
     for key in keys.filter(|key| !is_deprecated(key)) {
@@ -306,7 +307,8 @@ fn default_file_has_every_key_commented_out() {
 fn every_key_and_every_capability_is_documented() {
     let manual = include_str!("../../../docs/configuration.md");
     let keys = CONTROLLER_KEYS.iter().chain(&ZONES_KEYS).chain(&TRUST_KEYS).chain(&APP_KEYS);
-    let keys = keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS);
+    let keys =
+        keys.chain(&LIMITS_KEYS).chain(&STORAGE_KEYS).chain(&LOG_KEYS).chain(&NORTHBOUND_KEYS);
     let keys = keys.chain(&SUPERVISION_KEYS).chain(&SAFE_MODE_KEYS);
     let is_deprecated = |key: &str| DEPRECATED.iter().any(|(deprecated, _)| *deprecated == key);
     for name in keys.copied().chain(Capability::NAMED.iter().map(|(name, _)| *name)) {

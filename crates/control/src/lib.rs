@@ -7,9 +7,10 @@
 //! | [`zone`] | monitor | zone |
 //! | [`service`] | monitor | service |
 //! | [`security`] | monitor, `rosemary app` | `rosemary-security` |
-//! | [`operator`] | operator's command | monitor |
-//! | [`query`] | operator's command | kernel |
-//! | [`log`] | monitor, operator's command | log service |
+//! | [`northbound`] | monitor | northbound |
+//! | [`operator`] | operator's command, northbound | monitor |
+//! | [`query`] | operator's command, northbound | kernel |
+//! | [`log`] | monitor, operator's command, northbound | log service |
 //!
 //! Enums are named after the receiver: `KernelRequest` goes to the kernel, `KernelReply` comes from it.
 //! Messages are JSON in packets of a [`sys::channel::Channel`]; the log's travel in packets of
@@ -32,6 +33,7 @@ pub mod flight;
 pub mod incident;
 pub mod kernel;
 pub mod log;
+pub mod northbound;
 pub mod operator;
 pub mod policy;
 pub mod query;

@@ -41,6 +41,19 @@ pub enum OperatorRequest {
         /// The number of the change.
         id: u64,
     },
+    /// Do something on behalf of a user whom the sender has authenticated. Only the HTTP interface may send this.
+    /// Answered as the request inside.
+    As {
+        /// The user, for the audit record: `token ci`, `user 1000`.
+        who: String,
+        /// The request.
+        request: Box<OperatorRequest>,
+    },
+    /// Write an audit record: the sender has done this. Answered by [`OperatorReply::Done`].
+    Audit {
+        /// What, as a phrase.
+        what: String,
+    },
     /// Report the incidents from this number on. Answered by [`OperatorReply::Incidents`].
     Incidents {
         /// The lowest number.
@@ -67,6 +80,8 @@ pub enum OperatorReply {
     Service,
     /// A change, as far as it has come.
     Change(ChangeReport),
+    /// It is done.
+    Done,
     /// Incidents in ascending order.
     Incidents {
         /// As many as one message holds.

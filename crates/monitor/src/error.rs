@@ -232,6 +232,19 @@ pub enum StartError {
         /// The address.
         address: SocketAddr,
     },
+    /// The system refuses the address that the operator chose for the HTTP interface.
+    #[error(
+        "the HTTP interface cannot listen on {address}: {hint}; choose another address with --api, or `api` in [northbound], or \
+             run none with --no-northbound"
+    )]
+    Northbound {
+        /// The address.
+        address: SocketAddr,
+        /// What to look at.
+        hint: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The system refuses to listen at the address.
     #[error("cannot listen on {address}; {hint}")]
     Listen {

@@ -60,6 +60,14 @@ impl Installation {
         program(service.program(), &self.own)
     }
 
+    /// Finds `rosemary-northbound`.
+    ///
+    /// # Errors
+    /// [`StartError::Missing`].
+    pub fn northbound(&self) -> Result<PathBuf, StartError> {
+        program("rosemary-northbound", &self.own)
+    }
+
     #[cfg(test)]
     pub(crate) fn of(own: &str) -> Self {
         Self { kernel: "/".into(), zone: "/".into(), own: own.into() }

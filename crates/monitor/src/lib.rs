@@ -22,6 +22,7 @@
 //! | `usage/` | how much each program uses, and what enforces its limits |
 //! | `output.rs`, `text.rs`, `log_forwarder.rs` | what programs write, into the log; text of apps, made harmless; log lines, to the log service |
 //! | `sandbox.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what sandbox this machine supports |
+//! | `northbound/` | the HTTP interface: its sockets, its process, its requests |
 //! | `admin_server.rs`, `change/` | the admin socket; changes that operators make while Rosemary runs |
 //! | `object.rs`, `config_file.rs` | an app's object; an app's own configuration |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
@@ -54,6 +55,7 @@ pub mod lifecycle;
 mod listen;
 mod lock;
 mod log_forwarder;
+mod northbound;
 mod notify;
 mod numbers;
 mod object;
@@ -88,6 +90,8 @@ use std::time::Instant;
 
 use control::incident::{Cause, Evidence, Program};
 use control::kernel::PlainTcp;
+use control::northbound::{Credentials, ListenerRole, NorthboundSettings};
+use rustix::process::geteuid;
 use sdk::Limit;
 use tracing::{info, warn};
 
@@ -103,6 +107,8 @@ use crate::error::StartError;
 use crate::incidents::Incidents;
 use crate::installation::Installation;
 use crate::kernel_settings::KernelSettings;
+use crate::northbound::listeners::Listeners;
+use crate::northbound::{Northbound, NorthboundInput};
 use crate::notify::ServiceManager;
 use crate::options::Options;
 use crate::overrides::Overrides;
@@ -187,6 +193,26 @@ fn service_manager() -> Option<ServiceManager> {
     })
 }
 
+/// Binds the sockets of the HTTP interface, unless there is none.
+///
+/// # Errors
+/// [`StartError::Northbound`]: the system refuses an address that the operator chose.
+fn northbound_input(
+    options: &Options,
+    config: &Config,
+    runtime: &RuntimeDir,
+    group: Option<u32>,
+) -> Result<Option<NorthboundInput>, StartError> {
+    let Some(api) = options.api(config) else { return Ok(None) };
+    let mut listeners = Listeners::default();
+    listeners.add(ListenerRole::Api, api, runtime.took_over())?;
+    listeners.add_unix(runtime.path(), group);
+    let config::Northbound { loopback, names, .. } = config.northbound.clone();
+    let uid = geteuid().as_raw();
+    let settings = NorthboundSettings { loopback, names, uid, group };
+    Ok(Some(NorthboundInput { listeners, settings, credentials: Credentials::default() }))
+}
+
 /// Runs Rosemary until SIGTERM, SIGINT, SIGQUIT or a closed terminal. Returns whether all processes have ended.
 ///
 /// # Errors
@@ -235,8 +261,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let demotions = Demotions::load(state.path())?;
     check_sandbox(options, config.require, &installation.zone)?;
     let (admin, group) = runtime.bind_admin()?;
-    let allowed = AllowedUsers { uid: rustix::process::geteuid().as_raw(), group };
-    let admin = AdminServer::new(admin, allowed);
+    let northbound = northbound_input(options, &config, &runtime, group)?;
+    let admin = AdminServer::new(admin, AllowedUsers { uid: geteuid().as_raw(), group });
     let listen = listeners.iter().map(|it| it.address().to_string()).collect::<Vec<_>>().join(" ");
     let file = config.file.as_deref().unwrap_or(Path::new("none")).display();
     let (pid, dir) = (std::process::id(), dir.display());
@@ -289,6 +315,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         processes.begin_safe_mode("an operator requested it with --safe-mode", Instant::now());
     }
     processes.warn_of_apps_in_kernel();
+    let northbound = northbound.map(|input| Northbound::new(input, &rules, &environment));
+    processes.set_northbound(northbound.transpose()?);
     environment.users.log();
     let basis = Basis { planner, environment, services, config, overrides, inactive };
     Supervisor::new(processes, admin, signals, Changes::new(basis), service_manager())

@@ -98,6 +98,46 @@ fn bind_all(addresses: &[SocketAddr], after_crash: bool) -> Result<Vec<Listener>
     Ok(listeners)
 }
 
+/// Why an address cannot be used.
+#[derive(Debug)]
+pub(crate) struct BindError {
+    /// A remedy.
+    pub(crate) hint: &'static str,
+    /// The system's reason.
+    pub(crate) source: io::Error,
+}
+
+/// Listens on one address that is not for switches. `after_crash` is as for [`bind_listeners`]. Returns the socket and the address
+/// with its port.
+///
+/// # Errors
+/// The system refuses.
+pub(crate) fn bind_alone(
+    address: SocketAddr,
+    after_crash: bool,
+) -> Result<(OwnedFd, SocketAddr), BindError> {
+    let give_up = Instant::now() + if after_crash { CLOSE_TIME } else { Duration::ZERO };
+    loop {
+        match bind_one(address) {
+            Ok(Listener { fd, address }) => return Ok((fd, address)),
+            Err(Errno::ADDRINUSE) if Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => {
+                let hint = match error {
+                    Errno::ADDRINUSE => "`ss -ltnp` says which program has it",
+                    Errno::ACCESS | Errno::PERM => "ports below 1024 need root",
+                    Errno::ADDRNOTAVAIL => {
+                        "`ip -brief address` lists the addresses of this machine"
+                    }
+                    _ => "the system refuses it",
+                };
+                return Err(BindError { hint, source: error.into() });
+            }
+        }
+    }
+}
+
 /// Checks that all of `addresses` could be bound together.
 ///
 /// # Errors

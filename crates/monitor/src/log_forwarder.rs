@@ -158,6 +158,11 @@ pub(crate) fn add_trusted(program: &str, level: LogLevel, text: &str) {
     }
 }
 
+/// Adds an audit record: a user has changed something, or was refused.
+pub(crate) fn audit(text: &str) {
+    add("audit", LogLevel::Info, text);
+}
+
 /// The app that a trusted program's line is about, by its fields.
 ///
 /// Text from an app stands in quotes, in which further quotes are escaped. So an app cannot write such a field.

@@ -25,6 +25,9 @@ const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6653
 /// to it.
 const FORMER_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6633);
 
+/// The default address of the HTTP interface.
+const API: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8181);
+
 /// The state directory of an instance that root started.
 const SYSTEM_STATE_DIR: &str = "/var/lib/rosemary";
 
@@ -66,6 +69,14 @@ pub struct Options {
     /// The state directory.
     #[command(flatten)]
     pub state: StateDir,
+    /// Address and port of the HTTP interface, with the API and the page [default: 127.0.0.1:8181]
+    ///
+    /// If the default address is taken, Rosemary warns and starts without it.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_address, conflicts_with = "no_northbound")]
+    pub api: Option<SocketAddr>,
+    /// Run no HTTP interface
+    #[arg(long)]
+    pub no_northbound: bool,
     /// Begin in safe mode: start the apps one at a time, all as user apps, with a check between
     ///
     /// The configuration's table [safe-mode] has their order. `rosemary safe-mode` shows the progress and ends safe
@@ -254,6 +265,12 @@ impl Options {
         for app in &self.apps {
             args.extend(["--app".into(), app.to_string().into()]);
         }
+        if let Some(address) = self.api {
+            args.extend(["--api".into(), address.to_string().into()]);
+        }
+        if self.no_northbound {
+            args.push("--no-northbound".into());
+        }
         if self.safe_mode {
             args.push("--safe-mode".into());
         }
@@ -297,6 +314,15 @@ impl Options {
             Some(required) => ListenAddresses { required: required.clone(), optional: None },
             None => ListenAddresses { required: vec![LISTEN], optional: Some(FORMER_LISTEN) },
         }
+    }
+
+    /// The address of the HTTP interface, and whether the operator chose it; `None` to run none.
+    pub fn api(&self, config: &Config) -> Option<(SocketAddr, bool)> {
+        if self.no_northbound || !config.northbound.enabled && self.api.is_none() {
+            return None;
+        }
+        let chosen = self.api.or(config.northbound.api);
+        Some((chosen.unwrap_or(API), chosen.is_some()))
     }
 
     /// The switches that may use plain TCP.

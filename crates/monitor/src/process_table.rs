@@ -37,6 +37,7 @@ use crate::incidents::Incidents;
 use crate::installation::Installation;
 use crate::kernel_process::KernelProcess;
 use crate::kernel_settings::KernelSettings;
+use crate::northbound::{Northbound, NorthboundPort};
 use crate::program::{Port, Program, ProgramExit};
 use crate::rights;
 use crate::service_table::{ServiceEvent, ServiceSettings, ServiceSlot, ServiceTable};
@@ -74,6 +75,8 @@ pub(crate) enum Source {
     KernelCounters,
     /// The log service's replies.
     LogReplies,
+    /// The HTTP interface.
+    Northbound(NorthboundPort),
 }
 
 /// The kernel, the apps and the services.
@@ -82,6 +85,8 @@ pub(crate) struct ProcessTable {
     kernel: KernelProcess,
     apps: Vec<App>,
     services: ServiceTable,
+    /// The HTTP interface, if it is to run.
+    northbound: Option<Northbound>,
     /// The apps that must not run in the kernel.
     demotions: Demotions,
     incidents: Incidents,
@@ -118,12 +123,23 @@ impl ProcessTable {
             kernel,
             apps: apps.into_iter().zip(rights).map(app).collect(),
             services,
+            northbound: None,
             demotions,
             incidents: around.incidents.clone(),
             swaps: Vec::new(),
             safe_mode: SafeMode::default(),
             is_stopping: false,
         })
+    }
+
+    /// Adds the HTTP interface, if there is one, which starts with the other programs.
+    pub(crate) fn set_northbound(&mut self, northbound: Option<Northbound>) {
+        self.northbound = northbound;
+    }
+
+    /// The HTTP interface, for its requests.
+    pub(crate) fn northbound_mut(&mut self) -> Option<&mut Northbound> {
+        self.northbound.as_mut()
     }
 
     /// Warns of apps that run with the kernel's rights.
@@ -137,6 +153,7 @@ impl ProcessTable {
     pub(crate) fn request_start(&mut self, now: Instant) {
         self.kernel.program.request_start(now);
         self.services.iter_mut().for_each(|service| service.program.request_start(now));
+        self.northbound.iter_mut().for_each(|it| it.request_start(now));
     }
 
     /// The descriptors to poll, with what they belong to. Those of one program are in the order of [`Program::ports`].
@@ -151,7 +168,9 @@ impl ProcessTable {
         let kernel = self.kernel.program.ports().map(|(port, fd)| (Source::Kernel(port), fd));
         let counters = self.kernel.counters.fd().map(|fd| (Source::KernelCounters, fd));
         let log = self.services.log_replies().map(|fd| (Source::LogReplies, fd));
-        zones.chain(services).chain(kernel).chain(counters).chain(log)
+        let northbound = self.northbound.iter().flat_map(Northbound::sources);
+        let northbound = northbound.map(|(port, fd)| (Source::Northbound(port), fd));
+        zones.chain(services).chain(kernel).chain(counters).chain(log).chain(northbound)
     }
 
     /// When [`advance`](Self::advance) is due.
@@ -159,7 +178,9 @@ impl ProcessTable {
         let kernel = self.kernel.program.next_due().into_iter().chain(self.kernel.hang_check_due());
         let kernel = kernel.chain(self.kernel.backtrace_due());
         let apps = self.apps.iter().filter_map(App::next_due);
-        kernel.chain(apps).chain(self.services.next_due()).chain(self.safe_mode.next_due()).min()
+        let northbound = self.northbound.as_ref().and_then(Northbound::next_due);
+        let others = self.services.next_due().into_iter().chain(northbound);
+        kernel.chain(apps).chain(others).chain(self.safe_mode.next_due()).min()
     }
 
     /// Does what is due: starts and kills programs, retries connections, checks for hangs, forwards log lines.
@@ -178,6 +199,7 @@ impl ProcessTable {
         self.kernel.check_hang(&self.apps, now);
         self.kernel.advance_backtrace(now);
         self.services.advance(now);
+        self.northbound.iter_mut().for_each(|it| it.advance(now));
         self.advance_safe_mode(now);
     }
 
@@ -208,6 +230,11 @@ impl ProcessTable {
                 }
             }
             Source::LogReplies => self.services.receive_log_reply(now),
+            Source::Northbound(NorthboundPort::Program(port)) => {
+                self.northbound.iter_mut().for_each(|it| it.handle(port, now));
+            }
+            // The supervisor receives and answers requests.
+            Source::Northbound(NorthboundPort::Requests) => {}
         }
     }
 
@@ -418,6 +445,7 @@ impl ProcessTable {
         self.incidents.close(incident, None);
         self.apps.iter_mut().filter_map(App::zone_mut).for_each(|zone| zone.restart(now));
         self.services.iter_mut().for_each(|service| service.restart(now));
+        self.northbound.iter_mut().for_each(|it| it.restart(now));
         self.kernel.restart(now);
     }
 
@@ -426,6 +454,7 @@ impl ProcessTable {
         self.apps.iter_mut().for_each(|app| app.measure(now));
         self.kernel.measure(now);
         self.services.measure(now);
+        self.northbound.iter_mut().for_each(|it| it.measure(now));
     }
 
     /// Asks all programs to end, except the log service. See [`stop_log`](Self::stop_log).
@@ -434,6 +463,7 @@ impl ProcessTable {
         self.apps.iter_mut().for_each(App::cancel_restart);
         self.apps.iter_mut().filter_map(App::zone_mut).for_each(|zone| zone.stop(now));
         self.services.stop_all_but_log(now);
+        self.northbound.iter_mut().for_each(|it| it.stop(now));
         self.kernel.stop(now);
     }
 
@@ -441,6 +471,7 @@ impl ProcessTable {
     pub(crate) fn stop_log(&mut self, deadline: Instant, now: Instant) {
         let others_stopped = self.kernel.program.is_stopped()
             && self.apps.iter().all(App::is_stopped)
+            && self.northbound.iter().all(Northbound::is_stopped)
             && self.services.all_but_log_stopped();
         self.services.stop_log(others_stopped, deadline, now);
     }
@@ -459,13 +490,15 @@ impl ProcessTable {
     pub(crate) fn all_stopped(&self) -> bool {
         self.kernel.program.is_stopped()
             && self.apps.iter().all(App::is_stopped)
+            && self.northbound.iter().all(Northbound::is_stopped)
             && self.services.all_stopped()
     }
 
     fn programs_mut(&mut self) -> impl Iterator<Item = &mut Program> {
         let zones = self.apps.iter_mut().filter_map(App::program_mut);
         let services = self.services.iter_mut().map(|service| &mut service.program);
-        zones.chain(services).chain([&mut self.kernel.program])
+        let northbound = self.northbound.iter_mut().map(Northbound::program_mut);
+        zones.chain(services).chain(northbound).chain([&mut self.kernel.program])
     }
 
     /// The incidents of all programs.
@@ -488,7 +521,9 @@ impl ProcessTable {
         let kernel = self.kernel.status();
         let apps = self.apps.iter().filter(|app| app.role().serves());
         let apps = apps.map(|app| app.status(&kernel)).collect();
-        (kernel, self.services.status(), apps)
+        let mut services = self.services.status();
+        services.extend(self.northbound.iter().map(Northbound::status));
+        (kernel, services, apps)
     }
 
     /// The report about the app with this name for operators.
@@ -505,7 +540,8 @@ impl ProcessTable {
         let kernel = (program.pid(), program.lifecycle().state());
         let apps = self.apps.iter().filter(|app| app.role().serves());
         let apps = apps.map(move |app| app.usage(kernel));
-        [self.kernel.usage()].into_iter().chain(self.services.usage()).chain(apps)
+        let services = self.services.usage().chain(self.northbound.iter().map(Northbound::usage));
+        [self.kernel.usage()].into_iter().chain(services).chain(apps)
     }
 
     fn app_slots(&self) -> impl Iterator<Item = AppSlot> + use<> {

@@ -4,6 +4,7 @@
 //! /run/rosemary/              0755
 //!     rosemary.lock           0600, locked with flock(2); the instance's pid, and a note if an instance made the directory
 //!     admin.sock              0660 root:rosemary, or 0600 without that group
+//!     api.sock                the same, for the HTTP interface
 //! ```
 //!
 //! An instance is a monitor (`rosemary up`) with the processes that it starts. The lock, not the file, shows that an
@@ -23,6 +24,7 @@ use sys::named::Listener;
 
 use crate::error::StartError;
 use crate::lock::{self, NotLocked};
+use crate::northbound::listeners::API_SOCKET;
 use crate::options::{ADMIN_SOCKET, LOCK_FILE};
 
 /// The group whose members may use the admin socket.
@@ -111,6 +113,11 @@ impl RuntimeDir {
         Ok(claimed)
     }
 
+    /// The directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.dir
+    }
+
     /// Returns whether the directory had the files of a killed instance.
     pub(crate) fn took_over(&self) -> bool {
         self.took_over
@@ -149,7 +156,7 @@ impl RuntimeDir {
 impl Drop for RuntimeDir {
     fn drop(&mut self) {
         // The lock file comes last: once it is gone, another instance can claim the directory and bind a socket there.
-        for name in [ADMIN_SOCKET, LOCK_FILE] {
+        for name in [API_SOCKET, ADMIN_SOCKET, LOCK_FILE] {
             let _ = std::fs::remove_file(self.dir.join(name));
         }
         if self.made {

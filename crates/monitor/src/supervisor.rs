@@ -5,7 +5,7 @@
 //! each peer, so that no peer can starve the others.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,10 +14,13 @@ use tracing::{debug, info, warn};
 
 use crate::admin_server::{AdminServer, OperatorId};
 use crate::change::Changes;
+use crate::log_forwarder;
+use crate::northbound::{self, Northbound, NorthboundPort};
 use crate::notify::{Condition, ServiceManager, Stage};
-use crate::process_table::{self, ProcessTable};
+use crate::process_table::{self, MESSAGES_PER_TURN, ProcessTable};
 use crate::service_table::ServiceTable;
 use crate::signals::Signals;
+use crate::text::shortened;
 use crate::usage::meter::{Meter, Sample};
 use crate::usage::{MEASUREMENT_PERIOD, report};
 use config::Limits;
@@ -54,6 +57,15 @@ pub(crate) struct Supervisor {
     measure_at: Instant,
     /// When the monitor ends even if programs still run; `None` before the first stop request.
     stop_deadline: Option<Instant>,
+}
+
+/// Who sends a request.
+#[derive(Debug)]
+struct Requester {
+    /// For logs and audit records.
+    who: String,
+    /// The user.
+    uid: u32,
 }
 
 /// A descriptor that became readable.
@@ -212,6 +224,9 @@ impl Supervisor {
                     self.answer(id, request, now);
                 }
             }
+            Source::Process(process_table::Source::Northbound(NorthboundPort::Requests)) => {
+                self.answer_northbound(now);
+            }
             Source::Process(source) => self.processes.handle(source, now),
         }
     }
@@ -260,74 +275,93 @@ impl Supervisor {
 
     /// Answers an operator's request.
     fn answer(&mut self, id: OperatorId, request: OperatorRequest, now: Instant) {
+        let Some(uid) = self.admin.uid(id) else { return };
+        let requester = Requester { who: format!("user {uid}"), uid };
+        let (reply, fds) = self.reply(request, &requester, now);
+        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        self.admin.send(id, &reply, &fds);
+    }
+
+    /// Answers some requests of the HTTP interface.
+    fn answer_northbound(&mut self, now: Instant) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let northbound = self.processes.northbound_mut();
+            let Some(request) = northbound.and_then(Northbound::receive_request) else { return };
+            let (who, request) = match request {
+                OperatorRequest::As { who, request } => (shortened(&who, 100), *request),
+                request => (northbound::NAME.to_owned(), request),
+            };
+            let requester = Requester { who, uid: rustix::process::geteuid().as_raw() };
+            let (reply, fds) = self.reply(request, &requester, now);
+            let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+            if let Some(northbound) = self.processes.northbound_mut() {
+                northbound.reply(&reply, &fds);
+            }
+        }
+    }
+
+    /// Returns the reply to a request, with its descriptors.
+    fn reply(
+        &mut self,
+        request: OperatorRequest,
+        requester: &Requester,
+        now: Instant,
+    ) -> (OperatorReply, Vec<OwnedFd>) {
+        let unavailable = |why: String| OperatorReply::Unavailable { why };
+        let without = |reply: OperatorReply| (reply, Vec::new());
         match request {
-            OperatorRequest::Status => {
-                self.admin.send(id, &OperatorReply::Status(self.status(now)), &[]);
-            }
+            OperatorRequest::Status => without(OperatorReply::Status(self.status(now))),
             OperatorRequest::App { name } => {
-                let reply = self.processes.app_report(&name).map_or_else(
-                    |why| OperatorReply::Unavailable { why },
-                    |report| OperatorReply::App(Box::new(report)),
-                );
-                self.admin.send(id, &reply, &[]);
+                let report = self.processes.app_report(&name);
+                without(
+                    report.map_or_else(unavailable, |report| OperatorReply::App(Box::new(report))),
+                )
             }
-            OperatorRequest::Usage => self.admin.send(id, &OperatorReply::Usage(self.usage()), &[]),
+            OperatorRequest::Usage => without(OperatorReply::Usage(self.usage())),
             OperatorRequest::Kernel => match self.processes.kernel().connect() {
-                Ok(operator_end) => {
-                    self.admin.send(id, &OperatorReply::Kernel, &[operator_end.as_fd()]);
-                }
+                Ok(operator_end) => (OperatorReply::Kernel, vec![operator_end.into_fd()]),
                 Err(why) => {
                     debug!(why, "could not connect an operator to the kernel");
-                    self.admin.send(id, &OperatorReply::Unavailable { why: later(&why) }, &[]);
+                    without(unavailable(later(&why)))
                 }
             },
             OperatorRequest::Incidents { from } => {
                 let (incidents, more) = self.processes.incidents().page(from);
-                self.admin.send(id, &OperatorReply::Incidents { incidents, more }, &[]);
+                without(OperatorReply::Incidents { incidents, more })
             }
             OperatorRequest::Log => {
-                let Some(uid) = self.admin.uid(id) else { return };
-                match self.processes.services_mut().connect_operator_to_log(uid) {
-                    Ok(operator_end) => {
-                        self.admin.send(id, &OperatorReply::Log, &[operator_end.as_fd()]);
-                    }
-                    Err(why) => {
-                        self.admin.send(id, &OperatorReply::Unavailable { why: later(&why) }, &[]);
-                    }
+                match self.processes.services_mut().connect_operator_to_log(requester.uid) {
+                    Ok(operator_end) => (OperatorReply::Log, vec![operator_end]),
+                    Err(why) => without(unavailable(later(&why))),
                 }
             }
             OperatorRequest::Service { name } => {
-                let Some(uid) = self.admin.uid(id) else { return };
-                match self.processes.connect_operator(&name, uid) {
-                    Ok([socket, table]) => {
-                        let fds = [socket.as_fd(), table.as_fd()];
-                        self.admin.send(id, &OperatorReply::Service, &fds);
-                    }
-                    Err(why) => self.admin.send(id, &OperatorReply::Unavailable { why }, &[]),
+                match self.processes.connect_operator(&name, requester.uid) {
+                    Ok(fds) => (OperatorReply::Service, fds.into()),
+                    Err(why) => without(unavailable(why)),
                 }
             }
             OperatorRequest::Change(request) => {
-                let Some(uid) = self.admin.uid(id) else { return };
                 let reply = match self.stop_deadline {
                     Some(_) => Err("Rosemary stops".into()),
-                    None => self.changes.begin(
-                        request,
-                        &format!("user {uid}"),
-                        &mut self.processes,
-                        now,
-                    ),
+                    None => self.changes.begin(request, &requester.who, &mut self.processes, now),
                 };
-                let reply = reply
-                    .map_or_else(|why| OperatorReply::Unavailable { why }, OperatorReply::Change);
-                self.admin.send(id, &reply, &[]);
+                without(reply.map_or_else(unavailable, OperatorReply::Change))
             }
             OperatorRequest::ChangeReport { id: change } => {
                 let why = || format!("there is no report of change {change} any more");
-                let reply = self.changes.report(change).map_or_else(
-                    || OperatorReply::Unavailable { why: why() },
+                without(self.changes.report(change).map_or_else(
+                    || unavailable(why()),
                     |report| OperatorReply::Change(report.clone()),
-                );
-                self.admin.send(id, &reply, &[]);
+                ))
+            }
+            OperatorRequest::Audit { what } => {
+                log_forwarder::audit(&format!("{} did: {}", requester.who, shortened(&what, 400)));
+                without(OperatorReply::Done)
+            }
+            OperatorRequest::As { .. } => {
+                let why = "only the HTTP interface acts on behalf of others".into();
+                without(OperatorReply::Refused { why })
             }
         }
     }

@@ -16,6 +16,9 @@ const BASE: u32 = 0x7000_0000;
 /// The first user of services, which follow those of apps.
 const SERVICES: u32 = BASE + 0x1_0000;
 
+/// The user of the HTTP interface, behind those of services.
+const NORTHBOUND: u32 = SERVICES + 0x80;
+
 /// Lists the user ids that exist in the monitor's user namespace.
 const UID_MAP: &str = "/proc/self/uid_map";
 
@@ -74,6 +77,11 @@ impl Users {
     /// The user for a service; `None` for the monitor's own.
     pub(crate) fn for_service(self, service: ServiceKind) -> Option<u32> {
         self.for_kernel().map(|_| SERVICES + service.number())
+    }
+
+    /// The user for the HTTP interface; `None` for the monitor's own.
+    pub(crate) fn for_northbound(self) -> Option<u32> {
+        self.for_kernel().map(|_| NORTHBOUND)
     }
 
     /// The user for app number `app`; `None` for the monitor's own.

@@ -1,1 +1,42 @@
-//! x
+//! `rosemary-northbound`: the HTTP interface for operators and their programs.
+//!
+//! The process holds what the monitor gave it: listening sockets, a control socket, an admin channel for operators' requests, and
+//! a socket that names the users of local connections. It opens nothing and may end at any time; the monitor starts it again.
+//!
+//! ```text
+//! connection -- accept.rs --> guard.rs (Host, Origin, who, role) --> route.rs (which handler) --> api/
+//!                                                                                 |
+//!                      monitor, kernel, providers <-- state.rs (blocking threads) +
+//! ```
+//!
+//! | files | contents |
+//! | --- | --- |
+//! | `process.rs`, `sandbox.rs` | the start, the control socket, the end; what the process keeps |
+//! | `accept.rs`, `limits.rs` | connections, and the limits on them |
+//! | `guard.rs`, `auth/` | who sends a request, and whether it is admitted |
+//! | `route.rs`, `call.rs`, `openapi.rs`, `schema.rs` | the table of all routes; one request; their description |
+//! | `problem.rs`, `reply.rs` | errors and answers |
+//! | `state.rs` | shared state: connections to the monitor, the kernel and the services |
+//! | `api/`, `events/` | the handlers of `/api/v1` |
+//! | `ui.rs` | the page |
+
+#![forbid(unsafe_code)]
+
+mod accept;
+mod api;
+mod auth;
+mod call;
+mod events;
+mod guard;
+mod limits;
+mod openapi;
+mod problem;
+mod process;
+mod reply;
+mod route;
+mod sandbox;
+mod schema;
+mod state;
+mod ui;
+
+pub use process::{NorthboundError, run};

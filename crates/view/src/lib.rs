@@ -12,5 +12,6 @@ pub mod apps;
 pub mod client;
 pub mod hosts;
 pub mod stats;
+pub mod status;
 pub mod topology;
 pub mod trace;

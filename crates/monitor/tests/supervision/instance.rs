@@ -75,7 +75,7 @@ impl Instance {
         let mut command = Command::new(self.command);
         command
             .arg(self.path("rosemary-monitor"))
-            .args(["--allow-unsigned", "--listen", listen, "--runtime-dir"])
+            .args(["--allow-unsigned", "--no-northbound", "--listen", listen, "--runtime-dir"])
             .arg(self.runtime_dir())
             .arg("--config")
             .arg(&self.config)

@@ -153,6 +153,31 @@ impl Monitor {
         self.change_report(&OperatorRequest::Change(request))
     }
 
+    /// Requests a change in the name of the user `who`. Only the HTTP interface may do so.
+    ///
+    /// # Errors
+    /// As [`change`](Self::change).
+    pub fn change_for(
+        &self,
+        who: &str,
+        request: ChangeRequest,
+    ) -> Result<ChangeReport, ClientError> {
+        let request = Box::new(OperatorRequest::Change(request));
+        self.change_report(&OperatorRequest::As { who: who.into(), request })
+    }
+
+    /// Has an audit record written that the user `who` has done `what`. Only the HTTP interface may do so.
+    ///
+    /// # Errors
+    /// The monitor does not reply, or refuses.
+    pub fn audit(&self, who: &str, what: &str) -> Result<(), ClientError> {
+        let request = Box::new(OperatorRequest::Audit { what: what.into() });
+        match self.request(&OperatorRequest::As { who: who.into(), request })? {
+            (OperatorReply::Done, _) => Ok(()),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
     /// Requests a later report of a change.
     ///
     /// # Errors
@@ -319,6 +344,7 @@ fn refusal(reply: OperatorReply) -> ClientError {
         | OperatorReply::Usage(_)
         | OperatorReply::Kernel
         | OperatorReply::Log
+        | OperatorReply::Done
         | OperatorReply::Service
         | OperatorReply::Change(_)
         | OperatorReply::Incidents { .. } => ClientError::Unexpected { peer: "the monitor" },

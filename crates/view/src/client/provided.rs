@@ -28,6 +28,18 @@ impl Provided {
         Ok(Self { service, socket: Packets::from_fd(socket), table })
     }
 
+    /// Returns whether the app that provides the service still runs. Discards its notices of changes.
+    pub fn is_open(&self) -> bool {
+        let mut room = vec![0; ANSWER_HEAD + MAX_MESSAGE];
+        loop {
+            match self.socket.receive(&mut room) {
+                Ok(_) => {}
+                Err(PacketError::WouldBlock) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
     /// Sends a request to the app that provides the service, and returns its first answer.
     ///
     /// # Errors

@@ -104,9 +104,8 @@ impl Network for Live {
             self.read.insert(at, report);
         }
         let Some(report) = self.read.get(&at) else { return Err(format!("cannot read {at}")) };
-        let tables = report
-            .tables()
-            .map_err(|error| format!("{at} reports what is malformed: {error}"))?;
+        let tables =
+            report.tables().map_err(|error| format!("{at} reports what is malformed: {error}"))?;
         Ok(Hop::through(&tables, at, packet))
     }
 

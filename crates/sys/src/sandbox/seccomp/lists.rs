@@ -9,6 +9,7 @@
 mod kernel;
 mod monitor;
 mod python;
+mod northbound;
 mod services;
 mod watched;
 
@@ -17,6 +18,7 @@ use libc::c_long;
 use self::kernel::{KERNEL, OLD_KERNEL};
 use self::monitor::{MONITOR, OLD_MONITOR};
 use self::python::{OLD_PYTHON, PYTHON};
+use self::northbound::NORTHBOUND;
 use self::services::{BROKER, OLD_BROKER, OWN_FILE, SERVICE};
 pub use self::watched::{EMULATED, watched};
 
@@ -37,6 +39,8 @@ pub enum Profile {
     Storage,
     /// The broker service.
     Broker,
+    /// The HTTP interface.
+    Northbound,
     /// The monitor, and its children until they confine themselves.
     Monitor,
 }
@@ -62,6 +66,7 @@ impl Profile {
             Self::Kernel => &[PROGRAM, MAKES, OLD_PROGRAM, KERNEL, OLD_KERNEL],
             Self::Log | Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, OWN_FILE],
             Self::Broker => &[PROGRAM, MAKES, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
+            Self::Northbound => &[PROGRAM, MAKES, OLD_PROGRAM, NORTHBOUND, OLD_KERNEL],
             Self::Monitor => &[
                 PROGRAM,
                 MAKES,

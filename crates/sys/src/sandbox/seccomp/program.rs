@@ -54,6 +54,7 @@ pub(super) fn compile(profile: Profile, own: Own, notifies: bool) -> Vec<sock_fi
         | Profile::Kernel
         | Profile::Log
         | Profile::Storage
+        | Profile::Northbound
         | Profile::Broker => SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs(),
         // The monitor's children inherit this filter and add one. The system takes the stricter of two results. An
         // error is stricter than a notification, so it would suppress the child's; this one is weaker. Without a

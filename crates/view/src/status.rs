@@ -1,10 +1,10 @@
 //! Judges whether a running Rosemary is healthy: whether everything that is configured runs, within its limits.
 
-use control::operator::{ProgramState, ProgramUsage, Status, Suspect};
-use control::query::{AppCounters, SwitchStatus};
+use control::operator::{AppStatus, ProgramState, ProgramUsage, ServiceStatus, Status, Suspect};
+use control::query::{AppCounters, Fullest, SwitchStatus};
 use serde::{Deserialize, Serialize};
 
-use crate::switches;
+use crate::client::{ClientError, Monitor};
 
 /// The verdict of `rosemary status`, and its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +51,10 @@ impl Health {
         };
         let kernel = &programs.kernel;
         program("the kernel".into(), kernel.state, kernel.last_exit.as_deref());
-        for it in &programs.services {
+        // Nothing waits for the HTTP interface, so it may be late.
+        let is_late =
+            |it: &ServiceStatus| it.name == "northbound" && it.state == ProgramState::Starting;
+        for it in programs.services.iter().filter(|it| !is_late(it)) {
             program(format!("the service {}", it.name), it.state, it.last_exit.as_deref());
         }
         for it in &programs.apps {
@@ -94,7 +97,7 @@ impl Health {
         match switches {
             Ok(switches) => {
                 for switch in *switches {
-                    let full = switches::fullest(switch);
+                    let full = fullest(switch);
                     reasons.extend(full.map(|full| format!("switch {}: {full}", switch.dpid)));
                 }
             }
@@ -105,8 +108,92 @@ impl Health {
     }
 
     /// Returns lines for the operator; nothing if it is healthy.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.reasons.iter().flat_map(|reason| ["DEGRADED: ", reason, "\n"]).collect()
+    }
+}
+
+/// The printed status; its JSON is a stable interface.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The programs that the monitor started.
+    #[serde(flatten)]
+    pub programs: Status,
+    /// The connected switches; `None` if the kernel did not report them.
+    pub switches: Option<Vec<SwitchStatus>>,
+    /// Why `switches` is `None`, with the causes.
+    pub switches_error: Option<String>,
+    /// Whether everything that is configured runs, within its limits.
+    pub health: Health,
+}
+
+impl Report {
+    /// Returns the app with this name.
+    pub fn app(&self, name: &str) -> Option<&AppStatus> {
+        self.programs.apps.iter().find(|app| app.name == name)
+    }
+
+    /// Returns the connected switch with this datapath id.
+    pub fn switch(&self, dpid: &str) -> Option<&SwitchStatus> {
+        self.switches.iter().flatten().find(|switch| switch.dpid == dpid)
+    }
+
+    /// Returns the ids of all listed processes.
+    pub fn pids(&self) -> Vec<u32> {
+        let apps = self.programs.apps.iter().filter_map(|app| app.pid);
+        let kernel = self.programs.kernel.pid;
+        let services = self.programs.services.iter().filter_map(|service| service.pid);
+        let monitor = [self.programs.monitor.pid].into_iter();
+        monitor.chain(kernel).chain(services).chain(apps).collect()
+    }
+}
+
+impl Report {
+    /// Requests everything, and judges it.
+    ///
+    /// # Errors
+    /// The monitor does not answer. If the kernel does not, the report says so.
+    pub fn query(monitor: &Monitor) -> Result<Self, ClientError> {
+        let programs = monitor.status()?;
+        // The monitor closes connections when there are too many. The programs are known all the same.
+        let usage = monitor.usage().map_err(|error| with_causes(&error));
+        let kernel = monitor.kernel().and_then(|kernel| Ok((kernel.switches()?, kernel.apps()?)));
+        let (switches, counters, switches_error) = match kernel {
+            Ok((switches, counters)) => (Some(switches), counters, None),
+            Err(error) => (None, Vec::new(), Some(with_causes(&error))),
+        };
+        let health = Health::of(&Findings {
+            programs: &programs,
+            usage: usage.as_deref().map_err(String::as_str),
+            apps: &counters,
+            switches: match (&switches, &switches_error) {
+                (Some(switches), _) => Ok(switches),
+                (None, why) => Err(why.as_deref().unwrap_or_default()),
+            },
+        });
+        Ok(Self { programs, switches, switches_error, health })
+    }
+}
+
+/// An error with its causes, as one phrase.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Describes the fullest table of a switch, if that is nearly full.
+pub fn fullest(switch: &SwitchStatus) -> Option<String> {
+    match &switch.fullest {
+        Some(Fullest { table, flows, size, nearly_full: true, app }) => {
+            let most = app.as_ref().map_or(String::new(), |app| format!(", most by {app}"));
+            Some(format!("table {table} nearly full ({flows} of {size}{most})"))
+        }
+        _ => None,
     }
 }
 

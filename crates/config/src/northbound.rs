@@ -1,0 +1,113 @@
+//! Reads the settings of the HTTP interface: the table `[northbound]`.
+
+use std::net::SocketAddr;
+
+use control::northbound::Loopback;
+
+use super::value::{Mistake, Table, Value};
+
+/// The keys of `[northbound]`.
+pub const NORTHBOUND_KEYS: [&str; 4] = ["enabled", "api", "loopback", "names"];
+
+/// The most names of this machine.
+const MOST_NAMES: usize = 32;
+
+/// The settings of the HTTP interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Northbound {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// Where it listens; `None` for the default address.
+    pub api: Option<SocketAddr>,
+    /// The role of clients on this machine without a token.
+    pub loopback: Loopback,
+    /// Names besides addresses and `localhost` by which clients may call this machine.
+    pub names: Vec<String>,
+}
+
+impl Default for Northbound {
+    fn default() -> Self {
+        Self { enabled: true, api: None, loopback: Loopback::default(), names: Vec::new() }
+    }
+}
+
+impl Northbound {
+    /// Reads `[northbound]` of the file `top`.
+    pub(super) fn read(top: &Table<'_>) -> Result<Self, Mistake> {
+        let default = Self::default();
+        let Some(table) = top.get("northbound") else { return Ok(default) };
+        let table = table.table("[northbound]", &NORTHBOUND_KEYS)?;
+        let address = "an address and a port such as \"127.0.0.1:8181\" or \"[::1]:8181\"; other machines reach \
+                       only addresses that are not those of this machine alone, and need TLS";
+        let loopback = "\"user\" (root and Rosemary's user are admins, others viewers), \"viewer\" or \"none\" (a token is \
+                        needed)";
+        let names = table.list("names", "a host name such as \"controller.example\"", |it| {
+            it.text().filter(|it| is_host_name(it)).map(str::to_ascii_lowercase)
+        })?;
+        if names.as_ref().is_some_and(|names| names.len() > MOST_NAMES)
+            && let Some(value) = table.get("names")
+        {
+            return Err(value.mistake(&format!("at most {MOST_NAMES} names")));
+        }
+        Ok(Self {
+            enabled: table
+                .read("enabled", "true or false", Value::boolean)?
+                .unwrap_or(default.enabled),
+            api: table.read("api", address, |it| it.text()?.parse().ok())?,
+            loopback: table
+                .read("loopback", loopback, |it| it.text()?.parse().ok())?
+                .unwrap_or_default(),
+            names: names.unwrap_or_default(),
+        })
+    }
+}
+
+/// Returns whether this is a host name (RFC 1123), which no browser shows for anything else.
+fn is_host_name(text: &str) -> bool {
+    let label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && label.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    fn read(text: &str) -> Result<Northbound, String> {
+        let config = Config::parse("/rosemary.toml".into(), format!("[northbound]\n{text}"));
+        config.map(|it| it.northbound).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn missing_keys_have_the_defaults() {
+        assert_eq!(read("").unwrap(), Northbound::default());
+        assert!(Northbound::default().enabled);
+        let all = read(
+            "enabled = false\napi = \"[::1]:9\"\nloopback = \"none\"\nnames = [\"C.example\"]",
+        );
+        let api = Some("[::1]:9".parse().unwrap());
+        let names = vec!["c.example".to_owned()];
+        let expected = Northbound { enabled: false, api, loopback: Loopback::None, names };
+        assert_eq!(all.unwrap(), expected);
+    }
+
+    #[test]
+    fn mistakes_name_the_valid_values() {
+        for (text, expected) in [
+            ("api = \"localhost\"", "127.0.0.1:8181"),
+            ("loopback = \"admin\"", "\"viewer\" or \"none\""),
+            ("names = [\"a_b\"]", "controller.example"),
+            ("names = [\"*\"]", "controller.example"),
+            ("enable = true", "did you mean `enabled`"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.starts_with("/rosemary.toml:2:") && error.contains(expected), "{error}");
+        }
+    }
+}

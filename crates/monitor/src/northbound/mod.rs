@@ -1,0 +1,318 @@
+//! Runs the HTTP interface, `rosemary-northbound`: binds its sockets, starts its process, and receives its requests.
+//!
+//! The monitor binds the addresses once and passes the descriptors to each process, so clients that connect while the process
+//! restarts wait instead of being refused. The process is supervised like a service and never held: without it the network
+//! works, and nothing waits for it. Its requests arrive on an admin channel of its own, and the supervisor answers them like
+//! those of an operator.
+
+pub(crate) mod listeners;
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use config::{Limits, Require, RestartPolicy, Supervision};
+use control::northbound::{
+    Credentials, ListenerRole, NorthboundReply, NorthboundRequest, NorthboundSettings,
+};
+use control::operator::{
+    OperatorReply, OperatorRequest, ProgramState, ProgramUsage, ServiceStatus,
+};
+use control::service::ServiceSandbox;
+use rustix::net::netlink::SOCK_DIAG;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use sys::channel::{Channel, ChannelError};
+use sys::process::{PidNamespace, main_thread};
+use tracing::{debug, error, info, warn};
+
+use self::listeners::Listeners;
+use crate::error::StartError;
+use crate::hang::answers::{AnswerProgress, Check};
+use crate::process_table::Environment;
+use crate::program::{Port, Program, ProgramKind};
+use crate::text::shortened;
+use crate::usage::leak::LeakDetector;
+use crate::usage::meter::Meter;
+use crate::usage::report;
+use control::incident::Cause;
+
+/// The name of the process in logs, incidents and lists.
+pub(crate) const NAME: &str = "northbound";
+
+/// A descriptor of the interface that the supervisor polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NorthboundPort {
+    /// One of its program.
+    Program(Port),
+    /// Its admin channel.
+    Requests,
+}
+
+/// What the process receives at each start.
+#[derive(Debug)]
+pub(crate) struct NorthboundInput {
+    /// Its listening sockets.
+    pub(crate) listeners: Listeners,
+    /// The operator's settings.
+    pub(crate) settings: NorthboundSettings,
+    /// By what users are recognised.
+    pub(crate) credentials: Credentials,
+}
+
+/// The HTTP interface.
+#[derive(Debug)]
+pub(crate) struct Northbound {
+    program: Program,
+    meter: Meter,
+    /// How complete its sandbox must be; `None` to run without a sandbox.
+    require: Option<Require>,
+    run_as: Option<u32>,
+    input: NorthboundInput,
+    /// The monitor's end of the admin channel of the process that runs.
+    requests: Option<Channel>,
+    answers: AnswerProgress,
+    leak: LeakDetector,
+    /// Whether the process has reported that it failed. It must send nothing after that.
+    failed: bool,
+}
+
+impl Northbound {
+    /// Describes the process without starting it.
+    ///
+    /// # Errors
+    /// The program is missing.
+    pub(crate) fn new(
+        input: NorthboundInput,
+        rules: &Supervision,
+        around: &Environment,
+    ) -> Result<Self, StartError> {
+        let require = around.require;
+        let apart = if require.is_some() { PidNamespace::find() } else { PidNamespace::No };
+        Ok(Self {
+            program: Program::new(
+                ProgramKind::Service(NAME),
+                around.installation.northbound()?,
+                apart,
+                (around.enforcement.clone(), Limits::default()),
+                RestartPolicy::of_kernel(),
+                around.incidents.clone(),
+            ),
+            meter: Meter::new(Limits::none(), Vec::new()),
+            require,
+            run_as: around.users.for_northbound().filter(|_| require.is_some()),
+            input,
+            requests: None,
+            answers: AnswerProgress::new(rules.hang),
+            leak: LeakDetector::new(rules.leak_growth, rules.leak_window),
+            failed: false,
+        })
+    }
+
+    /// Schedules the first start.
+    pub(crate) fn request_start(&mut self, now: Instant) {
+        self.program.request_start(now);
+    }
+
+    /// The descriptors to poll.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (NorthboundPort, BorrowedFd<'_>)> {
+        let ports = self.program.ports().map(|(port, fd)| (NorthboundPort::Program(port), fd));
+        let requests = self.requests.iter().map(|it| (NorthboundPort::Requests, it.as_fd()));
+        ports.chain(requests)
+    }
+
+    /// When [`advance`](Self::advance) is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.program.next_due()
+    }
+
+    /// Starts the process if that is due.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        if self.program.advance(now) {
+            self.start(now);
+        }
+    }
+
+    fn start(&mut self, now: Instant) {
+        self.failed = false;
+        self.requests = None;
+        self.meter.restart();
+        self.answers.restart();
+        self.leak.restart();
+        self.program.start(now);
+        if self.program.pid().is_none() {
+            return;
+        }
+        let (ours, theirs) = match Channel::pair() {
+            Ok(pair) => pair,
+            Err(error) => return self.program.kill(&format!("it got no admin channel: {error}")),
+        };
+        let sandbox = self
+            .require
+            .map(|require| ServiceSandbox { run_as: self.run_as, full: require == Require::Full });
+        let NorthboundInput { listeners, settings, credentials } = &self.input;
+        let diag = diag_socket();
+        let mut fds: Vec<BorrowedFd<'_>> = listeners.fds().collect();
+        fds.push(theirs.as_fd());
+        fds.extend(diag.iter().map(|fd| fd.as_fd()));
+        let request = NorthboundRequest::Start {
+            sandbox,
+            listeners: listeners.described(),
+            settings: settings.clone(),
+            credentials: credentials.clone(),
+            peers: diag.is_some(),
+            tls: false,
+        };
+        self.program.send(&request, &fds);
+        self.requests = Some(ours);
+    }
+
+    /// Handles a descriptor of its program that became readable.
+    pub(crate) fn handle(&mut self, port: Port, now: Instant) {
+        match port {
+            Port::Output(stream) => self.program.read_output(stream, now),
+            Port::RefusedCalls => self.program.answer_refused_calls(now),
+            Port::Control => self.receive(now),
+            Port::Exit => {
+                // Messages that the process sent before it ended belong to it, not to its successor.
+                self.receive(now);
+                if self.program.reap(now).is_some() {
+                    self.requests = None;
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, now: Instant) {
+        for _ in 0..crate::process_table::MESSAGES_PER_TURN {
+            let Some((reply, fds)) = self.program.receive::<NorthboundReply>(now) else { return };
+            if self.failed {
+                return self.program.kill("it sent a message after it had failed");
+            }
+            match reply {
+                NorthboundReply::Confined { report } => self.program.confined(&report, fds),
+                NorthboundReply::Ready => {
+                    if self.program.mark_ready(now) {
+                        let api = self.input.listeners.address(ListenerRole::Api);
+                        let api = api.map_or_else(|| "none".to_owned(), |it| it.to_string());
+                        info!(api, "the HTTP interface was ready");
+                    }
+                }
+                NorthboundReply::Pong { number } => {
+                    if !self.answers.answered(number) {
+                        self.program.kill("it answered a question that it was not asked");
+                    }
+                }
+                NorthboundReply::Used { id } => {
+                    debug!(id, "a one-time token was used");
+                }
+                NorthboundReply::Failed { why } => {
+                    let why = shortened(&why, 400);
+                    error!(service = NAME, why, "service failed");
+                    self.program.incidents_mut().reported(Cause::Panic, &why);
+                    self.failed = true;
+                    self.program.mark_ending(now);
+                }
+            }
+        }
+    }
+
+    /// Receives a request on the admin channel.
+    pub(crate) fn receive_request(&mut self) -> Option<OperatorRequest> {
+        match self.requests.as_ref()?.receive::<OperatorRequest>() {
+            Ok((request, _)) => Some(request),
+            Err(ChannelError::WouldBlock) => None,
+            Err(ChannelError::Closed) => {
+                self.requests = None; // it ends
+                None
+            }
+            Err(error) => {
+                self.requests = None;
+                self.program.kill(&format!("it broke the protocol of its admin channel: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Answers a request of the admin channel.
+    pub(crate) fn reply(&mut self, reply: &OperatorReply, fds: &[BorrowedFd<'_>]) {
+        let Some(requests) = &self.requests else { return };
+        if let Err(error) = requests.send(reply, fds) {
+            self.requests = None;
+            self.program.kill(&format!("it does not read its admin channel: {error}"));
+        }
+    }
+
+    /// Measures the process, and kills it if it leaks or hangs.
+    pub(crate) fn measure(&mut self, now: Instant) {
+        let sample = self.program.sample();
+        self.meter.measure(now, sample);
+        let is_ready = self.program.lifecycle().state() == ProgramState::Running;
+        let (true, Some(pid)) = (is_ready, self.program.pid()) else {
+            return self.answers.restart();
+        };
+        if let Some(leak) = sample.and_then(|sample| self.leak.measure(now, sample.own_memory)) {
+            return self.program.kill_for_leak(&leak.to_string());
+        }
+        match self.answers.check(|| main_thread(pid).ok()) {
+            Check::Ask(number) => self.program.send(&NorthboundRequest::Ping { number }, &[]),
+            Check::Wait => {}
+            Check::Hung(silent) => self.program.kill_for_own_failure(&silent.to_string()),
+        }
+    }
+
+    /// Its status for operators.
+    pub(crate) fn status(&self) -> ServiceStatus {
+        let lifecycle = self.program.lifecycle();
+        ServiceStatus {
+            name: NAME.into(),
+            pid: self.program.pid(),
+            uid: self.run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
+            state: lifecycle.state(),
+            restarts: lifecycle.restarts(),
+            last_exit: lifecycle.last_exit().map(Into::into),
+        }
+    }
+
+    /// Its usage for operators.
+    pub(crate) fn usage(&self) -> ProgramUsage {
+        let lifecycle = self.program.lifecycle();
+        let usage = report::program_usage(NAME, "service", lifecycle.state(), &self.meter);
+        ProgramUsage { pid: self.program.pid(), restarts: lifecycle.restarts(), ..usage }
+    }
+
+    /// Asks the process to end, if it runs, and starts it again at once.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        if self.program.request_restart(now) {
+            self.program.send(&NorthboundRequest::Stop, &[]);
+        }
+    }
+
+    /// Asks the process to end, if it runs.
+    pub(crate) fn stop(&mut self, now: Instant) {
+        if self.program.request_stop(now) {
+            self.program.send(&NorthboundRequest::Stop, &[]);
+        }
+    }
+
+    /// Its program, to kill it or to give it up.
+    pub(crate) fn program_mut(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
+    /// Whether its process has ended and none is to be started.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.program.is_stopped()
+    }
+}
+
+/// Makes a socket that reports the users of local TCP connections (`sock_diag(7)`). It belongs to the monitor's network, which the
+/// process itself leaves.
+fn diag_socket() -> Option<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(SOCK_DIAG));
+    let hint = "clients on this machine without a token can only read";
+    socket
+        .inspect_err(|error| {
+            warn!(%error, hint, "could not ask the system for the users of local connections");
+        })
+        .ok()
+}

@@ -1,0 +1,72 @@
+//! Tells load balancers and service managers whether the process lives, and whether Rosemary serves switches.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use control::operator::{ProgramState, Status};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use view::client::Monitor;
+
+use crate::call::Call;
+use crate::reply;
+use crate::route::{Answer, Content, Route};
+use crate::state::Api;
+
+/// Whether the process lives.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Live {
+    /// Always true: a dead process does not answer.
+    live: bool,
+}
+
+/// Whether Rosemary serves switches.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Ready {
+    /// Whether it does.
+    ready: bool,
+    /// Why it does not, as phrases.
+    reasons: Vec<String>,
+}
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/livez", "live", live)
+            .anyone()
+            .about("Says whether the HTTP interface lives")
+            .json("Live"),
+        Route::get("/readyz", "ready", ready)
+            .anyone()
+            .about("Says whether the kernel serves switches and each app runs, and why not")
+            .json("Ready")
+            .answer(503, Content::Json("Ready"), "Rosemary is not ready"),
+    ]
+}
+
+async fn live(_api: Arc<Api>, _call: Call) -> Answer {
+    reply::done(StatusCode::OK, &Live { live: true })
+}
+
+async fn ready(api: Arc<Api>, _call: Call) -> Answer {
+    let reasons = match api.monitor(Monitor::status).await {
+        Ok(status) => reasons(&status),
+        Err(_) => vec!["the monitor does not answer".to_owned()],
+    };
+    let ready = Ready { ready: reasons.is_empty(), reasons };
+    let status = if ready.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    reply::done(status, &ready)
+}
+
+fn reasons(status: &Status) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if status.kernel.state != ProgramState::Running {
+        reasons.push(format!("the kernel is {}", status.kernel.state));
+    }
+    for app in &status.apps {
+        if !matches!(app.state, ProgramState::Running | ProgramState::Stopped) {
+            reasons.push(format!("the app {} is {}", app.name, app.state));
+        }
+    }
+    reasons
+}

@@ -1,0 +1,42 @@
+//! The handlers of `/api/v1`, a file per subject.
+
+mod apps;
+mod changes;
+mod flows;
+mod health;
+mod incidents;
+mod logs;
+mod programs;
+mod session;
+mod switches;
+mod topology;
+mod trace;
+
+pub(crate) use self::apps::Level;
+pub(crate) use self::changes::Confirmation;
+pub(crate) use self::health::{Live, Ready};
+pub(crate) use self::session::{Login, NewSession, Who};
+pub(crate) use self::topology::Drained;
+use crate::route::Routes;
+use crate::{events, openapi, ui};
+
+/// All routes of the API's listeners.
+pub(crate) fn routes() -> Routes {
+    let lists = [
+        health::routes(),
+        session::routes(),
+        programs::routes(),
+        switches::routes(),
+        flows::routes(),
+        topology::routes(),
+        trace::routes(),
+        apps::routes(),
+        incidents::routes(),
+        logs::routes(),
+        changes::routes(),
+        events::routes(),
+        openapi::routes(),
+        ui::routes(),
+    ];
+    Routes::new(lists.into_iter().flatten().collect())
+}

@@ -1,0 +1,58 @@
+//! Finds out who sends a request.
+
+pub(crate) mod peer;
+pub(crate) mod session;
+pub(crate) mod tokens;
+
+use control::northbound::Role;
+
+/// How a user is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// By a token.
+    Token,
+    /// By a session that a one-time token began.
+    Session,
+    /// By the user of the Unix socket's peer.
+    Unix,
+    /// By the user of a TCP connection on this machine.
+    Loopback,
+    /// Not at all.
+    Nobody,
+}
+
+impl How {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::Session => "session",
+            Self::Unix => "unix",
+            Self::Loopback => "loopback",
+            Self::Nobody => "nobody",
+        }
+    }
+}
+
+/// Who sends a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Principal {
+    /// The user, for the audit record: `token ci`, `user 1000`.
+    pub(crate) who: String,
+    /// `None` if the user may do nothing.
+    pub(crate) role: Option<Role>,
+    pub(crate) how: How,
+    /// The session's identifier, if it is one.
+    pub(crate) session: Option<String>,
+}
+
+impl Principal {
+    /// A sender of whom nothing is known.
+    pub(crate) fn nobody() -> Self {
+        Self { who: "nobody".into(), role: None, how: How::Nobody, session: None }
+    }
+
+    /// Whether it has at least this role.
+    pub(crate) fn has(&self, role: Role) -> bool {
+        self.role.is_some_and(|own| own >= role)
+    }
+}

@@ -1,0 +1,219 @@
+//! Asks for the state, compares it with the one before, and publishes the differences.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control::incident::{Incident, IncidentId};
+use control::operator::{ProgramState, Status};
+use control::query::SwitchStatus;
+use sdk::services::Service;
+use sdk::services::table::Table as _;
+use serde_json::{Value, json};
+use view::client::{ClientError, Kernel, Monitor};
+
+use crate::state::{Api, lock};
+
+/// The time between two questions.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// What is known of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Program {
+    state: ProgramState,
+    restarts: u64,
+    last_exit: Option<String>,
+}
+
+/// The state at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Seen {
+    apps: BTreeMap<String, Program>,
+    programs: BTreeMap<String, Program>,
+    /// The epoch of each connected switch; `None` while the kernel does not answer.
+    switches: Option<BTreeMap<String, u32>>,
+    /// The versions of the tables of services that run.
+    tables: BTreeMap<&'static str, u64>,
+    /// The number of the newest incident.
+    incident: Option<u64>,
+    /// The incidents that last.
+    open: BTreeSet<u64>,
+}
+
+/// Publishes events for ever.
+pub(crate) async fn poll(api: Arc<Api>) {
+    loop {
+        while !api.events.is_wanted(Instant::now()) {
+            api.events.wake.notified().await;
+        }
+        api.events.begin_again();
+        let mut seen: Option<Seen> = None;
+        while api.events.is_wanted(Instant::now()) {
+            let before = seen.take();
+            let turn = api.wait(move |api| Ok::<_, ClientError>(turn(api, before.as_ref()))).await;
+            // A monitor that does not answer ends this process.
+            seen = turn.ok();
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+}
+
+/// Asks, publishes what differs from `before`, and returns the new state.
+fn turn(api: &Api, before: Option<&Seen>) -> Seen {
+    let mut now = before.cloned().unwrap_or_default();
+    if let Ok(status) = api.ask_monitor(Monitor::status) {
+        read_programs(&status, &mut now);
+    }
+    now.switches = api.ask_kernel(Kernel::switches).ok().map(|them| epochs(&them));
+    let tables = [(Service::Topology, "topology"), (Service::Hosts, "hosts")];
+    now.tables = tables
+        .into_iter()
+        .filter_map(|(service, name)| {
+            Some((name, api.ask_service(service, |table| Ok(table.version())).ok()?))
+        })
+        .collect();
+    let from = before.map_or(0, Seen::first_wanted_incident);
+    let incidents = api.ask_monitor(|monitor| monitor.incidents(IncidentId(from)));
+    let incidents = incidents.unwrap_or_default();
+    if let Some(before) = before {
+        for (kind, data) in differences(before, &now) {
+            api.events.publish(kind, data);
+        }
+        for incident in incidents.iter().filter(|it| before.is_news(it)) {
+            api.events.publish("incident", json!(incident));
+        }
+    }
+    for incident in &incidents {
+        now.incident = now.incident.max(Some(incident.id.0));
+        if incident.open {
+            now.open.insert(incident.id.0);
+        } else {
+            now.open.remove(&incident.id.0);
+        }
+    }
+    publish_changes(api);
+    now
+}
+
+/// Publishes the reports of the changes that clients have requested.
+fn publish_changes(api: &Api) {
+    let changes: Vec<u64> = lock(&api.events.changes).iter().copied().collect();
+    for id in changes {
+        let report = api.ask_monitor(|monitor| monitor.change_so_far(id));
+        let is_over = report.as_ref().map_or(true, |report| report.state.is_over());
+        if is_over {
+            lock(&api.events.changes).remove(&id);
+            if let Ok(report) = report {
+                api.events.publish("change", json!(report));
+            }
+        }
+    }
+}
+
+fn read_programs(status: &Status, seen: &mut Seen) {
+    let apps = status.apps.iter().map(|it| {
+        let (state, restarts, last_exit) = (it.state, it.restarts, it.last_exit.clone());
+        (it.name.clone(), Program { state, restarts, last_exit })
+    });
+    seen.apps = apps.collect();
+    let services = status.services.iter().map(|it| {
+        let (state, restarts, last_exit) = (it.state, it.restarts, it.last_exit.clone());
+        (it.name.clone(), Program { state, restarts, last_exit })
+    });
+    let kernel = &status.kernel;
+    let (state, restarts, last_exit) = (kernel.state, kernel.restarts, kernel.last_exit.clone());
+    let kernel = ("kernel".to_owned(), Program { state, restarts, last_exit });
+    seen.programs = services.chain([kernel]).collect();
+}
+
+fn epochs(switches: &[SwitchStatus]) -> BTreeMap<String, u32> {
+    switches.iter().map(|it| (it.dpid.clone(), it.epoch)).collect()
+}
+
+impl Seen {
+    /// The lowest number of an incident that can be news.
+    fn first_wanted_incident(&self) -> u64 {
+        let next = self.incident.map_or(0, |it| it + 1);
+        self.open.first().map_or(next, |open| (*open).min(next))
+    }
+
+    /// Whether an incident is new, or has ended.
+    fn is_news(&self, incident: &Incident) -> bool {
+        let is_new = self.incident.is_none_or(|newest| incident.id.0 > newest);
+        is_new || self.open.contains(&incident.id.0) && !incident.open
+    }
+}
+
+/// The events between two states.
+fn differences(before: &Seen, now: &Seen) -> Vec<(&'static str, Value)> {
+    let mut events = Vec::new();
+    for (kind, before, now) in
+        [("app", &before.apps, &now.apps), ("program", &before.programs, &now.programs)]
+    {
+        for (name, program) in now.iter().filter(|(name, it)| before.get(*name) != Some(it)) {
+            let Program { state, restarts, last_exit } = program;
+            let data = json!({
+                "name": name, "state": state, "restarts": restarts, "last_exit": last_exit,
+            });
+            events.push((kind, data));
+        }
+        for name in before.keys().filter(|name| !now.contains_key(*name)) {
+            events.push((
+                kind,
+                json!({ "name": name, "state": "stopped", "restarts": 0, "last_exit": null }),
+            ));
+        }
+    }
+    if let (Some(before), Some(now)) = (&before.switches, &now.switches) {
+        let event = |dpid: &String, connected: bool| {
+            ("switch", json!({ "dpid": dpid, "connected": connected }))
+        };
+        let gone = before.iter().filter(|(dpid, epoch)| now.get(*dpid) != Some(epoch));
+        events.extend(gone.map(|(dpid, _)| event(dpid, false)));
+        let new = now.iter().filter(|(dpid, epoch)| before.get(*dpid) != Some(epoch));
+        events.extend(new.map(|(dpid, _)| event(dpid, true)));
+    }
+    for name in ["topology", "hosts"] {
+        let (before, now) = (before.tables.get(name), now.tables.get(name));
+        if before != now {
+            events.push((name, json!({ "version": now })));
+        }
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(state: ProgramState) -> Program {
+        Program { state, restarts: 0, last_exit: None }
+    }
+
+    #[test]
+    fn differences_are_events() {
+        let mut before = Seen::default();
+        before.apps.insert("hub".into(), program(ProgramState::Running));
+        before.apps.insert("old".into(), program(ProgramState::Running));
+        before.switches = Some([("1".to_owned(), 1), ("2".to_owned(), 2)].into());
+        assert!(differences(&before, &before.clone()).is_empty());
+        let mut now = before.clone();
+        now.apps.insert("hub".into(), program(ProgramState::Stopped));
+        now.apps.remove("old");
+        now.switches = Some([("1".to_owned(), 9), ("3".to_owned(), 3)].into());
+        now.tables.insert("topology", 4);
+        let events = differences(&before, &now);
+        let kinds: Vec<&str> = events.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, ["app", "app", "switch", "switch", "switch", "switch", "topology"]);
+        assert_eq!(events[0].1["state"], "stopped");
+        assert_eq!(events[2].1, json!({ "dpid": "1", "connected": false }), "it connected again");
+    }
+
+    #[test]
+    fn switches_of_a_silent_kernel_have_not_disconnected() {
+        let with = |switches| Seen { switches, ..Seen::default() };
+        let some = with(Some([("1".to_owned(), 1)].into()));
+        assert!(differences(&some, &with(None)).is_empty());
+        assert!(differences(&with(None), &some).is_empty());
+    }
+}

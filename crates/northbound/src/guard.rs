@@ -1,0 +1,413 @@
+//! Decides about every request before anything of it is used: is it meant for this machine, who sent it, may that user do this.
+//!
+//! ```text
+//! rate -> Host -> Origin -> who (401) -> role (403) -> path (404), method (405) -> parameters (400) -> body (415, 413) -> handler
+//! ```
+//!
+//! * **Host** (DNS rebinding): a page whose name an attacker points to this machine sends that name. Addresses, `localhost` and the names
+//!   in `[northbound]` are accepted.
+//! * **Origin** (cross-site request forgery): a browser states the page's origin with each request that changes something. It must be the
+//!   one that the request itself goes to. `Sec-Fetch-Site` says the same of requests without `Origin`.
+//! * No cookies exist, so a browser adds nothing by itself that would identify a user.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use control::northbound::{Loopback, Role};
+
+use crate::auth::session::Sessions;
+use crate::auth::{How, Principal, tokens};
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::route::{Access, Answer, Found, segments};
+use crate::state::{Api, lock};
+
+/// How a connection reached this process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum From {
+    /// Over TCP.
+    Tcp {
+        /// The client's end.
+        client: SocketAddr,
+        /// This end.
+        server: SocketAddr,
+    },
+    /// Over the Unix socket, whose mode admits root, Rosemary's user and the group `rosemary`.
+    Unix,
+}
+
+impl From {
+    /// The address by which rates are counted.
+    fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp { client, .. } => Some(client.ip().to_canonical()),
+            Self::Unix => None,
+        }
+    }
+}
+
+/// Handles a request of a connection.
+pub(crate) async fn serve(api: Arc<Api>, from: From, request: Request) -> Response {
+    let is_head = request.method() == "HEAD";
+    let mut response = match admit(&api, from, request).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    };
+    secure(response.headers_mut());
+    if is_head {
+        *response.body_mut() = axum::body::Body::empty();
+    }
+    response
+}
+
+async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
+    let now = Instant::now();
+    lock(&api.rates).admit(from.address(), now).map_err(|wait| {
+        let seconds = wait.as_secs() + 1;
+        let detail = "this address sends requests too fast, or was not recognised too often";
+        let problem = Problem::too_many(detail, format!("try again in {seconds} s"));
+        problem.header(header::RETRY_AFTER, &seconds.to_string())
+    })?;
+    if matches!(from, From::Tcp { .. }) {
+        check_host(request.headers(), request.uri().host(), &api.settings.names)?;
+    }
+    check_origin(&request)?;
+    let principal = principal(api, from, request.headers()).inspect_err(|_| {
+        lock(&api.rates).failed(from.address(), now);
+    })?;
+    let found = segments(request.uri().path());
+    let found = found.as_ref().map(|them| api.routes.find(request.method().as_str(), them));
+    // A path that does not exist is no secret of less value than one that does: both need a reader.
+    let access = match &found {
+        Ok(Found::Route(route, _)) => route.access,
+        _ => Access::Role(Role::Viewer),
+    };
+    if let Access::Role(role) = access {
+        check_role(&principal, role)?;
+    }
+    let (route, path) = match found {
+        Ok(Found::Route(route, path)) => (route, path),
+        Ok(Found::OtherMethods(methods)) => {
+            let methods = methods.join(", ");
+            let problem = Problem::method(
+                format!("{} is not a method of this path", request.method()),
+                format!("the methods are: {methods}"),
+            );
+            return Err(problem.header(header::ALLOW, &methods));
+        }
+        Ok(Found::Nothing) => {
+            return Err(Problem::not_found(
+                "there is nothing at this path",
+                "see /api/v1/openapi.json for all paths",
+            ));
+        }
+        Err(why) => return Err(Problem::invalid(*why, "see /api/v1/openapi.json for all paths")),
+    };
+    let call = Call::new(principal, route, path, request)?;
+    let answer = (route.handler)(api.clone(), call);
+    match route.time {
+        None => answer.await,
+        Some(time) => tokio::time::timeout(time, answer).await.unwrap_or_else(|_| {
+            let detail = format!("the request took longer than {} s", time.as_secs());
+            Err(Problem::slow(detail, "send the body faster, or ask for less"))
+        }),
+    }
+}
+
+fn check_role(principal: &Principal, role: Role) -> Result<(), Problem> {
+    if principal.has(role) {
+        return Ok(());
+    }
+    let Some(own) = principal.role else {
+        return Err(Problem::unauthorized(
+            "this needs a token",
+            "make one with `rosemary token create --role ROLE`, and send it as `Authorization: Bearer TOKEN`",
+        ));
+    };
+    let detail = format!("{} has the role {own}, and this needs {role}", principal.who);
+    let hint = match principal.how {
+        How::Loopback => "use the Unix socket as a member of the group rosemary, or a token",
+        _ => "ask an admin for a token with that role",
+    };
+    Err(Problem::forbidden(detail, hint))
+}
+
+/// Finds out who sends a request.
+fn principal(api: &Api, from: From, headers: &HeaderMap) -> Result<Principal, Problem> {
+    if let Some(token) = bearer(headers)? {
+        return of_token(api, token);
+    }
+    match from {
+        From::Unix => Ok(Principal {
+            who: "a user of the Unix socket".into(),
+            role: Some(Role::Admin),
+            how: How::Unix,
+            session: None,
+        }),
+        From::Tcp { client, server } if is_local(client, server) => {
+            Ok(of_loopback(api, client, server))
+        }
+        From::Tcp { .. } => Ok(Principal::nobody()),
+    }
+}
+
+/// Whether both ends of a connection are on this machine.
+fn is_local(client: SocketAddr, server: SocketAddr) -> bool {
+    client.ip().to_canonical().is_loopback() && server.ip().to_canonical().is_loopback()
+}
+
+fn of_loopback(api: &Api, client: SocketAddr, server: SocketAddr) -> Principal {
+    let viewer = |who: String| Principal {
+        who,
+        role: Some(Role::Viewer),
+        how: How::Loopback,
+        session: None,
+    };
+    match api.settings.loopback {
+        Loopback::None => Principal::nobody(),
+        Loopback::Viewer => viewer("a local user".into()),
+        Loopback::User => {
+            let uid = api.peers.as_ref().and_then(|peers| peers.uid(client, server).ok());
+            let Some(uid) = uid else { return viewer("an unknown local user".into()) };
+            let principal = viewer(format!("user {uid}"));
+            if uid == 0 || uid == api.settings.uid {
+                return Principal { role: Some(Role::Admin), ..principal };
+            }
+            principal
+        }
+    }
+}
+
+/// The bearer token of a request, if it has one: in `Authorization`, or among the protocols of a WebSocket, whose other headers a
+/// page cannot set.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    if let Some(value) = given.next() {
+        let token = value.to_str().ok().and_then(|it| {
+            let (scheme, token) = it.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+        });
+        let (Some(token), None) = (token, given.next()) else {
+            return Err(unknown_token());
+        };
+        return Ok(Some(token));
+    }
+    let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    let mut protocols = protocols.filter_map(|it| it.to_str().ok()).flat_map(|it| it.split(','));
+    Ok(protocols.find_map(|it| it.trim().strip_prefix("bearer.")))
+}
+
+fn of_token(api: &Api, token: &str) -> Result<Principal, Problem> {
+    let (credentials, now_s) = (api.credentials(), now_s());
+    if Sessions::is_one(token) {
+        let session = api.sessions.find(token, &credentials.session_key, now_s);
+        let session = session.ok_or_else(unknown_token)?;
+        return Ok(Principal {
+            who: format!("session {}", session.id),
+            role: Some(session.role),
+            how: How::Session,
+            session: Some(session.id),
+        });
+    }
+    let record = tokens::find(&credentials, token, now_s, false).ok_or_else(unknown_token)?;
+    let who = format!("token {} ({})", record.name, record.id);
+    Ok(Principal { who, role: Some(record.role), how: How::Token, session: None })
+}
+
+fn unknown_token() -> Problem {
+    Problem::unauthorized(
+        "the token is not valid: it is unknown, expired or revoked",
+        "`rosemary token list` shows the valid ones, and `rosemary token create` makes one",
+    )
+}
+
+/// Seconds since 1970.
+pub(crate) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
+}
+
+/// Checks that the client means this machine by the name that it uses.
+fn check_host(
+    headers: &HeaderMap,
+    uri_host: Option<&str>,
+    names: &[String],
+) -> Result<(), Problem> {
+    let mut given = headers.get_all(header::HOST).iter();
+    let host = given.next().and_then(|it| it.to_str().ok()).and_then(host_of);
+    let is_one = given.next().is_none();
+    let is_known = |host: &str| {
+        host.parse::<IpAddr>().is_ok()
+            || host.eq_ignore_ascii_case("localhost")
+            || names.iter().any(|name| name.eq_ignore_ascii_case(host))
+    };
+    // An absolute target replaces the header (RFC 9112, section 3.2.2).
+    let uri_fits = uri_host.is_none_or(|it| is_known(it.trim_matches(['[', ']'])));
+    if is_one && uri_fits && host.is_some_and(is_known) {
+        return Ok(());
+    }
+    Err(Problem::misdirected(
+        "the Host header names no address of this machine",
+        "use an address or `localhost`, or add the name to `names` in [northbound]",
+    ))
+}
+
+/// The name or address in `HOST[:PORT]`.
+fn host_of(authority: &str) -> Option<&str> {
+    if let Some(rest) = authority.strip_prefix('[') {
+        let (host, port) = rest.split_once(']')?;
+        return (port.is_empty() || is_port(port.strip_prefix(':')?)).then_some(host);
+    }
+    let (host, port) = authority.split_once(':').unwrap_or((authority, "0"));
+    (!host.is_empty() && is_port(port)).then_some(host)
+}
+
+fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok()
+}
+
+/// Checks that no page of another origin sent the request.
+fn check_origin(request: &Request) -> Result<(), Problem> {
+    let headers = request.headers();
+    let foreign = || {
+        Problem::forbidden(
+            "a page of another origin sent this request",
+            "open the page from the address of Rosemary itself",
+        )
+    };
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    if let Some(origin) = origins.next() {
+        let host = headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default();
+        let own = origin
+            .to_str()
+            .ok()
+            .and_then(|it| it.strip_prefix("http://").or_else(|| it.strip_prefix("https://")));
+        if origins.next().is_some() || own.is_none_or(|own| !own.eq_ignore_ascii_case(host)) {
+            return Err(foreign());
+        }
+    }
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let is_navigation = headers.get("sec-fetch-mode").is_some_and(|it| it == "navigate")
+        && request.method() == "GET"
+        && !request.uri().path().starts_with("/api/");
+    match site {
+        None | Some(b"same-origin" | b"none") => Ok(()),
+        // A link to the page, which itself shows nothing yet.
+        Some(_) if is_navigation => Ok(()),
+        Some(_) => Err(foreign()),
+    }
+}
+
+/// Adds the headers that keep browsers from misusing an answer.
+fn secure(headers: &mut HeaderMap) {
+    let mut add = |name: &'static str, value: &'static str| {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    };
+    add("content-security-policy", "default-src 'none'; frame-ancestors 'none'");
+    add("x-content-type-options", "nosniff");
+    add("x-frame-options", "DENY");
+    add("referrer-policy", "no-referrer");
+    add("cross-origin-resource-policy", "same-origin");
+    add("cache-control", "no-store");
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> Request {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn hosts_other_than_this_machine_are_refused() {
+        let names = ["controller.example".to_owned()];
+        let is_ok = |host: &str| {
+            let request = request("GET", "/", &[("host", host)]);
+            check_host(request.headers(), None, &names).is_ok()
+        };
+        for host in [
+            "127.0.0.1:8181",
+            "localhost:8181",
+            "LOCALHOST",
+            "[::1]:8181",
+            "192.0.2.1",
+            "Controller.Example:8181",
+        ] {
+            assert!(is_ok(host), "{host}");
+        }
+        for host in [
+            "attacker.example",
+            "localhost.attacker.example:8181",
+            "",
+            "127.0.0.1.nip.io",
+            "127.0.0.1:x",
+            "a@127.0.0.1",
+            "[::1",
+            ":80",
+        ] {
+            assert!(!is_ok(host), "{host}");
+        }
+        let two = request("GET", "/", &[("host", "localhost"), ("host", "attacker.example")]);
+        assert!(check_host(two.headers(), None, &names).is_err());
+        let none = request("GET", "/", &[]);
+        assert!(check_host(none.headers(), None, &names).is_err());
+        let absolute = request("GET", "http://attacker.example/", &[("host", "localhost")]);
+        assert!(check_host(absolute.headers(), absolute.uri().host(), &names).is_err());
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_refused() {
+        let is_ok = |method: &str, path: &str, headers: &[(&str, &str)]| {
+            let host = [("host", "127.0.0.1:8181")];
+            let headers: Vec<_> = host.iter().chain(headers).copied().collect();
+            check_origin(&request(method, path, &headers)).is_ok()
+        };
+        assert!(is_ok("POST", "/api/v1/reload", &[]));
+        assert!(is_ok("POST", "/api/v1/reload", &[("origin", "http://127.0.0.1:8181")]));
+        for origin in [
+            "http://attacker.example",
+            "null",
+            "http://127.0.0.1:8080",
+            "http://localhost:8181",
+            "",
+            "file://",
+        ] {
+            assert!(!is_ok("POST", "/api/v1/reload", &[("origin", origin)]), "{origin}");
+            assert!(!is_ok("GET", "/api/v1/events", &[("origin", origin)]), "{origin}");
+        }
+        for site in ["cross-site", "same-site", "x"] {
+            assert!(!is_ok("GET", "/api/v1/apps", &[("sec-fetch-site", site)]), "{site}");
+            let link = [("sec-fetch-site", site), ("sec-fetch-mode", "navigate")];
+            assert!(is_ok("GET", "/", &link));
+            assert!(!is_ok("POST", "/", &link) && !is_ok("GET", "/api/v1/apps", &link));
+        }
+        assert!(is_ok("GET", "/api/v1/apps", &[("sec-fetch-site", "same-origin")]));
+    }
+
+    #[test]
+    fn bearer_tokens_are_read_and_other_schemes_are_not() {
+        let token = |headers: &[(&str, &str)]| {
+            let request = request("GET", "/", headers);
+            bearer(request.headers()).map(|it| it.map(ToOwned::to_owned)).map_err(|it| it.status())
+        };
+        assert_eq!(token(&[("authorization", "bearer abc")]).unwrap().as_deref(), Some("abc"));
+        let protocols = [("sec-websocket-protocol", "rosemary.v1, bearer.abc")];
+        assert_eq!(token(&protocols).unwrap().as_deref(), Some("abc"));
+        assert_eq!(token(&[]).unwrap(), None);
+        for wrong in ["Basic YTpi", "abc", ""] {
+            assert!(token(&[("authorization", wrong)]).is_err(), "{wrong}");
+        }
+        let two = [("authorization", "Bearer a"), ("authorization", "Bearer b")];
+        assert!(token(&two).is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! Bounds what clients can use: connections, time, bytes, requests.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// Open descriptors of the process: connections, and some for its own use.
+pub(crate) const DESCRIPTORS: u64 = 4_096;
+
+/// The most connections over TCP together.
+pub(crate) const CONNECTIONS: usize = 3_000;
+
+/// The most connections over the Unix socket. They are counted apart, so that local operators always get in.
+pub(crate) const UNIX_CONNECTIONS: usize = 256;
+
+/// The most connections of one address on another machine.
+pub(crate) const CONNECTIONS_PER_ADDRESS: usize = 256;
+
+/// How long a client may take for the head of a request, and for which a connection may be idle.
+pub(crate) const HEAD_TIME: Duration = Duration::from_secs(10);
+
+/// How long a request may take, with its body.
+pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(60);
+
+/// How long a client may accept no byte of an answer.
+pub(crate) const WRITE_TIME: Duration = Duration::from_secs(20);
+
+/// The most bytes of a request's head.
+pub(crate) const HEAD_SIZE: usize = 16 << 10;
+
+/// The most headers of a request.
+pub(crate) const HEADERS: usize = 64;
+
+/// The most bytes of a JSON body.
+pub(crate) const BODY: usize = 256 << 10;
+
+/// The most bytes of a package.
+pub(crate) const PACKAGE: usize = 64 << 20;
+
+/// The most requests of one address per second over a longer time, and at once.
+const REQUESTS: (f64, f64) = (500.0, 1_000.0);
+
+/// The most failed authentications of one address per second over a longer time, and at once.
+const FAILURES: (f64, f64) = (2.0, 20.0);
+
+/// The most addresses that are remembered.
+const ADDRESSES: usize = 4_096;
+
+/// A token bucket.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    /// Takes one token if there is one. Returns how long to wait otherwise.
+    fn take(&mut self, (rate, most): (f64, f64), now: Instant) -> Result<(), Duration> {
+        self.refill((rate, most), now);
+        if self.left < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - self.left) / rate));
+        }
+        self.left -= 1.0;
+        Ok(())
+    }
+
+    fn refill(&mut self, (rate, most): (f64, f64), now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.left = (self.left + passed * rate).min(most);
+        self.at = now;
+    }
+}
+
+/// What one address has used.
+#[derive(Debug, Clone, Copy)]
+struct Account {
+    requests: Bucket,
+    failures: Bucket,
+}
+
+/// The rates of all addresses.
+#[derive(Debug, Default)]
+pub(crate) struct Rates(HashMap<Option<IpAddr>, Account>);
+
+impl Rates {
+    /// Counts a request of `address` (`None` for the Unix socket).
+    ///
+    /// # Errors
+    /// There were too many. The error is the time after which to try again.
+    pub(crate) fn admit(&mut self, address: Option<IpAddr>, now: Instant) -> Result<(), Duration> {
+        let account = self.account(address, now);
+        account.failures.refill(FAILURES, now);
+        if account.failures.left < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - account.failures.left) / FAILURES.0));
+        }
+        account.requests.take(REQUESTS, now)
+    }
+
+    /// Counts a failed authentication.
+    pub(crate) fn failed(&mut self, address: Option<IpAddr>, now: Instant) {
+        let _ = self.account(address, now).failures.take(FAILURES, now);
+    }
+
+    fn account(&mut self, address: Option<IpAddr>, now: Instant) -> &mut Account {
+        if self.0.len() >= ADDRESSES && !self.0.contains_key(&address) {
+            // An address whose buckets are full again is as good as unknown.
+            let is_full = |it: &Account| {
+                now.saturating_duration_since(it.requests.at).as_secs_f64() * REQUESTS.0
+                    >= REQUESTS.1
+            };
+            self.0.retain(|_, account| !is_full(account));
+            if self.0.len() >= ADDRESSES {
+                self.0.clear();
+            }
+        }
+        let full = |most| Bucket { left: most, at: now };
+        self.0
+            .entry(address)
+            .or_insert(Account { requests: full(REQUESTS.1), failures: full(FAILURES.1) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn burst_is_admitted_and_rate_is_bounded() {
+        let (mut rates, now) = (Rates::default(), Instant::now());
+        let address = Some("192.0.2.1".parse().unwrap());
+        let admitted = (0..2_000).filter(|_| rates.admit(address, now).is_ok()).count();
+        assert_eq!(admitted, 1_000);
+        let later = now + Duration::from_secs(1);
+        assert_eq!((0..2_000).filter(|_| rates.admit(address, later).is_ok()).count(), 500);
+        assert!(rates.admit(Some("192.0.2.2".parse().unwrap()), now).is_ok(), "another address");
+    }
+
+    #[test]
+    fn failed_authentications_end_requests_for_a_while() {
+        let (mut rates, now) = (Rates::default(), Instant::now());
+        for _ in 0..20 {
+            assert!(rates.admit(None, now).is_ok());
+            rates.failed(None, now);
+        }
+        let wait = rates.admit(None, now).unwrap_err();
+        assert!(wait <= Duration::from_secs(1));
+        assert!(rates.admit(None, now + wait).is_ok());
+    }
+
+    #[test]
+    fn many_addresses_take_bounded_memory() {
+        let (mut rates, now) = (Rates::default(), Instant::now());
+        for number in 0..20_000_u32 {
+            let _ = rates.admit(Some(IpAddr::from(number.to_be_bytes())), now);
+        }
+        assert!(rates.0.len() <= ADDRESSES);
+    }
+}

@@ -1,0 +1,178 @@
+//! The process: its start, its control socket, its end.
+
+use std::io;
+use std::net::TcpListener as StdTcpListener;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::{UnixDatagram as StdUnixDatagram, UnixListener as StdUnixListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::northbound::{ListenerRole, NorthboundListener, NorthboundReply, NorthboundRequest};
+use sys::channel::{Channel, ChannelError};
+use thiserror::Error;
+use tokio::io::Interest;
+use tokio::net::{TcpListener, UnixDatagram, UnixListener};
+use tokio::sync::mpsc;
+use tracing::info;
+use view::client::Monitor;
+
+use crate::accept::{Connections, serve_tcp, serve_unix};
+use crate::auth::peer::Peers;
+use crate::state::{Api, Parts};
+use crate::{api, events, sandbox};
+
+/// The threads that wait for other programs.
+const BLOCKING_THREADS: usize = 20;
+
+/// How long the threads have to finish when the process ends.
+const END_TIME: Duration = Duration::from_millis(300);
+
+/// Messages for the monitor that may wait.
+const NOTICES: usize = 64;
+
+/// Why the process ends on its own.
+#[derive(Debug, Error)]
+pub enum NorthboundError {
+    /// The connection to the monitor failed.
+    #[error("the monitor: {0}; `rosemary up` starts this program")]
+    Monitor(#[from] ChannelError),
+    /// The monitor sent an unexpected message.
+    #[error("unexpected message from the monitor: {0}")]
+    OutOfOrder(&'static str),
+    /// Dropping privileges failed.
+    #[error("could not drop privileges: {0}")]
+    Confine(io::Error),
+    /// Parts of the sandbox are missing, and the operator requires all of them.
+    #[error("the sandbox has gaps, and zones.require is \"full\": {0}")]
+    Gaps(String),
+    /// A system call failed.
+    #[error("could not {0}: {1}")]
+    System(&'static str, io::Error),
+    /// The monitor did not answer, and a late answer would be taken for another one.
+    #[error("the monitor did not answer a request in time")]
+    OutOfStep,
+}
+
+/// Runs the process until the monitor stops it.
+///
+/// # Errors
+/// [`NorthboundError`]: the process must end. The monitor was told why.
+pub fn run(monitor: Channel) -> Result<(), NorthboundError> {
+    let monitor = Arc::new(monitor);
+    let started = start(&monitor);
+    let result = started.and_then(|(parts, listeners, notices)| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .build()
+            .map_err(|error| NorthboundError::System("start the runtime", error))?;
+        let result = runtime.block_on(serve(monitor.clone(), parts, listeners, notices));
+        runtime.shutdown_timeout(END_TIME);
+        result
+    });
+    if let Err(error) = &result {
+        // If the monitor has ended, this fails; otherwise the monitor also sees the exit.
+        let _ = monitor.send(&NorthboundReply::Failed { why: error.to_string() }, &[]);
+    }
+    result
+}
+
+/// The listening sockets.
+type Listeners = Vec<(NorthboundListener, OwnedFd)>;
+
+fn start(
+    monitor: &Channel,
+) -> Result<(Parts, Listeners, mpsc::Receiver<NorthboundReply>), NorthboundError> {
+    let (request, fds) = monitor.wait()?;
+    let NorthboundRequest::Start { sandbox, listeners, settings, credentials, peers, tls: _ } =
+        request
+    else {
+        return Err(NorthboundError::OutOfOrder("another message before Start"));
+    };
+    if let Some(required) = sandbox {
+        sandbox::confine(monitor, &fds, required)?;
+    }
+    let mut fds = fds.into_iter();
+    let mut next = || fds.next().ok_or(NorthboundError::OutOfOrder("Start without a descriptor"));
+    let listeners = listeners.into_iter().map(|it| Ok((it, next()?)));
+    let listeners = listeners.collect::<Result<Listeners, NorthboundError>>()?;
+    let admin = Monitor::over(Channel::from_fd(next()?));
+    let peers = if peers { Some(Peers::new(next()?)) } else { None };
+    let (notices, waiting) = mpsc::channel(NOTICES);
+    Ok((Parts { monitor: admin, settings, credentials, peers, notices }, listeners, waiting))
+}
+
+async fn serve(
+    control: Arc<Channel>,
+    parts: Parts,
+    listeners: Listeners,
+    mut notices: mpsc::Receiver<NorthboundReply>,
+) -> Result<(), NorthboundError> {
+    let system = |what| move |error| NorthboundError::System(what, error);
+    let api = Arc::new(Api::new(parts, api::routes()));
+    let connections = Arc::new(Connections::default());
+    for (listener, fd) in listeners {
+        let (api, connections) = (api.clone(), connections.clone());
+        match listener.role {
+            ListenerRole::Api => {
+                let listener = TcpListener::from_std(StdTcpListener::from(fd));
+                let listener = listener.map_err(system("use a listening socket"))?;
+                tokio::spawn(serve_tcp(api, listener, connections));
+            }
+            ListenerRole::Unix => {
+                let listener = UnixListener::from_std(StdUnixListener::from(fd));
+                let listener = listener.map_err(system("use a listening socket"))?;
+                tokio::spawn(serve_unix(api, listener, connections));
+            }
+            // The modules that serve these take their sockets here.
+            ListenerRole::Metrics | ListenerRole::Ofctl | ListenerRole::Apps => {
+                return Err(NorthboundError::OutOfOrder("a socket that nothing here serves"));
+            }
+        }
+    }
+    tokio::spawn(events::poll(api.clone()));
+    // The runtime only waits on this duplicate; the channel itself receives.
+    let waiting = control.as_fd().try_clone_to_owned().map(StdUnixDatagram::from);
+    let waiting = waiting.and_then(UnixDatagram::from_std);
+    let waiting = waiting.map_err(system("use the control socket"))?;
+    control.send(&NorthboundReply::Ready, &[])?;
+    info!("service was ready");
+    loop {
+        tokio::select! {
+            () = api.broken.notified() => return Err(NorthboundError::OutOfStep),
+            Some(notice) = notices.recv() => control.send(&notice, &[])?,
+            readable = waiting.readable() => {
+                readable.map_err(system("wait for the monitor"))?;
+                if !handle_monitor(&control, &api)? {
+                    return Ok(());
+                }
+                // All messages are received: the runtime must wait for the next.
+                let empty = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+                let _ = waiting.try_io(Interest::READABLE, empty);
+            }
+        }
+    }
+}
+
+/// Handles the monitor's messages. Returns `false` for stop.
+fn handle_monitor(monitor: &Channel, api: &Api) -> Result<bool, NorthboundError> {
+    loop {
+        match monitor.receive() {
+            Ok((NorthboundRequest::Stop, _)) => return Ok(false),
+            Ok((NorthboundRequest::Credentials(new), _)) => api.set_credentials(new),
+            // A monitor whose socket is full has answers enough.
+            Ok((NorthboundRequest::Ping { number }, _)) => {
+                match monitor.send(&NorthboundReply::Pong { number }, &[]) {
+                    Ok(()) | Err(ChannelError::WouldBlock) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok((NorthboundRequest::Start { .. }, _)) => {
+                return Err(NorthboundError::OutOfOrder("Start twice"));
+            }
+            Err(ChannelError::WouldBlock) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

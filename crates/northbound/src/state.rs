@@ -1,0 +1,235 @@
+//! The state that all requests share: connections to the monitor, the kernel and the services, and by what users are recognised.
+//!
+//! The clients of `view` wait for answers, so they run on the runtime's blocking threads, and a semaphore bounds how many do so at
+//! once. Everything else runs on one thread.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use control::northbound::{Credentials, NorthboundReply, NorthboundSettings};
+use sdk::services::Service;
+use tokio::sync::{Notify, Semaphore};
+use view::client::{ClientError, Kernel, Monitor, Provided};
+
+use crate::auth::peer::Peers;
+use crate::auth::session::Sessions;
+use crate::call::Call;
+use crate::events::Events;
+use crate::limits::Rates;
+use crate::problem::Problem;
+use crate::route::Routes;
+
+/// The most requests that wait for other programs at once.
+const AT_ONCE: usize = 16;
+
+/// The most idle connections to the kernel.
+const IDLE_KERNELS: usize = 4;
+
+/// How long a request waits for its turn.
+const TURN_TIME: Duration = Duration::from_secs(30);
+
+/// The shared state.
+#[derive(Debug)]
+pub(crate) struct Api {
+    monitor: Mutex<Monitor>,
+    kernels: Mutex<Vec<Kernel>>,
+    services: Mutex<HashMap<Service, Provided>>,
+    turns: Semaphore,
+    credentials: RwLock<Arc<Credentials>>,
+    pub(crate) settings: NorthboundSettings,
+    pub(crate) sessions: Sessions,
+    pub(crate) peers: Option<Peers>,
+    pub(crate) rates: Mutex<Rates>,
+    pub(crate) routes: Routes,
+    pub(crate) events: Events,
+    /// Notified when the process must end because its connection to the monitor is out of step.
+    pub(crate) broken: Notify,
+    /// Messages for the monitor, which the control task sends.
+    pub(crate) notices: tokio::sync::mpsc::Sender<NorthboundReply>,
+}
+
+/// What a process starts with.
+pub(crate) struct Parts {
+    pub(crate) monitor: Monitor,
+    pub(crate) settings: NorthboundSettings,
+    pub(crate) credentials: Credentials,
+    pub(crate) peers: Option<Peers>,
+    pub(crate) notices: tokio::sync::mpsc::Sender<NorthboundReply>,
+}
+
+impl Api {
+    /// Makes the state.
+    pub(crate) fn new(parts: Parts, routes: Routes) -> Self {
+        let Parts { monitor, settings, credentials, peers, notices } = parts;
+        Self {
+            monitor: Mutex::new(monitor),
+            kernels: Mutex::default(),
+            services: Mutex::default(),
+            turns: Semaphore::new(AT_ONCE),
+            sessions: Sessions::default(),
+            credentials: RwLock::new(Arc::new(credentials)),
+            settings,
+            peers,
+            rates: Mutex::default(),
+            routes,
+            events: Events::default(),
+            broken: Notify::new(),
+            notices,
+        }
+    }
+
+    /// By what users are recognised now.
+    pub(crate) fn credentials(&self) -> Arc<Credentials> {
+        self.credentials.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces what users are recognised by.
+    pub(crate) fn set_credentials(&self, new: Credentials) {
+        *self.credentials.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+    }
+
+    /// Marks a one-time token as used. Returns whether it was unused. The monitor forgets it, too.
+    pub(crate) fn use_once(&self, id: &str) -> bool {
+        let mut guard = self.credentials.write().unwrap_or_else(PoisonError::into_inner);
+        let before = guard.tokens.len();
+        let mut credentials = (**guard).clone();
+        credentials.tokens.retain(|token| token.id != id);
+        let was_there = credentials.tokens.len() < before;
+        *guard = Arc::new(credentials);
+        was_there
+    }
+
+    /// Has the monitor write an audit record about something that it did not do itself.
+    pub(crate) async fn audit(self: &Arc<Self>, call: &Call, what: &str) {
+        let (who, what) = (call.principal.who.clone(), what.to_owned());
+        // A monitor that does not answer ends this process.
+        let _ = self.monitor(move |monitor| monitor.audit(&who, &what)).await;
+    }
+
+    /// Runs `ask` with the connection to the monitor.
+    ///
+    /// # Errors
+    /// That of `ask`, or there are too many requests.
+    pub(crate) async fn monitor<T: Send + 'static>(
+        self: &Arc<Self>,
+        ask: impl FnOnce(&Monitor) -> Result<T, ClientError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        self.wait(move |api| api.ask_monitor(ask)).await
+    }
+
+    /// Runs `ask` with a connection to the kernel, on a connection of its own.
+    ///
+    /// # Errors
+    /// That of `ask`, the kernel does not run, or there are too many requests.
+    pub(crate) async fn kernel<T: Send + 'static>(
+        self: &Arc<Self>,
+        ask: impl Fn(&Kernel) -> Result<T, ClientError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        self.wait(move |api| api.ask_kernel(ask)).await
+    }
+
+    /// Runs `read` with the connection to a service that an app provides.
+    ///
+    /// # Errors
+    /// That of `read`, the service does not run, or there are too many requests.
+    pub(crate) async fn service<T: Send + 'static>(
+        self: &Arc<Self>,
+        service: Service,
+        read: impl FnOnce(&Provided) -> Result<T, ClientError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        self.wait(move |api| api.ask_service(service, read)).await
+    }
+
+    /// Runs `work`, which may wait for other programs, on a blocking thread.
+    ///
+    /// # Errors
+    /// That of `work`, or there are too many requests.
+    pub(crate) async fn wait<T: Send + 'static, E: Into<Problem> + Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let busy = || {
+            Problem::unavailable(
+                "too many requests wait for other programs",
+                "try again in a moment",
+            )
+        };
+        let turn = tokio::time::timeout(TURN_TIME, self.turns.acquire()).await;
+        let _turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
+        let api = self.clone();
+        let result = tokio::task::spawn_blocking(move || work(&api)).await;
+        result
+            .map_err(|_| Problem::internal("a request failed unexpectedly", "see `rosemary logs`"))?
+            .map_err(Into::into)
+    }
+
+    /// Asks the monitor. For blocking threads.
+    pub(crate) fn ask_monitor<T>(
+        &self,
+        ask: impl FnOnce(&Monitor) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let result = ask(&lock(&self.monitor));
+        // A reply that comes later would be taken for that to the next request.
+        if let Err(
+            ClientError::TimedOut { .. }
+            | ClientError::NoReply { .. }
+            | ClientError::Unexpected { .. },
+        ) = &result
+        {
+            self.broken.notify_one();
+        }
+        result
+    }
+
+    /// Asks the kernel. For blocking threads.
+    pub(crate) fn ask_kernel<T>(
+        &self,
+        ask: impl Fn(&Kernel) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let idle = lock(&self.kernels).pop();
+        if let Some(kernel) = idle {
+            match ask(&kernel) {
+                // The kernel of this connection has ended.
+                Err(ClientError::NoReply { .. }) => lock(&self.kernels).clear(),
+                result => return self.keep(kernel, result),
+            }
+        }
+        let kernel = self.ask_monitor(Monitor::kernel)?;
+        let result = ask(&kernel);
+        self.keep(kernel, result)
+    }
+
+    /// Keeps a connection for later unless it is out of step.
+    fn keep<T>(&self, kernel: Kernel, result: Result<T, ClientError>) -> Result<T, ClientError> {
+        let is_in_step = matches!(&result, Ok(_) | Err(ClientError::Failed(_)));
+        let mut kernels = lock(&self.kernels);
+        if is_in_step && kernels.len() < IDLE_KERNELS {
+            kernels.push(kernel);
+        }
+        result
+    }
+
+    /// Asks a provider. For blocking threads.
+    pub(crate) fn ask_service<T>(
+        &self,
+        service: Service,
+        read: impl FnOnce(&Provided) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let known = lock(&self.services).remove(&service).filter(Provided::is_open);
+        let provided = match known {
+            Some(provided) => provided,
+            None => self.ask_monitor(|monitor| monitor.service(service))?,
+        };
+        let result = read(&provided);
+        if result.is_ok() {
+            lock(&self.services).insert(service, provided);
+        }
+        result
+    }
+}
+
+/// Locks a mutex. A thread that panicked leaves the values usable.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
