@@ -8,8 +8,8 @@
 
 mod kernel;
 mod monitor;
-mod python;
 mod northbound;
+mod python;
 mod services;
 mod watched;
 
@@ -17,8 +17,8 @@ use libc::c_long;
 
 use self::kernel::{KERNEL, OLD_KERNEL};
 use self::monitor::{MONITOR, OLD_MONITOR};
-use self::python::{OLD_PYTHON, PYTHON};
 use self::northbound::NORTHBOUND;
+use self::python::{OLD_PYTHON, PYTHON};
 use self::services::{BROKER, OLD_BROKER, OWN_FILE, SERVICE};
 pub use self::watched::{EMULATED, watched};
 
