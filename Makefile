@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build python release install demo check loom test hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
+.PHONY: help build python release install ui deb demo check loom test hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -38,6 +38,22 @@ BUILD ?= target/release
 
 install: ## install what `make release` built: programs, apps, SDK, manual, unit (PREFIX=/usr/local, DESTDIR=)
 	@etc/install.sh "$(BUILD)" "$(PREFIX)" "$(DESTDIR)"
+
+# The page is built with Node.js; without it, `make build` makes a rosemary-northbound that says what is missing.
+ui: ## the web page, in target/ui/dist, which the next build contains; fetches packages of npm
+	@.ci/need node npm
+	@ui/build.sh
+
+DEB := target/deb
+
+# debian/rules compiles into target/deb with names of directories that are the same on every machine.
+deb: ui ## a Debian package of the release build, checked by lintian: target/deb/rosemary_*.deb (CHECK=1: build it twice, compare)
+	@.ci/need cargo cc dh lintian
+	@rm -f $(DEB)/*.deb
+	@DESTDIR=$(CURDIR)/$(DEB) debian/rules clean binary
+	@lintian --allow-root --fail-on error,warning --info $(DEB)/rosemary_*.deb
+	@$(if $(CHECK),tests/deb/twice)
+	@ls -l $(DEB)/rosemary_*.deb
 
 demo: build ## hosts of a ring ping while a link is cut and the app is killed (OF=1.0 or 1.3, KEEP=1)
 	@.ci/need $(LAB)

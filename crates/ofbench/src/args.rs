@@ -78,6 +78,12 @@ pub enum Command {
     TlsMatrix(TlsMatrixArgs),
     /// Draw a chart from a description in JSON
     Chart(ChartArgs),
+    /// Write the manual pages, one per command, to a directory
+    #[command(hide = true)]
+    Man {
+        /// The directory
+        dir: PathBuf,
+    },
 }
 
 /// Options common to all loads.

@@ -5,15 +5,17 @@ mod measure_switch;
 mod plot;
 mod run_monitor;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use clap::CommandFactory as _;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::args::{Command, LoadArgs, Mode, NullArgs, SwitchesArgs};
+use crate::args::{Arguments, Command, LoadArgs, Mode, NullArgs, SwitchesArgs};
 use crate::emulate::Target;
 use crate::fabric::Fabric;
 use crate::hosts::Addresses;
@@ -47,7 +49,15 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Chart(args) => crate::chart::run(args),
         Command::TlsMatrix(args) => crate::tls_matrix::run(args),
         Command::MeasureSwitch(args) => measure_switch::run(args),
+        Command::Man { dir } => manual(dir),
     }
+}
+
+/// Writes the manual pages to `dir`, which is created if necessary.
+fn manual(dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(Arguments::command(), dir))
+        .with_context(|| format!("cannot write the manual to {}", dir.display()))
 }
 
 /// The JSON document that is printed; see `docs/ofbench.md`.
