@@ -17,6 +17,7 @@
 //! | [`trace`] | `rosemary trace`: shows the entries that a packet takes across the network |
 //! | [`app`], [`scaffold`] | `rosemary app`; `rosemary app new`: creates an app |
 //! | [`packages`] | `rosemary app build`, `sign`, `install`, ...; `rosemary key`: package apps |
+//! | [`backup`] | `rosemary backup`, `rosemary restore`: one encrypted file with keys, trust, packages and storage |
 //! | [`demo`] | `rosemary demo`: demonstrates fault isolation on this machine |
 //! | [`ofp`] | `rosemary ofp`: shows and checks OpenFlow messages |
 //! | [`lab`] | a miniature network, for the demo and the tests |
@@ -35,6 +36,7 @@
 
 pub mod app;
 pub mod apps;
+pub mod backup;
 pub mod change;
 pub mod client;
 pub mod complete;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use rosemary_cli::app::{self, AppCommand};
 use rosemary_cli::apps::{self, AppsArgs};
+use rosemary_cli::backup::{self, BackupArgs, RestoreArgs};
 use rosemary_cli::change::{self, ReloadArgs};
 use rosemary_cli::complete::{self, Names};
 use rosemary_cli::demo::{self, DemoArgs};
@@ -120,6 +121,10 @@ enum Command {
     /// Create the keys that sign your apps
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Save the configuration, keys, packages and storage in one encrypted file
+    Backup(BackupArgs),
+    /// Put the contents of a backup in their places; Rosemary must not run
+    Restore(RestoreArgs),
     /// Check which sandbox mechanisms this machine supports; exit code 1 if some are missing
     Doctor(DoctorArgs),
     /// Demonstrate Rosemary on this machine, with its own switches and hosts
@@ -183,6 +188,8 @@ fn main() -> ExitCode {
         Command::SafeMode(command) => safe_mode::run(command).map(|()| ExitCode::SUCCESS),
         Command::App(command) => app::run(command).map(|()| ExitCode::SUCCESS),
         Command::Key(command) => key::run(command).map(|()| ExitCode::SUCCESS),
+        Command::Backup(args) => backup::backup(args).map(|()| ExitCode::SUCCESS),
+        Command::Restore(args) => backup::restore(args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {

@@ -129,6 +129,18 @@ pub fn log_own(line: &[u8]) {
     log_forwarder::add_own(line);
 }
 
+/// The exclusive use of a state directory. Dropping it ends that.
+#[derive(Debug)]
+pub struct StateLock(#[expect(dead_code, reason = "it holds the lock")] StateDir);
+
+/// Claims the state directory `dir`, so that no instance starts with it meanwhile. It is made if it is missing.
+///
+/// # Errors
+/// [`StartError::StateInUse`] if an instance uses it; [`StartError::Path`] if it cannot be read or written.
+pub fn lock_state(dir: &Path) -> Result<StateLock, StartError> {
+    StateDir::claim(dir).map(StateLock)
+}
+
 /// Checks, before any process starts, that this machine supports the sandbox that the operator requires.
 fn check_sandbox(options: &Options, require: Require, zone: &Path) -> Result<(), StartError> {
     if options.unconfined {

@@ -18,6 +18,6 @@ pub mod build;
 mod descriptor;
 pub mod install;
 pub mod key;
-mod password;
+pub(crate) mod password;
 pub mod sign;
 mod version;

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use zxcvbn::feedback::Feedback;
 use zxcvbn::{Score, zxcvbn};
 
-/// The least strength of a new password: with the slow hash of a key file, guessing it takes years.
+/// The least strength of a new password: with the slow hash of a key file or a backup, guessing it takes years.
 const LEAST_SCORE: Score = Score::Three;
 
 /// Maximum size of a password, in bytes.
@@ -18,7 +18,7 @@ const MAX_SIZE: u64 = 1024;
 /// Source of the password.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PasswordArgs {
-    /// File whose first line is the key's password, - for standard input [default: prompt]
+    /// File whose first line is the password, - for standard input [default: prompt]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
 }
@@ -42,20 +42,44 @@ impl PasswordArgs {
     pub(super) fn get_new(&self) -> anyhow::Result<Zeroizing<String>> {
         if let Some(file) = &self.password_file {
             let password = first_line(file)?;
-            check_strength(&password)?;
+            check_strength(&password, "key")?;
             return Ok(password);
         }
         let password = ask("Password for the new key: ")?;
-        check_strength(&password)?; // before the second prompt
+        check_strength(&password, "key")?; // before the second prompt
         if ask("The same again: ")? != password {
             bail!("the passwords differ; no key was created");
         }
         Ok(password)
     }
+
+    /// Reads the password of an existing backup.
+    ///
+    /// # Errors
+    /// It is empty or cannot be read.
+    pub(crate) fn of_backup(&self, backup: &Path) -> anyhow::Result<Zeroizing<String>> {
+        self.get(backup)
+    }
+
+    /// Reads the password of a new backup; a prompt asks for it twice.
+    ///
+    /// # Errors
+    /// It is empty, weak or cannot be read, or the two inputs differ.
+    pub(crate) fn of_new_backup(&self) -> anyhow::Result<Zeroizing<String>> {
+        let password = match &self.password_file {
+            Some(file) => first_line(file)?,
+            None => ask("Password for the backup: ")?,
+        };
+        check_strength(&password, "backup")?;
+        if self.password_file.is_none() && ask("The same again: ")? != password {
+            bail!("the passwords differ; no backup was made");
+        }
+        Ok(password)
+    }
 }
 
-/// Refuses a password that can be guessed by whoever has the key file.
-fn check_strength(password: &str) -> anyhow::Result<()> {
+/// Refuses a password that can be guessed by whoever has the file of the `kind`.
+fn check_strength(password: &str, kind: &str) -> anyhow::Result<()> {
     let strength = zxcvbn(password, &["rosemary", "minisign", "developer"]);
     if strength.score() >= LEAST_SCORE {
         return Ok(());
@@ -65,8 +89,8 @@ fn check_strength(password: &str) -> anyhow::Result<()> {
     let reason = warning.trim_end_matches('.');
     let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
     bail!(
-        "the password is weak{reason}: whoever gets the key file could guess it; choose a longer one, such as five unrelated \
-         words. No key was created"
+        "the password is weak{reason}: whoever gets the {kind} file could guess it; choose a longer one, such as five unrelated \
+         words. No {kind} was created"
     )
 }
 
@@ -93,7 +117,7 @@ fn first_line(file: &Path) -> anyhow::Result<Zeroizing<String>> {
 
 fn not_empty(password: Zeroizing<String>) -> anyhow::Result<Zeroizing<String>> {
     if password.is_empty() {
-        bail!("the password is empty; without one, anyone who finds the file could use the key");
+        bail!("the password is empty; without one, anyone who finds the file could use it");
     }
     Ok(password)
 }
