@@ -202,8 +202,9 @@ fuzz: ## every fuzz target (FUZZ=60 seconds each): minutes
 	done
 
 # Selects the Debian release and the system tests: make v2 SUITE=trixie TESTS="limits:: hostile::".
-v2: ## the sandbox and the limits under systemd with cgroup v2, in QEMU: a quarter of an hour
-	@.ci/need cargo cc debootstrap mke2fs qemu-system-x86_64
+# TESTS=package tests only the package that `make deb` made: install, upgrade under a ping, reload, remove, purge.
+v2: ## the sandbox and the limits under systemd with cgroup v2, and the package, in QEMU: a quarter of an hour
+	@.ci/need cargo cc debootstrap dpkg-deb mke2fs qemu-system-x86_64
 	@tests/v2/run $(or $(SUITE),bookworm) $(TESTS)
 
 # Uses two cores: Rosemary on one, ofbench on the other. The revision to compare with is built in a
