@@ -1,4 +1,4 @@
-// What the page knows of the network: read at the start, again when an event says that it changed, and every few seconds.
+// The state of the network as the page shows it: read at the start, again after an event, and every few seconds.
 import { all, get, post, Problem, setToken, token } from './api';
 import { follow, type Received } from './events';
 import { join, type Link } from './links';

@@ -79,7 +79,7 @@ pub struct BackupArgs {
     /// Replace the file if it exists
     #[arg(long)]
     pub force: bool,
-    /// What is saved.
+    /// The directories of the instance.
     #[command(flatten)]
     pub places: Places,
     /// Source of the password.

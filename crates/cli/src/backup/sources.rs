@@ -38,7 +38,7 @@ pub(super) enum Kind {
     Directory,
 }
 
-/// What is saved, and what the operator should know of what is not.
+/// The files to save, and notes for the operator on files that are left out.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) sources: Vec<Source>,
