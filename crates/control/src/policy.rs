@@ -26,6 +26,9 @@ pub struct Policy {
     pub quota: Quota,
     /// The flows that it may have in each switch.
     pub flows: u32,
+    /// The most flow-mods per second that each switch receives from it; the others wait. `None` for no pace.
+    #[serde(default)]
+    pub pace: Option<u32>,
 }
 
 /// The stage in which packets reach an app.
@@ -101,6 +104,7 @@ impl Default for Policy {
             has_other_rights: false,
             quota: Quota::NONE,
             flows: u32::MAX,
+            pace: None,
         }
     }
 }

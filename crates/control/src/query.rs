@@ -54,6 +54,11 @@ pub enum KernelQuery {
     MoreEntries,
     /// List the counters of all apps. Answered by [`KernelQueryReply::Apps`].
     Apps,
+    /// List the messages that each app has sent to each switch. Answered by [`KernelQueryReply::Senders`].
+    Senders {
+        /// Only switches with a greater DPID; `None` for the first page.
+        after: Option<u64>,
+    },
     /// Read what apps that do not run any more own in the switches. Answered at once, by
     /// [`KernelQueryReply::ReadingOrphans`] or [`KernelQueryReply::NoSwitch`].
     ReadOrphans {
@@ -129,6 +134,13 @@ pub enum KernelQueryReply {
     },
     /// The counters of all apps.
     Apps(Vec<AppCounters>),
+    /// The messages that apps have sent to switches.
+    Senders {
+        /// All pairs of some switches, by switch and app: at most [`SENDERS`] and those of one switch.
+        senders: Vec<SwitchSender>,
+        /// Whether more switches follow.
+        more: bool,
+    },
     /// The switches are being read.
     ReadingOrphans,
     /// Entries in switches whose owners run no longer, as read last.
@@ -138,6 +150,26 @@ pub enum KernelQueryReply {
         /// Whether more entries follow.
         more: bool,
     },
+}
+
+/// Number of pairs of a switch and an app at which a page of them ends.
+pub const SENDERS: usize = 384;
+
+/// What an app has sent to a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchSender {
+    /// The switch's datapath identifier.
+    #[serde(rename = "d")]
+    pub dpid: u64,
+    /// The number of the switch's connection.
+    #[serde(rename = "e")]
+    pub epoch: u32,
+    /// The app's number.
+    #[serde(rename = "a")]
+    pub app: AppId,
+    /// Flow-mods, group-mods, meter-mods, port-mods and table-mods that the kernel admitted on this connection.
+    #[serde(rename = "f")]
+    pub flow_mods: u64,
 }
 
 /// Entries in switches whose owners run no longer.
@@ -244,6 +276,12 @@ pub struct AppCounters {
     /// Bytes of its messages that wait now because switches do not take them at once.
     #[serde(default)]
     pub unsent: u64,
+    /// Its flow-mods that waited because of its pace.
+    #[serde(default)]
+    pub delayed: u64,
+    /// Bytes of its messages that wait now because of its pace.
+    #[serde(default)]
+    pub paced: u64,
 }
 
 /// A connected switch. Its counters start with its present connection.

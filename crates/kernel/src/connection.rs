@@ -263,7 +263,7 @@ impl Connection {
         if let Some(tls) = self.phase.tls_mut() {
             tls.close();
         }
-        let _ = self.flush();
+        let _ = self.flush(Instant::now());
         let _ = self.socket.shutdown(Shutdown::Write);
         let mut scrap = [0; 4096];
         for _ in 0..LAST / scrap.len() {

@@ -51,6 +51,7 @@ mod hold_queue;
 pub mod ids;
 mod memory;
 mod occupancy;
+mod pacing;
 mod plan;
 pub mod pool;
 mod record;

@@ -30,6 +30,8 @@ pub(crate) struct Switch {
     /// The announcements to each app.
     pub(crate) announced: AnnouncedTo,
     pub(crate) counters: Counters,
+    /// The flow-mods of each app.
+    pub(crate) senders: Senders,
     /// Its packets and port changes that wait for verdicts, oldest first; see [`Holds`](crate::hold_queue::Holds).
     pub(crate) queue: VecDeque<usize>,
     pub(crate) vital: Vital,
@@ -106,6 +108,29 @@ pub(crate) enum Announced {
     Stale,
 }
 
+/// Counts each app's messages that change the switch, over this connection.
+#[derive(Debug, Default)]
+pub(crate) struct Senders(Vec<u64>);
+
+impl Senders {
+    /// Counts messages that were sent.
+    #[inline]
+    pub(crate) fn add(&mut self, app: AppSlot, flow_mods: u64) {
+        if flow_mods == 0 {
+            return;
+        }
+        if self.0.len() <= app.index() {
+            self.0.resize(app.index() + 1, 0);
+        }
+        self.0[app.index()] += flow_mods;
+    }
+
+    /// Returns the apps that have sent some, and their number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.0.iter().copied().enumerate().filter(|(_, flow_mods)| *flow_mods > 0)
+    }
+}
+
 /// Counters of this connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counters {
@@ -137,6 +162,7 @@ impl Switch {
             tables: BTreeMap::new(),
             announced: AnnouncedTo::default(),
             counters: Counters::default(),
+            senders: Senders::default(),
             queue: VecDeque::new(),
             vital: Vital::new(Instant::now()),
         }

@@ -23,6 +23,8 @@ pub(crate) struct Counts {
     pub(crate) lost: u64,
     /// How often it was slowed down.
     pub(crate) slowed: u64,
+    /// Flow-mods that waited because of the app's pace.
+    pub(crate) delayed: u64,
     /// Records that its zones have handled.
     pub(crate) handled: u64,
     burst: Option<Burst>,

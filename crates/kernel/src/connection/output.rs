@@ -3,6 +3,8 @@
 //! While the switch accepts all output at once, messages of apps are appended to that buffer in the order of arrival.
 //! While the socket is full, or much output waits, they join a queue per app ([`FairQueue`]). As the socket accepts
 //! output, the queues are emptied in turns. The kernel's own messages are always appended to the buffer.
+//!
+//! Messages of an app with a pace first pass a queue of [`PacedQueues`], which releases them into the above.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::Connection;
 use crate::fair_queue::FairQueue;
 use crate::ids::AppSlot;
+use crate::pacing::{MOST_WAITING, PacedQueues};
 
 /// Output above which messages of apps are refused, in bytes.
 pub(crate) const FULL: usize = 1 << 20;
@@ -37,14 +40,25 @@ pub(crate) struct AppRun {
     pub(crate) limit: usize,
     /// Bytes of `out` before the run.
     before: usize,
-    /// The app whose queue `out` is; `None` if it is the output itself.
-    queue_of: Option<AppSlot>,
+    /// What `out` is.
+    place: Place,
+}
+
+/// Where the messages of a run go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The output itself.
+    Output,
+    /// The app's queue for the output.
+    Fair(AppSlot),
+    /// The app's queue for its pace.
+    Paced(AppSlot),
 }
 
 impl AppRun {
     /// Whether the messages wait in the app's queue.
     pub(crate) fn is_queued(&self) -> bool {
-        self.queue_of.is_some()
+        self.place != Place::Output
     }
 }
 
@@ -57,6 +71,8 @@ pub(crate) struct OutputState {
     sealed: usize,
     /// Messages of apps that follow `out`; while there are some, all further ones join them.
     queued: Option<Box<FairQueue>>,
+    /// Messages of paced apps that have not left for the output; `None` if no app of this connection is paced.
+    paced: Option<Box<PacedQueues>>,
     /// Whether the worker's list of connections with output names this one.
     pub(crate) is_listed: bool,
     /// When the full socket last accepted a byte, while epoll watches it.
@@ -73,7 +89,8 @@ impl OutputState {
 
     /// The capacity of the queues of apps, in bytes.
     pub(super) fn queue_capacity(&self) -> usize {
-        self.queued.as_ref().map_or(0, |queued| queued.capacity())
+        let paced = self.paced.as_ref().map_or(0, |paced| paced.capacity());
+        self.queued.as_ref().map_or(0, |queued| queued.capacity()) + paced
     }
 
     /// Since when the socket has been full.
@@ -84,7 +101,10 @@ impl OutputState {
 
 impl Connection {
     /// Writes the output. `Ok(false)` if the socket accepted only a part.
-    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+    pub(crate) fn flush(&mut self, now: Instant) -> io::Result<bool> {
+        if self.output.paced.is_some() {
+            self.release_paced(now);
+        }
         let before = self.unsent();
         let result = loop {
             let result = self.write_out();
@@ -104,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that wait to be sent.
+    /// Bytes that wait to be sent, without those of paced apps.
     pub(crate) fn unsent(&self) -> usize {
         self.out.len() - self.output.sent
             + self.output.queued.as_ref().map_or(0, |queued| queued.size())
@@ -120,6 +140,40 @@ impl Connection {
         true
     }
 
+    /// Moves those messages of paced apps to the output, or to the app's queue for it, whose time has come.
+    #[cold]
+    fn release_paced(&mut self, now: Instant) {
+        let Some(mut paced) = self.output.paced.take() else { return };
+        paced.release(now, |slot, messages| {
+            let run = self.begin_unpaced_run(slot);
+            let has_room = self.out.len() <= run.limit;
+            if has_room {
+                self.out.extend_from_slice(messages);
+            }
+            self.end_run(&run);
+            has_room
+        });
+        self.output.paced = Some(paced).filter(|paced| !paced.is_empty());
+    }
+
+    /// The queues of messages of paced apps; `None` if no app is paced.
+    pub(crate) fn paced(&self) -> Option<&PacedQueues> {
+        self.output.paced.as_deref()
+    }
+
+    /// The queues of messages of paced apps; `None` if no app is paced.
+    pub(crate) fn paced_mut(&mut self) -> Option<&mut PacedQueues> {
+        self.output.paced.as_deref_mut()
+    }
+
+    /// Sets the pace of an app that has messages here or will send some; `None` if it has none.
+    #[cold]
+    pub(crate) fn set_pace(&mut self, slot: AppSlot, pace: Option<u32>, now: Instant) {
+        if pace.is_some() || self.output.paced.is_some() {
+            self.output.paced.get_or_insert_default().set_pace(slot, pace, now);
+        }
+    }
+
     /// The queues of messages of apps; `None` if they are empty.
     pub(crate) fn queued(&self) -> Option<&FairQueue> {
         self.output.queued.as_deref()
@@ -128,26 +182,46 @@ impl Connection {
     /// Prepares `out` for messages of the app in `slot`: if the switch does not accept all output at once, `out` is
     /// that app's queue until [`end_run`](Self::end_run).
     #[inline]
-    pub(crate) fn begin_run(&mut self, slot: AppSlot) -> AppRun {
+    pub(crate) fn begin_run(&mut self, slot: AppSlot, pace: Option<u32>, now: Instant) -> AppRun {
+        if pace.is_some() || self.output.paced.is_some() {
+            self.set_pace(slot, pace, now);
+            if let Some(sent) =
+                self.output.paced.as_mut().and_then(|it| it.lend(slot, &mut self.out))
+            {
+                let (limit, before) = (sent + MOST_WAITING, self.out.len());
+                return AppRun { limit, before, place: Place::Paced(slot) };
+            }
+        }
+        self.begin_unpaced_run(slot)
+    }
+
+    #[inline]
+    fn begin_unpaced_run(&mut self, slot: AppSlot) -> AppRun {
         if self.output.blocked.is_none() && self.output.queued.is_none() && self.out.len() < DIRECT
         {
-            return AppRun { limit: FULL, before: self.out.len(), queue_of: None };
+            return AppRun { limit: FULL, before: self.out.len(), place: Place::Output };
         }
         let queued = self.output.queued.get_or_insert_default();
         let limit = queued.limit(slot, self.out.len(), FULL);
         let sent = queued.lend(slot, &mut self.out);
-        AppRun { limit: sent + limit, before: self.out.len(), queue_of: Some(slot) }
+        AppRun { limit: sent + limit, before: self.out.len(), place: Place::Fair(slot) }
     }
 
     /// Ends the run after all its messages were appended. `true` if there are some.
     #[inline]
     pub(crate) fn end_run(&mut self, run: &AppRun) -> bool {
         let appended = self.out.len() - run.before;
-        if let (Some(slot), Some(queued)) = (run.queue_of, &mut self.output.queued) {
-            queued.give_back(slot, &mut self.out, appended);
-            if queued.size() == 0 {
-                self.output.queued = None;
+        match (run.place, &mut self.output) {
+            (Place::Fair(slot), OutputState { queued: Some(queued), .. }) => {
+                queued.give_back(slot, &mut self.out, appended);
+                if queued.size() == 0 {
+                    self.output.queued = None;
+                }
             }
+            (Place::Paced(slot), OutputState { paced: Some(paced), .. }) => {
+                paced.give_back(slot, &mut self.out);
+            }
+            _ => {}
         }
         appended > 0
     }
@@ -242,7 +316,7 @@ mod tests {
         while !connection.is_hopeless() {
             connection.out.extend_from_slice(&chunk);
             written += chunk.len();
-            connection.flush().unwrap();
+            connection.flush(Instant::now()).unwrap();
         }
         assert!(connection.is_full());
         let mut got = vec![0; 1 << 16];
@@ -253,15 +327,15 @@ mod tests {
                 assert_eq!(usize::from(*byte), (read + at) % 256);
             }
             read += n;
-            connection.flush().unwrap();
+            connection.flush(Instant::now()).unwrap();
         }
-        assert!(connection.flush().unwrap());
+        assert!(connection.flush(Instant::now()).unwrap());
         assert!(connection.out.is_empty());
     }
 
     /// Sends a message of `size` bytes as the app in `slot`; `false` if it is refused.
     fn send(connection: &mut Connection, slot: u8, size: u16) -> bool {
-        let run = connection.begin_run(AppSlot::new(slot.into()));
+        let run = connection.begin_run(AppSlot::new(slot.into()), None, Instant::now());
         let has_room = connection.out.len() <= run.limit;
         if has_room {
             let mut message = vec![slot; size.into()];
@@ -280,7 +354,7 @@ mod tests {
         loop {
             let accepted = send(&mut connection, 1, 1000);
             flooded += usize::from(accepted);
-            let all = connection.flush().unwrap();
+            let all = connection.flush(Instant::now()).unwrap();
             connection.note_blocked(!all, now);
             if !accepted {
                 break;
@@ -298,7 +372,7 @@ mod tests {
         while got.len() < flooded * 1000 + 1008 {
             let size = peer.read(&mut buffer).unwrap();
             got.extend_from_slice(&buffer[..size]);
-            connection.flush().unwrap();
+            connection.flush(Instant::now()).unwrap();
         }
         let mut order = Vec::new();
         let mut rest = &got[..];

@@ -13,7 +13,8 @@ use crate::entries::Entries;
 use crate::flows::{Flows, Names};
 use crate::worker::{Command, Subject};
 use control::query::{
-    AppCounters, EntryPart, KernelQuery, KernelQueryReply, Orphans, PAGE, SwitchStatus,
+    AppCounters, EntryPart, KernelQuery, KernelQueryReply, Orphans, PAGE, SENDERS, SwitchSender,
+    SwitchStatus,
 };
 
 /// How long workers may take to answer an operator.
@@ -47,6 +48,11 @@ impl Operator {
             Ok((KernelQuery::Switches { after }, _)) => {
                 let Some((switches, more)) = switches(workers, after) else { return false };
                 self.reply(&KernelQueryReply::Switches { switches, more })
+            }
+            Ok((KernelQuery::Senders { after }, _)) => {
+                let senders = query(workers, |reply| Command::Senders { after, reply });
+                let Some((senders, more)) = senders.map(senders_page) else { return false };
+                self.reply(&KernelQueryReply::Senders { senders, more })
             }
             Ok((KernelQuery::Apps, _)) => {
                 let Some(apps) = apps(workers) else { return false };
@@ -205,6 +211,19 @@ fn merge(pages: Vec<(Vec<SwitchStatus>, bool)>) -> (Vec<SwitchStatus>, bool) {
     (all, more)
 }
 
+/// Merges the pages of the workers into one page of whole switches, and returns whether there are more.
+fn senders_page(pages: Vec<Vec<SwitchSender>>) -> (Vec<SwitchSender>, bool) {
+    let mut more = pages.iter().any(|page| page.len() > SENDERS);
+    let mut all: Vec<SwitchSender> = pages.into_iter().flatten().collect();
+    all.sort_unstable_by_key(|it| (it.dpid, it.app));
+    // A worker that has cut off switches has more than SENDERS pairs before these, so they belong on a later page.
+    let last = all.get(SENDERS).map(|it| it.dpid);
+    let end = all.iter().position(|it| last.is_some_and(|last| it.dpid > last));
+    more |= end.is_some();
+    all.truncate(end.unwrap_or(all.len()));
+    (all, more)
+}
+
 /// Merges what each worker found into one page that begins after `skip` entries, and adds the names.
 fn orphans_page(found: Vec<Orphans>, skip: usize, names: &Names) -> (Orphans, bool) {
     let mut all = Orphans::default();
@@ -254,6 +273,8 @@ fn add(app: &mut AppCounters, other: &AppCounters) {
         waiting,
         slowed,
         unsent,
+        delayed,
+        paced,
     } = *other;
     app.delivered += delivered;
     app.dropped += dropped;
@@ -269,12 +290,15 @@ fn add(app: &mut AppCounters, other: &AppCounters) {
     app.waiting += waiting;
     app.slowed += slowed;
     app.unsent += unsent;
+    app.delayed += delayed;
+    app.paced += paced;
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
 
+    use control::app::AppId;
     use dal::SwitchInfo;
     use openflow::{Dpid, Version};
 
@@ -312,6 +336,37 @@ mod tests {
         }
         let all: Vec<String> = (0..count).map(|dpid| Dpid(dpid).to_string()).collect();
         assert_eq!((seen, pages), (all, 3));
+    }
+
+    #[test]
+    fn senders_of_workers_are_paged_by_whole_switches() {
+        let of = |dpid: u64, after: Option<u64>| {
+            let app =
+                move |number| SwitchSender { dpid, epoch: 1, app: AppId(number), flow_mods: dpid };
+            (1..=7).map(app).filter(move |it| after.is_none_or(|after| it.dpid > after))
+        };
+        let worker = |me: u64, after| -> Vec<SwitchSender> {
+            let mut all = Vec::new();
+            for dpid in (0..900).filter(|dpid| dpid % 3 % 2 == me) {
+                if all.len() > SENDERS {
+                    break;
+                }
+                all.extend(of(dpid, after));
+            }
+            all
+        };
+        let (mut after, mut seen) = (None, Vec::new());
+        loop {
+            let (page, more) = senders_page(vec![worker(0, after), worker(1, after)]);
+            assert!(page.len() <= 2 * SENDERS);
+            after = page.last().map(|it| it.dpid);
+            seen.extend(page);
+            if !more {
+                break;
+            }
+        }
+        let all: Vec<SwitchSender> = (0..900).flat_map(|dpid| of(dpid, None)).collect();
+        assert_eq!(seen, all);
     }
 
     #[test]

@@ -14,11 +14,14 @@ use crate::app_port::part::Part;
 use crate::app_port::{AppPort, Slowed};
 use crate::check::{AppRights, Expects};
 use crate::connection::DOES_NOT_READ;
+use crate::fair_queue::FairQueue;
 use crate::ids::{AppSlot, ConnId};
+use crate::pacing::PacedQueues;
 use crate::plan::MAX_APPS;
+use crate::switch::Switch;
 use control::app::AppId;
 use control::policy::Policy;
-use control::query::AppCounters;
+use control::query::{AppCounters, SENDERS, SwitchSender};
 
 /// Approximate number of records of one app in one turn, so that a busy app delays no other.
 const TURN: usize = 4096;
@@ -262,8 +265,13 @@ impl Worker {
         app_ports[slot].is_absent = false;
         app_ports[slot].rights = AppRights::of(app, &policy);
         let has_moved = known.is_some() && app_ports[slot].policy.band != policy.band;
+        let pace = policy.pace;
+        let has_another_pace = app_ports[slot].policy.pace != pace;
         app_ports[slot].policy = policy;
         self.dispatch.replan();
+        if has_another_pace {
+            self.set_pace(slot, pace, now);
+        }
         if has_moved {
             self.band_moved(slot, now);
         }
@@ -281,10 +289,14 @@ impl Worker {
     /// Returns the counters of the apps, in the order of their slots.
     pub(super) fn app_counters(&self) -> Vec<AppCounters> {
         let mut unsent = vec![0; self.dispatch.app_ports.len()];
-        for queued in self.switches.iter().filter_map(|(_, connection)| connection.queued()) {
-            queued.sizes().for_each(|(slot, size)| unsent[slot.index()] += size as u64);
+        let mut paced = unsent.clone();
+        for (_, connection) in self.switches.iter() {
+            let queued = connection.queued().into_iter().flat_map(FairQueue::sizes);
+            queued.for_each(|(slot, size)| unsent[slot.index()] += size as u64);
+            let waiting = connection.paced().into_iter().flat_map(PacedQueues::sizes);
+            waiting.for_each(|(slot, size)| paced[slot.index()] += size as u64);
         }
-        let counters = |((index, app_port), unsent): ((usize, &AppPort), u64)| {
+        let counters = |((index, app_port), (unsent, paced)): ((usize, &AppPort), (u64, u64))| {
             let (skipped, passed_over) = self.dispatch.skips(AppSlot::new(index));
             let [flow_mods, packet_outs, requests] = app_port.quota.sent();
             AppCounters {
@@ -303,9 +315,33 @@ impl Worker {
                 waiting: app_port.waiting().into(),
                 slowed: app_port.counts.slowed,
                 unsent,
+                delayed: app_port.counts.delayed,
+                paced,
             }
         };
+        let unsent = unsent.into_iter().zip(paced);
         self.dispatch.app_ports.iter().enumerate().zip(unsent).map(counters).collect()
+    }
+
+    /// Returns the flow-mods of each app in each switch after the one with datapath id `after`: of at most [`SENDERS`]
+    /// pairs and one switch more, in the order of the switches.
+    pub(super) fn senders(&self, after: Option<u64>) -> Vec<SwitchSender> {
+        let mut switches: Vec<&Switch> =
+            self.switches.iter().filter_map(|(_, it)| it.switch()).collect();
+        switches.retain(|switch| after.is_none_or(|after| switch.dpid.0 > after));
+        switches.sort_unstable_by_key(|switch| switch.dpid.0);
+        let mut senders = Vec::new();
+        for switch in switches {
+            if senders.len() > SENDERS {
+                break;
+            }
+            let of = |(slot, flow_mods): (usize, u64)| {
+                let app = self.dispatch.app_ports.get(slot)?.app;
+                Some(SwitchSender { dpid: switch.dpid.0, epoch: switch.epoch, app, flow_mods })
+            };
+            senders.extend(switch.senders.iter().filter_map(of));
+        }
+        senders
     }
 
     /// The slot of an app.

@@ -17,7 +17,7 @@ use control::app::{AbsentApp, AppId};
 use control::kernel::Tuning;
 use control::log::LogLevel;
 use control::policy::Policy;
-use control::query::{AppCounters, Orphans, SwitchStatus};
+use control::query::{AppCounters, Orphans, SwitchSender, SwitchStatus};
 
 /// A command to a worker: [`Adopt`](Self::Adopt) comes from another worker, all others from the server thread.
 #[derive(Debug)]
@@ -100,6 +100,13 @@ pub enum Command {
     Apps {
         /// The receiver of the answer.
         reply: Sender<Vec<AppCounters>>,
+    },
+    /// Send the flow-mods of each app to each switch.
+    Senders {
+        /// Only switches with a greater datapath id.
+        after: Option<u64>,
+        /// The receiver of the answer.
+        reply: Sender<Vec<SwitchSender>>,
     },
     /// These apps have a number and do not run here.
     Absent {

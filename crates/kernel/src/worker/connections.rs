@@ -19,7 +19,7 @@ use super::output::{Written, is_much};
 use super::reading::{INTEREST, Served};
 use super::{CONNECTION, Command, Worker};
 use crate::connection::{Connection, Input, Peer, ReadError, Reading, Up};
-use crate::ids::{ConnId, WorkerId};
+use crate::ids::{AppSlot, ConnId, WorkerId};
 
 /// Why a connection was closed to admit another one.
 const TOO_MANY: &str =
@@ -175,6 +175,11 @@ impl Worker {
 
     /// Writes the gathered output, once per switch.
     pub(super) fn flush(&mut self, now: Instant) {
+        for id in self.output.take_paced(now) {
+            if let Some(connection) = self.switches.get_mut(id) {
+                self.output.note(id, connection);
+            }
+        }
         let mut listed = self.output.take_listed();
         listed.drain(..).for_each(|id| self.write(id, now));
         self.output.give_back(listed);
@@ -183,7 +188,12 @@ impl Worker {
     fn write(&mut self, id: ConnId, now: Instant) {
         let Some(connection) = self.switches.get_mut(id) else { return };
         match self.output.write(connection, now) {
-            Written::Fine => self.hold_buffers(id, now),
+            Written::Fine => {
+                if connection.paced().is_some() {
+                    self.wait_for_pace(id, now);
+                }
+                self.hold_buffers(id, now);
+            }
             Written::Hopeless => {
                 let why = self.does_not_read(id);
                 self.close(id, &why, now);
@@ -191,6 +201,28 @@ impl Worker {
             // The peer reset the connection before it read the hello of this controller.
             Written::Broken(_) if connection.is_silent() => self.close_unused(id),
             Written::Broken(error) => self.close(id, &error.to_string(), now),
+        }
+    }
+
+    /// Notes when the worker must write to a connection again because of its paced apps, and counts their messages.
+    #[cold]
+    fn wait_for_pace(&mut self, id: ConnId, now: Instant) {
+        let Some(paced) = self.switches.get_mut(id).and_then(Connection::paced_mut) else { return };
+        for (slot, flow_mods) in paced.take_delayed() {
+            self.dispatch.app_ports[slot].counts.delayed += flow_mods;
+        }
+        if let Some(due) = paced.due(now) {
+            self.output.wait_for_pace(id, due);
+        }
+    }
+
+    /// Applies the pace of an app to messages that wait already.
+    pub(super) fn set_pace(&mut self, slot: AppSlot, pace: Option<u32>, now: Instant) {
+        for (id, connection) in self.switches.iter_mut() {
+            if connection.paced().is_some() {
+                connection.set_pace(slot, pace, now);
+                self.output.note(id, connection);
+            }
         }
     }
 

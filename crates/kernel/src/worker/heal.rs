@@ -76,7 +76,8 @@ pub(super) fn advance(
     log_limits: &mut LogLimits,
     now: Instant,
 ) {
-    let is_queued = connection.queued().is_some();
+    let is_queued =
+        connection.queued().is_some() || connection.paced().is_some_and(|paced| paced.size() > 0);
     let Connection { phase, session, out, .. } = connection;
     let Some(Up { switch, .. }) = phase.up_mut() else { return };
     report(switch, channels, log_limits, now);

@@ -287,7 +287,14 @@ impl Worker {
             }
         }
         let now = Instant::now();
-        let due = [self.dispatch.next_deadline(), self.next_wake(now), self.reader.until(), slowed];
+        let paced = self.output.paced_due();
+        let due = [
+            self.dispatch.next_deadline(),
+            self.next_wake(now),
+            self.reader.until(),
+            slowed,
+            paced,
+        ];
         let tick = self.reader.tick_due(self.timers.next_tick);
         let due = due.into_iter().flatten().fold(tick, Instant::min);
         let rest = due.saturating_duration_since(now);
@@ -381,6 +388,9 @@ impl Worker {
                 }
                 Command::Apps { reply } => {
                     let _ = reply.send(self.app_counters());
+                }
+                Command::Senders { after, reply } => {
+                    let _ = reply.send(self.senders(after));
                 }
                 Command::Absent { apps } => self.learn_absent(&apps, now),
                 Command::ReadOrphans { dpid, remove, reply } => {

@@ -65,6 +65,10 @@ impl Spare {
 pub(super) struct Output {
     listed: Vec<ConnId>,
     pub(super) spare: Spare,
+    /// The connections whose paced apps have messages that wait.
+    paced: Vec<ConnId>,
+    /// When the first of these messages may leave.
+    paced_due: Option<Instant>,
 }
 
 /// The result of writing to a switch.
@@ -96,6 +100,28 @@ impl Output {
         }
     }
 
+    /// Notes that messages of paced apps wait at a connection, the first of them until `due`.
+    pub(super) fn wait_for_pace(&mut self, id: ConnId, due: Instant) {
+        if !self.paced.contains(&id) {
+            self.paced.push(id);
+        }
+        self.paced_due = Some(self.paced_due.map_or(due, |other| other.min(due)));
+    }
+
+    /// When messages of paced apps may leave next.
+    pub(super) fn paced_due(&self) -> Option<Instant> {
+        self.paced_due
+    }
+
+    /// Returns the connections at which messages of paced apps wait, once some may leave. The caller notes them.
+    pub(super) fn take_paced(&mut self, now: Instant) -> Vec<ConnId> {
+        if self.paced_due.is_none_or(|due| due > now) {
+            return Vec::new();
+        }
+        self.paced_due = None;
+        std::mem::take(&mut self.paced)
+    }
+
     /// Removes the list of connections. The caller returns it empty.
     pub(super) fn take_listed(&mut self) -> Vec<ConnId> {
         std::mem::take(&mut self.listed)
@@ -110,7 +136,7 @@ impl Output {
     /// Writes what was gathered for a switch.
     pub(super) fn write(&mut self, connection: &mut Connection, now: Instant) -> Written {
         connection.output.is_listed = false;
-        match connection.flush() {
+        match connection.flush(now) {
             Ok(_) if connection.is_hopeless() => Written::Hopeless,
             Ok(all) => {
                 connection.note_blocked(!all, now);

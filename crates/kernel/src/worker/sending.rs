@@ -90,7 +90,8 @@ impl Worker {
         now: Instant,
     ) {
         let connection = &mut self.switches[key];
-        let app_run = connection.begin_run(slot);
+        let pace = self.dispatch.app_ports[slot].policy.pace;
+        let app_run = connection.begin_run(slot, pace, now);
         if !app_run.is_queued() {
             self.output.spare.lend(&mut connection.out);
         }
@@ -329,6 +330,7 @@ impl<'r> Sending<'r> {
         self.append_pending();
         self.flush_adds();
         self.switch.counters.flow_mods += self.counts.flow_mods;
+        self.switch.senders.add(self.slot, self.counts.flow_mods);
         self.switch.counters.packet_outs += self.counts.packet_outs;
         self.counts.wanted
     }
