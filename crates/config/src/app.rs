@@ -19,7 +19,7 @@ use super::supervision::{RESTART_KEYS, RestartKeys};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 22] = [
+pub const APP_KEYS: [&str; 23] = [
     "name",
     "object",
     "config",
@@ -32,6 +32,7 @@ pub const APP_KEYS: [&str; 22] = [
     "band",
     "capabilities",
     "flows",
+    "pace",
     "services",
     "limits",
     "env",
@@ -43,6 +44,9 @@ pub const APP_KEYS: [&str; 22] = [
     "options",
     "listen",
 ];
+
+/// Highest pace. No switch takes more flow-mods per second.
+pub(crate) const MOST_PACE: u32 = 1_000_000;
 
 /// Maximum length of an app's name, in letters.
 const LONGEST_NAME: usize = 40;
@@ -76,6 +80,8 @@ pub struct AppConfig {
     pub read: Vec<PathBuf>,
     /// Maximum number of flows that it may have in each switch.
     pub flows: u32,
+    /// Most flow-mods per second that each switch receives from it, if it is paced.
+    pub pace: Option<u32>,
     /// The services that it may use.
     pub services: Vec<Service>,
     /// Its rights in these services beyond its own data.
@@ -118,6 +124,7 @@ impl AppConfig {
             capabilities: default_capabilities(Stage::Control),
             read: Vec::new(),
             flows: u32::MAX,
+            pace: None,
             services: Vec::new(),
             service_rights: Vec::new(),
             limits: Limits::default(),
@@ -213,6 +220,7 @@ impl AppConfig {
                     u32::try_from(it.number()?).ok()
                 })?
                 .unwrap_or(u32::MAX),
+            pace: pace(table)?,
             services,
             service_rights,
             limits: limits.unwrap_or_else(|| default.limits.clone()),
@@ -245,6 +253,14 @@ fn on_stop(table: Table<'_>) -> Result<OnStop, Mistake> {
         _ => None,
     })?;
     Ok(on_stop.unwrap_or_default())
+}
+
+/// Reads `pace`.
+fn pace(table: Table<'_>) -> Result<Option<u32>, Mistake> {
+    let expected = format!("flow-mods per second for each switch, 1 to {MOST_PACE}");
+    table.read("pace", &expected, |it| {
+        u32::try_from(it.number()?).ok().filter(|pace| (1..=MOST_PACE).contains(pace))
+    })
 }
 
 fn log_level(table: Table<'_>) -> Result<Option<LogLevel>, Mistake> {

@@ -389,6 +389,7 @@ impl Config {
             has_other_rights: !app.read.is_empty() || !app.service_rights.is_empty(),
             quota: app.quota(),
             flows: app.flows,
+            pace: app.pace,
         };
         Ok(apps.iter().zip(bands).enumerate().map(policy).collect())
     }

@@ -33,19 +33,22 @@ pub enum ServiceRight {
     StorageWrite(String),
     /// `net.connect:HOST:PORT`: connections there.
     Connect(Destination),
+    /// `apps.limit:APP`: throttle or suspend that app.
+    LimitApp(String),
     /// A right without a scope, such as `topology.read`, in a service that an app provides.
     Provided(Service, &'static str),
 }
 
 /// The rights in services that apps provide, with the service.
-const PROVIDED: [(&str, Service); 3] = [
+const PROVIDED: [(&str, Service); 4] = [
     ("topology.read", Service::Topology),
     ("topology.drain", Service::Topology),
     ("hosts.read", Service::Hosts),
+    ("apps.read", Service::Apps),
 ];
 
 /// Describes the valid forms, for error messages.
-pub(super) const FORMS: &str = "\"topology.read\", \"topology.drain\", \"hosts.read\", \"storage.read:APP\", \"storage.write:APP\" (another app's namespace), \
+pub(super) const FORMS: &str = "\"topology.read\", \"topology.drain\", \"hosts.read\", \"apps.read\", \"apps.limit:APP\", \"storage.read:APP\", \"storage.write:APP\" (another app's namespace), \
                                 \"net.connect:HOST:PORT\"";
 
 impl ServiceRight {
@@ -57,6 +60,7 @@ impl ServiceRight {
         let (right, scope) = text.split_once(':')?;
         match right {
             "storage.read" if is_name(scope) => Some(Self::StorageRead(scope.into())),
+            "apps.limit" if is_name(scope) => Some(Self::LimitApp(scope.into())),
             "storage.write" if is_name(scope) => Some(Self::StorageWrite(scope.into())),
             "net.connect" => {
                 let (name, port) = scope.rsplit_once(':')?;
@@ -75,6 +79,7 @@ impl ServiceRight {
         match self {
             Self::StorageRead(_) | Self::StorageWrite(_) => Service::Storage,
             Self::Connect(_) => Service::Broker,
+            Self::LimitApp(_) => Service::Apps,
             Self::Provided(service, _) => *service,
         }
     }
@@ -86,6 +91,7 @@ impl std::fmt::Display for ServiceRight {
             Self::StorageRead(app) => write!(f, "storage.read:{app}"),
             Self::StorageWrite(app) => write!(f, "storage.write:{app}"),
             Self::Connect(Destination { name, port }) => write!(f, "net.connect:{name}:{port}"),
+            Self::LimitApp(app) => write!(f, "apps.limit:{app}"),
             Self::Provided(_, right) => f.write_str(right),
         }
     }
@@ -149,7 +155,7 @@ pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Result<
             granted.capabilities.insert(0, Capability::PacketIn.into());
         }
     }
-    let named = "\"storage\", \"broker\", \"topology\", \"hosts\" or \"stats\"";
+    let named = "\"storage\", \"broker\", \"topology\", \"hosts\", \"stats\" or \"apps\"";
     if let Some(mut services) = table.list("services", named, |it| Service::named(it.text()?))? {
         services.sort_unstable();
         services.dedup();
@@ -252,6 +258,8 @@ mod tests {
             "topology.read",
             "topology.drain",
             "hosts.read",
+            "apps.read",
+            "apps.limit:bulk",
             "storage.read:firewall",
             "storage.write:learning-switch",
             "net.connect:example.org:443",
@@ -265,6 +273,8 @@ mod tests {
     #[test]
     fn invalid_rights_are_refused() {
         for text in [
+            "apps.limit",
+            "apps.limit:",
             "storage.read",
             "storage.read:",
             "storage.read:../x",

@@ -43,6 +43,13 @@ pub(super) fn settings(name: &str) -> Option<AppConfig> {
             filter: sees(&[ARP]),
             ..of(Stage::Observe, &[PacketIn, StatsRead, FlowRead], &[])
         },
+        // It needs no packet, as `stats`. The right to throttle an app names the app, so the operator adds it.
+        "protection" => {
+            let services = [Service::Apps, Service::Topology, Service::Stats, Service::Storage];
+            let mut app = of(Stage::Observe, &[PacketIn, StatsRead], &services);
+            app.service_rights.extend(ServiceRight::named("topology.drain"));
+            AppConfig { filter: sees(&[ARP]), ..app }
+        }
         "forwarding" => {
             let capabilities = [PacketIn, PacketOut, FlowWrite, GroupWrite, MeterWrite, StatsRead];
             of(Stage::Control, &capabilities, &[Service::Topology, Service::Hosts])
@@ -57,9 +64,9 @@ mod tests {
 
     #[test]
     fn apps_with_services_may_read_their_tables() {
-        for name in ["topology", "hosts", "stats", "forwarding"] {
+        for name in ["topology", "hosts", "stats", "forwarding", "protection"] {
             let app = settings(name).unwrap();
-            let rights: Vec<String> = app.service_rights.iter().map(ToString::to_string).collect();
+            let rights = app.granted().names(); // stats.read is a capability, too
             for right in app.services.iter().filter_map(|service| service.read_right()) {
                 assert!(rights.iter().any(|it| it == right), "{name}: {right}");
             }

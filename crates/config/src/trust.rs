@@ -31,8 +31,16 @@ const STAGES: [&str; 2] = ["control", "observe"];
 
 /// The apps that ship with Rosemary. A developer's app may have such a name only if the operator lists it in
 /// `apps`; otherwise operators could confuse the two.
-const SHIPPED: [&str; 7] =
-    ["firewall", "forwarding", "hosts", "learning-switch", "link-monitor", "stats", "topology"];
+const SHIPPED: [&str; 8] = [
+    "firewall",
+    "forwarding",
+    "hosts",
+    "learning-switch",
+    "link-monitor",
+    "protection",
+    "stats",
+    "topology",
+];
 
 /// Returns the app that ships with Rosemary and whose name is similar to `name`.
 fn mistaken_for(name: &str) -> Option<&'static str> {

@@ -153,6 +153,13 @@ pub enum Cause {
         /// What happened, as a phrase.
         summary: String,
     },
+    /// An app with the right to do so throttled or suspended the app.
+    LimitedByApp {
+        /// The app that did.
+        by: String,
+        /// Flow-mods per second for each switch; `None` if it was suspended.
+        pace: Option<u32>,
+    },
     /// Several services failed within a short time.
     Services,
     /// Rosemary entered safe mode.
@@ -184,6 +191,10 @@ impl fmt::Display for Cause {
             Self::MissingFlows { switch, flows } => {
                 let flows = if *flows == 1 { "1 flow".into() } else { format!("{flows} flows") };
                 return write!(f, "{flows} missing on switch {switch}");
+            }
+            Self::LimitedByApp { by, pace: None } => return write!(f, "suspended by {by}"),
+            Self::LimitedByApp { by, pace: Some(pace) } => {
+                return write!(f, "throttled to {pace} flow-mods/s by {by}");
             }
             Self::Reported { summary } => summary,
             Self::Panic => "panicked",

@@ -262,6 +262,9 @@ pub struct AppStatus {
     /// Why it runs with older files than there are, as a phrase, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
+    /// The limit that another app has set, as a phrase, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<String>,
 }
 
 /// An app that does not run.
@@ -316,6 +319,9 @@ pub struct ProgramUsage {
     pub dropped: Option<u64>,
     /// Its messages that the kernel refused, since the kernel started.
     pub refused: Option<u64>,
+    /// Its flow-mods that waited because of its pace, since the kernel started; `None` if unknown.
+    #[serde(default)]
+    pub delayed: Option<u64>,
 }
 
 impl ProgramUsage {

@@ -21,12 +21,13 @@ impl ServiceKind {
     /// All services, in the order in which commands show them.
     pub const ALL: [Self; 3] = [Self::Log, Self::Storage, Self::Broker];
 
-    /// The program that is this service for apps; `None` if an app provides the service.
+    /// The program that is this service for apps; `None` if an app or the monitor provides
+    /// the service.
     pub fn of(service: Service) -> Option<Self> {
         match service {
             Service::Storage => Some(Self::Storage),
             Service::Broker => Some(Self::Broker),
-            Service::Topology | Service::Hosts | Service::Stats => None,
+            Service::Topology | Service::Hosts | Service::Stats | Service::Apps => None,
         }
     }
 

@@ -9,6 +9,7 @@ mod files;
 mod hold;
 mod hosting;
 mod intent;
+mod limit;
 mod log_level;
 mod reports;
 mod role;
@@ -31,6 +32,7 @@ use control::service::ClientRights;
 use control::zone::{SwitchNumbers, ZoneReply, ZoneRequest, ZoneSandbox};
 use sdk::Limit;
 use sdk::services::Service;
+use sdk::services::apps::Measure;
 use sys::sandbox::Limits;
 use tracing::{error, info, warn};
 
@@ -38,6 +40,7 @@ use self::connections::names;
 pub(crate) use self::files::{AppFiles, Fingerprint};
 use self::hosting::{Hosting, InKernel};
 use self::intent::Intent;
+use self::limit::PaceWatch;
 use self::reports::AppReports;
 pub(crate) use self::role::Role;
 pub(crate) use self::settings::{AppSettings, LOG_LEVEL};
@@ -86,6 +89,9 @@ pub(crate) struct App {
     /// The table that its process publishes, if the app provides a service.
     table: Option<OwnedFd>,
     reports: AppReports,
+    /// The limit that another app has set.
+    limit: Option<Measure>,
+    pace: PaceWatch,
     /// Why its process failed last, in its own words.
     failure: Option<String>,
     /// Why it goes on with older files than there are, if it does.
@@ -186,6 +192,8 @@ impl App {
             removes_flows: false,
             table: None,
             reports: AppReports::new(around.incidents.clone()),
+            limit: None,
+            pace: PaceWatch::default(),
             failure: None,
             kept: None,
         }
@@ -451,7 +459,7 @@ impl App {
     /// How the app is announced to a kernel at its start.
     pub(crate) fn announcement(&self) -> AppSpec {
         let config_size = u32::try_from(self.config_for_kernel().len()).unwrap_or(u32::MAX);
-        let (app, name, policy) = (self.id, self.name.clone(), self.policy.clone());
+        let (app, name, policy) = (self.id, self.name.clone(), self.policy_in_force());
         // A kernel does not load an app that the operator has stopped.
         let host = if self.runs_in_kernel() { Host::Kernel } else { Host::User };
         let (log_level, services) = (self.log_level(), names(&self.services));
@@ -544,6 +552,7 @@ impl App {
     /// Takes the kernel's counters of the app.
     pub(crate) fn counted(&mut self, counters: &AppCounters, now: Instant) {
         self.meter.counted(now, counters);
+        self.pace.counted(&self.name, counters);
         if let Some(zone) = self.hosting.zone_mut() {
             zone.check_events(counters);
         }

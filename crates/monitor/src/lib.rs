@@ -36,6 +36,7 @@
 
 mod admin_server;
 mod app;
+mod apps_service;
 mod attachment;
 mod attribution;
 mod backtrace;

@@ -9,6 +9,7 @@
 //!                    get new rings after its next Ready
 //! ```
 
+mod app_limits;
 mod health;
 mod missing_flows;
 mod providers;
@@ -27,9 +28,11 @@ use control::kernel::{KernelReply, KernelRequest, MAX_WORKERS};
 use control::service::ClientRights;
 use tracing::{error, info, warn};
 
+use self::app_limits::AppLimits;
 use self::replacing::KernelSwap;
 use self::safety::SafeMode;
 use crate::app::{App, Role, ZoneEvent};
+use crate::apps_service::ClientId;
 use crate::choice;
 use crate::demotions::Demotions;
 use crate::error::StartError;
@@ -77,6 +80,10 @@ pub(crate) enum Source {
     LogReplies,
     /// The HTTP interface.
     Northbound(NorthboundPort),
+    /// A client of the service `apps`.
+    AppsClient(ClientId),
+    /// The kernel's replies with counters for these clients.
+    CountersForApps,
 }
 
 /// The kernel, the apps and the services.
@@ -93,6 +100,7 @@ pub(crate) struct ProcessTable {
     /// Changes of apps in the kernel, which wait for its end.
     swaps: Vec<KernelSwap>,
     safe_mode: SafeMode,
+    limits: AppLimits,
     /// Whether the programs were asked to stop.
     is_stopping: bool,
 }
@@ -128,6 +136,7 @@ impl ProcessTable {
             incidents: around.incidents.clone(),
             swaps: Vec::new(),
             safe_mode: SafeMode::default(),
+            limits: AppLimits::default(),
             is_stopping: false,
         })
     }
@@ -170,7 +179,11 @@ impl ProcessTable {
         let log = self.services.log_replies().map(|fd| (Source::LogReplies, fd));
         let northbound = self.northbound.iter().flat_map(Northbound::sources);
         let northbound = northbound.map(|(port, fd)| (Source::Northbound(port), fd));
-        zones.chain(services).chain(kernel).chain(counters).chain(log).chain(northbound)
+        let service = &self.limits.service;
+        let clients = service.client_fds().map(|(client, fd)| (Source::AppsClient(client), fd));
+        let for_apps = service.kernel_fd().map(|fd| (Source::CountersForApps, fd));
+        let others = counters.into_iter().chain(log).chain(clients).chain(for_apps);
+        zones.chain(services).chain(kernel).chain(others).chain(northbound)
     }
 
     /// When [`advance`](Self::advance) is due.
@@ -178,6 +191,7 @@ impl ProcessTable {
         let kernel = self.kernel.program.next_due().into_iter().chain(self.kernel.hang_check_due());
         let kernel = kernel.chain(self.kernel.backtrace_due());
         let apps = self.apps.iter().filter_map(App::next_due);
+        let kernel = kernel.chain(self.limits.next_due());
         let northbound = self.northbound.as_ref().and_then(Northbound::next_due);
         let others = self.services.next_due().into_iter().chain(northbound);
         kernel.chain(apps).chain(others).chain(self.safe_mode.next_due()).min()
@@ -200,6 +214,7 @@ impl ProcessTable {
         self.kernel.advance_backtrace(now);
         self.services.advance(now);
         self.northbound.iter_mut().for_each(|it| it.advance(now));
+        self.advance_limits(now);
         self.advance_safe_mode(now);
     }
 
@@ -235,6 +250,8 @@ impl ProcessTable {
             }
             // The supervisor receives and answers requests.
             Source::Northbound(NorthboundPort::Requests) => {}
+            Source::AppsClient(client) => self.serve_apps_client(client, now),
+            Source::CountersForApps => self.counters_for_clients(now),
         }
     }
 
@@ -292,6 +309,7 @@ impl ProcessTable {
                         self.services.connect_app(app, &mut self.kernel.program);
                     }
                     self.connect_provided(slot);
+                    self.connect_apps_service(slot, now);
                 }
             }
         }
@@ -341,7 +359,7 @@ impl ProcessTable {
                 return requested.then_some(()).ok_or("it refused rings without a request");
             }
             KernelReply::Hosted { app, version, instances } => {
-                return self.hosted((app, &version, instances));
+                return self.hosted((app, &version, instances), now);
             }
             KernelReply::Demoted { app, why } => {
                 // During a stop no zone is started, so the app stays where it is.
@@ -374,6 +392,7 @@ impl ProcessTable {
     fn hosted(
         &mut self,
         (app, version, instances): (AppId, &str, u16),
+        now: Instant,
     ) -> Result<(), &'static str> {
         if !(1..=MAX_WORKERS).contains(&instances) {
             return Err("it loaded an impossible number of instances of an app");
@@ -390,6 +409,7 @@ impl ProcessTable {
         if app.is_in_kernel() {
             self.services.connect_app(app, &mut self.kernel.program);
             self.connect_provided(slot);
+            self.connect_apps_service(slot, now);
         }
         Ok(())
     }
@@ -410,6 +430,7 @@ impl ProcessTable {
 
     /// The kernel has ended: the app that is to blame gets a zone.
     fn kernel_ended(&mut self, exit: &ProgramExit, now: Instant) {
+        self.limits.service.disconnect();
         let blamed = self.kernel.ended(exit, &self.apps, now);
         let incident = self.kernel.program.incidents_mut().last();
         self.note_end_of_kernel(&exit.how, now);
@@ -520,7 +541,9 @@ impl ProcessTable {
     pub(crate) fn status(&self) -> (KernelStatus, Vec<ServiceStatus>, Vec<AppStatus>) {
         let kernel = self.kernel.status();
         let apps = self.apps.iter().filter(|app| app.role().serves());
-        let apps = apps.map(|app| app.status(&kernel)).collect();
+        let status =
+            |app: &App| AppStatus { limited: self.limits.phrase(&app.name), ..app.status(&kernel) };
+        let apps = apps.map(status).collect();
         let mut services = self.services.status();
         services.extend(self.northbound.iter().map(Northbound::status));
         (kernel, services, apps)
@@ -531,7 +554,9 @@ impl ProcessTable {
     /// # Errors
     /// There is none; the phrase lists the apps.
     pub(crate) fn app_report(&self, name: &str) -> Result<AppReport, String> {
-        Ok(self.app_named(name)?.report(&self.kernel.status()))
+        let mut report = self.app_named(name)?.report(&self.kernel.status());
+        report.status.limited = self.limits.phrase(name);
+        Ok(report)
     }
 
     /// The usage of all programs for operators: the kernel, the services, the apps.

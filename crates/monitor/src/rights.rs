@@ -28,6 +28,10 @@ pub(crate) fn of(apps: &[(AppId, App)]) -> (Vec<ClientRights>, Vec<(String, Stri
                     rights.names.push((*name).to_owned());
                     continue;
                 }
+                ServiceRight::LimitApp(_) => {
+                    rights.names.push(right.to_string());
+                    continue;
+                }
                 ServiceRight::Connect(host) => {
                     rights.hosts.push(host.clone());
                     continue;

@@ -114,7 +114,7 @@ pub enum Event<'a> {
     },
     /// The table of a service of this application was attached, or changed.
     Table(TableNews<'a>),
-    /// A service that an application provides answered a request, or ended before it did.
+    /// A service that an application or the monitor provides answered a request, or ended before it did.
     Served {
         /// The service.
         service: Service,
@@ -346,7 +346,7 @@ impl<'a> Event<'a> {
                 let answer = read(body, broker::Answer::decode)?;
                 Self::Broker { request, answer }
             }
-            Service::Topology | Service::Hosts | Service::Stats => {
+            Service::Topology | Service::Hosts | Service::Stats | Service::Apps => {
                 Self::Served { service, request, answer: body.ok_or(Unavailable) }
             }
         })

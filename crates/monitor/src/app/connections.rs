@@ -17,7 +17,7 @@ impl App {
         let serves = self.role.serves();
         let zone = self.hosting.zone_mut().filter(|zone| serves && zone.program.is_running())?;
         zone.rings_requested();
-        let (app, name, policy) = (self.id, self.name.clone(), self.policy.clone());
+        let (app, name, policy) = (self.id, self.name.clone(), self.policy_in_force());
         Some(KernelRequest::Attach { app, name, policy })
     }
 

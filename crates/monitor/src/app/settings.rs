@@ -91,6 +91,7 @@ impl AppSettings {
             ("capabilities", old.capabilities != new.capabilities),
             ("quota", old.quota != new.quota),
             ("flows", old.flows != new.flows),
+            ("pace", old.pace != new.pace),
             ("on-stop", on_stop),
             (LOG_LEVEL, log_level),
         ];

@@ -70,6 +70,7 @@ impl App {
             restarts,
             last_exit: last_exit.map(Into::into),
             kept: self.kept.clone(),
+            limited: None, // the process table knows
         }
     }
 

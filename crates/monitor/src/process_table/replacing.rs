@@ -25,7 +25,6 @@ use crate::change::difference::Present;
 use crate::change::planner::PlannedApp;
 use crate::error::StartError;
 use crate::service_table::ServiceSettings;
-use control::policy::Policy;
 
 /// A change of an app in the kernel, which waits for the kernel's end.
 #[derive(Debug)]
@@ -164,14 +163,9 @@ impl ProcessTable {
             *app = new;
             return;
         }
-        let policy: Policy = chosen.policy.clone();
         let request = app.set_settings(AppSettings::of(&chosen, &rights));
         // An app in the kernel gets here for its log alone: another change restarts the kernel.
-        let request = if app.is_in_kernel() {
-            request
-        } else {
-            Some(KernelRequest::Know { app: id, name: chosen.name, policy })
-        };
+        let request = if app.is_in_kernel() { request } else { Some(app.know_request()) };
         if let Some(request) = request.filter(|_| !app.is_stopped_by_operator())
             && self.kernel.program.is_running()
         {

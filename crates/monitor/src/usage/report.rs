@@ -31,5 +31,6 @@ pub(crate) fn program_usage(
         events_per_second: meter.events(),
         dropped: counters.map(|it| it.dropped),
         refused: counters.map(|it| it.refused),
+        delayed: counters.map(|it| it.delayed),
     }
 }

@@ -9,6 +9,7 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | [`storage`] | values under keys, durable |
+//! | [`apps`] | counters of other applications, and limits for them |
 //! | [`broker`] | connections to hosts that the operator has named |
 //! | [`topology`] | switches, ports and links that were found |
 //! | `host` | the host's side of the sockets, with the feature `host` |
@@ -25,6 +26,7 @@
 //! answer      id u64 | more u8 | the answer, see the service's module      more: 1 if another answer follows
 //! ```
 
+pub mod apps;
 pub mod broker;
 #[cfg(feature = "host")]
 pub mod host;
@@ -75,12 +77,14 @@ pub enum Service {
     Hosts = 4,
     /// Counters and rates of switches.
     Stats = 5,
+    /// Counters of applications, and limits for them.
+    Apps = 6,
 }
 
 impl Service {
     /// All services.
-    pub const ALL: [Self; 5] =
-        [Self::Storage, Self::Broker, Self::Topology, Self::Hosts, Self::Stats];
+    pub const ALL: [Self; 6] =
+        [Self::Storage, Self::Broker, Self::Topology, Self::Hosts, Self::Stats, Self::Apps];
 
     /// Returns the service with this number in the ABI.
     pub fn from_number(number: u32) -> Option<Self> {
@@ -105,6 +109,7 @@ impl Service {
             Self::Topology => "topology",
             Self::Hosts => "hosts",
             Self::Stats => "stats",
+            Self::Apps => "apps",
         }
     }
 
@@ -112,19 +117,20 @@ impl Service {
     /// application of the same name provides a service with a table.
     pub fn table_slots(self) -> Option<u32> {
         match self {
-            Self::Storage | Self::Broker => None,
+            Self::Storage | Self::Broker | Self::Apps => None,
             Self::Topology | Self::Stats => Some(1 << 17),
             Self::Hosts => Some(1 << 19),
         }
     }
 
-    /// Returns the capability that a client of a service with a table needs.
+    /// Returns the capability that every client of the service needs.
     pub fn read_right(self) -> Option<&'static str> {
         match self {
             Self::Storage | Self::Broker => None,
             Self::Topology => Some("topology.read"),
             Self::Hosts => Some("hosts.read"),
             Self::Stats => Some("stats.read"),
+            Self::Apps => Some("apps.read"),
         }
     }
 }
