@@ -24,7 +24,8 @@ NUMBER is the app's number, which never changes. PRIORITIES are those that its f
 process of its own and `kernel` for the kernel. FROM is the developer who signed the app's package, `shipped` for an app \
 that comes with Rosemary, or `unsigned`. DELIVERED and DROPPED count packet-ins, REFUSED counts rejected messages of the app, and LOST counts replies and \
 errors of switches that the app did not receive, all since the kernel started. STATE is `skipped` for an app that \
-answers too late, so that no packet waits for it, `disabled` for one that the configuration or an operator disables, and \
+answers too late, so that no packet waits for it, and `paced` for one whose flow-mods wait because of its pace; it also \
+names the limit that another app has set. STATE is `disabled` for one that the configuration or an operator disables, and \
 `installed` for one whose package is installed and that the configuration does not contain; JSON has only the name and \
 the state of the last two. While the kernel restarts, the counters are unknown: they are a dash, in JSON null, and the \
 exit code is still 0.
@@ -142,10 +143,10 @@ fn table(apps: &[Line], inactive: &[InactiveApp]) -> Table<17> {
         "LAST EXIT",
         "HOST",
     ]);
-    for Line { app, delivered, dropped, refused, lost, skipped, .. } in apps {
+    for line in apps {
+        let Line { app, delivered, dropped, refused, lost, .. } = line;
         let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
         let number = |number: &Option<u64>| number.map_or("-".to_owned(), |it| it.to_string());
-        let skipped = if *skipped == Some(true) { ", skipped" } else { "" };
         let band = app.band.map(|[lowest, highest]| format!("{lowest}-{highest}"));
         table.row([
             &app.name,
@@ -153,7 +154,7 @@ fn table(apps: &[Line], inactive: &[InactiveApp]) -> Table<17> {
             &app.stage,
             &or_none(band.as_deref()),
             &host(app),
-            &format!("{}{skipped}", app.state),
+            &line.state(),
             &or_none(app.pid.map(|pid| pid.to_string()).as_deref()),
             &app.uid.to_string(),
             &app.restarts.to_string(),
@@ -211,6 +212,7 @@ mod tests {
             restarts: 0,
             last_exit: None,
             kept: None,
+            limited: None,
         };
         let observer = AppStatus {
             name: "observer".into(),
@@ -235,6 +237,7 @@ mod tests {
             dropped: 5,
             skipped: true,
             passed_over: 6,
+            paced: 4096,
             ..<_>::default()
         };
         let disabled = InactiveApp { name: "meter".into(), state: InactiveState::Disabled };
@@ -242,21 +245,21 @@ mod tests {
         assert_eq!(
             table(&lines, std::slice::from_ref(&disabled)).format(None).text,
             "\
-APP       NUMBER  STAGE    PRIORITIES   HOST                            STATE             PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  LOST  VERSION  FROM      SHA-256       LAST EXIT
-firewall  7       guard    63488-65535  kernel                          running, skipped  42   1879048199  0         1234       5        0        0     0.1.0    acme      0123456789ab  -
-observer  1       observe  -            user (was kernel: it panicked)  waiting           -    1879048199  3         -          -        -        -     -        unsigned  -             killed by SIGSEGV
-meter     -       -        -            -                               disabled          -    -           -         -          -        -        -     -        -         -             -
+APP       NUMBER  STAGE    PRIORITIES   HOST                            STATE                    PID  USER        RESTARTS  DELIVERED  DROPPED  REFUSED  LOST  VERSION  FROM      SHA-256       LAST EXIT
+firewall  7       guard    63488-65535  kernel                          running, skipped, paced  42   1879048199  0         1234       5        0        0     0.1.0    acme      0123456789ab  -
+observer  1       observe  -            user (was kernel: it panicked)  waiting                  -    1879048199  3         -          -        -        -     -        unsigned  -             killed by SIGSEGV
+meter     -       -        -            -                               disabled                 -    -           -         -          -        -        -     -        -         -             -
 "
         );
         let entry = serde_json::to_string(&Entry::Inactive(&disabled)).unwrap();
         assert_eq!(entry, r#"{"name":"meter","state":"disabled"}"#);
         let [known, unknown] = lines.map(|line| serde_json::to_string(&line).unwrap());
         assert!(
-            known.ends_with(r#","delivered":1234,"dropped":5,"refused":0,"lost":0,"skipped":true,"passed_over":6,"unsent":0,"slowed":0}"#),
+            known.ends_with(r#","delivered":1234,"dropped":5,"refused":0,"lost":0,"skipped":true,"passed_over":6,"unsent":0,"slowed":0,"delayed":0,"paced":4096}"#),
             "{known}"
         );
         assert!(
-            unknown.ends_with(r#","delivered":null,"dropped":null,"refused":null,"lost":null,"skipped":null,"passed_over":null,"unsent":null,"slowed":null}"#),
+            unknown.ends_with(r#","delivered":null,"dropped":null,"refused":null,"lost":null,"skipped":null,"passed_over":null,"unsent":null,"slowed":null,"delayed":null,"paced":null}"#),
             "{unknown}"
         );
     }

@@ -221,6 +221,7 @@ mod tests {
                     restarts: 1,
                     last_exit: Some("killed by SIGKILL".into()),
                     kept: None,
+                    limited: None,
                 }],
                 inactive: Vec::new(),
                 rejected: None,

@@ -243,14 +243,15 @@ impl Drop for Screen {
     }
 }
 
-fn table(programs: &[ProgramUsage]) -> Table<17> {
+fn table(programs: &[ProgramUsage]) -> Table<18> {
     let mut table = Table::new([
         "PROGRAM", "KIND", "STATE", "PID", "CPU%", "MEMORY", "FDS", "THREADS", "EVENTS/S",
-        "MODS/S", "OUTS/S", "ASKS/S", "LOG/S", "QUEUE", "DROPPED", "REFUSED", "RESTARTS",
+        "MODS/S", "OUTS/S", "ASKS/S", "LOG/S", "QUEUE", "DROPPED", "REFUSED", "DELAYED",
+        "RESTARTS",
     ])
     .expendable(&[
-        "LOG/S", "FDS", "ASKS/S", "THREADS", "KIND", "RESTARTS", "QUEUE", "PID", "OUTS/S",
-        "REFUSED", "MODS/S", "DROPPED", "EVENTS/S",
+        "LOG/S", "FDS", "DELAYED", "ASKS/S", "THREADS", "KIND", "RESTARTS", "QUEUE", "PID",
+        "OUTS/S", "REFUSED", "MODS/S", "DROPPED", "EVENTS/S",
     ]);
     for program in programs {
         let number = |number: Option<u64>| number.map_or("-".to_owned(), |it| it.to_string());
@@ -277,6 +278,7 @@ fn table(programs: &[ProgramUsage]) -> Table<17> {
             &of("queue-bytes", size),
             &number(program.dropped),
             &number(program.refused),
+            &number(program.delayed),
             &program.restarts.to_string(),
         ]);
     }
@@ -318,6 +320,7 @@ mod tests {
             events_per_second: None,
             dropped: Some(3),
             refused: None,
+            delayed: None,
         }
     }
 
@@ -331,9 +334,9 @@ mod tests {
         assert_eq!(
             text,
             "\
-PROGRAM          KIND        STATE    PID  CPU%   MEMORY  FDS  THREADS  EVENTS/S  MODS/S  OUTS/S  ASKS/S  LOG/S  QUEUE  DROPPED  REFUSED  RESTARTS
-learning-switch  app         running  42   123.4  50M!    -    3        -         -       -       -       -      1.4K   3        -        1
-b                kernel app  running  42   -      -       -    -        -         -       -       -       -      -      3        -        1
+PROGRAM          KIND        STATE    PID  CPU%   MEMORY  FDS  THREADS  EVENTS/S  MODS/S  OUTS/S  ASKS/S  LOG/S  QUEUE  DROPPED  REFUSED  DELAYED  RESTARTS
+learning-switch  app         running  42   123.4  50M!    -    3        -         -       -       -       -      1.4K   3        -        -        1
+b                kernel app  running  42   -      -       -    -        -         -       -       -       -      -      3        -        -        1
 "
         );
     }

@@ -47,6 +47,10 @@ pub struct Line {
     pub unsent: Option<u64>,
     /// Seconds in which the kernel throttled it.
     pub slowed: Option<u64>,
+    /// Its flow-mods that waited because of its pace.
+    pub delayed: Option<u64>,
+    /// Bytes of its messages that wait now because of its pace.
+    pub paced: Option<u64>,
 }
 
 impl Line {
@@ -62,8 +66,26 @@ impl Line {
             passed_over: counters.map(|it| it.passed_over),
             unsent: counters.map(|it| it.unsent),
             slowed: counters.map(|it| it.slowed),
+            delayed: counters.map(|it| it.delayed),
+            paced: counters.map(|it| it.paced),
             app,
         }
+    }
+
+    /// Returns its state as text, with what else holds for it now.
+    pub fn state(&self) -> String {
+        let mut state = self.app.state.to_string();
+        if self.skipped == Some(true) {
+            state.push_str(", skipped");
+        }
+        if self.paced.is_some_and(|bytes| bytes > 0) {
+            state.push_str(", paced");
+        }
+        if let Some(limit) = &self.app.limited {
+            state.push_str(", ");
+            state.push_str(limit);
+        }
+        state
     }
 }
 
@@ -96,6 +118,8 @@ pub struct FullApp {
     pub config: Option<PathBuf>,
     /// The most flows in each switch; `None` for no limit.
     pub flows: Option<u32>,
+    /// The most flow-mods per second that each switch receives; `None` for no pace.
+    pub pace: Option<u32>,
     /// The lowest and the highest number of its groups.
     pub groups: [u32; 2],
     /// The lowest and the highest number of its meters.
@@ -198,6 +222,7 @@ impl FullApp {
             object: report.object,
             config: report.config,
             flows: (policy.flows != u32::MAX).then_some(policy.flows),
+            pace: policy.pace,
             groups: ends(id.groups()),
             meters: ends(id.meters()),
             on_stop: if report.removes_flows { "remove" } else { "keep" },

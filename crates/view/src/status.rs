@@ -263,6 +263,7 @@ mod tests {
             events_per_second: None,
             dropped: None,
             refused: None,
+            delayed: None,
         };
         let skipped = AppCounters { name: "a".into(), skipped: true, ..AppCounters::default() };
         let health = Health::of(&Findings {

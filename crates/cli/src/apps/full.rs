@@ -57,7 +57,7 @@ impl Shown {
         );
         let mut lines = vec![
             ("app", format!("{}, number {}", app.name, app.number)),
-            ("state", app.state.to_string()),
+            ("state", self.line.state()),
             ("host", host(app)),
             ("process", process),
             ("version", or_unknown(&app.version)),
@@ -90,12 +90,14 @@ impl Shown {
             None => "none".to_owned(),
         };
         let most = self.flows.map_or(String::new(), |most| format!(", at most {most} per switch"));
+        let paced = self.pace.map(|pace| format!(", {pace} flow-mods/s per switch"));
+        let paced = paced.unwrap_or_default();
         let [first_group, last_group] = self.groups;
         let [first_meter, last_meter] = self.meters;
         let mut lines = vec![
             ("stage", format!("{stage}, position {}", self.position)),
             ("packet-ins", receives),
-            ("flows", format!("{band}{most}")),
+            ("flows", format!("{band}{most}{paced}")),
             ("groups", format!("{first_group:#x} to {last_group:#x}")),
             ("meters", format!("{first_meter:#x} to {last_meter:#x}")),
             ("on-stop", format!("{} its flows, groups and meters", self.on_stop)),
@@ -113,7 +115,7 @@ impl Shown {
 
     /// Returns the lines about its restarts, its counters and its incidents.
     fn history(&self) -> Vec<(&'static str, String)> {
-        let Line { app, delivered, dropped, refused, lost, .. } = &self.line;
+        let Line { app, delivered, dropped, refused, lost, delayed, .. } = &self.line;
         let RestartRule { min_run_ms, longest_pause_ms, restarts, window_seconds } = self.restart;
         let held = restarts.map_or_else(
             || "never".to_owned(),
@@ -122,7 +124,11 @@ impl Shown {
         let number = |count: &Option<u64>| count.map_or("-".to_owned(), |it| it.to_string());
         let counters =
             [("delivered", delivered), ("dropped", dropped), ("refused", refused), ("lost", lost)];
-        let counters = counters.map(|(name, count)| format!("{} {name}", number(count)));
+        let delayed = [("flow-mods delayed", delayed)];
+        let delayed = delayed.into_iter().filter(|(_, count)| count.is_some_and(|it| it > 0));
+        let counters = counters.into_iter().chain(delayed);
+        let counters: Vec<String> =
+            counters.map(|(name, count)| format!("{} {name}", number(count))).collect();
         let incidents: Vec<String> = self.incidents.iter().map(ToString::to_string).collect();
         let incidents = match &incidents[..] {
             [] => "none".to_owned(),

@@ -28,6 +28,7 @@ fn report() -> AppReport {
         restarts: 2,
         last_exit: Some("killed by SIGSEGV".into()),
         kept: None,
+        limited: Some("throttled to 50 flow-mods/s for each switch, by protection".into()),
     };
     let write = Grant { dpids: vec![1], tables: vec![0, 1], ..Capability::FlowWrite.into() };
     let policy = Policy {
@@ -37,6 +38,7 @@ fn report() -> AppReport {
         band: Band { lowest: 63_488, highest: 65_535 },
         capabilities: vec![Capability::PacketIn.into(), write],
         flows: 1000,
+        pace: Some(200),
         ..Policy::default()
     };
     let namespace = Namespace { name: "keeper".into(), app: 3, read: true, write: false };
@@ -81,6 +83,7 @@ fn report() -> AppReport {
             events_per_second: None,
             dropped: None,
             refused: None,
+            delayed: None,
         },
         status,
     }
@@ -88,13 +91,14 @@ fn report() -> AppReport {
 
 #[test]
 fn app_in_full_has_scopes_limits_and_incidents() {
-    let counters = AppCounters { name: "firewall".into(), delivered: 9, ..<_>::default() };
+    let counters =
+        AppCounters { name: "firewall".into(), delivered: 9, delayed: 70, ..<_>::default() };
     let full = Shown(FullApp::of(report(), &[counters], vec![IncidentId(3), IncidentId(8)]));
     assert_eq!(
         full.text(),
         "\
 app          firewall, number 7
-state        running
+state        running, throttled to 50 flow-mods/s for each switch, by protection
 host         user
 process      42, a zone of user 1879048199
 version      0.1.0
@@ -104,7 +108,7 @@ sha-256      0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 config       /etc/firewall.toml
 stage        guard, fails closed, position 1
 packet-ins   0x0806 of 00:00:00:00:00:00:00:02
-flows        priorities 63488 to 65535, at most 1000 per switch
+flows        priorities 63488 to 65535, at most 1000 per switch, 200 flow-mods/s per switch
 groups       0x70000 to 0x7ffff
 meters       0x700 to 0x7ff
 on-stop      remove its flows, groups and meters
@@ -114,7 +118,7 @@ services     storage
 also         storage.read:keeper
              net.connect:db.example:5432
              fs.read:/etc/hosts
-counters     9 delivered, 0 dropped, 0 refused, 0 lost
+counters     9 delivered, 0 dropped, 0 refused, 0 lost, 70 flow-mods delayed
 restarts     2
 restart      at once after 1000 ms, else within 30000 ms
 held         after 50 restarts in 3600 s
