@@ -1,0 +1,102 @@
+//! Tests the app with records of its host: counters of the monitor, answers of a switch, and answers of services.
+
+use openflow::Version;
+use rosemary_sdk::abi::RecordKind;
+use rosemary_sdk::services::apps::Request;
+use rosemary_sdk::services::{Outcome, REQUEST_OF_APP};
+use rosemary_sdk::testing::{AlignedRecord, Bench, Sent, ServiceRequest};
+
+use super::*;
+
+fn switch() -> Switch {
+    Bench::switch(1, Version::V1_3)
+}
+
+fn bench(config: &str) -> Bench {
+    let mut bench = Bench::configured::<Protection>(config).unwrap();
+    let up = |service| AlignedRecord::service(service, Outcome::Up, RequestId(0), &[]);
+    bench.event(up(Service::Apps));
+    bench.event(up(Service::Storage));
+    bench
+}
+
+fn answer(bench: &mut Bench, request: &ServiceRequest, body: &[u8]) -> Vec<Sent> {
+    bench.event(AlignedRecord::service(request.service, Outcome::Answered, request.id, body))
+}
+
+/// Answers questions to the switch and requests for counters for `ms` milliseconds, while an app `bulk` sends `rate` flow-mods per second.
+/// Returns the other requests to services.
+fn pass(bench: &mut Bench, ms: u64, rate: u64, sum: &mut u64) -> Vec<ServiceRequest> {
+    let mut others = Vec::new();
+    for _ in 0..ms {
+        let (_, sent) = bench.batch(&[]).unwrap();
+        *sum += rate;
+        for question in sent {
+            let xid = Xid::of(&question.message).unwrap();
+            let reply = [&[4, 8, 0, 12][..], &xid.0.to_be_bytes(), &[0, 0, 0, 128]].concat();
+            bench.event(AlignedRecord::answer(RecordKind::Reply, switch(), &reply));
+        }
+        for request in bench.asked() {
+            if request.service != Service::Apps
+                || request.request[1..] != Request::Counters.encode()
+            {
+                others.push(request);
+                continue;
+            }
+            assert_eq!(request.request[0], REQUEST_OF_APP);
+            let bulk = AppCounters {
+                number: 7,
+                name: "bulk".into(),
+                delivered: 0,
+                flow_mods: *sum / 1000,
+                refused: 0,
+                delayed: 0,
+                limit: None,
+            };
+            let flow_mods = bulk.flow_mods;
+            let sender = Sender { dpid: Dpid(1), epoch: 1, app: 7, flow_mods };
+            answer(bench, &request, &Answer::Apps(vec![bulk]).encode());
+            let senders = Answer::Senders { senders: vec![sender], more: false };
+            answer(bench, &request, &senders.encode());
+        }
+    }
+    others
+}
+
+#[test]
+fn counters_are_read_twice_per_second() {
+    let mut bench = bench("");
+    bench.event(AlignedRecord::about(RecordKind::SwitchUp, switch()));
+    let asked = bench.asked();
+    assert!(asked.iter().any(|it| it.service == Service::Storage), "drains from before a restart");
+    let counters = asked.iter().find(|it| it.service == Service::Apps).unwrap();
+    for malformed in [&b""[..], &[9], &[2, 1, 0], &[3, 0, 255, 255]] {
+        answer(&mut bench, counters, malformed);
+    }
+    let mut sum = 0;
+    let others = pass(&mut bench, 3_000, 500, &mut sum);
+    assert!(others.is_empty(), "a switch that answers at once is not harmed: {others:?}");
+    assert!(bench.log().iter().any(|line| line.contains("bulk is suspected")), "{:?}", bench.log());
+}
+
+#[test]
+fn drain_from_before_a_restart_is_ended() {
+    use rosemary_sdk::services::storage::KeysWriter;
+
+    let mut bench = bench("quiet = 1");
+    let asked = bench.asked();
+    let list = asked.iter().find(|it| it.service == Service::Storage).unwrap();
+    let mut keys = KeysWriter::default();
+    assert!(keys.push(&key(Dpid(1)), 1) && keys.push(b"drain/nonsense", 1));
+    answer(&mut bench, list, &keys.finish(false));
+    for other in asked.iter().filter(|it| it.service == Service::Apps) {
+        answer(&mut bench, other, &Answer::Refused("later".into()).encode());
+    }
+    let mut sum = 0;
+    let others = pass(&mut bench, 3_000, 0, &mut sum);
+    let services: Vec<Service> = others.iter().map(|it| it.service).collect();
+    assert_eq!(services, [Service::Storage, Service::Topology], "{others:?}");
+    let undrain = rosemary_sdk::services::topology::Request::Drain { dpid: Dpid(1), on: false };
+    assert_eq!(others[1].request[1..], undrain.encode());
+    assert_eq!(bench.incidents().len(), 1);
+}
