@@ -46,6 +46,7 @@ mod outputs;
 mod packages;
 mod pausing;
 mod printing;
+mod protection;
 mod provided_services;
 mod python;
 mod reconnecting;
