@@ -56,7 +56,7 @@ impl App for Changer {
         let Some(switch) = self.switch else { return };
         let now = network.now();
         let began = *self.began.get_or_insert(now);
-        let passed = u64::try_from((now - began).as_micros()).unwrap_or(0);
+        let passed = u64::try_from(now.saturating_sub(began).as_micros()).unwrap_or(0);
         let due = passed * self.rate / 1_000_000;
         if due > self.sent + self.rate {
             // It was stopped for more than a second: it does not catch up.
