@@ -67,7 +67,7 @@ fn blocks(of: Of) {
                      [[deny]]\nto = \"10.0.0.0/28\"\nprotocol = \"tcp\"\nto-port = [80, 443]\n";
         let mut net = start(lab, of, rules)?;
         assert_eq!(net.h2.address(), "10.0.0.2");
-        net.rosemary.wait_for_log(&["2 rules in force, 4 flows at each switch"], SOON)?;
+        net.rosemary.wait_for_log(&["rules in force: 2, flows at each switch: 4"], SOON)?;
         lab.wait_for("the flows are there", SOON, |_| {
             Ok(drops(&net).is_ok_and(|flows| flows.len() == 4).then_some(()))
         })?;

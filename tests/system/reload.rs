@@ -102,6 +102,12 @@ fn mistake_in_the_configuration_changes_nothing() {
         let reasons = net.status()?.health.reasons.join("\n");
         ensure!(reasons.contains("the last reload was refused"), "{reasons}");
         ensure!(reasons.contains(":4:"), "{reasons}");
+        let read = lab.command(rosemary_binary()).args(["apps", "--config", CONFIG]).output()?;
+        ensure!(read.status.success(), "operators can look at what runs: {read:?}");
+        ensure!(
+            String::from_utf8_lossy(&read.stderr).contains("last good configuration"),
+            "{read:?}"
+        );
         configure(&["[controller]\nworkers = 1\n", SWITCH])?;
         let (code, error) = refused_with(lab, &["reload"])?;
         assert_eq!(code, 1, "the file is good: {error}");

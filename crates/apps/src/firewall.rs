@@ -83,7 +83,13 @@ impl App for Firewall {
         match &event {
             Event::SnapshotEnd => {
                 let (rules, flows) = (self.rules.len(), self.rules.entries.len());
-                network.info(&format!("{rules} rules in force, {flows} flows at each switch"));
+                network.info(&format!("rules in force: {rules}, flows at each switch: {flows}"));
+                if rules == 0 {
+                    network.warn(
+                        "the firewall has no rules and denies nothing: name a file with [[deny]] entries as `config` of \
+                         its [[app]]",
+                    );
+                }
             }
             Event::SwitchUp(switch) => {
                 self.said_unfit.remove(&switch.dpid);

@@ -124,6 +124,10 @@ pub fn set_log_level(args: &LogLevelArgs) -> anyhow::Result<()> {
 pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
     let monitor = client::connect(&args.instance)?;
     let without_steps = without_steps(&change);
+    let disabled = match &change {
+        Change::App { app, verb: AppVerb::Disable } => Some(app.clone()),
+        _ => None,
+    };
     let mut report = monitor.change(ChangeRequest { change, confirmed: args.yes })?;
     // The monitor bounds the time of a change.
     while !report.state.is_over() {
@@ -135,7 +139,15 @@ pub(crate) fn make(change: Change, args: &ChangeArgs) -> anyhow::Result<()> {
         say::data(format_args!("{json}\n"))?;
     } else if report.steps.is_empty() {
         if matches!(report.state, ChangeState::Done | ChangeState::Planned) {
-            say::note(without_steps);
+            let runs = |name: &String| {
+                monitor.status().is_ok_and(|now| now.apps.iter().any(|app| app.name == *name))
+            };
+            match disabled.filter(runs) {
+                Some(app) => say::note(format_args!(
+                    "{app} runs on, because another app uses the service that it provides"
+                )),
+                None => say::note(without_steps),
+            }
         }
     } else {
         say::table(&table(&report).format(output_width(args.wide)))?;

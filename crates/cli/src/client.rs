@@ -57,10 +57,22 @@ pub fn connect(paths: &InstancePaths) -> Result<Monitor, ConnectError> {
 
 /// Returns the paths at which the admin socket may be, in the order in which to try them.
 fn sockets(paths: &InstancePaths) -> Result<Vec<PathBuf>, ConnectError> {
-    let config = match Config::load(paths.config.as_deref()) {
-        Err(error) if paths.config.is_some() => return Err(error.into()),
-        // The default configuration may have been damaged since the instance started.
-        result => result.unwrap_or_default(),
+    // The file is of no use if an option names the directory, and may have been damaged since the instance started.
+    let config = match (&paths.runtime_dir, &paths.config) {
+        (Some(_), _) => Config::default(),
+        (None, named) => match (Config::load(named.as_deref()), named) {
+            (Ok(config), _) => config,
+            (Err(error @ ConfigError::Unreadable { .. }), Some(_)) => return Err(error.into()),
+            (Err(error), Some(file)) => {
+                crate::say::note(format_args!(
+                    "Rosemary runs on with its last good configuration: {error}"
+                ));
+                let mut config = Config::default();
+                config.runtime_dir = Config::runtime_dir_of(file);
+                config
+            }
+            (Err(_), None) => Config::default(),
+        },
     };
     let mut dirs = Vec::new();
     match paths.resolve(&config) {

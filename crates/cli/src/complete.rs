@@ -5,8 +5,7 @@
 
 use clap::{Command, ValueEnum};
 use clap_complete::Shell;
-use config::Config;
-use monitor::installation::Installation;
+use config::{Config, SHIPPED};
 use monitor::options::InstancePaths;
 use openflow::Dpid;
 
@@ -22,7 +21,7 @@ _rosemary_with_names() {
         [[ "$word" == -* ]] || commands+=("$word")
     done
     case "${commands[*]}" in
-        flows | ports | stats | switches) kind=switches ;;
+        flows | ports | stats | switches | trace | "switch drain" | "switch undrain") kind=switches ;;
         apps | logs | "logs "*) kind=apps ;;
         "app disable" | "app enable" | "app log-level" | "app logs" | "app promote" | "app remove") kind=apps ;;
         "app restart" | "app rollback" | "app start" | "app stop") kind=apps ;;
@@ -30,7 +29,7 @@ _rosemary_with_names() {
         "ofp check" | "ofp decode") kind=files ;;
     esac
     case "$previous" in
-        --app) kind=apps ;;
+        --app) kind=shipped-apps ;;
         --follow | -f | --json | --wide | --yes | -y) ;;
         -*) kind= ;;
     esac
@@ -51,11 +50,11 @@ complete -F _rosemary_with_names -o nosort -o bashdefault -o default rosemary 2>
 const ZSH: &str = r#"_rosemary_with_names() {
     local kind=
     case "${(j: :)${(@)words[2,CURRENT-1]:#-*}}" in
-        flows | ports | stats | switches) kind=switches ;;
+        flows | ports | stats | switches | trace | "switch drain" | "switch undrain") kind=switches ;;
         apps | logs | "logs "* | "app "(disable|enable|log-level|logs|promote|remove|restart|rollback|start|stop)) kind=apps ;;
     esac
     case "$words[CURRENT-1]" in
-        --app) kind=apps ;;
+        --app) kind=shipped-apps ;;
         --follow | -f | --json | --wide | --yes | -y) ;;
         -*) kind= ;;
     esac
@@ -78,11 +77,11 @@ const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_rosemary\" ]";
 
 /// Added to the script for fish.
 const FISH: &str = "
-complete -c rosemary -n '__fish_seen_subcommand_from flows ports stats switches' -f -a '(rosemary complete switches 2>/dev/null)'
+complete -c rosemary -n '__fish_seen_subcommand_from flows ports stats switches trace drain undrain' -f -a '(rosemary complete switches 2>/dev/null)'
 complete -c rosemary -n '__fish_seen_subcommand_from apps logs' -f -a '(rosemary complete apps 2>/dev/null)'
 complete -c rosemary -n '__fish_seen_subcommand_from app; and __fish_seen_subcommand_from disable enable log-level logs promote \
 remove restart rollback start stop' -f -a '(rosemary complete apps 2>/dev/null)'
-complete -c rosemary -n '__fish_seen_subcommand_from up' -l app -x -a '(rosemary complete apps 2>/dev/null)'
+complete -c rosemary -n '__fish_seen_subcommand_from up' -l app -x -a '(rosemary complete shipped-apps 2>/dev/null)'
 ";
 
 /// The names that a word can be completed to.
@@ -90,8 +89,10 @@ complete -c rosemary -n '__fish_seen_subcommand_from up' -l app -x -a '(rosemary
 pub enum Names {
     /// Datapath ids of the connected switches.
     Switches,
-    /// Apps that run, and apps that could.
+    /// Apps that run, are installed or configured.
     Apps,
+    /// The same, and those that ship with Rosemary.
+    ShippedApps,
 }
 
 /// Prints the completion script of `command` for `shell`.
@@ -128,10 +129,13 @@ fn with_names(shell: Shell, mut script: String) -> String {
 ///
 /// # Errors
 /// Rosemary does not answer, or the output cannot be written.
-pub fn names(kind: Names) -> anyhow::Result<()> {
+pub fn names(kind: Names, instance: &InstancePaths) -> anyhow::Result<()> {
     let mut names = match kind {
-        Names::Switches => switches()?,
-        Names::Apps => apps(),
+        Names::Switches => switches(instance)?,
+        Names::Apps => known_apps(instance),
+        Names::ShippedApps => {
+            known_apps(instance).into_iter().chain(SHIPPED.map(ToOwned::to_owned)).collect()
+        }
     };
     names.sort();
     names.dedup();
@@ -139,22 +143,20 @@ pub fn names(kind: Names) -> anyhow::Result<()> {
 }
 
 /// Returns the datapath ids in the form with 16 digits, as bash takes a colon for the end of a word.
-fn switches() -> anyhow::Result<Vec<String>> {
-    let switches = client::connect(&InstancePaths::default())?.kernel()?.switches()?;
+fn switches(instance: &InstancePaths) -> anyhow::Result<Vec<String>> {
+    let switches = client::connect(instance)?.kernel()?.switches()?;
     let number = |text: &str| text.parse::<Dpid>().ok().map(|dpid| format!("{:016x}", dpid.0));
     Ok(switches.iter().filter_map(|switch| number(&switch.dpid)).collect())
 }
 
-/// Returns the apps that run, those of the configuration, and those that come with Rosemary. A source that is missing adds
-/// none.
-fn apps() -> Vec<String> {
-    let running = client::connect(&InstancePaths::default()).ok().and_then(|it| it.status().ok());
-    let running = running.into_iter().flat_map(|status| status.apps).map(|app| app.name);
-    let config = Config::load(None).unwrap_or_default();
+/// Returns the apps that run or are installed, and those of the configuration. A source that is missing adds none.
+fn known_apps(instance: &InstancePaths) -> Vec<String> {
+    let status = client::connect(instance).ok().and_then(|monitor| monitor.status().ok());
+    let (running, inactive) = status.map(|it| (it.apps, it.inactive)).unwrap_or_default();
+    let config = Config::load(instance.config.as_deref()).unwrap_or_default();
     let configured = config.apps.into_iter().flatten().map(|app| app.name);
-    // A build directory also has the apps of the tests.
-    let shipped = Installation::find().map(|it| it.app_names());
-    running.chain(configured).chain(shipped.unwrap_or_default()).collect()
+    let running = running.into_iter().map(|app| app.name);
+    running.chain(inactive.into_iter().map(|app| app.name)).chain(configured).collect()
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ fn table(flows: &[FlowStatus]) -> Table<11> {
         "TABLE", "PRIORITY", "OWNER", "COOKIE", "PACKETS", "BYTES", "AGE", "IDLE", "HARD", "MATCH",
         "ACTIONS",
     ])
-    .expendable(&["COOKIE", "HARD", "IDLE", "BYTES", "AGE", "TABLE", "PACKETS", "PRIORITY"]);
+    .expendable(&["COOKIE", "HARD", "IDLE", "BYTES", "AGE", "TABLE"]);
     let count = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
     let timeout = |seconds: u16| match seconds {
         0 => "-".to_owned(),

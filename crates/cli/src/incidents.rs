@@ -34,6 +34,9 @@ epoch), \"program\" (\"kind\" and \"name\"), \"cause\" (\"kind\" and its fields)
 pub struct IncidentsArgs {
     #[command(subcommand)]
     command: Option<IncidentsCommand>,
+    /// Show the incident with this number and its evidence, as `show` does
+    #[arg(value_name = "ID")]
+    id: Option<u64>,
     /// Only incidents since this time: an age such as 10m or 2h, or a time such as 2026-11-21T18:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
     since: Option<Since>,
@@ -77,7 +80,7 @@ struct Output {
 pub fn run(args: &IncidentsArgs) -> anyhow::Result<()> {
     match &args.command {
         Some(IncidentsCommand::Show { id, output }) => show(*id, output),
-        None => list(args),
+        None => args.id.map_or_else(|| list(args), |id| show(id, &args.output)),
     }
 }
 

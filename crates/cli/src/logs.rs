@@ -4,7 +4,7 @@
 //! page. With `--follow` it polls twice a second. The service thus keeps no state per reader, and a
 //! slow reader misses nothing.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -165,22 +165,24 @@ pub fn run_app(args: &AppLogsArgs) -> anyhow::Result<()> {
     }
     // Otherwise a developer who reads only this log would not notice that messages are refused.
     let started = Since::Ago(Duration::from_secs_f64(status.monitor.uptime_seconds));
-    if let Some(warning) = last_warning(&log, &known, &args.app, started)? {
+    if let Some((age, warning)) = last_warning(&log, &known, &args.app, started)? {
         say::note(format_args!(
-            "Rosemary reports about {}: {warning}; `rosemary logs {}` shows all",
-            args.app, args.app
+            "Rosemary reported about {} {} s ago: {warning}; `rosemary logs {}` shows all",
+            args.app,
+            age.as_secs(),
+            args.app
         ));
     }
     show(log, vec![program], &args.wanted)
 }
 
-/// Returns the text of the last warning of other programs about an app, if there is one.
+/// Returns the age and the text of the last warning of other programs about an app, if there is one.
 fn last_warning(
     log: &Log,
     known: &[String],
     app: &str,
     since: Since,
-) -> Result<Option<String>, ClientError> {
+) -> Result<Option<(Duration, String)>, ClientError> {
     let programs: Vec<String> =
         known.iter().filter(|it| is_report_about(it, app)).cloned().collect();
     if programs.is_empty() {
@@ -188,7 +190,11 @@ fn last_warning(
     }
     let filter = LogFilter { programs, since: since.nanoseconds(), level: LogLevel::Warn };
     let page = log.read(log.last(1, &filter)?, &filter)?;
-    Ok(page.lines.last().map(|line| sys::text::shown(&line.text).into_owned()))
+    let age = |time| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.saturating_sub(Duration::from_nanos(time))
+    };
+    Ok(page.lines.last().map(|line| (age(line.time), sys::text::shown(&line.text).into_owned())))
 }
 
 /// Whether lines of `program` are reports about the app.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use monitor::options::InstancePaths;
 use rosemary_cli::app::{self, AppCommand};
 use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::backup::{self, BackupArgs, RestoreArgs};
@@ -21,7 +22,7 @@ use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::packages::key::{self, KeyCommand};
 use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::ports::{self, PortsArgs};
-use rosemary_cli::safe_mode::{self, SafeModeCommand};
+use rosemary_cli::safe_mode::{self, SafeModeArgs};
 use rosemary_cli::stats::{self, StatsArgs};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::switches::{self, SwitchesArgs};
@@ -113,9 +114,8 @@ enum Command {
     /// Show what went wrong: programs that ended, why, and how Rosemary reacted
     Incidents(IncidentsArgs),
     /// Show and end safe mode, which starts the apps one at a time
-    #[command(subcommand)]
-    SafeMode(SafeModeCommand),
-    /// Create, package and install apps
+    SafeMode(SafeModeArgs),
+    /// Start, stop, upgrade, create, package and install apps, and show their logs
     #[command(subcommand)]
     App(AppCommand),
     /// Create the keys that sign your apps
@@ -142,6 +142,9 @@ enum Command {
     Complete {
         /// What to print
         kind: Names,
+        /// The instance to query
+        #[command(flatten)]
+        instance: InstancePaths,
     },
     /// Write the manual pages, one per command and one for the configuration, to a directory
     #[command(hide = true)]
@@ -195,7 +198,9 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             complete::script(*shell, &Arguments::command()).map(|()| ExitCode::SUCCESS)
         }
-        Command::Complete { kind } => complete::names(*kind).map(|()| ExitCode::SUCCESS),
+        Command::Complete { kind, instance } => {
+            complete::names(*kind, instance).map(|()| ExitCode::SUCCESS)
+        }
         Command::Man { dir } => {
             manual::write(Arguments::command(), dir).map(|()| ExitCode::SUCCESS)
         }

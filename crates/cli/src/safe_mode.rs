@@ -13,6 +13,16 @@ use crate::change::{self, ChangeArgs};
 use crate::client;
 use crate::say;
 
+/// Options of `rosemary safe-mode`, which without a subcommand shows the status.
+#[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct SafeModeArgs {
+    #[command(subcommand)]
+    command: Option<SafeModeCommand>,
+    #[command(flatten)]
+    status: SafeModeStatusArgs,
+}
+
 /// The commands for safe mode.
 #[derive(Debug, Clone, Subcommand)]
 pub enum SafeModeCommand {
@@ -51,10 +61,11 @@ struct Report {
 ///
 /// # Errors
 /// Rosemary does not run, is not in safe mode and cannot leave it, or the output cannot be written.
-pub fn run(command: &SafeModeCommand) -> anyhow::Result<()> {
-    match command {
-        SafeModeCommand::Status(args) => status(args),
-        SafeModeCommand::Exit(args) => change::make(Change::LeaveSafeMode, args),
+pub fn run(args: &SafeModeArgs) -> anyhow::Result<()> {
+    match &args.command {
+        None => status(&args.status),
+        Some(SafeModeCommand::Status(args)) => status(args),
+        Some(SafeModeCommand::Exit(args)) => change::make(Change::LeaveSafeMode, args),
     }
 }
 

@@ -58,7 +58,9 @@ pub fn is_unread() -> bool {
 
 /// Writes an informational line to standard error.
 pub fn note(text: impl Display) {
-    let _ = writeln!(stderr(), "rosemary: {}", sys::text::shown_lines(&text.to_string()));
+    // In one piece, so that the output of another process cannot come between.
+    let line = format!("rosemary: {}\n", sys::text::shown_lines(&text.to_string()));
+    let _ = stderr().write_all(line.as_bytes());
 }
 
 /// Writes an error to standard error, with each cause on its own line.

@@ -148,7 +148,8 @@ pub(crate) fn output_width(wide: bool) -> Option<usize> {
     let terminal = isatty(stdout()).then(|| tcgetwinsize(stdout()).ok()).flatten();
     // A terminal of unknown size reports 0.
     let columns = terminal.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
-    Some(columns.unwrap_or(DEFAULT_WIDTH))
+    let asked = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+    Some(columns.or_else(asked).unwrap_or(DEFAULT_WIDTH))
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub use supervision::{
     RESTART_KEYS, RestartKeys, RestartPolicy, SAFE_MODE_KEYS, SUPERVISION_KEYS, SafeMode,
     Supervision,
 };
-pub use trust::{ExcessiveRequest, TRUST_KEYS, Trust};
+pub use trust::{ExcessiveRequest, SHIPPED, TRUST_KEYS, Trust};
 pub use tuning::{InvalidVariable, with_environment};
 
 use value::{Mistake, Table, Value};
@@ -232,6 +232,17 @@ impl Config {
     /// [`ConfigError::Mistake`] for the first mistake.
     pub fn parse(file: PathBuf, text: String) -> Result<Self, ConfigError> {
         Self::parse_all(file, text).map_err(first)
+    }
+
+    /// Returns the `runtime-dir` of a file that may contain mistakes, for a command that only has to find the instance.
+    #[must_use]
+    pub fn runtime_dir_of(file: &Path) -> Option<PathBuf> {
+        let text = read(file).ok()?;
+        let line = text.lines().find(|line| line.trim_start().starts_with("runtime-dir"))?;
+        let table = toml::de::DeTable::parse(line).ok()?;
+        let dir = table.get_ref().get("runtime-dir")?.get_ref().as_str()?;
+        let file = std::path::absolute(file).ok()?;
+        Some(file.parent()?.join(dir))
     }
 
     fn parse_all(file: PathBuf, text: String) -> Result<Self, Vec<ConfigError>> {

@@ -363,3 +363,19 @@ fn requirement_names_parse() {
     assert_eq!(Require::named("best"), Some(Require::Best));
     assert_eq!(Require::named("Full"), None);
 }
+
+#[test]
+fn runtime_dir_is_found_in_a_file_with_mistakes() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("rosemary.toml");
+    for (text, found) in [
+        ("[controller]\nruntime-dir = \"run\"\nnonsense", Some(dir.path().join("run"))),
+        ("  runtime-dir=\"/run/x\" # here\n[[app", Some("/run/x".into())),
+        ("runtime-dir = 7\n", None),
+        ("", None),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        assert_eq!(Config::runtime_dir_of(&file), found, "{text}");
+    }
+    assert_eq!(Config::runtime_dir_of(&dir.path().join("missing")), None);
+}

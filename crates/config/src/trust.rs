@@ -31,7 +31,7 @@ const STAGES: [&str; 2] = ["control", "observe"];
 
 /// The apps that ship with Rosemary. A developer's app may have such a name only if the operator lists it in
 /// `apps`; otherwise operators could confuse the two.
-const SHIPPED: [&str; 8] = [
+pub const SHIPPED: [&str; 8] = [
     "firewall",
     "forwarding",
     "hosts",

@@ -163,7 +163,8 @@ fn own_file(app: &App, config: &Config) -> Result<(), StartError> {
 fn loading(app: &mut App, zone: &Path, own: &[PathBuf], config: &Config) -> Result<(), StartError> {
     trial_load::load(zone, app, own, config.require).map_err(|why| {
         let name = app.name.clone();
-        if app.config.is_some() {
+        if let Some(file) = &app.config {
+            let why = format!("{}: {why}", file.display());
             let place = config.position_of_app(&name, "config");
             return StartError::AppFile { app: name, why }.at(place);
         }

@@ -19,7 +19,7 @@ use config::{
 };
 
 /// The default address for switches: OpenFlow's port, on this machine only.
-const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6653);
+pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6653);
 
 /// The second default address: the port that OpenFlow used before IANA assigned 6653. Older Mininets and switches connect
 /// to it.

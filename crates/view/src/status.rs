@@ -63,6 +63,14 @@ impl Health {
                 program(format!("the app {}", it.name), it.state, it.last_exit.as_deref());
             }
         }
+        let is_stopped = |app: &&AppStatus| app.state == ProgramState::Stopped;
+        for app in programs.apps.iter().filter(|app| app.stage == "guard").filter(is_stopped) {
+            let name = &app.name;
+            reasons.push(format!(
+                "the guard {name} is stopped, so packets without a flow pass without its verdict or, if it fails \
+                 closed, are dropped; `rosemary app start {name}` starts it"
+            ));
+        }
         for app in &programs.apps {
             if let Some(why) = &app.demoted {
                 reasons.push(format!("the app {} was moved out of the kernel: {why}", app.name));
@@ -199,7 +207,7 @@ pub fn fullest(switch: &SwitchStatus) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use control::operator::{AppStatus, KernelStatus, MonitorStatus, SafeModeStatus};
+    use control::operator::{KernelStatus, MonitorStatus, SafeModeStatus};
 
     use super::*;
 

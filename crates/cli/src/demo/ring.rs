@@ -92,7 +92,11 @@ pub(super) fn link_is_cut(
     // The promise is 300 ms on an idle machine.
     let lost = INTERVAL * report.lost();
     let is_short = lost < Duration::from_secs(3) && report.received > 25;
-    let text = format!("{}; the pings of {} were lost", pings(&report), ms(lost));
+    let outage = match report.lost() {
+        0 => String::new(),
+        _ => format!("; the pings of {} were lost", ms(lost)),
+    };
+    let text = format!("{}{outage}", pings(&report));
     transcript.check(is_short, text);
     transcript.note("rosemary topology knows these links now:");
     for line in discovered(lab, switches, 2)? {

@@ -13,6 +13,9 @@ use control::query::SwitchStatus;
 use super::{Lab, LabError, Running, Switch, child};
 use crate::status::Report;
 
+/// How long a start may take. On a machine that is not busy it takes less than a second.
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
 /// Result of [`Rosemary::stop`].
 #[derive(Debug, Clone, Copy)]
 pub struct Stopped {
@@ -55,7 +58,7 @@ impl<'lab> Rosemary<'lab> {
         command.arg("up").args(args);
         let up = lab.start("rosemary", command)?;
         let mut rosemary = Self { lab, up, binary: binary.to_owned() };
-        rosemary.wait_for("Rosemary is up", Duration::from_secs(30), |status| {
+        rosemary.wait_for("Rosemary is up", STARTS_WITHIN, |status| {
             let services = &status.programs.services;
             let apps = &status.programs.apps;
             // In safe mode apps follow one at a time, or not at all.
@@ -118,8 +121,13 @@ impl<'lab> Rosemary<'lab> {
         self.lab.wait_for(what, limit, |evidence| {
             self.up.must_run()?;
             let status = self.status()?;
-            evidence.0 =
-                format!("{status:?}\nits log:\n{}", child::last_lines(&self.up.stderr(), 12));
+            let state = match &status {
+                Some(status) if status.health.reasons.is_empty() => "it is healthy".to_owned(),
+                Some(status) => status.health.reasons.join("\n"),
+                None => "it does not answer".to_owned(),
+            };
+            let log = child::last_lines(&self.up.stderr(), 12);
+            evidence.0 = format!("{state}\nthe end of its log:\n{log}");
             Ok(status.as_ref().and_then(&mut look))
         })
     }

@@ -46,7 +46,12 @@ pub(crate) fn make_dir(dir: &Path) -> anyhow::Result<()> {
 /// A file exists or cannot be written.
 pub(crate) fn write(files: &[New<'_>], force: bool) -> anyhow::Result<()> {
     if !force && let Some(there) = files.iter().find(|file| file.path.symlink_metadata().is_ok()) {
-        bail!("{} exists already; --force replaces it", there.path.display());
+        bail!(
+            "{} exists already; --force replaces it. After that, certificates of the replaced authority are worthless, and \
+             nobody with only the replaced certificate can connect; `rosemary pki controller --force` renews the \
+             controller's certificate alone",
+            there.path.display()
+        );
     }
     let beside = |path: &Path| {
         let mut name = path.as_os_str().to_owned();

@@ -95,9 +95,10 @@ struct SwitchArgs {
     /// for an Open vSwitch with several bridges [default: any]
     #[arg(long, value_name = "DPID")]
     dpid: Vec<Dpid>,
-    /// Address of the controller in the printed commands
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6653")]
-    controller: SocketAddr,
+    /// Address of the controller in the printed commands [default: the first of `listen` in the configuration, otherwise
+    /// 127.0.0.1:6653]
+    #[arg(long, value_name = "ADDR:PORT")]
+    controller: Option<SocketAddr>,
     #[command(flatten)]
     common: Common,
 }
@@ -208,6 +209,8 @@ fn print_controller_files(common: &Common, dir: &Path) -> anyhow::Result<()> {
 fn switch(args: &SwitchArgs) -> anyhow::Result<()> {
     let SwitchArgs { name, dpid, controller, common } = args;
     let dir = common.resolve()?;
+    let configured = || Config::load(common.config.as_deref()).ok()?.listen.first().copied();
+    let controller = controller.or_else(configured).unwrap_or(monitor::options::LISTEN);
     let authority = open(&dir)?;
     let issued = authority.switch(name, dpid, common.days)?;
     let ca_cert = read(&dir.join(CA_CERT))?;
@@ -350,7 +353,7 @@ mod tests {
     }
 
     fn switch_args(dir: &Path, name: &str, dpid: Vec<Dpid>) -> SwitchArgs {
-        let controller = "127.0.0.1:6653".parse().unwrap();
+        let controller = Some("127.0.0.1:6653".parse().unwrap());
         SwitchArgs { name: name.into(), dpid, controller, common: common(dir) }
     }
 

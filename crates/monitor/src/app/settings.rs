@@ -61,13 +61,17 @@ impl AppSettings {
     /// The keys whose values differ and that only another process of the app can have.
     pub(crate) fn differ_for_process(&self, new: &Self) -> Vec<&'static str> {
         let stage = |policy: &Policy| std::mem::discriminant(&policy.stage);
+        // An app gets a band with the first capability that writes flows.
+        let gains_band = self.policy.capabilities != new.policy.capabilities;
+        let band = self.policy.band != new.policy.band;
         let differ = [
             ("host", self.host != new.host),
             ("signature", self.origin != new.origin),
             ("object", self.object != new.object),
             ("config", self.config != new.config),
             ("stage", stage(&self.policy) != stage(&new.policy)),
-            ("band", self.policy.band != new.policy.band),
+            ("capabilities", band && gains_band),
+            ("band", band),
             ("services", self.services != new.services || self.rights != new.rights),
             ("limits", self.limits != new.limits),
             ("fs.read", self.read != new.read),

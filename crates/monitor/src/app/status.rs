@@ -1,5 +1,6 @@
 //! Reports an app's status and resource use to operators.
 
+use std::path::Path;
 use std::time::Duration;
 
 use config::{NO_BAND, OnStop, host_name, stage_name};
@@ -72,6 +73,11 @@ impl App {
             kept: self.kept.clone(),
             limited: None, // the process table knows
         }
+    }
+
+    /// The path of the app's own configuration file, if it has one.
+    pub(crate) fn own_file(&self) -> Option<&Path> {
+        self.files.config_path()
     }
 
     /// The report about the app for operators, with the kernel's status.

@@ -49,8 +49,8 @@ impl ProcessTable {
         let mut current = self.apps.iter_mut().filter(|app| app.role() == Role::Current);
         let provider = current.find(|app| app.provides() == Some(service)).ok_or_else(|| {
             format!(
-                "the service {name} does not run, as no app that runs names it; name it in `services` of an [[app]], run \
-                 an app such as forwarding, or type `rosemary app enable {name}`"
+                "the service {name} does not run, as no app that runs names it; type `rosemary app enable {name}`, or \
+                 name it in `services` of an [[app]]"
             )
         })?;
         let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;

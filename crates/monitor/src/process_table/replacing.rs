@@ -90,6 +90,10 @@ impl ProcessTable {
         let candidates = || self.apps.iter().filter(|app| app.role() == Role::Candidate);
         for app in candidates() {
             if let Some(why) = app.failure_of_candidate() {
+                let why = match app.own_file() {
+                    Some(file) => format!("{why} (its own file is {})", file.display()),
+                    None => why,
+                };
                 return Err((app.name.clone(), why));
             }
         }
