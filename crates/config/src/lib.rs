@@ -239,7 +239,7 @@ impl Config {
     pub fn runtime_dir_of(file: &Path) -> Option<PathBuf> {
         let text = read(file).ok()?;
         let line = text.lines().find(|line| line.trim_start().starts_with("runtime-dir"))?;
-        let table = toml::de::DeTable::parse(line).ok()?;
+        let table = DeTable::parse(line).ok()?;
         let dir = table.get_ref().get("runtime-dir")?.get_ref().as_str()?;
         let file = std::path::absolute(file).ok()?;
         Some(file.parent()?.join(dir))
