@@ -8,6 +8,8 @@
 //! | `forwarding.rs` | forwards over the shortest paths of any network; uses `topology` and `hosts` |
 //! | `link_monitor.rs` | logs which switches, ports and links come and go |
 //! | `hosts.rs` | provides the service `hosts`: where each host is, and its addresses |
+//! | `ofctl.rs` | owns the flows that clients of Ryu's REST interface write |
+//! | `operator.rs` | owns the flows that operators write by hand |
 //! | `protection.rs` | drains a switch, or throttles an app, when the app's flow-mods harm the switch |
 //! | `stats.rs` | provides the service `stats`: counters and rates of switches |
 //! | `topology.rs` | a service: finds switches, ports and links, and publishes them for other apps |

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! 65535  guards      the first four 2048 each, the next four 1024, the others 64
+//! 49663  operators   `operator` 128, `ofctl` 384: above the control apps, below the guards
 //! 49151  control     the first four 4096 each, the next four 2048, the others 128
 //! 16383  observers   as guards
 //!     0  the kernel
@@ -22,6 +23,12 @@ const PARTS: u32 = 256;
 
 /// No priority, for an app that writes no flows.
 pub const NONE: Band = Band { lowest: 0, highest: 0 };
+
+/// The band of the app `operator`. Guards have slots above it.
+pub(super) const OPERATOR: Band = Band { lowest: 49_536, highest: 49_663 };
+
+/// The band of the app `ofctl`.
+pub(super) const OFCTL: Band = Band { lowest: 49_152, highest: 49_535 };
 
 /// The band of a sole app that writes flows.
 pub(super) const ALL: Band = Band { lowest: 1, highest: u16::MAX };
@@ -62,6 +69,20 @@ mod tests {
 
     const STAGES: [Stage; 3] = [Stage::Guard(Fail::Closed), Stage::Control, Stage::Observe];
 
+    /// Priorities at the end of a region that are nobody's slot.
+    fn rest(stage: Stage) -> u32 {
+        let is_guard = matches!(stage, Stage::Guard(_));
+        if is_guard { u32::from(OPERATOR.highest) - u32::from(OFCTL.lowest) + 1 } else { 0 }
+    }
+
+    #[test]
+    fn operators_have_the_rest_of_the_region_of_the_guards() {
+        let last = slot(STAGES[0], MOST_APPS - 1);
+        assert_eq!(OPERATOR.highest + 1, last.lowest);
+        assert_eq!(OFCTL.highest + 1, OPERATOR.lowest);
+        assert_eq!(OFCTL.lowest, 49_152);
+    }
+
     #[test]
     fn slots_go_down_without_gap_or_overlap_and_leave_0_to_the_kernel() {
         let mut above = u32::from(u16::MAX) + 1;
@@ -72,7 +93,8 @@ mod tests {
                 assert!(band.lowest < band.highest && band.lowest >= region, "{band:?}");
                 above = u32::from(band.lowest);
             }
-            above = u32::from(region); // the rest of the region stays free
+            assert!(above >= u32::from(region) + rest(stage), "{stage:?}");
+            above = u32::from(region);
         }
     }
 

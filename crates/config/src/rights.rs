@@ -156,7 +156,8 @@ pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Result<
         }
     }
     let named = "\"storage\", \"broker\", \"topology\", \"hosts\", \"stats\" or \"apps\"";
-    if let Some(mut services) = table.list("services", named, |it| Service::named(it.text()?))? {
+    let for_apps = |it: &Value<'_>| Service::named(it.text()?).filter(|it| it.is_for_apps());
+    if let Some(mut services) = table.list("services", named, for_apps)? {
         services.sort_unstable();
         services.dedup();
         granted.services = services;

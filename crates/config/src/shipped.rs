@@ -6,6 +6,7 @@ use control::policy::{Capability, Filter, Grant, Stage};
 use sdk::services::Service;
 
 use super::app::AppConfig;
+use super::band;
 use super::rights::ServiceRight;
 
 const ARP: u16 = 0x0806;
@@ -16,7 +17,8 @@ const LLDP: u16 = 0x88cc;
 /// Returns the settings of an app that ships with Rosemary; `None` if it has the defaults of every app.
 pub(super) fn settings(name: &str) -> Option<AppConfig> {
     use Capability::{
-        FlowRead, FlowWrite, GroupWrite, MeterWrite, PacketIn, PacketOut, StatsRead, TopologyProbe,
+        FlowRead, FlowWrite, GroupWrite, MeterWrite, PacketIn, PacketOut, StatsRead, SwitchConfig,
+        TopologyProbe,
     };
     let of = |stage, capabilities: &[Capability], services: &[Service]| {
         let read = services.iter().filter_map(|service| service.read_right());
@@ -53,6 +55,16 @@ pub(super) fn settings(name: &str) -> Option<AppConfig> {
         "forwarding" => {
             let capabilities = [PacketIn, PacketOut, FlowWrite, GroupWrite, MeterWrite, StatsRead];
             of(Stage::Control, &capabilities, &[Service::Topology, Service::Hosts])
+        }
+        "operator" | "ofctl" => {
+            let capabilities =
+                [PacketIn, FlowWrite, GroupWrite, MeterWrite, StatsRead, FlowRead, SwitchConfig];
+            let band = if name == "operator" { band::OPERATOR } else { band::OFCTL };
+            AppConfig {
+                filter: sees(&[ARP]), // they need no packet
+                band: Some(band),
+                ..of(Stage::Observe, &capabilities, &[Service::Storage])
+            }
         }
         _ => return None,
     })

@@ -27,7 +27,12 @@ impl ServiceKind {
         match service {
             Service::Storage => Some(Self::Storage),
             Service::Broker => Some(Self::Broker),
-            Service::Topology | Service::Hosts | Service::Stats | Service::Apps => None,
+            Service::Topology
+            | Service::Hosts
+            | Service::Stats
+            | Service::Apps
+            | Service::Operator
+            | Service::Ofctl => None,
         }
     }
 

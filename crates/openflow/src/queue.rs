@@ -59,6 +59,22 @@ impl QueueConfig {
         to.finish()
     }
 
+    /// Decodes a whole queue configuration request of any version: the port.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not exactly one queue configuration request.
+    pub fn decode_request(message: &[u8]) -> Result<PortNo, DecodeError> {
+        const FIELD: &str = "queue_get_config_request.port";
+        let (version, _, mut body) = open(message, Kind::QueueGetConfigRequest)?;
+        let (port, padding) = match version {
+            Version::V1_0 => (v1_0::port_from_wire(body.u16(FIELD)?), 2),
+            Version::V1_3 => (PortNo(body.u32(FIELD)?), 4),
+        };
+        body.take(FIELD, padding)?;
+        body.finish("queue_get_config_request")?;
+        Ok(port)
+    }
+
     /// Decodes a whole queue configuration reply of any version.
     ///
     /// # Errors

@@ -346,9 +346,12 @@ impl<'a> Event<'a> {
                 let answer = read(body, broker::Answer::decode)?;
                 Self::Broker { request, answer }
             }
-            Service::Topology | Service::Hosts | Service::Stats | Service::Apps => {
-                Self::Served { service, request, answer: body.ok_or(Unavailable) }
-            }
+            Service::Topology
+            | Service::Hosts
+            | Service::Stats
+            | Service::Apps
+            | Service::Operator
+            | Service::Ofctl => Self::Served { service, request, answer: body.ok_or(Unavailable) },
         })
     }
 

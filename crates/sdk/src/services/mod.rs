@@ -15,6 +15,7 @@
 //! | `host` | the host's side of the sockets, with the feature `host` |
 //! | [`hosts`] | where each host is, and its addresses |
 //! | [`layout`] | where a table's records are |
+//! | [`operator`] | changes of switches that people request |
 //! | [`stats`] | counters and rates of switches |
 //! | [`table`] | tables that services publish, and the changes of their records |
 //! | [`wire`] | the layout of requests and answers |
@@ -32,6 +33,7 @@ pub mod broker;
 pub mod host;
 pub mod hosts;
 pub mod layout;
+pub mod operator;
 pub mod stats;
 pub mod storage;
 pub mod table;
@@ -79,12 +81,24 @@ pub enum Service {
     Stats = 5,
     /// Counters of applications, and limits for them.
     Apps = 6,
+    /// Flows that the operator writes. For Rosemary's own programs.
+    Operator = 7,
+    /// Flows that clients of Ryu's REST interface write. For Rosemary's own programs.
+    Ofctl = 8,
 }
 
 impl Service {
     /// All services.
-    pub const ALL: [Self; 6] =
-        [Self::Storage, Self::Broker, Self::Topology, Self::Hosts, Self::Stats, Self::Apps];
+    pub const ALL: [Self; 8] = [
+        Self::Storage,
+        Self::Broker,
+        Self::Topology,
+        Self::Hosts,
+        Self::Stats,
+        Self::Apps,
+        Self::Operator,
+        Self::Ofctl,
+    ];
 
     /// Returns the service with this number in the ABI.
     pub fn from_number(number: u32) -> Option<Self> {
@@ -94,6 +108,11 @@ impl Service {
     /// Returns its number in the ABI.
     pub fn number(self) -> u32 {
         u32::from(self as u8)
+    }
+
+    /// Whether an app may name it in `services`.
+    pub fn is_for_apps(self) -> bool {
+        !matches!(self, Self::Operator | Self::Ofctl)
     }
 
     /// Returns the service with this name in the configuration.
@@ -110,6 +129,8 @@ impl Service {
             Self::Hosts => "hosts",
             Self::Stats => "stats",
             Self::Apps => "apps",
+            Self::Operator => "operator",
+            Self::Ofctl => "ofctl",
         }
     }
 
@@ -120,13 +141,15 @@ impl Service {
             Self::Storage | Self::Broker | Self::Apps => None,
             Self::Topology | Self::Stats => Some(1 << 17),
             Self::Hosts => Some(1 << 19),
+            // It is empty: requests do everything.
+            Self::Operator | Self::Ofctl => Some(64),
         }
     }
 
     /// Returns the capability that every client of the service needs.
     pub fn read_right(self) -> Option<&'static str> {
         match self {
-            Self::Storage | Self::Broker => None,
+            Self::Storage | Self::Broker | Self::Operator | Self::Ofctl => None,
             Self::Topology => Some("topology.read"),
             Self::Hosts => Some("hosts.read"),
             Self::Stats => Some("stats.read"),

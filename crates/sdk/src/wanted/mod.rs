@@ -78,9 +78,10 @@ use openflow::{Dpid, FlowMod, GroupMod, Match, MeterMod};
 
 pub use self::difference::Difference;
 pub use self::entry::{At, MARK, WantError};
+
 pub use self::notice::Notice;
 
-use self::entry::{Entry, Key, flow_key};
+use self::entry::{Content, Entry, Key, flow_key};
 use self::keeper::Keeper;
 use self::set::{EntryId, WantedSet};
 use self::site::{Site, Turn};
@@ -97,6 +98,11 @@ pub enum Owns {
     Declared,
     /// All flows of the application, whoever added them. Groups and meters, too, with [`Settings::groups_and_meters`].
     All,
+}
+
+/// Returns the name by which a [`Notice`] names a wanted flow: `flow table=0,priority=3,in_port=1`.
+pub fn flow_name(flow: &FlowMod<'_>) -> String {
+    flow_key(flow.table_id, flow.priority, flow.match_.clone()).to_string()
 }
 
 /// Flows that are never removed.
@@ -246,6 +252,46 @@ impl Wanted {
     /// Whether nothing is wanted.
     pub fn is_empty(&self) -> bool {
         self.set.len() == 0
+    }
+
+    /// Returns the wanted flows of a switch, as they were declared. Flows for all switches are among them.
+    pub fn flows(&self, dpid: Dpid) -> impl Iterator<Item = (At, FlowMod<'_>)> {
+        let entries = self.set.all_at(dpid).into_iter().filter_map(|id| self.set.get(id));
+        entries.filter_map(|entry| match entry.content() {
+            Content::Flow(mut flow) => {
+                flow.cookie &= !MARK;
+                Some((entry.at, flow))
+            }
+            _ => None,
+        })
+    }
+
+    /// Returns the wanted groups of a switch, as they were declared. Groups for all switches are among them.
+    pub fn groups(&self, dpid: Dpid) -> impl Iterator<Item = GroupMod> {
+        let entries = self.set.all_at(dpid).into_iter().filter_map(|id| self.set.get(id));
+        entries.filter_map(|entry| match entry.content() {
+            Content::Group(group) => Some(group),
+            _ => None,
+        })
+    }
+
+    /// Returns the wanted meters of a switch, as they were declared. Meters for all switches are among them.
+    pub fn meters(&self, dpid: Dpid) -> impl Iterator<Item = MeterMod> {
+        let entries = self.set.all_at(dpid).into_iter().filter_map(|id| self.set.get(id));
+        entries.filter_map(|entry| match entry.content() {
+            Content::Meter(meter) => Some(meter),
+            _ => None,
+        })
+    }
+
+    /// Whether the switch is connected, and no message of the library waits to be sent to it or to be confirmed by it.
+    pub fn is_settled(&self, dpid: Dpid) -> bool {
+        self.sites.get(&dpid).is_some_and(Site::is_settled)
+    }
+
+    /// Whether the entries that earlier instances have kept are known.
+    pub fn is_loaded(&self) -> bool {
+        self.keeper.is_loaded()
     }
 
     /// Whether every declaration is in the storage.

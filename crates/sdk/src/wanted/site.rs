@@ -220,6 +220,12 @@ impl Site {
         self.resume_at = Duration::ZERO;
     }
 
+    /// Whether no message waits to be sent or to be confirmed.
+    pub(super) fn is_settled(&self) -> bool {
+        let compares_first = matches!(self.phase, Phase::Waiting(_)) && !self.at_once;
+        !compares_first && self.queue.is_empty() && self.window.is_empty()
+    }
+
     /// Reads the switch as soon as nothing else is underway.
     pub(super) fn check(&mut self, now: Duration) {
         self.check_by(now);
