@@ -74,7 +74,6 @@ fn not_sent(error: SendError) -> Refusal {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is used with `map_err`")]
 fn not_wanted(error: WantError) -> Refusal {
     rule(error.to_string())
 }

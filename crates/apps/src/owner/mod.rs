@@ -47,6 +47,14 @@ pub(super) enum Numbering {
     Assigned,
 }
 
+/// Whether the assigned priorities of an earlier instance are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loading {
+    Due,
+    Requested(RequestId),
+    Done,
+}
+
 /// Why a request is refused, with the reason in words.
 type Refusal = (Refused, String);
 
@@ -58,8 +66,7 @@ pub(super) struct Owner {
     clients: BTreeSet<ClientId>,
     pending: Pending,
     priorities: Priorities,
-    /// The request for the assigned priorities; `None` once they are known.
-    loading: Option<Option<RequestId>>,
+    loading: Loading,
     early: VecDeque<(ClientRequest, Vec<u8>)>,
 }
 
@@ -75,7 +82,7 @@ impl Owner {
             clients: BTreeSet::new(),
             pending: Pending::default(),
             priorities: Priorities::default(),
-            loading: (numbering == Numbering::Assigned).then_some(None),
+            loading: if numbering == Numbering::Assigned { Loading::Due } else { Loading::Done },
             early: VecDeque::new(),
         }
     }
@@ -87,7 +94,8 @@ impl Owner {
         match event {
             Event::SnapshotBegin => self.switches.clear(),
             Event::SwitchUp(switch) => {
-                if self.switches.insert(switch.dpid, *switch).is_some_and(|it| it != *switch) {
+                let before = self.switches.insert(switch.dpid, *switch);
+                if before.is_some_and(|before| before != *switch) {
                     self.pending.switch_lost(switch.dpid, network);
                 }
             }
@@ -114,7 +122,7 @@ impl Owner {
             }
             Event::ServiceUp(Service::Storage) => self.load(network),
             Event::Storage { request, answer } => {
-                self.stored(*request, answer.as_ref().ok(), network)
+                self.stored(*request, answer.as_ref().ok(), network);
             }
             Event::Client(event) => self.client(event, network),
             _ => {}
@@ -151,7 +159,7 @@ impl Owner {
     }
 
     fn is_ready(&self) -> bool {
-        self.wanted.is_loaded() && self.loading.is_none()
+        self.wanted.is_loaded() && self.loading == Loading::Done
     }
 
     fn request(&mut self, request: ClientRequest, body: &[u8], network: &mut Network<'_>) {
@@ -273,9 +281,9 @@ impl Owner {
     }
 
     fn load(&mut self, network: &mut Network<'_>) {
-        if let Some(loading) = &mut self.loading {
+        if self.loading != Loading::Done {
             match network.storage().get(PRIORITIES) {
-                Ok(request) => *loading = Some(request),
+                Ok(request) => self.loading = Loading::Requested(request),
                 Err(error) => network.error(&format!("could not read priorities: {error}")),
             }
         }
@@ -287,20 +295,20 @@ impl Owner {
         answer: Option<&Stored<'_>>,
         network: &mut Network<'_>,
     ) {
-        if self.loading != Some(Some(request)) {
+        if self.loading != Loading::Requested(request) {
             return;
         }
         match answer {
             Some(Stored::Value { value, .. }) => {
-                self.loading = None;
+                self.loading = Loading::Done;
                 match Priorities::from_bytes(value) {
                     Some(priorities) => self.priorities = priorities,
                     None => {
-                        network.error("the stored priorities are malformed; assigns them again")
+                        network.error("the stored priorities are malformed; assigns them again");
                     }
                 }
             }
-            Some(Stored::Nothing) => self.loading = None,
+            Some(Stored::Nothing) => self.loading = Loading::Done,
             Some(_) => network.error("could not read the priorities: see `rosemary status`"),
             None => {} // `ServiceUp` follows
         }
