@@ -40,6 +40,7 @@ mod many_switches;
 mod measure_switch;
 mod mininet;
 mod negotiation;
+mod operator;
 mod operators;
 mod orphans;
 mod outputs;

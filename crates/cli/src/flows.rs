@@ -1,6 +1,7 @@
-//! `rosemary flows`: shows the flows of a switch and their owners, and the flows of apps that are gone.
+//! `rosemary flows`: shows the flows of a switch and their owners, and the flows of apps that are gone; adds and deletes flows.
 
 mod orphans;
+mod write;
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use control::query::FlowStatus;
 use monitor::options::InstancePaths;
 use openflow::Dpid;
 
+pub use self::write::FlowsChange;
 use crate::client::{self, Kernel};
 use crate::say;
 use crate::table::{Table, output_width};
@@ -28,8 +30,11 @@ usage.";
 
 /// Options of `rosemary flows`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct FlowsArgs {
+    /// A change; without it, flows are shown.
+    #[command(subcommand)]
+    pub change: Option<FlowsChange>,
     /// Datapath id of the switch, such as 00:00:00:00:00:00:00:01, 0x1 or 1; only --orphans works without it
     #[arg(required_unless_present = "orphans")]
     pub switch: Option<Dpid>,
@@ -61,6 +66,9 @@ pub enum OrphansAction {
 /// # Errors
 /// Rosemary is not running, the switch is not connected or does not answer, or the output cannot be written.
 pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
+    if let Some(change) = &args.change {
+        return write::run(change);
+    }
     let kernel = client::connect(&args.instance)?.kernel()?;
     let switch = match (args.orphans, args.switch) {
         (Some(action), _) => return orphans::run(&kernel, action, args),
