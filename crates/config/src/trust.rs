@@ -31,12 +31,14 @@ const STAGES: [&str; 2] = ["control", "observe"];
 
 /// The apps that ship with Rosemary. A developer's app may have such a name only if the operator lists it in
 /// `apps`; otherwise operators could confuse the two.
-pub const SHIPPED: [&str; 8] = [
+pub const SHIPPED: [&str; 10] = [
     "firewall",
     "forwarding",
     "hosts",
     "learning-switch",
     "link-monitor",
+    "ofctl",
+    "operator",
     "protection",
     "stats",
     "topology",
