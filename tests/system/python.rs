@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use cli::lab::{Lab, Of};
+use cli::lab::{Lab, Of, Rosemary};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, kill};
+use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
 /// The name of the apps, which their files give them.
 const APP: &str = "app";
@@ -74,4 +75,137 @@ fn traceback_of_an_app_is_in_its_log() {
         net.rosemary.wait_for_log(&["the app raised KeyError: 'nothing here'"], SOON)?;
         Ok(())
     });
+}
+
+/// What an app in Python tries, and the result of each attempt.
+fn attempts(lab: &Lab, args: &[&str]) -> anyhow::Result<Vec<(String, String)>> {
+    let dir = "/etc/rosemary/lib";
+    fs::create_dir_all(dir)?;
+    fs::write(format!("{dir}/evil.pth"), "import sys; sys.pth_ran = True\n")?;
+    fs::write(format!("{dir}/sitecustomize.py"), "import sys; sys.pth_ran = True\n")?;
+    let object = format!("{}/../python/hostile/attempts.py", env!("CARGO_MANIFEST_DIR"));
+    let config = format!(
+        "[[app]]\nname = \"attempts\"\nobject = \"{object}\"\npython-path = [\"{dir}\"]\n\
+         limits = {{ log-bytes-per-second = \"1 MiB\" }}\n"
+    );
+    fs::write("/etc/rosemary/rosemary.toml", config)?;
+    let mut rosemary = Rosemary::start(lab, &rosemary_binary(), args)?;
+    rosemary.wait_for_log(&["attempts are over"], Duration::from_secs(60))?;
+    let log = rosemary.log();
+    let found = log.lines().filter_map(|line| {
+        let (name, result) = line.split_once("attempt: ")?.1.split_once(": ")?;
+        Some((name.to_owned(), result.split(" app=").next()?.to_owned()))
+    });
+    Ok(found.collect())
+}
+
+#[test]
+fn attempts_of_an_app_in_python_are_refused() {
+    in_a_lab(|lab| {
+        let found = attempts(lab, &[])?;
+        println!("{found:#?}");
+        assert!(found.len() >= 26, "{}", found.len());
+        let got: Vec<_> = found.iter().filter(|(_, result)| result == "GOT").collect();
+        assert!(got.is_empty(), "{got:?}");
+        Ok(())
+    });
+}
+
+/// Without a sandbox most attempts succeed: otherwise they would prove nothing.
+#[test]
+fn attempts_of_an_unconfined_app_in_python_succeed() {
+    in_a_lab(|lab| {
+        let found = attempts(lab, &["--unconfined"])?;
+        let refused: Vec<_> = found.iter().filter(|(_, result)| result != "GOT").collect();
+        println!("{refused:#?}");
+        // No `.pth` file and no `sitecustomize` runs in any case.
+        let site = refused.iter().any(|(name, _)| name.contains("sitecustomize"));
+        // The monitor has given up the rights to mount and to make devices, and passes on no environment.
+        assert!(site && refused.len() <= 5, "{refused:?}");
+        Ok(())
+    });
+}
+
+/// Runs an app that ends itself in this way beside the learning switch.
+fn deadly(how: &'static str, words: &'static [&'static str]) {
+    in_a_lab(move |lab| {
+        let object = format!("{}/../python/hostile/deadly.py", env!("CARGO_MANIFEST_DIR"));
+        let switch = example("learning_switch");
+        fs::write("/etc/rosemary/how", how)?;
+        let config = format!(
+            "[[app]]\nname = \"learning\"\nobject = \"{switch}\"\n\
+             [[app]]\nname = \"deadly\"\nobject = \"{object}\"\nconfig = \"how\"\nstage = \"observe\"\n\
+             hang-seconds = 1\nlimits = {{ memory = \"128 MiB\" }}\n"
+        );
+        fs::write("/etc/rosemary/rosemary.toml", config)?;
+        let mut net = Net::start_with(lab, Of::V1_3, &[])?;
+        let [h4, h5] = ["h4", "h5"].map(|name| lab.host(name, &net.s1));
+        let (_h4, h5) = (h4?, h5?);
+        assert_eq!(net.h1.ping(&net.h2, 3, INTERVAL)?.lost(), 0);
+        let established = net.h1.ping_in_background(&net.h2, 100, INTERVAL)?;
+        h5.ping(&net.h1, 1, INTERVAL)?;
+        println!("{}", net.rosemary.wait_for_log(words, Duration::from_secs(30))?);
+        assert_eq!(established.finish()?.lost(), 0);
+        let new = net.h3.ping(&net.h2, 5, INTERVAL)?;
+        assert!(new.lost() <= 1, "{new:?}");
+        let status = net.status()?;
+        assert_eq!(status.app("learning").map(|app| app.restarts), Some(0), "{status:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn exit_of_an_app_in_python_is_contained() {
+    deadly("exit_at_once", &["died", "zone deadly", "exited with code 1"]);
+}
+
+#[test]
+fn endless_loop_in_python_is_contained() {
+    deadly("loop", &["zone deadly", "its app hung"]);
+}
+
+#[test]
+fn leak_in_python_is_contained() {
+    deadly("leak", &["zone deadly", "died"]);
+}
+
+#[test]
+fn endless_recursion_in_python_is_contained() {
+    deadly("recurse", &["zone deadly", "died"]);
+}
+
+#[test]
+fn crash_in_python_is_contained() {
+    deadly("crash", &["died", "zone deadly", "SIGSEGV"]);
+}
+
+#[test]
+fn threads_without_end_in_python_are_contained() {
+    deadly("threads", &["zone deadly", "died"]);
+}
+
+#[test]
+fn features_reach_the_app_over_openflow_1_0() {
+    in_a_lab(|lab| features(lab, Of::V1_0));
+}
+
+#[test]
+fn features_reach_the_app_over_openflow_1_3() {
+    in_a_lab(|lab| features(lab, Of::V1_3));
+}
+
+/// The features reply of a switch arrives, and the codec encodes it as it was.
+fn features(lab: &Lab, of: Of) -> anyhow::Result<()> {
+    let source = "import rosemary, rosemary.openflow\n\
+                  class Features(rosemary.App):\n    \
+                  def on_switch_up(self, event, network):\n        \
+                  reply = rosemary.openflow.decode(event.features)\n        \
+                  assert reply.encode() == event.features\n        \
+                  network.info(f'features: {reply}')\n";
+    let app = written(source)?;
+    let mut net = Net::start_with(lab, of, &["--app", &app.to_string_lossy()])?;
+    let line = net.rosemary.wait_for_log(&["features:", "FEATURES_REPLY"], SOON)?;
+    println!("{line}");
+    assert!(line.contains("n_tables:254"), "{line}");
+    Ok(())
 }

@@ -53,6 +53,7 @@ pub mod ofp;
 pub mod packages;
 pub mod pki;
 pub mod ports;
+pub mod ryu;
 pub mod safe_mode;
 pub mod say;
 pub mod scaffold;

@@ -22,6 +22,7 @@ use rosemary_cli::ofp::{self, OfpArgs};
 use rosemary_cli::packages::key::{self, KeyCommand};
 use rosemary_cli::pki::{self, PkiArgs};
 use rosemary_cli::ports::{self, PortsArgs};
+use rosemary_cli::ryu::{self, RyuArgs};
 use rosemary_cli::safe_mode::{self, SafeModeArgs};
 use rosemary_cli::stats::{self, StatsArgs};
 use rosemary_cli::status::{self, StatusArgs};
@@ -118,6 +119,8 @@ enum Command {
     /// Start, stop, upgrade, create, package and install apps, and show their logs
     #[command(subcommand)]
     App(AppCommand),
+    /// Run apps of Ryu or os-ken, unmodified, each in a zone of its own
+    Ryu(RyuArgs),
     /// Create the keys that sign your apps
     #[command(subcommand)]
     Key(KeyCommand),
@@ -190,6 +193,7 @@ fn main() -> ExitCode {
         Command::Incidents(args) => incidents::run(args).map(|()| ExitCode::SUCCESS),
         Command::SafeMode(command) => safe_mode::run(command).map(|()| ExitCode::SUCCESS),
         Command::App(command) => app::run(command).map(|()| ExitCode::SUCCESS),
+        Command::Ryu(args) => ryu::run(args),
         Command::Key(command) => key::run(command).map(|()| ExitCode::SUCCESS),
         Command::Backup(args) => backup::backup(args).map(|()| ExitCode::SUCCESS),
         Command::Restore(args) => backup::restore(args).map(|()| ExitCode::SUCCESS),

@@ -14,8 +14,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use openflow::{
-    DecodeError, Dpid, ErrorMessage, FlowRemoved, Kind, PacketIn, PortDesc, PortStatus,
-    SwitchConfig, Version,
+    Capabilities, DecodeError, Dpid, ErrorMessage, FlowRemoved, Kind, PacketIn, PortDesc,
+    PortStatus, SwitchConfig, Version,
 };
 
 use crate::AnySession;
@@ -135,6 +135,10 @@ pub struct SwitchInfo {
     pub n_tables: u8,
     /// The number of packets that it can buffer.
     pub n_buffers: u32,
+    /// Its capabilities.
+    pub capabilities: Capabilities,
+    /// The actions that it supports, one bit per type. OpenFlow 1.0 only, otherwise 0.
+    pub actions: u32,
     /// Its ports.
     pub ports: Vec<PortDesc>,
 }

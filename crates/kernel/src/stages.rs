@@ -45,8 +45,15 @@ impl Stages {
         let pool = idle(1);
         let (_, recorder) = FlightReader::new()?;
         let recorder = FlightRecorder::map(&recorder)?;
-        let info =
-            SwitchInfo { version, dpid: Dpid(1), n_tables: 1, n_buffers: 256, ports: Vec::new() };
+        let info = SwitchInfo {
+            version,
+            dpid: Dpid(1),
+            n_tables: 1,
+            n_buffers: 256,
+            capabilities: openflow::Capabilities(0),
+            actions: 0,
+            ports: Vec::new(),
+        };
         let mut made = Self {
             dispatch: Dispatch::default(),
             switch: Switch::new(info, 1),

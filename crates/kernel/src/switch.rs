@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use dal::{SwitchInfo, Table};
-use openflow::{Dpid, PortDesc, Version};
+use openflow::{Capabilities, Dpid, Features, PortDesc, Version};
 
 use crate::back_pressure::PERIOD;
 use crate::buffer_table::BufferTable;
@@ -25,6 +25,11 @@ pub(crate) struct Switch {
     pub(crate) ports: BTreeMap<u32, PortDesc>,
     /// Number of its flow tables.
     pub(crate) n_tables: u8,
+    /// The number of packets that it can buffer.
+    n_buffers: u32,
+    capabilities: Capabilities,
+    /// The actions that it supports, in OpenFlow 1.0.
+    actions: u32,
     /// Their descriptions, by number.
     pub(crate) tables: BTreeMap<u8, Table>,
     /// The announcements to each app.
@@ -159,6 +164,9 @@ impl Switch {
             epoch,
             ports: info.ports.into_iter().map(|port| (port.port_no.0, port)).collect(),
             n_tables: info.n_tables,
+            n_buffers: info.n_buffers,
+            capabilities: info.capabilities,
+            actions: info.actions,
             tables: BTreeMap::new(),
             announced: AnnouncedTo::default(),
             counters: Counters::default(),
@@ -166,6 +174,23 @@ impl Switch {
             queue: VecDeque::new(),
             vital: Vital::new(Instant::now()),
         }
+    }
+
+    /// Returns its features reply with its present ports, and with transaction id 0. Empty if no message can hold it.
+    pub(crate) fn features(&self) -> Vec<u8> {
+        let has_ports = self.version < Version::V1_3;
+        let features = Features {
+            dpid: self.dpid,
+            n_buffers: self.n_buffers,
+            n_tables: self.n_tables,
+            auxiliary_id: 0, // other connections are refused
+            capabilities: self.capabilities,
+            actions: self.actions,
+            ports: self.ports.values().filter(|_| has_ports).copied().collect(),
+        };
+        let mut reply = Vec::new();
+        let encoded = openflow::append(&mut reply, |out| features.encode(self.version, 0, out));
+        if encoded.is_ok() { reply } else { Vec::new() }
     }
 
     /// Applies descriptions of some tables. Returns the tables that became nearly full or have room again.
@@ -266,6 +291,8 @@ mod tests {
             dpid: Dpid(1),
             n_tables: 2,
             n_buffers: 0,
+            capabilities: Capabilities(0),
+            actions: 0,
             ports: Vec::new(),
         };
         let mut switch = Switch::new(info, 1);
@@ -282,7 +309,15 @@ mod tests {
     #[test]
     fn repeated_add_counts_as_the_switch_reports() {
         let (version, dpid) = (Version::V1_3, Dpid(1));
-        let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+        let info = SwitchInfo {
+            version,
+            dpid,
+            n_tables: 1,
+            n_buffers: 0,
+            capabilities: Capabilities(0),
+            actions: 0,
+            ports: Vec::new(),
+        };
         let mut switch = Switch::new(info, 1);
         let table = Table { table_id: 0, max_entries: Some(10), active_count: Some(2) };
         switch.tables(vec![table]);
@@ -299,6 +334,8 @@ mod tests {
             dpid: Dpid(1),
             n_tables: 1,
             n_buffers: 0,
+            capabilities: Capabilities(0),
+            actions: 0,
             ports: vec![port(1), port(2), port(PortNo::LOCAL.0)],
         };
         assert_eq!(Switch::new(info, 1).physical_ports(), 2);

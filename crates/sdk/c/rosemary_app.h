@@ -43,7 +43,7 @@ enum {
     ROSEMARY_SNAPSHOT_BEGIN = 1,
     /* The snapshot is complete. */
     ROSEMARY_SNAPSHOT_END = 2,
-    /* A switch is connected, or its state is repeated; its ports follow as ROSEMARY_PORT. */
+    /* A switch is connected, or its state is repeated; its ports follow as ROSEMARY_PORT. Body: its features reply. */
     ROSEMARY_SWITCH_UP = 3,
     /* A switch has disconnected. It answers no earlier request any more. */
     ROSEMARY_SWITCH_DOWN = 4,

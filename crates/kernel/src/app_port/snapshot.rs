@@ -96,7 +96,7 @@ impl Snapshot {
         }
         if matches!(announced, Announced::Nothing | Announced::Stale) {
             let record = switch_record(RecordKind::SwitchUp, switch);
-            if to.push(&record.words(), &[], Room::All) {
+            if to.push(&record.words(), &switch.features(), Room::All) {
                 announced = Announced::PortsBelow(0);
             }
         }
@@ -229,7 +229,15 @@ mod tests {
         let (mut parts, _fds) = part::make(&idle(1), 4096).unwrap();
         let mut to = Hosting::Zone(Rings::new(parts.pop().unwrap()));
         let (version, dpid) = (Version::V1_3, Dpid(7));
-        let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+        let info = SwitchInfo {
+            version,
+            dpid,
+            n_tables: 1,
+            n_buffers: 0,
+            capabilities: openflow::Capabilities(0),
+            actions: 0,
+            ports: Vec::new(),
+        };
         let (mut snapshot, mut switch) = (Snapshot::new(AppSlot::new(0)), Switch::new(info, 1));
         let records = |to: &Hosting| to.zone().unwrap().ring.outstanding();
         assert!(!snapshot.announce(&mut to, &mut switch), "the app is down");
@@ -251,7 +259,15 @@ mod tests {
         let (mut parts, _fds) = part::make(&idle(1), 4096).unwrap();
         let mut to = Hosting::Zone(Rings::new(parts.pop().unwrap()));
         let (version, dpid) = (Version::V1_3, Dpid(7));
-        let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+        let info = SwitchInfo {
+            version,
+            dpid,
+            n_tables: 1,
+            n_buffers: 0,
+            capabilities: openflow::Capabilities(0),
+            actions: 0,
+            ports: Vec::new(),
+        };
         let (mut snapshot, mut switch) = (Snapshot::new(AppSlot::new(0)), Switch::new(info, 1));
         snapshot.begin();
         while to.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}

@@ -130,6 +130,8 @@ fn switch(dpid: u64, ports: u32) -> Switch {
         dpid: Dpid(dpid),
         n_tables: 1,
         n_buffers: 0,
+        capabilities: openflow::Capabilities(0),
+        actions: 0,
         ports: (1..=ports).map(port).collect(),
     };
     Switch::new(info, 1)

@@ -36,7 +36,15 @@ fn dispatch(policies: Vec<Policy>) -> Dispatch {
 
 fn switch(dpid: u64) -> Switch {
     let (version, dpid) = (Version::V1_3, Dpid(dpid));
-    let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+    let info = SwitchInfo {
+        version,
+        dpid,
+        n_tables: 1,
+        n_buffers: 0,
+        capabilities: openflow::Capabilities(0),
+        actions: 0,
+        ports: Vec::new(),
+    };
     Switch::new(info, 1)
 }
 

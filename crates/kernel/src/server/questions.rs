@@ -307,7 +307,15 @@ mod tests {
 
     fn switch(dpid: u64) -> SwitchStatus {
         let (version, dpid) = (Version::V1_3, Dpid(dpid));
-        let info = SwitchInfo { version, dpid, n_tables: 1, n_buffers: 0, ports: Vec::new() };
+        let info = SwitchInfo {
+            version,
+            dpid,
+            n_tables: 1,
+            n_buffers: 0,
+            capabilities: openflow::Capabilities(0),
+            actions: 0,
+            ports: Vec::new(),
+        };
         Switch::new(info, 1).status((Ipv4Addr::LOCALHOST, 6653).into(), "tcp", None, 0)
     }
 

@@ -316,6 +316,8 @@ impl Session {
             dpid: features.dpid,
             n_tables: features.n_tables,
             n_buffers: features.n_buffers,
+            capabilities: features.capabilities,
+            actions: features.actions,
             ports: features.ports,
         };
         if version < Version::V1_3 {

@@ -97,6 +97,8 @@ impl Bench {
             dpid: Dpid(7),
             n_tables: 1,
             n_buffers: 0,
+            capabilities: openflow::Capabilities(0),
+            actions: 0,
             ports: Vec::new(),
         };
         let switch = Switch::new(info, 1);

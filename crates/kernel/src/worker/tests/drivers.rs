@@ -60,7 +60,15 @@ impl Session for LetterSession {
                 let dpid = Dpid(u64::from_be_bytes(dpid));
                 self.up = true;
                 let ports = Vec::new();
-                Event::Up(SwitchInfo { version: OF, dpid, n_tables: 1, n_buffers: 0, ports })
+                Event::Up(SwitchInfo {
+                    version: OF,
+                    dpid,
+                    n_tables: 1,
+                    n_buffers: 0,
+                    capabilities: openflow::Capabilities(0),
+                    actions: 0,
+                    ports,
+                })
             }
             (b'P', [port, frame @ ..]) => {
                 let packet_in = PacketIn::new(PortNo((*port).into()), frame);
