@@ -180,11 +180,11 @@ impl Request {
         let count = count.context("at most 64 apps")?;
         let mut names: Vec<String> = Vec::new();
         for (number, app) in (0_u16..).zip(&self.apps) {
-            let name = name_of(app)?;
+            let (object, name) = (object(app)?, name_of(app)?);
             ensure!(!names.contains(&name), "two apps have the name {name}; rename a file");
             let band = band(number, count);
             writeln!(text, "\n[[app]]\nname = {}\nhost = \"ryu\"", quoted(&name))?;
-            writeln!(text, "object = {}", quoted(&object(app)?))?;
+            writeln!(text, "object = {}", quoted(&object))?;
             let capabilities = CAPABILITIES.iter().copied();
             let probe = self.observes_links.then_some("topology.probe");
             let capabilities: Vec<String> = capabilities.chain(probe).map(quoted).collect();
