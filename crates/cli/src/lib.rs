@@ -4,10 +4,10 @@
 //! | --- | --- |
 //! | [`up`] | `rosemary up`: executes the resource monitor, or checks the configuration |
 //! | [`status`] | `rosemary status`: shows programs and switches |
-//! | [`health`] | the verdict of `rosemary status` |
 //! | [`pki`] | `rosemary pki`: creates keys and certificates for TLS |
 //! | [`switches`], [`ports`], [`apps`] | `rosemary switches`, `rosemary ports`, `rosemary apps`: show one kind in full |
 //! | [`top`] | `rosemary top`: shows the resource use of each program, live |
+//! | [`token`] | `rosemary token`, `rosemary ui`: tokens of the HTTP interface |
 //! | [`logs`] | `rosemary logs`, `rosemary app logs`: show log lines |
 //! | [`incidents`] | `rosemary incidents`: shows what went wrong |
 //! | [`doctor`] | `rosemary doctor`: checks which sandbox mechanisms and limits this machine supports |
@@ -61,6 +61,7 @@ pub mod stats;
 pub mod status;
 pub mod switches;
 mod table;
+pub mod token;
 pub mod top;
 pub mod topology;
 pub mod trace;

@@ -27,6 +27,7 @@ use rosemary_cli::safe_mode::{self, SafeModeArgs};
 use rosemary_cli::stats::{self, StatsArgs};
 use rosemary_cli::status::{self, StatusArgs};
 use rosemary_cli::switches::{self, SwitchesArgs};
+use rosemary_cli::token::{self, TokenCommand, UiArgs};
 use rosemary_cli::top::{self, TopArgs};
 use rosemary_cli::topology::drain::{self, SwitchCommand};
 use rosemary_cli::topology::links::{self, LinksArgs};
@@ -110,6 +111,11 @@ enum Command {
     Apps(AppsArgs),
     /// Show the resource use of each program, live
     Top(TopArgs),
+    /// Print the address of the web page, and open it
+    Ui(UiArgs),
+    /// Make, show and revoke tokens of the HTTP interface
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Show the log of all programs
     Logs(LogsArgs),
     /// Show what went wrong: programs that ended, why, and how Rosemary reacted
@@ -189,6 +195,8 @@ fn main() -> ExitCode {
         Command::Trace(args) => trace::run(args).map(|()| ExitCode::SUCCESS),
         Command::Apps(args) => apps::run(args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Ui(args) => token::open(args).map(|()| ExitCode::SUCCESS),
+        Command::Token(command) => token::run(command).map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => logs::run(args).map(|()| ExitCode::SUCCESS),
         Command::Incidents(args) => incidents::run(args).map(|()| ExitCode::SUCCESS),
         Command::SafeMode(command) => safe_mode::run(command).map(|()| ExitCode::SUCCESS),

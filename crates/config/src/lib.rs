@@ -18,6 +18,7 @@ mod orphans;
 mod position;
 mod python;
 mod quotas;
+pub mod reserved;
 mod rights;
 mod shipped;
 mod suggestion;
@@ -120,6 +121,14 @@ pub enum ConfigError {
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
+    },
+    /// The text changes what only the file itself can change.
+    #[error("{what}")]
+    Reserved {
+        /// The file.
+        path: PathBuf,
+        /// The keys, and a remedy.
+        what: String,
     },
     /// The file contains a mistake.
     #[error("{place}: {what}")]
@@ -369,6 +378,11 @@ impl Config {
         self.require = require.unwrap_or_default();
         self.hang = app::hang(zones)?;
         Ok(())
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Returns the app of this name, if the file has one.

@@ -40,6 +40,20 @@ pub enum Change {
         /// Only report the steps.
         dry_run: bool,
     },
+    /// Apply another text as the configuration, and store it in the file. The text is not part of this message: it travels as a
+    /// descriptor of sealed memory. Only the HTTP interface may request this.
+    Configure {
+        /// The SHA-256 of the file that the user has seen, in hexadecimal digits. If the file has changed since, nothing happens.
+        expected: String,
+        /// Only report the steps.
+        dry_run: bool,
+    },
+    /// Put a package beside the installed one, for an upgrade. The package and its signature travel as descriptors of sealed
+    /// memory. Only the HTTP interface may request this.
+    Stage {
+        /// The app that the package must contain.
+        app: String,
+    },
     /// End safe mode: all apps run as configured.
     LeaveSafeMode,
 }
@@ -91,6 +105,9 @@ impl fmt::Display for Change {
             }
             Self::Reload { dry_run: false } => f.write_str("reload"),
             Self::Reload { dry_run: true } => f.write_str("reload --dry-run"),
+            Self::Configure { dry_run: false, .. } => f.write_str("apply another configuration"),
+            Self::Configure { dry_run: true, .. } => f.write_str("plan another configuration"),
+            Self::Stage { app } => write!(f, "stage a package of {app}"),
             Self::LeaveSafeMode => f.write_str("safe-mode exit"),
         }
     }

@@ -4,11 +4,15 @@
 //! monitor answers for itself and for the processes that it started. For other questions it passes a
 //! connection to the process that can answer them.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::app_report::AppReport;
 use crate::change::{ChangeReport, ChangeRequest};
 use crate::incident::{Incident, IncidentId};
+use crate::northbound::TokenRecord;
 
 /// Sent by an operator's command to the monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +53,18 @@ pub enum OperatorRequest {
         /// The request.
         request: Box<OperatorRequest>,
     },
+    /// Report the text of the configuration. Answered by [`OperatorReply::Config`].
+    Config,
+    /// Add a token of the HTTP interface. Answered by [`OperatorReply::Interface`] or [`OperatorReply::Unavailable`].
+    AddToken(TokenRecord),
+    /// List the tokens of the HTTP interface. Answered by [`OperatorReply::Tokens`] or [`OperatorReply::Unavailable`].
+    Tokens,
+    /// Revoke the tokens with this identifier or name. Answered by [`OperatorReply::Revoked`] or
+    /// [`OperatorReply::Unavailable`].
+    RevokeToken {
+        /// The identifier or the name.
+        which: String,
+    },
     /// Write an audit record: the sender has done this. Answered by [`OperatorReply::Done`].
     Audit {
         /// What, as a phrase.
@@ -82,6 +98,26 @@ pub enum OperatorReply {
     Change(ChangeReport),
     /// It is done.
     Done,
+    /// The text of the configuration. Descriptor: sealed memory with the text, without secrets.
+    Config {
+        /// The file; `None` if there is none.
+        file: Option<PathBuf>,
+        /// The SHA-256 of the file with its secrets, in hexadecimal digits.
+        sha256: String,
+        /// The keys whose values are hidden.
+        redacted: Vec<String>,
+    },
+    /// The HTTP interface.
+    Interface {
+        /// Its address; `None` if it has only the Unix socket.
+        api: Option<SocketAddr>,
+        /// Whether the address is served with TLS alone.
+        tls: bool,
+    },
+    /// The tokens of the HTTP interface.
+    Tokens(Vec<TokenRecord>),
+    /// The number of tokens that were revoked.
+    Revoked(usize),
     /// Incidents in ascending order.
     Incidents {
         /// As many as one message holds.

@@ -232,6 +232,9 @@ pub enum StartError {
         /// The address.
         address: SocketAddr,
     },
+    /// A configuration or a package that arrived over the HTTP interface is refused.
+    #[error("{0}")]
+    Upload(String),
     /// The system refuses the address that the operator chose for the HTTP interface.
     #[error(
         "the HTTP interface cannot listen on {address}: {hint}; choose another address with --api, or `api` in [northbound], or \

@@ -91,7 +91,7 @@ use std::time::Instant;
 
 use control::incident::{Cause, Evidence, Program};
 use control::kernel::PlainTcp;
-use control::northbound::{Credentials, ListenerRole, NorthboundSettings};
+use control::northbound::{ListenerRole, NorthboundSettings};
 use rustix::process::geteuid;
 use sdk::Limit;
 use tracing::{info, warn};
@@ -109,6 +109,7 @@ use crate::incidents::Incidents;
 use crate::installation::Installation;
 use crate::kernel_settings::KernelSettings;
 use crate::northbound::listeners::Listeners;
+use crate::northbound::tokens::Tokens;
 use crate::northbound::{Northbound, NorthboundInput};
 use crate::notify::ServiceManager;
 use crate::options::Options;
@@ -209,11 +210,11 @@ fn service_manager() -> Option<ServiceManager> {
 /// Binds the sockets of the HTTP interface, unless there is none.
 ///
 /// # Errors
-/// [`StartError::Northbound`]: the system refuses an address that the operator chose.
+/// [`StartError::Northbound`]: the system refuses an address that the operator chose; the file of tokens is damaged.
 fn northbound_input(
     options: &Options,
     config: &Config,
-    runtime: &RuntimeDir,
+    (runtime, state): (&RuntimeDir, &Path),
     group: Option<u32>,
 ) -> Result<Option<NorthboundInput>, StartError> {
     let Some(api) = options.api(config) else { return Ok(None) };
@@ -223,7 +224,8 @@ fn northbound_input(
     let config::Northbound { loopback, names, .. } = config.northbound.clone();
     let uid = geteuid().as_raw();
     let settings = NorthboundSettings { loopback, names, uid, group };
-    Ok(Some(NorthboundInput { listeners, settings, credentials: Credentials::default() }))
+    let tokens = Tokens::load(state)?;
+    Ok(Some(NorthboundInput { listeners, settings, tokens }))
 }
 
 /// Runs Rosemary until SIGTERM, SIGINT, SIGQUIT or a closed terminal. Returns whether all processes have ended.
@@ -274,7 +276,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let demotions = Demotions::load(state.path())?;
     check_sandbox(options, config.require, &installation.zone)?;
     let (admin, group) = runtime.bind_admin()?;
-    let northbound = northbound_input(options, &config, &runtime, group)?;
+    let northbound = northbound_input(options, &config, (&runtime, state.path()), group)?;
     let admin = AdminServer::new(admin, AllowedUsers { uid: geteuid().as_raw(), group });
     let listen = listeners.iter().map(|it| it.address().to_string()).collect::<Vec<_>>().join(" ");
     let file = config.file.as_deref().unwrap_or(Path::new("none")).display();

@@ -24,7 +24,8 @@ use crate::text::shortened;
 use crate::usage::meter::{Meter, Sample};
 use crate::usage::{MEASUREMENT_PERIOD, report};
 use config::Limits;
-use control::change::{Change, ChangeRequest};
+use control::change::{Change, ChangeReport, ChangeRequest};
+use control::northbound::TokenRecord;
 use control::operator::ProgramState;
 use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUsage, Status};
 
@@ -36,6 +37,10 @@ const SAME_REQUEST: Duration = Duration::from_millis(200);
 
 /// How long systemd waits for slow apps: one that never becomes ready must not keep it from regarding Rosemary as started.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why there are no tokens.
+const NO_NORTHBOUND: &str = "the HTTP interface is switched off; start Rosemary without --no-northbound, and with `enabled = true` \
+                             in [northbound]";
 
 /// The longest time that a stop waits for the disk to store the last incidents.
 const FLUSH_TIME: Duration = Duration::from_millis(100);
@@ -66,6 +71,8 @@ struct Requester {
     who: String,
     /// The user.
     uid: u32,
+    /// Whether it is the HTTP interface, which acts for users whom it has authenticated.
+    is_northbound: bool,
 }
 
 /// A descriptor that became readable.
@@ -257,6 +264,7 @@ impl Supervisor {
         }
         self.must_reload = false;
         let request = ChangeRequest { change: Change::Reload { dry_run: false }, confirmed: false };
+        let request = (request, Vec::new());
         if let Err(why) = self.changes.begin(request, "SIGHUP", &mut self.processes, now) {
             warn!(why, "could not reload; send SIGHUP again");
         }
@@ -276,8 +284,8 @@ impl Supervisor {
     /// Answers an operator's request.
     fn answer(&mut self, id: OperatorId, request: OperatorRequest, now: Instant) {
         let Some(uid) = self.admin.uid(id) else { return };
-        let requester = Requester { who: format!("user {uid}"), uid };
-        let (reply, fds) = self.reply(request, &requester, now);
+        let requester = Requester { who: format!("user {uid}"), uid, is_northbound: false };
+        let (reply, fds) = self.reply(request, Vec::new(), &requester, now);
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         self.admin.send(id, &reply, &fds);
     }
@@ -286,13 +294,15 @@ impl Supervisor {
     fn answer_northbound(&mut self, now: Instant) {
         for _ in 0..MESSAGES_PER_TURN {
             let northbound = self.processes.northbound_mut();
-            let Some(request) = northbound.and_then(Northbound::receive_request) else { return };
+            let received = northbound.and_then(Northbound::receive_request);
+            let Some((request, fds)) = received else { return };
             let (who, request) = match request {
                 OperatorRequest::As { who, request } => (shortened(&who, 100), *request),
                 request => (northbound::NAME.to_owned(), request),
             };
-            let requester = Requester { who, uid: rustix::process::geteuid().as_raw() };
-            let (reply, fds) = self.reply(request, &requester, now);
+            let uid = rustix::process::geteuid().as_raw();
+            let requester = Requester { who, uid, is_northbound: true };
+            let (reply, fds) = self.reply(request, fds, &requester, now);
             let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
             if let Some(northbound) = self.processes.northbound_mut() {
                 northbound.reply(&reply, &fds);
@@ -304,6 +314,7 @@ impl Supervisor {
     fn reply(
         &mut self,
         request: OperatorRequest,
+        fds: Vec<OwnedFd>,
         requester: &Requester,
         now: Instant,
     ) -> (OperatorReply, Vec<OwnedFd>) {
@@ -344,7 +355,7 @@ impl Supervisor {
             OperatorRequest::Change(request) => {
                 let reply = match self.stop_deadline {
                     Some(_) => Err("Rosemary stops".into()),
-                    None => self.changes.begin(request, &requester.who, &mut self.processes, now),
+                    None => self.begin_change(request, fds, requester, now),
                 };
                 without(reply.map_or_else(unavailable, OperatorReply::Change))
             }
@@ -355,6 +366,33 @@ impl Supervisor {
                     |report| OperatorReply::Change(report.clone()),
                 ))
             }
+            OperatorRequest::Config => match self.changes.shown_config() {
+                Ok((reply, text)) => (reply, vec![text]),
+                Err(why) => without(unavailable(why)),
+            },
+            OperatorRequest::AddToken(token) => without(self.add_token(token, requester)),
+            OperatorRequest::Tokens => {
+                let northbound = self.processes.northbound_mut();
+                let tokens = northbound.map(|it| OperatorReply::Tokens(it.tokens()));
+                without(tokens.unwrap_or_else(|| unavailable(NO_NORTHBOUND.into())))
+            }
+            OperatorRequest::RevokeToken { which } => {
+                let northbound = self.processes.northbound_mut();
+                let revoked =
+                    northbound.map_or(Err(NO_NORTHBOUND.into()), |it| it.revoke_token(&which));
+                if let Ok(1..) = revoked {
+                    let which = shortened(&which, 100);
+                    log_forwarder::audit(&format!("{} revoked the token {which}", requester.who));
+                }
+                without(revoked.map_or_else(unavailable, OperatorReply::Revoked))
+            }
+            OperatorRequest::Audit { what } if !requester.is_northbound => {
+                let why = format!(
+                    "only the HTTP interface reports what others did: {}",
+                    shortened(&what, 40)
+                );
+                without(OperatorReply::Refused { why })
+            }
             OperatorRequest::Audit { what } => {
                 log_forwarder::audit(&format!("{} did: {}", requester.who, shortened(&what, 400)));
                 without(OperatorReply::Done)
@@ -363,6 +401,42 @@ impl Supervisor {
                 let why = "only the HTTP interface acts on behalf of others".into();
                 without(OperatorReply::Refused { why })
             }
+        }
+    }
+
+    /// Begins a change, and writes an audit record about it.
+    fn begin_change(
+        &mut self,
+        request: ChangeRequest,
+        fds: Vec<OwnedFd>,
+        requester: &Requester,
+        now: Instant,
+    ) -> Result<ChangeReport, String> {
+        let what = request.change.to_string();
+        let begun = self.changes.begin((request, fds), &requester.who, &mut self.processes, now);
+        let outcome = match &begun {
+            Ok(report) => format!("change {}", report.id),
+            Err(why) => format!("refused: {why}"),
+        };
+        log_forwarder::audit(&format!("{} requested: {what} ({outcome})", requester.who));
+        begun
+    }
+
+    fn add_token(&mut self, token: TokenRecord, requester: &Requester) -> OperatorReply {
+        let Some(northbound) = self.processes.northbound_mut() else {
+            return OperatorReply::Unavailable { why: NO_NORTHBOUND.into() };
+        };
+        let (name, role) = (shortened(&token.name, 100), token.role);
+        let kind = if token.one_time { "one-time token" } else { "token" };
+        match northbound.add_token(token) {
+            Ok(()) => {
+                log_forwarder::audit(&format!(
+                    "{} made the {kind} {name:?} for {role}",
+                    requester.who
+                ));
+                OperatorReply::Interface { api: northbound.api(), tls: northbound.is_tls_only() }
+            }
+            Err(why) => OperatorReply::Unavailable { why },
         }
     }
 

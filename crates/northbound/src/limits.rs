@@ -22,6 +22,9 @@ pub(crate) const HEAD_TIME: Duration = Duration::from_secs(10);
 /// How long a request may take, with its body.
 pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(60);
 
+/// How long the upload of a package may take.
+pub(crate) const UPLOAD_TIME: Duration = Duration::from_secs(300);
+
 /// How long a client may accept no byte of an answer.
 pub(crate) const WRITE_TIME: Duration = Duration::from_secs(20);
 
@@ -34,8 +37,14 @@ pub(crate) const HEADERS: usize = 64;
 /// The most bytes of a JSON body.
 pub(crate) const BODY: usize = 256 << 10;
 
+/// The most bytes of a configuration.
+pub(crate) const CONFIG: usize = 1 << 20;
+
 /// The most bytes of a package.
 pub(crate) const PACKAGE: usize = 64 << 20;
+
+/// The most uploads at once, as each is in memory.
+pub(crate) const UPLOADS: usize = 2;
 
 /// The most requests of one address per second over a longer time, and at once.
 const REQUESTS: (f64, f64) = (500.0, 1_000.0);

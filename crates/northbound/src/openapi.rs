@@ -89,6 +89,16 @@ fn operation(route: &Route) -> Operation {
     for param in &route.query {
         operation = operation.parameter(query_param(param));
     }
+    for (name, about) in &route.headers {
+        let text = ObjectBuilder::new().schema_type(SchemaType::Type(Type::String));
+        let header = ParameterBuilder::new()
+            .name(*name)
+            .parameter_in(ParameterIn::Header)
+            .required(Required::True)
+            .description(Some(*about))
+            .schema(Some(text.build()));
+        operation = operation.parameter(header.build());
+    }
     if let Some(body) = &route.body {
         let content = ContentBuilder::new().schema(content_schema(body.content)).build();
         let media = media_type(body.content).unwrap_or("application/json");

@@ -47,6 +47,10 @@ impl Problem {
         method, METHOD_NOT_ALLOWED, "method-not-allowed", "The path does not have this method";
         /// The state does not allow it.
         conflict, CONFLICT, "conflict", "The present state does not allow this";
+        /// The resource has changed.
+        precondition, PRECONDITION_FAILED, "precondition-failed", "The resource has changed";
+        /// A header that names the expected state is missing.
+        precondition_required, PRECONDITION_REQUIRED, "precondition-required", "The request must say which state it changes";
         /// The body is too long.
         too_large, PAYLOAD_TOO_LARGE, "too-large", "The body is too long";
         /// The body has another type.

@@ -130,6 +130,8 @@ pub(crate) struct Route {
     pub(crate) about: &'static str,
     pub(crate) access: Access,
     pub(crate) query: Vec<Param>,
+    /// Headers that a request must have, with their meaning.
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
     pub(crate) body: Option<BodyForm>,
     /// Successful answers: status, content, meaning.
     pub(crate) answers: Vec<(u16, Content, &'static str)>,
@@ -163,6 +165,7 @@ impl Route {
             about: "",
             access: Access::Role(role),
             query: Vec::new(),
+            headers: Vec::new(),
             body: None,
             answers: Vec::new(),
             problems: Vec::new(),
@@ -207,6 +210,18 @@ impl Route {
     /// Declares a JSON body.
     pub(crate) fn json_body(mut self, schema: &'static str, required: bool) -> Self {
         self.body = Some(BodyForm { content: Content::Json(schema), required, most: limits::BODY });
+        self
+    }
+
+    /// Declares a body of another media type.
+    pub(crate) fn raw_body(mut self, media: &'static str, most: usize) -> Self {
+        self.body = Some(BodyForm { content: Content::Other(media), required: true, most });
+        self
+    }
+
+    /// Declares a header that the request must have.
+    pub(crate) fn header(mut self, name: &'static str, about: &'static str) -> Self {
+        self.headers.push((name, about));
         self
     }
 

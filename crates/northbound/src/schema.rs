@@ -63,6 +63,9 @@ pub(crate) fn all() -> Map<String, Value> {
             all.insert(name.to_owned(), value);
         }
     };
+    add("Checked", schema::<api::Checked>());
+    add("Mistake", schema::<api::Mistake>());
+    add("Token", schema::<api::Token>());
     add("Live", schema::<api::Live>());
     add("Ready", schema::<api::Ready>());
     add("Who", schema::<api::Who>());
@@ -72,6 +75,7 @@ pub(crate) fn all() -> Map<String, Value> {
     add("Confirmation", schema::<api::Confirmation>());
     add("Level", schema::<api::Level>());
     all.insert("Logs".into(), logs());
+    all.insert("Config".into(), config());
     all.insert("Problem".into(), problem());
     all
 }
@@ -112,6 +116,19 @@ fn logs() -> Value {
             "end": { "type": "boolean", "description": "Whether no further lines exist now." },
         },
         "required": ["items", "next", "end"],
+    })
+}
+
+fn config() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "file": { "type": ["string", "null"], "description": "The file; null if there is none." },
+            "sha256": { "type": "string", "description": "The SHA-256 of the file, for `If-Match`." },
+            "toml": { "type": "string", "description": "The text, without its secrets." },
+            "redacted": { "type": "array", "items": { "type": "string" }, "description": "The keys whose values are hidden." },
+        },
+        "required": ["file", "sha256", "toml", "redacted"],
     })
 }
 

@@ -16,7 +16,7 @@ use crate::auth::peer::Peers;
 use crate::auth::session::Sessions;
 use crate::call::Call;
 use crate::events::Events;
-use crate::limits::Rates;
+use crate::limits::{self, Rates};
 use crate::problem::Problem;
 use crate::route::Routes;
 
@@ -36,6 +36,8 @@ pub(crate) struct Api {
     kernels: Mutex<Vec<Kernel>>,
     services: Mutex<HashMap<Service, Provided>>,
     turns: Semaphore,
+    /// Uploads, which take memory.
+    pub(crate) uploads: Semaphore,
     credentials: RwLock<Arc<Credentials>>,
     pub(crate) settings: NorthboundSettings,
     pub(crate) sessions: Sessions,
@@ -67,6 +69,7 @@ impl Api {
             kernels: Mutex::default(),
             services: Mutex::default(),
             turns: Semaphore::new(AT_ONCE),
+            uploads: Semaphore::new(limits::UPLOADS),
             sessions: Sessions::default(),
             credentials: RwLock::new(Arc::new(credentials)),
             settings,

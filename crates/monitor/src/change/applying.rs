@@ -3,6 +3,7 @@
 //! Until all candidates are loaded nothing changes, so a failure before needs no undoing. A failure of an upgraded app
 //! later, within the time of the watch, makes the previous package run again.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use config::{Config, OnStop, Orphans};
@@ -11,18 +12,22 @@ use control::incident::{Cause, Evidence, Program};
 use tracing::warn;
 
 use super::difference::{Difference, difference};
+use super::new_config::{self, NewConfig};
 use super::planner::{Plan, PlannedApp, Planning, Source, Unplannable, Version};
 use super::verbs::Goal;
 use super::{Basis, Running, TIMEOUT};
+use crate::packages::Files;
 use crate::process_table::ProcessTable;
 
 /// Why a change is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Purpose {
     /// An app is started, stopped or restarted.
     Verb,
-    /// The configuration is applied as it is now.
-    Reload { dry_run: bool },
+    /// The configuration is applied as it is now, or a new one, which then becomes the file's.
+    Reload { dry_run: bool, new: Option<NewConfig> },
+    /// A package is put beside the installed one.
+    Stage { app: String, files: Arc<Files> },
     /// An operator overrides `enabled`.
     Enable { app: String, enabled: bool },
     /// The kernel hosts an app again.
@@ -68,7 +73,14 @@ impl Running {
         let (mut source, mut write, mut version) =
             (Source::Known(Box::new(basis.config.clone())), true, None);
         match &self.purpose {
-            Purpose::Reload { dry_run } => (source, write) = (Source::File, !dry_run),
+            Purpose::Reload { dry_run, new } => {
+                source = new.clone().map_or(Source::File, Source::New);
+                write = !dry_run;
+            }
+            Purpose::Stage { app, files } => {
+                source = Source::Staged(app.clone(), files.clone());
+                write = false;
+            }
             Purpose::Enable { app, enabled } => overrides = overrides.with(app, *enabled),
             Purpose::Promote { app } => {
                 if let Err(why) = processes.must_be_demoted(app) {
@@ -194,6 +206,10 @@ impl Running {
         let mut difference =
             difference((&processes.present(), &fixed), (&plan.wanted, &plan.fixed));
         match &self.purpose {
+            Purpose::Stage { app, .. } => {
+                self.report.notices.push(format!("a package of {app} is ready for an upgrade"));
+                return Some(ChangeState::Done);
+            }
             Purpose::Enable { app, enabled: true } | Purpose::Upgrade { app }
                 if !plan.wanted.iter().any(|wanted| wanted.name == *app) =>
             {
@@ -221,7 +237,7 @@ impl Running {
         if !difference.obstacles.is_empty() {
             return Some(self.refused(basis, difference.obstacles.join("; ")));
         }
-        if let Purpose::Reload { dry_run } = self.purpose {
+        if let Purpose::Reload { dry_run, .. } = self.purpose {
             let orphans = processes.new_orphans(&plan.config);
             self.report.notices.extend(orphans.iter().map(|orphan| {
                 format!("{} left the configuration; switches lose its flows.", orphan.name)
@@ -319,7 +335,11 @@ impl Running {
                 Ok(_) => Ok(()),
                 Err(error) => Err(format!("the promotion could not be stored: {error}")),
             },
-            Purpose::Verb | Purpose::Reload { .. } => Ok(()),
+            Purpose::Reload { new: Some(_), .. } => match &self.phase {
+                Phase::Preparing(prepared) => new_config::store(&prepared.plan.config),
+                _ => Ok(()),
+            },
+            Purpose::Verb | Purpose::Reload { .. } | Purpose::Stage { .. } => Ok(()),
         }
     }
 

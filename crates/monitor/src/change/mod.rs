@@ -11,6 +11,7 @@
 //!
 //! | files | contents |
 //! | --- | --- |
+//! | `new_config.rs` | a configuration or a package that arrives over the HTTP interface |
 //! | `planner.rs` | reads a configuration and the apps' files, in a thread |
 //! | `difference.rs` | which programs the result concerns |
 //! | `applying.rs` | starts, replaces and stops these programs, and undoes that |
@@ -18,19 +19,22 @@
 
 mod applying;
 pub(crate) mod difference;
+mod new_config;
 pub(crate) mod planner;
 mod verbs;
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use config::Config;
 use control::change::{AppVerb, Change, ChangeReport, ChangeRequest, ChangeState};
-use control::operator::InactiveApp;
+use control::operator::{InactiveApp, OperatorReply};
 use tracing::{info, warn};
 
 use self::applying::{Phase, Purpose};
+use self::new_config::{NewConfig, staged_files};
 use self::planner::Planner;
 use self::verbs::Goal;
 use crate::overrides::Overrides;
@@ -90,7 +94,7 @@ impl Changes {
     /// Why no change can be made now, as a phrase.
     pub(crate) fn begin(
         &mut self,
-        request: ChangeRequest,
+        (request, fds): (ChangeRequest, Vec<OwnedFd>),
         who: &str,
         processes: &mut ProcessTable,
         now: Instant,
@@ -103,7 +107,10 @@ impl Changes {
         }
         let fits_safe_mode = matches!(
             change,
-            Change::LeaveSafeMode | Change::Reload { dry_run: true } | Change::LogLevel { .. }
+            Change::LeaveSafeMode
+                | Change::Reload { dry_run: true }
+                | Change::Configure { dry_run: true, .. }
+                | Change::LogLevel { .. }
         );
         if processes.is_in_safe_mode() && !fits_safe_mode {
             return Err("Rosemary is in safe mode; end it with `rosemary safe-mode exit`".into());
@@ -127,13 +134,20 @@ impl Changes {
                 AppVerb::Upgrade => Purpose::Upgrade { app: app.clone() },
                 AppVerb::Rollback => Purpose::Rollback { app: app.clone() },
             },
-            Change::Reload { dry_run } => Purpose::Reload { dry_run: *dry_run },
+            Change::Reload { dry_run } => Purpose::Reload { dry_run: *dry_run, new: None },
+            Change::Configure { expected, dry_run } => {
+                let new = NewConfig::receive(fds, expected)?;
+                Purpose::Reload { dry_run: *dry_run, new: Some(new) }
+            }
+            Change::Stage { app } => {
+                Purpose::Stage { app: app.clone(), files: Arc::new(staged_files(fds)?) }
+            }
             Change::LeaveSafeMode | Change::LogLevel { .. } => Purpose::Verb,
         };
         let (phase, until) = (Phase::Reaching(Goal::None), now + TIMEOUT);
         let mut running = Running { report, what, purpose, confirmed, phase, until };
         running.report.state = match change {
-            Change::App { app, verb } if running.purpose == Purpose::Verb => {
+            Change::App { app, verb } if matches!(running.purpose, Purpose::Verb) => {
                 running.begin_verb(app, verb, processes, now)
             }
             Change::LogLevel { app, level } => running.set_log_level(&app, level, processes),
@@ -154,8 +168,9 @@ impl Changes {
 
     /// Whether a changed configuration is being applied.
     pub(crate) fn is_reloading(&self) -> bool {
-        let reload = Purpose::Reload { dry_run: false };
-        self.is_busy() && self.running.as_ref().is_some_and(|running| running.purpose == reload)
+        let reloads =
+            |running: &Running| matches!(running.purpose, Purpose::Reload { dry_run: false, .. });
+        self.is_busy() && self.running.as_ref().is_some_and(reloads)
     }
 
     /// The report of change number `id`.
@@ -167,6 +182,21 @@ impl Changes {
     /// The apps that do not run.
     pub(crate) fn inactive(&self) -> &[InactiveApp] {
         &self.basis.inactive
+    }
+
+    /// The text of the configuration for operators, without its secrets, in sealed memory.
+    ///
+    /// # Errors
+    /// Why it cannot be shown, as a phrase.
+    pub(crate) fn shown_config(&self) -> Result<(OperatorReply, OwnedFd), String> {
+        let file = self.basis.planner.config_file();
+        let text = file.as_deref().map_or(Ok(String::new()), new_config::read)?;
+        let (shown, redacted) = config::reserved::redact(&text)
+            .map_err(|why| format!("the configuration is not TOML now: {why}"))?;
+        let memory = sys::shm::sealed_copy("configuration", shown.as_bytes());
+        let memory = memory.map_err(|error| error.to_string())?;
+        let sha256 = new_config::digest(&text)?;
+        Ok((OperatorReply::Config { file, sha256, redacted }, memory))
     }
 
     /// Why the last reload was refused, if it was.
@@ -227,7 +257,7 @@ impl Changes {
                 None
             }
         };
-        if let Purpose::Reload { dry_run: false } = purpose {
+        if let Purpose::Reload { dry_run: false, new: None } = purpose {
             self.rejected = failure;
         }
         self.finished.push_back(report);

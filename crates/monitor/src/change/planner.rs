@@ -15,6 +15,7 @@ use control::operator::InactiveApp;
 use control::service::ClientRights;
 
 use super::difference::{Fixed, Wanted};
+use super::new_config::{self, NewConfig};
 use tracing::warn;
 
 use crate::app::{AppFiles, AppSettings, Fingerprint};
@@ -26,8 +27,8 @@ use crate::installation::Installation;
 use crate::numbers;
 use crate::options::Options;
 use crate::overrides::Overrides;
-use crate::packages::Store;
 pub(crate) use crate::packages::Version;
+use crate::packages::{Files, Store};
 use crate::rights;
 
 /// The inputs of all plans, apart from the configuration.
@@ -50,6 +51,10 @@ pub(crate) enum Source {
     File,
     /// A configuration that was read before.
     Known(Box<Config>),
+    /// A new text.
+    New(NewConfig),
+    /// The file as it is now; and this package is put beside the installed one of the app.
+    Staged(String, Arc<Files>),
 }
 
 /// The apps of a configuration, ready to start.
@@ -87,6 +92,11 @@ pub(crate) struct Planning {
 }
 
 impl Planner {
+    /// The file of the configuration, if it has one.
+    pub(crate) fn config_file(&self) -> Option<PathBuf> {
+        self.options.instance.config.clone().or_else(config::default_file)
+    }
+
     /// The settings that only another start of Rosemary can change.
     pub(crate) fn fixed(&self, config: &Config) -> Fixed {
         let Self { options, .. } = self;
@@ -183,6 +193,13 @@ impl Planner {
                 config.map_err(|all| all.into_iter().map(StartError::from).collect::<Vec<_>>())?
             }
             Source::Known(config) => *config,
+            Source::New(new) => new.parse(self.config_file()).map_err(one)?,
+            Source::Staged(app, files) => {
+                let config = Config::load(options.instance.config.as_deref());
+                let config = config.map_err(|error| one(error.into()))?;
+                new_config::stage(&app, &files, &config, &Store::of(state_dir)).map_err(one)?;
+                config
+            }
         };
         let store = &Store::of(state_dir);
         let around = choice::Circumstances { options, installation, store, overrides, version };

@@ -6,13 +6,15 @@
 //! those of an operator.
 
 pub(crate) mod listeners;
+pub(crate) mod tokens;
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use config::{Limits, Require, RestartPolicy, Supervision};
 use control::northbound::{
-    Credentials, ListenerRole, NorthboundReply, NorthboundRequest, NorthboundSettings,
+    ListenerRole, NorthboundReply, NorthboundRequest, NorthboundSettings, TokenRecord,
 };
 use control::operator::{
     OperatorReply, OperatorRequest, ProgramState, ProgramUsage, ServiceStatus,
@@ -25,6 +27,7 @@ use sys::process::{PidNamespace, main_thread};
 use tracing::{debug, error, info, warn};
 
 use self::listeners::Listeners;
+use self::tokens::Tokens;
 use crate::error::StartError;
 use crate::hang::answers::{AnswerProgress, Check};
 use crate::process_table::Environment;
@@ -55,7 +58,7 @@ pub(crate) struct NorthboundInput {
     /// The operator's settings.
     pub(crate) settings: NorthboundSettings,
     /// By what users are recognised.
-    pub(crate) credentials: Credentials,
+    pub(crate) tokens: Tokens,
 }
 
 /// The HTTP interface.
@@ -148,7 +151,7 @@ impl Northbound {
         let sandbox = self
             .require
             .map(|require| ServiceSandbox { run_as: self.run_as, full: require == Require::Full });
-        let NorthboundInput { listeners, settings, credentials } = &self.input;
+        let NorthboundInput { listeners, settings, tokens } = &self.input;
         let diag = diag_socket();
         let mut fds: Vec<BorrowedFd<'_>> = listeners.fds().collect();
         fds.push(theirs.as_fd());
@@ -157,7 +160,7 @@ impl Northbound {
             sandbox,
             listeners: listeners.described(),
             settings: settings.clone(),
-            credentials: credentials.clone(),
+            credentials: tokens.credentials().clone(),
             peers: diag.is_some(),
             tls: false,
         };
@@ -203,6 +206,7 @@ impl Northbound {
                 }
                 NorthboundReply::Used { id } => {
                     debug!(id, "a one-time token was used");
+                    self.input.tokens.used(&id);
                 }
                 NorthboundReply::Failed { why } => {
                     let why = shortened(&why, 400);
@@ -215,10 +219,53 @@ impl Northbound {
         }
     }
 
-    /// Receives a request on the admin channel.
-    pub(crate) fn receive_request(&mut self) -> Option<OperatorRequest> {
+    /// The address at which it listens, if it has one.
+    pub(crate) fn api(&self) -> Option<SocketAddr> {
+        self.input.listeners.address(ListenerRole::Api)
+    }
+
+    /// Whether clients must use TLS at that address, because others than this machine reach it.
+    pub(crate) fn is_tls_only(&self) -> bool {
+        self.api().is_some_and(|it| !it.ip().is_loopback())
+    }
+
+    /// The tokens that the operator made.
+    pub(crate) fn tokens(&self) -> Vec<TokenRecord> {
+        self.input.tokens.list()
+    }
+
+    /// Adds a token, which is valid at once.
+    ///
+    /// # Errors
+    /// Why it is not added, as a phrase.
+    pub(crate) fn add_token(&mut self, token: TokenRecord) -> Result<(), String> {
+        self.input.tokens.add(token)?;
+        self.send_credentials();
+        Ok(())
+    }
+
+    /// Revokes tokens, which are invalid at once. Returns their number.
+    ///
+    /// # Errors
+    /// Why none is revoked, as a phrase.
+    pub(crate) fn revoke_token(&mut self, which: &str) -> Result<usize, String> {
+        let revoked = self.input.tokens.revoke(which)?;
+        self.send_credentials();
+        Ok(revoked)
+    }
+
+    fn send_credentials(&mut self) {
+        // A process that starts later receives them at its start.
+        if self.program.is_running() {
+            let credentials = self.input.tokens.credentials().clone();
+            self.program.send(&NorthboundRequest::Credentials(credentials), &[]);
+        }
+    }
+
+    /// Receives a request on the admin channel, with its descriptors.
+    pub(crate) fn receive_request(&mut self) -> Option<(OperatorRequest, Vec<OwnedFd>)> {
         match self.requests.as_ref()?.receive::<OperatorRequest>() {
-            Ok((request, _)) => Some(request),
+            Ok(received) => Some(received),
             Err(ChannelError::WouldBlock) => None,
             Err(ChannelError::Closed) => {
                 self.requests = None; // it ends

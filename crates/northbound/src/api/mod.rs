@@ -2,20 +2,25 @@
 
 mod apps;
 mod changes;
+mod config;
 mod flows;
 mod health;
 mod incidents;
 mod logs;
+mod packages;
 mod programs;
 mod session;
 mod switches;
+mod tokens;
 mod topology;
 mod trace;
 
 pub(crate) use self::apps::Level;
 pub(crate) use self::changes::Confirmation;
+pub(crate) use self::config::{Checked, Mistake};
 pub(crate) use self::health::{Live, Ready};
 pub(crate) use self::session::{Login, NewSession, Who};
+pub(crate) use self::tokens::Token;
 pub(crate) use self::topology::Drained;
 use crate::route::Routes;
 use crate::{events, openapi, ui};
@@ -34,6 +39,9 @@ pub(crate) fn routes() -> Routes {
         incidents::routes(),
         logs::routes(),
         changes::routes(),
+        config::routes(),
+        packages::routes(),
+        tokens::routes(),
         events::routes(),
         openapi::routes(),
         ui::routes(),

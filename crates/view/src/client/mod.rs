@@ -8,12 +8,15 @@ pub mod entries;
 mod log;
 mod provided;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use control::app_report::AppReport;
 use control::change::{ChangeReport, ChangeRequest};
 use control::incident::{Incident, IncidentId};
+use control::northbound::TokenRecord;
 use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, Status};
 use control::query::{
     AppCounters, FLOWS_TIMEOUT, FlowStatus, KernelQuery, KernelQueryReply, Orphans, SwitchStatus,
@@ -66,6 +69,22 @@ pub enum ClientError {
         /// The program.
         peer: &'static str,
     },
+}
+
+/// The longest configuration in bytes, as it is shown.
+const MAX_CONFIG: usize = 2 << 20;
+
+/// The text of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ConfigText {
+    /// The file; `None` if there is none.
+    pub file: Option<PathBuf>,
+    /// The SHA-256 of the file with its secrets, in hexadecimal digits.
+    pub sha256: String,
+    /// The text, without its secrets.
+    pub toml: String,
+    /// The keys whose values are hidden.
+    pub redacted: Vec<String>,
 }
 
 /// A connection to the monitor of a running Rosemary.
@@ -174,6 +193,78 @@ impl Monitor {
         let request = Box::new(OperatorRequest::Audit { what: what.into() });
         match self.request(&OperatorRequest::As { who: who.into(), request })? {
             (OperatorReply::Done, _) => Ok(()),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
+    /// Requests a change in the name of the user `who`, with descriptors that belong to it. Only the HTTP interface may do so.
+    ///
+    /// # Errors
+    /// As [`change`](Self::change).
+    pub fn change_with(
+        &self,
+        who: &str,
+        request: ChangeRequest,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<ChangeReport, ClientError> {
+        let request = Box::new(OperatorRequest::Change(request));
+        let request = OperatorRequest::As { who: who.into(), request };
+        match exchange_with(&self.0, &request, fds, "the monitor", REPLY_TIMEOUT)? {
+            (OperatorReply::Change(report), _) => Ok(report),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
+    /// Requests the text of the configuration, without its secrets.
+    ///
+    /// # Errors
+    /// The monitor does not reply, or refuses.
+    pub fn config(&self) -> Result<ConfigText, ClientError> {
+        match self.request(&OperatorRequest::Config)? {
+            (OperatorReply::Config { file, sha256, redacted }, Some(fd)) => {
+                let text = sys::shm::read_sealed(fd, MAX_CONFIG).ok();
+                let text = text.and_then(|text| String::from_utf8(text).ok());
+                let text = text.ok_or(ClientError::Unexpected { peer: "the monitor" })?;
+                Ok(ConfigText { file, sha256, toml: text, redacted })
+            }
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
+    /// Adds a token of the HTTP interface. Returns the interface's address, and whether that is served with TLS alone.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`] without an interface; the monitor does not reply, or refuses.
+    pub fn add_token(&self, token: TokenRecord) -> Result<(Option<SocketAddr>, bool), ClientError> {
+        match self.request(&OperatorRequest::AddToken(token))? {
+            (OperatorReply::Interface { api, tls }, _) => Ok((api, tls)),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
+    /// Lists the tokens of the HTTP interface.
+    ///
+    /// # Errors
+    /// As [`add_token`](Self::add_token).
+    pub fn tokens(&self) -> Result<Vec<TokenRecord>, ClientError> {
+        match self.request(&OperatorRequest::Tokens)? {
+            (OperatorReply::Tokens(tokens), _) => Ok(tokens),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
+    /// Revokes the tokens with this identifier or name, in the name of the user `who` if the HTTP interface does so. Returns their number.
+    ///
+    /// # Errors
+    /// As [`add_token`](Self::add_token).
+    pub fn revoke_token(&self, which: &str, who: Option<&str>) -> Result<usize, ClientError> {
+        let request = OperatorRequest::RevokeToken { which: which.into() };
+        let request = match who {
+            None => request,
+            Some(who) => OperatorRequest::As { who: who.into(), request: Box::new(request) },
+        };
+        match self.request(&request)? {
+            (OperatorReply::Revoked(number), _) => Ok(number),
             (reply, _) => Err(refusal(reply)),
         }
     }
@@ -345,6 +436,10 @@ fn refusal(reply: OperatorReply) -> ClientError {
         | OperatorReply::Kernel
         | OperatorReply::Log
         | OperatorReply::Done
+        | OperatorReply::Config { .. }
+        | OperatorReply::Interface { .. }
+        | OperatorReply::Tokens(_)
+        | OperatorReply::Revoked(_)
         | OperatorReply::Service
         | OperatorReply::Change(_)
         | OperatorReply::Incidents { .. } => ClientError::Unexpected { peer: "the monitor" },
@@ -358,8 +453,19 @@ fn exchange<Q: Serialize, A: DeserializeOwned>(
     peer: &'static str,
     timeout: Duration,
 ) -> Result<(A, Vec<OwnedFd>), ClientError> {
+    exchange_with(channel, request, &[], peer, timeout)
+}
+
+/// Sends a request with descriptors, and waits for the reply.
+fn exchange_with<Q: Serialize, A: DeserializeOwned>(
+    channel: &Channel,
+    request: &Q,
+    fds: &[BorrowedFd<'_>],
+    peer: &'static str,
+    timeout: Duration,
+) -> Result<(A, Vec<OwnedFd>), ClientError> {
     let no_reply = |source| ClientError::NoReply { peer, source };
-    channel.send(request, &[]).map_err(no_reply)?;
+    channel.send(request, fds).map_err(no_reply)?;
     let deadline = Instant::now() + timeout;
     loop {
         match channel.receive() {

@@ -1,0 +1,316 @@
+//! `rosemary token`: makes, lists and revokes the tokens of the HTTP interface. `rosemary ui`: prints the address of the page, with a
+//! token that can be used once.
+//!
+//! The secret is made here and printed; the monitor receives its hash only.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{IsTerminal as _, Read as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, anyhow, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Args, Subcommand};
+use control::northbound::{Role, TokenRecord};
+use monitor::options::InstancePaths;
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::client;
+use crate::say;
+use crate::table::{Table, output_width};
+
+/// How long the token of `rosemary ui` can be used.
+const ONE_TIME: Duration = Duration::from_secs(60);
+
+/// The longest validity of a token, in days.
+const MOST_DAYS: u64 = 3650;
+
+const AFTER_HELP: &str = "\
+The token alone is printed on standard output, once: keep it. Programs send it as `Authorization: Bearer TOKEN`. It is valid at once, \
+and only its hash is stored. A viewer reads, an operator also acts on the network and on configured apps, an admin also changes the \
+configuration.
+
+  curl -H \"Authorization: Bearer $(rosemary token create --role viewer)\" http://127.0.0.1:8181/api/v1/switches
+
+Exit codes: 0 done; 1 Rosemary or its HTTP interface does not run; 2 wrong usage.";
+
+/// Commands for tokens.
+#[derive(Debug, Clone, Subcommand)]
+pub enum TokenCommand {
+    /// Make a token and print it
+    #[command(after_help = AFTER_HELP)]
+    Create(CreateArgs),
+    /// Show the valid tokens, without their secrets
+    List(TokenListArgs),
+    /// Revoke a token, which is invalid at once
+    Revoke(RevokeArgs),
+}
+
+/// Options of `rosemary token create`.
+#[derive(Debug, Clone, Args)]
+pub struct CreateArgs {
+    /// What the token permits
+    #[arg(
+        long,
+        value_parser = PossibleValuesParser::new(["viewer", "operator", "admin"])
+            .try_map(|text| text.parse::<Role>())
+    )]
+    pub role: Role,
+    /// How long it is valid: a number and s, m, h or d, such as 30d [default: until it is revoked]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub expires: Option<Duration>,
+    /// A name by which lists and audit records show it
+    #[arg(long, default_value = "token")]
+    pub name: String,
+    /// The instance to change.
+    #[command(flatten)]
+    pub instance: InstancePaths,
+}
+
+/// Options of `rosemary token list`.
+#[derive(Debug, Clone, Args)]
+pub struct TokenListArgs {
+    /// Print JSON: a list with an object per token
+    #[arg(long)]
+    pub json: bool,
+    /// Show all columns, however wide
+    #[arg(long)]
+    pub wide: bool,
+    /// The instance to query.
+    #[command(flatten)]
+    pub instance: InstancePaths,
+}
+
+/// Options of `rosemary token revoke`.
+#[derive(Debug, Clone, Args)]
+pub struct RevokeArgs {
+    /// The identifier or the name of the token; all tokens of a name are revoked
+    pub token: String,
+    /// The instance to change.
+    #[command(flatten)]
+    pub instance: InstancePaths,
+}
+
+/// Options of `rosemary ui`.
+#[derive(Debug, Clone, Args)]
+pub struct UiArgs {
+    /// Only print the address
+    #[arg(long)]
+    pub no_open: bool,
+    /// The role of the page
+    #[arg(
+        long,
+        default_value = "admin",
+        value_parser = PossibleValuesParser::new(["viewer", "operator", "admin"])
+            .try_map(|text| text.parse::<Role>())
+    )]
+    pub role: Role,
+    /// The instance to open.
+    #[command(flatten)]
+    pub instance: InstancePaths,
+}
+
+/// A token; its JSON is a stable interface.
+#[derive(Debug, Serialize)]
+struct Line {
+    id: String,
+    name: String,
+    role: Role,
+    /// In seconds since 1970.
+    created: u64,
+    /// In seconds since 1970; `None` for never.
+    expires: Option<u64>,
+}
+
+/// Runs a command for tokens.
+///
+/// # Errors
+/// Rosemary or its HTTP interface does not run, or the output cannot be written.
+pub fn run(command: &TokenCommand) -> anyhow::Result<()> {
+    match command {
+        TokenCommand::Create(args) => create(args),
+        TokenCommand::List(args) => list(args),
+        TokenCommand::Revoke(args) => revoke(args),
+    }
+}
+
+fn create(args: &CreateArgs) -> anyhow::Result<()> {
+    let (secret, record) = new(args.role, &args.name, args.expires)?;
+    let id = record.id.clone();
+    client::connect(&args.instance)?.add_token(record)?;
+    say::data(format_args!("{secret}\n"))?;
+    say::note(format_args!("it is token {id}; `rosemary token revoke {id}` revokes it"));
+    Ok(())
+}
+
+/// Makes a secret and its record.
+fn new(
+    role: Role,
+    name: &str,
+    lifetime: Option<Duration>,
+) -> anyhow::Result<(String, TokenRecord)> {
+    let secret = format!("rsm1_{}", random_digits(32)?);
+    let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
+    let memory = sys::shm::sealed_copy("token", secret.as_bytes());
+    let sha256 = memory.and_then(|memory| sys::digest::sha256(&File::from(memory)));
+    let record = TokenRecord {
+        id: random_digits(4)?,
+        name: name.to_owned(),
+        role,
+        sha256: sha256.context("cannot compute the hash of the token")?,
+        created,
+        expires: lifetime.map(|it| created + it.as_secs()),
+        one_time: false,
+    };
+    Ok((secret, record))
+}
+
+/// Returns random bytes as hexadecimal digits.
+fn random_digits(count: usize) -> anyhow::Result<String> {
+    let mut bytes = vec![0; count];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.context("cannot read random numbers")?;
+    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a String takes everything
+        text
+    }))
+}
+
+fn list(args: &TokenListArgs) -> anyhow::Result<()> {
+    let tokens = client::connect(&args.instance)?.tokens()?;
+    let lines: Vec<Line> = tokens
+        .into_iter()
+        .map(|TokenRecord { id, name, role, created, expires, .. }| Line {
+            id,
+            name,
+            role,
+            created,
+            expires,
+        })
+        .collect();
+    if args.json {
+        let json = serde_json::to_string(&lines).context("cannot write JSON")?;
+        return say::data(format_args!("{json}\n"));
+    }
+    if lines.is_empty() {
+        say::note("there is no token; `rosemary token create --role ROLE` makes one");
+        return Ok(());
+    }
+    let mut table = Table::new(["ID", "NAME", "ROLE", "MADE", "EXPIRES"]).expendable(&["MADE"]);
+    for it in &lines {
+        let expires = it.expires.map_or_else(|| "never".to_owned(), date);
+        table.row([&it.id, &it.name, it.role.name(), &date(it.created), &expires]);
+    }
+    say::table(&table.format(output_width(args.wide)))
+}
+
+/// Formats seconds since 1970.
+fn date(seconds: u64) -> String {
+    let date =
+        i64::try_from(seconds).ok().and_then(|it| OffsetDateTime::from_unix_timestamp(it).ok());
+    date.and_then(|it| it.format(&Rfc3339).ok()).unwrap_or_else(|| seconds.to_string())
+}
+
+fn revoke(args: &RevokeArgs) -> anyhow::Result<()> {
+    match client::connect(&args.instance)?.revoke_token(&args.token, None)? {
+        0 => bail!("there is no token {:?}; `rosemary token list` shows the tokens", args.token),
+        1 => say::note(format_args!("revoked {}", args.token)),
+        count => say::note(format_args!("revoked {count} tokens")),
+    }
+    Ok(())
+}
+
+/// Runs `rosemary ui`.
+///
+/// # Errors
+/// Rosemary or its HTTP interface does not run, or the output cannot be written.
+pub fn open(args: &UiArgs) -> anyhow::Result<()> {
+    let (secret, record) = new(args.role, "rosemary ui", Some(ONE_TIME))?;
+    let record = TokenRecord { one_time: true, ..record };
+    let (api, tls) = client::connect(&args.instance)?.add_token(record)?;
+    let api = api.ok_or_else(|| {
+        anyhow!(
+            "the HTTP interface has no address, as another program has taken the default one; start Rosemary with --api \
+             ADDR:PORT"
+        )
+    })?;
+    let scheme = if tls { "https" } else { "http" };
+    let address = format!("{scheme}://{}/#login={secret}", reachable(api));
+    say::data(format_args!("{address}\n"))?;
+    say::note(format_args!("open it within {} s; it works once", ONE_TIME.as_secs()));
+    // Scripts read the address; only a person at a desktop has a browser.
+    let has_desktop =
+        ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|it| std::env::var_os(it).is_some());
+    if !args.no_open && has_desktop && std::io::stdout().is_terminal() {
+        let opened = Command::new("xdg-open")
+            .arg(&address)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        if opened.is_err() {
+            say::note("no browser could be opened; copy the address");
+        }
+    }
+    Ok(())
+}
+
+/// The address at which this machine reaches the interface.
+fn reachable(api: SocketAddr) -> SocketAddr {
+    let ip = match api.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, api.port())
+}
+
+/// Reads a time such as `30d`.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let expected =
+        || format!("expected a number and s, m, h or d, such as 30d, up to {MOST_DAYS}d");
+    let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 24 * 3600)];
+    let unit = text.chars().last().and_then(|last| units.iter().find(|(name, _)| *name == last));
+    let (_, factor) = unit.ok_or_else(expected)?;
+    let number = text.get(..text.len() - 1).and_then(|it| it.parse::<u64>().ok());
+    let seconds = number.and_then(|it| it.checked_mul(*factor));
+    let seconds = seconds.filter(|it| (1..=MOST_DAYS * 24 * 3600).contains(it));
+    seconds.map(Duration::from_secs).ok_or_else(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        assert_eq!(parse_time("30d"), Ok(Duration::from_secs(30 * 24 * 3600)));
+        assert_eq!(parse_time("90m"), Ok(Duration::from_secs(5400)));
+        for wrong in ["", "30", "d", "0d", "-1d", "4000d", "1w", "1é"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn secrets_differ_and_only_their_hash_is_in_the_record() {
+        let (one, record) = new(Role::Viewer, "ci", Some(ONE_TIME)).unwrap();
+        let (other, _) = new(Role::Viewer, "ci", None).unwrap();
+        assert!(one != other && one.len() == 69);
+        assert_eq!(record.expires, Some(record.created + 60));
+        let text = format!("{record:?}");
+        assert!(!text.contains(&one[5..]), "{text}");
+    }
+
+    #[test]
+    fn address_of_all_interfaces_becomes_that_of_this_machine() {
+        for (api, expected) in
+            [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:1", "[::1]:1"), ("192.0.2.1:1", "192.0.2.1:1")]
+        {
+            assert_eq!(reachable(api.parse().unwrap()).to_string(), expected);
+        }
+    }
+}
