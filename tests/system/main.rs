@@ -41,6 +41,7 @@ mod measure_switch;
 mod mininet;
 mod negotiation;
 mod operator;
+mod northbound;
 mod operators;
 mod orphans;
 mod outputs;

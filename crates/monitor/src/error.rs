@@ -235,6 +235,16 @@ pub enum StartError {
     /// A configuration or a package that arrived over the HTTP interface is refused.
     #[error("{0}")]
     Upload(String),
+    /// Others than this machine would reach the HTTP interface without encryption.
+    #[error(
+        "the HTTP interface speaks plain HTTP, so it listens only at addresses of this machine alone, not at {address}; choose \
+         127.0.0.1:{port} with --api or `api` in [northbound], and put a proxy with TLS in front of it",
+        port = address.port()
+    )]
+    NorthboundNotLocal {
+        /// The address.
+        address: SocketAddr,
+    },
     /// The system refuses the address that the operator chose for the HTTP interface.
     #[error(
         "the HTTP interface cannot listen on {address}: {hint}; choose another address with --api, or `api` in [northbound], or \
@@ -358,6 +368,7 @@ impl StartError {
             | Self::TooManyApps { .. }
             | Self::SameAddress { .. }
             | Self::TooManyAddresses { .. }
+            | Self::NorthboundNotLocal { .. }
             | Self::NobodyCouldConnect => true,
             Self::At { error, .. } => match &**error {
                 Self::Package { .. } | Self::System { .. } => error.is_of_configuration(),

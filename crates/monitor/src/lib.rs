@@ -218,6 +218,9 @@ fn northbound_input(
     group: Option<u32>,
 ) -> Result<Option<NorthboundInput>, StartError> {
     let Some(api) = options.api(config) else { return Ok(None) };
+    if !api.0.ip().is_loopback() {
+        return Err(StartError::NorthboundNotLocal { address: api.0 });
+    }
     let mut listeners = Listeners::default();
     listeners.add(ListenerRole::Api, api, runtime.took_over())?;
     listeners.add_unix(runtime.path(), group);

@@ -28,4 +28,6 @@ pub(super) const NORTHBOUND: &[SyscallRule] = &[
     when("ioctl", libc::SYS_ioctl, Condition::OneOf(1, IOCTL)), // std makes a socket non-blocking
     always("memfd_create", libc::SYS_memfd_create), // a package or a configuration for the monitor
     always("ftruncate", libc::SYS_ftruncate), // the same
+    always("statx", libc::SYS_statx), // the length of sealed memory
+    always("pread64", libc::SYS_pread64), // its content
 ];
