@@ -47,17 +47,16 @@ pub fn request(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> anyhow::Result<Answer> {
-    let mut head = format!("{method} {path} HTTP/1.1\r\n");
+    let mut lines = vec![format!("{method} {path} HTTP/1.1")];
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-        head.push_str(&format!("Host: {API}\r\n"));
+        lines.push(format!("Host: {API}"));
     }
-    for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
+    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
     if !body.is_empty() {
-        head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        lines.push(format!("Content-Length: {}", body.len()));
     }
-    head.push_str("Connection: close\r\n\r\n");
+    lines.push("Connection: close\r\n\r\n".into());
+    let head = lines.join("\r\n");
     let mut bytes = head.into_bytes();
     bytes.extend(body);
     exchange(&bytes)

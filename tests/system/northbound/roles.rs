@@ -20,8 +20,11 @@ fn concrete(path: &str) -> String {
         .replace("{port}", "77")
 }
 
+/// Method, path, role and description of an operation.
+type Operation = (String, String, Option<String>, Value);
+
 /// The operations of the description, with the roles that they need.
-fn operations(description: &Value) -> anyhow::Result<Vec<(String, String, Option<String>, Value)>> {
+fn operations(description: &Value) -> anyhow::Result<Vec<Operation>> {
     let mut all = Vec::new();
     for (path, item) in description["paths"].as_object().context("paths")? {
         for (method, operation) in item.as_object().context("operations")? {
