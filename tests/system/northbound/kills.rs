@@ -46,7 +46,7 @@ fn kill_under_load(times: u32, limit: Duration) {
                     match pid(&rosemary)? {
                         Some(pid) => break pid,
                         None => {
-                            ensure!(Instant::now() < deadline, "kill {number}: it does not start")
+                            ensure!(Instant::now() < deadline, "kill {number}: it does not start");
                         }
                     }
                     std::thread::sleep(Duration::from_millis(20));
