@@ -68,7 +68,7 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
     let now = Instant::now();
     lock(&api.rates).admit(from.address(), now).map_err(|wait| {
         let seconds = wait.as_secs() + 1;
-        let detail = "this address sends requests too fast, or was not recognised too often";
+        let detail = "this address sends requests too fast";
         let problem = Problem::too_many(detail, format!("try again in {seconds} s"));
         problem.header(header::RETRY_AFTER, &seconds.to_string())
     })?;

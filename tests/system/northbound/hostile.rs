@@ -111,9 +111,9 @@ fn malformed_requests_are_refused() {
             ),
             (
                 format!(
-                    "POST /api/v1/reload HTTP/1.1\r\nHost: {API}\r\nContent-Type: application/json\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+                    "POST /api/v1/apps/nothing/stop HTTP/1.1\r\nHost: {API}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
                 ),
-                &[400],
+                &[400, 404],
             ),
             (
                 format!(

@@ -136,11 +136,12 @@ fn taken_default_port_is_a_warning_and_taken_chosen_one_an_error() {
         rosemary.wait_for_log(&["could not listen for the HTTP interface", "--api"], SOON)?;
         rosemary.stop(rustix::process::Signal::TERM)?;
         let mut up = lab.command(rosemary_binary());
-        let output = up.args(["up", "--api", rosemary_tests::http::API]).output()?;
+        let output =
+            up.args(["up", "--allow-unsigned", "--api", rosemary_tests::http::API]).output()?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(!output.status.success() && text.contains("--api"), "{text}");
         let mut up = lab.command(rosemary_binary());
-        let output = up.args(["up", "--api", "0.0.0.0:8181"]).output()?;
+        let output = up.args(["up", "--allow-unsigned", "--api", "0.0.0.0:8181"]).output()?;
         ensure!(output.status.code() == Some(78), "{output:?}");
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--no-northbound"])?;
         let status = rosemary.status()?.context("it answers")?;

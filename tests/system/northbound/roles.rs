@@ -57,7 +57,7 @@ fn status(method: &str, path: &str, token: Option<&str>) -> anyhow::Result<u16> 
 
 #[test]
 fn every_route_admits_exactly_its_roles() {
-    in_a_lab_for(std::time::Duration::from_secs(180), |lab| {
+    in_a_lab_for(std::time::Duration::from_secs(300), |lab| {
         let _rosemary = start(lab)?;
         let description = get_json("/api/v1/openapi.json")?;
         let operations = operations(&description)?;
@@ -90,14 +90,11 @@ fn every_route_admits_exactly_its_roles() {
                 ensure!(status < 500 || status == 503, "{method} {path} as {role}: {status}");
             }
             let forged = status(method, path, Some("rsm1_0123456789abcdef"));
-            // Failed authentications are limited, so the limit may come first.
-            ensure!(matches!(forged?, 401 | 429), "{method} {path} with a forged token");
-            std::thread::sleep(std::time::Duration::from_millis(550));
+            ensure!(forged? == 401, "{method} {path} with a forged token");
         }
         for path in ["/api/v1/nothing", "/api/v1/apps/x/y/z", "/nothing"] {
             let forged = status("GET", path, Some("x"))?;
-            ensure!(matches!(forged, 401 | 429), "{path}: 401 comes before 404, not {forged}");
-            std::thread::sleep(std::time::Duration::from_millis(550));
+            ensure!(forged == 401, "{path}: 401 comes before 404, not {forged}");
             ensure!(status("GET", path, Some(&tokens["viewer"]))? == 404, "{path}");
         }
         Ok(())
