@@ -166,6 +166,7 @@ figures: build release ## the published figures on containment, TLS and decoupli
 	@for number in 4_18 11 12 16 17; do $(SUDO) target/debug/examples/rosemary_fig$$number $(SAVED); done
 	@$(SUDO) experiments/tls-cost/tls_cost.py --no-build $(SAVED)
 	@$(SUDO) experiments/decoupling/decoupling.py --no-build $(SAVED)
+	@$(SUDO) experiments/protection/protection.py --no-build $(SAVED)
 
 table1: release ## the reaction to each fault of Table 1, under load: minutes (SAVE=1 replaces the tracked chart)
 	@.ci/need $(LAB) cc python3 ovs-testcontroller

@@ -160,7 +160,7 @@ class Rosemary(Controller):
         words += ["--runtime-dir", f"{self.dir}/run", "--state-dir", f"{self.dir}/state", *args]
         try:
             super().__init__(name, words, port, core, env=env, log=f"{self.dir}/log")
-            wait_for(f"{name}'s apps run", self.runs)
+            wait_for(f"{name}'s apps run", self.runs, 60)
         except Failed as failed:
             raise Failed(f"{failed}\n{last_lines(f'{self.dir}/log')}") from None
 
