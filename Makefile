@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build python release install ui deb demo check loom test hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
+.PHONY: help build python release install ui ui-test deb demo check loom test hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -43,6 +43,10 @@ install: ## install what `make release` built: programs, apps, SDK, manual, unit
 ui: ## the web page, in target/ui/dist, which the next build contains; fetches packages of npm
 	@.ci/need node npm
 	@ui/build.sh
+
+ui-test: ui build ## the page in Chromium, with a ring of real switches: minutes (SAVE=1 replaces the pictures in docs/images)
+	@.ci/need $(LAB) chromium cc node
+	@$(SUDO) env "PATH=$$PATH" SAVE=$(SAVE) ui/test/run.sh
 
 DEB := target/deb
 
