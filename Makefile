@@ -118,7 +118,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	done
 
 test: check build python ## everything: check, then the system tests against Open vSwitch
-	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace faketime zsh
+	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace faketime zsh promtool
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
 	@echo

@@ -34,7 +34,7 @@ for app in "${apps[@]}"; do
   install -m 644 "$build/examples/lib$app.so" "$to/lib/rosemary/apps/${app//_/-}.so"
 done
 install -m 644 crates/sdk/c/*.h "$to/include/rosemary"
-install -m 644 etc/rosemary.toml etc/firewall.toml LICENSE README.md "$to/share/doc/rosemary"
+install -m 644 etc/rosemary.toml etc/firewall.toml etc/rosemary.rules.yml etc/grafana-dashboard.json LICENSE README.md "$to/share/doc/rosemary"
 sed "s|/usr/bin/rosemary|$prefix/bin/rosemary|" etc/rosemary.service > "$to/lib/systemd/system/rosemary.service"
 "$build/rosemary" man "$to/share/man/man1"
 "$build/ofbench" man "$to/share/man/man1"
