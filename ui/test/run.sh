@@ -2,7 +2,7 @@
 # Tests the page in Debian's Chromium: first with invented answers, then with a real Rosemary and a ring of Open vSwitch. `make
 # ui-test` calls it as root.
 #
-#   ui/test/run.sh             SAVE=1 replaces the pictures in docs/images
+#   ui/test/run.sh             SAVE=1 replaces the pictures in docs/images; ROSEMARY_UI_TESTS names one of the two files
 #
 # The network has namespaces of its own for network, mounts and processes, so nothing of it remains.
 set -euo pipefail
@@ -66,7 +66,7 @@ done
 
 status=0
 export ROSEMARY_UI_TEST=$dir PATH="$PWD/target/debug:$PATH"
-(cd target/ui/work && node --test-reporter spec --test test/mocked.test.mjs test/real.test.mjs) || status=$?
+(cd target/ui/work && node --test-reporter spec --test --test-concurrency 1 ${ROSEMARY_UI_TESTS:-test/mocked.test.mjs test/real.test.mjs}) || status=$?
 if [ $status != 0 ]; then tail -30 "$dir/rosemary.log" >&2; fi
 kill $rosemary
 wait $rosemary || true
