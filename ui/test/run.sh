@@ -50,18 +50,30 @@ for ((i = 1; i <= ring; i++)); do
     "other-config:datapath-id=000000000000000$i" \
     "other-config:dp-desc=\"<img src=x onerror=window.hacked='switch'>\"" -- set-controller "s$i" tcp:127.0.0.1:6653
 done
+# Interfaces of a link that send packets of their own would look like hosts, and the topology refuses such a link.
+echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6
+echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
 for ((i = 1; i <= ring; i++)); do
   next=$((i % ring + 1))
   ip link add "r$i" type veth peer name "l$next"
+  ip link set "r$i" up
+  ip link set "l$next" up
+done
+for ((i = 1; i <= ring; i++)); do
+  vsctl add-port "s$i" "r$i" -- add-port "s$i" "l$i"
+done
+for ((tries = 0; tries < 240; tries++)); do
+  [ "$(target/debug/rosemary links --json 2>/dev/null | grep -o '"from"' | wc -l)" != $((2 * ring)) ] || break
+  sleep 0.5
+done
+for ((i = 1; i <= ring; i++)); do
   ip netns add "h$i"
   ip link add "<b>p$i" type veth peer name eth0 netns "h$i"
   ip -n "h$i" address add "10.0.0.$i/24" dev eth0
   ip -n "h$i" link set eth0 up
   ip netns exec "h$i" ethtool --offload eth0 tx off >/dev/null
-  for link in "r$i" "l$next" "<b>p$i"; do ip link set "$link" up; done
-done
-for ((i = 1; i <= ring; i++)); do
-  for link in "r$i" "l$i" "<b>p$i"; do vsctl add-port "s$i" "$link"; done
+  ip link set "<b>p$i" up
+  vsctl add-port "s$i" "<b>p$i"
 done
 
 status=0
