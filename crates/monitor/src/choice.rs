@@ -74,7 +74,14 @@ impl App {
         (object, origin): (Object, Origin),
         config: &Config,
     ) -> Result<Self, StartError> {
-        let python = settings.python.map(|python| interpreter(&settings.name, python));
+        let is_archive = object
+            .is_archive()
+            .map_err(|source| StartError::System { what: "read a package", source })?;
+        let python = match settings.python {
+            None if is_archive => Some(Python::new(Framework::Python)),
+            other => other,
+        };
+        let python = python.map(|python| interpreter(&settings.name, python));
         let python = python.transpose()?;
         let hang = settings.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
         let restart = settings.restart.over(config.supervision.apps);

@@ -53,6 +53,18 @@ impl Object {
         Ok(Self::Module { name: name.into(), object: object.into(), sha256 })
     }
 
+    /// Whether it is a package with an archive of modules in Python.
+    ///
+    /// # Errors
+    /// The object cannot be read.
+    pub(crate) fn is_archive(&self) -> io::Result<bool> {
+        let Self::Packaged { object, .. } = self else { return Ok(false) };
+        let mut beginning = [0; 4];
+        // Not `read`: other processes share the offset.
+        let size = rustix::io::pread(object, &mut beginning, 0)?;
+        Ok(package::is_archive(&beginning[..size]))
+    }
+
     /// Where the object comes from, for messages.
     pub(crate) fn path(&self) -> &Path {
         match self {

@@ -23,3 +23,8 @@ pub const EXTENSION: &str = "rosemary";
 
 /// The suffix of the signature's file name, as in the minisign tool.
 pub const SIGNATURE_EXTENSION: &str = "minisig";
+
+/// Returns whether an object is an archive of modules in Python: a ZIP file.
+pub fn is_archive(object: &[u8]) -> bool {
+    object.starts_with(b"PK\x03\x04")
+}

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use config::{Manifest, ManifestMistake};
+use monitor::python::Interpreter;
 use package::EXTENSION;
 use serde::Deserialize;
 
@@ -61,6 +62,9 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
             object.display()
         )
     })?;
+    if package::is_archive(&bytes) {
+        return write(args, &manifest, &text, &bytes);
+    }
     let stated = Descriptor::read(&bytes)
         .with_context(|| format!("{} is not the object of an app", object.display()))?;
     for (what, in_manifest, in_object) in
@@ -78,7 +82,13 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
             );
         }
     }
-    let package = package::pack(&text, &bytes)?;
+    write(args, &manifest, &text, &bytes)
+}
+
+/// Writes the package of this manifest and this object.
+fn write(args: &BuildArgs, manifest: &Manifest, text: &str, object: &[u8]) -> anyhow::Result<()> {
+    let name = manifest.app.name.as_str();
+    let package = package::pack(text, object)?;
     let path = args.out.join(format!("{name}-{}.{EXTENSION}", manifest.version));
     fs::write(&path, package).with_context(|| format!("cannot write {}", path.display()))?;
     say::note(format_args!("next: rosemary app sign {}", path.display()));
@@ -100,10 +110,26 @@ fn compile(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
         }
         return Ok(args.dir.join(format!("lib{}.so", name.replace('-', "_"))));
     }
+    if args.dir.join("app.py").is_file() || args.dir.join("app/__init__.py").is_file() {
+        return by_python(args, name);
+    }
     bail!(
-        "neither Cargo.toml nor Makefile is in {}; build the object and name it with --object",
+        "neither Cargo.toml nor Makefile nor app.py is in {}; build the object and name it with --object",
         args.dir.display()
     )
+}
+
+/// Makes the archive of an app in Python, with the interpreter that runs it. No code of the app or of its wheels runs.
+fn by_python(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
+    let interpreter = Interpreter::find()?;
+    let archive = args.out.join(format!("{name}.pyz"));
+    let mut command = Command::new(interpreter.program());
+    command.args(["-I", "-m", "rosemary._package"]).arg(&args.dir).arg(&archive);
+    let status = command.stdout(std::io::stderr()).status().context("cannot start Python")?;
+    if !status.success() {
+        bail!("the app was not packaged; correct what the lines above say");
+    }
+    Ok(archive)
 }
 
 /// A line of cargo's JSON output.

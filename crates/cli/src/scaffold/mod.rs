@@ -30,6 +30,9 @@ pub struct NewArgs {
     /// Create an app in C instead of Rust
     #[arg(long)]
     pub c: bool,
+    /// Create an app in Python, a learning switch, instead of Rust
+    #[arg(long, conflicts_with_all = ["c", "sdk", "template"])]
+    pub python: bool,
     /// Template of the code
     #[arg(long, value_enum, value_name = "TEMPLATE", default_value_t = Template::Switch)]
     pub template: Template,
@@ -47,14 +50,16 @@ pub struct NewArgs {
 /// The directory is not empty or cannot be written, or the SDK is missing.
 pub fn run(args: &NewArgs) -> anyhow::Result<()> {
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
-    let (files, build) = if args.c {
-        (c(&args.name, args.template), "make")
+    let (files, build) = if args.python {
+        (python(&args.name), "")
+    } else if args.c {
+        (c(&args.name, args.template), "\n  make")
     } else {
-        (rust(&args.name, args.template, args.sdk.as_deref())?, "cargo build")
+        (rust(&args.name, args.template, args.sdk.as_deref())?, "\n  cargo build")
     };
     write(&dir, &files)?;
     say::note(format_args!(
-        "created the app {} in {dir}; to build and run it:\n  cd {dir}\n  {build}\n  rosemary up --allow-unsigned --config rosemary.toml",
+        "created the app {} in {dir}; to build and run it:\n  cd {dir}{build}\n  rosemary up --allow-unsigned --config rosemary.toml",
         args.name,
         dir = dir.display()
     ));
@@ -127,6 +132,19 @@ fn c(name: &str, template: Template) -> Vec<File> {
     ]
 }
 
+fn python(name: &str) -> Vec<File> {
+    let fill = |text: &str| filled(&text.replace("@OBJECT@", "app.py"), name, Template::Switch, "");
+    vec![
+        ("app.py".into(), fill(include_str!("app.py.txt"))),
+        ("test_app.py".into(), fill(include_str!("test_app.py.txt"))),
+        ("app.toml".into(), fill(include_str!("app.toml.txt"))),
+        ("rosemary.toml".into(), fill(include_str!("rosemary.toml.txt"))),
+        ("requirements.txt".into(), "# Locked wheels: NAME==VERSION --hash=sha256:...\n".into()),
+        ("README.md".into(), fill(include_str!("README.python.txt"))),
+        (".gitignore".into(), "__pycache__\n*.rosemary\n*.minisig\n".into()),
+    ]
+}
+
 /// Returns the name of the app's library, without prefix and suffix.
 fn lib(name: &str) -> String {
     name.replace('-', "_")
@@ -177,6 +195,7 @@ mod tests {
         Template::value_variants()
             .iter()
             .flat_map(|it| [rust("my-app", *it, None).unwrap(), c("my-app", *it)])
+            .chain([python("my-app")])
     }
 
     fn text<'a>(files: &'a [File], name: &str) -> &'a str {
@@ -202,7 +221,8 @@ mod tests {
             let config = config::Config::parse(file, text).unwrap();
             let app = config.app("my-app").unwrap();
             let object = app.object.clone().unwrap();
-            assert!(object.starts_with("/apps/my-app") && object.ends_with("libmy_app.so"));
+            let is_object = object.ends_with("libmy_app.so") || object.ends_with("app.py");
+            assert!(object.starts_with("/apps/my-app") && is_object);
         }
     }
 

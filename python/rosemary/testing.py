@@ -1,0 +1,71 @@
+"""A network for tests of apps: it records the messages that an app sends, and needs no Rosemary."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Sent(NamedTuple):
+    """A message that the app sent: the name of the call, and its arguments."""
+
+    call: str
+    arguments: tuple[Any, ...]
+
+
+class RecordingNetwork:
+    """Stands for `network` in the callbacks of an app. `sent` has the messages, and `lines` the log."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.sent: list[Sent] = []
+        self.lines: list[tuple[str, str]] = []
+        self.stopped: list[int | None] = []
+        self.wake_time: float | None = None
+        self.time = now
+        self._xid = 0
+
+    def _record(self, call: str, *arguments: Any) -> int:
+        self._xid += 1
+        self.sent.append(Sent(call, arguments))
+        return self._xid
+
+    def flow_mod(self, to, flow_mod) -> int:
+        return self._record("flow_mod", to, flow_mod)
+
+    def packet_out(self, to, actions, data, in_port=None) -> int:
+        return self._record("packet_out", to, actions, data, in_port)
+
+    def packet_out_for(self, packet_in, actions) -> int:
+        return self._record("packet_out_for", packet_in, actions)
+
+    def group_mod(self, to, command, group_id, buckets=(), group_type="all") -> int:
+        return self._record("group_mod", to, command, group_id, buckets, group_type)
+
+    def barrier(self, to) -> int:
+        return self._record("barrier", to)
+
+    def request(self, to, what, matching=None, port=None) -> int:
+        return self._record("request", to, what, matching, port)
+
+    def begin(self, number: int) -> bool:
+        return True
+
+    def stop(self, number: int | None = None) -> None:
+        self.stopped.append(number)
+
+    def now(self) -> float:
+        return self.time
+
+    def wake_at(self, seconds: float) -> None:
+        self.wake_time = seconds if self.wake_time is None else min(self.wake_time, seconds)
+
+    def error(self, text: str) -> None:
+        self.lines.append(("error", text))
+
+    def warn(self, text: str) -> None:
+        self.lines.append(("warn", text))
+
+    def info(self, text: str) -> None:
+        self.lines.append(("info", text))
+
+    def debug(self, text: str) -> None:
+        self.lines.append(("debug", text))
