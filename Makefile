@@ -119,6 +119,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 
 test: check build python ## everything: check, then the system tests against Open vSwitch
 	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace faketime zsh promtool
+	target/python/bin/python3 -m unittest discover --start-directory python/tests
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
 	@echo

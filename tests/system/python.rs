@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use cli::lab::{Lab, Of, Rosemary};
+use rosemary_tests::developer::{self, Developer};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
@@ -182,6 +183,37 @@ fn crash_in_python_is_contained() {
 #[test]
 fn threads_without_end_in_python_are_contained() {
     deadly("threads", &["zone deadly", "died"]);
+}
+
+#[test]
+fn signed_package_in_python_installs_and_runs() {
+    in_a_lab(|lab| {
+        let joe = Developer::new(lab, "joe")?;
+        let dir = joe.dir("hub").display().to_string();
+        developer::rosemary(lab, &["app", "new", "hub", "--python", "--dir", &dir])?;
+        // A second module, which only the archive has.
+        fs::write(joe.dir("hub").join("ports.py"), "LEARNED = {}\n")?;
+        let app = joe.dir("hub").join("app.py");
+        fs::write(
+            &app,
+            fs::read_to_string(&app)? + "\n\nimport ports\n\nprint('imported', ports.__file__)\n",
+        )?;
+        let home = joe.home.display().to_string();
+        let package = developer::rosemary(lab, &["app", "build", &dir, "--out", &home])?;
+        let package = package.trim();
+        joe.sign(lab, package)?;
+        developer::trust(&[&joe.trust("")], "")?;
+        developer::rosemary(lab, &["app", "install", package])?;
+        developer::trust(&[&joe.trust("")], "[[app]]\nname = \"hub\"\n")?;
+        let up = Rosemary::start_with(lab, &rosemary_binary(), &[])?;
+        let mut net = Net::of(lab, Of::V1_3, up)?;
+        assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
+        assert_eq!(net.flows_to(&net.h1)?.len(), 1);
+        println!("{}", net.rosemary.wait_for_log(&["imported /app/", "ports.py"], SOON)?);
+        let log = net.rosemary.log();
+        assert!(!log.contains("UNSIGNED"), "{log}");
+        Ok(())
+    });
 }
 
 #[test]
