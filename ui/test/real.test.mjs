@@ -27,6 +27,15 @@ async function until(what, check, seconds = 90) {
 
 const ping = (from, to) => run('ip', 'netns', 'exec', `h${from}`, 'ping', '-c', '1', '-W', '1', `10.0.0.${to}`);
 
+/** Waits for an element, and says what the page shows instead if it does not come. */
+async function see(locator) {
+  try {
+    await locator.first().waitFor(SLOW);
+  } catch (error) {
+    throw new Error(`the page shows: ${await page.locator('main').innerText()}`, { cause: error });
+  }
+}
+
 let browser;
 let page;
 before(async () => {
@@ -42,7 +51,7 @@ test('topology appears', async () => {
   await until('all is drawn', async () => (await page.locator('a.switch').count()) === 4 && (await page.locator('.link').count()) === 4);
   await until('the hosts are drawn', async () => (await page.locator('.host').count()) === 4);
   assert.equal(await page.locator('.link.down').count(), 0);
-  for (let i = 1; i <= 4; i++) await page.locator('.host text', { hasText: `10.0.0.${i}` }).waitFor(SLOW);
+  for (let i = 1; i <= 4; i++) await see(page.locator('.host text', { hasText: `10.0.0.${i}` }));
   await accessible(page, 'network');
   await nothingRan(page, 'network');
   await picture(page, 'network');
@@ -50,7 +59,7 @@ test('topology appears', async () => {
 
 test('cut link is shown as down, and as up again', async () => {
   run('ip', 'link', 'set', 'r1', 'down');
-  await page.locator('.link.down').waitFor(SLOW);
+  await see(page.locator('.link.down'));
   assert.equal(await page.locator('.link.down').count(), 1);
   const row = page.locator('#links tr', { hasText: 'down' });
   assert.match(await row.innerText(), /00:01.*port 1.*00:02/s);
@@ -65,9 +74,9 @@ test('cut link is shown as down, and as up again', async () => {
 
 test('switch has ports and flows by owner, and its texts stay text', async () => {
   await show(page, `#/switches/${encodeURIComponent('00:00:00:00:00:00:00:01')}`);
-  await page.locator('td', { hasText: '<b>p1' }).first().waitFor(SLOW);
-  await page.getByText("<img src=x onerror=window.hacked='switch'>").waitFor(SLOW);
-  await page.locator('td a', { hasText: 'forwarding' }).first().waitFor(SLOW);
+  await see(page.locator('td', { hasText: '<b>p1' }).first());
+  await see(page.getByText('<img src=x onerror=window.hacked='));
+  await see(page.locator('td a', { hasText: 'forwarding' }).first());
   await nothingRan(page, 'switch');
   await accessible(page, 'switch');
   await picture(page, 'switch');
@@ -79,14 +88,14 @@ test('packet is traced', async () => {
   await page.getByLabel('From host').selectOption(mac('10.0.0.1'));
   await page.getByLabel('To host').selectOption(mac('10.0.0.2'));
   await page.getByRole('button', { name: 'Trace' }).click();
-  await page.locator('section.hop strong', { hasText: 'forwarding' }).first().waitFor(SLOW);
+  await see(page.locator('section.hop strong', { hasText: 'forwarding' }).first());
   await accessible(page, 'trace');
   await picture(page, 'trace');
 });
 
 test('app is stopped and started', async () => {
   await show(page, '#/apps/forwarding');
-  await page.locator('.limits').waitFor(SLOW);
+  await see(page.locator('.limits'));
   await picture(page, 'app');
   const act = async (verb) => {
     await page.locator('main .head').getByRole('button', { name: verb, exact: true }).click(SLOW);
@@ -95,10 +104,10 @@ test('app is stopped and started', async () => {
   const state = () => rosemary('status').apps.find((app) => app.name === 'forwarding').state;
   await act('Stop');
   await until('it has stopped', () => state() === 'stopped');
-  await page.locator('main .head .badge', { hasText: 'stopped' }).waitFor(SLOW);
+  await see(page.locator('main .head .badge', { hasText: 'stopped' }));
   await act('Start');
   await until('it runs again', () => state() === 'running');
-  await page.locator('main .head .badge', { hasText: 'running' }).waitFor(SLOW);
+  await see(page.locator('main .head .badge', { hasText: 'running' }));
   await accessible(page, 'app');
   await nothingRan(page, 'app');
 });
@@ -111,8 +120,8 @@ test('incident is shown with its evidence', async () => {
   await row.waitFor(SLOW);
   assert.match(await row.innerText(), /signal 9/);
   await row.locator('a').click();
-  await page.locator('h2', { hasText: 'Evidence' }).waitFor(SLOW);
-  await page.locator('section', { hasText: 'Reaction' }).locator('li').first().waitFor(SLOW);
+  await see(page.locator('h2', { hasText: 'Evidence' }));
+  await see(page.locator('section', { hasText: 'Reaction' }).locator('li').first());
   await accessible(page, 'incident');
   await nothingRan(page, 'incident');
   await picture(page, 'incident');
@@ -120,10 +129,10 @@ test('incident is shown with its evidence', async () => {
 
 test('log lines and versions of a hostile app stay text', async () => {
   await show(page, '#/apps/hostile');
-  await page.locator('[role=log] code', { hasText: '<script>' }).first().waitFor(SLOW);
+  await see(page.locator('[role=log] code', { hasText: '<script>' }).first());
   await nothingRan(page, 'app hostile');
   await show(page, '#/logs');
-  await page.locator('[role=log] code').first().waitFor(SLOW);
+  await see(page.locator('[role=log] code').first());
   await nothingRan(page, 'logs');
 });
 
@@ -141,6 +150,6 @@ test('page survives a restart of the API', async () => {
   if (pid) run('kill', '-KILL', String(pid));
   assert.ok(pid, 'rosemary top lists northbound');
   await sleep(1500);
-  await page.locator('a.switch').first().waitFor(SLOW);
+  await see(page.locator('a.switch').first());
   await until('no message of a failure', async () => (await page.getByRole('alert').count()) === 0);
 });

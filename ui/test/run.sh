@@ -78,7 +78,7 @@ done
 
 status=0
 export ROSEMARY_UI_TEST=$dir PATH="$PWD/target/debug:$PATH"
-(cd target/ui/work && node --test-reporter spec --test --test-concurrency 1 ${ROSEMARY_UI_TESTS:-test/mocked.test.mjs test/real.test.mjs}) || status=$?
+(cd target/ui/work && node --test-reporter spec --test --test-concurrency 1 ${ROSEMARY_UI_PATTERN:+--test-name-pattern "$ROSEMARY_UI_PATTERN"} ${ROSEMARY_UI_TESTS:-test/mocked.test.mjs test/real.test.mjs}) || status=$?
 if [ $status != 0 ]; then tail -30 "$dir/rosemary.log" >&2; fi
 kill $rosemary
 wait $rosemary || true
