@@ -41,6 +41,7 @@ mod measure_switch;
 mod mininet;
 mod negotiation;
 mod northbound;
+mod ofctl_rest;
 mod operator;
 mod operators;
 mod orphans;

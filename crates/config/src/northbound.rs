@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use control::northbound::Loopback;
+use control::northbound::{Loopback, OfctlRest};
 
 use super::value::{Mistake, Table, Value};
 
 /// The keys of `[northbound]`.
-pub const NORTHBOUND_KEYS: [&str; 4] = ["enabled", "api", "loopback", "names"];
+pub const NORTHBOUND_KEYS: [&str; 5] = ["enabled", "api", "loopback", "names", "ofctl-rest"];
 
 /// The most names of this machine.
 const MOST_NAMES: usize = 32;
@@ -23,11 +23,19 @@ pub struct Northbound {
     pub loopback: Loopback,
     /// Names besides addresses and `localhost` by which clients may call this machine.
     pub names: Vec<String>,
+    /// What clients of Ryu's REST interface may do.
+    pub ofctl: OfctlRest,
 }
 
 impl Default for Northbound {
     fn default() -> Self {
-        Self { enabled: true, api: None, loopback: Loopback::default(), names: Vec::new() }
+        Self {
+            enabled: true,
+            api: None,
+            loopback: Loopback::default(),
+            names: Vec::new(),
+            ofctl: OfctlRest::default(),
+        }
     }
 }
 
@@ -58,6 +66,9 @@ impl Northbound {
                 .read("loopback", loopback, |it| it.text()?.parse().ok())?
                 .unwrap_or_default(),
             names: names.unwrap_or_default(),
+            ofctl: table
+                .read("ofctl-rest", "\"off\", \"read\" or \"write\"", |it| it.text()?.parse().ok())?
+                .unwrap_or_default(),
         })
     }
 }
@@ -89,11 +100,17 @@ mod tests {
         assert_eq!(read("").unwrap(), Northbound::default());
         assert!(Northbound::default().enabled);
         let all = read(
-            "enabled = false\napi = \"[::1]:9\"\nloopback = \"none\"\nnames = [\"C.example\"]",
+            "enabled = false\napi = \"[::1]:9\"\nloopback = \"none\"\nnames = [\"C.example\"]\nofctl-rest = \"read\"",
         );
         let api = Some("[::1]:9".parse().unwrap());
         let names = vec!["c.example".to_owned()];
-        let expected = Northbound { enabled: false, api, loopback: Loopback::None, names };
+        let expected = Northbound {
+            enabled: false,
+            api,
+            loopback: Loopback::None,
+            names,
+            ofctl: OfctlRest::Read,
+        };
         assert_eq!(all.unwrap(), expected);
     }
 
@@ -102,6 +119,7 @@ mod tests {
         for (text, expected) in [
             ("api = \"localhost\"", "127.0.0.1:8181"),
             ("loopback = \"admin\"", "\"viewer\" or \"none\""),
+            ("ofctl-rest = true", "\"read\" or \"write\""),
             ("names = [\"a_b\"]", "controller.example"),
             ("names = [\"*\"]", "controller.example"),
             ("enable = true", "did you mean `enabled`"),

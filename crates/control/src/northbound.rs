@@ -115,6 +115,35 @@ pub struct NorthboundSettings {
     pub uid: u32,
     /// The group whose members may use the Unix socket, if it exists.
     pub group: Option<u32>,
+    /// What clients of Ryu's REST interface may do.
+    #[serde(default)]
+    pub ofctl: OfctlRest,
+}
+
+/// What clients of Ryu's REST interface may do, whoever they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OfctlRest {
+    /// It is not served.
+    #[default]
+    Off,
+    /// Read.
+    Read,
+    /// Also write flows, groups, meters and ports.
+    Write,
+}
+
+impl FromStr for OfctlRest {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "off" => Ok(Self::Off),
+            "read" => Ok(Self::Read),
+            "write" => Ok(Self::Write),
+            _ => Err(()),
+        }
+    }
 }
 
 /// A token, without its secret.

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use control::app::Hosting;
 use control::log::LogLevel;
+use control::northbound::OfctlRest;
 use control::operator::{InactiveApp, InactiveState};
-use control::policy::Policy;
+use control::policy::{Capability, Policy};
 use control::zone::Framework;
 use package::PublicKey;
 use sdk::services::Service;
@@ -366,6 +367,7 @@ fn wanted(config: &Config, around: &Circumstances<'_>) -> Result<Vec<AppConfig>,
             None => {}
         }
     }
+    add_ofctl(config, around.options.ofctl(config), &mut apps);
     add_providers(config, &mut apps);
     if let Some(app) = apps.iter().find(|app| app.host == Hosting::Kernel && provides(app)) {
         return Err(StartError::App { app: app.name.clone(), why: PROVIDER_IN_KERNEL });
@@ -374,6 +376,22 @@ fn wanted(config: &Config, around: &Circumstances<'_>) -> Result<Vec<AppConfig>,
         return Err(StartError::TooManyApps { count: apps.len(), most: MOST_APPS });
     }
     Ok(apps)
+}
+
+/// Adds the owner of the flows of Ryu's REST interface, if that is served.
+fn add_ofctl(config: &Config, ofctl: OfctlRest, apps: &mut Vec<AppConfig>) {
+    let name = Service::Ofctl.name();
+    if ofctl == OfctlRest::Off || apps.iter().any(|app| app.name == name) {
+        return;
+    }
+    let mut app = config.app(name).cloned().unwrap_or_else(|| config.named(name));
+    app.enabled = true;
+    if ofctl == OfctlRest::Read {
+        let reads = [Capability::PacketIn, Capability::StatsRead, Capability::FlowRead];
+        app.capabilities.retain(|grant| reads.contains(&grant.capability));
+        app.band = None;
+    }
+    apps.push(app);
 }
 
 /// Why an app that provides a service cannot run in the kernel.

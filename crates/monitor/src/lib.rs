@@ -85,13 +85,14 @@ mod trial_load;
 pub mod usage;
 mod users;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use control::incident::{Cause, Evidence, Program};
 use control::kernel::PlainTcp;
-use control::northbound::{ListenerRole, NorthboundSettings};
+use control::northbound::{ListenerRole, NorthboundSettings, OfctlRest};
 use rustix::process::geteuid;
 use sdk::Limit;
 use tracing::{info, warn};
@@ -207,6 +208,41 @@ fn service_manager() -> Option<ServiceManager> {
     })
 }
 
+/// Where metrics are served, besides the address of the API.
+const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9302);
+
+/// Where Ryu's REST interface is served: at its own default port, for this machine only.
+const OFCTL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+
+/// Binds the sockets for metrics and for Ryu's REST interface. An app that asks for the same port has precedence.
+fn add_others(
+    listeners: &mut Listeners,
+    options: &Options,
+    config: &Config,
+) -> Result<(), StartError> {
+    let ofctl = options.ofctl(config);
+    let mut wanted = vec![(ListenerRole::Metrics, METRICS)];
+    if ofctl != OfctlRest::Off {
+        wanted.push((ListenerRole::Ofctl, OFCTL));
+    }
+    for (role, address) in wanted {
+        let asks = |app: &&config::AppConfig| {
+            let python = app.python.as_ref().filter(|_| app.enabled);
+            python.is_some_and(|it| it.listen.iter().any(|(_, it)| it.port() == address.port()))
+        };
+        if let Some(app) = config.apps.iter().flatten().find(asks) {
+            let app = &app.name;
+            warn!(app, %address, role = ?role, "left an address of the HTTP interface to an app, which asks for its port");
+            continue;
+        }
+        listeners.add(role, (address, false), false)?;
+    }
+    if ofctl == OfctlRest::Write && listeners.address(ListenerRole::Ofctl).is_some() {
+        warn!(address = %OFCTL, "EVERY USER OF THIS MACHINE can write flows through Ryu's REST interface, which knows no tokens");
+    }
+    Ok(())
+}
+
 /// Binds the sockets of the HTTP interface, unless there is none.
 ///
 /// # Errors
@@ -223,10 +259,12 @@ fn northbound_input(
     }
     let mut listeners = Listeners::default();
     listeners.add(ListenerRole::Api, api, runtime.took_over())?;
+    add_others(&mut listeners, options, config)?;
     listeners.add_unix(runtime.path(), group);
     let config::Northbound { loopback, names, .. } = config.northbound.clone();
     let uid = geteuid().as_raw();
-    let settings = NorthboundSettings { loopback, names, uid, group };
+    let ofctl = options.ofctl(config);
+    let settings = NorthboundSettings { loopback, names, uid, group, ofctl };
     let tokens = Tokens::load(state)?;
     Ok(Some(NorthboundInput { listeners, settings, tokens }))
 }

@@ -10,6 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use control::app::Hosting;
 use control::kernel::MAX_WORKERS;
 use control::kernel::PlainTcp;
+use control::northbound::OfctlRest;
 use control::zone::Framework;
 
 use crate::error::StartError;
@@ -77,6 +78,11 @@ pub struct Options {
     /// Run no HTTP interface
     #[arg(long)]
     pub no_northbound: bool,
+    /// Serve the REST interface of Ryu (its apps for flows and topology) at 127.0.0.1:8080, also for writing
+    ///
+    /// Every user of this machine can use it without a token. The same as ofctl-rest = "write" in [northbound].
+    #[arg(long, conflicts_with = "no_northbound")]
+    pub ofctl_rest: bool,
     /// Begin in safe mode: start the apps one at a time, all as user apps, with a check between
     ///
     /// The configuration's table [safe-mode] has their order. `rosemary safe-mode` shows the progress and ends safe
@@ -271,6 +277,9 @@ impl Options {
         if self.no_northbound {
             args.push("--no-northbound".into());
         }
+        if self.ofctl_rest {
+            args.push("--ofctl-rest".into());
+        }
         if self.safe_mode {
             args.push("--safe-mode".into());
         }
@@ -323,6 +332,15 @@ impl Options {
         }
         let chosen = self.api.or(config.northbound.api);
         Some((chosen.unwrap_or(API), chosen.is_some()))
+    }
+
+    /// What clients of Ryu's REST interface may do.
+    pub fn ofctl(&self, config: &Config) -> OfctlRest {
+        match self.api(config) {
+            None => OfctlRest::Off,
+            Some(_) if self.ofctl_rest => OfctlRest::Write,
+            Some(_) => config.northbound.ofctl,
+        }
     }
 
     /// The switches that may use plain TCP.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
+use control::northbound::ListenerRole;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -87,7 +88,12 @@ impl Drop for Place {
 }
 
 /// Serves a TCP listener for ever.
-pub(crate) async fn serve_tcp(api: Arc<Api>, listener: TcpListener, all: Arc<Connections>) {
+pub(crate) async fn serve_tcp(
+    api: Arc<Api>,
+    role: ListenerRole,
+    listener: TcpListener,
+    all: Arc<Connections>,
+) {
     loop {
         let (stream, client) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -105,7 +111,8 @@ pub(crate) async fn serve_tcp(api: Arc<Api>, listener: TcpListener, all: Arc<Con
         let server = SocketAddr::new(server.ip().to_canonical(), server.port());
         // Answers are short, and events must not wait.
         let _ = stream.set_nodelay(true);
-        tokio::spawn(serve_one(api.clone(), From::Tcp { client, server }, stream, place));
+        let from = From::Tcp { role, client, server };
+        tokio::spawn(serve_one(api.clone(), from, stream, place));
     }
 }
 

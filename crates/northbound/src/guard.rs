@@ -17,11 +17,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
-use control::northbound::{Loopback, Role};
+use control::northbound::{ListenerRole, Loopback, Role};
 
 use crate::auth::session::Sessions;
 use crate::auth::{How, Principal, tokens};
 use crate::call::Call;
+use crate::ofctl;
 use crate::problem::Problem;
 use crate::route::{Access, Answer, Found, segments};
 use crate::state::{Api, lock};
@@ -31,6 +32,8 @@ use crate::state::{Api, lock};
 pub(crate) enum From {
     /// Over TCP.
     Tcp {
+        /// What is served there.
+        role: ListenerRole,
         /// The client's end.
         client: SocketAddr,
         /// This end.
@@ -76,11 +79,25 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
         check_host(request.headers(), request.uri().host(), &api.settings.names)?;
     }
     check_origin(&request)?;
+    let routes = match from {
+        From::Tcp { role: ListenerRole::Ofctl, client, server } => {
+            if !is_local(client, server) {
+                let hint = "send it from this machine, or use /api/v1 with a token";
+                return Err(Problem::forbidden(
+                    "Ryu's REST interface serves this machine alone",
+                    hint,
+                ));
+            }
+            return Ok(ofctl::serve(api.clone(), request).await);
+        }
+        From::Tcp { role: ListenerRole::Metrics, .. } => &api.metrics_routes,
+        _ => &api.routes,
+    };
     let principal = principal(api, from, request.headers()).inspect_err(|_| {
         lock(&api.rates).failed(from.address(), now);
     })?;
     let found = segments(request.uri().path());
-    let found = found.as_ref().map(|them| api.routes.find(request.method().as_str(), them));
+    let found = found.as_ref().map(|them| routes.find(request.method().as_str(), them));
     // A path that does not exist is no secret of less value than one that does: both need a reader.
     let access = match &found {
         Ok(Found::Route(route, _)) => route.access,
@@ -148,7 +165,7 @@ fn principal(api: &Api, from: From, headers: &HeaderMap) -> Result<Principal, Pr
             how: How::Unix,
             session: None,
         }),
-        From::Tcp { client, server } if is_local(client, server) => {
+        From::Tcp { client, server, .. } if is_local(client, server) => {
             Ok(of_loopback(api, client, server))
         }
         From::Tcp { .. } => Ok(Principal::nobody()),

@@ -18,6 +18,9 @@
 //! | `problem.rs`, `reply.rs` | errors and answers |
 //! | `state.rs` | shared state: connections to the monitor, the kernel and the services |
 //! | `api/`, `events/` | the handlers of `/api/v1` |
+//! | `owner.rs` | requests to the apps that own flows for people |
+//! | `metrics.rs` | the metrics, also at an address of their own |
+//! | `ofctl/` | Ryu's REST interface, at an address of its own |
 //! | `ui.rs` | the page |
 
 #![forbid(unsafe_code)]
@@ -29,7 +32,10 @@ mod call;
 mod events;
 mod guard;
 mod limits;
+mod metrics;
+mod ofctl;
 mod openapi;
+mod owner;
 mod problem;
 mod process;
 mod reply;

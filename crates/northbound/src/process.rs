@@ -115,18 +115,17 @@ async fn serve(
     for (listener, fd) in listeners {
         let (api, connections) = (api.clone(), connections.clone());
         match listener.role {
-            ListenerRole::Api => {
+            role @ (ListenerRole::Api | ListenerRole::Metrics | ListenerRole::Ofctl) => {
                 let listener = TcpListener::from_std(StdTcpListener::from(fd));
                 let listener = listener.map_err(system("use a listening socket"))?;
-                tokio::spawn(serve_tcp(api, listener, connections));
+                tokio::spawn(serve_tcp(api, role, listener, connections));
             }
             ListenerRole::Unix => {
                 let listener = UnixListener::from_std(StdUnixListener::from(fd));
                 let listener = listener.map_err(system("use a listening socket"))?;
                 tokio::spawn(serve_unix(api, listener, connections));
             }
-            // The modules that serve these take their sockets here.
-            ListenerRole::Metrics | ListenerRole::Ofctl | ListenerRole::Apps => {
+            ListenerRole::Apps => {
                 return Err(NorthboundError::OutOfOrder("a socket that nothing here serves"));
             }
         }

@@ -77,6 +77,13 @@ pub(crate) fn all() -> Map<String, Value> {
     all.insert("Logs".into(), logs());
     all.insert("Config".into(), config());
     all.insert("Problem".into(), problem());
+    all.insert("Written".into(), written());
+    all.insert(
+        "FlowEntry".into(),
+        entry("A flow, with the names of Ryu's ofctl_rest for OpenFlow 1.3", &["match"]),
+    );
+    all.insert("GroupEntry".into(), entry("A group: group_id, type, buckets", &[]));
+    all.insert("MeterEntry".into(), entry("A meter: meter_id, flags, bands", &[]));
     all
 }
 
@@ -105,6 +112,26 @@ fn of_file(text: &str, part: Part) -> Option<Value> {
     members.remove("$schema");
     members.remove("$id");
     Some(schema)
+}
+
+/// What became of a change of flows, groups or meters.
+fn written() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "state": { "type": "string", "enum": ["applied", "pending"] },
+            "priority": { "type": ["integer", "null"], "description": "The priority of an added flow on the switch." },
+            "why": { "type": "string", "description": "Why the switch gets the change later." },
+        },
+        "required": ["state"],
+    })
+}
+
+/// An entry whose members `ofctl` reads; these are objects.
+fn entry(about: &str, objects: &[&str]) -> Value {
+    let properties: Map<String, Value> =
+        objects.iter().map(|name| ((*name).to_owned(), json!({ "type": "object" }))).collect();
+    json!({ "type": "object", "description": about, "properties": properties })
 }
 
 fn logs() -> Value {

@@ -17,6 +17,7 @@ use crate::auth::session::Sessions;
 use crate::call::Call;
 use crate::events::Events;
 use crate::limits::{self, Rates};
+use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::route::Routes;
 
@@ -45,6 +46,9 @@ pub(crate) struct Api {
     pub(crate) rates: Mutex<Rates>,
     pub(crate) routes: Routes,
     pub(crate) events: Events,
+    pub(crate) metrics: Metrics,
+    /// The routes at the address for metrics.
+    pub(crate) metrics_routes: Routes,
     /// Notified when the process must end because its connection to the monitor is out of step.
     pub(crate) broken: Notify,
     /// Messages for the monitor, which the control task sends.
@@ -77,6 +81,8 @@ impl Api {
             rates: Mutex::default(),
             routes,
             events: Events::default(),
+            metrics: Metrics::default(),
+            metrics_routes: crate::metrics::own_routes(),
             broken: Notify::new(),
             notices,
         }

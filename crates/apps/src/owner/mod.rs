@@ -322,7 +322,7 @@ impl Owner {
 }
 
 /// Time after which a client is answered although the switch or the storage has not.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(4);
 
 #[cfg(test)]
 mod tests;

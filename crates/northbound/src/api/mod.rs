@@ -3,6 +3,7 @@
 mod apps;
 mod changes;
 mod config;
+mod flow_writes;
 mod flows;
 mod health;
 mod incidents;
@@ -18,12 +19,12 @@ mod trace;
 pub(crate) use self::apps::Level;
 pub(crate) use self::changes::Confirmation;
 pub(crate) use self::config::{Checked, Mistake};
-pub(crate) use self::health::{Live, Ready};
+pub(crate) use self::health::{Live, Ready, routes as livez_and_readyz};
 pub(crate) use self::session::{Login, NewSession, Who};
 pub(crate) use self::tokens::Token;
 pub(crate) use self::topology::Drained;
 use crate::route::Routes;
-use crate::{events, openapi, ui};
+use crate::{events, metrics, openapi, ui};
 
 /// All routes of the API's listeners.
 pub(crate) fn routes() -> Routes {
@@ -33,6 +34,7 @@ pub(crate) fn routes() -> Routes {
         programs::routes(),
         switches::routes(),
         flows::routes(),
+        flow_writes::routes(),
         topology::routes(),
         trace::routes(),
         apps::routes(),
@@ -43,6 +45,7 @@ pub(crate) fn routes() -> Routes {
         packages::routes(),
         tokens::routes(),
         events::routes(),
+        metrics::routes(),
         openapi::routes(),
         ui::routes(),
     ];

@@ -45,6 +45,24 @@ impl Provided {
     /// # Errors
     /// The app does not answer.
     pub fn request(&self, body: &[u8]) -> Result<Vec<u8>, ClientError> {
+        let mut first = None;
+        self.request_all(body, |answer| {
+            first.get_or_insert_with(|| answer.to_vec());
+            false
+        })?;
+        first.ok_or(ClientError::Unexpected { peer: self.service.name() })
+    }
+
+    /// Sends a request to the app that provides the service, and passes each answer to `next`, until it is the last one or `next`
+    /// returns `false`.
+    ///
+    /// # Errors
+    /// The app does not answer.
+    pub fn request_all(
+        &self,
+        body: &[u8],
+        mut next: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), ClientError> {
         let peer = self.service.name();
         let no_reply = |error| {
             let source = match error {
@@ -61,8 +79,12 @@ impl Provided {
         loop {
             match self.socket.receive(&mut room) {
                 Ok((size, _)) => {
+                    let more = room.get(ANSWER_HEAD - 1) == Some(&1);
                     let answer = room.get(ANSWER_HEAD..size);
-                    return Ok(answer.ok_or(ClientError::Unexpected { peer })?.to_vec());
+                    let goes_on = next(answer.ok_or(ClientError::Unexpected { peer })?);
+                    if !(more && goes_on) {
+                        return Ok(());
+                    }
                 }
                 Err(PacketError::WouldBlock) => wait(&self.socket, peer, REPLY_TIMEOUT, deadline)?,
                 Err(error) => return Err(no_reply(error)),
