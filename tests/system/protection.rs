@@ -10,7 +10,7 @@ use rosemary_tests::{in_a_lab_without_capture_for, rosemary_binary, schema};
 use serde_json::Value;
 
 /// The time between two pings that observe a move.
-const INTERVAL: Duration = Duration::from_millis(10);
+const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Within this time after its first flow-mod an app is suspected.
 const FOUND: Duration = Duration::from_secs(2);
@@ -55,7 +55,7 @@ impl<'lab> Ring<'lab> {
             Ok(links.filter(|it| it.as_array().map(Vec::len) == Some(8)).map(|_| ()))
         })?;
         lab.wait_for("h1 reaches h3", LATE, |_| {
-            Ok((ring.h1.ping(&ring.h3, 3, INTERVAL * 10)?.received == 3).then_some(()))
+            Ok((ring.h1.ping(&ring.h3, 3, INTERVAL * 2)?.received == 3).then_some(()))
         })?;
         Ok(ring)
     }
@@ -137,8 +137,8 @@ fn attacked_switch_is_drained(lab: &Lab) -> anyhow::Result<()> {
     let middle = ring.middle()?;
     // Calm times, to compare with.
     lab.pause(Duration::from_secs(12))?;
-    let mut pings = ring.h1.ping_in_background(&ring.h3, 1500, INTERVAL)?;
-    pings.wait_for(50, LATE)?;
+    let mut pings = ring.h1.ping_in_background(&ring.h3, 300, INTERVAL)?;
+    pings.wait_for(20, LATE)?;
     ring.attack(&middle, 20_000)?;
     ring.incident("protection", &["changer harms", &middle, "is drained", "flow-mods/s"])?;
     lab.wait_for("the path avoids the switch", LATE, |_| {
