@@ -25,7 +25,7 @@ rm -rf "$dir/wheels"
 	--interpreter "$dir/bin/python3" --target-dir target --out "$dir/wheels"
 "$dir/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$dir"/wheels/*.whl
 if [ -f ryu/requirements.txt ]; then
-	"$dir/bin/pip" install --quiet --disable-pip-version-check --require-hashes --requirement ryu/requirements.txt
+	"$dir/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement ryu/requirements.txt
 	"$dir/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall ./ryu
 fi
 "$dir/bin/python3" -m rosemary._install
