@@ -60,7 +60,7 @@ pub(crate) fn routes() -> Vec<Route> {
                 Param::new("disjoint", Form::Flag, "Whether the paths must have no link in common"),
             ])
             .list("Path")
-            .problems(&[503]),
+            .problems(&[404, 503]),
         Route::get("/api/v1/hosts", "hosts", hosts)
             .about("Lists the hosts, where they are, and their addresses")
             .query(&[

@@ -25,7 +25,7 @@ pub(crate) fn routes() -> Vec<Route> {
                 Param::new("in_port", Form::Number(0, 0xffff_ffff), "The port that it comes in through"),
             ])
             .json("Trace")
-            .problems(&[503, 504]),
+            .problems(&[404, 503, 504]),
     ]
 }
 
