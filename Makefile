@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build python release install ui ui-test deb demo check loom test hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
+.PHONY: help build python release install ui ui-test deb demo check loom test schemathesis hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -128,6 +128,10 @@ test: check build python ## everything: check, then the system tests against Ope
 	@echo "Skipped:"
 	@{ awk '/^---- /{test=$$2} /^SKIPPED: /{print "  " test ": " substr($$0, 10)}' $(UNIT_LOG); \
 	   sed -n 's/.*SKIPPED: /  /p' $(SYSTEM_LOG); } | sort -u | grep . || echo "  none"
+
+schemathesis: build ## generated requests to the API, from its own description, with Schemathesis from PyPI: 2 minutes (SEED=7)
+	@.ci/need python3 curl
+	@$(SUDO) env SEED=$(SEED) tests/schemathesis.sh target/debug
 
 HOSTILE_LOG := target/hostile.log
 
