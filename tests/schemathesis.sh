@@ -7,7 +7,7 @@
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
 programs=$(realpath "${1:-target/debug}")
-venv=target/schemathesis/venv
+venv=$PWD/target/schemathesis/venv
 if [ ! -x $venv/bin/schemathesis ]; then
     echo "schemathesis.sh: installing Schemathesis from PyPI into $venv" >&2
     python3 -m venv $venv
@@ -24,6 +24,7 @@ for _ in $(seq 300); do
     kill -0 $rosemary 2>/dev/null || { cat "$dir/log" >&2; exit 1; }
     sleep 0.2
 done
+cd target/schemathesis # it keeps a cache where it runs
 $venv/bin/schemathesis run http://127.0.0.1:8191/api/v1/openapi.json \
     --phases coverage,fuzzing --max-examples "${EXAMPLES:-5}" --max-time "${SECONDS_OF_FUZZING:-60}" --seed "${SEED:-7}" --no-shrink \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
