@@ -41,8 +41,8 @@ def socket_for(address: Any) -> Any:
     fitting = [it for it in _listeners if it.port == port] or (_listeners if port == 0 else [])
     if not fitting:
         raise PermissionError(
-            f"no permission to listen at port {port}; add to the app in rosemary.toml: "
-            f'listen = ["NAME={host or "0.0.0.0"}:{port}"]'
+            f"no permission to listen at port {port}; start it with `rosemary ryu --wsapi-port {port} ...`, "
+            f'or add to the app in rosemary.toml: listen = ["wsapi={host or "0.0.0.0"}:{port}"]'
         )
     return _socket(fitting[0])
 

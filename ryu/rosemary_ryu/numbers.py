@@ -57,7 +57,7 @@ def _sizes(room: int) -> list[int]:
 
 
 def _shares(total: int, sizes: list[int]) -> list[int]:
-    """Divides a total in the proportion of sizes, of which none gets more than it needs."""
+    """Divides a total in the proportion of sizes. No share is larger than its size."""
     shares, left, sizes_left = [], total, sum(sizes)
     for size in sizes:
         share = min(size, left * size // sizes_left)

@@ -1,8 +1,8 @@
 """Prepares an application's OpenFlow 1.3 messages for the kernel.
 
-Works on private copies of encoded messages. Priorities, cookies, groups and meters get their numbers on the switch. What a
-switch has once and applications share is answered here, for this application alone: its table-miss entry
-(`table_miss.py`), configuration, role and asynchronous filters (`own_settings.py`).
+Works on private copies of encoded messages. Priorities, cookies, groups and meters get their numbers on the switch.
+Some things exist once per switch: the table-miss entry (`table_miss.py`), configuration, role and asynchronous filters
+(`own_settings.py`). Messages about them are answered here, for this application alone.
 """
 
 from __future__ import annotations

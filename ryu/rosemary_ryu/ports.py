@@ -1,7 +1,7 @@
 """Makes port-status messages of the port events of the zone.
 
-The event has the state of a port in the form of OpenFlow 1.3. What it lacks, the features of the link, is as the switch
-described the port before (OpenFlow 1.0.2 §5.2.1, §5.4.3; OpenFlow 1.3.5 §7.2.1, §7.4.3).
+The event has the state of a port in the form of OpenFlow 1.3, without the features of the link. These are taken from the
+earlier description of the port (OpenFlow 1.0.2 §5.2.1, §5.4.3; OpenFlow 1.3.5 §7.2.1, §7.4.3).
 """
 
 from __future__ import annotations

@@ -184,7 +184,6 @@ class Bench:
         port = int(server.getsockname()[1])
         server.setblocking(False)
         self.zone.listeners.append(fake.Listener(name, "127.0.0.1", port, server.detach()))
-        self.zone.options["wsapi-port"] = str(port)
         return port
 
     def run(self, scenario: Callable[[Bench], Scenario]) -> None:

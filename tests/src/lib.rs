@@ -25,6 +25,7 @@ pub mod net;
 pub mod os_ken;
 pub mod pki;
 pub mod random;
+pub mod ryu;
 pub mod schema;
 mod sockets;
 pub mod stream;

@@ -56,6 +56,7 @@ mod reconnecting;
 mod reload;
 mod repeated_crashes;
 mod replies;
+mod ryu;
 mod safe_mode;
 mod scaffold;
 mod service_manager;

@@ -198,7 +198,7 @@ class Switches(app_manager.RyuApp):
         dp.send_msg(parser.OFPPacketOut(dp, 0xFFFFFFFF, in_port, actions, data.lldp_data))
 
     def lldp_loop(self) -> None:
-        """Probes each port in its turn; new ports first."""
+        """Probes the ports one after the other, new ones first."""
         while self.is_active:
             self.lldp_event.clear()
             now, due, soonest = time.time(), [], None

@@ -1,0 +1,57 @@
+//! Ryu's own apps for tests. They are fetched below `target/` and never become part of the project.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+/// What `rosemary ryu` grants an app of Ryu.
+pub const CAPABILITIES: &str = r#"["packet-in", "packet-out", "packet-out.reserved", "flow.write", "group.write", "meter.write", "stats.read", "switch.config"]"#;
+
+/// Returns the directory that contains Ryu's package; fetches it if it is missing, which requires a network.
+///
+/// Must be called outside of a lab, whose root directory is read-only.
+///
+/// # Errors
+/// The virtual environment is missing, or the installation failed.
+pub fn install() -> anyhow::Result<PathBuf> {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let dir = project.join("target/ryu");
+    let status = Command::new(project.join("etc/make-ryu.sh"))
+        .args(["target/ryu", "target/python/bin/python3"])
+        .current_dir(&project)
+        .stdin(Stdio::null())
+        .status()
+        .context("etc/make-ryu.sh could not be run")?;
+    ensure!(status.success(), "etc/make-ryu.sh failed; is there `target/python` (make python)?");
+    Ok(dir.canonicalize()?)
+}
+
+/// Returns the entry in `rosemary.toml` of one of Ryu's apps, with further lines.
+pub fn entry(ryu: &Path, name: &str, more: &str) -> String {
+    let ryu = ryu.display();
+    format!(
+        "[[app]]\nname = \"{}\"\nobject = \"ryu.app.{name}\"\nhost = \"ryu\"\npython-path = [\"{ryu}\"]\n\
+         capabilities = {CAPABILITIES}\n{more}\n",
+        name.replace('_', "-")
+    )
+}
+
+/// Notes that an app passed its test, and what that shows.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn note(ryu: &Path, name: &str, version: &str, shows: &str) -> anyhow::Result<()> {
+    let dir = ryu.join("passed");
+    std::fs::create_dir_all(&dir)?;
+    let row = format!("| `{name}` | {version} | {shows} |\n");
+    std::fs::write(dir.join(name), row).with_context(|| format!("{name} was not noted"))
+}
+
+/// Returns the directory that contains Faucet and what it needs; fetches them if they are missing.
+///
+/// # Errors
+/// The virtual environment is missing, or the installation failed.
+pub fn install_faucet() -> anyhow::Result<PathBuf> {
+    Ok(install()?.join("faucet"))
+}

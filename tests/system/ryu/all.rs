@@ -1,0 +1,354 @@
+//! All of Ryu's apps: `ROSEMARY_RYU=all`, as in `make ryu`.
+//!
+//! Each test notes what it saw in `target/ryu/passed`, of which `make ryu` makes the table of `docs/ryu-apps.md`.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Of};
+use rosemary_tests::net::{INTERVAL, Net};
+use rosemary_tests::{in_a_lab_for, ryu};
+
+use super::{PORT, http, reaches, start};
+
+/// Most time for one test: spanning trees need half a minute, and other tests may run beside it.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// Time for what an app does by itself.
+const WHILE: Duration = Duration::from_secs(60);
+
+/// Runs a test with one app and its options, if all apps are to be tested, and notes its success.
+fn with_app(
+    name: &'static str,
+    of: Of,
+    options: &'static str,
+    shows: &'static str,
+    test: impl FnOnce(&Lab, &mut Net<'_>) -> anyhow::Result<()> + Send + 'static,
+) {
+    if std::env::var_os("ROSEMARY_RYU").is_none_or(|which| which != "all") {
+        return; // `make ryu` runs it
+    }
+    let dir = ryu::install().expect("Ryu is there");
+    let packages = dir.clone();
+    in_a_lab_for(LIMIT, move |lab| {
+        let comma = if options.is_empty() { "" } else { ", " };
+        let more = format!(
+            "listen = [\"wsapi=127.0.0.1:{PORT}\"]\noptions = {{ wsapi-port = \"{PORT}\"{comma}{options} }}"
+        );
+        let mut net = start(lab, of, &[ryu::entry(&packages, name, &more)])?;
+        let outcome = test(lab, &mut net);
+        outcome.with_context(|| format!("the log was:\n{}", net.rosemary.log()))
+    });
+    let version = if of == Of::V1_0 { "1.0" } else { "1.3" };
+    ryu::note(&dir, name, version, shows).expect("the result is noted");
+}
+
+/// Returns the switch's datapath id as Ryu's interfaces write it.
+fn dpid(net: &Net<'_>) -> String {
+    net.s1.dpid().replace(':', "")
+}
+
+#[test]
+fn simple_switch_of_ryu() {
+    with_app("simple_switch", Of::V1_0, "", "hosts reach each other by flows", |_, net| {
+        reaches(net)?;
+        ensure!(net.flows_to(&net.h1)?.len() == 1, "{:?}", net.s1.dump_flows());
+        Ok(())
+    });
+}
+
+#[test]
+fn example_switch_13_of_ryu() {
+    with_app("example_switch_13", Of::V1_3, "", "hosts reach each other", |_, net| reaches(net));
+}
+
+#[test]
+fn simple_monitor_13_of_ryu() {
+    let shows = "its log has the statistics of flows and ports";
+    with_app("simple_monitor_13", Of::V1_3, "", shows, |_, net| {
+        reaches(net)?;
+        net.rosemary.wait_for_log(&["rx-pkts  rx-bytes rx-error"], WHILE)?;
+        let mac = net.h1.mac();
+        net.rosemary.wait_for_log(&["0000000000000001", "2", &mac, "1"], WHILE)?;
+        Ok(())
+    });
+}
+
+/// Opens a WebSocket at a path of the app's web interface.
+fn websocket(path: &str) -> anyhow::Result<TcpStream> {
+    let end = Instant::now() + WHILE;
+    let mut stream = loop {
+        match TcpStream::connect(("127.0.0.1", PORT)) {
+            Ok(stream) => break stream,
+            Err(error) if Instant::now() > end => return Err(error.into()),
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    };
+    stream.set_read_timeout(Some(WHILE))?;
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Origin: http://127.0.0.1:{PORT}\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
+         Sec-WebSocket-Version: 13\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes())?;
+    let head = read_until(&mut stream, "\r\n\r\n")?;
+    ensure!(head.starts_with("HTTP/1.1 101"), "{head}");
+    Ok(stream)
+}
+
+/// Reads until the text contains these words.
+fn read_until(stream: &mut TcpStream, words: &str) -> anyhow::Result<String> {
+    let (mut read, mut part) = (Vec::new(), [0; 4096]);
+    loop {
+        let size = stream.read(&mut part).context(String::from_utf8_lossy(&read).into_owned())?;
+        ensure!(size > 0, "the app closed the connection: {}", String::from_utf8_lossy(&read));
+        read.extend_from_slice(&part[..size]);
+        let text = String::from_utf8_lossy(&read);
+        if text.contains(words) {
+            return Ok(text.into_owned());
+        }
+    }
+}
+
+#[test]
+fn simple_switch_websocket_13_of_ryu() {
+    let shows = "a WebSocket receives the packets";
+    with_app("simple_switch_websocket_13", Of::V1_3, "", shows, |_, net| {
+        let mut stream = websocket("/simpleswitch/ws")?;
+        reaches(net)?;
+        let seen = read_until(&mut stream, "arp(")?;
+        ensure!(seen.contains(&net.h1.mac()), "{seen}");
+        stream.shutdown(Shutdown::Both)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn ws_topology_of_ryu() {
+    let shows = "a WebSocket receives new links";
+    with_app("ws_topology", Of::V1_3, "observe-links = \"true\"", shows, |lab, _| {
+        let mut stream = websocket("/v1.0/topology/ws")?;
+        let (s2, s3) = (lab.switch("s2", Of::V1_3)?, lab.switch("s3", Of::V1_3)?);
+        s2.link_to(&s3)?;
+        read_until(&mut stream, "event_switch_enter")?;
+        Ok(())
+    });
+}
+
+#[test]
+fn rest_topology_of_ryu() {
+    let shows = "its interface lists switches, ports and the links between them";
+    with_app("rest_topology", Of::V1_3, "observe-links = \"true\"", shows, |lab, net| {
+        let s2 = lab.switch("s2", Of::V1_3)?;
+        net.s1.link_to(&s2)?;
+        let links = lab.wait_for("both directions of the link are found", WHILE, |evidence| {
+            evidence.0 = http(lab, "GET", "/v1.0/topology/links", "").unwrap_or_default();
+            Ok((evidence.0.matches("\"src\"").count() == 2).then(|| evidence.0.clone()))
+        })?;
+        ensure!(links.contains("s1-s2") && links.contains("s2-s1"), "{links}");
+        let switches = http(lab, "GET", "/v1.0/topology/switches", "")?;
+        ensure!(switches.contains(&dpid(net)), "{switches}");
+        Ok(())
+    });
+}
+
+#[test]
+fn ofctl_rest_of_ryu() {
+    let shows =
+        "its interface writes, reads and deletes flows, groups and meters, and reads statistics";
+    with_app("ofctl_rest", Of::V1_3, "", shows, |lab, net| {
+        ensure!(http(lab, "GET", "/stats/switches", "")? == "[1]");
+        let group = r#"{"dpid":1,"type":"ALL","group_id":7,"buckets":[{"actions":[{"type":"OUTPUT","port":2}]}]}"#;
+        http(lab, "POST", "/stats/groupentry/add", group)?;
+        let meter =
+            r#"{"dpid":1,"flags":"KBPS","meter_id":3,"bands":[{"type":"DROP","rate":1000}]}"#;
+        http(lab, "POST", "/stats/meterentry/add", meter)?;
+        let flow = r#"{"dpid":1,"cookie":5,"priority":11111,"match":{"in_port":1},"actions":[{"type":"GROUP","group_id":7}]}"#;
+        http(lab, "POST", "/stats/flowentry/add", flow)?;
+        let flows = http(lab, "GET", "/stats/flow/1", "")?;
+        ensure!(flows.contains("\"priority\": 11111") && flows.contains("GROUP:7"), "{flows}");
+        ensure!(flows.contains("\"cookie\": 5,"), "{flows}");
+        let groups = http(lab, "GET", "/stats/groupdesc/1", "")?;
+        ensure!(groups.contains("\"group_id\": 7"), "{groups}");
+        let meters = http(lab, "GET", "/stats/meterconfig/1", "")?;
+        ensure!(meters.contains("\"meter_id\": 3"), "{meters}");
+        ensure!(http(lab, "GET", "/stats/port/1", "")?.contains("rx_packets"));
+        ensure!(http(lab, "GET", "/stats/desc/1", "")?.contains("Open vSwitch"));
+        ensure!(http(lab, "GET", "/stats/role/1", "")?.contains("EQUAL"));
+        http(lab, "DELETE", "/stats/flowentry/clear/1", "")?;
+        let flows = http(lab, "GET", "/stats/flow/1", "")?;
+        ensure!(flows == r#"{"1": []}"#, "{flows}");
+        let left = net.s1.dump_flows()?;
+        ensure!(
+            left.iter().any(|flow| flow.contains("actions=CONTROLLER")),
+            "the kernel's flow stays: {left:?}"
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn rest_firewall_of_ryu() {
+    let shows = "hosts reach each other after rules allow it, and not before";
+    with_app("rest_firewall", Of::V1_3, "", shows, |lab, net| {
+        let dpid = dpid(net);
+        http(lab, "PUT", &format!("/firewall/module/enable/{dpid}"), "")?;
+        ensure!(http(lab, "GET", "/firewall/module/status", "")?.contains("\"enable\""));
+        ensure!(net.h1.ping(&net.h2, 3, INTERVAL)?.received == 0, "nothing is allowed yet");
+        for (from, to) in [(&net.h1, &net.h2), (&net.h2, &net.h1)] {
+            let rule = format!(
+                r#"{{"nw_src":"{}/32","nw_dst":"{}/32","nw_proto":"ICMP"}}"#,
+                from.address(),
+                to.address()
+            );
+            let answer = http(lab, "POST", &format!("/firewall/rules/{dpid}"), &rule)?;
+            ensure!(answer.contains("success"), "{answer}");
+        }
+        reaches(net)?;
+        ensure!(net.h1.ping(&net.h3, 3, INTERVAL)?.received == 0, "h3 is not allowed");
+        let rules = http(lab, "GET", &format!("/firewall/rules/{dpid}"), "")?;
+        ensure!(rules.matches("\"rule_id\"").count() == 2, "{rules}");
+        Ok(())
+    });
+}
+
+#[test]
+fn rest_router_of_ryu() {
+    let shows = "a host reaches the router's address";
+    with_app("rest_router", Of::V1_3, "", shows, |lab, net| {
+        let answer =
+            http(lab, "POST", &format!("/router/{}", dpid(net)), r#"{"address":"10.0.0.254/24"}"#)?;
+        ensure!(answer.contains("success"), "{answer}");
+        lab.wait_for("the router answers", WHILE, |evidence| {
+            let ping = net.h1.run("ping", &["-c", "1", "-W", "2", "10.0.0.254"]);
+            evidence.0 = format!("{ping:?}");
+            Ok(ping.is_ok().then_some(()))
+        })?;
+        let state = http(lab, "GET", &format!("/router/{}", dpid(net)), "")?;
+        ensure!(state.contains("10.0.0.254/24"), "{state}");
+        Ok(())
+    });
+}
+
+#[test]
+fn rest_qos_of_ryu() {
+    let shows = "a rule puts packets into a queue (OVSDB settings are refused)";
+    with_app("rest_qos", Of::V1_3, "", shows, |lab, net| {
+        let rule = r#"{"match":{"nw_dst":"10.0.0.1","nw_proto":"UDP","tp_dst":"5002"},"actions":{"queue":"1"}}"#;
+        let path = format!("/qos/rules/{}", dpid(net));
+        let answer = http(lab, "POST", &path, rule)?;
+        ensure!(answer.contains("success"), "{answer}");
+        let flows = net.s1.dump_flows()?;
+        ensure!(flows.iter().any(|flow| flow.contains("set_queue:1")), "{flows:#?}");
+        ensure!(http(lab, "GET", &path, "")?.contains("5002"));
+        Ok(())
+    });
+}
+
+#[test]
+fn rest_conf_switch_of_ryu() {
+    let shows = "its interface stores and returns settings";
+    with_app("rest_conf_switch", Of::V1_3, "", shows, |lab, _| {
+        let path = "/v1.0/conf/switches/0000000000000001/ovsdb_addr";
+        http(lab, "PUT", path, "\"tcp:127.0.0.1:6632\"")?;
+        let value = http(lab, "GET", path, "")?;
+        ensure!(value == "\"tcp:127.0.0.1:6632\"", "{value}");
+        Ok(())
+    });
+}
+
+#[test]
+fn simple_switch_stp_13_of_ryu() {
+    with_app("simple_switch_stp_13", Of::V1_3, "", STP, spanning_tree);
+}
+
+#[test]
+fn simple_switch_stp_of_ryu() {
+    with_app("simple_switch_stp", Of::V1_0, "", STP, spanning_tree);
+}
+
+const STP: &str = "hosts in a ring of three switches reach each other, without a storm";
+
+fn spanning_tree(lab: &Lab, net: &mut Net<'_>) -> anyhow::Result<()> {
+    let of = net.s1.of();
+    let (s2, s3) = (lab.switch("s2", of)?, lab.switch("s3", of)?);
+    let far = lab.host("h4", &s2)?;
+    net.s1.link_to(&s2)?;
+    s2.link_to(&s3)?;
+    s3.link_to(&net.s1)?;
+    std::thread::sleep(Duration::from_secs(40)); // two forward delays, while ports neither learn nor forward
+    lab.wait_for("h1 reaches h4", WHILE, |evidence| {
+        let ping = net.h1.ping(&far, 3, INTERVAL)?;
+        evidence.0 = format!("{ping:?}");
+        Ok((ping.received > 0).then_some(()))
+    })?;
+    let watch = net.h3.watch()?;
+    net.h1.ping(&net.h2, 2, INTERVAL)?;
+    let broadcasts = watch.seen(&["ff:ff:ff:ff:ff:ff"]).len();
+    ensure!(broadcasts < 10, "{broadcasts} broadcasts reached h3: a storm");
+    Ok(())
+}
+
+/// Sends a frame from a host, given in hexadecimal digits.
+fn send_frame(host: &cli::lab::Host<'_>, frame: &str) -> anyhow::Result<()> {
+    let script = format!(
+        "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('eth0', 0)); \
+         s.send(bytes.fromhex('{frame}'))"
+    );
+    host.run("python3", &["-c", &script])?;
+    Ok(())
+}
+
+#[test]
+fn simple_switch_lacp_13_of_ryu() {
+    with_app("simple_switch_lacp_13", Of::V1_3, "", LACP, lacp);
+}
+
+#[test]
+fn simple_switch_lacp_of_ryu() {
+    with_app("simple_switch_lacp", Of::V1_0, "", LACP, lacp);
+}
+
+const LACP: &str = "a bonding host's LACP frame is answered";
+
+fn lacp(lab: &Lab, net: &mut Net<'_>) -> anyhow::Result<()> {
+    let watch = net.h1.watch()?;
+    // IEEE 802.1AX §6.4.2: version 1, the actor is active, aggregates, is in sync and wants fast frames.
+    let actor = format!("0114ffff{}0001ff0000010f000000", net.h1.mac().replace(':', ""));
+    let partner = format!("0214{}", "00".repeat(18));
+    let collector = format!("0310{}", "00".repeat(14));
+    let frame = format!(
+        "0180c2000002{}88090101{actor}{partner}{collector}0000{}",
+        net.h1.mac().replace(':', ""),
+        "00".repeat(50)
+    );
+    lab.wait_for("an LACP frame comes back", WHILE, |evidence| {
+        if let Err(error) = send_frame(&net.h1, &frame) {
+            evidence.0 = format!("{error:#}");
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        Ok((!watch.seen(&["LACP"]).is_empty()).then_some(()))
+    })?;
+    net.rosemary.wait_for_log(&["LACP received"], WHILE)?;
+    Ok(())
+}
+
+#[test]
+fn simple_switch_igmp_13_of_ryu() {
+    with_app("simple_switch_igmp_13", Of::V1_3, "", IGMP, igmp);
+}
+
+#[test]
+fn simple_switch_igmp_of_ryu() {
+    with_app("simple_switch_igmp", Of::V1_0, "", IGMP, igmp);
+}
+
+const IGMP: &str = "hosts receive its IGMP queries, and reach each other";
+
+fn igmp(_: &Lab, net: &mut Net<'_>) -> anyhow::Result<()> {
+    let watch = net.h1.watch()?;
+    watch.wait_for(&["igmp query"], WHILE)?;
+    reaches(net)
+}
