@@ -52,7 +52,7 @@ pub(crate) struct Listener {
     fd: i32,
 }
 
-/// What the app's calls change.
+/// The state that the app's calls change.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// Present while the app runs nothing or handles a batch; the event loop has it in between.

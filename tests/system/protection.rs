@@ -175,7 +175,7 @@ fn attacker_is_throttled(lab: &Lab) -> anyhow::Result<()> {
         state.contains("throttled to 20 flow-mods/s for each switch, by protection"),
         "{state}"
     );
-    // What the kernel admits is the pace, once the queue is full.
+    // Once the queue is full, the kernel admits messages at the pace.
     let admitted = lab.wait_for("it is slow", LATE, |_| {
         Ok(ring.usage("changer").ok().filter(|rate| *rate <= 40))
     })?;

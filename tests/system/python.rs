@@ -78,7 +78,7 @@ fn traceback_of_an_app_is_in_its_log() {
     });
 }
 
-/// What an app in Python tries, and the result of each attempt.
+/// The attempts of an app in Python, and their results.
 fn attempts(lab: &Lab, args: &[&str]) -> anyhow::Result<Vec<(String, String)>> {
     let dir = "/etc/rosemary/lib";
     fs::create_dir_all(dir)?;

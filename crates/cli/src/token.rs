@@ -53,7 +53,7 @@ pub enum TokenCommand {
 /// Options of `rosemary token create`.
 #[derive(Debug, Clone, Args)]
 pub struct CreateArgs {
-    /// What the token permits
+    /// The rights of the token
     #[arg(
         long,
         value_parser = PossibleValuesParser::new(["viewer", "operator", "admin"])

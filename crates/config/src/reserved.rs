@@ -20,7 +20,7 @@ const KEYS: [&str; 8] =
 /// The capabilities that are reserved.
 const CAPABILITIES: [&str; 3] = ["experimenter", "fs.read", "net.connect"];
 
-/// What the interface shows instead of a secret.
+/// The text that the interface shows instead of a secret.
 pub const REDACTED: &str = "(redacted)";
 
 /// Returns `text` without its secrets, and the names of their keys. Secrets are the values of environment variables of apps.

@@ -12,7 +12,7 @@ use sys::sandbox::Report;
 
 use crate::service::ServiceSandbox;
 
-/// What a user may do. A greater role includes the lesser ones.
+/// The rights of a user. A greater role includes the lesser ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -79,7 +79,7 @@ impl FromStr for Loopback {
     }
 }
 
-/// What is served at a listening socket.
+/// The purpose of a listening socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListenerRole {
@@ -98,7 +98,7 @@ pub enum ListenerRole {
 /// A listening socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NorthboundListener {
-    /// What is served there.
+    /// Its purpose.
     pub role: ListenerRole,
     /// Its address; `None` for a Unix socket.
     pub address: Option<SocketAddr>,

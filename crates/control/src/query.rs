@@ -155,7 +155,7 @@ pub enum KernelQueryReply {
 /// Number of pairs of a switch and an app at which a page of them ends.
 pub const SENDERS: usize = 384;
 
-/// What an app has sent to a switch.
+/// The messages that an app has sent to a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchSender {
     /// The switch's datapath identifier.

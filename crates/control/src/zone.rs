@@ -130,7 +130,7 @@ pub enum Framework {
     Ryu,
 }
 
-/// What the object of a Python app contains.
+/// The form of a Python app's object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PythonForm {
@@ -138,7 +138,7 @@ pub enum PythonForm {
     Source,
     /// The name of a module on the import path.
     Module,
-    /// An archive with modules, of which `__main__` or `app` is the app.
+    /// An archive with modules; the module `__main__` or `app` is the app.
     Archive,
 }
 

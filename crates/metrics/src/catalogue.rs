@@ -29,7 +29,7 @@ pub struct Metric {
     pub name: &'static str,
     /// Its type.
     pub kind: MetricKind,
-    /// What it counts or measures, in one sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
     /// Its labels.
     pub labels: &'static [&'static str],

@@ -41,7 +41,7 @@ struct Counts {
 }
 
 /// A place among the connections, which is free again when this is dropped.
-struct Place {
+struct Slot {
     of: Arc<Connections>,
     /// The address; `None` for the Unix socket.
     address: Option<IpAddr>,
@@ -49,7 +49,7 @@ struct Place {
 
 impl Connections {
     /// Takes a place, if there is one.
-    fn enter(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Place> {
+    fn enter(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Slot> {
         let mut counts = lock(&self.0);
         match address {
             None if counts.unix >= limits::UNIX_CONNECTIONS => return None,
@@ -66,11 +66,11 @@ impl Connections {
                 counts.tcp += 1;
             }
         }
-        Some(Place { of: self.clone(), address })
+        Some(Slot { of: self.clone(), address })
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut counts = lock(&self.of.0);
         let Some(address) = self.address else {
@@ -104,7 +104,7 @@ pub(crate) async fn serve_tcp(
         };
         let client = SocketAddr::new(client.ip().to_canonical(), client.port());
         let Some(place) = all.enter(Some(client.ip())) else {
-            debug!(%client, "closed a connection, as there are too many");
+            debug!(%client, "closed a connection: too many are open");
             continue;
         };
         let Ok(server) = stream.local_addr() else { continue };
@@ -136,7 +136,7 @@ async fn pause(error: &io::Error) {
     sleep(PAUSE).await;
 }
 
-async fn serve_one<S>(api: Arc<Api>, from: From, stream: S, place: Place)
+async fn serve_one<S>(api: Arc<Api>, from: From, stream: S, place: Slot)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -32,7 +32,7 @@ use crate::state::{Api, lock};
 pub(crate) enum From {
     /// Over TCP.
     Tcp {
-        /// What is served there.
+        /// Its purpose.
         role: ListenerRole,
         /// The client's end.
         client: SocketAddr,

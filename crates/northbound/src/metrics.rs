@@ -19,7 +19,7 @@ use crate::state::{Api, lock};
 /// How long a text is used again.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What the metrics remember between two readings.
+/// The state that the metrics keep between two readings.
 #[derive(Debug)]
 pub(crate) struct Metrics(Mutex<Memory>);
 

@@ -56,7 +56,7 @@ pub enum NorthboundError {
 /// Runs the process until the monitor stops it.
 ///
 /// # Errors
-/// [`NorthboundError`]: the process must end. The monitor was told why.
+/// [`NorthboundError`]: the process must end. The monitor received the reason.
 pub fn run(monitor: Channel) -> Result<(), NorthboundError> {
     let monitor = Arc::new(monitor);
     let started = start(&monitor);

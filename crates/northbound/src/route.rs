@@ -112,7 +112,7 @@ pub(crate) struct BodyForm {
     pub(crate) most: usize,
 }
 
-/// What a handler returns.
+/// The result of a handler.
 pub(crate) type Answer = Result<Response, Problem>;
 
 /// Handles a request.

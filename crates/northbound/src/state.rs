@@ -55,7 +55,7 @@ pub(crate) struct Api {
     pub(crate) notices: tokio::sync::mpsc::Sender<NorthboundReply>,
 }
 
-/// What a process starts with.
+/// The parameters of the process.
 pub(crate) struct Parts {
     pub(crate) monitor: Monitor,
     pub(crate) settings: NorthboundSettings,

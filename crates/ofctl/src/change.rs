@@ -17,7 +17,7 @@ const EMERGENCY_1_0: u16 = 1 << 2;
 /// The number of no buffer.
 const NO_BUFFER: u32 = u32::MAX;
 
-/// What a switch says about a port now, for a port-mod that does not say it.
+/// The present state of a port, for a port-mod that leaves it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortNow {
     /// Its Ethernet address.

@@ -170,7 +170,7 @@ fn ipv6(key: &str, value: &Value) -> Result<Masked<Ipv6Addr>, OfctlError> {
     })
 }
 
-/// Reads an IP address with an optional mask or length of the prefix, of which `mask_of` makes a mask.
+/// Reads an IP address with an optional mask or length of the prefix; `mask_of` makes a mask of the latter.
 fn ip<T: std::str::FromStr>(
     key: &str,
     value: &Value,

@@ -19,7 +19,7 @@ pub struct Question {
 #[derive(Debug, Clone, PartialEq)]
 enum Ask {
     Multipart(MultipartRequest<'static>),
-    /// Flows, of which those with this priority are shown.
+    /// Flows; only those with this priority are shown.
     Flows(FlowStatsRequest, Option<u16>),
     QueueConfig(PortNo),
 }

@@ -236,7 +236,7 @@ impl FullApp {
     }
 }
 
-/// Returns whether an incident is about this app: the app's own, or one of which it is to blame.
+/// Returns whether an incident is about this app: the app's own, or one for which it is to blame.
 pub fn is_about(incident: &Incident, app: &str) -> bool {
     let is_its_own = incident.program.kind == incident::Kind::App && incident.program.name == app;
     is_its_own || incident.evidence.blamed.as_deref() == Some(app)

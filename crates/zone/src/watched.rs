@@ -54,7 +54,7 @@ impl Watched {
         ringer.try_clone()
     }
 
-    /// Watches the descriptor `number` for `events`, of which `fd` is a duplicate. Replaces an earlier watch of this number.
+    /// Watches the descriptor `number` for `events`. `fd` is a duplicate of it. Replaces an earlier watch of this number.
     ///
     /// # Errors
     /// The app watches too many.

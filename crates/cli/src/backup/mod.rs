@@ -42,7 +42,7 @@ fn is_left_out(name: &str) -> bool {
 
 /// The directories of an instance.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Places {
+pub struct BackupPaths {
     /// The configuration, unless the default one.
     #[arg(
         long,
@@ -60,7 +60,7 @@ pub struct Places {
     pub tls: TlsDir,
 }
 
-impl Places {
+impl BackupPaths {
     /// The file of the configuration, which need not exist.
     fn file(&self) -> anyhow::Result<PathBuf> {
         let file = self.config.clone().or_else(default_file);
@@ -81,7 +81,7 @@ pub struct BackupArgs {
     pub force: bool,
     /// The directories of the instance.
     #[command(flatten)]
-    pub places: Places,
+    pub places: BackupPaths,
     /// Source of the password.
     #[command(flatten)]
     pub password: PasswordArgs,

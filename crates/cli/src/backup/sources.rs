@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use super::{CONFIG_NAME, Places, is_left_out, read_config};
+use super::{CONFIG_NAME, BackupPaths, is_left_out, read_config};
 
 /// The most files and directories of a backup.
 pub(super) const MOST_ENTRIES: usize = 100_000;
@@ -49,7 +49,7 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// The configuration has a mistake, or a directory cannot be read.
-pub(super) fn find(places: &Places) -> anyhow::Result<Found> {
+pub(super) fn find(places: &BackupPaths) -> anyhow::Result<Found> {
     let file = places.file()?;
     let config = read_config(&file)?;
     let mut found = Found::default();

@@ -55,8 +55,8 @@ impl Instance {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    fn places(&self) -> Places {
-        Places {
+    fn places(&self) -> BackupPaths {
+        BackupPaths {
             config: Some(self.path("etc/rosemary.toml")),
             state: StateDir { state_dir: Some(self.path("state")) },
             tls: TlsDir { tls_dir: Some(self.path("pki")) },
@@ -274,7 +274,7 @@ fn backup_cannot_choose_directories() {
     .unwrap();
     let given = Instance::new().places();
     restore::check_dirs(&restored, &given, Path::new("b.age")).unwrap();
-    let error = restore::check_dirs(&restored, &Places::default(), Path::new("b.age"))
+    let error = restore::check_dirs(&restored, &BackupPaths::default(), Path::new("b.age"))
         .unwrap_err()
         .to_string();
     assert!(

@@ -27,7 +27,7 @@ impl Listeners {
         self.0.iter().map(|(_, fd)| fd.as_fd())
     }
 
-    /// What the sockets are for.
+    /// The purposes of the sockets.
     pub(crate) fn described(&self) -> Vec<NorthboundListener> {
         self.0.iter().map(|(listener, _)| *listener).collect()
     }

@@ -50,7 +50,7 @@ pub(crate) enum NorthboundPort {
     Requests,
 }
 
-/// What the process receives at each start.
+/// The parameters of each start.
 #[derive(Debug)]
 pub(crate) struct NorthboundInput {
     /// Its listening sockets.

@@ -28,7 +28,7 @@ pub(crate) const WAIT: Param = Param::new(
     "Seconds for which the answer waits for the end of the change; 10 without it",
 );
 
-/// What the client accepts.
+/// The consequences that the client accepts.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Confirmation {

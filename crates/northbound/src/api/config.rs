@@ -28,7 +28,7 @@ const NAME: &str = "rosemary.toml";
 /// A mistake in a text.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Mistake {
-    /// What is wrong and what is expected, with file, line and column.
+    /// The mistake and the expected value, with file, line and column.
     what: String,
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn routes() -> Vec<Route> {
                 Param::new(
                     "program",
                     Form::Text,
-                    "Only incidents of this program, or of which this app is to blame",
+                    "Only incidents of this program, and those for which this app is to blame",
                 ),
                 Param::new(
                     "open",

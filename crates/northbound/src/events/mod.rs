@@ -1,7 +1,7 @@
 //! Events: what changes in the network and in Rosemary, for clients that stay connected.
 //!
 //! One task asks the monitor and the kernel twice per second, compares, and publishes the differences. All clients share one ring of
-//! the newest events, so clients cost no memory each: a slow client is told how many events it missed. While no client is
+//! the newest events, so clients cost no memory each: a slow client receives the number of events that it missed. While no client is
 //! connected, nothing is asked.
 
 mod poller;
@@ -76,7 +76,7 @@ impl Default for Events {
     }
 }
 
-/// What a client that connects receives first.
+/// The first event of a client that connects.
 pub(crate) struct Subscription {
     /// The number of the newest event.
     pub(crate) last: u64,

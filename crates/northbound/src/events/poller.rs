@@ -17,7 +17,7 @@ use crate::state::{Api, lock};
 /// The time between two questions.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// What is known of a program.
+/// The last known state of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Program {
     state: ProgramState,

@@ -58,7 +58,7 @@ impl From<::ofctl::OfctlError> for Fault {
     }
 }
 
-/// What a request wants: JSON, or nothing for a change.
+/// The form of an answer: JSON, or nothing for a change.
 type Outcome = Result<Option<Value>, Fault>;
 
 /// A request after it was admitted.

@@ -163,7 +163,7 @@ fn change(api: &Api, dpid: u64, message: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// What the switch says about the port of a request now.
+/// The present state of a request's port.
 fn port(api: &Api, (dpid, version): (u64, Version), body: &Value) -> Result<PortNow, Fault> {
     let number = body.get("port_no").ok_or_else(|| Fault::invalid("port_no is missing"))?;
     let number = ::ofctl::port("port_no", number, version)?;
