@@ -106,7 +106,7 @@ pub enum ZoneRequest {
 pub struct PythonApp {
     /// The framework that it is written for.
     pub framework: Framework,
-    /// What the object contains.
+    /// The contents of the object.
     pub form: PythonForm,
     /// The path of the app's file, or the name of its module, for messages and tracebacks.
     pub object: String,
