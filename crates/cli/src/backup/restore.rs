@@ -14,7 +14,7 @@ use config::Config;
 use tempfile::TempDir;
 
 use super::sources::Kind;
-use super::{CONFIG_NAME, BackupPaths, archive, is_left_out, protect_memory, read_config};
+use super::{BackupPaths, CONFIG_NAME, archive, is_left_out, protect_memory, read_config};
 use crate::packages::password::PasswordArgs;
 use crate::say;
 
@@ -132,7 +132,11 @@ pub fn restore(args: &RestoreArgs) -> anyhow::Result<()> {
 
 /// Refuses a restored configuration that names directories which the operator did not name: a backup must not choose where
 /// files go.
-pub(super) fn check_dirs(restored: &Config, places: &BackupPaths, backup: &Path) -> anyhow::Result<()> {
+pub(super) fn check_dirs(
+    restored: &Config,
+    places: &BackupPaths,
+    backup: &Path,
+) -> anyhow::Result<()> {
     let dirs = [
         ("--state-dir", &restored.state_dir, &places.state.state_dir),
         ("--tls-dir", &restored.tls_dir, &places.tls.tls_dir),

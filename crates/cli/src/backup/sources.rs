@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use super::{CONFIG_NAME, BackupPaths, is_left_out, read_config};
+use super::{BackupPaths, CONFIG_NAME, is_left_out, read_config};
 
 /// The most files and directories of a backup.
 pub(super) const MOST_ENTRIES: usize = 100_000;
