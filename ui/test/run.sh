@@ -76,6 +76,9 @@ for ((i = 1; i <= ring; i++)); do
   vsctl add-port "s$i" "<b>p$i"
 done
 
+# Flows that no packet uses go away, so two hosts talk all the time.
+ip netns exec h1 ping -i 0.5 10.0.0.2 >/dev/null &
+
 status=0
 export ROSEMARY_UI_TEST=$dir PATH="$PWD/target/debug:$PATH"
 (cd target/ui/work && node --test-reporter spec --test --test-concurrency 1 ${ROSEMARY_UI_PATTERN:+--test-name-pattern "$ROSEMARY_UI_PATTERN"} ${ROSEMARY_UI_TESTS:-test/mocked.test.mjs test/real.test.mjs}) || status=$?
