@@ -78,6 +78,7 @@ fn text(api: &Api) -> String {
     if let Ok(incidents) = api.ask_monitor(|monitor| monitor.incidents(from)) {
         memory.incidents.count(&incidents);
     }
+    let config = api.ask_monitor(Monitor::config).ok();
     let began = Instant::now();
     let switches = api.ask_kernel(Kernel::switches);
     if switches.is_ok() {
@@ -92,7 +93,7 @@ fn text(api: &Api) -> String {
         usage: &usage,
         kernel: kernel.as_ref().map(|(switches, apps)| (switches.as_slice(), apps.as_slice())),
         incidents: &memory.incidents,
-        config: None,
+        config: config.as_ref().map(|config| config.sha256.as_str()),
         kernel_queries: &memory.kernel_queries,
     });
     memory.last = Some((Instant::now(), text.clone()));
