@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
-/// What `rosemary ryu` grants an app of Ryu.
-pub const CAPABILITIES: &str = r#"["packet-in", "packet-out", "packet-out.reserved", "flow.write", "group.write", "meter.write", "stats.read", "switch.config"]"#;
+/// What `rosemary ryu --observe-links` grants an app of Ryu.
+pub const CAPABILITIES: &str = r#"["packet-in", "packet-out", "packet-out.reserved", "flow.write", "group.write", "meter.write", "stats.read", "switch.config", "topology.probe"]"#;
 
 /// Returns the directory that contains Ryu's package; fetches it if it is missing, which requires a network.
 ///
