@@ -41,7 +41,7 @@ pub enum ConnectError {
 /// # Errors
 /// [`ConnectError`].
 pub fn connect(paths: &InstancePaths) -> Result<Monitor, ConnectError> {
-    let sockets = sockets(paths)?;
+    let (sockets, mistake) = sockets(paths)?;
     for path in &sockets {
         match sys::named::connect_patiently(path, REPLY_TIMEOUT) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -49,14 +49,23 @@ pub fn connect(paths: &InstancePaths) -> Result<Monitor, ConnectError> {
                 let (path, hint) = (path.clone(), hint(&source));
                 return Err(ConnectError::Connect { path, hint, source });
             }
-            Ok(channel) => return Ok(Monitor::over(channel)),
+            Ok(channel) => {
+                if let Some(mistake) = mistake {
+                    crate::say::note(format_args!(
+                        "Rosemary runs on with its last good configuration: {mistake}"
+                    ));
+                }
+                return Ok(Monitor::over(channel));
+            }
         }
     }
-    Err(ConnectError::NotRunning(sockets))
+    Err(mistake.map_or_else(|| ConnectError::NotRunning(sockets), ConnectError::Config))
 }
 
-/// Returns the paths at which the admin socket may be, in the order in which to try them.
-fn sockets(paths: &InstancePaths) -> Result<Vec<PathBuf>, ConnectError> {
+/// Returns the paths at which the admin socket may be, in the order in which to try them, and a mistake in the configuration
+/// that was named.
+fn sockets(paths: &InstancePaths) -> Result<(Vec<PathBuf>, Option<ConfigError>), ConnectError> {
+    let mut mistake = None;
     // The file is of no use if an option names the directory, and may have been damaged since the instance started.
     let config = match (&paths.runtime_dir, &paths.config) {
         (Some(_), _) => Config::default(),
@@ -64,9 +73,7 @@ fn sockets(paths: &InstancePaths) -> Result<Vec<PathBuf>, ConnectError> {
             (Ok(config), _) => config,
             (Err(error @ ConfigError::Unreadable { .. }), Some(_)) => return Err(error.into()),
             (Err(error), Some(file)) => {
-                crate::say::note(format_args!(
-                    "Rosemary runs on with its last good configuration: {error}"
-                ));
+                mistake = Some(error);
                 let mut config = Config::default();
                 config.runtime_dir = Config::runtime_dir_of(file);
                 config
@@ -92,7 +99,7 @@ fn sockets(paths: &InstancePaths) -> Result<Vec<PathBuf>, ConnectError> {
             sockets.push(socket);
         }
     }
-    Ok(sockets)
+    Ok((sockets, mistake))
 }
 
 fn hint(error: &io::Error) -> &'static str {

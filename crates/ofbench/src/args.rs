@@ -393,7 +393,9 @@ impl TlsArgs {
 /// The text has another form, or the host name does not resolve.
 pub fn resolve(controller: &str) -> anyhow::Result<SocketAddr> {
     if !controller.contains(':') {
-        bail!("{controller} has no port; type {controller}:6653, or HOST:PORT such as 127.0.0.1:6653");
+        bail!(
+            "{controller} has no port; type {controller}:6653, or HOST:PORT such as 127.0.0.1:6653"
+        );
     }
     let found = controller
         .to_socket_addrs()
