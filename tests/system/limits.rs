@@ -307,7 +307,7 @@ fn cgroups_are_removed_even_after_a_kill() {
         };
         let rosemary = with(lab, "leak", "", &[])?;
         let pid = rosemary.pid();
-        ensure!(groups(dir, pid)? == 4, "a kernel, the log and two zones");
+        ensure!(groups(dir, pid)? == 5, "a kernel, the log, northbound and two zones");
         rosemary.stop(rustix::process::Signal::TERM)?;
         ensure!(groups(dir, pid)? == 0, "they are removed");
 
@@ -349,7 +349,7 @@ fn top_lists_every_program_and_doctor_every_limit() {
         })?;
         let table = lab.run(&rosemary_binary().display().to_string(), &["top"])?;
         println!("{table}");
-        ensure!(table.lines().count() == 6 && table.starts_with("PROGRAM "), "{table}");
+        ensure!(table.lines().count() == 7 && table.starts_with("PROGRAM "), "{table}");
 
         let doctor = lab.run(&rosemary_binary().display().to_string(), &["doctor"])?;
         println!("{doctor}");

@@ -90,7 +90,7 @@ fn descriptor_flood_kills_the_app_only() {
         assert_eq!(before.programs.kernel, after.programs.kernel);
         let held = fs::read_dir(format!("/proc/{}/fd", after.programs.monitor.pid))?.count();
         println!("the monitor holds {held} descriptors");
-        assert!(held < 40, "{held}");
+        assert!(held < 60, "{held}");
         Ok(())
     });
 }
