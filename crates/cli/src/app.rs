@@ -39,7 +39,7 @@ pub enum AppCommand {
     Restart(AppChangeArgs),
     /// Run an app from now on, whatever the configuration says
     Enable(AppChangeArgs),
-    /// Do not run an app any more, whatever the configuration says, unless another one needs its service; its flows stay
+    /// Do not run an app any more, whatever the configuration says; its flows stay, and other apps lack its service
     Disable(AppChangeArgs),
     /// Let the kernel host an app again that was taken out of it
     Promote(AppChangeArgs),

@@ -209,7 +209,10 @@ fn print_controller_files(common: &Common, dir: &Path) -> anyhow::Result<()> {
 fn switch(args: &SwitchArgs) -> anyhow::Result<()> {
     let SwitchArgs { name, dpid, controller, common } = args;
     let dir = common.resolve()?;
-    let configured = || Config::load(common.config.as_deref()).ok()?.listen.first().copied();
+    let configured = || {
+        let listen = Config::load(common.config.as_deref()).ok()?.listen;
+        listen.into_iter().find(|address| !address.ip().is_unspecified())
+    };
     let controller = controller.or_else(configured).unwrap_or(monitor::options::LISTEN);
     let authority = open(&dir)?;
     let issued = authority.switch(name, dpid, common.days)?;
