@@ -8,7 +8,7 @@ use control::operator::{AppStatus, InactiveApp, InactiveState, Status};
 use monitor::options::InstancePaths;
 use view::apps::{Entry, FullApp, Line};
 
-use self::full::Shown;
+use self::full::AppText;
 use crate::client;
 use crate::say;
 use crate::table::{Table, output_width};
@@ -66,7 +66,7 @@ pub fn run(args: &AppsArgs) -> anyhow::Result<()> {
         Vec::new()
     });
     if let Some(name) = &args.name {
-        return Shown(FullApp::query(&monitor, name, &counters)?).print(args);
+        return AppText(FullApp::query(&monitor, name, &counters)?).print(args);
     }
     let apps: Vec<Line> = status.into_iter().map(|app| Line::of(app, &counters)).collect();
     if args.json {

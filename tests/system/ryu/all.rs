@@ -1,6 +1,6 @@
 //! All of Ryu's apps: `ROSEMARY_RYU=all`, as in `make ryu`.
 //!
-//! Each test notes what it saw in `target/ryu/passed`, of which `make ryu` makes the table of `docs/ryu-apps.md`.
+//! Each test notes its result in `target/ryu/passed`; `make ryu` makes the table of `docs/ryu-apps.md` from these files.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};

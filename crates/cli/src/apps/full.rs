@@ -13,9 +13,9 @@ use crate::table::Table;
 use crate::top::size;
 
 /// An app in full, to be printed.
-pub(super) struct Shown(pub(super) FullApp);
+pub(super) struct AppText(pub(super) FullApp);
 
-impl std::ops::Deref for Shown {
+impl std::ops::Deref for AppText {
     type Target = FullApp;
 
     fn deref(&self) -> &FullApp {
@@ -23,7 +23,7 @@ impl std::ops::Deref for Shown {
     }
 }
 
-impl Shown {
+impl AppText {
     /// Prints the app.
     ///
     /// # Errors

@@ -41,12 +41,12 @@ pub(crate) struct AppRun {
     /// Bytes of `out` before the run.
     before: usize,
     /// What `out` is.
-    place: Place,
+    place: Buffer,
 }
 
 /// Where the messages of a run go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Buffer {
     /// The output itself.
     Output,
     /// The app's queue for the output.
@@ -58,7 +58,7 @@ enum Place {
 impl AppRun {
     /// Whether the messages wait in the app's queue.
     pub(crate) fn is_queued(&self) -> bool {
-        self.place != Place::Output
+        self.place != Buffer::Output
     }
 }
 
@@ -189,7 +189,7 @@ impl Connection {
                 self.output.paced.as_mut().and_then(|it| it.lend(slot, &mut self.out))
             {
                 let (limit, before) = (sent + MOST_WAITING, self.out.len());
-                return AppRun { limit, before, place: Place::Paced(slot) };
+                return AppRun { limit, before, place: Buffer::Paced(slot) };
             }
         }
         self.begin_unpaced_run(slot)
@@ -199,12 +199,12 @@ impl Connection {
     fn begin_unpaced_run(&mut self, slot: AppSlot) -> AppRun {
         if self.output.blocked.is_none() && self.output.queued.is_none() && self.out.len() < DIRECT
         {
-            return AppRun { limit: FULL, before: self.out.len(), place: Place::Output };
+            return AppRun { limit: FULL, before: self.out.len(), place: Buffer::Output };
         }
         let queued = self.output.queued.get_or_insert_default();
         let limit = queued.limit(slot, self.out.len(), FULL);
         let sent = queued.lend(slot, &mut self.out);
-        AppRun { limit: sent + limit, before: self.out.len(), place: Place::Fair(slot) }
+        AppRun { limit: sent + limit, before: self.out.len(), place: Buffer::Fair(slot) }
     }
 
     /// Ends the run after all its messages were appended. `true` if there are some.
@@ -212,13 +212,13 @@ impl Connection {
     pub(crate) fn end_run(&mut self, run: &AppRun) -> bool {
         let appended = self.out.len() - run.before;
         match (run.place, &mut self.output) {
-            (Place::Fair(slot), OutputState { queued: Some(queued), .. }) => {
+            (Buffer::Fair(slot), OutputState { queued: Some(queued), .. }) => {
                 queued.give_back(slot, &mut self.out, appended);
                 if queued.size() == 0 {
                     self.output.queued = None;
                 }
             }
-            (Place::Paced(slot), OutputState { paced: Some(paced), .. }) => {
+            (Buffer::Paced(slot), OutputState { paced: Some(paced), .. }) => {
                 paced.give_back(slot, &mut self.out);
             }
             _ => {}

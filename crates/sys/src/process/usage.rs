@@ -51,7 +51,7 @@ impl Memory {
         Some(Self { all, swap, shared })
     }
 
-    /// All bytes without the rings, of which the process maps at most `rings` bytes.
+    /// All bytes without the rings; the process maps at most `rings` bytes of those.
     pub fn without_rings(self, rings: u64) -> u64 {
         self.all - self.shared.min(rings)
     }

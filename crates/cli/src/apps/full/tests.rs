@@ -93,7 +93,7 @@ fn report() -> AppReport {
 fn app_in_full_has_scopes_limits_and_incidents() {
     let counters =
         AppCounters { name: "firewall".into(), delivered: 9, delayed: 70, ..<_>::default() };
-    let full = Shown(FullApp::of(report(), &[counters], vec![IncidentId(3), IncidentId(8)]));
+    let full = AppText(FullApp::of(report(), &[counters], vec![IncidentId(3), IncidentId(8)]));
     assert_eq!(
         full.text(),
         "\
