@@ -1,6 +1,7 @@
 //! `protection` on real switches: it drains the switch that an app harms, or throttles the app, and undoes both.
 
 use std::fs;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -8,6 +9,9 @@ use cli::lab::{Host, Lab, Of, Rosemary, Switch};
 use rosemary_tests::apps::{configure, in_rust};
 use rosemary_tests::{in_a_lab_without_capture_for, rosemary_binary, schema};
 use serde_json::Value;
+
+/// These tests measure rates, so they do not run beside each other.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// The time between two pings that observe a move.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -197,10 +201,12 @@ fn attacker_is_throttled(lab: &Lab) -> anyhow::Result<()> {
 
 #[test]
 fn attacked_switch_is_drained_without_loss() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     in_a_lab_without_capture_for(LIMIT, attacked_switch_is_drained);
 }
 
 #[test]
 fn attacker_is_throttled_until_it_stops() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     in_a_lab_without_capture_for(LIMIT, attacker_is_throttled);
 }
