@@ -12,50 +12,6 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-/// Names of fields with their numbers, as in `OpenFlow` 1.3 (1.3.5 §7.2.3.7).
-const FIELDS: [&str; 40] = [
-    "in_port",
-    "in_phy_port",
-    "metadata",
-    "eth_dst",
-    "eth_src",
-    "eth_type",
-    "vlan_vid",
-    "vlan_pcp",
-    "ip_dscp",
-    "ip_ecn",
-    "ip_proto",
-    "ipv4_src",
-    "ipv4_dst",
-    "tcp_src",
-    "tcp_dst",
-    "udp_src",
-    "udp_dst",
-    "sctp_src",
-    "sctp_dst",
-    "icmpv4_type",
-    "icmpv4_code",
-    "arp_op",
-    "arp_spa",
-    "arp_tpa",
-    "arp_sha",
-    "arp_tha",
-    "ipv6_src",
-    "ipv6_dst",
-    "ipv6_flabel",
-    "icmpv6_type",
-    "icmpv6_code",
-    "ipv6_nd_target",
-    "ipv6_nd_sll",
-    "ipv6_nd_tll",
-    "mpls_label",
-    "mpls_tc",
-    "mpls_bos",
-    "pbb_isid",
-    "tunnel_id",
-    "ipv6_exthdr",
-];
-
 /// The number of `vlan_vid`.
 const VLAN_VID: u8 = 6;
 
@@ -96,8 +52,7 @@ pub(crate) fn mac_bytes(py: Python<'_>, address: MacAddr) -> Py<PyBytes> {
 /// Makes a field of its name and its value.
 pub(crate) fn field(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Field> {
     let unknown = || PyValueError::new_err(format!("{name:?} is no field of a match"));
-    let number = FIELDS.iter().position(|it| *it == name).ok_or_else(unknown)?;
-    let number = u8::try_from(number).map_err(|_| unknown())?;
+    let number = Field::number_of(name).ok_or_else(unknown)?;
     let size = openflow::oxm::basic_size(number).ok_or_else(unknown)?;
     let wrong = |why: &dyn Display| PyValueError::new_err(format!("{name}: {why}"));
     let (value, mask) = match value.cast::<PyTuple>() {

@@ -1,56 +1,11 @@
 //! Writes the features of a table (OpenFlow 1.3.5 §7.3.5.5).
 
+use openflow::Field;
+use openflow::oxm::OPENFLOW_BASIC;
 use openflow::v1_3::TableFeatures;
 use openflow::v1_3::table::{FeatureId, OxmId, TableProperty};
 use openflow::wire::List;
 use serde_json::{Value, json};
-
-/// Names of the fields by their numbers.
-const FIELDS: [&str; 40] = [
-    "in_port",
-    "in_phy_port",
-    "metadata",
-    "eth_dst",
-    "eth_src",
-    "eth_type",
-    "vlan_vid",
-    "vlan_pcp",
-    "ip_dscp",
-    "ip_ecn",
-    "ip_proto",
-    "ipv4_src",
-    "ipv4_dst",
-    "tcp_src",
-    "tcp_dst",
-    "udp_src",
-    "udp_dst",
-    "sctp_src",
-    "sctp_dst",
-    "icmpv4_type",
-    "icmpv4_code",
-    "arp_op",
-    "arp_spa",
-    "arp_tpa",
-    "arp_sha",
-    "arp_tha",
-    "ipv6_src",
-    "ipv6_dst",
-    "ipv6_flabel",
-    "icmpv6_type",
-    "icmpv6_code",
-    "ipv6_nd_target",
-    "ipv6_nd_sll",
-    "ipv6_nd_tll",
-    "mpls_label",
-    "mpls_tc",
-    "mpls_bos",
-    "pbb_isid",
-    "tunnel_id",
-    "ipv6_exthdr",
-];
-
-/// The class of the specification's fields.
-const BASIC: u16 = 0x8000;
 
 /// Writes a table.
 pub(crate) fn json(table: &TableFeatures<'_>) -> Value {
@@ -107,7 +62,7 @@ fn numbers(tables: &List<'_, u8>) -> Vec<u8> {
 
 fn oxms(ids: &List<'_, OxmId>) -> Vec<Value> {
     let oxm = |id: OxmId| {
-        let known = FIELDS.get(usize::from(id.field)).filter(|_| id.class == BASIC);
+        let known = Field::name_of(id.field).filter(|_| id.class == OPENFLOW_BASIC);
         let kind = known.map_or_else(
             || format!("field_{}", u32::from(id.class) << 7 | u32::from(id.field)),
             ToString::to_string,

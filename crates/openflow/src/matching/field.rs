@@ -197,6 +197,24 @@ macro_rules! fields {
                 }
             }
 
+            /// Returns the name of the specification's field with this number.
+            pub fn name_of(number: u8) -> Option<&'static str> {
+                match number {
+                    $( $pn => Some($pname), )*
+                    $( $mn => Some($mname), )*
+                    _ => None,
+                }
+            }
+
+            /// Returns the number of the specification's field with this name.
+            pub fn number_of(name: &str) -> Option<u8> {
+                match name {
+                    $( $pname => Some($pn), )*
+                    $( $mname => Some($mn), )*
+                    _ => None,
+                }
+            }
+
             /// Calls `with` with the field as an OXM.
             #[inline]
             pub(crate) fn with_oxm<R>(&self, with: impl FnOnce(Oxm<'_>) -> R) -> R {

@@ -404,6 +404,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn fields_have_names_and_numbers() {
+        for number in 0..40 {
+            let name = Field::name_of(number).unwrap();
+            assert_eq!(Field::number_of(name), Some(number), "{name}");
+        }
+        assert_eq!((Field::name_of(40), Field::number_of("eth")), (None, None));
+        assert_eq!(Field::name_of(3), Some(Field::EthDst(MacAddr([2; 6]).into()).name()));
+    }
+
+    #[test]
     fn matches_built_in_any_order_are_equal() {
         let one = Match::new().eth_type(0x800).in_port(PortNo(3)).ip_proto(17);
         let other = Match::new().ip_proto(17).in_port(PortNo(9)).eth_type(0x800).in_port(PortNo(3));
