@@ -12,7 +12,7 @@ if [ "${1:-}" != inside ]; then
   exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" inside
 fi
 
-dir=$(mktemp -d /tmp/rosemary-ui-test.XXXXXX)
+dir=$(mktemp -d -t rosemary-ui-test.XXXXXX)
 trap 'rm -rf "$dir"' EXIT
 mount -t tmpfs tmpfs /run
 mkdir -p /run/netns

@@ -269,6 +269,9 @@ fn simple_switch_stp_of_ryu() {
     with_app("simple_switch_stp", Of::V1_0, "", STP, spanning_tree);
 }
 
+/// Two forward delays, while ports neither learn nor forward (IEEE 802.1D), and some time to elect a root.
+const FORWARD_DELAYS: Duration = Duration::from_secs(40);
+
 const STP: &str = "hosts in a ring of three switches reach each other, without a storm";
 
 fn spanning_tree(lab: &Lab, net: &mut Net<'_>) -> anyhow::Result<()> {
@@ -278,8 +281,7 @@ fn spanning_tree(lab: &Lab, net: &mut Net<'_>) -> anyhow::Result<()> {
     net.s1.link_to(&s2)?;
     s2.link_to(&s3)?;
     s3.link_to(&net.s1)?;
-    std::thread::sleep(Duration::from_secs(40)); // two forward delays, while ports neither learn nor forward
-    lab.wait_for("h1 reaches h4", WHILE, |evidence| {
+    lab.wait_for("h1 reaches h4", FORWARD_DELAYS + WHILE, |evidence| {
         let ping = net.h1.ping(&far, 3, INTERVAL)?;
         evidence.0 = format!("{ping:?}");
         Ok((ping.received > 0).then_some(()))
