@@ -45,8 +45,7 @@ impl Northbound {
         let default = Self::default();
         let Some(table) = top.get("northbound") else { return Ok(default) };
         let table = table.table("[northbound]", &NORTHBOUND_KEYS)?;
-        let address = "an address and a port such as \"127.0.0.1:8181\" or \"[::1]:8181\"; other machines reach \
-                       only addresses that are not those of this machine alone, and need TLS";
+        let address = "an address of this machine alone and a port, such as \"127.0.0.1:8181\" or \"[::1]:8181\"";
         let loopback = "\"user\" (root and Rosemary's user are admins, others viewers), \"viewer\" or \"none\" (a token is \
                         needed)";
         let names = table.list("names", "a host name such as \"controller.example\"", |it| {

@@ -14,8 +14,18 @@ use super::{Config, ConfigError};
 const TABLES: [&str; 2] = ["trust", "northbound"];
 
 /// The keys that are reserved in every table.
-const KEYS: [&str; 8] =
-    ["object", "config", "tls-dir", "runtime-dir", "state-dir", "plain", "require", "env"];
+const KEYS: [&str; 10] = [
+    "object",
+    "config",
+    "python-path",
+    "listen",
+    "tls-dir",
+    "runtime-dir",
+    "state-dir",
+    "plain",
+    "require",
+    "env",
+];
 
 /// The capabilities that are reserved.
 const CAPABILITIES: [&str; 3] = ["experimenter", "fs.read", "net.connect"];
@@ -257,6 +267,9 @@ host = "kernel"
             ("/lib/a.so", "/lib/b.so", "app.a.object"),
             ("object = \"/lib/a.so\"\n", "", "app.a.object"),
             ("name = \"a\"\n", "name = \"a\"\nconfig = \"/etc/shadow\"\n", "app.a.config"),
+            ("name = \"a\"\n", "name = \"a\"\npython-path = [\"/root\"]\n", "app.a.python-path"),
+            ("name = \"a\"\n", "name = \"a\"\nlisten = [\"0.0.0.0:80\"]\n", "app.a.listen"),
+            ("workers = 1", "workers = 1\nlisten = [\"0.0.0.0:6653\"]", "controller.listen"),
             ("secret", "other", "app.a.env"),
             ("net.connect:db:1", "net.connect:db:2", "app.a.capabilities"),
             ("\"packet-in\"", "\"fs.read:/etc/shadow\"", "app.a.capabilities"),
