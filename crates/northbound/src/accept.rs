@@ -1,11 +1,10 @@
 //! Accepts connections, and serves HTTP on each.
 //!
 //! A connection that is silent, or whose client accepts no byte of an answer, ends after a while. At most
-//! [`limits::CONNECTIONS`] exist at once; a further one is closed at once. An address on another machine has a share of its own.
+//! [`limits::CONNECTIONS`] over TCP exist at once; a further one is closed at once. The Unix socket has a number of its own.
 
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
@@ -37,53 +36,51 @@ pub(crate) struct Connections(Mutex<Counts>);
 struct Counts {
     tcp: usize,
     unix: usize,
-    remote: HashMap<IpAddr, usize>,
 }
 
-/// A place among the connections, which is free again when this is dropped.
+/// The kind of a connection's socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Socket {
+    Tcp,
+    Unix,
+}
+
+impl Counts {
+    /// The number of connections of a kind.
+    fn of(&mut self, socket: Socket) -> &mut usize {
+        match socket {
+            Socket::Tcp => &mut self.tcp,
+            Socket::Unix => &mut self.unix,
+        }
+    }
+}
+
+/// A connection that is counted until this is dropped.
 struct Slot {
-    of: Arc<Connections>,
-    /// The address; `None` for the Unix socket.
-    address: Option<IpAddr>,
+    all: Arc<Connections>,
+    socket: Socket,
 }
 
 impl Connections {
-    /// Takes a place, if there is one.
-    fn enter(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Slot> {
+    /// Counts a connection, unless there are too many of its kind.
+    fn enter(self: &Arc<Self>, socket: Socket) -> Option<Slot> {
+        let most = match socket {
+            Socket::Tcp => limits::CONNECTIONS,
+            Socket::Unix => limits::UNIX_CONNECTIONS,
+        };
         let mut counts = lock(&self.0);
-        match address {
-            None if counts.unix >= limits::UNIX_CONNECTIONS => return None,
-            None => counts.unix += 1,
-            Some(_) if counts.tcp >= limits::CONNECTIONS => return None,
-            Some(address) => {
-                if !address.is_loopback() {
-                    let own = counts.remote.entry(address).or_default();
-                    if *own >= limits::CONNECTIONS_PER_ADDRESS {
-                        return None;
-                    }
-                    *own += 1;
-                }
-                counts.tcp += 1;
-            }
+        let open = counts.of(socket);
+        if *open >= most {
+            return None;
         }
-        Some(Slot { of: self.clone(), address })
+        *open += 1;
+        Some(Slot { all: self.clone(), socket })
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut counts = lock(&self.of.0);
-        let Some(address) = self.address else {
-            counts.unix -= 1;
-            return;
-        };
-        counts.tcp -= 1;
-        if let Some(own) = counts.remote.get_mut(&address) {
-            *own -= 1;
-            if *own == 0 {
-                counts.remote.remove(&address);
-            }
-        }
+        *lock(&self.all.0).of(self.socket) -= 1;
     }
 }
 
@@ -103,7 +100,7 @@ pub(crate) async fn serve_tcp(
             }
         };
         let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-        let Some(place) = all.enter(Some(client.ip())) else {
+        let Some(slot) = all.enter(Socket::Tcp) else {
             debug!(%client, "closed a connection: too many are open");
             continue;
         };
@@ -112,7 +109,7 @@ pub(crate) async fn serve_tcp(
         // Answers are short, and events must not wait.
         let _ = stream.set_nodelay(true);
         let from = From::Tcp { role, client, server };
-        tokio::spawn(serve_one(api.clone(), from, stream, place));
+        tokio::spawn(serve_one(api.clone(), from, Impatient::new(stream, slot)));
     }
 }
 
@@ -121,8 +118,8 @@ pub(crate) async fn serve_unix(api: Arc<Api>, listener: UnixListener, all: Arc<C
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                if let Some(place) = all.enter(None) {
-                    tokio::spawn(serve_one(api.clone(), From::Unix, stream, place));
+                if let Some(slot) = all.enter(Socket::Unix) {
+                    tokio::spawn(serve_one(api.clone(), From::Unix, Impatient::new(stream, slot)));
                 }
             }
             Err(error) => pause(&error).await,
@@ -136,11 +133,10 @@ async fn pause(error: &io::Error) {
     sleep(PAUSE).await;
 }
 
-async fn serve_one<S>(api: Arc<Api>, from: From, stream: S, place: Slot)
+async fn serve_one<S>(api: Arc<Api>, from: From, stream: Impatient<S>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = Impatient::new(stream);
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let (api, request): (_, Request) = (api.clone(), request.map(Body::new));
         async move { Ok::<_, std::convert::Infallible>(guard::serve(api, from, request).await) }
@@ -156,19 +152,20 @@ where
     if let Err(error) = served {
         debug!(%error, "a connection ended with an error");
     }
-    drop(place);
 }
 
 /// A stream whose writes fail if the client accepts no byte for [`limits::WRITE_TIME`].
 struct Impatient<S> {
     stream: S,
+    /// Here, because a WebSocket outlives the connection of HTTP and keeps the stream.
+    _slot: Slot,
     /// Runs while a write waits.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Impatient<S> {
-    fn new(stream: S) -> Self {
-        Self { stream, timer: None }
+    fn new(stream: S, slot: Slot) -> Self {
+        Self { stream, _slot: slot, timer: None }
     }
 
     /// Passes the result of a write on, or fails when the time is over.
@@ -237,16 +234,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_bounded_and_places_are_reused() {
+    fn connections_are_bounded_and_slots_are_reused() {
         let all = Arc::new(Connections::default());
-        let (near, far) = (Some("127.0.0.1".parse().unwrap()), Some("192.0.2.1".parse().unwrap()));
-        let mut places: Vec<_> = (0..10_000).filter_map(|_| all.enter(far)).collect();
-        assert_eq!(places.len(), limits::CONNECTIONS_PER_ADDRESS);
-        places.extend((0..10_000).filter_map(|_| all.enter(near)));
-        assert_eq!(places.len(), limits::CONNECTIONS);
-        assert!(all.enter(None).is_some(), "the Unix socket has places of its own");
-        drop(places);
-        assert!(all.enter(far).is_some());
-        assert!(lock(&all.0).remote.is_empty());
+        let tcp: Vec<_> = (0..10_000).filter_map(|_| all.enter(Socket::Tcp)).collect();
+        assert_eq!(tcp.len(), limits::CONNECTIONS);
+        let unix: Vec<_> = (0..10_000).filter_map(|_| all.enter(Socket::Unix)).collect();
+        assert_eq!(unix.len(), limits::UNIX_CONNECTIONS, "the Unix socket has slots of its own");
+        drop(tcp);
+        assert!(all.enter(Socket::Tcp).is_some() && all.enter(Socket::Unix).is_none());
     }
 }

@@ -13,9 +13,6 @@ pub(crate) const CONNECTIONS: usize = 3_000;
 /// The most connections over the Unix socket. They are counted apart, so that local operators always get in.
 pub(crate) const UNIX_CONNECTIONS: usize = 256;
 
-/// The most connections of one address on another machine.
-pub(crate) const CONNECTIONS_PER_ADDRESS: usize = 256;
-
 /// How long a client may take for the head of a request, and for which a connection may be idle.
 pub(crate) const HEAD_TIME: Duration = Duration::from_secs(10);
 

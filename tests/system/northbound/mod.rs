@@ -4,6 +4,7 @@ mod changes;
 mod hostile;
 mod kills;
 mod roles;
+mod sockets;
 
 use std::time::{Duration, Instant};
 
