@@ -54,7 +54,7 @@ pub(super) fn write(
     let output = encryptor.wrap_output(BufWriter::new(new.as_file())).with_context(cannot)?;
     let mut tar = tar::Builder::new(output);
     for source in sources {
-        append(&mut tar, source, dir)?;
+        append(&mut tar, source)?;
     }
     let output =
         tar.into_inner().and_then(age::stream::StreamWriter::finish).with_context(cannot)?;
@@ -72,7 +72,7 @@ pub(super) fn write(
     Ok(())
 }
 
-fn append(tar: &mut tar::Builder<impl Write>, source: &Source, spool: &Path) -> anyhow::Result<()> {
+fn append(tar: &mut tar::Builder<impl Write>, source: &Source) -> anyhow::Result<()> {
     let cannot = || format!("cannot save {}", source.path.display());
     let mut header = tar::Header::new_gnu();
     header.set_mode(source.mode);
@@ -85,7 +85,7 @@ fn append(tar: &mut tar::Builder<impl Write>, source: &Source, spool: &Path) -> 
                 .with_context(cannot)
         }
         Kind::File => {
-            let mut copy = steady_copy(&source.path, spool).with_context(cannot)?;
+            let mut copy = steady_copy(&source.path).with_context(cannot)?;
             header.set_entry_type(tar::EntryType::Regular);
             header.set_size(
                 copy.seek(io::SeekFrom::End(0))
@@ -97,17 +97,19 @@ fn append(tar: &mut tar::Builder<impl Write>, source: &Source, spool: &Path) -> 
     }
 }
 
-/// Copies the file at `path` into a file without a name, in the state that it had at one moment.
+/// Copies the file at `path` into a file without a name beside it, in the state that it had at one moment.
 ///
 /// A file may be written meanwhile. If a second reading agrees with the copy, nothing was written between the end of the
 /// first and the beginning of the second: the storage, like the other files, never returns to an earlier content of the
 /// same length. So the copy is what a loss of power at that moment would have left, which the storage repairs.
-fn steady_copy(path: &Path, spool: &Path) -> anyhow::Result<File> {
+fn steady_copy(path: &Path) -> anyhow::Result<File> {
+    // Not in the directory of the backup: the copy is not encrypted, and the medium of the backup may be anyone's.
+    let dir = path.parent().context("it is in no directory")?;
     for reading in 0..READINGS {
         if reading > 0 {
             std::thread::sleep(PAUSE);
         }
-        let mut copy = tempfile::tempfile_in(spool)?;
+        let mut copy = tempfile::tempfile_in(dir)?;
         io::copy(&mut open(path)?, &mut copy)?;
         copy.rewind()?;
         if is_same(&mut BufReader::new(open(path)?), &mut BufReader::new(&copy))? {

@@ -59,7 +59,13 @@ pub(super) fn find(places: &BackupPaths) -> anyhow::Result<Found> {
         for app in config.apps.iter().flatten() {
             let Some(its) = &app.config else { continue };
             match its.strip_prefix(dir) {
-                Ok(below) if below != Path::new(CONFIG_NAME) => found.add(its, &format!("config/{}", text(below)?), 1)?,
+                Ok(below) if below != Path::new(CONFIG_NAME) => {
+                    let name = format!("config/{}", text(below)?);
+                    // Apps may share a file.
+                    if !found.sources.iter().any(|source| source.name == name) {
+                        found.add(its, &name, 1)?;
+                    }
+                }
                 _ => found.notices.push(format!(
                     "{}, the configuration of {}, is not in the backup, because it is not below {}; save it yourself",
                     its.display(),
@@ -83,7 +89,6 @@ pub(super) fn find(places: &BackupPaths) -> anyhow::Result<Found> {
     if state.exists() {
         found.add_tree(&state, "state", is_left_out)?;
     }
-    found.sources.dedup_by(|one, other| one.name == other.name);
     Ok(found)
 }
 

@@ -25,7 +25,13 @@ impl Instance {
 
     fn filled() -> Self {
         let it = Self::new();
-        it.write("etc/rosemary.toml", "[[app]]\nname = \"firewall\"\nconfig = \"firewall.toml\"\n");
+        // Two apps share a file, and another stands between them.
+        let app =
+            |name: &str, file: &str| format!("[[app]]\nname = \"{name}\"\nconfig = \"{file}\"\n");
+        let apps =
+            [app("firewall", "firewall.toml"), app("a", "a.toml"), app("b", "firewall.toml")];
+        it.write("etc/rosemary.toml", &apps.concat());
+        it.write("etc/a.toml", "");
         it.write("etc/firewall.toml", "rules = []\n");
         it.write("etc/unrelated", "not ours");
         it.write("pki/controller-key.pem", "secret");
@@ -143,6 +149,7 @@ fn backup_and_restore_bring_everything_back() {
     for name in [
         "etc/rosemary.toml",
         "etc/firewall.toml",
+        "etc/a.toml",
         "pki/controller-key.pem",
         "pki/switches/edge-1/key.pem",
     ] {
@@ -172,7 +179,7 @@ fn existing_files_are_replaced_only_with_force() {
     instance.write("state/apps.json", "newer");
     instance.write("pki/switches/edge-2/key.pem", "newer");
     let error = instance.restore(&file, false).unwrap_err().to_string();
-    assert!(error.contains("firewall.toml exists already; --force"), "{error}");
+    assert!(error.contains(".toml exists already; --force"), "{error}");
     assert_eq!(instance.read("state/apps.json"), "newer");
     instance.restore(&file, true).unwrap();
     assert_eq!(instance.read("state/apps.json"), "{\"firewall\": 3}");
