@@ -53,7 +53,7 @@ impl FromStr for Role {
     }
 }
 
-/// The role of a client on this machine that shows neither a token nor a certificate.
+/// The role of a client on this machine that shows no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loopback {
@@ -85,14 +85,12 @@ impl FromStr for Loopback {
 pub enum ListenerRole {
     /// The API and the page, over TCP.
     Api,
-    /// The API, over a Unix socket whose clients are known by their users.
+    /// The API, over a Unix socket, whose mode decides who may connect.
     Unix,
     /// The metrics alone.
     Metrics,
     /// The façade for clients of Ryu.
     Ofctl,
-    /// Routes that apps publish.
-    Apps,
 }
 
 /// A listening socket.
@@ -113,8 +111,6 @@ pub struct NorthboundSettings {
     pub names: Vec<String>,
     /// The user who started Rosemary.
     pub uid: u32,
-    /// The group whose members may use the Unix socket, if it exists.
-    pub group: Option<u32>,
     /// What clients of Ryu's REST interface may do.
     #[serde(default)]
     pub ofctl: OfctlRest,
@@ -182,8 +178,7 @@ pub enum NorthboundRequest {
     /// The first message: confine yourself and serve. Answered by [`NorthboundReply::Confined`] and then
     /// [`NorthboundReply::Ready`], or by [`NorthboundReply::Failed`].
     ///
-    /// Descriptors, in this order: the listening sockets; the admin channel; if `peers`, a socket of `sock_diag(7)`; if `tls`, the
-    /// three PEM files (certificate, key, users' authorities), each in sealed memory.
+    /// Descriptors, in this order: the listening sockets; the admin channel; if `peers`, a socket of `sock_diag(7)`.
     Start {
         /// The sandbox to enter; `None` for no sandbox, which only tests request.
         sandbox: Option<ServiceSandbox>,
@@ -195,8 +190,6 @@ pub enum NorthboundRequest {
         credentials: Credentials,
         /// Whether the users of local connections can be found.
         peers: bool,
-        /// Whether there are keys, so that clients elsewhere may use TLS.
-        tls: bool,
     },
     /// From now on, users are recognised by these.
     Credentials(Credentials),

@@ -111,8 +111,6 @@ pub enum OperatorReply {
     Interface {
         /// Its address; `None` if it has only the Unix socket.
         api: Option<SocketAddr>,
-        /// Whether the address is served with TLS alone.
-        tls: bool,
     },
     /// The tokens of the HTTP interface.
     Tokens(Vec<TokenRecord>),

@@ -264,7 +264,7 @@ fn northbound_input(
     let config::Northbound { loopback, names, .. } = config.northbound.clone();
     let uid = geteuid().as_raw();
     let ofctl = options.ofctl(config);
-    let settings = NorthboundSettings { loopback, names, uid, group, ofctl };
+    let settings = NorthboundSettings { loopback, names, uid, ofctl };
     let tokens = Tokens::load(state)?;
     Ok(Some(NorthboundInput { listeners, settings, tokens }))
 }

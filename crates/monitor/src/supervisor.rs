@@ -434,7 +434,7 @@ impl Supervisor {
                     "{} made the {kind} {name:?} for {role}",
                     requester.who
                 ));
-                OperatorReply::Interface { api: northbound.api(), tls: northbound.is_tls_only() }
+                OperatorReply::Interface { api: northbound.api() }
             }
             Err(why) => OperatorReply::Unavailable { why },
         }

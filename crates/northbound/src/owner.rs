@@ -42,7 +42,11 @@ pub(crate) fn ask(
                 (Some(Answer::Messages(bytes)), Ok(all)) if all.len() < MOST_BYTES => {
                     all.extend(bytes);
                 }
-                (Some(Answer::Messages(_)), _) => {}
+                (Some(Answer::Messages(_)), Ok(_)) => {
+                    let (refused, why) = (Refused::Unavailable, "the reply is too long".to_owned());
+                    reply = Err(Answer::Refused { refused, why });
+                }
+                (Some(Answer::Messages(_)), Err(_)) => {}
                 (Some(other), _) => reply = Err(other),
                 (None, _) => {
                     let (refused, why) = (Refused::Malformed, "an answer is malformed".to_owned());

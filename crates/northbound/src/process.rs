@@ -85,8 +85,7 @@ fn start(
     monitor: &Channel,
 ) -> Result<(Parts, Listeners, mpsc::Receiver<NorthboundReply>), NorthboundError> {
     let (request, fds) = monitor.wait()?;
-    let NorthboundRequest::Start { sandbox, listeners, settings, credentials, peers, tls: _ } =
-        request
+    let NorthboundRequest::Start { sandbox, listeners, settings, credentials, peers } = request
     else {
         return Err(NorthboundError::OutOfOrder("another message before Start"));
     };
@@ -124,9 +123,6 @@ async fn serve(
                 let listener = UnixListener::from_std(StdUnixListener::from(fd));
                 let listener = listener.map_err(system("use a listening socket"))?;
                 tokio::spawn(serve_unix(api, listener, connections));
-            }
-            ListenerRole::Apps => {
-                return Err(NorthboundError::OutOfOrder("a socket that nothing here serves"));
             }
         }
     }

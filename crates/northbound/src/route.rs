@@ -288,7 +288,7 @@ impl Route {
 pub(crate) enum Found<'a> {
     /// The route, and the values of the path's parameters.
     Route(&'a Route, BTreeMap<&'static str, String>),
-    /// The path has these methods only; the access is the least that one of them needs.
+    /// The path has these methods only.
     OtherMethods(Vec<&'static str>),
     /// No route has this path.
     Nothing,

@@ -162,7 +162,6 @@ impl Northbound {
             settings: settings.clone(),
             credentials: tokens.credentials().clone(),
             peers: diag.is_some(),
-            tls: false,
         };
         self.program.send(&request, &fds);
         self.requests = Some(ours);
@@ -222,11 +221,6 @@ impl Northbound {
     /// The address at which it listens, if it has one.
     pub(crate) fn api(&self) -> Option<SocketAddr> {
         self.input.listeners.address(ListenerRole::Api)
-    }
-
-    /// Whether clients must use TLS at that address, because others than this machine reach it.
-    pub(crate) fn is_tls_only(&self) -> bool {
-        self.api().is_some_and(|it| !it.ip().is_loopback())
     }
 
     /// The tokens that the operator made.

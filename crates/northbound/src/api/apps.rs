@@ -168,16 +168,10 @@ async fn act(api: Arc<Api>, call: Call, verb: AppVerb) -> Answer {
     let app = call.path("name").to_owned();
     if verb != AppVerb::Enable {
         must_exist(&api, &app).await?;
-    } else if !is_name(&app) {
+    } else if !config::is_name(&app) {
         return Err(no_app(&app));
     }
     changes::make(&api, &call, Change::App { app, verb }, confirmation).await
-}
-
-/// Whether an app can have this name.
-fn is_name(name: &str) -> bool {
-    let is_valid = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
-    !name.is_empty() && name.len() <= 64 && name.bytes().all(is_valid)
 }
 
 async fn set_level(api: Arc<Api>, call: Call) -> Answer {

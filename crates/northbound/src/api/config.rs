@@ -19,7 +19,7 @@ use crate::reply;
 use crate::route::{Answer, Form, Param, Route, Verb};
 use crate::state::Api;
 
-/// The media type of configurations (RFC 9512 style; the registered one of TOML).
+/// The media type of TOML.
 const TOML: &str = "application/toml";
 
 /// The name of a text that is not the file's yet.

@@ -231,13 +231,13 @@ impl Monitor {
         }
     }
 
-    /// Adds a token of the HTTP interface. Returns the interface's address, and whether that is served with TLS alone.
+    /// Adds a token of the HTTP interface. Returns the interface's address; `None` if it has only the Unix socket.
     ///
     /// # Errors
     /// [`ClientError::Unavailable`] without an interface; the monitor does not reply, or refuses.
-    pub fn add_token(&self, token: TokenRecord) -> Result<(Option<SocketAddr>, bool), ClientError> {
+    pub fn add_token(&self, token: TokenRecord) -> Result<Option<SocketAddr>, ClientError> {
         match self.request(&OperatorRequest::AddToken(token))? {
-            (OperatorReply::Interface { api, tls }, _) => Ok((api, tls)),
+            (OperatorReply::Interface { api }, _) => Ok(api),
             (reply, _) => Err(refusal(reply)),
         }
     }
