@@ -118,9 +118,11 @@ impl App for Protection {
             Event::Reply(reply) if reply.kind == Kind::GetConfigReply => {
                 self.on_answer_of(reply.switch, reply.xid, network.now());
             }
-            Event::RequestLost { switch, .. } => {
-                if let Some(probed) = self.switches.get_mut(&switch.dpid) {
-                    probed.question = None;
+            Event::RequestLost { switch, xid } => self.forget_question(switch, xid),
+            Event::Error(error) => self.forget_question(error.switch, error.xid),
+            Event::Refused { switch, message, .. } => {
+                if let Some(xid) = Xid::of(message) {
+                    self.forget_question(switch, xid);
                 }
             }
             Event::ServiceUp(Service::Storage) => {
@@ -219,6 +221,13 @@ impl Protection {
         }
     }
 
+    /// A question gets no answer, which says nothing about the switch's delay.
+    fn forget_question(&mut self, switch: Switch, xid: Xid) {
+        if let Some(probed) = self.switches.get_mut(&switch.dpid) {
+            probed.question.take_if(|(asked, _)| *asked == xid);
+        }
+    }
+
     fn warn_unanswered(&mut self, why: &str, network: &mut Network<'_>) {
         if !std::mem::replace(&mut self.said_unanswered, true) {
             network.warn(&format!("cannot read what apps send: {why}"));
@@ -234,13 +243,23 @@ impl Protection {
     ) {
         let Some(place) = self.awaited.iter().position(|(id, _)| *id == request) else { return };
         let (_, act) = self.awaited.swap_remove(place);
-        if let Some(why) = refusal {
-            if let Act::Drain(dpid) = &act {
+        match (refusal, &act) {
+            (Some(why), _) => self.failed(&act, &why, network),
+            // Only now: until then a crash must not make it forget the drain.
+            (None, Act::Undrain(dpid)) => {
                 let _ = network.storage().delete(&key(*dpid), Expect::Anything);
             }
-            let acts = self.protector.on_refused(&act, &why, network.now());
-            self.perform(acts, network);
+            (None, _) => {}
         }
+    }
+
+    /// A remedy was refused, or could not be requested.
+    fn failed(&mut self, act: &Act, why: &str, network: &mut Network<'_>) {
+        if let Act::Drain(dpid) = act {
+            let _ = network.storage().delete(&key(*dpid), Expect::Anything);
+        }
+        let acts = self.protector.on_refused(act, why, network.now());
+        self.perform(acts, network);
     }
 
     /// Reads from the table of the service `stats` how many bytes the ports of each switch have sent.
@@ -264,6 +283,7 @@ impl Protection {
     }
 
     fn decide(&mut self, network: &mut Network<'_>) {
+        self.protector.forget_absent(|dpid| self.switches.contains_key(&dpid));
         let graph = self.topology.graph();
         let acts = self.protector.go_on(network.now(), |dpid| paths::may_drain(graph, dpid));
         self.perform(acts, network);
@@ -280,10 +300,7 @@ impl Protection {
                     }
                     self.topology.drain(network, *dpid, true)
                 }
-                Act::Undrain(dpid) => {
-                    let _ = network.storage().delete(&key(*dpid), Expect::Anything);
-                    self.topology.drain(network, *dpid, false)
-                }
+                Act::Undrain(dpid) => self.topology.drain(network, *dpid, false),
                 Act::Limit { app, measure, why } => {
                     network.limit_app(app, *measure, LEASE_SECONDS, why)
                 }
@@ -300,14 +317,7 @@ impl Protection {
             };
             match sent {
                 Ok(request) => self.awaited.push((request, act)),
-                Err(error) => {
-                    let acts = self.protector.on_refused(&act, &error.to_string(), network.now());
-                    for act in acts {
-                        if let Act::Incident { summary, evidence } = act {
-                            network.report_incident(&summary, &evidence);
-                        }
-                    }
-                }
+                Err(error) => self.failed(&act, &error.to_string(), network),
             }
         }
     }

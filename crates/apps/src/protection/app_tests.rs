@@ -82,6 +82,7 @@ fn counters_are_read_twice_per_second() {
 #[test]
 fn drain_from_before_a_restart_is_ended() {
     use rosemary_sdk::services::storage::KeysWriter;
+    use rosemary_sdk::services::topology;
 
     let mut bench = bench("quiet = 1");
     let asked = bench.asked();
@@ -95,8 +96,28 @@ fn drain_from_before_a_restart_is_ended() {
     let mut sum = 0;
     let others = pass(&mut bench, 3_000, 0, &mut sum);
     let services: Vec<Service> = others.iter().map(|it| it.service).collect();
-    assert_eq!(services, [Service::Storage, Service::Topology], "{others:?}");
-    let undrain = rosemary_sdk::services::topology::Request::Drain { dpid: Dpid(1), on: false };
-    assert_eq!(others[1].request[1..], undrain.encode());
+    assert_eq!(services, [Service::Topology], "{others:?}");
+    let undrain = topology::Request::Drain { dpid: Dpid(1), on: false };
+    assert_eq!(others[0].request[1..], undrain.encode());
+    // The drain is remembered until it has ended.
+    answer(&mut bench, &others[0], &topology::encode_answer(Ok(())));
+    assert!(bench.asked().iter().any(|it| it.service == Service::Storage));
     assert_eq!(bench.incidents().len(), 1);
+}
+
+#[test]
+fn question_that_ends_with_an_error_is_no_slow_answer() {
+    let mut bench = bench("");
+    let mut questions = bench.event(AlignedRecord::about(RecordKind::SwitchUp, switch()));
+    for _ in 0..5_000 {
+        questions.extend(bench.batch(&[]).unwrap().1);
+        if let [question] = &questions[..] {
+            // OFPT_ERROR, OFPET_BAD_REQUEST, OFPBRC_BAD_TYPE.
+            let xid = Xid::of(&question.message).unwrap().0.to_be_bytes();
+            let error = [&[4, 1, 0, 12][..], &xid, &[0, 1, 0, 1]].concat();
+            let sent = bench.event(AlignedRecord::answer(RecordKind::Error, switch(), &error));
+            questions.extend(sent);
+        }
+    }
+    assert!(questions.len() > 1, "another question follows");
 }

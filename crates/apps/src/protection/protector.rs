@@ -222,6 +222,11 @@ impl Protector {
         pairs.insert(sender.app, Pair { epoch, flow_mods, rate, excess, fast });
     }
 
+    /// Forgets switches that are not connected and where nothing is under way.
+    pub(crate) fn forget_absent(&mut self, is_connected: impl Fn(Dpid) -> bool) {
+        self.switches.retain(|dpid, watched| is_connected(*dpid) || watched.phase != Phase::Calm);
+    }
+
     /// Decides what to do. `may_drain` says whether the network has other paths than those over a switch; if not, why.
     pub(crate) fn go_on(
         &mut self,
@@ -362,7 +367,8 @@ impl Protector {
             && now.saturating_sub(renewed) >= RENEW
         {
             renewed = now;
-            acts.push(Act::Limit { app: name.clone(), measure, why: String::new() });
+            let why = "the suspect still presses".to_owned();
+            acts.push(Act::Limit { app: name.clone(), measure, why });
         }
         self.set_phase(dpid, Phase::Remedied { app, remedy, since, seen, renewed });
         if now.saturating_sub(seen) < Duration::from_secs(self.config.quiet) {
