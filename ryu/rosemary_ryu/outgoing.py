@@ -166,8 +166,8 @@ def _group_mod(site: Site, buf: bytearray) -> list[bytes]:
     numbers = site.numbers
     if number > GROUP_MAX:
         return _each(site, buf, site.groups, number == _ALL_GROUPS and command == _DELETE_ENTRY)
-    (site.groups.discard if command == _DELETE_ENTRY else site.groups.add)(number)
     wire.put_u32(buf, 12, numbers.groups.to_switch(number))
+    (site.groups.discard if command == _DELETE_ENTRY else site.groups.add)(number)
     at = 16
     while at + 16 <= len(buf):
         size = wire.u16(buf, at)
@@ -183,8 +183,8 @@ def _meter_mod(site: Site, buf: bytearray) -> list[bytes]:
     number, command = wire.u32(buf, 12), wire.u16(buf, 8)
     if number > METER_MAX:
         return _each(site, buf, site.meters, number == _ALL_METERS and command == _DELETE_ENTRY)
-    (site.meters.discard if command == _DELETE_ENTRY else site.meters.add)(number)
     wire.put_u32(buf, 12, site.numbers.meters.to_switch(number))
+    (site.meters.discard if command == _DELETE_ENTRY else site.meters.add)(number)
     return [bytes(buf)]
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from rosemary_ryu import wire
 
 # Numbers of refusals (`Refusal` in rosemary_app.h).
-SHAPE, KIND, FOREIGN, ID, BUFFER, ACTION, FLOWS = 3, 4, 9, 10, 11, 12, 15
+SHAPE, KIND, ID, BUFFER, ACTION, FLOWS = 3, 4, 10, 11, 12, 15
 
 _BAD_REQUEST, _BAD_ACTION = 1, 2
 _FLOW_MOD_FAILED = {wire.V1_0: 3, wire.V1_3: 5}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from rosemary_ryu import flows_1_0, outgoing, wire
 from rosemary_ryu.flows_1_0 import KnownFlows
@@ -20,6 +21,12 @@ MOST_REMEMBERED = 256
 MOST_EXPECTED = 256
 
 _BAD_REQUEST, _EPERM = 1, 5
+
+
+def _make_room(expected: dict[int, Any]) -> None:
+    """Forgets the oldest request: its reply may never come, as after an error or a refusal."""
+    if len(expected) >= MOST_EXPECTED:
+        del expected[next(iter(expected))]
 
 
 class Site:
@@ -80,8 +87,8 @@ class Site:
 
     def expect_miss(self, xid: int) -> None:
         """Notes that the reply to a request for flows includes the table-miss entry."""
-        if len(self._expected_miss) < MOST_EXPECTED:
-            self._expected_miss[xid] = None
+        _make_room(self._expected_miss)
+        self._expected_miss[xid] = None
 
     def takes_miss(self, xid: int) -> bool:
         """Whether this last part of a reply includes the table-miss entry."""
@@ -89,8 +96,8 @@ class Site:
 
     def expect_aggregate(self, xid: int) -> None:
         """Notes that the flows in the reply to a request are to be added up."""
-        if len(self._expected_aggregates) < MOST_EXPECTED:
-            self._expected_aggregates[xid] = []
+        _make_room(self._expected_aggregates)
+        self._expected_aggregates[xid] = []
 
     def aggregated(self, reply: bytes) -> bytes | None:
         """Returns the aggregate reply in the place of the last part of one with flows, `None` for the other parts.

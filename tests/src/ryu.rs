@@ -47,11 +47,3 @@ pub fn note(ryu: &Path, name: &str, version: &str, shows: &str) -> anyhow::Resul
     let row = format!("| `{name}` | {version} | {shows} |\n");
     std::fs::write(dir.join(name), row).with_context(|| format!("{name} was not noted"))
 }
-
-/// Returns the directory that contains Faucet and what it needs; fetches them if they are missing.
-///
-/// # Errors
-/// The virtual environment is missing, or the installation failed.
-pub fn install_faucet() -> anyhow::Result<PathBuf> {
-    Ok(install()?.join("faucet"))
-}

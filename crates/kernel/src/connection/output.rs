@@ -40,8 +40,8 @@ pub(crate) struct AppRun {
     pub(crate) limit: usize,
     /// Bytes of `out` before the run.
     before: usize,
-    /// What `out` is.
-    place: Buffer,
+    /// The buffer that `out` is.
+    buffer: Buffer,
 }
 
 /// Where the messages of a run go.
@@ -58,7 +58,7 @@ enum Buffer {
 impl AppRun {
     /// Whether the messages wait in the app's queue.
     pub(crate) fn is_queued(&self) -> bool {
-        self.place != Buffer::Output
+        self.buffer != Buffer::Output
     }
 }
 
@@ -179,8 +179,8 @@ impl Connection {
         self.output.queued.as_deref()
     }
 
-    /// Prepares `out` for messages of the app in `slot`: if the switch does not accept all output at once, `out` is
-    /// that app's queue until [`end_run`](Self::end_run).
+    /// Prepares `out` for messages of the app in `slot`: if the app has a pace, or if the switch does not accept all
+    /// output at once, `out` is that app's queue until [`end_run`](Self::end_run).
     #[inline]
     pub(crate) fn begin_run(&mut self, slot: AppSlot, pace: Option<u32>, now: Instant) -> AppRun {
         if pace.is_some() || self.output.paced.is_some() {
@@ -189,7 +189,7 @@ impl Connection {
                 self.output.paced.as_mut().and_then(|it| it.lend(slot, &mut self.out))
             {
                 let (limit, before) = (sent + MOST_WAITING, self.out.len());
-                return AppRun { limit, before, place: Buffer::Paced(slot) };
+                return AppRun { limit, before, buffer: Buffer::Paced(slot) };
             }
         }
         self.begin_unpaced_run(slot)
@@ -199,19 +199,19 @@ impl Connection {
     fn begin_unpaced_run(&mut self, slot: AppSlot) -> AppRun {
         if self.output.blocked.is_none() && self.output.queued.is_none() && self.out.len() < DIRECT
         {
-            return AppRun { limit: FULL, before: self.out.len(), place: Buffer::Output };
+            return AppRun { limit: FULL, before: self.out.len(), buffer: Buffer::Output };
         }
         let queued = self.output.queued.get_or_insert_default();
         let limit = queued.limit(slot, self.out.len(), FULL);
         let sent = queued.lend(slot, &mut self.out);
-        AppRun { limit: sent + limit, before: self.out.len(), place: Buffer::Fair(slot) }
+        AppRun { limit: sent + limit, before: self.out.len(), buffer: Buffer::Fair(slot) }
     }
 
     /// Ends the run after all its messages were appended. `true` if there are some.
     #[inline]
     pub(crate) fn end_run(&mut self, run: &AppRun) -> bool {
         let appended = self.out.len() - run.before;
-        match (run.place, &mut self.output) {
+        match (run.buffer, &mut self.output) {
             (Buffer::Fair(slot), OutputState { queued: Some(queued), .. }) => {
                 queued.give_back(slot, &mut self.out, appended);
                 if queued.size() == 0 {
