@@ -85,7 +85,7 @@ impl FromStr for Loopback {
 pub enum ListenerRole {
     /// The API and the page, over TCP.
     Api,
-    /// The API, over a Unix socket, whose mode decides who may connect.
+    /// The API, over a Unix socket. Its mode decides about connections.
     Unix,
     /// The metrics alone.
     Metrics,

@@ -40,10 +40,12 @@ fn kill_under_load(times: u32, limit: Duration) {
                     }
                 });
             }
+            let mut last = None;
             let result = (0..times).try_for_each(|number| {
                 let deadline = Instant::now() + Duration::from_secs(30);
                 let victim = loop {
-                    match pid(&rosemary)? {
+                    // The monitor may not know yet that the last one is dead.
+                    match pid(&rosemary)?.filter(|pid| Some(*pid) != last) {
                         Some(pid) => break pid,
                         None => {
                             ensure!(Instant::now() < deadline, "kill {number}: it does not start");
@@ -56,6 +58,7 @@ fn kill_under_load(times: u32, limit: Duration) {
                     ensure!(Instant::now() < deadline, "kill {number}: clients are not served");
                     std::thread::sleep(Duration::from_millis(10));
                 }
+                last = Some(victim);
                 kill(victim)
             });
             done.store(true, Ordering::Relaxed);

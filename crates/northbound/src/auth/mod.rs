@@ -13,7 +13,7 @@ pub(crate) enum How {
     Token,
     /// By a session that a one-time token began.
     Session,
-    /// By the mode of the Unix socket, which decides who may connect.
+    /// By the mode of the Unix socket.
     Unix,
     /// By the user of a TCP connection on this machine.
     Loopback,
