@@ -42,7 +42,11 @@ class ZoneHub(hub.BaseHub):  # type: ignore[misc]
     def add(self, evtype: str, fileno: int, cb: Any, tb: Any, mark_as_closed: Any) -> Any:
         """Waits for a file descriptor."""
         listener = super().add(evtype, fileno, cb, tb, mark_as_closed)
-        self._watch(fileno)
+        try:
+            self._watch(fileno)
+        except OSError:
+            super().remove(listener)
+            raise
         return listener
 
     def remove(self, listener: Any) -> None:

@@ -108,9 +108,6 @@ impl Owner {
         message: &[u8],
         network: &mut Network<'_>,
     ) -> Result<Change, Refusal> {
-        if self.pending.is_full() {
-            return Err((Refused::Unavailable, "too many requests wait; try again".into()));
-        }
         let header = Header::decode(message).map_err(malformed)?;
         let version = Version::from_wire(header.version).map_err(malformed)?;
         let mut change = match Kind::from_wire(version, header.kind).map_err(malformed)? {

@@ -198,6 +198,9 @@ impl Owner {
                 network.answer(request, false, &Answer::Numbers(numbers).encode());
                 Ok(())
             }
+            Request::Change { .. } | Request::Ask { .. } if self.pending.is_full() => {
+                Err((Refused::Unavailable, "too many requests wait; try again".into()))
+            }
             Request::Change { dpid, message } => {
                 let change = self.change(Dpid(dpid), message, network)?;
                 self.pending.add(Waiting::new(request, Dpid(dpid), change, network.now()));

@@ -132,6 +132,10 @@ class LoggingWrapper:
         LOG.info(message.rstrip("\n"))
 
 
+# Clients of a web server at a time. A zone watches at most 256 descriptors, its listening sockets among them.
+MOST_CLIENTS = 200
+
+
 class StreamServer:
     """Accepts connections and handles each on a green thread."""
 
@@ -178,4 +182,4 @@ class WSGIServer(StreamServer):
 
     def serve_forever(self) -> None:
         """Answers requests for ever."""
-        eventlet.wsgi.server(self.server, self.handle, LoggingWrapper())
+        eventlet.wsgi.server(self.server, self.handle, LoggingWrapper(), max_size=MOST_CLIENTS)

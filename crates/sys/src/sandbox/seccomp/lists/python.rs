@@ -13,10 +13,18 @@ const IOCTL: &[u32] = &[
     0x5451, // FIOCLEX
 ];
 
-/// Levels of setsockopt(2): options of TCP, and of sockets. None of them reaches beyond the socket.
-const LEVELS: &[u32] = &[
-    1, // SOL_SOCKET
-    6, // IPPROTO_TCP
+/// Options of setsockopt(2), whatever their level. `SO_ATTACH_FILTER` and `SO_LOCK_FILTER` are not among them: the monitor keeps
+/// the listening sockets, and a filter would make the next instance of the app deaf.
+const OPTIONS: &[u32] = &[
+    1,  // TCP_NODELAY
+    2,  // SO_REUSEADDR
+    4,  // TCP_KEEPIDLE
+    5,  // TCP_KEEPINTVL
+    6,  // TCP_KEEPCNT
+    7,  // SO_SNDBUF
+    8,  // SO_RCVBUF
+    9,  // SO_KEEPALIVE
+    13, // SO_LINGER
 ];
 
 /// Calls of the interpreter, and of clients' connections.
@@ -27,7 +35,7 @@ pub(super) const PYTHON: &[SyscallRule] = &[
     always("getsockname", libc::SYS_getsockname), // Python's socket objects
     always("getpeername", libc::SYS_getpeername), // the log of an HTTP server
     always("getsockopt", libc::SYS_getsockopt), // Python's socket objects
-    when("setsockopt", libc::SYS_setsockopt, Condition::OneOf(1, LEVELS)), // TCP_NODELAY, SO_KEEPALIVE
+    when("setsockopt", libc::SYS_setsockopt, Condition::OneOf(2, OPTIONS)), // TCP_NODELAY, SO_KEEPALIVE
     always("getgroups", libc::SYS_getgroups), // the module `os` at its start
 ];
 
