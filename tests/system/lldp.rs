@@ -88,7 +88,7 @@ fn sent(lab: &Lab, capabilities: &str) -> anyhow::Result<Vec<&'static str>> {
 }
 
 /// Makes the switch process a frame as if a controller sent it.
-fn send(switch: &Switch<'_>, frame: &[u8], actions: &str) -> anyhow::Result<()> {
+pub(super) fn send(switch: &Switch<'_>, frame: &[u8], actions: &str) -> anyhow::Result<()> {
     let bytes: Vec<String> = frame.iter().map(|byte| format!("{byte:02x}")).collect();
     let hex = bytes.concat();
     let packet_out = format!("in_port=controller packet={hex} actions={actions}");

@@ -1,13 +1,17 @@
 //! Deletes all flows of a live switch: the network heals, guards' flows first, and no denied packet passes meanwhile.
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use cli::lab::Of;
-use rosemary_tests::apps::configure;
+use cli::lab::{Lab, Of};
+use openflow::{FlowMod, Match, Version};
+use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
+
+use super::forbidden_messages::Order;
+use super::lldp::send;
 
 const APPS: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
                     capabilities = [\"flow.write\", \"stats.read\"]\n\
@@ -83,4 +87,55 @@ fn deleted_flows_come_back_in_1_0() {
 #[test]
 fn deleted_flows_come_back_in_1_3() {
     deleted_flows_come_back(Of::V1_3);
+}
+
+/// The log message after the flows of a switch were restored.
+const MISSING: &str = "flows were missing on a switch";
+
+/// A flow that shows whether the switch has applied a delete of all flows.
+const MARK: &str = "priority=5,in_port=9,actions=drop";
+
+/// Starts Rosemary with the app `parrot` and these, and has `parrot` delete all flows of the switch.
+fn swept<'lab>(lab: &'lab Lab, of: Of, keys: &str, others: &str) -> anyhow::Result<Net<'lab>> {
+    configure(&[&in_c(lab, "parrot", "apps/parrot.c", keys)?, others])?;
+    let net = Net::start(lab, of)?;
+    net.s1.ofctl(&["add-flow", MARK])?;
+    let version = if of == Of::V1_0 { Version::V1_0 } else { Version::V1_3 };
+    let delete = FlowMod::delete(Match::new());
+    let order = Order::to_say(|out| delete.encode(version, 1, out));
+    send(&net.s1, &order.frame(), "controller")?;
+    lab.wait_for("only the kernel's flow is left", SOON, |evidence| {
+        let flows = net.s1.dump_flows()?;
+        evidence.0 = format!("{flows:#?}");
+        let is_swept = flows.iter().all(|flow| !flow.contains("in_port=9"));
+        let is_whole = flows.iter().any(|flow| flow.contains("CONTROLLER"));
+        Ok((is_swept && is_whole).then_some(()))
+    })?;
+    Ok(net)
+}
+
+#[test]
+fn delete_by_the_only_app_of_1_0_is_no_loss() {
+    in_a_lab(|lab| {
+        let keys = "capabilities = [\"packet-out\", \"flow.write\"]";
+        let mut net = swept(lab, Of::V1_0, keys, "")?;
+        lab.pause(Duration::from_millis(2500))?; // longer than a report of the switch is expected
+        ensure!(!net.rosemary.log().contains(MISSING), "{}", net.rosemary.log());
+        net.s1.ofctl(&["del-flows"])?;
+        net.rosemary.wait_for_log(&[MISSING], SOON)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn delete_of_others_flows_is_a_loss() {
+    for of in [Of::V1_0, Of::V1_3] {
+        in_a_lab(move |lab| {
+            let keys = "capabilities = [\"packet-out\", \"flow.write\", \"flow.write.any\"]";
+            let others = "[[app]]\nname = \"learning-switch\"\nethertypes = [0x0800]\n";
+            let mut net = swept(lab, of, keys, others)?;
+            net.rosemary.wait_for_log(&[MISSING], SOON)?;
+            Ok(())
+        });
+    }
 }

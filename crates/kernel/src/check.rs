@@ -95,7 +95,7 @@ impl Checked {
     #[inline]
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         let is_common =
-            matches!(self.allowed, Allowed::FlowMod { sweeps: false, .. } | Allowed::PacketOut);
+            matches!(self.allowed, Allowed::FlowMod { sweeps: None, .. } | Allowed::PacketOut);
         is_common && self == other
     }
 
@@ -143,13 +143,22 @@ const fn place(at: usize) -> u8 {
     at as u8
 }
 
+/// The effect of a flow-mod on the table-miss entry, which is the kernel's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sweep {
+    /// It may change or delete the entry.
+    Possible,
+    /// It deletes the entry, and the switch reports that.
+    Certain,
+}
+
 /// The effect of an allowed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
     /// A flow-mod.
     FlowMod {
-        /// It may have changed or deleted the table-miss entry, which is the kernel's.
-        sweeps: bool,
+        /// Its effect on the table-miss entry, if it may have one.
+        sweeps: Option<Sweep>,
         /// The table into which it may put one more flow.
         adds_to: Option<u8>,
     },
@@ -326,6 +335,9 @@ impl Rights {
         allow(!flow_mod.has_opaque_field || !self.experimenters.is_empty(), Refusal::Action)?;
         let others = !narrowed && reach.covers_all || writes_any;
         let sweeps = others && !matches!(flow_mod.command, Command::Add | Command::ModifyStrict);
+        let is_certain = || reach::deletes_all_v1_0(version, flow_mod.command, message);
+        let sweep = || if is_certain() { Sweep::Certain } else { Sweep::Possible };
+        let sweeps = sweeps.then(sweep);
         let (cookie, at) = match version {
             Version::V1_0 => (place(COOKIE_1_0), place(BUFFER_1_0)),
             Version::V1_3 => (place(COOKIE_1_3), place(BUFFER_1_3)),

@@ -12,6 +12,9 @@
 //!   such a flow before the flow that drops it exists.
 //! * At the end, the kernel restores its entry, and the other apps may put their flows back.
 //! * A restoration is reported if the switch then stays connected for [`GRACE`].
+//!
+//! In OpenFlow 1.0 a delete of all flows by the only app that writes flows deletes the kernel's entry too. The kernel sends its
+//! entry again behind such a message, so the report of that removal is no loss.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -29,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a switch must stay connected before a restoration is reported. A bridge that is removed, as at the end of Mininet,
 /// reports the removal of its flows too.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// Longest time until the report of a removal that the only app with flows has caused.
+const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Time between two checks of a switch, and the spread of the first ones.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
@@ -72,6 +78,8 @@ pub(crate) struct Healing {
     began: Option<Instant>,
     /// A further loss during a restoration.
     again: Option<Loss>,
+    /// Removals of the entry that its sender has already made up for: how many, and when the last one was sent.
+    expected: Option<(u32, Instant)>,
     /// Restorations that are not reported yet, the oldest first.
     unreported: VecDeque<Restored>,
     pub(crate) check: EntryCheck,
@@ -104,8 +112,30 @@ enum State {
 }
 
 impl Healing {
+    /// Notes that a message deletes the kernel's entry, with the entry behind it again. The switch reports the removal.
+    pub(crate) fn expect_removal(&mut self, now: Instant) {
+        let count = self.expected.map_or(0, |(count, _)| count);
+        self.expected = Some((count.saturating_add(1), now));
+    }
+
+    /// Whether a report is about a removal that was expected. A report that never came, as of a switch that sends none, must
+    /// not hide a later loss for long.
+    fn is_expected(&mut self, now: Instant) -> bool {
+        let Some((count, sent)) = self.expected else { return false };
+        let left = count - 1;
+        self.expected = (left > 0).then_some((left, sent));
+        let is_expected = now.saturating_duration_since(sent) < REPORT_PATIENCE;
+        if !is_expected {
+            self.expected = None;
+        }
+        is_expected
+    }
+
     /// Notes that the kernel's entry is gone.
     pub(crate) fn note_loss(&mut self, loss: Loss, now: Instant) {
+        if loss == Loss::Reported && self.is_expected(now) {
+            return;
+        }
         match self.state {
             State::Whole => self.state = State::Noticed { loss, at: now },
             State::Noticed { .. } => {}
@@ -244,6 +274,31 @@ mod tests {
         let report = healing.take_report(ended + GRACE).map(|it| (it.loss, it.time));
         assert_eq!(report, Some((Loss::Reported, Duration::from_millis(3))));
         assert_eq!(healing.take_report(ended + GRACE), None);
+    }
+
+    #[test]
+    fn removals_by_the_only_app_are_no_loss() {
+        let (mut healing, now) = (Healing::default(), Instant::now());
+        healing.expect_removal(now);
+        healing.expect_removal(now);
+        for _ in 0..2 {
+            healing.note_loss(Loss::Reported, now);
+            assert!(!healing.begin(now));
+        }
+        healing.note_loss(Loss::Reported, now);
+        assert!(healing.begin(now), "a third one is");
+    }
+
+    #[test]
+    fn expected_report_that_never_comes_hides_a_loss_for_a_bounded_time() {
+        let (mut healing, now) = (Healing::default(), Instant::now());
+        healing.expect_removal(now);
+        healing.note_loss(Loss::NotListed, now);
+        assert!(healing.begin(now), "the switch does not list the entry");
+        healing.end(|_| true, now);
+        let later = now + INTERVAL + REPORT_PATIENCE;
+        healing.note_loss(Loss::Reported, later);
+        assert!(healing.begin(later));
     }
 
     #[test]

@@ -20,6 +20,14 @@ use control::policy::{Band, TableSet};
 /// `OFPFW_ALL`, OpenFlow 1.0.2 §5.2.3: the bits of the wildcards that have a meaning.
 const WILDCARDS_1_0: u32 = (1 << 22) - 1;
 
+/// Wildcards of all fields, OpenFlow 1.0.2 §5.2.3. An address does not count from 32 wildcarded bits on.
+const ALL_FIELDS_1_0: u32 = 0x0030_00ff | 32 << 8 | 32 << 14;
+
+/// Where an OpenFlow 1.0 delete names the port that flows must output to, in bytes; `OFPP_NONE` and `OFPP_CONTROLLER`.
+const OUT_PORT_1_0: usize = 68;
+const NO_PORT_1_0: u16 = 0xffff;
+const CONTROLLER_1_0: u16 = 0xfffd;
+
 /// Where a 1.3 flow-mod names its table, in bytes.
 const TABLE_1_3: usize = 24;
 
@@ -74,6 +82,19 @@ pub(super) fn table(version: Version, command: Command, message: &[u8]) -> u8 {
         (Version::V1_0, _) => TableSet::ALL,
         (Version::V1_3, _) => message.get(TABLE_1_3).copied().unwrap_or(TableSet::ALL),
     }
+}
+
+/// Whether an OpenFlow 1.0 flow-mod deletes the table-miss entry: it covers all packets, and the flows that output to the
+/// controller.
+pub(super) fn deletes_all_v1_0(version: Version, command: Command, message: &[u8]) -> bool {
+    if version != Version::V1_0 || command != Command::Delete {
+        return false;
+    }
+    let fields = message.get(Header::SIZE..).and_then(|body| body.first_chunk());
+    let fields = fields.map_or(0, |bits| u32::from_be_bytes(*bits));
+    let port = message.get(OUT_PORT_1_0..).and_then(|rest| rest.first_chunk());
+    let port = port.map(|bits| u16::from_be_bytes(*bits));
+    fields & ALL_FIELDS_1_0 == ALL_FIELDS_1_0 && matches!(port, Some(NO_PORT_1_0 | CONTROLLER_1_0))
 }
 
 /// Whether the match of an OpenFlow 1.0 flow-mod has no wildcards.

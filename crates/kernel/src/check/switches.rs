@@ -62,7 +62,8 @@ impl AppRights {
         self.others.app
     }
 
-    pub(super) fn is_alone(&self) -> bool {
+    /// Whether no other app writes flows.
+    pub(crate) fn is_alone(&self) -> bool {
         self.others.alone
     }
 }

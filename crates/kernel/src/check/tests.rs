@@ -67,7 +67,7 @@ fn flow_mod(rights: &Rights, version: Version, flow_mod: &FlowMod<'_>) -> Result
 /// Whether an allowed flow-mod may have changed the table-miss entry.
 fn sweeps(allowed: Result<Allowed, Refusal>) -> Result<bool, Refusal> {
     allowed.map(|allowed| match allowed {
-        Allowed::FlowMod { sweeps, .. } => sweeps,
+        Allowed::FlowMod { sweeps, .. } => sweeps.is_some(),
         other => panic!("{other:?}"),
     })
 }
@@ -81,7 +81,7 @@ fn admitted_flow_carries_the_apps_number() {
     for (version, at) in [(Version::V1_0, COOKIE_1_0), (Version::V1_3, COOKIE_1_3)] {
         let mut message = bytes(|out| own().cookie(0xabc).encode(version, 0, out));
         let checked = usual().check(version, &message).unwrap();
-        assert_eq!(checked.allowed, Allowed::FlowMod { sweeps: false, adds_to: Some(0) });
+        assert_eq!(checked.allowed, Allowed::FlowMod { sweeps: None, adds_to: Some(0) });
         checked.mark(APP, &mut message);
         assert_eq!(message[at..at + 8], [0, 7, 0, 0, 0, 0, 0x0a, 0xbc]);
         assert_eq!(FlowMod::decode(&message).unwrap().cookie, 0x0007_0000_0000_0abc);
@@ -227,6 +227,26 @@ fn table_miss_is_restored_after_sweeping_messages() {
             assert_eq!(sweeps(allowed), expected, "{version} {command:?}");
         }
     }
+}
+
+#[test]
+fn only_a_delete_of_everything_certainly_sweeps() {
+    let alone = Rights { alone: true, ..usual() };
+    let sweep = |version, delete: &FlowMod<'_>| match flow_mod(&alone, version, delete) {
+        Ok(Allowed::FlowMod { sweeps, .. }) => sweeps,
+        other => panic!("{other:?}"),
+    };
+    let all = FlowMod::delete(Match::new());
+    assert_eq!(sweep(Version::V1_0, &all), Some(Sweep::Certain));
+    let to_us = FlowMod { out_port: PortNo::CONTROLLER, ..all.clone() };
+    assert_eq!(sweep(Version::V1_0, &to_us), Some(Sweep::Certain));
+    let to_one = FlowMod { out_port: PortNo(1), ..all.clone() };
+    let of_one = FlowMod::delete(Match::new().in_port(PortNo(1)));
+    let modify = FlowMod { command: FlowModCommand::Modify, ..own() };
+    for other in [to_one, of_one, modify] {
+        assert_eq!(sweep(Version::V1_0, &other), Some(Sweep::Possible), "{other:?}");
+    }
+    assert_eq!(sweep(Version::V1_3, &all), None, "narrowed to its own");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::inbound::table_miss;
 use super::roster::Entry;
 use super::table_usage::count_flows;
 use crate::app_port::{Alike, AppPort, Messages, Metered};
-use crate::check::{Allowed, Checked, allow};
+use crate::check::{Allowed, Checked, Sweep, allow};
 use crate::connection::{Connection, Up};
 use crate::ids::{AppSlot, ConnId};
 use crate::pool::Head;
@@ -252,9 +252,13 @@ impl<'r> Sending<'r> {
             self.transactions.begin(ids.xid, ids.sender, expects, self.now);
         }
         self.count(checked.allowed, alike.count - refused);
-        if let Allowed::FlowMod { sweeps: true, .. } = checked.allowed {
+        if let Allowed::FlowMod { sweeps: Some(sweep), .. } = checked.allowed {
             self.append_pending();
             table_miss(self.switch.version, self.session.xid(), self.out);
+            // Where others have flows, they lose them too and must put them back.
+            if sweep == Sweep::Certain && self.app_port.rights.is_alone() {
+                self.switch.healing.expect_removal(self.now);
+            }
         }
     }
 
