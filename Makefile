@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build python ryu release install ui ui-test deb demo check loom test schemathesis hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
+.PHONY: help build python faucet ryu release install ui ui-test deb demo check loom test schemathesis hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -33,16 +33,23 @@ python: ## the virtual environment for apps in Python: target/python (PYTHON=pyt
 	@.ci/need cargo cc $(PYTHON)
 	@etc/make-python.sh target/python $(PYTHON_PROFILE) $(PYTHON)
 
+FAUCET := target/faucet
+
+faucet: build python ## Faucet 1.10.12 from PyPI, for `rosemary faucet`: target/faucet
+	@.ci/need cc $(PYTHON)
+	@etc/make-faucet.sh $(FAUCET)
+
 # The environment of Ryu's own apps, fetched at test time.
 RYU := target/ryu
 
-ryu: build python ## every app of Ryu 4.34 on Open vSwitch, and the table in docs/ryu-apps.md: a quarter of an hour
-	@.ci/need $(LAB) curl tshark
+ryu: build python ## every app of Ryu 4.34, and Faucet, on Open vSwitch, and the table in docs/ryu-apps.md: a quarter of an hour
+	@.ci/need $(LAB) cc curl tshark
 	@etc/make-ryu.sh $(RYU)
+	@etc/make-faucet.sh $(FAUCET)
 	@etc/test-ryu.sh $(RYU)
 	@rm -rf $(RYU)/passed
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_RYU=all" \
-	  cargo test --package rosemary-tests --test system -- --nocapture ryu::
+	  cargo test --package rosemary-tests --test system -- --nocapture ryu:: faucet::
 	@etc/ryu-table.sh $(RYU) > docs/ryu-apps.md
 
 PREFIX ?= /usr/local
@@ -133,6 +140,7 @@ test: check build python ## everything: check, then the system tests against Ope
 	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace faketime zsh curl promtool
 	target/python/bin/python3 -m unittest discover --start-directory python/tests
 	@etc/make-ryu.sh $(RYU)
+	@etc/make-faucet.sh $(FAUCET)
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
 	@echo

@@ -15,16 +15,27 @@ pub const CAPABILITIES: &str = r#"["packet-in", "packet-out", "packet-out.reserv
 /// # Errors
 /// The virtual environment is missing, or the installation failed.
 pub fn install() -> anyhow::Result<PathBuf> {
+    run("etc/make-ryu.sh", "target/ryu")
+}
+
+/// Installs Faucet where `rosemary faucet` looks for it. Otherwise like [`install`].
+///
+/// # Errors
+/// Like [`install`].
+pub fn install_faucet() -> anyhow::Result<PathBuf> {
+    run("etc/make-faucet.sh", "target/faucet")
+}
+
+fn run(script: &str, dir: &str) -> anyhow::Result<PathBuf> {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let dir = project.join("target/ryu");
-    let status = Command::new(project.join("etc/make-ryu.sh"))
-        .args(["target/ryu", "target/python/bin/python3"])
+    let status = Command::new(project.join(script))
+        .args([dir, "target/python/bin/python3"])
         .current_dir(&project)
         .stdin(Stdio::null())
         .status()
-        .context("etc/make-ryu.sh could not be run")?;
-    ensure!(status.success(), "etc/make-ryu.sh failed; is there `target/python` (make python)?");
-    Ok(dir.canonicalize()?)
+        .with_context(|| format!("{script} could not be run"))?;
+    ensure!(status.success(), "{script} failed; is there `target/python` (make python)?");
+    Ok(project.join(dir).canonicalize()?)
 }
 
 /// Returns the entry in `rosemary.toml` of one of Ryu's apps, with further lines.

@@ -15,6 +15,7 @@ mod demo;
 mod drain_and_storms;
 mod duplicate_datapath_ids;
 mod failed_commands;
+mod faucet;
 mod firewall;
 mod forbidden_messages;
 mod forwarding;

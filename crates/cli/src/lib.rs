@@ -43,6 +43,7 @@ pub mod complete;
 pub mod demo;
 pub mod doctor;
 pub mod exit;
+pub mod faucet;
 pub mod flows;
 pub mod hosts;
 pub mod incidents;

@@ -14,6 +14,7 @@ use rosemary_cli::change::{self, ReloadArgs};
 use rosemary_cli::complete::{self, Names};
 use rosemary_cli::demo::{self, DemoArgs};
 use rosemary_cli::doctor::{self, DoctorArgs};
+use rosemary_cli::faucet::{self, FaucetArgs};
 use rosemary_cli::flows::{self, FlowsArgs};
 use rosemary_cli::hosts::{self, HostsArgs};
 use rosemary_cli::incidents::{self, IncidentsArgs};
@@ -127,6 +128,8 @@ enum Command {
     App(AppCommand),
     /// Run apps of Ryu or os-ken, unmodified, each in a zone of its own
     Ryu(RyuArgs),
+    /// Run Faucet, unmodified, in a zone of its own
+    Faucet(FaucetArgs),
     /// Create the keys that sign your apps
     #[command(subcommand)]
     Key(KeyCommand),
@@ -202,6 +205,7 @@ fn main() -> ExitCode {
         Command::SafeMode(command) => safe_mode::run(command).map(|()| ExitCode::SUCCESS),
         Command::App(command) => app::run(command).map(|()| ExitCode::SUCCESS),
         Command::Ryu(args) => ryu::run(args),
+        Command::Faucet(args) => faucet::run(args),
         Command::Key(command) => key::run(command).map(|()| ExitCode::SUCCESS),
         Command::Backup(args) => backup::backup(args).map(|()| ExitCode::SUCCESS),
         Command::Restore(args) => backup::restore(args).map(|()| ExitCode::SUCCESS),

@@ -20,7 +20,7 @@ use monitor::python::Interpreter;
 use crate::say;
 
 /// The capabilities of each app.
-const CAPABILITIES: [&str; 8] = [
+pub(crate) const CAPABILITIES: [&str; 8] = [
     "packet-in",
     "packet-out",
     "packet-out.reserved",
@@ -74,11 +74,19 @@ pub fn run(args: &RyuArgs) -> anyhow::Result<ExitCode> {
         say::data(format_args!("{config}"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    execute(&config, &request.up)
+}
+
+/// Executes the monitor with this configuration and further arguments. Returns only if it fails.
+///
+/// # Errors
+/// `rosemary-ryu` is not installed, or the monitor cannot be executed.
+pub(crate) fn execute(config: &str, up: &[OsString]) -> anyhow::Result<ExitCode> {
     interpreter()?;
     let program = installation::program("rosemary-monitor", &installation::own_dir()?)?;
-    let file = write(&config)?;
+    let file = write(config)?;
     let mut command = Command::new(&program);
-    command.arg("--allow-unsigned").arg("--config").arg(&file).args(&request.up);
+    command.arg("--allow-unsigned").arg("--config").arg(&file).args(up);
     let error = command.exec();
     Err(error).with_context(|| format!("cannot execute {}", program.display()))
 }
@@ -264,7 +272,7 @@ fn object(app: &str) -> anyhow::Result<String> {
 }
 
 /// A text in TOML.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
         match character {

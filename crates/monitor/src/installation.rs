@@ -171,6 +171,14 @@ pub fn python_dirs() -> Result<Vec<PathBuf>, StartError> {
     Ok(built.into_iter().chain(installed).collect())
 }
 
+/// The directories that may contain Faucet and what it needs: beside the virtual environments of [`python_dirs`].
+///
+/// # Errors
+/// The system does not report the running program.
+pub fn faucet_dirs() -> Result<Vec<PathBuf>, StartError> {
+    Ok(python_dirs()?.iter().map(|python| python.with_file_name("faucet")).collect())
+}
+
 /// The directory of the running program.
 ///
 /// # Errors

@@ -76,6 +76,11 @@ impl Interpreter {
         self.ryu
     }
 
+    /// Whether a directory of its packages contains this file.
+    pub fn has_file(&self, file: &Path) -> bool {
+        self.read.iter().any(|dir| dir.join(file).is_file())
+    }
+
     /// The interpreter's program.
     pub fn program(&self) -> &Path {
         &self.program

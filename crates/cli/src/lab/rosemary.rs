@@ -54,9 +54,17 @@ impl<'lab> Rosemary<'lab> {
     /// # Errors
     /// Like [`start`](Self::start).
     pub fn start_with(lab: &'lab Lab, binary: &Path, args: &[&str]) -> Result<Self, LabError> {
-        let mut command = lab.command(binary);
-        command.arg("up").args(args);
-        let up = lab.start("rosemary", command)?;
+        Self::start_by(lab, binary, &[&["up"], args].concat())
+    }
+
+    /// Starts `binary COMMAND...`, which runs Rosemary, and waits as [`start_with`](Self::start_with) does.
+    ///
+    /// # Errors
+    /// Like [`start`](Self::start).
+    pub fn start_by(lab: &'lab Lab, binary: &Path, command: &[&str]) -> Result<Self, LabError> {
+        let mut up = lab.command(binary);
+        up.args(command);
+        let up = lab.start("rosemary", up)?;
         let mut rosemary = Self { lab, up, binary: binary.to_owned() };
         rosemary.wait_for("Rosemary is up", STARTS_WITHIN, |status| {
             let services = &status.programs.services;
