@@ -51,13 +51,15 @@ def wants_packet(site: Site, event: Any) -> bool:
     """Whether a packet-in of OpenFlow 1.3 reaches the application.
 
     A packet that no flow matched needs the application's own table-miss entry. A packet that a flow sent needs a flow of
-    the application: the kernel hides the cookie of all others (all ones).
+    the application: the kernel hides the cookie of all others (all ones). The reason tells both apart, except for Open
+    vSwitch: the packet of a packet-out that crosses a patch port and matches no flow there has the reason "action". An
+    application that has all priorities for itself has no others beside it, so it receives these.
     """
     if not site.settings.wants(wire.PACKET_IN, event.reason):
         return False
     if event.cookie != (1 << 64) - 1:
         return True
-    if site.miss.wants_packets and event.reason == 0:
+    if site.miss.wants_packets and (event.reason == 0 or site.numbers.priorities.is_whole):
         site.miss.count(event.total_len)
         return True
     return False

@@ -109,6 +109,21 @@ def test_table_miss_entry_acts_for_the_app_alone(tmp_path):
         yield from bench.turns(3)
         assert len(packets(recorded.seen)) == 1
 
+    recorder(tmp_path, band=(1, 32767)).run(scenario)
+
+
+def test_app_alone_receives_misses_with_another_reason(tmp_path):
+    def scenario(bench):
+        yield from bench.connect()
+        recorded, switch = app("Recorder"), bench.switches[1]
+        [dp] = recorded.dps
+        flow_mod(dp, actions=to_controller(dp))
+        miss = frame("00:00:00:00:00:01", "00:00:00:00:00:02")
+        # Open vSwitch: a packet-out that crosses a patch port.
+        bench.zone.incoming.append(switch.packet_in(miss, 1, reason=1))
+        yield from bench.turns(3)
+        assert len(packets(recorded.seen)) == 1
+
     recorder(tmp_path).run(scenario)
 
 

@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use cli::lab::{Lab, Of};
+use cli::lab::{Lab, Of, Switch};
 use rosemary_tests::net::{INTERVAL, Net};
 use rosemary_tests::{in_a_lab_for, ryu};
 
@@ -266,7 +266,21 @@ fn simple_switch_stp_13_of_ryu() {
 
 #[test]
 fn simple_switch_stp_of_ryu() {
-    with_app("simple_switch_stp", Of::V1_0, "", STP, spanning_tree);
+    // Its handler of packets calls `buffer`, which Python 3 does not have, so hosts do not reach each other. The spanning tree
+    // is that of `ryu.lib.stplib`, which works.
+    let shows =
+        "a ring of three switches gets a spanning tree; its handler of packets needs Python 2";
+    with_app("simple_switch_stp", Of::V1_0, "", shows, |lab, net| {
+        let (s2, s3) = (lab.switch("s2", Of::V1_0)?, lab.switch("s3", Of::V1_0)?);
+        ring(net, &s2, &s3)?;
+        net.rosemary.wait_for_log(&["NON_DESIGNATED_PORT / BLOCK"], WHILE)?;
+        net.rosemary.wait_for_log(&["ROOT_PORT           / FORWARD"], FORWARD_DELAYS + WHILE)?;
+        net.h1.ping(&net.h2, 2, INTERVAL)?;
+        net.rosemary.wait_for_log(&["NameError: name \\'buffer\\' is not defined"], WHILE)?;
+        let log = net.rosemary.log();
+        ensure!(!log.contains("has lost its flows"), "its own deletes count as a loss");
+        Ok(())
+    });
 }
 
 /// Two forward delays, while ports neither learn nor forward (IEEE 802.1D), and some time to elect a root.
@@ -274,13 +288,19 @@ const FORWARD_DELAYS: Duration = Duration::from_secs(40);
 
 const STP: &str = "hosts in a ring of three switches reach each other, without a storm";
 
+/// Links three switches to a ring.
+fn ring(net: &Net<'_>, s2: &Switch<'_>, s3: &Switch<'_>) -> anyhow::Result<()> {
+    net.s1.link_to(s2)?;
+    s2.link_to(s3)?;
+    s3.link_to(&net.s1)?;
+    Ok(())
+}
+
 fn spanning_tree(lab: &Lab, net: &mut Net<'_>) -> anyhow::Result<()> {
     let of = net.s1.of();
     let (s2, s3) = (lab.switch("s2", of)?, lab.switch("s3", of)?);
     let far = lab.host("h4", &s2)?;
-    net.s1.link_to(&s2)?;
-    s2.link_to(&s3)?;
-    s3.link_to(&net.s1)?;
+    ring(net, &s2, &s3)?;
     lab.wait_for("h1 reaches h4", FORWARD_DELAYS + WHILE, |evidence| {
         let ping = net.h1.ping(&far, 3, INTERVAL)?;
         evidence.0 = format!("{ping:?}");
