@@ -98,7 +98,10 @@ enum {
      * body: its content; see `answer`) or ..._DISCONNECTED. */
     ROSEMARY_CLIENT = 18,
     /* About the table of the service in `reason`; `table_id` is ROSEMARY_TABLE_*. About no switch. */
-    ROSEMARY_TABLE = 19
+    ROSEMARY_TABLE = 19,
+    /* An HTTP request to this application, which has the capability http.serve; `dpid` and `cookie` number the request for
+     * `answer`. rosemary_http.h reads the body, and writes the answer. */
+    ROSEMARY_HTTP = 20
 };
 
 /* `reason` of ROSEMARY_CLIENT. */

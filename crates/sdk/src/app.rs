@@ -1,7 +1,9 @@
 //! Defines [`App`], the trait that an application implements, and the [`Batch`] of events that it gets.
 
+use crate::abi::RecordKind;
 use crate::abi::guest::Records;
 use crate::event::{Event, PacketIn};
+use crate::http::{HttpRequest, Response};
 use crate::network::Network;
 
 /// Bytes that answers to one event may need in addition to twice the event's own size.
@@ -55,6 +57,17 @@ pub trait App: Sized + 'static {
     /// Handles one event. If this panics, none of the messages that the application sent for the batch goes out.
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>);
 
+    /// Answers an HTTP request; see [`http`](crate::http). `None` means that the application answers later, with
+    /// [`Network::respond`]. The default knows no path.
+    fn on_http_request(
+        &mut self,
+        request: &HttpRequest<'_>,
+        network: &mut Network<'_>,
+    ) -> Option<Response> {
+        let _ = (request, network);
+        Some(Response::text(404, "this app publishes no routes\n"))
+    }
+
     /// Called when the timer set with [`Network::wake_at`] expires.
     fn on_wake(&mut self, network: &mut Network<'_>) {
         let _ = network;
@@ -91,15 +104,23 @@ pub trait App: Sized + 'static {
         self.look_ahead(batch);
         let mut number = self.go_ahead(batch, 0, network).min(batch.len());
         while number < batch.len() {
-            if !network.has_room(2 * batch.size_of(number) + ANSWER_ROOM) {
+            if !network.has_room(batch.room_for_answers_to(number)) {
                 return number;
             }
             network.now_handling(number);
             // A packet-in is made where it is handed on: one that is moved on its way waits for its stores each time.
             if let Some(packet_in) = batch.packet_in(number) {
                 self.on_event(Event::PacketIn(packet_in), network);
-            } else if let Some(event) = batch.get(number) {
-                self.on_event(event, network);
+            } else {
+                match batch.get(number) {
+                    Some(Event::Http(request)) => {
+                        if let Some(response) = self.on_http_request(&request, network) {
+                            network.respond_or_explain(&request, &response);
+                        }
+                    }
+                    Some(event) => self.on_event(event, network),
+                    None => {}
+                }
             }
             number += 1;
             number += self.go_ahead(batch, number, network).min(batch.len() - number);
@@ -164,9 +185,13 @@ impl<'a> Batch<'a> {
         (0..self.len()).map(|number| self.get(number))
     }
 
-    /// Returns the bytes of an event's record.
+    /// Returns the bytes of messages to switches for which there must be room before an event is handled.
     #[inline]
-    fn size_of(&self, number: usize) -> usize {
-        self.records.get(number).map_or(0, |(record, _)| record.size as usize)
+    fn room_for_answers_to(&self, number: usize) -> usize {
+        self.records.get(number).map_or(ANSWER_ROOM, |(record, _)| {
+            // The size of an HTTP request says nothing about messages to switches.
+            let is_http = record.kind == RecordKind::Http as u16;
+            ANSWER_ROOM + if is_http { 0 } else { 2 * record.size as usize }
+        })
     }
 }

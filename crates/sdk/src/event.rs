@@ -7,10 +7,11 @@ use openflow::{
 
 use crate::abi::{self, Record, RecordKind, Refusal};
 use crate::alert::Alert;
+use crate::http::{HttpRequest, Request};
 use crate::network::Xid;
 use crate::services::table::{NewsKind, TableNews};
 use crate::services::{Outcome, RequestId, Service, Unavailable, broker, storage};
-use crate::serving::ClientEvent;
+use crate::serving::{ClientEvent, ClientId, ClientRequest};
 
 /// A connected switch. Events carry it, and messages to the switch name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,6 +126,9 @@ pub enum Event<'a> {
     },
     /// A client of the service that this application provides did something.
     Client(ClientEvent<'a>),
+    /// An HTTP request to this application. [`App::on_batch`](crate::App::on_batch) passes it to
+    /// [`on_http_request`](crate::App::on_http_request) and not to `on_event`.
+    Http(HttpRequest<'a>),
 }
 
 /// What happened to a port (OpenFlow 1.3.5 §7.4.3).
@@ -388,6 +392,10 @@ impl<'a> Event<'a> {
         if is(RecordKind::Client) {
             let head = (record.reason, record.dpid, record.epoch, record.cookie);
             return ClientEvent::of(head, body).map(Self::Client);
+        }
+        if is(RecordKind::Http) {
+            let id = ClientRequest { client: ClientId(record.dpid), id: record.cookie };
+            return Some(Self::Http(HttpRequest { id, request: Request::decode(body)? }));
         }
         if is(RecordKind::Alert) {
             return Some(Self::Alert(Alert::of(record, body)?));

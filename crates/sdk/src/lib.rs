@@ -11,7 +11,7 @@
 //!
 //! [`topology`] finds paths. [`wanted`] keeps flows, groups and meters in the switches.
 //! [`packet`] reads and builds packets. [`hosts`] remembers where hosts are. [`services`] sends requests to other processes, as to the storage, and
-//! reads the tables that they publish; [`serving`] provides such a service.
+//! reads the tables that they publish; [`serving`] provides such a service. [`http`] answers HTTP requests.
 //! [`abi`] is the C ABI underneath (`c/rosemary_app.h`), for hosts and for tests.
 //!
 //! This crate never opens a socket, starts a thread or reads a clock. An application gets only what its host hands
@@ -24,6 +24,7 @@ mod alert;
 mod app;
 mod event;
 pub mod hosts;
+pub mod http;
 mod network;
 pub mod own;
 pub mod packet;

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use openflow::{Dpid, MacAddr, PortNo, Version};
+use routes::Collector;
 use series::{Limits, Series};
 
 use crate::abi::host::{Answer, Failed, Host, HostedApp, LoadError, WholeRecord};
 use crate::abi::{Level, PORT_SIZE, Port, RECORD_HEAD, Record, RecordKind};
+use crate::http::{Request, Response};
 use crate::services::table::{Change, EMPTY, NewsKind, Slot, Table as _};
 use crate::services::{AskError, Outcome, RequestId, Service};
-use crate::serving::{ClientNews, ClientRequest};
+use crate::serving::{ClientId, ClientNews, ClientRequest};
 use crate::{App, Switch};
 
 /// A message that the application sent.
@@ -269,6 +271,23 @@ impl Bench {
         std::mem::take(&mut self.app.host().answers)
     }
 
+    /// Sends an HTTP request to the application. Returns its answer; `None` if it has given none yet.
+    ///
+    /// # Panics
+    /// If the application panics, or its answer or the request is not valid.
+    pub fn http(&mut self, method: &str, target: &str, body: &[u8]) -> Option<Response> {
+        let record = AlignedRecord::http(
+            ClientRequest { client: ClientId(0), id: 0 },
+            &Request::encode(method, target, &[], body).expect("a short request"),
+        );
+        self.event(record);
+        let (mut collector, mut response) = (Collector::default(), None);
+        for answer in self.answers() {
+            response = collector.add(&answer.body, answer.more).expect("a valid answer");
+        }
+        response
+    }
+
     /// Returns the incidents that the application reported: summary and evidence.
     pub fn incidents(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.app.host().incidents)
@@ -407,6 +426,13 @@ impl AlignedRecord {
         let mut head = Record::new(RecordKind::Client, 0, request.client.0, u32::from(app));
         (head.reason, head.cookie) = (kind as u8, request.id);
         Self::new(head, body)
+    }
+
+    /// Makes an HTTP request: its number, and its [encoding](Request::encode).
+    pub fn http(id: ClientRequest, request: &[u8]) -> Self {
+        let mut head = Record::new(RecordKind::Http, 0, id.client.0, 0);
+        head.cookie = id.id;
+        Self::new(head, request)
     }
 
     /// Makes an event about this number of lost answers.

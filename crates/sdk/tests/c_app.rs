@@ -11,6 +11,7 @@ use std::process::Command;
 use openflow::{Action, FlowMod, FlowModTemplate, MacAddr, Match, PacketOut, PortNo, Version};
 use rosemary_sdk::abi::HostFunctions;
 use rosemary_sdk::abi::host::{HostedApp, LoadError};
+use rosemary_sdk::http::Response;
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
 use sys::object::Object;
 
@@ -55,6 +56,47 @@ fn app_in_c_floods_while_there_is_room() {
     let records = [(); 3].map(|()| AlignedRecord::packet_in(at, PortNo(3), b"a whole frame"));
     let (answer, sent) = bench.batch(&records).unwrap();
     assert_eq!((answer.handled, sent.len()), (1, 1));
+}
+
+#[test]
+fn app_in_c_answers_http_requests() {
+    const WEB: &str = r#"
+        #include "rosemary_http.h"
+        static const struct rosemary_host *host;
+        static void *create(const struct rosemary_host *given) { host = given; return (void *)given; }
+        static void destroy(void *app) { (void)app; }
+        static char big[300000];
+        static int32_t on_batch(void *app, const struct rosemary_batch *batch, struct rosemary_answer *answer) {
+            (void)app; (void)answer;
+            for (uint32_t i = 0; i < batch->count; i++) {
+                const struct rosemary_record *record = batch->records[i];
+                struct rosemary_http_request it;
+                struct rosemary_http_text agent;
+                if (rosemary_http_request_of_record(record, &it) != 0)
+                    continue;
+                if (rosemary_http_is(&it, "GET", "/big"))
+                    rosemary_http_respond(host, record, 200, "text/plain", big, sizeof big);
+                else if (rosemary_http_is(&it, "GET", "/agent") && rosemary_http_header(&it, "user-agent", &agent) == 0)
+                    rosemary_http_respond(host, record, 200, "text/plain", agent.start, agent.size);
+                else if (rosemary_http_is(&it, "POST", "/echo"))
+                    rosemary_http_respond(host, record, 201, "text/plain", it.query.size ? it.query.start : (const char *)it.body,
+                                          it.query.size ? it.query.size : it.body_size);
+                else
+                    rosemary_http_respond(host, record, 404, "text/html", "", 0);
+            }
+            return 0;
+        }
+        const struct rosemary_app rosemary_app = {
+            .abi = ROSEMARY_ABI, .size = sizeof(struct rosemary_app), .name = "web", .version = "1",
+            .create = create, .on_batch = on_batch, .destroy = destroy,
+        };"#;
+    let object = compile("web", &source("web", WEB));
+    let mut bench = Bench::of(HostedApp::create(&object, Recorder::default()).unwrap());
+    let text = |status, body: &[u8]| Response::of(status, "text/plain", body.to_vec());
+    assert_eq!(bench.http("POST", "/echo", b"a body"), Some(text(201, b"a body")));
+    assert_eq!(bench.http("POST", "/echo?a=b", b"a body"), Some(text(201, b"a=b")));
+    assert_eq!(bench.http("GET", "/big", b""), Some(text(200, &vec![0; 300_000])));
+    assert_eq!(bench.http("GET", "/agent", b""), Some(Response::of(404, "text/html", Vec::new())));
 }
 
 /// The app with which `make bench` compares the one in Rust.

@@ -8,6 +8,8 @@ use openflow::{
 };
 use rosemary_sdk::abi::host::{Failed, HostedApp, LoadError};
 use rosemary_sdk::abi::{MAX_CONFIG, RecordKind};
+use rosemary_sdk::http::{HttpRequest, Response};
+use rosemary_sdk::serving::ClientRequest;
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
 use rosemary_sdk::{Action, App, Batch, Event, Network, SendError, Switch, Xid};
 
@@ -268,4 +270,65 @@ fn replies_carry_the_xids_of_requests() {
             "Info: lost 3",
         ]
     );
+}
+
+/// Answers HTTP requests at once, with its timer, or badly.
+struct Web {
+    later: Option<ClientRequest>,
+}
+
+impl App for Web {
+    fn create() -> Self {
+        Self { later: None }
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        if matches!(event, Event::Http(_)) {
+            network.error("an HTTP request is no event of on_event");
+        }
+        if let Some(request) = self.later.take() {
+            network.respond(request, &Response::text(200, "later")).expect("a valid answer");
+        }
+    }
+
+    fn on_http_request(
+        &mut self,
+        request: &HttpRequest<'_>,
+        _: &mut Network<'_>,
+    ) -> Option<Response> {
+        match request.path() {
+            "/" => Some(Response::json(200, format!("{:?}", request.query()))),
+            "/later" => {
+                self.later = Some(request.id);
+                None
+            }
+            _ => Some(Response::new(200).header("a", "b\r\nc: d")),
+        }
+    }
+}
+
+#[test]
+fn http_requests_are_answered_now_or_later() {
+    let mut bench = Bench::new::<Web>();
+    assert_eq!(bench.http("GET", "/?x=1", b""), Some(Response::json(200, "\"x=1\"")));
+    bench.room = 2_048; // less than a long request has
+    assert_eq!(bench.http("GET", "/?", &vec![0; 20_000]), Some(Response::json(200, "\"\"")));
+    bench.room = 1 << 20;
+    assert_eq!(bench.http("GET", "/later", b""), None);
+    assert_eq!(bench.log(), [""; 0]);
+    let [packet] = packets();
+    bench.event(packet);
+    let answers = bench.answers();
+    assert_eq!(answers.len(), 1);
+    assert!(answers[0].body.ends_with(b"later") && !answers[0].more);
+}
+
+#[test]
+fn invalid_http_answer_becomes_status_500() {
+    let mut bench = Bench::new::<Web>();
+    assert_eq!(bench.http("GET", "/bad", b"").map(|it| it.status), Some(500));
+    let log = bench.log();
+    assert!(log.len() == 1 && log[0].contains("the answer to GET /bad was not sent"), "{log:?}");
+    let mut other = Bench::new::<Busy>();
+    assert_eq!(other.http("GET", "/", b"").map(|it| it.status), Some(404));
 }

@@ -71,6 +71,8 @@ pub enum RecordKind {
     Client = 18,
     /// See [`TableNews`](crate::services::table::TableNews) and `rosemary_app.h`.
     Table = 19,
+    /// See [`HttpRequest`](crate::http::HttpRequest) and `rosemary_app.h`.
+    Http = 20,
 }
 
 /// Why the kernel refused a message of an application.
