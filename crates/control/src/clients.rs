@@ -69,6 +69,8 @@ struct Client {
     /// Packets that its socket has not accepted yet.
     waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     waiting_size: usize,
+    /// The most bytes that may wait.
+    most_queued: usize,
     refusals: Rate,
 }
 
@@ -127,6 +129,7 @@ impl Clients {
             socket: Packets::from_fd(socket),
             waiting: VecDeque::new(),
             waiting_size: 0,
+            most_queued: MAX_QUEUED,
             refusals: Rate::new(Instant::now()),
         };
         self.connected.insert(id, client);
@@ -151,6 +154,13 @@ impl Clients {
         };
         let of_owner = |client: &Client| !client.is_writer() && owner(client) == from;
         self.connected.iter().find(|(_, client)| of_owner(client)).map(|(id, _)| *id)
+    }
+
+    /// Allows a client more queued output than [`MAX_QUEUED`].
+    pub fn allow_queue(&mut self, client: ClientId, bytes: usize) {
+        if let Some(client) = self.connected.get_mut(&client) {
+            client.most_queued = bytes;
+        }
     }
 
     /// Returns the number of a client's app.
@@ -258,7 +268,7 @@ impl Clients {
         client.waiting_size += packet.len();
         client.waiting.push_back((packet, fd));
         // Waiting longer would let one client that does not read exhaust the memory of the service.
-        if client.waiting_size > MAX_QUEUED {
+        if client.waiting_size > client.most_queued {
             return self.drop_client(reply.client, "it does not read its replies");
         }
         self.flush(reply.client);

@@ -151,6 +151,22 @@ pub struct ServiceClient {
     pub rights: ClientRights,
 }
 
+/// The right of the HTTP interface to send an app HTTP requests. No app can have it.
+const HTTP: &str = "http";
+
+impl ServiceClient {
+    /// The HTTP interface as a client of an app that publishes routes.
+    pub fn http_interface() -> Self {
+        let rights = ClientRights { names: vec![HTTP.into()], ..ClientRights::default() };
+        Self { app: 0, name: "northbound".into(), rights }
+    }
+
+    /// Whether it is the HTTP interface.
+    pub fn is_http_interface(&self) -> bool {
+        self.app == 0 && self.rights.names == [HTTP]
+    }
+}
+
 /// A client's rights beyond its own state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientRights {

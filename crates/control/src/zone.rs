@@ -87,7 +87,8 @@ pub enum ZoneRequest {
         /// The level.
         level: LogLevel,
     },
-    /// A new client of the service that the app provides. Descriptor: the client's socket, which alone identifies it.
+    /// A new client of the service that the app provides, or the HTTP interface, which has requests for its routes. Descriptor:
+    /// the client's socket, which alone identifies it.
     Client(ServiceClient),
     /// The app exceeds its soft limit of a resource, or has reached the hard one. The zone passes the
     /// alert on to the app.

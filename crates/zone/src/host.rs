@@ -38,8 +38,8 @@ pub struct ZoneHost {
     pub pending: PendingRequests,
     /// The app's requests to services.
     pub services: Services,
-    /// The clients of the service that the app provides, if it does.
-    pub server: Option<Server>,
+    /// The app's clients, and the table that it publishes.
+    pub server: Server,
     /// Incidents that the app reported in the current batch.
     pub incidents: Vec<(String, String)>,
     /// Whether the current batch came by no ring. The app cannot stop its records then: no other app gets them.
@@ -62,7 +62,7 @@ impl ZoneHost {
             ring: 0,
             pending: PendingRequests::default(),
             services,
-            server: None,
+            server: Server::default(),
             incidents: Vec::new(),
             aside: false,
             watched: Watched::default(),
@@ -147,13 +147,11 @@ impl Host for ZoneHost {
     }
 
     fn publish(&mut self, slot: u32, record: &Slot) -> bool {
-        self.server.as_mut().is_some_and(|server| server.publish(slot, record))
+        self.server.publish(slot, record)
     }
 
     fn answer(&mut self, request: ClientRequest, more: bool, body: &[u8]) {
-        if let Some(server) = &mut self.server {
-            server.answer(request, more, body);
-        }
+        self.server.answer(request, more, body);
     }
 
     fn report_incident(&mut self, summary: &str, evidence: &str) {

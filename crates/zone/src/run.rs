@@ -45,7 +45,6 @@ use tracing::info;
 
 pub use self::load::{Code, Confined, PythonInZone, confine};
 use crate::host::ZoneHost;
-use crate::server::Server;
 
 /// A busy zone reads its control socket after this many batches or this many nanoseconds, whichever comes first.
 const CONTROL_BATCHES: u32 = 256;
@@ -193,6 +192,8 @@ pub struct Zone<A = HostedApp<ZoneHost>> {
     times: Times,
     /// Whether the timer caused the last call. Then every other cause comes before the next timer.
     has_woken: bool,
+    /// Whether services and clients have a turn before the rings.
+    others_are_due: bool,
 }
 
 /// Times of the app's calls.
@@ -257,6 +258,7 @@ impl<A: Guest> Zone<A> {
             requests: Gathered::default(),
             times: Times::default(),
             has_woken: false,
+            others_are_due: false,
         }
     }
 
@@ -280,9 +282,9 @@ impl<A: Guest> Zone<A> {
                 }
                 self.app.host().watched.poll_now();
                 self.app.host().services.exchange();
-                if let Some(server) = &mut self.app.host().server {
-                    server.exchange();
-                }
+                self.app.host().server.exchange();
+                // Under constant load the rings are never idle.
+                self.others_are_due = true;
             }
             batches_left -= 1;
             if self.turn()? {
@@ -305,6 +307,12 @@ impl<A: Guest> Zone<A> {
         if !has_woken && self.snapshot_of.is_none() && self.wake()? {
             return Ok(true);
         }
+        if std::mem::take(&mut self.others_are_due) {
+            let (services, clients) = (self.turn_of_services()?, self.turn_of_clients()?);
+            if services || clients {
+                return Ok(true);
+            }
+        }
         let count = self.rings.len();
         let (first, count) = self.snapshot_of.map_or((self.next, count), |ring| (ring, 1));
         for number in first..first + count {
@@ -324,9 +332,7 @@ impl<A: Guest> Zone<A> {
     /// Notifies clients of changes, and the monitor of incidents.
     fn finish_turn(&mut self, monitor: &Channel) {
         let host = self.app.host();
-        if let Some(server) = &mut host.server {
-            server.notify();
-        }
+        host.server.notify();
         for (summary, evidence) in host.incidents.drain(..) {
             // The monitor reads few messages per turn of its loop. A report that it does not accept now is only logged.
             if monitor.send(&ZoneReply::Incident { summary, evidence }, &[]).is_err() {
@@ -421,7 +427,7 @@ impl<A: Guest> Zone<A> {
             let mut fds =
                 vec![PollFd::new(up_bell, PollFlags::IN), PollFd::new(monitor, PollFlags::IN)];
             fds.extend(services.fds());
-            fds.extend(server.iter().flat_map(Server::fds));
+            fds.extend(server.fds());
             let own = fds.len();
             fds.extend(watched.fds().filter(|_| !no_room));
             let polled = poll(&mut fds, timeout.as_ref()); // interrupted: look again
@@ -465,9 +471,7 @@ impl<A: Guest> Zone<A> {
                 Ok((ZoneRequest::Client(client), fds)) => {
                     let socket = fds.into_iter().next();
                     let socket = socket.ok_or(ZoneError::OutOfOrder("Client without a socket"))?;
-                    if let Some(server) = &mut self.app.host().server {
-                        server.connect(client, socket);
-                    }
+                    self.app.host().server.connect(client, socket);
                 }
                 Ok((ZoneRequest::Load { .. } | ZoneRequest::Try { .. }, _)) => {
                     return Err(ZoneError::OutOfOrder("Load twice"));

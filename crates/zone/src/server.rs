@@ -1,18 +1,18 @@
-//! Serves the clients of the service that the app provides: publishes the app's table and its changes, and passes other
-//! requests to the app.
+//! Serves the clients of the app: publishes the app's table and its changes, and passes other requests to the app.
 //!
-//! A client is another app or an operator. It receives the table itself, read-only, from the monitor. Over its socket it
+//! A client is another app, an operator, or the HTTP interface, whose requests are for the app's routes. It receives the table itself, read-only, from the monitor. Over its socket it
 //! watches the changes ([`WATCH`]), which this module sends without the app, and sends requests that the app answers.
 //!
 //! | request | answers |
 //! | --- | --- |
 //! | `WATCH` | a byte `Attached`; then for each batch of the app the number of a [`NewsKind`] and the changes |
 //! | `REQUEST_OF_APP`, content | those of the app |
+//! | `HTTP_REQUEST`, content | those of the app, from the HTTP interface alone |
 //!
 //! A client that does not read its changes gets no more of them, and a single `Rescan` once it reads again. So the memory
 //! for clients is bounded, and no client delays the app.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -22,6 +22,7 @@ use control::service::ServiceClient;
 use rustix::event::PollFd;
 use sdk::abi::host::Gathered;
 use sdk::abi::{Record, RecordKind};
+use sdk::http::{HTTP_REQUEST, MOST_ANSWER_BODY, MOST_REQUESTS};
 use sdk::services::table::{Change, EMPTY, MOST_CHANGES, NewsKind, Slot};
 use sdk::services::{REQUEST_OF_APP, Service, WATCH};
 use sdk::serving::{self, ClientEvent, ClientNews};
@@ -39,11 +40,16 @@ const REQUESTS_PER_TURN: usize = 64;
 /// Bytes of records about clients at which no further requests are received.
 const MAX_INBOX: usize = 256 * 1024;
 
-/// The provider's side of a service.
-#[derive(Debug)]
+/// Bytes of answers to the HTTP interface that may wait. It has as many requests at once as this holds.
+const MOST_HTTP_QUEUED: usize = 2 * MOST_REQUESTS * MOST_ANSWER_BODY;
+
+/// The app's side of the connections with its clients.
+#[derive(Debug, Default)]
 pub struct Server {
-    service: Service,
-    table: TableWriter,
+    /// The service that the app provides, and its table.
+    published: Option<(Service, TableWriter)>,
+    /// The connections of the HTTP interface; more than one while it restarts.
+    http: BTreeSet<ClientId>,
     clients: Clients,
     watchers: BTreeMap<ClientId, Watcher>,
     /// Changes since the last [`notify`](Self::notify), the oldest first.
@@ -64,25 +70,26 @@ struct Watcher {
 }
 
 impl Server {
-    /// Takes the memory of the table of `service`.
+    /// For an app that provides `service`: takes the memory of its table.
     ///
     /// # Errors
     /// The service has no table, or the memory is not that of one.
     pub fn new(service: Service, memory: &OwnedFd) -> io::Result<Self> {
         let slots = service.table_slots().ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(Self {
-            service,
-            table: TableWriter::map(memory, slots)?,
-            clients: Clients::default(),
-            watchers: BTreeMap::new(),
-            changes: Vec::new(),
-            has_more: false,
-            inbox: Gathered::default(),
-        })
+        Ok(Self { published: Some((service, TableWriter::map(memory, slots)?)), ..Self::default() })
     }
 
-    /// Adds a client, and announces it to the app.
+    /// Adds a client, and announces it to the app unless it is the HTTP interface.
     pub fn connect(&mut self, client: ServiceClient, socket: OwnedFd) {
+        if client.is_http_interface() {
+            let id = self.clients.add(client, socket);
+            self.clients.allow_queue(id, MOST_HTTP_QUEUED);
+            self.http.insert(id);
+            return;
+        }
+        if self.published.is_none() {
+            return; // the monitor connects clients with providers only
+        }
         let (app, name, rights) = (client.app, client.name.clone(), client.rights.names.join(" "));
         let id = self.clients.add(client, socket);
         let body = ClientEvent::connected_body(&name, &rights);
@@ -93,7 +100,8 @@ impl Server {
     pub fn publish(&mut self, slot: u32, record: &Slot) -> bool {
         // A record without a kind would be invisible to some readers only.
         let record = if record[0] == 0 { &EMPTY } else { record };
-        let Some(before) = self.table.write(slot, record) else { return false };
+        let Some((_, table)) = &mut self.published else { return false };
+        let Some(before) = table.write(slot, record) else { return false };
         if before != *record && !self.watchers.is_empty() {
             if self.changes.len() < MOST_PENDING {
                 self.changes.push(Change { slot, before, after: *record });
@@ -157,7 +165,9 @@ impl Server {
         self.clients.log_suppressed(Instant::now());
         for client in self.clients.take_disconnected() {
             self.watchers.remove(&client);
-            self.push(ClientNews::Disconnected, client, (0, 0), &[]);
+            if !self.http.remove(&client) {
+                self.push(ClientNews::Disconnected, client, (0, 0), &[]);
+            }
         }
     }
 
@@ -165,6 +175,11 @@ impl Server {
         let ClientRequest { client, id, request } = request;
         let (client, id) = (*client, *id);
         match request.split_first() {
+            Some((&HTTP_REQUEST, content)) if self.http.contains(&client) => {
+                self.push_http(client, id, content);
+            }
+            // What follows is for clients of the service.
+            _ if self.http.contains(&client) => {}
             Some((&WATCH, _)) if self.may_read(client) => {
                 self.watchers.insert(client, Watcher { request: id, is_stale: false });
                 let body = &[NewsKind::Attached as u8];
@@ -175,7 +190,7 @@ impl Server {
                 self.push(ClientNews::Request, client, (app, id), content);
             }
             _ => {
-                let right = self.service.read_right().unwrap_or_default();
+                let right = self.read_right().unwrap_or_default();
                 self.clients.record_refusal(client, "a request to a service", right);
                 let body = &[NewsKind::Gone as u8];
                 self.clients.answer(Reply { client, id, more: false, body });
@@ -183,8 +198,12 @@ impl Server {
         }
     }
 
+    fn read_right(&self) -> Option<&'static str> {
+        self.published.as_ref().and_then(|(service, _)| service.read_right())
+    }
+
     fn may_read(&self, client: ClientId) -> bool {
-        let read = self.service.read_right();
+        let read = self.read_right();
         let names = self.clients.rights(client).map(|rights| rights.names.as_slice());
         let mut names = names.unwrap_or_default().iter().map(String::as_str);
         names.any(|name| name == OPERATOR || Some(name) == read)
@@ -218,6 +237,13 @@ impl Server {
     /// Takes back the records that the app has not handled.
     pub fn give_back(&mut self, records: Gathered) {
         self.inbox = records; // nothing was received while they were lent
+    }
+
+    fn push_http(&mut self, client: ClientId, id: u64, request: &[u8]) {
+        let mut head = Record::new(RecordKind::Http, 0, client.0, 0);
+        head.cookie = id;
+        head.body_size = u16::try_from(request.len()).unwrap_or(u16::MAX); // MAX_MESSAGE is less
+        self.inbox.push(&head.words(), request);
     }
 
     fn push(&mut self, kind: ClientNews, client: ClientId, (app, id): (u16, u64), body: &[u8]) {

@@ -42,7 +42,7 @@ impl<A: Guest> Zone<A> {
 
     /// Calls the app if clients of the service that it provides have sent requests.
     pub(super) fn turn_of_clients(&mut self) -> Result<bool, ZoneError> {
-        let Some(server) = &mut self.app.host().server else { return Ok(false) };
+        let server = &mut self.app.host().server;
         if server.records().is_empty() {
             return Ok(false);
         }
@@ -50,9 +50,7 @@ impl<A: Guest> Zone<A> {
         self.requests = server.lend();
         let handled = self.deliver(|zone| &mut zone.requests);
         let left = std::mem::take(&mut self.requests);
-        if let Some(server) = &mut self.app.host().server {
-            server.give_back(left);
-        }
+        self.app.host().server.give_back(left);
         handled
     }
 

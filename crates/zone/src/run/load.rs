@@ -107,7 +107,7 @@ pub fn confine(monitor: &Channel, profile: Profile) -> Result<Option<Confined>, 
     let config = sys::shm::read_sealed(config, MAX_CONFIG).map_err(ZoneError::Config)?;
     let mut host = ZoneHost::new(name, numbers, config, Services::from_names(&services));
     host.log_level = log_level;
-    host.server = server;
+    host.server = server.unwrap_or_default();
     let python = python.map(|app| python_in_zone(*app, fds.collect(), sandbox.as_ref()));
     let python = python.transpose()?;
     if python.is_some() {

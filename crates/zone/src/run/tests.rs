@@ -2,11 +2,14 @@
 
 use std::cell::RefCell;
 
+use control::service::ServiceClient;
 use control::zone::SwitchNumbers;
 use openflow::{Header, Version};
 use sdk::abi::Record;
+use sdk::http::{HTTP_REQUEST, HttpRequest, Request, Response};
 use sdk::services::host::Services;
 use sdk::{App, Event, Network};
+use sys::packets::Packets;
 use sys::ring::{Down, KernelEnd, Room};
 
 use super::*;
@@ -333,4 +336,47 @@ fn requests_are_lost_once_after_the_snapshot_of_the_next_kernel() {
     let lost: Vec<u64> = bench.work().into_iter().map(|(_, request)| request).collect();
     assert_eq!(lost, (0..100).map(|dpid| dpid << 32 | (dpid + 1)).collect::<Vec<_>>());
     assert_eq!(bench.work(), []);
+}
+
+/// Notes HTTP requests and packets.
+struct Served;
+
+impl App for Served {
+    fn create() -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, event: Event<'_>, _: &mut Network<'_>) {
+        if let Event::PacketIn(packet_in) = event {
+            RECEIVED.with_borrow_mut(|all| all.push(packet(packet_in.switch.dpid.0)));
+        }
+    }
+
+    fn on_http_request(&mut self, _: &HttpRequest<'_>, _: &mut Network<'_>) -> Option<Response> {
+        RECEIVED.with_borrow_mut(|all| all.push((RecordKind::Http as u16, 0)));
+        Some(Response::new(204))
+    }
+}
+
+#[test]
+fn http_request_is_answered_although_a_ring_is_never_empty() {
+    let mut bench = Bench::of(HostedApp::linked::<Served>(host()).unwrap(), 1);
+    bench.push(0, RecordKind::SnapshotBegin, 0);
+    bench.push(0, RecordKind::SnapshotEnd, 0);
+    bench.work();
+    let (northbound, ours) = Packets::pair().unwrap();
+    let server = &mut bench.zone.app.host().server;
+    server.connect(ServiceClient::http_interface(), ours.into_fd());
+    let request = Request::encode("GET", "/", &[], &[]).unwrap();
+    northbound.send(&[&7_u64.to_le_bytes()[..], &[HTTP_REQUEST], &request].concat()).unwrap();
+    server.exchange();
+    bench.push(0, RecordKind::PacketIn, 1);
+    bench.zone.others_are_due = true; // as after the control socket was read
+    assert!(bench.zone.turn().unwrap());
+    assert_eq!(RECEIVED.take(), [(RecordKind::Http as u16, 0)]);
+    assert!(bench.zone.turn().unwrap());
+    assert_eq!(RECEIVED.take(), [packet(1)]);
+    let mut room = [0; 64];
+    let (size, _) = northbound.receive(&mut room).unwrap();
+    assert_eq!(&room[..size], [&7_u64.to_le_bytes()[..], &[0, 204, 0, 0, 0]].concat());
 }

@@ -140,3 +140,71 @@ fn slots_outside_the_table_are_refused() {
     let (mut server, _) = server();
     assert!(!server.publish(1 << 17, &SLOT) && !server.publish(u32::MAX, &SLOT));
 }
+
+fn http_interface(server: &mut Server) -> Packets {
+    let (ours, theirs) = Packets::pair().unwrap();
+    server.connect(ServiceClient::http_interface(), theirs.into_fd());
+    ours
+}
+
+/// The kinds and bodies of the records that wait for the app.
+fn records(server: &Server) -> Vec<(u16, Vec<u8>)> {
+    let body = |bytes: &[u8]| bytes[sdk::abi::RECORD_HEAD..].to_vec();
+    let kind = |bytes: &[u8]| u16::from_le_bytes([bytes[4], bytes[5]]);
+    let records = server.records().records();
+    records.map(|it| (kind(it.bytes()), body(it.bytes()))).collect()
+}
+
+#[test]
+fn only_the_http_interface_sends_http_requests() {
+    let (mut server, _) = server();
+    let other = client(&mut server, &["topology.read", "http.serve", "http"]);
+    let northbound = http_interface(&mut server);
+    server.lend();
+    send(&other, &mut server, 1, &[HTTP_REQUEST, 7]);
+    assert_eq!(records(&server), []);
+    assert_eq!(answer(&other), Some(vec![0, NewsKind::Gone as u8]));
+    send(&northbound, &mut server, 2, &[HTTP_REQUEST, 8]);
+    send(&northbound, &mut server, 3, &[REQUEST_OF_APP, 9]);
+    send(&northbound, &mut server, 4, &[WATCH]);
+    assert_eq!(records(&server), [(RecordKind::Http as u16, vec![8])]);
+}
+
+#[test]
+fn app_without_a_service_has_the_http_interface_as_its_only_client() {
+    let mut server = Server::default();
+    let other = client(&mut server, &["operator"]);
+    assert!(matches!(other.receive(&mut [0; 8]), Err(sys::packets::PacketError::Closed)));
+    assert!(!server.publish(0, &SLOT));
+    let northbound = http_interface(&mut server);
+    send(&northbound, &mut server, 5, &[HTTP_REQUEST, 6]);
+    assert_eq!(records(&server).len(), 1);
+    drop(northbound);
+    server.lend();
+    server.exchange();
+    assert_eq!(records(&server), [], "the app does not know this client");
+}
+
+#[test]
+fn longest_answers_to_all_requests_wait() {
+    let mut server = Server::default();
+    let northbound = http_interface(&mut server);
+    send(&northbound, &mut server, 0, &[HTTP_REQUEST]);
+    let client = serving::ClientId(0);
+    let parts = MOST_REQUESTS * MOST_ANSWER_BODY / 32_768;
+    for _ in 0..parts {
+        server.answer(serving::ClientRequest { client, id: 0 }, true, &vec![0; 32_768]);
+    }
+    let mut received = 0;
+    loop {
+        server.exchange();
+        let before = received;
+        while answer(&northbound).is_some() {
+            received += 1;
+        }
+        if received == before {
+            break;
+        }
+    }
+    assert_eq!(received, parts);
+}
