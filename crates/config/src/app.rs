@@ -164,9 +164,9 @@ impl AppConfig {
         }
     }
 
-    /// Whether it has grants that only a zone can have.
-    pub fn needs_a_zone(&self) -> bool {
-        !self.read.is_empty()
+    /// Returns why it cannot run in the kernel, if it has grants that only a zone can have.
+    pub fn needs_a_zone(&self) -> Option<&'static str> {
+        rights::only_in_a_zone(&self.read, &self.service_rights)
     }
 
     /// Returns the number of elements in all its lists.

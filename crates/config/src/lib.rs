@@ -49,8 +49,7 @@ pub use orphans::Orphans;
 pub use position::Position;
 pub use python::{Python, framework_name, framework_named, is_source, module_name};
 pub use quotas::{LOG_KEYS, STORAGE_KEYS};
-pub use rights::IN_KERNEL;
-pub use rights::{Granted, ServiceRight};
+pub use rights::{Granted, SERVE_HTTP, ServiceRight};
 /// A resource with a limit.
 pub use sdk::Limit;
 pub use suggestion::nearest;

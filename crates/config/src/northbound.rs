@@ -7,7 +7,8 @@ use control::northbound::{Loopback, OfctlRest};
 use super::value::{Mistake, Table, Value};
 
 /// The keys of `[northbound]`.
-pub const NORTHBOUND_KEYS: [&str; 5] = ["enabled", "api", "loopback", "names", "ofctl-rest"];
+pub const NORTHBOUND_KEYS: [&str; 6] =
+    ["enabled", "api", "loopback", "names", "ofctl-rest", "app-routes"];
 
 /// The most names of this machine.
 const MOST_NAMES: usize = 32;
@@ -25,6 +26,8 @@ pub struct Northbound {
     pub names: Vec<String>,
     /// What clients of Ryu's REST interface may do.
     pub ofctl: OfctlRest,
+    /// Where the routes of apps are served; `None` for the default address.
+    pub app_routes: Option<SocketAddr>,
 }
 
 impl Default for Northbound {
@@ -35,6 +38,7 @@ impl Default for Northbound {
             loopback: Loopback::default(),
             names: Vec::new(),
             ofctl: OfctlRest::default(),
+            app_routes: None,
         }
     }
 }
@@ -46,6 +50,7 @@ impl Northbound {
         let Some(table) = top.get("northbound") else { return Ok(default) };
         let table = table.table("[northbound]", &NORTHBOUND_KEYS)?;
         let address = "an address of this machine alone and a port, such as \"127.0.0.1:8181\" or \"[::1]:8181\"";
+        let routes = "an address of this machine alone and a port, such as \"127.0.0.1:8182\"";
         let loopback = "\"user\" (root and Rosemary's user are admins, others viewers), \"viewer\" or \"none\" (a token is \
                         needed)";
         let names = table.list("names", "a host name such as \"controller.example\"", |it| {
@@ -68,6 +73,10 @@ impl Northbound {
             ofctl: table
                 .read("ofctl-rest", "\"off\", \"read\" or \"write\"", |it| it.text()?.parse().ok())?
                 .unwrap_or_default(),
+            // Nobody authenticates there.
+            app_routes: table.read("app-routes", routes, |it| {
+                it.text()?.parse().ok().filter(|it: &SocketAddr| it.ip().is_loopback())
+            })?,
         })
     }
 }
@@ -99,7 +108,8 @@ mod tests {
         assert_eq!(read("").unwrap(), Northbound::default());
         assert!(Northbound::default().enabled);
         let all = read(
-            "enabled = false\napi = \"[::1]:9\"\nloopback = \"none\"\nnames = [\"C.example\"]\nofctl-rest = \"read\"",
+            "enabled = false\napi = \"[::1]:9\"\nloopback = \"none\"\nnames = [\"C.example\"]\nofctl-rest = \"read\"\n\
+             app-routes = \"[::1]:10\"",
         );
         let api = Some("[::1]:9".parse().unwrap());
         let names = vec!["c.example".to_owned()];
@@ -109,6 +119,7 @@ mod tests {
             loopback: Loopback::None,
             names,
             ofctl: OfctlRest::Read,
+            app_routes: Some("[::1]:10".parse().unwrap()),
         };
         assert_eq!(all.unwrap(), expected);
     }
@@ -119,6 +130,7 @@ mod tests {
             ("api = \"localhost\"", "127.0.0.1:8181"),
             ("loopback = \"admin\"", "\"viewer\" or \"none\""),
             ("ofctl-rest = true", "\"read\" or \"write\""),
+            ("app-routes = \"0.0.0.0:8182\"", "127.0.0.1:8182"),
             ("names = [\"a_b\"]", "controller.example"),
             ("names = [\"*\"]", "controller.example"),
             ("enable = true", "did you mean `enabled`"),

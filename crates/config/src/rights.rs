@@ -37,7 +37,12 @@ pub enum ServiceRight {
     LimitApp(String),
     /// A right without a scope, such as `topology.read`, in a service that an app provides.
     Provided(Service, &'static str),
+    /// `http.serve`: publish HTTP routes. The monitor connects the app with the HTTP interface.
+    ServeHttp,
 }
+
+/// The name of [`ServiceRight::ServeHttp`].
+pub const SERVE_HTTP: &str = "http.serve";
 
 /// The rights in services that apps provide, with the service.
 const PROVIDED: [(&str, Service); 4] = [
@@ -49,13 +54,16 @@ const PROVIDED: [(&str, Service); 4] = [
 
 /// Describes the valid forms, for error messages.
 pub(super) const FORMS: &str = "\"topology.read\", \"topology.drain\", \"hosts.read\", \"apps.read\", \"apps.limit:APP\", \"storage.read:APP\", \"storage.write:APP\" (another app's namespace), \
-                                \"net.connect:HOST:PORT\"";
+                                \"net.connect:HOST:PORT\", \"http.serve\"";
 
 impl ServiceRight {
     /// Parses a right as in the configuration; `None` if it has none of these forms.
     pub(super) fn named(text: &str) -> Option<Self> {
         if let Some((right, service)) = PROVIDED.iter().find(|(right, _)| *right == text) {
             return Some(Self::Provided(*service, right));
+        }
+        if text == SERVE_HTTP {
+            return Some(Self::ServeHttp);
         }
         let (right, scope) = text.split_once(':')?;
         match right {
@@ -74,14 +82,15 @@ impl ServiceRight {
         }
     }
 
-    /// Returns the service of this right.
-    pub fn service(&self) -> Service {
-        match self {
+    /// Returns the service of this right, which the app must name, too; `None` if it is in no such service.
+    pub fn service(&self) -> Option<Service> {
+        Some(match self {
             Self::StorageRead(_) | Self::StorageWrite(_) => Service::Storage,
             Self::Connect(_) => Service::Broker,
             Self::LimitApp(_) => Service::Apps,
             Self::Provided(service, _) => *service,
-        }
+            Self::ServeHttp => return None,
+        })
     }
 }
 
@@ -93,6 +102,7 @@ impl std::fmt::Display for ServiceRight {
             Self::Connect(Destination { name, port }) => write!(f, "net.connect:{name}:{port}"),
             Self::LimitApp(app) => write!(f, "apps.limit:{app}"),
             Self::Provided(_, right) => f.write_str(right),
+            Self::ServeHttp => f.write_str(SERVE_HTTP),
         }
     }
 }
@@ -164,11 +174,15 @@ pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Result<
     }
     let Granted { read, services, service_rights, .. } = &granted;
     let at = |key| table.get(key).map_or(table.at, |it| it.at);
-    if host == Hosting::Kernel && !read.is_empty() {
-        return Err(Mistake::new(at("capabilities"), IN_KERNEL));
+    if host == Hosting::Kernel
+        && let Some(why) = only_in_a_zone(read, service_rights)
+    {
+        return Err(Mistake::new(at("capabilities"), why));
     }
-    if let Some(right) = service_rights.iter().find(|it| !services.contains(&it.service())) {
-        let service = right.service();
+    let lacking = service_rights.iter().find_map(|right| {
+        Some((right, right.service().filter(|service| !services.contains(service))?))
+    });
+    if let Some((right, service)) = lacking {
         let what = format!(
             "{right} is a right with the service {service}; add services = [\"{service}\"]"
         );
@@ -245,8 +259,23 @@ fn right(value: &Value<'_>, forms: &str) -> Result<Right, Mistake> {
     })
 }
 
+/// Returns why an app with these grants cannot run in the kernel, if so.
+pub(super) fn only_in_a_zone(
+    read: &[PathBuf],
+    service_rights: &[ServiceRight],
+) -> Option<&'static str> {
+    if !read.is_empty() {
+        return Some(FILES_IN_KERNEL);
+    }
+    service_rights.contains(&ServiceRight::ServeHttp).then_some(HTTP_IN_KERNEL)
+}
+
+/// Why an app in the kernel can publish no routes, with the remedy.
+const HTTP_IN_KERNEL: &str = "an app in the kernel can publish no HTTP routes, as clients would then reach the kernel; run it \
+                              with host = \"user\", or remove http.serve";
+
 /// Why an app in the kernel can have no files, with the remedy.
-pub const IN_KERNEL: &str = "an app in the kernel can read no files, as the kernel opens nothing; run it with \
+const FILES_IN_KERNEL: &str = "an app in the kernel can read no files, as the kernel opens nothing; run it with \
                                     host = \"user\", or remove fs.read";
 
 #[cfg(test)]
@@ -266,6 +295,7 @@ mod tests {
             "net.connect:example.org:443",
             "net.connect:192.0.2.1:80",
             "net.connect:2001:db8::1:80",
+            "http.serve",
         ] {
             assert_eq!(ServiceRight::named(text).unwrap().to_string(), text);
         }
@@ -286,6 +316,8 @@ mod tests {
             "net.connect:example.org:0",
             "net.connect:example.org:65536",
             "net.connect:example.org:http",
+            "http.serve:80",
+            "http",
         ] {
             assert_eq!(ServiceRight::named(text), None, "{text}");
         }

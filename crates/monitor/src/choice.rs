@@ -24,8 +24,8 @@ use crate::overrides::Overrides;
 use crate::packages::{Admitted, Gate, Store, Version};
 use crate::python::Interpreter;
 use config::{
-    AppConfig, Config, DEFAULT_APP, ENV_IN_KERNEL, Environment, IN_KERNEL, Limits, MOST_APPS,
-    OnStop, Python, RestartPolicy, ServiceRight, nearest,
+    AppConfig, Config, DEFAULT_APP, ENV_IN_KERNEL, Environment, Limits, MOST_APPS, OnStop, Python,
+    RestartPolicy, ServiceRight, nearest,
 };
 
 /// An app that is to run.
@@ -500,8 +500,8 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
             python.framework = framework;
         }
         app.host = choice.host.unwrap_or(app.host);
-        if app.host == Hosting::Kernel && app.needs_a_zone() {
-            return refuse(IN_KERNEL);
+        if let Some(why) = app.needs_a_zone().filter(|_| app.host == Hosting::Kernel) {
+            return refuse(why);
         }
         if app.host == Hosting::Kernel && !app.env.is_empty() {
             return refuse(ENV_IN_KERNEL);

@@ -28,7 +28,7 @@ pub(crate) fn of(apps: &[(AppId, App)]) -> (Vec<ClientRights>, Vec<(String, Stri
                     rights.names.push((*name).to_owned());
                     continue;
                 }
-                ServiceRight::LimitApp(_) => {
+                ServiceRight::LimitApp(_) | ServiceRight::ServeHttp => {
                     rights.names.push(right.to_string());
                     continue;
                 }
