@@ -36,6 +36,9 @@ pub struct AppReport {
     pub restart: RestartRule,
     /// Whether its flows, groups and meters are removed from the switches when an operator stops it.
     pub removes_flows: bool,
+    /// The address of its HTTP routes, if it may publish some and the HTTP interface serves them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routes: Option<String>,
     /// Its use of each limited resource, and the limits.
     pub usage: ProgramUsage,
 }

@@ -91,6 +91,8 @@ pub enum ListenerRole {
     Metrics,
     /// The façade for clients of Ryu.
     Ofctl,
+    /// Requests for the routes of apps.
+    Apps,
 }
 
 /// A listening socket.
@@ -190,6 +192,14 @@ pub enum NorthboundRequest {
         credentials: Credentials,
         /// Whether the users of local connections can be found.
         peers: bool,
+    },
+    /// Also serve this listening socket, which is the descriptor.
+    Listen(NorthboundListener),
+    /// An app that publishes routes is loaded; an earlier connection to it is gone. Descriptor: the socket to it
+    /// ([`sys::packets`]), over which [`sdk::http`] says what is sent. The app may be hostile.
+    App {
+        /// Its name.
+        name: String,
     },
     /// From now on, users are recognised by these.
     Credentials(Credentials),

@@ -52,7 +52,7 @@ use crate::program::{Program, ProgramKind, end_of_hold};
 use crate::python::PythonZone;
 use crate::text::{harmless, shortened};
 use crate::usage::meter::{LimitEvent, Meter, Severity};
-use config::Require;
+use config::{Require, SERVE_HTTP};
 use control::operator::ProgramState;
 
 /// The service that an app of this name provides.
@@ -160,8 +160,10 @@ impl App {
             restart: chosen.restart,
         };
         let python = chosen.python.as_ref();
-        let python =
-            python.map(|(python, _)| PythonZone::new(python, &object, &policy.capabilities));
+        let serves_http = rights.names.iter().any(|right| right == SERVE_HTTP);
+        let python = python.map(|(python, _)| {
+            PythonZone::new(python, &object, (&policy.capabilities, serves_http))
+        });
         let mut hosting = match host {
             Host::Kernel => Hosting::Kernel(InKernel::default()),
             Host::User => Hosting::Zone { zone: Box::new(zone_settings.make()), demotion: None },

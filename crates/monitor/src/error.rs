@@ -258,6 +258,18 @@ pub enum StartError {
         /// The system's reason.
         source: io::Error,
     },
+    /// The system refuses the address that the operator chose for the routes of apps.
+    #[error(
+        "the routes of apps cannot be served on {address}: {hint}; choose another address with `app-routes` in [northbound]"
+    )]
+    AppRoutes {
+        /// The address.
+        address: SocketAddr,
+        /// What to look at.
+        hint: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The system refuses to listen at the address.
     #[error("cannot listen on {address}; {hint}")]
     Listen {

@@ -124,8 +124,7 @@ use crate::state_dir::StateDir;
 use crate::supervisor::Supervisor;
 use crate::usage::{EnforcedBy, Enforcement};
 use crate::users::Users;
-use config::Config;
-use config::Require;
+use config::{Config, Require, ServiceRight};
 
 /// Queues a line of the monitor's own log, as [`sys::log::in_background`] passes it, for the log service.
 pub fn log_own(line: &[u8]) {
@@ -214,6 +213,9 @@ const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 930
 /// Where Ryu's REST interface is served: at its own default port, for this machine only.
 const OFCTL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
+/// Where the routes of apps are served, if an app has some: beside the API, for this machine only.
+const APP_ROUTES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8182);
+
 /// Binds the sockets for metrics and for Ryu's REST interface. An app that asks for the same port has precedence.
 fn add_others(
     listeners: &mut Listeners,
@@ -249,7 +251,7 @@ fn add_others(
 /// [`StartError::Northbound`]: the system refuses an address that the operator chose; the file of tokens is damaged.
 fn northbound_input(
     options: &Options,
-    config: &Config,
+    (config, apps): (&Config, &[choice::App]),
     (runtime, state): (&RuntimeDir, &Path),
     group: Option<u32>,
 ) -> Result<Option<NorthboundInput>, StartError> {
@@ -260,13 +262,18 @@ fn northbound_input(
     let mut listeners = Listeners::default();
     listeners.add(ListenerRole::Api, api, runtime.took_over())?;
     add_others(&mut listeners, options, config)?;
+    let chosen = config.northbound.app_routes;
+    let app_routes = (chosen.unwrap_or(APP_ROUTES), chosen.is_some());
+    if apps.iter().any(|app| app.service_rights.contains(&ServiceRight::ServeHttp)) {
+        listeners.add(ListenerRole::Apps, app_routes, runtime.took_over())?;
+    }
     listeners.add_unix(runtime.path(), group);
     let config::Northbound { loopback, names, .. } = config.northbound.clone();
     let uid = geteuid().as_raw();
     let ofctl = options.ofctl(config);
     let settings = NorthboundSettings { loopback, names, uid, ofctl };
     let tokens = Tokens::load(state)?;
-    Ok(Some(NorthboundInput { listeners, settings, tokens }))
+    Ok(Some(NorthboundInput { listeners, settings, tokens, app_routes }))
 }
 
 /// Runs Rosemary until SIGTERM, SIGINT, SIGQUIT or a closed terminal. Returns whether all processes have ended.
@@ -317,7 +324,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let demotions = Demotions::load(state.path())?;
     check_sandbox(options, config.require, &installation.zone)?;
     let (admin, group) = runtime.bind_admin()?;
-    let northbound = northbound_input(options, &config, (&runtime, state.path()), group)?;
+    let northbound = northbound_input(options, (&config, &apps), (&runtime, state.path()), group)?;
     let admin = AdminServer::new(admin, AllowedUsers { uid: geteuid().as_raw(), group });
     let listen = listeners.iter().map(|it| it.address().to_string()).collect::<Vec<_>>().join(" ");
     let file = config.file.as_deref().unwrap_or(Path::new("none")).display();

@@ -14,6 +14,7 @@ mod health;
 mod missing_flows;
 mod providers;
 mod replacing;
+mod routes;
 mod safety;
 mod verbs;
 
@@ -246,7 +247,9 @@ impl ProcessTable {
             }
             Source::LogReplies => self.services.receive_log_reply(now),
             Source::Northbound(NorthboundPort::Program(port)) => {
-                self.northbound.iter_mut().for_each(|it| it.handle(port, now));
+                if self.northbound.as_mut().is_some_and(|it| it.handle(port, now)) {
+                    self.app_slots().for_each(|slot| self.connect_routes(slot));
+                }
             }
             // The supervisor receives and answers requests.
             Source::Northbound(NorthboundPort::Requests) => {}
@@ -310,6 +313,7 @@ impl ProcessTable {
                     }
                     self.connect_provided(slot);
                     self.connect_apps_service(slot, now);
+                    self.connect_routes(slot);
                 }
             }
         }
@@ -556,6 +560,7 @@ impl ProcessTable {
     pub(crate) fn app_report(&self, name: &str) -> Result<AppReport, String> {
         let mut report = self.app_named(name)?.report(&self.kernel.status());
         report.status.limited = self.limits.phrase(name);
+        report.routes = self.address_of_routes(name);
         Ok(report)
     }
 

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use config::Python;
+use config::{Python, SERVE_HTTP};
 use control::policy::Grant;
 use control::zone::{PythonApp, PythonForm};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
@@ -109,21 +109,27 @@ pub(crate) struct PythonZone {
 }
 
 impl PythonZone {
-    /// Describes the zone of an app with these settings, this object and these capabilities.
-    pub(crate) fn new(python: &Python, object: &Object, capabilities: &[Grant]) -> Self {
+    /// Describes the zone of an app with these settings, this object and these capabilities; `serves_http` says whether it may
+    /// publish routes.
+    pub(crate) fn new(
+        python: &Python,
+        object: &Object,
+        (capabilities, serves_http): (&[Grant], bool),
+    ) -> Self {
         let form = match object {
             Object::File(_) => PythonForm::Source,
             Object::Module { .. } => PythonForm::Module,
             Object::Packaged { .. } => PythonForm::Archive,
         };
         let capabilities = capabilities.iter().map(|grant| grant.capability.to_string());
+        let serve = serves_http.then(|| SERVE_HTTP.to_owned());
         let app = PythonApp {
             framework: python.framework,
             form,
             object: object.path().display().to_string(),
             path: python.path.clone(),
             options: python.options.clone(),
-            capabilities: capabilities.collect(),
+            capabilities: capabilities.chain(serve).collect(),
             listeners: python.listen.clone(),
         };
         Self { app, sockets: Vec::new() }

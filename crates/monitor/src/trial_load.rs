@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use config::{Python, Require};
+use config::{Python, Require, ServiceRight};
 use control::app::AppId;
 use control::log::LogLevel;
 use control::zone::{DEFAULT_LIMITS, SwitchNumbers, ZoneReply, ZoneRequest, ZoneSandbox};
@@ -52,7 +52,8 @@ fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io:
     // Without its sockets, which a running instance may have.
     let python = app.python.as_ref().map(|(python, _)| {
         let without = Python { listen: Vec::new(), ..python.clone() };
-        PythonZone::new(&without, &app.object, &app.policy.capabilities)
+        let serves_http = app.service_rights.contains(&ServiceRight::ServeHttp);
+        PythonZone::new(&without, &app.object, (&app.policy.capabilities, serves_http))
     });
     let executable = match &app.python {
         Some((_, interpreter)) => interpreter.command(),

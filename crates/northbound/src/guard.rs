@@ -19,6 +19,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use control::northbound::{ListenerRole, Loopback, Role};
 
+use crate::app_routes;
 use crate::auth::session::Sessions;
 use crate::auth::{How, Principal, tokens};
 use crate::call::Call;
@@ -89,6 +90,9 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
                 ));
             }
             return Ok(ofctl::serve(api.clone(), request).await);
+        }
+        From::Tcp { role: ListenerRole::Apps, .. } => {
+            return Ok(app_routes::serve(api.clone(), request).await);
         }
         From::Tcp { role: ListenerRole::Metrics, .. } => &api.metrics_routes,
         _ => &api.routes,

@@ -21,12 +21,14 @@
 //! | `owner.rs` | requests to the apps that own flows for people |
 //! | `metrics.rs` | the metrics, also at an address of their own |
 //! | `ofctl/` | Ryu's REST interface, at an address of its own |
+//! | `app_routes/` | the routes of apps, at an address of their own |
 //! | `ui.rs` | the page |
 
 #![forbid(unsafe_code)]
 
 mod accept;
 mod api;
+mod app_routes;
 mod auth;
 mod call;
 mod events;

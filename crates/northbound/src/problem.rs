@@ -63,6 +63,12 @@ impl Problem {
         unavailable, SERVICE_UNAVAILABLE, "unavailable", "A program of Rosemary cannot answer now";
         /// A program or switch did not answer.
         timeout, GATEWAY_TIMEOUT, "timeout", "There was no answer in time";
+        /// An app's answer cannot be passed on.
+        bad_answer, BAD_GATEWAY, "bad-answer", "An app did not answer as it must";
+        /// The path is too long.
+        uri_too_long, URI_TOO_LONG, "too-large", "The path is too long";
+        /// The headers are too long.
+        headers_too_large, REQUEST_HEADER_FIELDS_TOO_LARGE, "too-large", "The headers are too long";
         /// The client took too long.
         slow, REQUEST_TIMEOUT, "timeout", "The request took too long to arrive";
         /// The process itself failed.

@@ -112,19 +112,7 @@ async fn serve(
     let api = Arc::new(Api::new(parts, api::routes()));
     let connections = Arc::new(Connections::default());
     for (listener, fd) in listeners {
-        let (api, connections) = (api.clone(), connections.clone());
-        match listener.role {
-            role @ (ListenerRole::Api | ListenerRole::Metrics | ListenerRole::Ofctl) => {
-                let listener = TcpListener::from_std(StdTcpListener::from(fd));
-                let listener = listener.map_err(system("use a listening socket"))?;
-                tokio::spawn(serve_tcp(api, role, listener, connections));
-            }
-            ListenerRole::Unix => {
-                let listener = UnixListener::from_std(StdUnixListener::from(fd));
-                let listener = listener.map_err(system("use a listening socket"))?;
-                tokio::spawn(serve_unix(api, listener, connections));
-            }
-        }
+        listen(&api, &connections, listener, fd)?;
     }
     tokio::spawn(events::poll(api.clone()));
     // The runtime only waits on this duplicate; the channel itself receives.
@@ -139,7 +127,7 @@ async fn serve(
             Some(notice) = notices.recv() => control.send(&notice, &[])?,
             readable = waiting.readable() => {
                 readable.map_err(system("wait for the monitor"))?;
-                if !handle_monitor(&control, &api)? {
+                if !handle_monitor(&control, &api, &connections)? {
                     return Ok(());
                 }
                 // All messages are received: the runtime must wait for the next.
@@ -150,12 +138,50 @@ async fn serve(
     }
 }
 
+/// Begins to serve a listening socket.
+fn listen(
+    api: &Arc<Api>,
+    connections: &Arc<Connections>,
+    listener: NorthboundListener,
+    fd: OwnedFd,
+) -> Result<(), NorthboundError> {
+    let system = |error| NorthboundError::System("use a listening socket", error);
+    let (api, connections) = (api.clone(), connections.clone());
+    match listener.role {
+        role @ (ListenerRole::Api
+        | ListenerRole::Metrics
+        | ListenerRole::Ofctl
+        | ListenerRole::Apps) => {
+            let listener = TcpListener::from_std(StdTcpListener::from(fd)).map_err(system)?;
+            tokio::spawn(serve_tcp(api, role, listener, connections));
+        }
+        ListenerRole::Unix => {
+            let listener = UnixListener::from_std(StdUnixListener::from(fd)).map_err(system)?;
+            tokio::spawn(serve_unix(api, listener, connections));
+        }
+    }
+    Ok(())
+}
+
 /// Handles the monitor's messages. Returns `false` for stop.
-fn handle_monitor(monitor: &Channel, api: &Api) -> Result<bool, NorthboundError> {
+fn handle_monitor(
+    monitor: &Channel,
+    api: &Arc<Api>,
+    connections: &Arc<Connections>,
+) -> Result<bool, NorthboundError> {
+    let one = |fds: Vec<OwnedFd>| {
+        fds.into_iter().next().ok_or(NorthboundError::OutOfOrder("a message without a descriptor"))
+    };
     loop {
         match monitor.receive() {
             Ok((NorthboundRequest::Stop, _)) => return Ok(false),
             Ok((NorthboundRequest::Credentials(new), _)) => api.set_credentials(new),
+            Ok((NorthboundRequest::Listen(listener), fds)) => {
+                listen(api, connections, listener, one(fds)?)?;
+            }
+            Ok((NorthboundRequest::App { name }, fds)) => {
+                api.app_routes.connect(name, one(fds)?);
+            }
             // A monitor whose socket is full has answers enough.
             Ok((NorthboundRequest::Ping { number }, _)) => {
                 match monitor.send(&NorthboundReply::Pong { number }, &[]) {

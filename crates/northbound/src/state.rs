@@ -12,6 +12,7 @@ use sdk::services::Service;
 use tokio::sync::{Notify, Semaphore};
 use view::client::{ClientError, Kernel, Monitor, Provided};
 
+use crate::app_routes::AppRoutes;
 use crate::auth::peer::Peers;
 use crate::auth::session::Sessions;
 use crate::call::Call;
@@ -45,6 +46,8 @@ pub(crate) struct Api {
     pub(crate) peers: Option<Peers>,
     pub(crate) rates: Mutex<Rates>,
     pub(crate) routes: Routes,
+    /// The connections to apps with routes of their own.
+    pub(crate) app_routes: Arc<AppRoutes>,
     pub(crate) events: Events,
     pub(crate) metrics: Metrics,
     /// The routes at the address for metrics.
@@ -80,6 +83,7 @@ impl Api {
             peers,
             rates: Mutex::default(),
             routes,
+            app_routes: Arc::default(),
             events: Events::default(),
             metrics: Metrics::default(),
             metrics_routes: crate::metrics::own_routes(),

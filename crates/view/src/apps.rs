@@ -124,6 +124,8 @@ pub struct FullApp {
     pub groups: [u32; 2],
     /// The lowest and the highest number of its meters.
     pub meters: [u32; 2],
+    /// The address of its HTTP routes, if they are served.
+    pub routes: Option<String>,
     /// `keep` or `remove`: the fate of its flows when it is stopped.
     pub on_stop: &'static str,
     /// The level of its log.
@@ -225,6 +227,7 @@ impl FullApp {
             pace: policy.pace,
             groups: ends(id.groups()),
             meters: ends(id.meters()),
+            routes: report.routes,
             on_stop: if report.removes_flows { "remove" } else { "keep" },
             log_level: report.log_level,
             hang_seconds: report.hang_seconds,

@@ -102,6 +102,7 @@ impl AppText {
             ("meters", format!("{first_meter:#x} to {last_meter:#x}")),
             ("on-stop", format!("{} its flows, groups and meters", self.on_stop)),
         ];
+        lines.extend(self.routes.iter().map(|address| ("routes", address.clone())));
         let capabilities = self.capabilities.iter().map(|it| it.text.clone());
         lines.extend(list("capabilities", capabilities));
         lines.extend(list("services", self.services.iter().cloned()));

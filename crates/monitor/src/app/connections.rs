@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use config::SERVE_HTTP;
 use control::kernel::KernelRequest;
 use control::service::ServiceClient;
 use control::zone::ZoneRequest;
@@ -64,6 +65,22 @@ impl App {
         let sent = program.try_send(&ZoneRequest::Client(client), &[socket]);
         sent.map_err(|error| error.to_string())?;
         Ok(table)
+    }
+
+    /// Whether it may publish HTTP routes.
+    pub(crate) fn serves_http(&self) -> bool {
+        self.rights.names.iter().any(|right| right == SERVE_HTTP)
+    }
+
+    /// Gives the zone its end of a connection with the HTTP interface.
+    ///
+    /// # Errors
+    /// Why it did not get it, as a phrase.
+    pub(crate) fn add_http_interface(&mut self, socket: BorrowedFd<'_>) -> Result<(), String> {
+        let program = self.program_mut().filter(|program| program.is_running());
+        let program = program.ok_or("it does not run")?;
+        let client = ZoneRequest::Client(ServiceClient::http_interface());
+        program.try_send(&client, &[socket]).map_err(|error| error.to_string())
     }
 
     /// Gives each instance, in the zone or in `kernel`, its end of a connection to `service`, and the service's table if there is

@@ -101,6 +101,7 @@ impl App {
                 window_seconds: restart.window.as_secs(),
             },
             removes_flows: *on_stop == OnStop::Remove,
+            routes: None, // the process table knows
             usage: self.usage((kernel.pid, kernel.state)),
         }
     }

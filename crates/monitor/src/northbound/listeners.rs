@@ -32,16 +32,21 @@ impl Listeners {
         self.0.iter().map(|(listener, _)| *listener).collect()
     }
 
+    /// The socket at which `role` is served.
+    pub(crate) fn find(&self, role: ListenerRole) -> Option<(NorthboundListener, BorrowedFd<'_>)> {
+        self.0.iter().find(|(it, _)| it.role == role).map(|(it, fd)| (*it, fd.as_fd()))
+    }
+
     /// The address at which `role` is served.
     pub(crate) fn address(&self, role: ListenerRole) -> Option<SocketAddr> {
-        self.0.iter().find(|(it, _)| it.role == role).and_then(|(it, _)| it.address)
+        self.find(role).and_then(|(it, _)| it.address)
     }
 
     /// Listens at `address` for `role`. If the operator has not `chosen` the address and another program has taken it, this warns
     /// and adds nothing.
     ///
     /// # Errors
-    /// [`StartError::Northbound`]: the system refuses a chosen address.
+    /// [`StartError::Northbound`] or [`StartError::AppRoutes`]: the system refuses a chosen address.
     pub(crate) fn add(
         &mut self,
         role: ListenerRole,
@@ -53,12 +58,15 @@ impl Listeners {
                 self.0.push((NorthboundListener { role, address: Some(address) }, fd));
                 Ok(())
             }
-            Err(BindError { hint, source }) if chosen => {
-                Err(StartError::Northbound { address, hint, source })
-            }
+            Err(BindError { hint, source }) if chosen => Err(match role {
+                ListenerRole::Apps => StartError::AppRoutes { address, hint, source },
+                _ => StartError::Northbound { address, hint, source },
+            }),
             Err(BindError { source: error, .. }) => {
+                let key =
+                    if role == ListenerRole::Apps { "`app-routes`" } else { "--api or `api`" };
                 let hint =
-                    "free the port, or choose another address with --api or `api` in [northbound]";
+                    format!("free the port, or choose another address with {key} in [northbound]");
                 warn!(%address, %error, hint, "could not listen for the HTTP interface at its default address");
                 Ok(())
             }
@@ -110,6 +118,8 @@ mod tests {
         let error = listeners.add(ListenerRole::Api, (taken, true), false).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("--api") && text.contains(&taken.port().to_string()), "{text}");
+        let error = listeners.add(ListenerRole::Apps, (taken, true), false).unwrap_err();
+        assert!(error.to_string().contains("`app-routes` in [northbound]"), "{error}");
         drop(other);
         listeners.add(ListenerRole::Api, (taken, true), false).unwrap();
         assert_eq!(listeners.address(ListenerRole::Api), Some(taken));

@@ -59,6 +59,8 @@ pub(crate) struct NorthboundInput {
     pub(crate) settings: NorthboundSettings,
     /// By what users are recognised.
     pub(crate) tokens: Tokens,
+    /// Where the routes of apps are served once an app has some, and whether the operator chose that.
+    pub(crate) app_routes: (SocketAddr, bool),
 }
 
 /// The HTTP interface.
@@ -151,7 +153,7 @@ impl Northbound {
         let sandbox = self
             .require
             .map(|require| ServiceSandbox { run_as: self.run_as, full: require == Require::Full });
-        let NorthboundInput { listeners, settings, tokens } = &self.input;
+        let NorthboundInput { listeners, settings, tokens, .. } = &self.input;
         let diag = diag_socket();
         let mut fds: Vec<BorrowedFd<'_>> = listeners.fds().collect();
         fds.push(theirs.as_fd());
@@ -167,12 +169,12 @@ impl Northbound {
         self.requests = Some(ours);
     }
 
-    /// Handles a descriptor of its program that became readable.
-    pub(crate) fn handle(&mut self, port: Port, now: Instant) {
+    /// Handles a descriptor of its program that became readable. Returns whether the process became ready.
+    pub(crate) fn handle(&mut self, port: Port, now: Instant) -> bool {
         match port {
             Port::Output(stream) => self.program.read_output(stream, now),
             Port::RefusedCalls => self.program.answer_refused_calls(now),
-            Port::Control => self.receive(now),
+            Port::Control => return self.receive(now),
             Port::Exit => {
                 // Messages that the process sent before it ended belong to it, not to its successor.
                 self.receive(now);
@@ -181,18 +183,23 @@ impl Northbound {
                 }
             }
         }
+        false
     }
 
-    fn receive(&mut self, now: Instant) {
+    /// Receives its messages. Returns whether the process became ready.
+    fn receive(&mut self, now: Instant) -> bool {
+        let mut became_ready = false;
         for _ in 0..crate::process_table::MESSAGES_PER_TURN {
-            let Some((reply, fds)) = self.program.receive::<NorthboundReply>(now) else { return };
+            let Some((reply, fds)) = self.program.receive::<NorthboundReply>(now) else { break };
             if self.failed {
-                return self.program.kill("it sent a message after it had failed");
+                self.program.kill("it sent a message after it had failed");
+                break;
             }
             match reply {
                 NorthboundReply::Confined { report } => self.program.confined(&report, fds),
                 NorthboundReply::Ready => {
                     if self.program.mark_ready(now) {
+                        became_ready = true;
                         let api = self.input.listeners.address(ListenerRole::Api);
                         let api = api.map_or_else(|| "none".to_owned(), |it| it.to_string());
                         info!(api, "the HTTP interface was ready");
@@ -216,6 +223,38 @@ impl Northbound {
                 }
             }
         }
+        became_ready
+    }
+
+    /// Whether its process serves, so that apps can be connected.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.program.is_running()
+    }
+
+    /// Connects an app that publishes routes, and listens for requests to apps if this is the first one.
+    pub(crate) fn connect_app(&mut self, name: &str, socket: BorrowedFd<'_>) {
+        self.listen_for_apps();
+        self.program.send(&NorthboundRequest::App { name: name.to_owned() }, &[socket]);
+    }
+
+    /// Listens for requests to the routes of apps, unless it does already.
+    fn listen_for_apps(&mut self) {
+        let (address, _) = self.input.app_routes;
+        if self.app_routes().is_some() {
+            return;
+        }
+        // While Rosemary runs, a taken address is no reason to end it, even if the operator chose it.
+        let added = self.input.listeners.add(ListenerRole::Apps, (address, false), false);
+        if added.is_ok()
+            && let Some((listener, fd)) = self.input.listeners.find(ListenerRole::Apps)
+        {
+            self.program.send(&NorthboundRequest::Listen(listener), &[fd]);
+        }
+    }
+
+    /// The address at which the routes of apps are served, if they are.
+    pub(crate) fn app_routes(&self) -> Option<SocketAddr> {
+        self.input.listeners.address(ListenerRole::Apps)
     }
 
     /// The address at which it listens, if it has one.

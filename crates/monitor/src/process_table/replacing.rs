@@ -305,6 +305,7 @@ impl ProcessTable {
         {
             self.services.connect_app(app, &mut self.kernel.program);
             self.connect_provided(slot);
+            self.connect_routes(slot);
         }
     }
 }

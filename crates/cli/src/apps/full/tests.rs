@@ -71,6 +71,7 @@ fn report() -> AppReport {
             window_seconds: 3600,
         },
         removes_flows: true,
+        routes: Some("http://127.0.0.1:8182/apps/firewall/".into()),
         log_level: LogLevel::Info,
         usage: ProgramUsage {
             name: "firewall".into(),
@@ -112,6 +113,7 @@ flows        priorities 63488 to 65535, at most 1000 per switch, 200 flow-mods/s
 groups       0x70000 to 0x7ffff
 meters       0x700 to 0x7ff
 on-stop      remove its flows, groups and meters
+routes       http://127.0.0.1:8182/apps/firewall/
 capabilities packet-in
              { flow.write = { dpids = [\"00:00:00:00:00:00:00:01\"], tables = [0, 1] } }
 services     storage

@@ -1,0 +1,44 @@
+//! Connects apps that publish HTTP routes with the HTTP interface.
+
+use std::os::fd::AsFd as _;
+
+use sys::packets::Packets;
+use tracing::warn;
+
+use super::{AppSlot, ProcessTable};
+use crate::app::{App, Role};
+use crate::northbound::Northbound;
+
+impl ProcessTable {
+    /// Connects an app with the HTTP interface, if the app may publish routes and both run. Called when either becomes ready; the
+    /// connection of an earlier process ends with that process.
+    pub(super) fn connect_routes(&mut self, slot: AppSlot) {
+        let Some(northbound) = self.northbound.as_mut().filter(|it| it.is_ready()) else { return };
+        let Some(app) = self.apps.get_mut(slot.0) else { return };
+        if app.serves_http() && app.role() == Role::Current && app.is_loaded() {
+            connect(app, northbound);
+        }
+    }
+
+    /// The address at which the routes of the app are served, if it may publish some.
+    pub(super) fn address_of_routes(&self, name: &str) -> Option<String> {
+        self.app_named(name).ok().filter(|app| app.serves_http())?;
+        let address = self.northbound.as_ref()?.app_routes()?;
+        Some(format!("http://{address}/apps/{name}/"))
+    }
+}
+
+fn connect(app: &mut App, northbound: &mut Northbound) {
+    let pair = Packets::pair().map_err(|error| error.to_string());
+    let connected = pair.and_then(|(of_app, of_northbound)| {
+        of_app.refuse_descriptors();
+        of_northbound.refuse_descriptors();
+        app.add_http_interface(of_app.as_fd())?;
+        northbound.connect_app(&app.name, of_northbound.as_fd());
+        Ok(())
+    });
+    if let Err(why) = connected {
+        let hint = "restart the app";
+        warn!(app = app.name, why, hint, "could not connect an app to the HTTP interface");
+    }
+}

@@ -1,0 +1,311 @@
+//! Serves the routes that apps publish, as `/apps/NAME/...` at an address of their own.
+//!
+//! An app's answers are hostile. So nothing here identifies a user: the proxy has an origin of its own, passes no
+//! `Authorization`, no cookie and no WebSocket on, and accepts no cookie. A page of an app is sandboxed by the browser: it has an
+//! origin that it shares with nothing, runs no script and loads nothing.
+//!
+//! | file | purpose |
+//! | --- | --- |
+//! | `link.rs` | the connection to one app |
+//! | `headers.rs` | the headers that are passed on |
+
+mod headers;
+mod link;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use control::operator::ProgramState;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use routes::{MOST_REQUEST_BODY, RequestTooLong};
+use tracing::{debug, warn};
+use view::client::ClientError;
+
+use self::link::{ANSWER_TIME, EndOfLink, Link, NoAnswer};
+use crate::call::too_long;
+use crate::limits;
+use crate::problem::Problem;
+use crate::route::Answer;
+use crate::state::{Api, lock};
+
+/// Lets a browser show an answer, with the styles and images inside of it, and do nothing else.
+const POLICY: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; base-uri 'none'; \
+                      form-action 'none'; frame-ancestors 'none'";
+
+/// The capability of apps with routes.
+const CAPABILITY: &str = "http.serve";
+
+/// The connections to the apps that publish routes, by their names.
+#[derive(Debug, Default)]
+pub(crate) struct AppRoutes(Mutex<HashMap<String, State>>);
+
+#[derive(Debug, Clone)]
+enum State {
+    Open(Arc<Link>),
+    /// The app broke the protocol, and has not been started again since.
+    Broken(EndOfLink),
+}
+
+impl AppRoutes {
+    /// Uses a new connection to an app.
+    pub(crate) fn connect(self: &Arc<Self>, app: String, socket: OwnedFd) {
+        let link = match Link::new(socket) {
+            Ok(link) => link,
+            Err(error) => {
+                let hint = "restart the app";
+                warn!(app, %error, hint, "could not use the connection to an app with routes");
+                return;
+            }
+        };
+        lock(&self.0).insert(app.clone(), State::Open(link.clone()));
+        let all = self.clone();
+        tokio::spawn(async move {
+            let end = link.run().await;
+            all.ended(&app, &link, end);
+        });
+    }
+
+    fn ended(&self, app: &str, link: &Arc<Link>, end: EndOfLink) {
+        let mut links = lock(&self.0);
+        let is_current =
+            matches!(links.get(app), Some(State::Open(current)) if Arc::ptr_eq(current, link));
+        if !is_current {
+            return;
+        }
+        match end {
+            EndOfLink::Closed => {
+                debug!(app, "an app with routes has ended");
+                links.remove(app);
+            }
+            EndOfLink::Broken(_) => {
+                let hint = "its routes return when it is started again";
+                warn!(app, why = %end, hint, "closed the connection to an app with routes");
+                links.insert(app.to_owned(), State::Broken(end));
+            }
+        }
+    }
+
+    fn state(&self, app: &str) -> Option<State> {
+        lock(&self.0).get(app).cloned()
+    }
+}
+
+/// Handles an admitted request.
+pub(crate) async fn serve(api: Arc<Api>, request: Request) -> Response {
+    let mut response = match answer(&api, request).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
+    response
+}
+
+async fn answer(api: &Arc<Api>, request: Request) -> Answer {
+    let target = request.uri().path_and_query().map_or("/", |it| it.as_str());
+    let (app, target) = match split(target) {
+        Ok((app, target)) => (app.to_owned(), target.to_owned()),
+        Err(Elsewhere::Nowhere) => {
+            let hint = "the routes of apps are at /apps/NAME/; the API has an address of its own";
+            return Err(Problem::not_found("there is nothing at this path", hint));
+        }
+        // Without the slash at the end, relative links of the app's page would lead to other apps.
+        Err(Elsewhere::At(path)) => return redirect(&path),
+    };
+    let link = match api.app_routes.state(&app) {
+        Some(State::Open(link)) => link,
+        Some(State::Broken(end)) => {
+            let hint = format!("`rosemary app restart {app}` starts it again; see `rosemary logs`");
+            return Err(Problem::bad_answer(end.to_string(), hint));
+        }
+        None => return Err(explain(api, app).await),
+    };
+    let (parts, body) = request.into_parts();
+    let body = receive(body).await?;
+    let headers = headers::for_app(&parts.headers, &app);
+    let headers: Vec<(&str, &str)> =
+        headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let request = routes::Request::encode(parts.method.as_str(), &target, &headers, &body);
+    let request = request.map_err(of_length)?;
+    let answer = link.ask(&request).await.map_err(|why| of_no_answer(why, &app))?;
+    let headers = headers::for_client(&answer.headers, &app).map_err(|why| {
+        Problem::bad_answer(format!("the answer of {app} is not valid: {why}"), of_developer(&app))
+    })?;
+    Ok(response(answer.status, headers, answer.body))
+}
+
+/// Where a path leads if not to an app.
+#[derive(Debug, PartialEq, Eq)]
+enum Elsewhere {
+    Nowhere,
+    At(String),
+}
+
+/// Splits `/apps/NAME/...` into the name, and the rest from its slash on with the query.
+fn split(target: &str) -> Result<(&str, &str), Elsewhere> {
+    let rest = target.strip_prefix("/apps/").ok_or(Elsewhere::Nowhere)?;
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (app, rest) = rest.split_at(end);
+    if !config::is_name(app) {
+        return Err(Elsewhere::Nowhere);
+    }
+    if rest.starts_with('/') {
+        Ok((app, rest))
+    } else {
+        Err(Elsewhere::At(format!("/apps/{app}/{rest}")))
+    }
+}
+
+fn redirect(path: &str) -> Answer {
+    let mut response = StatusCode::PERMANENT_REDIRECT.into_response();
+    let path = HeaderValue::from_str(path)
+        .map_err(|_| Problem::invalid("the path is no header", "encode it as RFC 3986 says"))?;
+    response.headers_mut().insert(header::LOCATION, path);
+    Ok(response)
+}
+
+async fn receive(body: Body) -> Result<Vec<u8>, Problem> {
+    let body = Limited::new(body, MOST_REQUEST_BODY).collect();
+    let body = tokio::time::timeout(limits::REQUEST_TIME, body)
+        .await
+        .map_err(|_| Problem::slow("the body took too long to arrive", "send the body faster"))?;
+    match body {
+        Ok(body) => Ok(body.to_bytes().to_vec()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_long(MOST_REQUEST_BODY)),
+        Err(error) => Err(Problem::invalid(
+            format!("the body could not be received: {error}"),
+            "send the whole body",
+        )),
+    }
+}
+
+fn response(status: u16, headers: HeaderMap, body: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    *response.headers_mut() = headers;
+    response
+}
+
+fn of_length(why: RequestTooLong) -> Problem {
+    let detail = why.to_string();
+    match why {
+        RequestTooLong::Body => Problem::too_large(detail, "send less at once"),
+        RequestTooLong::Target => Problem::uri_too_long(detail, "use a shorter path"),
+        RequestTooLong::Headers => Problem::headers_too_large(detail, "send fewer headers"),
+        RequestTooLong::Method => Problem::invalid(detail, "use a method of RFC 9110"),
+    }
+}
+
+fn of_no_answer(why: NoAnswer, app: &str) -> Problem {
+    let log = format!("see `rosemary logs app {app}`");
+    match why {
+        NoAnswer::Busy => {
+            let detail = format!("{app} has {} requests already", sdk::http::MOST_REQUESTS);
+            soon(Problem::unavailable(detail, "try again in a moment"))
+        }
+        NoAnswer::Unread => soon(Problem::unavailable(format!("{app} reads no requests"), log)),
+        NoAnswer::Gone => Problem::bad_answer(format!("{app} ended before it answered"), log),
+        NoAnswer::Late => {
+            let seconds = ANSWER_TIME.as_secs();
+            Problem::timeout(format!("{app} did not answer in {seconds} s"), log)
+        }
+        NoAnswer::Bad(why) => {
+            let detail = format!("the answer of {app} is not valid: {why}");
+            Problem::bad_answer(detail, of_developer(app))
+        }
+    }
+}
+
+fn of_developer(app: &str) -> String {
+    format!("this is a mistake of the app {app}; tell its developer")
+}
+
+fn soon(problem: Problem) -> Problem {
+    problem.header(header::RETRY_AFTER, "1")
+}
+
+/// Says why an app has no connection, and what to do.
+async fn explain(api: &Arc<Api>, app: String) -> Problem {
+    let name = app.clone();
+    let asked = api.wait(move |api| Ok::<_, Problem>(api.ask_monitor(|it| it.app(&name)))).await;
+    let report = match asked {
+        Ok(Ok(report)) => report,
+        Ok(Err(ClientError::Unavailable(_))) => {
+            return Problem::not_found(
+                format!("no app {app} runs"),
+                "`rosemary apps` lists the apps",
+            );
+        }
+        Ok(Err(error)) => return error.into(),
+        Err(problem) => return problem,
+    };
+    if !report.rights.names.iter().any(|right| right == CAPABILITY) {
+        return refuse(&app);
+    }
+    let state = report.status.state;
+    let hint = match state {
+        ProgramState::Stopped => format!("type `rosemary app start {app}`"),
+        _ => "try again in a moment; see `rosemary apps`".to_owned(),
+    };
+    soon(Problem::unavailable(format!("{app} cannot be reached; its state is {state}"), hint))
+}
+
+fn refuse(app: &str) -> Problem {
+    let hint = format!(
+        "add \"{CAPABILITY}\" to `capabilities` in the [[app]] of {app}, and type `rosemary reload`"
+    );
+    Problem::forbidden(format!("{app} may not serve HTTP"), hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_apps() {
+        for (target, app, rest) in [
+            ("/apps/a/", "a", "/"),
+            ("/apps/a/b/c?d=/e", "a", "/b/c?d=/e"),
+            ("/apps/my-app//x", "my-app", "//x"),
+            ("/apps/a/../b/", "a", "/../b/"),
+            ("/apps/a/%2e%2e/b", "a", "/%2e%2e/b"),
+        ] {
+            assert_eq!(split(target), Ok((app, rest)), "{target}");
+        }
+        let at = |path: &str| Err(Elsewhere::At(path.to_owned()));
+        assert_eq!(split("/apps/a"), at("/apps/a/"));
+        assert_eq!(split("/apps/a?b=/c"), at("/apps/a/?b=/c"));
+        for target in [
+            "/",
+            "/apps",
+            "/apps/",
+            "/apps//a/",
+            "/apps/A/",
+            "/apps/%61/",
+            "/apps/a%2fb/",
+            "/apps/../x/",
+            "/api/v1/apps",
+        ] {
+            assert_eq!(split(target), Err(Elsewhere::Nowhere), "{target}");
+        }
+    }
+
+    #[test]
+    fn refusal_names_the_capability() {
+        let text = format!("{:?}", refuse("web"));
+        assert!(text.contains("[[app]] of web") && text.contains("http.serve"), "{text}");
+        assert_eq!(refuse("web").status(), StatusCode::FORBIDDEN);
+    }
+
+    #[test]
+    fn policy_allows_neither_scripts_nor_the_origin() {
+        assert!(POLICY.starts_with("sandbox;") && POLICY.contains("default-src 'none'"));
+        assert!(!POLICY.contains("allow-") && !POLICY.contains("script-src"), "{POLICY}");
+    }
+}
