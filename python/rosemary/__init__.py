@@ -19,6 +19,7 @@ from ._native import (
     FlowsKept,
     FlowsMissing,
     Full,
+    HttpRequest,
     Listener,
     Lost,
     Match,
@@ -38,6 +39,7 @@ from ._native import (
     __version__,
 )
 from .app import App, Network
+from .http import Response
 
 IN_PORT = 0xFFFFFFF8
 """The port through which the packet came in."""
@@ -54,4 +56,4 @@ LOCAL = 0xFFFFFFFE
 ANY = 0xFFFFFFFF
 """No port in particular."""
 
-__all__ = [name for name in dir() if not name.startswith("_") and name != "app"]
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("app", "http")]

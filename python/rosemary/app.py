@@ -11,6 +11,7 @@ from ._native import (
     FlowRemoved,
     FlowsKept,
     FlowsMissing,
+    HttpRequest,
     Lost,
     PacketIn,
     Port,
@@ -23,6 +24,8 @@ from ._native import (
     SwitchDown,
     SwitchUp,
 )
+
+from .http import Response
 
 Network = _native.Zone
 """Sends messages to switches. Each callback receives it, and may use it until it returns."""
@@ -91,6 +94,13 @@ class App:
     def on_alert(self, event: Alert, network: Network) -> None:
         """This app exceeds a soft limit or has reached a hard one."""
 
+    def on_http_request(self, request: HttpRequest, network: Network) -> Response | None:
+        """Answers an HTTP request. The operator grants the app `http.serve`; its routes are then at `/apps/NAME/...`.
+
+        `None` means that the app answers later, with `network.respond(request, response)`.
+        """
+        return Response(404, "this app publishes no routes\n")
+
     def on_ready(self, event: Ready, network: Network) -> None:
         """A descriptor that `network.watch` watches is ready."""
 
@@ -137,8 +147,14 @@ class App:
                 FlowsKept: self.on_flows_kept,
                 Alert: self.on_alert,
                 Ready: self.on_ready,
+                HttpRequest: self._answer_http,
             }
             return self.__callbacks
+
+    def _answer_http(self, request: HttpRequest, network: Network) -> None:
+        response = self.on_http_request(request, network)
+        if response is not None:
+            network.respond(request, response)
 
 
 class Handler:

@@ -46,6 +46,9 @@ class RecordingNetwork:
     def request(self, to, what, matching=None, port=None) -> int:
         return self._record("request", to, what, matching, port)
 
+    def respond(self, request, response) -> None:
+        self._record("respond", request, response)
+
     def begin(self, number: int) -> bool:
         return True
 

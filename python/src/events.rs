@@ -8,6 +8,7 @@ use sdk::abi::{RECORD_HEAD, Record, Refusal};
 use sdk::{Event, FlowRemoved as RawFlowRemoved, PacketIn as RawPacketIn, PortChange};
 use zone::run::WholeRecord;
 
+use crate::http::HttpRequest;
 use crate::matching::mac_bytes;
 
 /// A connected switch.
@@ -507,6 +508,7 @@ fn event(py: Python<'_>, record: &[u8]) -> PyResult<Py<PyAny>> {
             let (used, soft, hard) = (alert.value, alert.soft, alert.hard);
             Py::new(py, Alert { limit, used, soft, hard })?.into_any()
         }
+        Event::Http(request) => Py::new(py, HttpRequest::of(py, &request))?.into_any(),
         _ => py.None(),
     })
 }
@@ -549,5 +551,6 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<FlowsKept>()?;
     module.add_class::<Lost>()?;
     module.add_class::<Alert>()?;
+    module.add_class::<HttpRequest>()?;
     module.add_class::<Ready>()
 }

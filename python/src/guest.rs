@@ -1,6 +1,7 @@
 //! Calls the app's handler with the records of a batch.
 
 use pyo3::prelude::*;
+use sdk::abi::RecordKind;
 use sdk::abi::host::Host as _;
 use zone::host::ZoneHost;
 use zone::run::{Answer, Guest, WholeRecord, ZoneError};
@@ -39,7 +40,7 @@ impl PythonGuest {
             (state.host, state.in_batch, state.handled, state.stopped) = (host, true, None, 0);
             state.wake_at_ns = None;
             state.sizes.clear();
-            state.sizes.extend(records.iter().map(|record| record.bytes().len()));
+            state.sizes.extend(records.iter().map(|record| size_for_answers(record.bytes())));
         }
         let result = events::list(py, records).and_then(|list| {
             for (fd, events) in news {
@@ -61,6 +62,13 @@ impl PythonGuest {
         }
         Ok(Answer { handled, wake_at_ns })
     }
+}
+
+/// The size of a record, by which room for answers to switches is reserved.
+fn size_for_answers(record: &[u8]) -> usize {
+    // That of an HTTP request says nothing about messages to switches.
+    let is_http = record.get(4..6) == Some(&(RecordKind::Http as u16).to_le_bytes()[..]);
+    if is_http { 0 } else { record.len() }
 }
 
 impl Guest for PythonGuest {

@@ -6,6 +6,7 @@
 //! | [`zone`] | `Zone`: runs the app's handler, and sends its messages |
 //! | [`guest`] | calls the handler with the records of a batch |
 //! | [`events`] | the classes of events |
+//! | [`http`] | HTTP requests to the app, and its answers |
 //! | [`matching`], [`action`], [`flow`] | matches, actions, flow-mods |
 //! | [`codec`] | decodes and encodes any message, for tools and tests |
 //!
@@ -23,6 +24,7 @@ mod codec;
 mod events;
 mod flow;
 mod guest;
+mod http;
 mod matching;
 mod network;
 mod start;

@@ -28,6 +28,11 @@ def provide(listeners: list[Listener]) -> None:
     _open.clear()
 
 
+def has_port(port: int) -> bool:
+    """Whether this zone has a socket that listens at this port."""
+    return any(it.port == port for it in _listeners)
+
+
 def socket_for(address: Any) -> Any:
     """Returns the socket that listens at the port of `address`, whatever the host.
 

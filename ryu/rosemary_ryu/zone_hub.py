@@ -34,6 +34,8 @@ class ZoneHub(hub.BaseHub):  # type: ignore[misc]
     arrived: Callable[[Any], None]
     send_unsent: Callable[[], bool]
     before_run: Callable[[], None]
+    # Set by `published` if an application has a web interface.
+    requested: Callable[[Any], None] | None = None
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         super().__init__(clock or time.monotonic)
@@ -87,6 +89,8 @@ class ZoneHub(hub.BaseHub):  # type: ignore[misc]
         for event in events:
             if type(event).__name__ == "Ready":
                 ready.append((event.fd, event.events))
+            elif type(event).__name__ == "HttpRequest":
+                self._requested(event)
             else:
                 arrived(event)
         self._call_back(ready)
@@ -95,6 +99,15 @@ class ZoneHub(hub.BaseHub):  # type: ignore[misc]
             soon = self.zone.now_ns() + _RETRY_NS
             return soon if soonest is None else min(soon, soonest)
         return soonest
+
+    def _requested(self, request: Any) -> None:
+        requested = type(self).requested
+        if requested is not None:
+            requested(request)
+            return
+        from rosemary import Response
+
+        self.zone.respond(request, Response(404, "no application of this zone has a web interface\n"))
 
     def _run_threads(self) -> int | None:
         """Runs threads until all wait. Returns when the first wants to go on, in nanoseconds of the clock."""

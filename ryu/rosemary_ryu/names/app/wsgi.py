@@ -1,6 +1,7 @@
 """Serves the REST and WebSocket interfaces of applications: the context `wsgi`.
 
-The port is that of the option `wsapi-port`. The monitor has opened it (see `rosemary_ryu/listening.py`).
+The port is that of the option `wsapi-port`. The monitor has opened it (see `rosemary_ryu/listening.py`). With the capability
+`http.serve`, Rosemary also serves them at `/apps/NAME/...` (see `rosemary_ryu/published.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from tinyrpc.server import RPCServer
 from tinyrpc.transports import ClientTransport, ServerTransport
 from webob.request import Request as webob_Request
 from webob.response import Response as webob_Response
+
+from rosemary_ryu import listening, published
 
 __all__ = ["ControllerBase", "Request", "Response", "WSGIApplication", "route", "rpc_public", "websocket"]
 
@@ -303,5 +306,9 @@ def start_service(app_mgr: Any) -> WSGIServer | None:
     """Returns the server of the applications of this zone, if one has the context `wsgi`."""
     for context in app_mgr.contexts.values():
         if type(context) is WSGIApplication:
+            if published.is_granted():
+                published.publish(context)
+                if not listening.has_port(CONF.wsapi_port):
+                    return None
             return WSGIServer(context)
     return None
