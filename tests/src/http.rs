@@ -13,6 +13,9 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// The default address of the interface.
 pub const API: &str = "127.0.0.1:8181";
 
+/// The default address of the routes of apps.
+pub const APP_ROUTES: &str = "127.0.0.1:8182";
+
 /// An answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
@@ -47,9 +50,22 @@ pub fn request(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> anyhow::Result<Answer> {
+    request_at(API, (method, path), headers, body)
+}
+
+/// Sends a request with this method and path to another address.
+///
+/// # Errors
+/// As [`request`].
+pub fn request_at(
+    address: &str,
+    (method, path): (&str, &str),
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> anyhow::Result<Answer> {
     let mut lines = vec![format!("{method} {path} HTTP/1.1")];
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-        lines.push(format!("Host: {API}"));
+        lines.push(format!("Host: {address}"));
     }
     lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
     if !body.is_empty() {
@@ -59,7 +75,7 @@ pub fn request(
     let head = lines.join("\r\n");
     let mut bytes = head.into_bytes();
     bytes.extend(body);
-    exchange(&bytes)
+    exchange_with(connect_to(address)?, &bytes)
 }
 
 /// Sends bytes and receives the answer.
@@ -67,7 +83,10 @@ pub fn request(
 /// # Errors
 /// As [`request`].
 pub fn exchange(bytes: &[u8]) -> anyhow::Result<Answer> {
-    let mut stream = connect()?;
+    exchange_with(connect()?, bytes)
+}
+
+fn exchange_with(mut stream: TcpStream, bytes: &[u8]) -> anyhow::Result<Answer> {
     // The server may answer and close before it has read everything.
     let _ = stream.write_all(bytes);
     let mut received = Vec::new();
@@ -83,7 +102,11 @@ pub fn exchange(bytes: &[u8]) -> anyhow::Result<Answer> {
 /// # Errors
 /// It does not accept the connection.
 pub fn connect() -> io::Result<TcpStream> {
-    let address: SocketAddr = API.parse().map_err(io::Error::other)?;
+    connect_to(API)
+}
+
+fn connect_to(address: &str) -> io::Result<TcpStream> {
+    let address: SocketAddr = address.parse().map_err(io::Error::other)?;
     let stream = TcpStream::connect_timeout(&address, LIMIT)?;
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;

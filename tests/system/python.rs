@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use cli::lab::{Lab, Of, Rosemary};
 use rosemary_tests::developer::{self, Developer};
+use rosemary_tests::http::{APP_ROUTES, request_at};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
@@ -74,6 +75,48 @@ fn traceback_of_an_app_is_in_its_log() {
         net.rosemary.wait_for_log(&[APP, "raise KeyError("], SOON)?;
         net.rosemary.wait_for_log(&["a printed line"], SOON)?;
         net.rosemary.wait_for_log(&["the app raised KeyError: 'nothing here'"], SOON)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn app_in_python_publishes_routes() {
+    in_a_lab(|lab| {
+        let source = "import rosemary\n\
+                      class Web(rosemary.App):\n    \
+                      waiting = None\n    \
+                      def on_http_request(self, request, network):\n        \
+                      if request.path == '/later':\n            \
+                      self.waiting = request\n            \
+                      network.wake_at(network.now() + 0.1)\n            \
+                      return None\n        \
+                      seen = [request.method, request.query, request.header('Cookie'), request.body.decode()]\n        \
+                      return rosemary.Response.json(seen, 201)\n    \
+                      def on_wake(self, network):\n        \
+                      network.respond(self.waiting, rosemary.Response(body='later'))\n";
+        let app = written(source)?;
+        let config = format!(
+            "[[app]]\nname = \"app\"\nobject = \"{}\"\nhost = \"python\"\nstage = \"observe\"\n\
+             capabilities = [\"packet-in\", \"http.serve\"]\n",
+            app.display()
+        );
+        fs::write("/etc/rosemary/rosemary.toml", config)?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_log(&["app was connected to the kernel", APP], SOON)?;
+        let cookie = [("Cookie", "a=b")];
+        let deadline = std::time::Instant::now() + SOON;
+        let answer = loop {
+            let target = ("POST", "/apps/app/x?q=1");
+            match request_at(APP_ROUTES, target, &cookie, b"body") {
+                Ok(answer) if answer.status == 201 => break answer,
+                result if std::time::Instant::now() > deadline => anyhow::bail!("{result:?}"),
+                _ => std::thread::sleep(Duration::from_millis(100)),
+            }
+        };
+        let expected = serde_json::json!(["POST", "q=1", null, "body"]);
+        assert_eq!(answer.json(), expected, "{answer:?}");
+        let later = request_at(APP_ROUTES, ("GET", "/apps/app/later"), &[], b"")?;
+        assert_eq!((later.status, &*later.body), (200, &b"later"[..]));
         Ok(())
     });
 }

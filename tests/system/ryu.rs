@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use cli::lab::{Lab, Of};
+use rosemary_tests::http::{APP_ROUTES, request_at};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill, ryu};
 
@@ -92,6 +93,27 @@ fn simple_switch_rest_13_of_ryu_answers_requests() {
         for host in [&net.h1, &net.h2] {
             assert!(table.contains(&format!("\"{}\": {}", host.mac(), host.port())), "{table}");
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn web_interface_of_an_app_of_ryu_needs_no_port() {
+    with_ryu(|lab, ryu| {
+        let entry = ryu::entry(ryu, "simple_switch_rest_13", "");
+        let entry = entry.replace("\"topology.probe\"]", "\"topology.probe\", \"http.serve\"]");
+        let net = start(lab, Of::V1_3, &[entry])?;
+        reaches(&net)?;
+        let dpid = net.s1.dpid().replace(':', "");
+        let path = format!("/apps/simple-switch-rest-13/simpleswitch/mactable/{dpid}");
+        let table = request_at(APP_ROUTES, ("GET", &path), &[], b"")?;
+        let text = String::from_utf8_lossy(&table.body);
+        for host in [&net.h1, &net.h2] {
+            assert!(text.contains(&format!("\"{}\": {}", host.mac(), host.port())), "{table:?}");
+        }
+        assert_eq!(table.header("content-type"), Some("application/json"), "{table:?}");
+        let unknown = request_at(APP_ROUTES, ("GET", "/apps/simple-switch-rest-13/x"), &[], b"")?;
+        assert_eq!(unknown.status, 404, "{unknown:?}");
         Ok(())
     });
 }

@@ -115,7 +115,7 @@ export function api(state) {
         return {
           body: {
             ...it, fail: null, position: 0, receives: { ethertypes: [], dpids: [] }, capabilities: ['packet-in', 'packet-out', 'flow.write'].map((capability) => ({ capability, dpids: [], tables: [] })),
-            services: ['topology', 'hosts'], service_rights: [], read: [], object: '/usr/lib/rosemary/apps/x.so', config: null, flows: null, groups: [1, 2], meters: [1, 2], on_stop: 'keep',
+            services: ['topology', 'hosts'], service_rights: [], read: [], object: '/usr/lib/rosemary/apps/x.so', config: null, flows: null, groups: [1, 2], meters: [1, 2], routes: 'http://127.0.0.1:8182/apps/x/', on_stop: 'keep',
             log_level: 'info', hang_seconds: 3, restart: {}, limits, above: ['cpu'], incidents: [1, 2],
           },
         };

@@ -136,6 +136,26 @@ test('log lines and versions of a hostile app stay text', async () => {
   await nothingRan(page, 'logs');
 });
 
+test('page of a hostile app runs no script and reaches nothing', async () => {
+  const context = await browser.newContext();
+  const its = await context.newPage();
+  const requests = [];
+  its.on('request', (request) => requests.push(request.url()));
+  const address = 'http://127.0.0.1:8182/apps/hostile/';
+  const answer = await until('the app is served', async () => {
+    const answer = await its.goto(address);
+    return answer.status() === 200 && answer;
+  });
+  assert.match(answer.headers()['content-security-policy'], /^sandbox;/);
+  await its.locator('h1', { hasText: 'hostile' }).waitFor(SLOW);
+  await its.locator('button').click();
+  await sleep(1000);
+  assert.equal(await its.title(), 'hostile');
+  assert.deepEqual([...new Set(requests)], [address]);
+  assert.equal(rosemary('status').apps.find((app) => app.name === 'forwarding').state, 'running');
+  await context.close();
+});
+
 test('phone shows the network', async () => {
   const phone = await open(browser, URL_, { viewport: { width: 360, height: 740 } });
   await phone.locator('a.switch').first().waitFor(SLOW);

@@ -38,6 +38,7 @@ capabilities = ["packet-in", "packet-out", "packet-out.reserved", "flow.write", 
 name = "hostile"
 object = "hostile.so"
 stage = "observe"
+capabilities = ["packet-in", "http.serve"]
 TOML
 export ROSEMARY_CONFIG=$dir/rosemary.toml ROSEMARY_STATE_DIR=$dir/state ROSEMARY_RUNTIME_DIR=$dir/run
 target/debug/rosemary up --allow-unsigned >"$dir/rosemary.log" 2>&1 &

@@ -8,7 +8,7 @@
 //! | `greedy` | memory, processor, the system's tables | running it without a sandbox |
 //! | `network` | flows and packets of other apps, switches and tables that are not granted | granting the missing capability, or all switches and tables |
 //! | `services` | services, and the data of other apps | naming the services and granting the rights |
-//! | `rings`, `flood` | kernel and monitor, through its rings and sockets | nothing: no program trusts these |
+//! | `rings`, `flood`, `routes` | kernel, monitor and the HTTP interface, through its rings and sockets | nothing: no program trusts these |
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,8 @@ pub(super) struct Attacker {
 /// Number of variants in `rings/lies.c`.
 const LIES: u32 = 9;
 
-const FOLDERS: [&str; 7] = ["", "deadly", "greedy", "network", "services", "rings", "flood"];
+const FOLDERS: [&str; 8] =
+    ["", "deadly", "greedy", "network", "services", "rings", "flood", "routes"];
 
 /// Apps without a log record: they fill their private `/tmp`, are slow, make a call that this
 /// machine does not have, request memory of a kind that is denied, or wait for what never comes.
@@ -69,7 +70,7 @@ const SILENT: [&str; 7] =
     ["disk", "inodes", "slow-reader", "other-calls", "stack-leak", "merge", "beyond-packets"];
 
 /// The fast apps of `make test`, at least one of each kind.
-pub(super) const QUICK: [&str; 20] = [
+pub(super) const QUICK: [&str; 21] = [
     "exit",
     "segfault",
     "endless-loop",
@@ -87,6 +88,7 @@ pub(super) const QUICK: [&str; 20] = [
     "lie-1",
     "lie-9",
     "control-flood",
+    "route-flood",
     "processes",
     "files",
     "mount",
@@ -145,7 +147,7 @@ fn free(folder: &str, name: &str) -> Free {
             | "malformed" | "doorbells",
         )
         | ("services", "service-flood")
-        | ("rings" | "flood", _) => Free::Never,
+        | ("rings" | "flood" | "routes", _) => Free::Never,
         ("deadly", _) => Free::InKernel,
         ("network", name) if scoped(name, false).is_some() => Free::Unscoped,
         ("network", "delete-all") => Free::Granted("flow.write.any"),
@@ -239,7 +241,9 @@ impl Attacker {
         ];
         let observer = self.placement == Placement::Observer;
         lines.push(format!("stage = \"{}\"", if observer { "observe" } else { "control" }));
-        if !["network", "services"].contains(&self.folder) {
+        if self.folder == "routes" {
+            lines.push("capabilities = [\"packet-in\", \"http.serve\"]".to_owned());
+        } else if !["network", "services"].contains(&self.folder) {
             lines.push("capabilities = [\"packet-in\"]".to_owned());
         }
         if let Some(capabilities) = scoped(&self.name, let_loose) {

@@ -31,7 +31,7 @@ const FIREWALL: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nfail = 
                         config = \"firewall.toml\"\ncapabilities = [\"packet-in\", \"flow.write\", \"stats.read\"]\n";
 
 /// Log records about an app that continues.
-const RECORDS: [&str; 9] = [
+const RECORDS: [&str; 10] = [
     "app answers too late and is skipped",
     "denied an app what it was not granted",
     "disconnected an app",
@@ -41,6 +41,7 @@ const RECORDS: [&str; 9] = [
     "app reached a hard limit",
     "app exceeded a hard limit",
     "slowed an app down",
+    "closed the connection to an app with routes",
 ];
 
 /// Growth limit of kernel and monitor, each.

@@ -1,5 +1,6 @@
 //! The HTTP interface: what it serves, whom it admits, and what hostile clients achieve.
 
+mod app_routes;
 mod changes;
 mod hostile;
 mod kills;

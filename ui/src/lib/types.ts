@@ -125,6 +125,8 @@ export interface AppDetails extends App {
   services?: string[];
   flows?: number | null;
   on_stop?: string;
+  /** The address of its HTTP routes. */
+  routes?: string | null;
   log_level?: string;
   hang_seconds?: number;
   limits?: Use[];
