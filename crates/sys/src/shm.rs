@@ -228,6 +228,12 @@ pub fn is_sealed(fd: &OwnedFd) -> bool {
     fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(sealed))
 }
 
+/// Returns whether nobody can change this memory any more, as that of [`sealed_copy`].
+pub fn is_immutable(fd: &OwnedFd) -> bool {
+    let sealed = NO_RESIZE | SealFlags::WRITE | SealFlags::SEAL;
+    fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(sealed))
+}
+
 const NO_RESIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 fn sealable(name: &str, size: usize) -> io::Result<OwnedFd> {
@@ -304,5 +310,7 @@ mod tests {
         rustix::io::pread(&fd, &mut back, 0).unwrap();
         assert_eq!(&back, b"bytes");
         assert!(rustix::io::pwrite(&fd, b"x", 0).is_err());
+        assert!(is_immutable(&fd));
+        assert!(!is_immutable(&sealable_memory("object", 8).unwrap()));
     }
 }

@@ -129,7 +129,7 @@ pub(super) fn staged_files(fds: Vec<OwnedFd>) -> Result<Files, String> {
     let [package, signature] = fds.map_err(
         |_| "a package can be sent over the HTTP interface alone; use `rosemary app upgrade`",
     )?;
-    if ![&package, &signature].into_iter().all(sys::shm::is_sealed) {
+    if ![&package, &signature].into_iter().all(sys::shm::is_immutable) {
         return Err("the package could still be changed".into());
     }
     Ok(Files { package, signature })
