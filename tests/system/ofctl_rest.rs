@@ -160,6 +160,12 @@ fn examples_of_ryus_documentation_work_over_openflow_1_3() {
             ensure!(post(lab, "/stats/flowentry/add", &flow)? == 200, "{flow}");
             ensure!(shown(lab, priority)?.len() == 1, "{flow}");
         }
+        // A mebibyte in many messages, more than the ring of an app holds.
+        let features = get(lab, "/stats/tablefeatures/1")?;
+        let tables = features["1"].as_array().context("a list")?;
+        ensure!(tables.len() > 200 && tables[0]["table_id"] == 0, "{} tables", tables.len());
+        let types = tables[0]["properties"].to_string();
+        ensure!(types.contains("\"MATCH\"") && types.contains("\"eth_type\""), "{types}");
         for path in ["/stats/groupfeatures/1", "/stats/meterfeatures/1"] {
             ensure!(get(lab, path)?["1"].is_array(), "{path}");
         }

@@ -81,6 +81,10 @@ pub enum EntryPart {
     Flows,
     /// Its groups with their buckets. Not in OpenFlow 1.0.
     Groups,
+    /// Its meters with their bands. Not in OpenFlow 1.0.
+    Meters,
+    /// The features of its tables, which are a mebibyte for Open vSwitch. Not in OpenFlow 1.0.
+    TableFeatures,
 }
 
 /// How long a command waits for the reply to [`KernelQuery::Flows`] or [`KernelQuery::Details`]; the kernel gives up earlier.

@@ -78,6 +78,8 @@ pub(crate) fn all() -> Map<String, Value> {
     all.insert("Config".into(), config());
     all.insert("Problem".into(), problem());
     all.insert("Written".into(), written());
+    all.insert("Group".into(), owned("group_id", "type", "buckets"));
+    all.insert("Meter".into(), owned("meter_id", "flags", "bands"));
     all.insert(
         "FlowEntry".into(),
         entry("A flow, with the names of Ryu's ofctl_rest for OpenFlow 1.3", &["match"]),
@@ -124,6 +126,21 @@ fn written() -> Value {
             "why": { "type": "string", "description": "Why the switch gets the change later." },
         },
         "required": ["state"],
+    })
+}
+
+/// A group or a meter as a switch has it.
+fn owned(id: &str, kind: &str, parts: &str) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            id: { "type": "integer", "minimum": 0, "description": "Its number on the switch." },
+            "owner": { "type": "string", "description": "The app that owns it; `other` if someone else made it." },
+            "own_id": { "type": "integer", "minimum": 0, "description": "The number by which its owner knows it." },
+            kind: { "type": "string", "description": "Its kind, as text." },
+            parts: { "type": "array", "items": { "type": "string" }, "description": "Its parts, as text." },
+        },
+        "required": [id, "owner", "own_id", kind, parts],
     })
 }
 

@@ -98,6 +98,8 @@ impl Operator {
                 let subject = match part {
                     EntryPart::Flows => Subject::Flows,
                     EntryPart::Groups => Subject::Groups,
+                    EntryPart::Meters => Subject::Meters,
+                    EntryPart::TableFeatures => Subject::TableFeatures,
                 };
                 workers.command(|| Command::Flows { dpid, question, subject });
                 true

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use control::details::DetailPart;
-use openflow::{FlowStatsRequest, Match, MultipartRequest, PortNo};
+use openflow::{FlowStatsRequest, Match, MeterMod, MultipartRequest, PortNo};
 
 use super::WorkerChannels;
 use super::output::Output;
@@ -21,6 +21,10 @@ pub enum Subject {
     Flows,
     /// All its groups. Not in OpenFlow 1.0.
     Groups,
+    /// All its meters. Not in OpenFlow 1.0.
+    Meters,
+    /// The features of its tables. Not in OpenFlow 1.0.
+    TableFeatures,
     /// A part of its details.
     Details(DetailPart),
 }
@@ -30,6 +34,8 @@ impl Subject {
         match self {
             Self::Flows => MultipartRequest::Flow(FlowStatsRequest::new(Match::new())),
             Self::Groups => MultipartRequest::GroupDesc,
+            Self::Meters => MultipartRequest::MeterConfig(MeterMod::ALL_METERS),
+            Self::TableFeatures => MultipartRequest::TableFeatures(<_>::default()),
             Self::Details(DetailPart::Description) => MultipartRequest::Desc,
             Self::Details(DetailPart::Tables) => MultipartRequest::Table,
             Self::Details(DetailPart::Ports) => MultipartRequest::PortStats(PortNo::ANY),
@@ -40,7 +46,11 @@ impl Subject {
     fn known(self, switch: &Switch) -> Option<Known> {
         let size = |(number, table): (&u8, &dal::Table)| Some((*number, table.max_entries?));
         match self {
-            Self::Flows | Self::Groups | Self::Details(DetailPart::Description) => None,
+            Self::Flows
+            | Self::Groups
+            | Self::Meters
+            | Self::TableFeatures
+            | Self::Details(DetailPart::Description) => None,
             Self::Details(DetailPart::Tables) => {
                 let table_sizes = switch.tables.iter().filter_map(size).collect();
                 Some(Known { table_sizes, ..Known::default() })

@@ -1,9 +1,12 @@
-//! The flows of a switch.
+//! The flows, groups and meters of a switch.
 
 use std::sync::Arc;
 
-use crate::api::switches::not_connected;
+use openflow::Dpid;
+
+use crate::api::switches::{not_connected, status_of};
 use crate::call::Call;
+use crate::problem::Problem;
 use crate::reply;
 use crate::route::{Answer, Form, Param, Route};
 use crate::state::Api;
@@ -14,12 +17,23 @@ pub(crate) fn routes() -> Vec<Route> {
         Param::new("table", Form::Number(0, 255), "Only flows of this table"),
         Param::new("match", Form::Text, "Only flows whose match contains this text"),
     ];
+    let owner = [Param::new("owner", Form::Text, "Only entries of this app or of `other`")];
     vec![
         Route::get("/api/v1/switches/{dpid}/flows", "flows", list)
             .about("Lists the flows of a switch and their owners, in the order of the switch")
             .query(&filter)
             .list("Flow")
             .problems(&[503, 504]),
+        Route::get("/api/v1/switches/{dpid}/groups", "groups", groups)
+            .about("Lists the groups of a switch and their owners")
+            .query(&owner)
+            .list("Group")
+            .problems(&[409, 503, 504]),
+        Route::get("/api/v1/switches/{dpid}/meters", "meters", meters)
+            .about("Lists the meters of a switch and their owners")
+            .query(&owner)
+            .list("Meter")
+            .problems(&[409, 503, 504]),
     ]
 }
 
@@ -37,4 +51,35 @@ async fn list(api: Arc<Api>, call: Call) -> Answer {
         flows.retain(|it| it.match_.contains(part));
     }
     reply::list(&call, &flows)
+}
+
+/// Checks that the OpenFlow version of a switch has groups and meters.
+async fn must_have_groups(api: &Arc<Api>, dpid: Dpid) -> Result<(), Problem> {
+    if status_of(api, dpid).await?.version != "1.0" {
+        return Ok(());
+    }
+    let detail = format!("switch {dpid} speaks OpenFlow 1.0, which has neither groups nor meters");
+    Err(Problem::conflict(detail, "let the switch speak OpenFlow 1.3"))
+}
+
+async fn groups(api: Arc<Api>, call: Call) -> Answer {
+    let dpid = call.dpid()?;
+    must_have_groups(&api, dpid).await?;
+    let groups = api.kernel(move |kernel| kernel.groups(dpid.0)).await?;
+    let mut groups = groups.ok_or_else(|| not_connected(dpid))?;
+    if let Some(owner) = call.query("owner") {
+        groups.retain(|it| it.owner == owner);
+    }
+    reply::list(&call, &groups)
+}
+
+async fn meters(api: Arc<Api>, call: Call) -> Answer {
+    let dpid = call.dpid()?;
+    must_have_groups(&api, dpid).await?;
+    let meters = api.kernel(move |kernel| kernel.meters(dpid.0)).await?;
+    let mut meters = meters.ok_or_else(|| not_connected(dpid))?;
+    if let Some(owner) = call.query("owner") {
+        meters.retain(|it| it.owner == owner);
+    }
+    reply::list(&call, &meters)
 }

@@ -103,7 +103,7 @@ async fn one(api: Arc<Api>, call: Call) -> Answer {
 }
 
 /// The status of a connected switch.
-async fn status_of(api: &Arc<Api>, dpid: Dpid) -> Result<SwitchStatus, Problem> {
+pub(crate) async fn status_of(api: &Arc<Api>, dpid: Dpid) -> Result<SwitchStatus, Problem> {
     let text = dpid.to_string();
     let switches = api.kernel(Kernel::switches).await?;
     switches.into_iter().find(|it| it.dpid == text).ok_or_else(|| not_connected(dpid))

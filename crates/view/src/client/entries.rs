@@ -9,7 +9,16 @@ use super::{ClientError, Kernel, exchange};
 pub(crate) type Entries = (Vec<u8>, Vec<(AppId, String)>);
 
 impl Kernel {
-    /// Requests the flows or the groups of a switch. Returns `None` if no such switch is connected.
+    /// Requests the features of a switch's tables: multipart replies, one behind the other. Returns `None` if no such switch is
+    /// connected.
+    ///
+    /// # Errors
+    /// [`ClientError::Failed`] if the switch does not report them; the kernel does not reply.
+    pub fn table_features(&self, dpid: u64) -> Result<Option<Vec<u8>>, ClientError> {
+        Ok(self.entries(dpid, EntryPart::TableFeatures)?.map(|(messages, _)| messages))
+    }
+
+    /// Requests entries of a switch. Returns `None` if no such switch is connected.
     ///
     /// # Errors
     /// [`ClientError::Failed`] if the switch does not report them; the kernel does not reply.

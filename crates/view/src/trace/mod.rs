@@ -148,7 +148,7 @@ impl Report {
 }
 
 /// Splits bytes into OpenFlow messages by the lengths in their headers.
-fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], DecodeError>> {
+pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], DecodeError>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
             return None;
