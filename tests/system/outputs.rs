@@ -102,6 +102,8 @@ fn outputs_without_switches(net: &Net<'_>) -> anyhow::Result<()> {
         ("pki", &["pki", "init", "--dir", pki][..]),
         ("pki-switch", &["pki", "switch", "s1", "--dpid", "1", "--dir", pki]),
         ("pki", &["pki", "controller", "--force", "--dir", pki]),
+        ("pki-api", &["pki", "api", "localhost", "--dir", pki]),
+        ("pki-user", &["pki", "user", "alice", "--role", "viewer", "--dir", pki]),
         ("key", &["key", "new", "--key", key, "--password-file", "/run/lab/password"]),
         ("key", &["key", "show", "--key", key]),
         ("safe-mode", &["safe-mode", "status"]),

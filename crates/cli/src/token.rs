@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, anyhow, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
-use control::northbound::{Role, TokenRecord};
+use control::northbound::{Role, TokenRecord, needs_tls};
 use monitor::options::InstancePaths;
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -237,7 +237,13 @@ pub fn open(args: &UiArgs) -> anyhow::Result<()> {
              ADDR:PORT"
         )
     })?;
-    let address = format!("http://{api}/#login={secret}");
+    let scheme = if needs_tls(api) { "https" } else { "http" };
+    let host = if api.ip().is_unspecified() {
+        format!("localhost:{}", api.port())
+    } else {
+        api.to_string()
+    };
+    let address = format!("{scheme}://{host}/#login={secret}");
     say::data(format_args!("{address}\n"))?;
     say::note(format_args!("open it within {} s; it works once", ONE_TIME.as_secs()));
     // Scripts read the address; only a person at a desktop has a browser.

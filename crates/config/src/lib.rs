@@ -44,7 +44,7 @@ pub use band::NONE as NO_BAND;
 pub use environment::{ENV_IN_KERNEL, Environment};
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
-pub use northbound::{NORTHBOUND_KEYS, Northbound};
+pub use northbound::{NORTHBOUND_KEYS, Northbound, is_host_name};
 pub use orphans::Orphans;
 pub use position::Position;
 pub use python::{Python, framework_name, framework_named, is_source, module_name};

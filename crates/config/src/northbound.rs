@@ -10,6 +10,9 @@ use super::value::{Mistake, Table, Value};
 pub const NORTHBOUND_KEYS: [&str; 6] =
     ["enabled", "api", "loopback", "names", "ofctl-rest", "app-routes"];
 
+/// The most addresses of the API.
+const MOST_ADDRESSES: usize = 8;
+
 /// The most names of this machine.
 const MOST_NAMES: usize = 32;
 
@@ -18,8 +21,8 @@ const MOST_NAMES: usize = 32;
 pub struct Northbound {
     /// Whether it runs.
     pub enabled: bool,
-    /// Where it listens; `None` for the default address.
-    pub api: Option<SocketAddr>,
+    /// Where it listens; empty for the default address.
+    pub api: Vec<SocketAddr>,
     /// The role of clients on this machine without a token.
     pub loopback: Loopback,
     /// Names besides addresses and `localhost` by which clients may call this machine.
@@ -34,7 +37,7 @@ impl Default for Northbound {
     fn default() -> Self {
         Self {
             enabled: true,
-            api: None,
+            api: Vec::new(),
             loopback: Loopback::default(),
             names: Vec::new(),
             ofctl: OfctlRest::default(),
@@ -49,7 +52,8 @@ impl Northbound {
         let default = Self::default();
         let Some(table) = top.get("northbound") else { return Ok(default) };
         let table = table.table("[northbound]", &NORTHBOUND_KEYS)?;
-        let address = "an address of this machine alone and a port, such as \"127.0.0.1:8181\" or \"[::1]:8181\"";
+        let address = "an address and a port such as \"127.0.0.1:8181\" (plain HTTP for this machine) or \"0.0.0.0:8443\" (TLS), or a \
+                       list of them";
         let routes = "an address of this machine alone and a port, such as \"127.0.0.1:8182\"";
         let loopback = "\"user\" (root and Rosemary's user are admins, others viewers), \"viewer\" or \"none\" (a token is \
                         needed)";
@@ -65,7 +69,7 @@ impl Northbound {
             enabled: table
                 .read("enabled", "true or false", Value::boolean)?
                 .unwrap_or(default.enabled),
-            api: table.read("api", address, |it| it.text()?.parse().ok())?,
+            api: addresses(&table, address)?,
             loopback: table
                 .read("loopback", loopback, |it| it.text()?.parse().ok())?
                 .unwrap_or_default(),
@@ -81,8 +85,21 @@ impl Northbound {
     }
 }
 
+/// Reads one address or a list of them.
+fn addresses(table: &Table<'_>, expected: &str) -> Result<Vec<SocketAddr>, Mistake> {
+    let Some(value) = table.get("api") else { return Ok(Vec::new()) };
+    let address = |it: &Value<'_>| it.text()?.parse().ok();
+    let Some(elements) = value.elements() else {
+        return Ok(vec![value.read(expected, address)?]);
+    };
+    if elements.is_empty() || elements.len() > MOST_ADDRESSES {
+        return Err(value.mistake(&format!("1 to {MOST_ADDRESSES} addresses")));
+    }
+    elements.iter().map(|element| element.read(expected, address)).collect()
+}
+
 /// Returns whether this is a host name (RFC 1123), which no browser shows for anything else.
-fn is_host_name(text: &str) -> bool {
+pub fn is_host_name(text: &str) -> bool {
     let label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63
@@ -111,7 +128,7 @@ mod tests {
             "enabled = false\napi = \"[::1]:9\"\nloopback = \"none\"\nnames = [\"C.example\"]\nofctl-rest = \"read\"\n\
              app-routes = \"[::1]:10\"",
         );
-        let api = Some("[::1]:9".parse().unwrap());
+        let api = vec!["[::1]:9".parse().unwrap()];
         let names = vec!["c.example".to_owned()];
         let expected = Northbound {
             enabled: false,
@@ -125,9 +142,17 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_one_or_a_list() {
+        let list = read("api = [\"127.0.0.1:8181\", \"0.0.0.0:8443\"]").unwrap().api;
+        assert_eq!(list, ["127.0.0.1:8181".parse().unwrap(), "0.0.0.0:8443".parse().unwrap()]);
+    }
+
+    #[test]
     fn mistakes_name_the_valid_values() {
         for (text, expected) in [
             ("api = \"localhost\"", "127.0.0.1:8181"),
+            ("api = [\"127.0.0.1:1\", 2]", "127.0.0.1:8181"),
+            ("api = []", "1 to 8 addresses"),
             ("loopback = \"admin\"", "\"viewer\" or \"none\""),
             ("ofctl-rest = true", "\"read\" or \"write\""),
             ("app-routes = \"0.0.0.0:8182\"", "127.0.0.1:8182"),

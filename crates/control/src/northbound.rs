@@ -104,6 +104,11 @@ pub struct NorthboundListener {
     pub address: Option<SocketAddr>,
 }
 
+/// Whether clients at this address speak TLS: other machines can reach it.
+pub fn needs_tls(address: SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
+}
+
 /// The operator's settings of the interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NorthboundSettings {
@@ -180,7 +185,8 @@ pub enum NorthboundRequest {
     /// The first message: confine yourself and serve. Answered by [`NorthboundReply::Confined`] and then
     /// [`NorthboundReply::Ready`], or by [`NorthboundReply::Failed`].
     ///
-    /// Descriptors, in this order: the listening sockets; the admin channel; if `peers`, a socket of `sock_diag(7)`.
+    /// Descriptors, in this order: the listening sockets; the admin channel; if `peers`, a socket of `sock_diag(7)`; if `keys`, the
+    /// certificate, the private key and the authorities for TLS as PEM, each in sealed memory.
     Start {
         /// The sandbox to enter; `None` for no sandbox, which only tests request.
         sandbox: Option<ServiceSandbox>,
@@ -192,6 +198,8 @@ pub enum NorthboundRequest {
         credentials: Credentials,
         /// Whether the users of local connections can be found.
         peers: bool,
+        /// Whether keys for TLS come with the message. Without them no socket of the API is at an address that [`needs_tls`].
+        keys: bool,
     },
     /// Also serve this listening socket, which is the descriptor.
     Listen(NorthboundListener),

@@ -24,12 +24,14 @@ pub enum SecurityRequest {
         /// Whether the package is installed. The signature of an installed package has one form only.
         installed: bool,
     },
-    /// Check the controller's TLS keys. Descriptors: certificate, private key and authorities as PEM, each
+    /// Check a set of the controller's TLS keys. Descriptors: certificate, private key and authorities as PEM, each
     /// in sealed memory. Answered by [`SecurityReply::KeysUsable`], [`SecurityReply::KeysUnusable`] or
     /// [`SecurityReply::Failed`].
     CheckKeys {
         /// The user and group to become, if the sender is root.
         run_as: Option<u32>,
+        /// Whose connections the keys are for.
+        purpose: KeyPurpose,
         /// The time since 1970, for the certificate's validity.
         now: Duration,
     },
@@ -70,12 +72,12 @@ pub enum SecurityReply {
         /// The reason and its remedy, as a phrase about "it".
         why: String,
     },
-    /// The kernel can use the keys.
+    /// The keys can be used.
     KeysUsable {
-        /// The reason why switches refuse the controller's certificate now or soon, if they do.
+        /// The reason why clients refuse the controller's certificate now or soon, if they do.
         warning: Option<String>,
     },
-    /// The kernel cannot use the keys.
+    /// The keys cannot be used.
     KeysUnusable {
         /// The file at fault.
         file: KeyFile,
@@ -109,6 +111,15 @@ pub struct SignedPackage {
     pub object_sha256: String,
 }
 
+/// Whose connections a set of keys is for. Each set has an authority of its own, so that no certificate is good for both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeyPurpose {
+    /// Switches, over TLS 1.2 or 1.3. Each must present a certificate.
+    Switches,
+    /// Users of the HTTP interface, over TLS 1.3. A user without a certificate shows a token.
+    Users,
+}
+
 /// One of the files with the controller's TLS keys, in the order of their descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyFile {
@@ -116,6 +127,6 @@ pub enum KeyFile {
     Certificate,
     /// The private key of the certificate.
     Key,
-    /// The authorities that issue certificates to switches.
+    /// The authorities that issue certificates to clients.
     Authorities,
 }

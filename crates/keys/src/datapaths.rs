@@ -20,6 +20,8 @@ use rustls::pki_types::CertificateDer;
 use thiserror::Error;
 use webpki::EndEntityCert;
 
+use crate::names::{letters, occurrences, shown};
+
 /// The beginning of a datapath's URI.
 pub const PREFIX: &str = "rosemary:dpid:";
 
@@ -28,12 +30,6 @@ const SCHEME: &[u8] = b"rosemary";
 const KIND: &[u8] = b"dpid";
 const BOTH: &[u8] = b"rosemarydpid";
 
-/// Most characters of a name that an error shows.
-const MAX_SHOWN: usize = 100;
-
-/// The depth of nested percent-encodings that is decoded.
-const MAX_ENCODINGS: usize = 3;
-
 /// The URI that names `dpid` in a certificate.
 pub fn uri(dpid: Dpid) -> String {
     format!("{PREFIX}{dpid}")
@@ -41,7 +37,7 @@ pub fn uri(dpid: Dpid) -> String {
 
 /// Whether a certificate that contains `text`, other than as a datapath's URI, is refused.
 pub fn is_misleading(text: &str) -> bool {
-    occurrences(text.as_bytes()) > 0
+    occurrences(text.as_bytes(), BOTH) > 0
 }
 
 /// The certificate's statement about datapaths cannot be understood.
@@ -80,7 +76,7 @@ impl CertifiedDatapaths {
         }
         // Counting in the raw bytes also covers names that are not valid UTF-8, and other fields such as
         // the common name.
-        if occurrences(der) != dpids.len() {
+        if occurrences(der, BOTH) != dpids.len() {
             let what = "rosemary:dpid in a place where it names no datapath";
             return Err(DatapathNamesError::Malformed(what.to_owned()));
         }
@@ -121,40 +117,5 @@ fn parse_exactly(name: &str) -> Option<Dpid> {
 }
 
 fn malformed(name: &str) -> DatapathNamesError {
-    let shown: String = name.chars().take(MAX_SHOWN).collect();
-    DatapathNamesError::Malformed(format!("the URI {shown:?}"))
-}
-
-/// Counts the places in which the letters and digits of `bytes` are those of [`PREFIX`].
-fn occurrences(bytes: &[u8]) -> usize {
-    letters(bytes).windows(BOTH.len()).filter(|part| *part == BOTH).count()
-}
-
-/// Removes percent-encoding and everything but ASCII letters, made lower case, and digits. UTF-16 text
-/// gives the same result as UTF-8.
-fn letters(bytes: &[u8]) -> Vec<u8> {
-    let mut text = bytes.to_vec();
-    for _ in 0..MAX_ENCODINGS {
-        text = percent_decoded(&text);
-    }
-    text.retain(u8::is_ascii_alphanumeric);
-    text.make_ascii_lowercase();
-    text
-}
-
-fn percent_decoded(mut bytes: &[u8]) -> Vec<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|it| u8::try_from(it).ok());
-    let mut decoded = Vec::with_capacity(bytes.len());
-    while let Some((first, rest)) = bytes.split_first() {
-        let encoded = match (first, rest) {
-            (b'%', [high, low, rest @ ..]) => {
-                digit(*high).zip(digit(*low)).map(|(high, low)| (high << 4 | low, rest))
-            }
-            _ => None,
-        };
-        let (byte, rest) = encoded.unwrap_or((*first, rest));
-        decoded.push(byte);
-        bytes = rest;
-    }
-    decoded
+    DatapathNamesError::Malformed(format!("the URI {:?}", shown(name)))
 }

@@ -3,16 +3,23 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | [`datapaths`] | the datapaths that a switch's certificate names |
+//! | [`users`] | the user that a certificate for the HTTP interface names |
+//! | [`fault`] | explains failed connections |
+//!
+//! There are two sets of keys: those for switches, and those for users of the HTTP interface. Each has an authority of its own.
 //!
 //! The monitor copies the key files into sealed memory and does not parse them. `rosemary-security`, a
 //! confined process, checks them once at the start ([`Keys::server_config`]), so that an error reaches the
-//! operator at once. Each kernel then reads the same memory ([`Keys::from_fds`]).
+//! operator at once. Each kernel, and each process of the HTTP interface, then reads the same memory ([`Keys::from_fds`]).
 //!
 //! The private key is overwritten when a [`Keys`] is dropped. It appears in no `Debug` output and no error.
 
 #![forbid(unsafe_code)]
 
 pub mod datapaths;
+pub mod fault;
+mod names;
+pub mod users;
 
 use std::fmt;
 use std::fs::File;
@@ -22,7 +29,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use control::security::KeyFile;
+use control::security::{KeyFile, KeyPurpose};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
@@ -87,15 +94,15 @@ impl Keys {
         })
     }
 
-    /// Builds the TLS configuration of a server that presents the controller's certificate and requires
-    /// one that an authority has issued.
+    /// Builds the TLS configuration of a server that presents the controller's certificate and accepts those that an authority
+    /// has issued. A switch must present one, a user may.
     ///
     /// # Errors
     /// [`KeysError`]: a file lacks its contents, or the key belongs to another certificate.
-    pub fn server_config(&self) -> Result<ServerConfig, KeysError> {
+    pub fn server_config(&self, purpose: KeyPurpose) -> Result<ServerConfig, KeysError> {
         let own = self.certified_key()?;
         let roots = self.root_store()?;
-        server_config(own, roots)
+        server_config(own, roots, purpose)
             .map_err(|error| KeysError::new(KeyFile::Authorities, error.to_string()))
     }
 
@@ -161,13 +168,22 @@ impl Keys {
 fn server_config(
     own: CertifiedKey,
     roots: RootCertStore,
+    purpose: KeyPurpose,
 ) -> Result<ServerConfig, Box<dyn std::error::Error>> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let (verifier, versions): (_, &[_]) = match purpose {
+        KeyPurpose::Switches => (verifier, &[&rustls::version::TLS13, &rustls::version::TLS12]),
+        // A user may show a token instead.
+        KeyPurpose::Users => (verifier.allow_unauthenticated(), &[&rustls::version::TLS13]),
+    };
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+        .with_protocol_versions(versions)?
         .with_client_cert_verifier(verifier.build()?)
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(own)));
+    if purpose == KeyPurpose::Users {
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    }
     // A resumed session would count as verified for as long as its ticket lives.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

@@ -33,7 +33,7 @@ fn sealed_keys_are_usable_and_never_printed() {
     let sealed = [&keys.certificate, &keys.key, &keys.authorities]
         .map(|bytes| sys::shm::sealed_copy("keys", bytes).unwrap());
     let again = Keys::from_fds(sealed).unwrap();
-    again.server_config().unwrap();
+    again.server_config(KeyPurpose::Switches).unwrap();
     assert!(!format!("{again:?}").contains("PRIVATE"));
 }
 
@@ -41,7 +41,8 @@ fn sealed_keys_are_usable_and_never_printed() {
 fn file_without_its_contents_is_named() {
     for file in FILES {
         for bytes in ["", "-----BEGIN NOTHING-----\n", "\0\x01"] {
-            let error = with(file, bytes.as_bytes()).server_config().unwrap_err();
+            let error =
+                with(file, bytes.as_bytes()).server_config(KeyPurpose::Switches).unwrap_err();
             assert_eq!(error.file, file, "{bytes:?}: {error}");
         }
     }
@@ -50,7 +51,8 @@ fn file_without_its_contents_is_named() {
 #[test]
 fn key_of_another_certificate_is_refused() {
     let other = KeyPair::generate().unwrap().serialize_pem();
-    let error = with(KeyFile::Key, other.as_bytes()).server_config().unwrap_err();
+    let error =
+        with(KeyFile::Key, other.as_bytes()).server_config(KeyPurpose::Switches).unwrap_err();
     assert_eq!(error.file, KeyFile::Key);
     assert_eq!(error.why, "it is not the key of the certificate");
 }
@@ -58,7 +60,7 @@ fn key_of_another_certificate_is_refused() {
 #[test]
 fn encrypted_key_is_refused_with_a_remedy() {
     let pem = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n";
-    let error = with(KeyFile::Key, pem.as_bytes()).server_config().unwrap_err();
+    let error = with(KeyFile::Key, pem.as_bytes()).server_config(KeyPurpose::Switches).unwrap_err();
     assert!(error.why.contains("openssl pkey"), "{error}");
 }
 
@@ -75,7 +77,7 @@ fn damaged_pem_is_explained_without_quoting_it() {
         for (bytes, why) in
             [(&whole[..whole.len() / 2], "cut off"), (spoilt.as_bytes(), "not base64")]
         {
-            let error = with(file, bytes).server_config().unwrap_err();
+            let error = with(file, bytes).server_config(KeyPurpose::Switches).unwrap_err();
             assert_eq!(error.file, file);
             assert!(error.why.contains(why), "{error}");
             assert!(!error.why.contains("s3cret") && !error.why.contains("115, 51, 99"), "{error}");

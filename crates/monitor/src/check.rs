@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use config::Config;
 use control::kernel::PlainTcp;
+use control::northbound::needs_tls;
 
 use crate::choice::{self, App, Circumstances};
 use crate::config_file::ConfigFile;
@@ -71,6 +72,7 @@ pub fn check(options: &Options) -> Result<Valid, Vec<StartError>> {
         Ok(keys) => mistakes.extend(transport(options, &config, keys.is_some()).err()),
         Err(error) => mistakes.push(error.at(config.position_of("controller", "tls-dir"))),
     }
+    mistakes.extend(api_keys(options, &config).err());
     mistakes.extend(addresses(options, &config).err());
     let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
     mistakes.extend(config::with_environment(config.tuning, variable).err().map(Into::into));
@@ -123,6 +125,23 @@ pub(crate) fn transport(
         }
         _ => Ok(()),
     }
+}
+
+/// Checks that the addresses of the HTTP interface could be bound together. If other machines can reach one of them, reads the keys
+/// for TLS and has them checked.
+///
+/// # Errors
+/// [`StartError::SameAddress`], [`StartError::TooManyAddresses`], [`StartError::NorthboundNeedsKeys`] or [`StartError::Keys`].
+pub(crate) fn api_keys(
+    options: &Options,
+    config: &Config,
+) -> Result<Option<keys::SealedKeys>, StartError> {
+    let Some((addresses, _)) = options.api(config) else { return Ok(None) };
+    let place = || config.position_of("northbound", "api").filter(|_| options.api.is_empty());
+    listen::check(&addresses).map_err(|error| error.at(place()))?;
+    let other = addresses.into_iter().find(|address| needs_tls(*address));
+    let keys = other.map(|address| keys::load_for_users(&options.tls, config, address));
+    keys.transpose().map_err(|error| error.at(place()))
 }
 
 /// Checks that the addresses for switches could be bound together.

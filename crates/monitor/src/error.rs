@@ -235,15 +235,17 @@ pub enum StartError {
     /// A configuration or a package that arrived over the HTTP interface is refused.
     #[error("{0}")]
     Upload(String),
-    /// Others than this machine would reach the HTTP interface without encryption.
+    /// Others than this machine would reach the HTTP interface, and there are no keys for TLS.
     #[error(
-        "the HTTP interface speaks plain HTTP, so it listens only at addresses of this machine alone, not at {address}; choose \
-         127.0.0.1:{port} with --api or `api` in [northbound], and put a proxy with TLS in front of it",
-        port = address.port()
+        "the HTTP interface speaks TLS at {address}, which other machines can reach, and there are no keys for it; type: rosemary \
+         pki api {} --dir {}, or choose 127.0.0.1:{} with --api or `api` in [northbound]",
+        own_name(*address), dir.display(), address.port()
     )]
-    NorthboundNotLocal {
+    NorthboundNeedsKeys {
         /// The address.
         address: SocketAddr,
+        /// The directory of the keys.
+        dir: PathBuf,
     },
     /// The system refuses the address that the operator chose for the HTTP interface.
     #[error(
@@ -380,7 +382,7 @@ impl StartError {
             | Self::TooManyApps { .. }
             | Self::SameAddress { .. }
             | Self::TooManyAddresses { .. }
-            | Self::NorthboundNotLocal { .. }
+            | Self::NorthboundNeedsKeys { .. }
             | Self::NobodyCouldConnect => true,
             Self::At { error, .. } => match &**error {
                 Self::Package { .. } | Self::System { .. } => error.is_of_configuration(),
@@ -399,6 +401,11 @@ fn holder(pid: Option<u32>) -> String {
         Some(pid) => format!("by process {pid} (`ps {pid}` shows it)"),
         None => "by a process that is not visible from here".into(),
     }
+}
+
+/// By what clients call this machine: the address, if it is one of this machine alone.
+fn own_name(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() { "NAME".to_owned() } else { address.ip().to_string() }
 }
 
 fn did_you_mean(similar: Option<&str>) -> String {

@@ -1,27 +1,32 @@
-//! Reads the controller's TLS keys once, has them checked, and keeps them in sealed memory for the kernels.
+//! Reads the controller's TLS keys once, has them checked, and keeps them in sealed memory for the kernels and the HTTP interface.
 //!
 //! ```text
 //! /etc/rosemary/pki/             made by `rosemary pki init`; writable by root alone
 //!     ca-cert.pem                the authorities whose certificates switches may present
-//!     controller-cert.pem        the certificate that the controller presents
+//!     controller-cert.pem        the certificate that the controller presents to switches
 //!     controller-key.pem         its key, 0600
+//!     api/                       made by `rosemary pki api`
+//!         ca-cert.pem            the authorities whose certificates users of the HTTP interface may present
+//!         cert.pem               the certificate that the controller presents to them
+//!         key.pem                its key, 0600
 //! ```
 //!
 //! The monitor checks the owner and the mode of the files and copies them into sealed memory. It does not parse them:
 //! `rosemary-security`, a confined process, checks this memory at the start, so that the operator sees a mistake before
-//! a switch does. Every kernel receives the same memory.
+//! a client does. Every kernel receives the same memory, and every process of the HTTP interface that of its own keys.
 //!
 //! Keys that are replaced later take effect at the next start.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use config::Config;
-use control::security::{KeyFile, SecurityReply, SecurityRequest};
+use control::security::{KeyFile, KeyPurpose, SecurityReply, SecurityRequest};
 use tracing::{info, warn};
 use zeroize::Zeroizing;
 
@@ -40,7 +45,16 @@ pub const CONTROLLER_CERT: &str = "controller-cert.pem";
 /// The file with the controller's private key.
 pub const CONTROLLER_KEY: &str = "controller-key.pem";
 
-/// The number of files, and of descriptors that a kernel receives for them.
+/// The directory of the keys for the HTTP interface, in that of the keys for switches.
+pub const API_DIR: &str = "api";
+
+/// The file with the certificate of the HTTP interface.
+pub const API_CERT: &str = "cert.pem";
+
+/// The file with the private key of the HTTP interface.
+pub const API_KEY: &str = "key.pem";
+
+/// The number of files of a set, and of descriptors that a process receives for them.
 pub(crate) const FDS: usize = 3;
 
 /// The files, in the order in which processes receive them.
@@ -49,12 +63,12 @@ const FILES: [KeyFile; FDS] = [KeyFile::Certificate, KeyFile::Key, KeyFile::Auth
 /// The longest file in bytes, which holds hundreds of certificates.
 const MAX_FILE: usize = 1 << 20;
 
-/// The keys in sealed memory, as every kernel receives them.
+/// A set of keys in sealed memory, as every process receives it.
 #[derive(Debug)]
 pub(crate) struct SealedKeys([OwnedFd; FDS]);
 
 impl SealedKeys {
-    /// The descriptors for a kernel: certificate, key, authorities.
+    /// The descriptors for a process: certificate, key, authorities.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.0.iter().map(|fd| fd.as_fd())
     }
@@ -76,29 +90,59 @@ pub(crate) fn load(dir: &TlsDir, config: &Config) -> Result<Option<SealedKeys>, 
         info!(%dir, "TLS was off, because no keys exist; `rosemary pki init` creates them");
         return Ok(None);
     }
-    let keys = seal(&path)?;
-    check(&path, &keys, &Installation::security()?)?;
+    let has_any =
+        FILES.iter().any(|file| !is_missing(&path.join(file_name(KeyPurpose::Switches, *file))));
+    if !has_any && !is_missing(&path.join(API_DIR)) {
+        let dir = path.display();
+        info!(%dir, "TLS was off for switches, because only keys for the HTTP interface exist; `rosemary pki init` creates the others");
+        return Ok(None);
+    }
+    let keys = seal(&path, KeyPurpose::Switches)?;
+    check(&path, KeyPurpose::Switches, &keys, &Installation::security()?)?;
     info!(dir = %path.display(), "TLS was set up");
     Ok(Some(keys))
+}
+
+/// Reads the keys of the HTTP interface, which listens at `address`, and has them checked.
+///
+/// # Errors
+/// [`StartError::NorthboundNeedsKeys`] if there are none, otherwise [`StartError::Keys`].
+pub(crate) fn load_for_users(
+    dir: &TlsDir,
+    config: &Config,
+    address: SocketAddr,
+) -> Result<SealedKeys, StartError> {
+    let path = dir.resolve(config).map(|dir| dir.join(API_DIR));
+    let Some(path) = path.filter(|path| !is_missing(path)) else {
+        let dir = dir.resolve(config).unwrap_or_else(|| PathBuf::from("DIR"));
+        return Err(StartError::NorthboundNeedsKeys { address, dir });
+    };
+    let keys = seal(&path, KeyPurpose::Users)?;
+    check(&path, KeyPurpose::Users, &keys, &Installation::security()?)?;
+    info!(dir = %path.display(), "TLS was set up for the HTTP interface");
+    Ok(keys)
 }
 
 fn is_missing(dir: &Path) -> bool {
     matches!(std::fs::metadata(dir), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
-fn file_name(file: KeyFile) -> &'static str {
-    match file {
-        KeyFile::Certificate => CONTROLLER_CERT,
-        KeyFile::Key => CONTROLLER_KEY,
-        KeyFile::Authorities => CA_CERT,
+fn file_name(purpose: KeyPurpose, file: KeyFile) -> &'static str {
+    match (purpose, file) {
+        (_, KeyFile::Authorities) => CA_CERT,
+        (KeyPurpose::Switches, KeyFile::Certificate) => CONTROLLER_CERT,
+        (KeyPurpose::Switches, KeyFile::Key) => CONTROLLER_KEY,
+        (KeyPurpose::Users, KeyFile::Certificate) => API_CERT,
+        (KeyPurpose::Users, KeyFile::Key) => API_KEY,
     }
 }
 
 /// Copies the files in `dir` into sealed memory.
-fn seal(dir: &Path) -> Result<SealedKeys, StartError> {
-    check_directory(dir)?;
+fn seal(dir: &Path, purpose: KeyPurpose) -> Result<SealedKeys, StartError> {
+    check_directory(dir, purpose)?;
     let sealed = FILES.map(|file| {
-        let bytes = read_file(&dir.join(file_name(file)), file == KeyFile::Key)?;
+        let path = dir.join(file_name(purpose, file));
+        let bytes = read_file(&path, purpose, file == KeyFile::Key)?;
         sys::shm::sealed_copy("rosemary-keys", &bytes)
             .map_err(|source| StartError::System { what: "keep the keys in memory", source })
     });
@@ -107,22 +151,36 @@ fn seal(dir: &Path) -> Result<SealedKeys, StartError> {
 }
 
 /// Has `program`, which is `rosemary-security`, check the keys that were read from `dir`.
-fn check(dir: &Path, keys: &SealedKeys, program: &Path) -> Result<(), StartError> {
+fn check(
+    dir: &Path,
+    purpose: KeyPurpose,
+    keys: &SealedKeys,
+    program: &Path,
+) -> Result<(), StartError> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let request = SecurityRequest::CheckKeys { run_as: Users::find()?.for_nobody(), now };
+    let run_as = Users::find()?.for_nobody();
+    let request = SecurityRequest::CheckKeys { run_as, purpose, now };
     let fds: Vec<_> = keys.fds().collect();
     let unknown = |source| StartError::System { what: "check the keys for TLS", source };
     match one_shot::request(program, &request, &fds).map_err(unknown)? {
         SecurityReply::KeysUsable { warning } => {
             if let Some(why) = warning {
-                let file = dir.join(CONTROLLER_CERT);
+                let file = dir.join(file_name(purpose, KeyFile::Certificate));
                 let file = file.display();
-                warn!(%file, why, "switches will not accept the controller's certificate, now or soon");
+                match purpose {
+                    KeyPurpose::Switches => {
+                        warn!(%file, why, "switches will not accept the controller's certificate, now or soon");
+                    }
+                    KeyPurpose::Users => {
+                        let hint = "`rosemary pki api NAME --force` makes a new one";
+                        warn!(%file, why, hint, "clients will not accept the certificate of the HTTP interface, now or soon");
+                    }
+                }
             }
             Ok(())
         }
         SecurityReply::KeysUnusable { file, why } => {
-            Err(StartError::Keys { path: dir.join(file_name(file)), why })
+            Err(StartError::Keys { path: dir.join(file_name(purpose, file)), why })
         }
         SecurityReply::Failed { why } => Err(unknown(io::Error::other(why))),
         SecurityReply::Signed(_)
@@ -133,22 +191,27 @@ fn check(dir: &Path, keys: &SealedKeys, program: &Path) -> Result<(), StartError
     }
 }
 
-/// Checks that only root and this user may write to the directory: who can write there can admit switches.
-fn check_directory(dir: &Path) -> Result<(), StartError> {
-    let metadata = std::fs::metadata(dir).map_err(|error| refusal(dir, &error))?;
+/// Checks that only root and this user may write to the directory: who can write there can admit switches or users.
+fn check_directory(dir: &Path, purpose: KeyPurpose) -> Result<(), StartError> {
+    let metadata = std::fs::metadata(dir).map_err(|error| refusal(dir, purpose, &error))?;
     if !metadata.is_dir() {
         return Err(fault(dir, "it is not a directory".into()));
     }
     check_writers(dir, &metadata)
 }
 
-fn read_file(path: &Path, secret: bool) -> Result<Zeroizing<Vec<u8>>, StartError> {
+fn read_file(
+    path: &Path,
+    purpose: KeyPurpose,
+    secret: bool,
+) -> Result<Zeroizing<Vec<u8>>, StartError> {
+    let refusal = |error: &io::Error| refusal(path, purpose, error);
     // Opening a pipe or a device in the file's place must not block the monitor.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(nonblock).open(path);
-    let file = opened.map_err(|error| refusal(path, &error))?;
+    let file = opened.map_err(|error| refusal(&error))?;
     // Of the open file, because the name may lead elsewhere by now.
-    let metadata = file.metadata().map_err(|error| refusal(path, &error))?;
+    let metadata = file.metadata().map_err(|error| refusal(&error))?;
     if !metadata.is_file() {
         return Err(fault(path, "it is not a regular file".into()));
     }
@@ -166,7 +229,7 @@ fn read_file(path: &Path, secret: bool) -> Result<Zeroizing<Vec<u8>>, StartError
     }
     // The buffer never grows: growing would leave copies of the key in freed memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_FILE + 1));
-    read_at_most(&file, &mut bytes).map_err(|error| refusal(path, &error))?;
+    read_at_most(&file, &mut bytes).map_err(|error| refusal(&error))?;
     if bytes.len() > MAX_FILE {
         return Err(fault(path, format!("it is longer than {MAX_FILE} bytes")));
     }
@@ -188,11 +251,15 @@ fn check_writers(path: &Path, metadata: &Metadata) -> Result<(), StartError> {
     Ok(())
 }
 
-fn refusal(path: &Path, error: &io::Error) -> StartError {
+fn refusal(path: &Path, purpose: KeyPurpose, error: &io::Error) -> StartError {
     let why = match error.kind() {
-        io::ErrorKind::NotFound => {
-            "it is missing; `rosemary pki init` creates all files".to_owned()
-        }
+        io::ErrorKind::NotFound => match purpose {
+            KeyPurpose::Switches => "it is missing; `rosemary pki init` creates all files".to_owned(),
+            KeyPurpose::Users => {
+                "it is missing; `rosemary pki api NAME --force` creates the files of the HTTP interface"
+                    .to_owned()
+            }
+        },
         io::ErrorKind::PermissionDenied => {
             "it cannot be read by the user who starts Rosemary".to_owned()
         }
@@ -228,12 +295,12 @@ mod tests {
     }
 
     fn refused(dir: &Path) -> String {
-        seal(dir).unwrap_err().to_string()
+        seal(dir, KeyPurpose::Switches).unwrap_err().to_string()
     }
 
     #[test]
     fn sealed_files_keep_their_order() {
-        let SealedKeys(fds) = seal(keys().path()).unwrap();
+        let SealedKeys(fds) = seal(keys().path(), KeyPurpose::Switches).unwrap();
         let read = |fd| String::from_utf8(sys::shm::read_sealed(fd, MAX_FILE).unwrap()).unwrap();
         assert_eq!(fds.map(read), [CONTROLLER_CERT, CONTROLLER_KEY, CA_CERT]);
     }
@@ -241,9 +308,10 @@ mod tests {
     #[test]
     fn unchecked_keys_are_not_used() {
         let dir = keys();
-        let keys = seal(dir.path()).unwrap();
+        let keys = seal(dir.path(), KeyPurpose::Switches).unwrap();
         // A program that exits without a reply.
-        let error = check(dir.path(), &keys, Path::new("/bin/true")).unwrap_err();
+        let error =
+            check(dir.path(), KeyPurpose::Switches, &keys, Path::new("/bin/true")).unwrap_err();
         assert!(
             matches!(error, StartError::System { what: "check the keys for TLS", .. }),
             "{error}"
@@ -255,6 +323,30 @@ mod tests {
         let dir = TlsDir { tls_dir: Some("/nowhere".into()) };
         let error = load(&dir, &Config::default()).unwrap_err().to_string();
         assert!(error.contains("/nowhere") && error.contains("rosemary pki init"), "{error}");
+    }
+
+    #[test]
+    fn missing_keys_of_the_http_interface_name_the_command() {
+        let dir = keys();
+        let tls = TlsDir { tls_dir: Some(dir.path().to_owned()) };
+        let address = "192.0.2.1:8181".parse().unwrap();
+        let load = || load_for_users(&tls, &Config::default(), address).unwrap_err().to_string();
+        let error = load();
+        let command = format!("rosemary pki api 192.0.2.1 --dir {}", dir.path().display());
+        assert!(error.contains(&command) && error.contains("127.0.0.1:8181"), "{error}");
+        std::fs::create_dir(dir.path().join(API_DIR)).unwrap();
+        let error = load();
+        assert!(error.contains(API_CERT) && error.contains("rosemary pki api"), "{error}");
+    }
+
+    #[test]
+    fn keys_of_the_http_interface_alone_leave_tls_for_switches_off() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(API_DIR)).unwrap();
+        let tls = TlsDir { tls_dir: Some(dir.path().to_owned()) };
+        assert!(load(&tls, &Config::default()).unwrap().is_none());
+        write(&dir.path().join(CA_CERT), b"x", 0o644);
+        load(&tls, &Config::default()).unwrap_err();
     }
 
     #[test]

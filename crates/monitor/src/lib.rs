@@ -248,19 +248,20 @@ fn add_others(
 /// Binds the sockets of the HTTP interface, unless there is none.
 ///
 /// # Errors
-/// [`StartError::Northbound`]: the system refuses an address that the operator chose; the file of tokens is damaged.
+/// [`StartError::Northbound`]: the system refuses an address that the operator chose; the keys for TLS cannot be used; the file of
+/// tokens is damaged.
 fn northbound_input(
     options: &Options,
     (config, apps): (&Config, &[choice::App]),
     (runtime, state): (&RuntimeDir, &Path),
     group: Option<u32>,
 ) -> Result<Option<NorthboundInput>, StartError> {
-    let Some(api) = options.api(config) else { return Ok(None) };
-    if !api.0.ip().is_loopback() {
-        return Err(StartError::NorthboundNotLocal { address: api.0 });
-    }
+    let Some((addresses, chosen)) = options.api(config) else { return Ok(None) };
+    let keys = check::api_keys(options, config)?;
     let mut listeners = Listeners::default();
-    listeners.add(ListenerRole::Api, api, runtime.took_over())?;
+    for address in addresses {
+        listeners.add(ListenerRole::Api, (address, chosen), runtime.took_over())?;
+    }
     add_others(&mut listeners, options, config)?;
     let chosen = config.northbound.app_routes;
     let app_routes = (chosen.unwrap_or(APP_ROUTES), chosen.is_some());
@@ -273,7 +274,7 @@ fn northbound_input(
     let ofctl = options.ofctl(config);
     let settings = NorthboundSettings { loopback, names, uid, ofctl };
     let tokens = Tokens::load(state)?;
-    Ok(Some(NorthboundInput { listeners, settings, tokens, app_routes }))
+    Ok(Some(NorthboundInput { listeners, settings, tokens, app_routes, keys }))
 }
 
 /// Runs Rosemary until SIGTERM, SIGINT, SIGQUIT or a closed terminal. Returns whether all processes have ended.

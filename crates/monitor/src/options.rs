@@ -70,11 +70,12 @@ pub struct Options {
     /// The state directory.
     #[command(flatten)]
     pub state: StateDir,
-    /// Address and port of the HTTP interface, with the API and the page [default: 127.0.0.1:8181]
+    /// Address and port of the HTTP interface, with the API and the page; repeatable [default: 127.0.0.1:8181]
     ///
+    /// Addresses of this machine alone, such as 127.0.0.1, have plain HTTP. All others have TLS 1.3 with the keys of `rosemary pki api`.
     /// If the default address is taken, Rosemary warns and starts without it.
     #[arg(long, value_name = "ADDR:PORT", value_parser = parse_address, conflicts_with = "no_northbound")]
-    pub api: Option<SocketAddr>,
+    pub api: Vec<SocketAddr>,
     /// Run no HTTP interface
     #[arg(long)]
     pub no_northbound: bool,
@@ -271,7 +272,7 @@ impl Options {
         for app in &self.apps {
             args.extend(["--app".into(), app.to_string().into()]);
         }
-        if let Some(address) = self.api {
+        for address in &self.api {
             args.extend(["--api".into(), address.to_string().into()]);
         }
         if self.no_northbound {
@@ -325,13 +326,13 @@ impl Options {
         }
     }
 
-    /// The address of the HTTP interface, and whether the operator chose it; `None` to run none.
-    pub fn api(&self, config: &Config) -> Option<(SocketAddr, bool)> {
-        if self.no_northbound || !config.northbound.enabled && self.api.is_none() {
+    /// The addresses of the HTTP interface, and whether the operator chose them; `None` to run none.
+    pub fn api(&self, config: &Config) -> Option<(Vec<SocketAddr>, bool)> {
+        if self.no_northbound || !config.northbound.enabled && self.api.is_empty() {
             return None;
         }
-        let chosen = self.api.or(config.northbound.api);
-        Some((chosen.unwrap_or(API), chosen.is_some()))
+        let chosen = [&self.api, &config.northbound.api].into_iter().find(|list| !list.is_empty());
+        Some(chosen.map_or((vec![API], false), |list| (list.clone(), true)))
     }
 
     /// What clients of Ryu's REST interface may do.

@@ -17,7 +17,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::{debug, warn};
 
@@ -56,7 +56,7 @@ impl Counts {
 }
 
 /// A connection that is counted until this is dropped.
-struct Slot {
+pub(crate) struct Slot {
     all: Arc<Connections>,
     socket: Socket,
 }
@@ -84,6 +84,28 @@ impl Drop for Slot {
     }
 }
 
+/// Accepts the next connection over TCP; `None` if there is none to serve.
+pub(crate) async fn accept(
+    listener: &TcpListener,
+    all: &Arc<Connections>,
+) -> Option<(TcpStream, SocketAddr, Slot)> {
+    let (stream, client) = match listener.accept().await {
+        Ok(accepted) => accepted,
+        Err(error) => {
+            pause(&error).await;
+            return None;
+        }
+    };
+    let client = SocketAddr::new(client.ip().to_canonical(), client.port());
+    let Some(slot) = all.enter(Socket::Tcp) else {
+        debug!(%client, "closed a connection: too many are open");
+        return None;
+    };
+    // Answers are short, and events must not wait.
+    let _ = stream.set_nodelay(true);
+    Some((stream, client, slot))
+}
+
 /// Serves a TCP listener for ever.
 pub(crate) async fn serve_tcp(
     api: Arc<Api>,
@@ -92,22 +114,9 @@ pub(crate) async fn serve_tcp(
     all: Arc<Connections>,
 ) {
     loop {
-        let (stream, client) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                pause(&error).await;
-                continue;
-            }
-        };
-        let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-        let Some(slot) = all.enter(Socket::Tcp) else {
-            debug!(%client, "closed a connection: too many are open");
-            continue;
-        };
+        let Some((stream, client, slot)) = accept(&listener, &all).await else { continue };
         let Ok(server) = stream.local_addr() else { continue };
         let server = SocketAddr::new(server.ip().to_canonical(), server.port());
-        // Answers are short, and events must not wait.
-        let _ = stream.set_nodelay(true);
         let from = From::Tcp { role, client, server };
         tokio::spawn(serve_one(api.clone(), from, Impatient::new(stream, slot)));
     }
@@ -133,12 +142,14 @@ async fn pause(error: &io::Error) {
     sleep(PAUSE).await;
 }
 
-async fn serve_one<S>(api: Arc<Api>, from: From, stream: Impatient<S>)
+/// Serves one connection until it ends.
+pub(crate) async fn serve_one<S>(api: Arc<Api>, from: From, stream: S)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        let (api, request): (_, Request) = (api.clone(), request.map(Body::new));
+        let (api, from) = (api.clone(), from.clone());
+        let request: Request = request.map(Body::new);
         async move { Ok::<_, std::convert::Infallible>(guard::serve(api, from, request).await) }
     });
     let served = http1::Builder::new()
@@ -155,8 +166,10 @@ where
 }
 
 /// A stream whose writes fail if the client accepts no byte for [`limits::WRITE_TIME`].
-struct Impatient<S> {
+pub(crate) struct Impatient<S> {
     stream: S,
+    /// Bytes that may still be read; `None` for any number.
+    readable: Option<usize>,
     /// Here, because a WebSocket outlives the connection of HTTP and keeps the stream.
     _slot: Slot,
     /// Runs while a write waits.
@@ -164,8 +177,18 @@ struct Impatient<S> {
 }
 
 impl<S> Impatient<S> {
-    fn new(stream: S, slot: Slot) -> Self {
-        Self { stream, _slot: slot, timer: None }
+    pub(crate) fn new(stream: S, slot: Slot) -> Self {
+        Self { stream, readable: None, _slot: slot, timer: None }
+    }
+
+    /// Fails reads once about `size` bytes were read.
+    pub(crate) fn reading_at_most(self, size: usize) -> Self {
+        Self { readable: Some(size), ..self }
+    }
+
+    /// Ends the limit on reads.
+    pub(crate) fn read_freely(&mut self) {
+        self.readable = None;
     }
 
     /// Passes the result of a write on, or fails when the time is over.
@@ -191,7 +214,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
         context: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, room)
+        let before = room.filled().len();
+        if self.readable == Some(0) {
+            return Poll::Ready(Err(io::Error::other("it sent too much before it was known")));
+        }
+        let result = Pin::new(&mut self.stream).poll_read(context, room);
+        let read = room.filled().len() - before;
+        self.readable = self.readable.map(|left| left.saturating_sub(read));
+        result
     }
 }
 

@@ -27,10 +27,18 @@ use crate::ofctl;
 use crate::problem::Problem;
 use crate::route::{Access, Answer, Found, segments};
 use crate::state::{Api, lock};
+use crate::tls::Certificate;
 
 /// How a connection reached this process.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum From {
+    /// Over TLS, to the API. It tells nothing about the user of a local connection.
+    Tls {
+        /// The client's end.
+        client: SocketAddr,
+        /// The certificate that the client has shown.
+        certificate: Option<Arc<Certificate>>,
+    },
     /// Over TCP.
     Tcp {
         /// Its purpose.
@@ -48,7 +56,7 @@ impl From {
     /// The address by which rates are counted.
     fn address(&self) -> Option<IpAddr> {
         match self {
-            Self::Tcp { client, .. } => Some(client.ip().to_canonical()),
+            Self::Tcp { client, .. } | Self::Tls { client, .. } => Some(client.ip().to_canonical()),
             Self::Unix => None,
         }
     }
@@ -76,7 +84,7 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
         let problem = Problem::too_many(detail, format!("try again in {seconds} s"));
         problem.header(header::RETRY_AFTER, &seconds.to_string())
     })?;
-    if matches!(from, From::Tcp { .. }) {
+    if !matches!(from, From::Unix) {
         check_host(request.headers(), request.uri().host(), &api.settings.names)?;
     }
     check_origin(&request)?;
@@ -97,7 +105,7 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
         From::Tcp { role: ListenerRole::Metrics, .. } => &api.metrics_routes,
         _ => &api.routes,
     };
-    let principal = principal(api, from, request.headers()).inspect_err(|_| {
+    let principal = principal(api, &from, request.headers()).inspect_err(|_| {
         lock(&api.rates).failed(from.address(), now);
     })?;
     let found = segments(request.uri().path());
@@ -145,24 +153,30 @@ fn check_role(principal: &Principal, role: Role) -> Result<(), Problem> {
     }
     let Some(own) = principal.role else {
         return Err(Problem::unauthorized(
-            "this needs a token",
-            "make one with `rosemary token create --role ROLE`, and send it as `Authorization: Bearer TOKEN`",
+            "this needs a token or a certificate",
+            "make a token with `rosemary token create --role ROLE`, and send it as `Authorization: Bearer TOKEN`; over TLS, a certificate \
+             of `rosemary pki user NAME --role ROLE` will do, too",
         ));
     };
     let detail = format!("{} has the role {own}, and this needs {role}", principal.who);
     let hint = match principal.how {
         How::Loopback => "use the Unix socket as a member of the group rosemary, or a token",
+        How::Certificate => "use a certificate with that role, which `rosemary pki user` makes",
         _ => "ask an admin for a token with that role",
     };
     Err(Problem::forbidden(detail, hint))
 }
 
 /// Finds out who sends a request.
-fn principal(api: &Api, from: From, headers: &HeaderMap) -> Result<Principal, Problem> {
+fn principal(api: &Api, from: &From, headers: &HeaderMap) -> Result<Principal, Problem> {
     if let Some(token) = bearer(headers)? {
         return of_token(api, token);
     }
-    match from {
+    match *from {
+        From::Tls { ref certificate, .. } => match certificate {
+            Some(certificate) => certificate.principal(SystemTime::now()),
+            None => Ok(Principal::nobody()),
+        },
         From::Unix => Ok(Principal {
             who: "a user of the Unix socket".into(),
             role: Some(Role::Admin),

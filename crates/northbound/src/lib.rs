@@ -1,7 +1,7 @@
 //! `rosemary-northbound`: the HTTP interface for operators and their programs.
 //!
-//! The process holds what the monitor gave it: listening sockets, a control socket, an admin channel for operators' requests, and
-//! a socket that names the users of local connections. It opens nothing and may end at any time; the monitor starts it again.
+//! The process holds what the monitor gave it: listening sockets, a control socket, an admin channel for operators' requests,
+//! a socket that names the users of local connections, and keys for TLS. It opens nothing and may end at any time; the monitor starts it again.
 //!
 //! ```text
 //! connection -- accept.rs --> guard.rs (Host, Origin, who, role) --> route.rs (which handler) --> api/
@@ -12,7 +12,7 @@
 //! | files | contents |
 //! | --- | --- |
 //! | `process.rs`, `sandbox.rs` | the start, the control socket, the end; what the process keeps |
-//! | `accept.rs`, `limits.rs` | connections, and the limits on them |
+//! | `accept.rs`, `tls.rs`, `limits.rs` | connections, over TLS for other machines, and the limits on them |
 //! | `guard.rs`, `auth/` | who sends a request, and whether it is admitted |
 //! | `route.rs`, `call.rs`, `openapi.rs`, `schema.rs` | the table of all routes; one request; their description |
 //! | `problem.rs`, `reply.rs` | errors and answers |
@@ -45,6 +45,7 @@ mod route;
 mod sandbox;
 mod schema;
 mod state;
+mod tls;
 mod ui;
 
 pub use process::{NorthboundError, run};

@@ -13,8 +13,11 @@ pub(crate) const CONNECTIONS: usize = 3_000;
 /// The most connections over the Unix socket. They are counted apart, so that local operators always get in.
 pub(crate) const UNIX_CONNECTIONS: usize = 256;
 
-/// How long a client may take for the head of a request, and for which a connection may be idle.
+/// How long a client may take for the TLS handshake, for the head of a request, and for which a connection may be idle.
 pub(crate) const HEAD_TIME: Duration = Duration::from_secs(10);
+
+/// The most bytes that a client sends before its TLS handshake is complete: certificates of a few authorities, with long keys.
+pub(crate) const HANDSHAKE_SIZE: usize = 32 << 10;
 
 /// How long a request may take, with its body.
 pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(60);

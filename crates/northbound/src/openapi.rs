@@ -60,7 +60,11 @@ pub(crate) fn describe(routes: &Routes) -> Value {
         .license(Some(utoipa::openapi::License::new("Apache-2.0")))
         .build();
     let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-    let components = ComponentsBuilder::new().security_scheme("bearer", bearer).build();
+    let certificate = SecurityScheme::MutualTls { description: None, extensions: None };
+    let components = ComponentsBuilder::new()
+        .security_scheme("bearer", bearer)
+        .security_scheme("certificate", certificate)
+        .build();
     let document =
         OpenApiBuilder::new().info(info).paths(paths).components(Some(components)).build();
     let mut document = serde_json::to_value(document).unwrap_or_default();
@@ -123,6 +127,7 @@ fn operation(route: &Route) -> Operation {
         operation = operation.extensions(Some(role));
         let none: [&str; 0] = [];
         operation = operation.security(SecurityRequirement::new("bearer", none));
+        operation = operation.security(SecurityRequirement::new("certificate", none));
         operation = operation.security(SecurityRequirement::default());
     } else {
         // A wrong token is refused everywhere.

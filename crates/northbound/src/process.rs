@@ -7,7 +7,10 @@ use std::os::unix::net::{UnixDatagram as StdUnixDatagram, UnixListener as StdUni
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::northbound::{ListenerRole, NorthboundListener, NorthboundReply, NorthboundRequest};
+use control::northbound::{
+    ListenerRole, NorthboundListener, NorthboundReply, NorthboundRequest, needs_tls,
+};
+use keys::{Keys, KeysError};
 use sys::channel::{Channel, ChannelError};
 use thiserror::Error;
 use tokio::io::Interest;
@@ -19,6 +22,7 @@ use view::client::Monitor;
 use crate::accept::{Connections, serve_tcp, serve_unix};
 use crate::auth::peer::Peers;
 use crate::state::{Api, Parts};
+use crate::tls::{Tls, serve_tls};
 use crate::{api, events, sandbox};
 
 /// The threads that wait for other programs.
@@ -45,6 +49,9 @@ pub enum NorthboundError {
     /// Parts of the sandbox are missing, and the operator requires all of them.
     #[error("the sandbox has gaps, and zones.require is \"full\": {0}")]
     Gaps(String),
+    /// The keys for TLS cannot be used.
+    #[error("the keys for TLS: {0}")]
+    Keys(#[from] KeysError),
     /// A system call failed.
     #[error("could not {0}: {1}")]
     System(&'static str, io::Error),
@@ -60,14 +67,14 @@ pub enum NorthboundError {
 pub fn run(monitor: Channel) -> Result<(), NorthboundError> {
     let monitor = Arc::new(monitor);
     let started = start(&monitor);
-    let result = started.and_then(|(parts, listeners, notices)| {
+    let result = started.and_then(|(parts, sockets, notices)| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .max_blocking_threads(BLOCKING_THREADS)
             .build()
             .map_err(|error| NorthboundError::System("start the runtime", error))?;
-        let result = runtime.block_on(serve(monitor.clone(), parts, listeners, notices));
+        let result = runtime.block_on(serve(monitor.clone(), parts, sockets, notices));
         runtime.shutdown_timeout(END_TIME);
         result
     });
@@ -78,14 +85,18 @@ pub fn run(monitor: Channel) -> Result<(), NorthboundError> {
     result
 }
 
-/// The listening sockets.
-type Listeners = Vec<(NorthboundListener, OwnedFd)>;
+/// The listening sockets, and what those with TLS need.
+struct Sockets {
+    listeners: Vec<(NorthboundListener, OwnedFd)>,
+    tls: Option<Tls>,
+}
 
 fn start(
     monitor: &Channel,
-) -> Result<(Parts, Listeners, mpsc::Receiver<NorthboundReply>), NorthboundError> {
+) -> Result<(Parts, Sockets, mpsc::Receiver<NorthboundReply>), NorthboundError> {
     let (request, fds) = monitor.wait()?;
-    let NorthboundRequest::Start { sandbox, listeners, settings, credentials, peers } = request
+    let NorthboundRequest::Start { sandbox, listeners, settings, credentials, peers, keys } =
+        request
     else {
         return Err(NorthboundError::OutOfOrder("another message before Start"));
     };
@@ -95,24 +106,31 @@ fn start(
     let mut fds = fds.into_iter();
     let mut next = || fds.next().ok_or(NorthboundError::OutOfOrder("Start without a descriptor"));
     let listeners = listeners.into_iter().map(|it| Ok((it, next()?)));
-    let listeners = listeners.collect::<Result<Listeners, NorthboundError>>()?;
+    let listeners = listeners.collect::<Result<Vec<_>, NorthboundError>>()?;
     let admin = Monitor::over(Channel::from_fd(next()?));
     let peers = if peers { Some(Peers::new(next()?)) } else { None };
+    let tls = if keys {
+        let keys = Keys::from_fds([next()?, next()?, next()?]);
+        Some(Tls::new(&keys.map_err(|error| NorthboundError::System("read the keys", error))?)?)
+    } else {
+        None
+    };
     let (notices, waiting) = mpsc::channel(NOTICES);
-    Ok((Parts { monitor: admin, settings, credentials, peers, notices }, listeners, waiting))
+    let parts = Parts { monitor: admin, settings, credentials, peers, notices };
+    Ok((parts, Sockets { listeners, tls }, waiting))
 }
 
 async fn serve(
     control: Arc<Channel>,
     parts: Parts,
-    listeners: Listeners,
+    sockets: Sockets,
     mut notices: mpsc::Receiver<NorthboundReply>,
 ) -> Result<(), NorthboundError> {
     let system = |what| move |error| NorthboundError::System(what, error);
     let api = Arc::new(Api::new(parts, api::routes()));
     let connections = Arc::new(Connections::default());
-    for (listener, fd) in listeners {
-        listen(&api, &connections, listener, fd)?;
+    for (listener, fd) in sockets.listeners {
+        listen(&api, &connections, sockets.tls.as_ref(), (listener, fd))?;
     }
     tokio::spawn(events::poll(api.clone()));
     // The runtime only waits on this duplicate; the channel itself receives.
@@ -142,12 +160,18 @@ async fn serve(
 fn listen(
     api: &Arc<Api>,
     connections: &Arc<Connections>,
-    listener: NorthboundListener,
-    fd: OwnedFd,
+    tls: Option<&Tls>,
+    (listener, fd): (NorthboundListener, OwnedFd),
 ) -> Result<(), NorthboundError> {
     let system = |error| NorthboundError::System("use a listening socket", error);
     let (api, connections) = (api.clone(), connections.clone());
     match listener.role {
+        ListenerRole::Api if listener.address.is_none_or(needs_tls) => {
+            let missing = NorthboundError::OutOfOrder("an address for TLS without keys");
+            let tls = tls.cloned().ok_or(missing)?;
+            let listener = TcpListener::from_std(StdTcpListener::from(fd)).map_err(system)?;
+            tokio::spawn(serve_tls(api, listener, connections, tls));
+        }
         role @ (ListenerRole::Api
         | ListenerRole::Metrics
         | ListenerRole::Ofctl
@@ -177,7 +201,8 @@ fn handle_monitor(
             Ok((NorthboundRequest::Stop, _)) => return Ok(false),
             Ok((NorthboundRequest::Credentials(new), _)) => api.set_credentials(new),
             Ok((NorthboundRequest::Listen(listener), fds)) => {
-                listen(api, connections, listener, one(fds)?)?;
+                // Only sockets for the routes of apps come later.
+                listen(api, connections, None, (listener, one(fds)?))?;
             }
             Ok((NorthboundRequest::App { name }, fds)) => {
                 api.app_routes.connect(name, one(fds)?);

@@ -21,6 +21,7 @@ use crate::limits::{self, Rates};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::route::Routes;
+use crate::tls::Refusals;
 
 /// The most requests that wait for other programs at once.
 const AT_ONCE: usize = 16;
@@ -45,6 +46,8 @@ pub(crate) struct Api {
     pub(crate) sessions: Sessions,
     pub(crate) peers: Option<Peers>,
     pub(crate) rates: Mutex<Rates>,
+    /// Lines about refused TLS connections.
+    pub(crate) refusals: Mutex<Refusals>,
     pub(crate) routes: Routes,
     /// The connections to apps with routes of their own.
     pub(crate) app_routes: Arc<AppRoutes>,
@@ -82,6 +85,7 @@ impl Api {
             settings,
             peers,
             rates: Mutex::default(),
+            refusals: Mutex::default(),
             routes,
             app_routes: Arc::default(),
             events: Events::default(),

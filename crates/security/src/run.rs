@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, SystemTime};
 
-use control::security::{SecurityReply, SecurityRequest};
+use control::security::{KeyPurpose, SecurityReply, SecurityRequest};
 use keys::Keys;
 use package::{MAX_PACKAGE, MAX_SIGNATURE};
 use sys::channel::{Channel, ChannelError};
@@ -62,7 +62,7 @@ fn confine_and_handle(
         SecurityRequest::InspectPackage { keys, installed, .. } => {
             inspect_package(fds, &keys, installed)
         }
-        SecurityRequest::CheckKeys { now, .. } => check_keys(fds, now),
+        SecurityRequest::CheckKeys { purpose, now, .. } => check_keys(fds, purpose, now),
         SecurityRequest::Unwind { registers, stack, modules, .. } => {
             let frames = backtrace(&CrashedThread { registers, stack, modules }, fds);
             Ok(SecurityReply::Backtrace { frames })
@@ -88,11 +88,11 @@ fn inspect_package(
     })
 }
 
-fn check_keys(fds: Vec<OwnedFd>, now: Duration) -> io::Result<SecurityReply> {
+fn check_keys(fds: Vec<OwnedFd>, purpose: KeyPurpose, now: Duration) -> io::Result<SecurityReply> {
     let fds = <[OwnedFd; Keys::FILES]>::try_from(fds)
         .map_err(|_| io::Error::other("a request without the files of the keys"))?;
     let keys = Keys::from_fds(fds)?;
-    Ok(match keys.server_config() {
+    Ok(match keys.server_config(purpose) {
         Ok(_) => SecurityReply::KeysUsable { warning: keys.warning(SystemTime::UNIX_EPOCH + now) },
         Err(error) => SecurityReply::KeysUnusable { file: error.file, why: error.why },
     })

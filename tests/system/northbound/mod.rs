@@ -5,7 +5,9 @@ mod changes;
 mod hostile;
 mod kills;
 mod roles;
+mod routes;
 mod sockets;
+mod tls;
 
 use std::time::{Duration, Instant};
 

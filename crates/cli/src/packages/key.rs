@@ -119,6 +119,7 @@ fn create(args: &NewArgs) -> anyhow::Result<()> {
             New { path: public.clone(), content: &text, secret: false },
         ],
         args.force,
+        "A replaced key can sign no more packages, unless you have a copy",
     )?;
     if !args.json {
         say::note(format_args!("created {} and {}", path.display(), public.display()));
@@ -277,6 +278,7 @@ mod tests {
         files::write(
             &[New { path: dir.path().join("developer.key"), content: &text, secret: true }],
             true,
+            "",
         )
         .unwrap();
         let error = format!("{:#}", key.open().unwrap_err());

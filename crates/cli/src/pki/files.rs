@@ -38,20 +38,15 @@ pub(crate) fn make_dir(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes `files`. Without `force`, none of them may exist.
+/// Writes `files`. Without `force`, none of them may exist; `consequence` says what replacing them means.
 ///
 /// Existing files are replaced only after all new ones have been written beside them.
 ///
 /// # Errors
 /// A file exists or cannot be written.
-pub(crate) fn write(files: &[New<'_>], force: bool) -> anyhow::Result<()> {
+pub(crate) fn write(files: &[New<'_>], force: bool, consequence: &str) -> anyhow::Result<()> {
     if !force && let Some(there) = files.iter().find(|file| file.path.symlink_metadata().is_ok()) {
-        bail!(
-            "{} exists already; --force replaces it. After that, certificates of the replaced authority are worthless, and \
-             nobody with only the replaced certificate can connect; `rosemary pki controller --force` renews the \
-             controller's certificate alone",
-            there.path.display()
-        );
+        bail!("{} exists already; --force replaces it. {consequence}", there.path.display());
     }
     let beside = |path: &Path| {
         let mut name = path.as_os_str().to_owned();
@@ -89,11 +84,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key.pem");
         let file = |content| [New { path: path.clone(), content, secret: true }];
-        write(&file("one"), false).unwrap();
-        let error = write(&file("two"), false).unwrap_err().to_string();
+        write(&file("one"), false, "").unwrap();
+        let error = write(&file("two"), false, "").unwrap_err().to_string();
         assert!(error.contains("--force"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
-        write(&file("two"), true).unwrap();
+        write(&file("two"), true, "").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

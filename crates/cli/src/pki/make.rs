@@ -1,20 +1,24 @@
 //! Creates a certificate authority and issues certificates: X.509 (RFC 5280) with keys on the curve P-256.
 //!
-//! | | authority | controller | switch |
-//! | --- | --- | --- | --- |
-//! | valid | 10 years | 825 days | 825 days |
-//! | key usage | sign certificates and lists | sign | sign |
-//! | extended | | serverAuth | clientAuth |
-//! | names | `Rosemary CA` and a number | `rosemary-controller` | its name, its datapaths |
+//! | | authority | controller | switch | HTTP interface | user |
+//! | --- | --- | --- | --- | --- | --- |
+//! | valid | 10 years | 825 days | 825 days | 825 days | 825 days |
+//! | key usage | sign certificates and lists | sign | sign | sign | sign |
+//! | extended | | serverAuth | clientAuth | serverAuth | clientAuth |
+//! | names | `Rosemary CA` or `Rosemary API CA`, and a number | `rosemary-controller` | its name, its datapaths | names and addresses | its name and role |
+//!
+//! The authority of the HTTP interface and its users is another one than that of switches and controller.
 //!
 //! The extended key usages keep a thief of a switch's key from posing as the controller. A certificate is
 //! valid from an hour before its creation, for switches whose clocks are slow. Its serial number is the hash
 //! of its public key, so no two certificates have the same one.
 
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use keys::datapaths;
+use control::northbound::Role;
+use keys::{datapaths, users};
 use openflow::Dpid;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -30,6 +34,15 @@ const AUTHORITY_DAYS: u32 = 3650;
 
 /// Default validity of an issued certificate, in days.
 pub(crate) const DAYS: u32 = 825;
+
+/// A name by which clients call the HTTP interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ServerName {
+    /// An address.
+    Address(IpAddr),
+    /// A host name.
+    Host(String),
+}
 
 /// A certificate and its key, as PEM.
 pub(crate) struct Issued {
@@ -68,17 +81,17 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// Creates an authority. Returns it with its certificate and key, for storage.
+    /// Creates an authority, whose name begins with `name`. Returns it with its certificate and key, for storage.
     ///
     /// # Errors
     /// The system cannot provide random numbers.
-    pub(crate) fn create() -> anyhow::Result<(Self, Issued)> {
+    pub(crate) fn create(name: &str) -> anyhow::Result<(Self, Issued)> {
         let key = new_key()?;
         let mut params = params("", AUTHORITY_DAYS);
         // The number distinguishes authorities in error messages.
         let number = key.der_bytes().iter().skip(1).take(4);
         let number = number.fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
-        params.distinguished_name.push(DnType::CommonName, format!("Rosemary CA {number:08x}"));
+        params.distinguished_name.push(DnType::CommonName, format!("{name} {number:08x}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let certificate = params.self_signed(&key)?;
@@ -120,6 +133,36 @@ impl Authority {
             .iter()
             .map(|dpid| Ok(SanType::URI(datapaths::uri(*dpid).try_into()?)))
             .collect::<anyhow::Result<_>>()?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(params)
+    }
+
+    /// Issues a certificate for the HTTP interface, which clients call by these names and addresses.
+    ///
+    /// # Errors
+    /// A name is none, or the system cannot provide random numbers.
+    pub(crate) fn interface(&self, names: &[ServerName], days: u32) -> anyhow::Result<Issued> {
+        let mut params = params("rosemary-api", days);
+        params.subject_alt_names = names
+            .iter()
+            .map(|name| {
+                Ok(match name {
+                    ServerName::Address(address) => SanType::IpAddress(*address),
+                    ServerName::Host(name) => SanType::DnsName(name.as_str().try_into()?),
+                })
+            })
+            .collect::<anyhow::Result<_>>()?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.issue(params)
+    }
+
+    /// Issues a certificate for a user of the HTTP interface.
+    ///
+    /// # Errors
+    /// The system cannot provide random numbers.
+    pub(crate) fn user(&self, name: &str, role: Role, days: u32) -> anyhow::Result<Issued> {
+        let mut params = params(name, days);
+        params.subject_alt_names = vec![SanType::URI(users::uri(role, name).try_into()?)];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(params)
     }

@@ -1,4 +1,5 @@
-//! `rosemary pki`: creates the keys and certificates for TLS between switches and the controller.
+//! `rosemary pki`: creates the keys and certificates for TLS between the controller and switches, and between the HTTP interface and
+//! its users ([`api`]).
 //!
 //! ```text
 //! DIR/                           0700; /etc/rosemary/pki for root
@@ -8,10 +9,15 @@
 //!     controller-cert.pem        the certificate that the controller presents
 //!     switches/NAME/             files to copy to the switch
 //!         key.pem  cert.pem  ca-cert.pem
+//!     api/                       the authority, the key and the certificate of the HTTP interface
+//!         ca-key.pem  ca-cert.pem  key.pem  cert.pem
+//!     users/NAME/                files to copy to the user
+//!         key.pem  cert.pem  ca-cert.pem
 //! ```
 //!
 //! Keys have mode 0600 and are never printed. Existing files are replaced only with `--force`.
 
+mod api;
 pub(crate) mod files;
 mod make;
 
@@ -21,6 +27,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use config::Config;
+use control::security::KeyPurpose;
 use keys::{Keys, datapaths};
 use monitor::keys::{CA_CERT, CONTROLLER_CERT, CONTROLLER_KEY};
 use monitor::options::TlsDir;
@@ -33,6 +40,10 @@ use self::make::{Authority, DAYS};
 use crate::say;
 
 const CA_KEY: &str = "ca-key.pem";
+
+/// The consequence of replacing keys for switches.
+const REPLACED: &str = "After that, certificates of the replaced authority are worthless, and nobody with only the replaced \
+                        certificate can connect; `rosemary pki controller --force` renews the controller's certificate alone";
 
 /// Maximum validity of a certificate in days: that of the authority.
 const MOST_DAYS: i64 = 3650;
@@ -52,6 +63,12 @@ enum Pki {
     Switch(SwitchArgs),
     /// Create a new key and certificate for the controller with the existing authority
     Controller(Common),
+    /// Create a key and a certificate for the HTTP interface, with an authority for its users
+    #[command(after_help = api::API_HELP)]
+    Api(api::ApiArgs),
+    /// Create a key and a certificate for a user of the HTTP interface, and print a command for curl
+    #[command(after_help = api::USER_HELP)]
+    User(api::UserArgs),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -134,13 +151,15 @@ pub fn run(args: &PkiArgs) -> anyhow::Result<()> {
         Pki::Init(common) => init(common),
         Pki::Switch(args) => switch(args),
         Pki::Controller(common) => controller(common),
+        Pki::Api(args) => api::api(args),
+        Pki::User(args) => api::user(args),
     }
 }
 
 fn init(common: &Common) -> anyhow::Result<()> {
     let dir = &common.resolve()?;
     files::make_dir(dir)?;
-    let (authority, own) = Authority::create()?;
+    let (authority, own) = Authority::create("Rosemary CA")?;
     let controller = authority.controller(common.days)?;
     let new = |name, content, secret| New { path: dir.join(name), content, secret };
     files::write(
@@ -151,6 +170,7 @@ fn init(common: &Common) -> anyhow::Result<()> {
             new(CONTROLLER_CERT, &controller.certificate, false),
         ],
         common.force,
+        REPLACED,
     )?;
     say::note(format_args!(
         "created an authority and the controller's certificate in {}",
@@ -175,7 +195,7 @@ fn init(common: &Common) -> anyhow::Result<()> {
 
 fn controller(common: &Common) -> anyhow::Result<()> {
     let dir = &common.resolve()?;
-    let controller = open(dir)?.controller(common.days)?;
+    let controller = open(dir, KeyPurpose::Switches)?.controller(common.days)?;
     let new = |name, content, secret| New { path: dir.join(name), content, secret };
     files::write(
         &[
@@ -183,6 +203,7 @@ fn controller(common: &Common) -> anyhow::Result<()> {
             new(CONTROLLER_CERT, &controller.certificate, false),
         ],
         common.force,
+        REPLACED,
     )?;
     say::note(
         "created a new certificate for the controller; Rosemary uses it from its next start on",
@@ -214,9 +235,9 @@ fn switch(args: &SwitchArgs) -> anyhow::Result<()> {
         listen.into_iter().find(|address| !address.ip().is_unspecified())
     };
     let controller = controller.or_else(configured).unwrap_or(monitor::options::LISTEN);
-    let authority = open(&dir)?;
+    let authority = open(&dir, KeyPurpose::Switches)?;
     let issued = authority.switch(name, dpid, common.days)?;
-    let ca_cert = read(&dir.join(CA_CERT))?;
+    let ca_cert = read(&dir.join(CA_CERT), KeyPurpose::Switches)?;
     let switches = dir.join("switches");
     files::make_dir(&switches)?;
     let switch_dir = switches.join(name);
@@ -245,6 +266,7 @@ fn switch(args: &SwitchArgs) -> anyhow::Result<()> {
             new(&created.ca_cert, &ca_cert, false),
         ],
         common.force,
+        REPLACED,
     )?;
     if dpid.is_empty() {
         say::note(format_args!(
@@ -283,23 +305,28 @@ impl Common {
 }
 
 /// Loads the authority in `dir` and checks that its key belongs to its certificate.
-fn open(dir: &Path) -> anyhow::Result<Authority> {
-    let (certificate, key) = (read(&dir.join(CA_CERT))?, read(&dir.join(CA_KEY))?);
+fn open(dir: &Path, purpose: KeyPurpose) -> anyhow::Result<Authority> {
+    let read = |name| read(&dir.join(name), purpose);
+    let (certificate, key) = (read(CA_CERT)?, read(CA_KEY)?);
     let own = Keys {
         certificate: certificate.as_bytes().to_vec(),
         key: Zeroizing::new(key.as_bytes().to_vec()),
         authorities: certificate.as_bytes().to_vec(),
     };
     let cannot = || format!("the authority in {} cannot issue certificates", dir.display());
-    own.server_config().with_context(cannot)?;
+    own.server_config(purpose).with_context(cannot)?;
     Authority::open(&certificate, &key).with_context(cannot)
 }
 
-fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {
+fn read(path: &Path, purpose: KeyPurpose) -> anyhow::Result<Zeroizing<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Zeroizing::new(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            bail!("{} is missing; `rosemary pki init` creates it", path.display())
+            let command = match purpose {
+                KeyPurpose::Switches => "rosemary pki init",
+                KeyPurpose::Users => "rosemary pki api NAME",
+            };
+            bail!("{} is missing; `{command}` creates it", path.display())
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
@@ -371,7 +398,7 @@ mod tests {
             key: bytes(CONTROLLER_KEY).into(),
             authorities: bytes(CA_CERT),
         };
-        keys.server_config().unwrap();
+        keys.server_config(KeyPurpose::Switches).unwrap();
         let now = std::time::SystemTime::now();
         assert_eq!(keys.warning(now), None);
         let day = std::time::Duration::from_secs(24 * 3600);

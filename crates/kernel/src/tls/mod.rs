@@ -29,6 +29,7 @@ use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 pub use fault::Fault;
 
 use control::kernel::PlainTcp;
+use control::security::KeyPurpose;
 
 /// Most bytes of a handshake: certificates of a few intermediate authorities, with long keys.
 const MAX_HANDSHAKE: usize = 32 * 1024;
@@ -59,7 +60,7 @@ impl Server {
     /// # Errors
     /// The keys cannot be used.
     pub fn new(keys: &Keys) -> Result<Self, KeysError> {
-        Ok(Self(Arc::new(keys.server_config()?)))
+        Ok(Self(Arc::new(keys.server_config(KeyPurpose::Switches)?)))
     }
 
     /// A session for a connection whose first byte is [`CLIENT_HELLO`].

@@ -42,6 +42,12 @@ impl Listeners {
         self.find(role).and_then(|(it, _)| it.address)
     }
 
+    /// The addresses of the API.
+    pub(crate) fn api(&self) -> impl Iterator<Item = SocketAddr> {
+        let api = self.0.iter().filter(|(it, _)| it.role == ListenerRole::Api);
+        api.filter_map(|(it, _)| it.address)
+    }
+
     /// Listens at `address` for `role`. If the operator has not `chosen` the address and another program has taken it, this warns
     /// and adds nothing.
     ///

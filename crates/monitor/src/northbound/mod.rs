@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use config::{Limits, Require, RestartPolicy, Supervision};
 use control::northbound::{
-    ListenerRole, NorthboundReply, NorthboundRequest, NorthboundSettings, TokenRecord,
+    ListenerRole, NorthboundReply, NorthboundRequest, NorthboundSettings, TokenRecord, needs_tls,
 };
 use control::operator::{
     OperatorReply, OperatorRequest, ProgramState, ProgramUsage, ServiceStatus,
@@ -30,6 +30,7 @@ use self::listeners::Listeners;
 use self::tokens::Tokens;
 use crate::error::StartError;
 use crate::hang::answers::{AnswerProgress, Check};
+use crate::keys::SealedKeys;
 use crate::process_table::Environment;
 use crate::program::{Port, Program, ProgramKind};
 use crate::text::shortened;
@@ -61,6 +62,8 @@ pub(crate) struct NorthboundInput {
     pub(crate) tokens: Tokens,
     /// Where the routes of apps are served once an app has some, and whether the operator chose that.
     pub(crate) app_routes: (SocketAddr, bool),
+    /// The keys for TLS, if it listens where other machines can reach it.
+    pub(crate) keys: Option<SealedKeys>,
 }
 
 /// The HTTP interface.
@@ -153,17 +156,19 @@ impl Northbound {
         let sandbox = self
             .require
             .map(|require| ServiceSandbox { run_as: self.run_as, full: require == Require::Full });
-        let NorthboundInput { listeners, settings, tokens, .. } = &self.input;
+        let NorthboundInput { listeners, settings, tokens, keys, .. } = &self.input;
         let diag = diag_socket();
         let mut fds: Vec<BorrowedFd<'_>> = listeners.fds().collect();
         fds.push(theirs.as_fd());
         fds.extend(diag.iter().map(|fd| fd.as_fd()));
+        fds.extend(keys.iter().flat_map(SealedKeys::fds));
         let request = NorthboundRequest::Start {
             sandbox,
             listeners: listeners.described(),
             settings: settings.clone(),
             credentials: tokens.credentials().clone(),
             peers: diag.is_some(),
+            keys: keys.is_some(),
         };
         self.program.send(&request, &fds);
         self.requests = Some(ours);
@@ -200,8 +205,9 @@ impl Northbound {
                 NorthboundReply::Ready => {
                     if self.program.mark_ready(now) {
                         became_ready = true;
-                        let api = self.input.listeners.address(ListenerRole::Api);
-                        let api = api.map_or_else(|| "none".to_owned(), |it| it.to_string());
+                        let api = self.input.listeners.api().map(|it| it.to_string());
+                        let api = api.collect::<Vec<_>>().join(" ");
+                        let api = if api.is_empty() { "none" } else { &api };
                         info!(api, "the HTTP interface was ready");
                     }
                 }
@@ -257,9 +263,9 @@ impl Northbound {
         self.input.listeners.address(ListenerRole::Apps)
     }
 
-    /// The address at which it listens, if it has one.
+    /// The address for a client on this machine, if it has one: one with plain HTTP, otherwise one with TLS.
     pub(crate) fn api(&self) -> Option<SocketAddr> {
-        self.input.listeners.address(ListenerRole::Api)
+        self.input.listeners.api().min_by_key(|address| needs_tls(*address))
     }
 
     /// The tokens that the operator made.

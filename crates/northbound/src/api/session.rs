@@ -24,7 +24,7 @@ pub(crate) struct Who {
     /// The role; null for a client that may do nothing.
     #[schema(value_type = Option<String>)]
     role: Option<Role>,
-    /// How the user is known: `token`, `session`, `unix`, `loopback` or `nobody`.
+    /// How the user is known: `token`, `session`, `certificate`, `unix`, `loopback` or `nobody`.
     how: String,
     /// The version of Rosemary.
     version: String,

@@ -13,6 +13,8 @@ pub(crate) enum How {
     Token,
     /// By a session that a one-time token began.
     Session,
+    /// By a certificate of the users' authority.
+    Certificate,
     /// By the mode of the Unix socket.
     Unix,
     /// By the user of a TCP connection on this machine.
@@ -26,6 +28,7 @@ impl How {
         match self {
             Self::Token => "token",
             Self::Session => "session",
+            Self::Certificate => "certificate",
             Self::Unix => "unix",
             Self::Loopback => "loopback",
             Self::Nobody => "nobody",
@@ -36,7 +39,7 @@ impl How {
 /// Who sends a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Principal {
-    /// The user, for the audit record: `token ci`, `user 1000`.
+    /// The user, for the audit record: `token ci`, `certificate alice (0123456789abcdef)`, `user 1000`.
     pub(crate) who: String,
     /// `None` if the user may do nothing.
     pub(crate) role: Option<Role>,

@@ -1,0 +1,252 @@
+//! Reads the user that a certificate names, and writes such names.
+//!
+//! A certificate for the HTTP interface names its user and role by a subject alternative name (RFC 5280 §4.2.1.6) that is a URI:
+//!
+//! ```text
+//! rosemary:user:operator:alice
+//! ```
+//!
+//! It has exactly one such name and none that could be meant as one, nor as the name of a datapath
+//! ([`datapaths`](crate::datapaths)). The certificate of a switch therefore never names a user, and that of a user is refused as a switch's,
+//! even if one authority has issued both. The comparison of similar names ignores case, percent-encoding, white space, punctuation
+//! and the position in the certificate.
+
+use std::time::{Duration, SystemTime};
+
+use control::northbound::Role;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use thiserror::Error;
+use webpki::{EndEntityCert, KeyUsage};
+
+use crate::datapaths;
+use crate::names::{letters, occurrences, shown};
+
+/// The beginning of a user's URI.
+pub const PREFIX: &str = "rosemary:user:";
+
+/// The letters of the prefix.
+const SCHEME: &[u8] = b"rosemary";
+const BOTH: &[u8] = b"rosemaryuser";
+
+/// The longest name in bytes, that of a common name in X.509.
+pub const LONGEST_NAME: usize = 64;
+
+/// The last second of the year 9999, which a certificate without an end has (RFC 5280 §4.1.2.5).
+const NEVER: Duration = Duration::from_secs(253_402_300_799);
+
+/// The URI that names a user in a certificate.
+pub fn uri(role: Role, name: &str) -> String {
+    format!("{PREFIX}{role}:{name}")
+}
+
+/// Whether a certificate that contains `text`, other than in a user's URI, is refused.
+pub fn is_misleading(text: &str) -> bool {
+    occurrences(text.as_bytes(), BOTH) > 0 || datapaths::is_misleading(text)
+}
+
+/// Whether a user can have this name: letters, digits, dots, hyphens and underscores, a letter or digit first.
+pub fn is_name(text: &str) -> bool {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=LONGEST_NAME).contains(&text.len())
+        && text.bytes().all(good)
+        && !text.starts_with(['.', '-', '_'])
+        && !is_misleading(text)
+}
+
+/// The certificate does not say clearly whose it is.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum UserNameError {
+    /// It is not a certificate. The TLS handshake would have refused it earlier.
+    #[error("the certificate cannot be read")]
+    Unreadable,
+    /// It names nobody.
+    #[error("the certificate names no user; make one with `rosemary pki user NAME --role ROLE`")]
+    Nobody,
+    /// It names several users.
+    #[error(
+        "the certificate names {0} users, and may name one; make one with `rosemary pki user NAME --role ROLE`"
+    )]
+    Several(usize),
+    /// A name resembles that of a user or a datapath.
+    #[error(
+        "the certificate has {0}, which is not exactly the name of a user; that is a URI such as {PREFIX}viewer:alice, with the role \
+         viewer, operator or admin; make one with `rosemary pki user NAME --role ROLE`"
+    )]
+    Malformed(String),
+}
+
+/// The user of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertifiedUser {
+    /// The user's name.
+    pub name: String,
+    /// The user's role.
+    pub role: Role,
+    /// When the certificate expires; `None` for never.
+    pub not_after: Option<SystemTime>,
+}
+
+impl CertifiedUser {
+    /// Reads the user from `certificate`, which must have been verified.
+    ///
+    /// # Errors
+    /// [`UserNameError`]: the certificate is nobody's.
+    pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, UserNameError> {
+        let der: &[u8] = certificate;
+        let certificate =
+            EndEntityCert::try_from(certificate).map_err(|_| UserNameError::Unreadable)?;
+        let mut users = Vec::new();
+        for name in certificate.valid_uri_names() {
+            if resembles(name) {
+                let malformed = || UserNameError::Malformed(format!("the URI {:?}", shown(name)));
+                users.push(parse_exactly(name).ok_or_else(malformed)?);
+            }
+        }
+        // Counting in the raw bytes also covers names that are not valid UTF-8, and other fields such as the common name.
+        if occurrences(der, BOTH) != users.len() {
+            let what = "rosemary:user in a place where it names no user";
+            return Err(UserNameError::Malformed(what.to_owned()));
+        }
+        if occurrences(der, b"rosemarydpid") > 0 {
+            return Err(UserNameError::Malformed("the name of a datapath".to_owned()));
+        }
+        let count = users.len();
+        match (users.pop(), count) {
+            (Some((role, name)), 1) => Ok(Self { name, role, not_after: not_after(&certificate) }),
+            (None, _) => Err(UserNameError::Nobody),
+            (Some(_), count) => Err(UserNameError::Several(count)),
+        }
+    }
+
+    /// Whether the certificate is still valid at `now`.
+    pub fn is_valid_at(&self, now: SystemTime) -> bool {
+        self.not_after.is_none_or(|end| now <= end)
+    }
+}
+
+/// Whether the URI `name` could be meant as the name of a user, correctly spelt or not: its letters and digits begin with
+/// `rosemary` or contain `rosemaryuser`, or it is one of the roles behind `user`.
+fn resembles(name: &str) -> bool {
+    let letters = letters(name.as_bytes());
+    let contains = |what: &[u8]| letters.windows(what.len()).any(|part| part == what);
+    let has_role = || Role::ALL.iter().any(|role| contains(format!("user{role}").as_bytes()));
+    letters.starts_with(SCHEME) || contains(BOTH) || has_role()
+}
+
+/// Parses a name that has exactly the form of [`uri`].
+fn parse_exactly(name: &str) -> Option<(Role, String)> {
+    let (role, user) = name.strip_prefix(PREFIX)?.split_once(':')?;
+    let role = role.parse().ok()?;
+    (is_name(user) && uri(role, user) == name).then(|| (role, user.to_owned()))
+}
+
+/// When the certificate expires; `None` for never.
+fn not_after(certificate: &EndEntityCert<'_>) -> Option<SystemTime> {
+    let never = UnixTime::since_unix_epoch(NEVER);
+    // Without trust anchors the verification always fails, but it checks the certificate's own validity first.
+    let checked =
+        certificate.verify_for_usage(&[], &[], &[], never, KeyUsage::client_auth(), None, None);
+    match checked.err()? {
+        webpki::Error::CertExpired { not_after, .. } => {
+            Some(SystemTime::UNIX_EPOCH + Duration::from_secs(not_after.as_secs()))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType};
+
+    use super::*;
+
+    fn certificate(uris: &[&str], common_name: &str) -> CertificateDer<'static> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        params.subject_alt_names =
+            uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap())).collect();
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
+    }
+
+    fn read(uris: &[&str]) -> Result<(Role, String), UserNameError> {
+        CertifiedUser::of(&certificate(uris, "alice")).map(|it| (it.role, it.name))
+    }
+
+    #[test]
+    fn user_and_role_are_read() {
+        for role in Role::ALL {
+            assert_eq!(read(&[&uri(role, "alice-2.ops")]), Ok((role, "alice-2.ops".to_owned())));
+        }
+        let other = ["https://example.org/rosemary", "rosemary:user:viewer:bob"];
+        assert_eq!(read(&other).unwrap().1, "bob");
+    }
+
+    #[test]
+    fn nearly_right_names_are_refused() {
+        for wrong in [
+            "rosemary:user:admin",
+            "rosemary:user:admin:",
+            "rosemary:user::alice",
+            "rosemary:user:root:alice",
+            "rosemary:user:Admin:alice",
+            "Rosemary:user:admin:alice",
+            "rosemary:user:admin:alice:bob",
+            "rosemary:user:admin:al%69ce",
+            "rosemary:user:admin:.alice",
+            "rosemary:user:admin:alice/",
+            "rosemary:users:admin:alice",
+            "rosemary::user:admin:alice",
+            "rosemary-user:admin:alice",
+            "rosem%61ry:user:admin:alice",
+            "urn:rosemary:user:admin:alice",
+            "user:admin:alice",
+            "rosemary:admin:alice",
+            "rosemary:user:admin:rosemary-user",
+        ] {
+            let error = read(&[wrong]).unwrap_err();
+            assert!(matches!(error, UserNameError::Malformed(_)), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn certificate_names_exactly_one_user() {
+        assert_eq!(read(&[]), Err(UserNameError::Nobody));
+        assert_eq!(read(&["https://example.org/"]), Err(UserNameError::Nobody));
+        let two = ["rosemary:user:viewer:alice", "rosemary:user:admin:alice"];
+        assert_eq!(read(&two), Err(UserNameError::Several(2)));
+        let right = "rosemary:user:viewer:alice";
+        for name in ["rosemary:user:admin:alice", "Rosemary user", "rosemary:dpid:1"] {
+            let error = CertifiedUser::of(&certificate(&[right], name)).unwrap_err();
+            assert!(matches!(error, UserNameError::Malformed(_)), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn switches_and_users_never_have_the_same_certificate() {
+        let switch = "rosemary:dpid:00:00:00:00:00:00:00:01";
+        assert!(matches!(read(&[switch]), Err(UserNameError::Malformed(_))));
+        let both = [switch, "rosemary:user:viewer:alice"];
+        assert!(matches!(read(&both), Err(UserNameError::Malformed(_))));
+        for uris in [&both[..], &both[1..]] {
+            let user = certificate(uris, "alice");
+            datapaths::CertifiedDatapaths::of(&user).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn certificate_expires() {
+        let user = certificate(&["rosemary:user:viewer:alice"], "alice");
+        let user = CertifiedUser::of(&user).unwrap();
+        // The years of certificates without a stated validity, in rcgen.
+        assert!(user.is_valid_at(SystemTime::now()));
+        let mut params = CertificateParams::default();
+        let name = "rosemary:user:viewer:alice".try_into().unwrap();
+        params.subject_alt_names = vec![SanType::URI(name)];
+        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        params.not_after = end.into();
+        let old = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let old = CertifiedUser::of(old.der()).unwrap();
+        assert_eq!(old.not_after, Some(end));
+        assert!(old.is_valid_at(end) && !old.is_valid_at(end + Duration::from_secs(1)));
+    }
+}

@@ -1,0 +1,343 @@
+//! Clients on other machines: TLS 1.3, with tokens or with certificates of the users' authority, and nothing else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, ensure};
+use cli::lab::{Lab, Of, Rosemary};
+use control::northbound::Role;
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair, SanType};
+use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::developer::{refused, rosemary};
+use rosemary_tests::net::SOON;
+use rosemary_tests::pki::{Pki, SwitchKeys};
+use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use serde_json::Value;
+
+use super::wait_for_api;
+
+/// An address that is not loopback. Connections of this machine to it have it as their source, too.
+const OTHER: &str = "192.0.2.1";
+
+/// The address of the interface with TLS.
+const TLS: &str = "https://192.0.2.1:8443";
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The key and the certificate that a client presents.
+#[derive(Debug, Clone)]
+struct Shown {
+    key: PathBuf,
+    cert: PathBuf,
+}
+
+/// Rosemary with both sets of keys.
+struct Instance<'lab> {
+    lab: &'lab Lab,
+    pki: Pki<'lab>,
+    rosemary: Rosemary<'lab>,
+}
+
+impl<'lab> Instance<'lab> {
+    fn start(lab: &'lab Lab) -> anyhow::Result<Self> {
+        lab.run("ip", &["address", "add", &format!("{OTHER}/32"), "dev", "lo"])?;
+        let pki = Pki::init(lab, "pki")?;
+        rosemary(lab, &["pki", "api", OTHER, "localhost", "--dir", pki.dir()])?;
+        configure(&[&in_rust("observer", "stage = \"observe\"")])?;
+        let addresses = ["--api", "127.0.0.1:8181", "--api", "0.0.0.0:8443"];
+        let args = [&["--tls-dir", pki.dir()], &addresses[..]].concat();
+        let rosemary = Rosemary::start(lab, &rosemary_binary(), &args)?;
+        wait_for_api()?;
+        Ok(Self { lab, pki, rosemary })
+    }
+
+    /// Makes a user with `rosemary pki user`.
+    fn user(&self, name: &str, role: Role) -> anyhow::Result<Shown> {
+        let args = ["pki", "user", name, "--role", role.name(), "--dir", self.pki.dir()];
+        let printed = rosemary(self.lab, &args)?;
+        ensure!(printed.starts_with("curl --cacert "), "{printed}");
+        Ok(self.shown(&format!("users/{name}")))
+    }
+
+    /// The files of a directory.
+    fn shown(&self, dir: &str) -> Shown {
+        let dir = self.pki.file(dir);
+        Shown { key: dir.join("key.pem"), cert: dir.join("cert.pem") }
+    }
+
+    /// Sends a request; returns the status and the body, or how the connection failed.
+    fn curl(
+        &self,
+        path: &str,
+        shown: Option<&Shown>,
+        more: &[&str],
+    ) -> Result<(u16, Value), String> {
+        let authority = self.pki.file("api/ca-cert.pem");
+        let mut command = self.lab.command("curl");
+        command.args(["-sS", "-m", "20", "-w", "\n%{http_code}", "--cacert"]).arg(authority);
+        if let Some(Shown { key, cert }) = shown {
+            command.arg("--key").arg(key).arg("--cert").arg(cert);
+        }
+        let output = command.args(more).arg(format!("{TLS}{path}")).output();
+        let output = output.map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            let error = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{}: {error}", output.status));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let (body, status) = text.trim().rsplit_once('\n').unwrap_or(("", text.trim()));
+        let status = status.parse().map_err(|_| text.to_string())?;
+        Ok((status, serde_json::from_str(body).unwrap_or(Value::Null)))
+    }
+
+    fn status(&self, path: &str, shown: Option<&Shown>, more: &[&str]) -> Result<u16, String> {
+        self.curl(path, shown, more).map(|(status, _)| status)
+    }
+
+    /// Issues a certificate that `rosemary pki` would not: with these URIs, this purpose and this end, by the authority in `dir`.
+    fn issue(
+        &self,
+        (dir, name): (&str, &str),
+        uris: &[&str],
+        purpose: ExtendedKeyUsagePurpose,
+        end: SystemTime,
+    ) -> anyhow::Result<Shown> {
+        let read = |file: &str| fs::read_to_string(self.pki.file(dir).join(file));
+        let authority = KeyPair::from_pem(&read("ca-key.pem")?)?;
+        let authority = Issuer::from_ca_cert_pem(&read("ca-cert.pem")?, authority)?;
+        let mut params = CertificateParams::default();
+        params.not_before = (end - 9 * DAY).into();
+        params.not_after = end.into();
+        params.extended_key_usages = vec![purpose];
+        for uri in uris {
+            params.subject_alt_names.push(SanType::URI((*uri).try_into()?));
+        }
+        let key = KeyPair::generate()?;
+        let file = |part: &str| self.lab.files().join(format!("{name}-{part}.pem"));
+        let shown = Shown { key: file("key"), cert: file("cert") };
+        fs::write(&shown.key, key.serialize_pem())?;
+        fs::write(&shown.cert, params.signed_by(&key, &authority)?.pem())?;
+        Ok(shown)
+    }
+}
+
+fn client() -> ExtendedKeyUsagePurpose {
+    ExtendedKeyUsagePurpose::ClientAuth
+}
+
+fn soon() -> SystemTime {
+    SystemTime::now() + DAY
+}
+
+#[test]
+fn only_tls_1_3_with_a_token_or_a_certificate_passes() {
+    in_a_lab(|lab| {
+        let mut it = Instance::start(lab)?;
+        let apps = "/api/v1/apps";
+        let error = it.status(apps, None, &["--tls-max", "1.2"]).unwrap_err();
+        ensure!(error.contains("alert protocol version"), "{error}");
+        println!("{}", it.rosemary.wait_for_log(&["interface refused", "(1.3)"], SOON)?);
+        let plain = lab.run("curl", &["-s", "-m", "5", &format!("http://{OTHER}:8443{apps}")]);
+        ensure!(plain.is_err(), "{plain:?}");
+        // Nobody, from here and from this machine.
+        let from_here = ["--connect-to", "::127.0.0.1:"];
+        for more in [&[][..], &from_here] {
+            let (status, problem) = it.curl(apps, None, more).map_err(anyhow::Error::msg)?;
+            ensure!(
+                status == 401 && problem["hint"].to_string().contains("rosemary pki user"),
+                "{problem}"
+            );
+            for path in ["/livez", "/readyz"] {
+                ensure!(it.status(path, None, more) == Ok(200), "{path}");
+            }
+            let (_, who) = it.curl("/api/v1/session", None, more).map_err(anyhow::Error::msg)?;
+            ensure!(who["role"].is_null(), "{who}");
+        }
+        let token = rosemary(lab, &["token", "create", "--role", "viewer", "--name", "ci"])?;
+        let bearer = format!("Authorization: Bearer {}", token.trim());
+        ensure!(it.status(apps, None, &["-H", &bearer]) == Ok(200));
+        let stop = ["-X", "POST", "-H", &bearer];
+        ensure!(it.status("/api/v1/apps/observer/stop", None, &stop) == Ok(403));
+        // A wrong token counts, whatever certificate comes with it.
+        let root = it.user("root", Role::Admin)?;
+        ensure!(it.status(apps, Some(&root), &["-H", "Authorization: Bearer x"]) == Ok(401));
+        // A name that the certificate has and `names` does not, as with DNS rebinding.
+        ensure!(it.status(apps, Some(&root), &["-H", "Host: attacker.example"]) == Ok(421));
+        ensure!(
+            it.status(apps, Some(&root), &["-H", "Origin: https://attacker.example"]) == Ok(403)
+        );
+        let events =
+            it.curl("/api/v1/events", Some(&root), &["-m", "2", "-N", "-o", "/run/lab/events"]);
+        ensure!(events.is_err() && fs::read_to_string("/run/lab/events")?.contains("event: hello"));
+        // A new process has the same keys.
+        let find = |it: &Instance<'_>| -> anyhow::Result<u32> {
+            let status = it.rosemary.status()?.context("it answers")?;
+            let service = status.programs.services.iter().find(|it| it.name == "northbound");
+            service.and_then(|it| it.pid).context("it runs")
+        };
+        let before = find(&it)?;
+        fs::rename(it.pki.file("api"), it.pki.file("moved"))?;
+        kill(before)?;
+        fs::create_dir(it.pki.file("api"))?;
+        fs::copy(it.pki.file("moved/ca-cert.pem"), it.pki.file("api/ca-cert.pem"))?;
+        lab.wait_for("another process serves TLS", SOON, |evidence| {
+            let status = it.status(apps, Some(&root), &[]);
+            evidence.0 = format!("{status:?}");
+            Ok((status == Ok(200)).then_some(()))
+        })?;
+        ensure!(find(&it)? != before);
+        Ok(())
+    });
+}
+
+#[test]
+fn certificate_gives_its_role_and_audit_names_its_user() {
+    in_a_lab(|lab| {
+        let it = Instance::start(lab)?;
+        let (stop, start) = ("/api/v1/apps/observer/stop", "/api/v1/apps/observer/start");
+        let post = ["-X", "POST"];
+        for (role, reads, acts, configures) in [
+            (Role::Viewer, 200, 403, 403),
+            (Role::Operator, 200, 200, 403),
+            (Role::Admin, 200, 200, 200),
+        ] {
+            let name = format!("the-{role}");
+            let user = it.user(&name, role)?;
+            let who = it.curl("/api/v1/session", Some(&user), &[]).map_err(anyhow::Error::msg)?.1;
+            ensure!(who["role"] == role.name() && who["how"] == "certificate", "{who}");
+            ensure!(who["user"].as_str().is_some_and(|it| it.contains(&name)), "{who}");
+            ensure!(it.status("/api/v1/apps", Some(&user), &[]) == Ok(reads), "{role}");
+            ensure!(it.status(stop, Some(&user), &post) == Ok(acts), "{role}");
+            ensure!(it.status(start, Some(&user), &post) == Ok(acts), "{role}");
+            ensure!(it.status("/api/v1/tokens", Some(&user), &[]) == Ok(configures), "{role}");
+            let reload = it.status("/api/v1/reload?dry_run=true", Some(&user), &post);
+            ensure!(reload == Ok(configures), "{role}: {reload:?}");
+        }
+        lab.wait_for("the audit records name the users", SOON, |evidence| {
+            let log = rosemary(lab, &["logs", "audit"]).unwrap_or_default();
+            let names = ["certificate the-operator (", "certificate the-admin ("];
+            let has_all = names.iter().all(|name| log.contains(name));
+            let has_viewer = log.contains("the-viewer");
+            evidence.0 = log;
+            Ok((has_all && !has_viewer).then_some(()))
+        })?;
+        Ok(())
+    });
+}
+
+#[test]
+fn other_certificates_are_refused() {
+    in_a_lab(|lab| {
+        let mut it = Instance::start(lab)?;
+        let apps = "/api/v1/apps";
+        let right = it.user("alice", Role::Viewer)?;
+        ensure!(it.status(apps, Some(&right), &[]) == Ok(200));
+        // The handshake fails, and the log has the reason.
+        let (alice, bob) = ("rosemary:user:admin:alice", "rosemary:user:admin:bob");
+        let switch = it.pki.switch("s1", &["--dpid", "1"])?;
+        let switch = Shown { key: switch.key, cert: switch.cert };
+        let user_of_switches = it.issue((".", "user"), &[alice], client(), soon())?;
+        rosemary(lab, &["pki", "api", OTHER, "--dir", "/run/lab/forged"])?;
+        rosemary(lab, &["pki", "user", "alice", "--role", "admin", "--dir", "/run/lab/forged"])?;
+        let forged = Path::new("/run/lab/forged/users/alice");
+        let forged = Shown { key: forged.join("key.pem"), cert: forged.join("cert.pem") };
+        let old = it.issue(("api", "old"), &[alice], client(), SystemTime::now() - 2 * DAY)?;
+        let future =
+            it.issue(("api", "future"), &[alice], client(), SystemTime::now() + 11 * DAY)?;
+        let server = it.shown("api");
+        let unknown = "not issued by an authority of users";
+        for (shown, why) in [
+            (&switch, unknown),
+            (&user_of_switches, unknown),
+            (&forged, unknown),
+            (&old, "certificate expired 2 days ago"),
+            (&future, "not valid before"),
+            (&server, "not meant for clients"),
+        ] {
+            let result = it.status(apps, Some(shown), &[]);
+            let is_refused = result.as_ref().is_err_and(|error| error.contains("alert"));
+            ensure!(is_refused, "{why}: {shown:?}: {result:?}");
+            println!("{}", it.rosemary.wait_for_log(&["interface refused", why], SOON)?);
+        }
+        // The right authority, and a name that is nobody's.
+        let dpid = "rosemary:dpid:00:00:00:00:00:00:00:01";
+        for (number, (uris, why)) in [
+            (&[][..], "names no user"),
+            (&["https://example.org/alice"], "names no user"),
+            (&[dpid], "not exactly the name of a user"),
+            (&[alice, dpid], "not exactly the name of a user"),
+            (&[alice, bob], "names 2 users"),
+            (&["rosemary:user:Admin:alice"], "not exactly the name of a user"),
+            (&["rosemary:user:admin:al%69ce"], "not exactly the name of a user"),
+            (&["Rosemary:user:admin:alice"], "not exactly the name of a user"),
+            (&["rosemary:user:root:alice"], "not exactly the name of a user"),
+            (&["rosemary:user:admin"], "not exactly the name of a user"),
+            (&["rosemary:users:admin:alice"], "not exactly the name of a user"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let shown = it.issue(("api", &format!("n{number}")), uris, client(), soon())?;
+            let (status, problem) = it.curl(apps, Some(&shown), &[]).map_err(anyhow::Error::msg)?;
+            let detail = problem["detail"].as_str().unwrap_or_default();
+            ensure!(status == 401 && detail.contains(why), "{uris:?}: {status} {problem}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn user_certificate_is_refused_from_a_switch() {
+    in_a_lab(|lab| {
+        let mut it = Instance::start(lab)?;
+        let alice = it.user("alice", Role::Admin)?;
+        let right = it.pki.switch("s1", &[])?;
+        let s1 = lab.switch("s1", Of::V1_3)?;
+        let keys = |shown: Shown| SwitchKeys { key: shown.key, cert: shown.cert, ..right.clone() };
+        keys(alice).give_to(&s1)?;
+        println!("{}", it.rosemary.wait_for_log(&["not issued by an authority that"], SOON)?);
+        // Even if the switches' authority has issued it.
+        let name = "rosemary:user:admin:alice";
+        keys(it.issue((".", "user"), &[name], client(), soon())?).give_to(&s1)?;
+        let words = ["not exactly the name of a datapath", name];
+        println!("{}", it.rosemary.wait_for_log(&words, SOON)?);
+        ensure!(it.rosemary.status()?.and_then(|it| it.switches).map(|it| it.len()) == Some(0));
+        right.give_to(&s1)?;
+        it.rosemary.wait_for_switch(&s1)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn missing_and_wrong_keys_are_explained() {
+    in_a_lab(|lab| {
+        lab.run("ip", &["address", "add", &format!("{OTHER}/32"), "dev", "lo"])?;
+        let dir = "/run/lab/pki";
+        let up = ["up", "--allow-unsigned", "--app", "learning-switch", "--api", "192.0.2.1:8443"];
+        let up = [&up[..], &["--tls-dir", dir]].concat();
+        let check = [&up[..], &["--check"]].concat();
+        rosemary(lab, &["pki", "init", "--dir", dir])?;
+        for args in [&up, &check] {
+            let error = refused(lab, args)?;
+            ensure!(error.contains("rosemary pki api 192.0.2.1 --dir /run/lab/pki"), "{error}");
+        }
+        rosemary(lab, &["pki", "api", OTHER, "--dir", dir])?;
+        rosemary(lab, &check)?;
+        let key = fs::read(format!("{dir}/api/key.pem"))?;
+        fs::copy(format!("{dir}/controller-key.pem"), format!("{dir}/api/key.pem"))?;
+        for args in [&up, &check] {
+            let error = refused(lab, args)?;
+            let why = "api/key.pem: it is not the key of the certificate";
+            ensure!(error.contains(why), "{error}");
+        }
+        fs::remove_file(format!("{dir}/api/key.pem"))?;
+        let error = refused(lab, &up)?;
+        ensure!(error.contains("api/key.pem") && error.contains("rosemary pki api"), "{error}");
+        fs::write(format!("{dir}/api/key.pem"), key)?;
+        lab.run("chmod", &["644", &format!("{dir}/api/key.pem")])?;
+        let error = refused(lab, &check)?;
+        ensure!(error.contains("chmod 600"), "{error}");
+        Ok(())
+    });
+}
