@@ -36,6 +36,11 @@ impl<'lab> Pki<'lab> {
         Ok(Self { lab, dir })
     }
 
+    /// The default directory of root, where `rosemary pki init` has made the keys.
+    pub fn default_dir(lab: &'lab Lab) -> Self {
+        Self { lab, dir: "/etc/rosemary/pki".to_owned() }
+    }
+
     /// Returns the directory.
     pub fn dir(&self) -> &str {
         &self.dir

@@ -4,6 +4,7 @@
 
 mod app_killed;
 mod attacks;
+mod backup;
 mod bands;
 mod blame;
 mod calls;
