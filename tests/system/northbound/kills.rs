@@ -43,23 +43,22 @@ fn kill_under_load(times: u32, limit: Duration) {
             let mut last = None;
             let result = (0..times).try_for_each(|number| {
                 let deadline = Instant::now() + Duration::from_secs(30);
-                let victim = loop {
-                    // The monitor may not know yet that the last one is dead.
-                    match pid(&rosemary)?.filter(|pid| Some(*pid) != last) {
-                        Some(pid) => break pid,
-                        None => {
-                            ensure!(Instant::now() < deadline, "kill {number}: it does not start");
-                        }
-                    }
-                    std::thread::sleep(Duration::from_millis(20));
-                };
                 let seen = answers.load(Ordering::Relaxed);
                 while answers.load(Ordering::Relaxed) == seen {
                     ensure!(Instant::now() < deadline, "kill {number}: clients are not served");
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                last = Some(victim);
-                kill(victim)
+                loop {
+                    // The monitor may not know yet that the last one is dead, nor whether its number is that of the process or of
+                    // its init.
+                    let victim = pid(&rosemary)?.filter(|pid| Some(*pid) != last);
+                    if let Some(victim) = victim.filter(|pid| kill(*pid).is_ok()) {
+                        last = Some(victim);
+                        return Ok(());
+                    }
+                    ensure!(Instant::now() < deadline, "kill {number}: it does not start");
+                    std::thread::sleep(Duration::from_millis(20));
+                }
             });
             done.store(true, Ordering::Relaxed);
             result
