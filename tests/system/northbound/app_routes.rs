@@ -335,8 +335,9 @@ fn silent_app_is_504_while_others_answer() {
         })?;
         ensure!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
         wait_for("/apps/rogue/ok", 200)?;
-        // An app that hangs in a call is ended, which its requests notice.
-        is_problem(&rogue("/spin")?, 502)?;
+        // An app that hangs in a call is ended. On a busy machine its second of processor time takes longer than an answer may.
+        let spun = rogue("/spin")?;
+        ensure!([502, 504].contains(&spun.status), "{spun:?}");
         wait_for("/apps/rogue/ok", 200)?;
         ensure!(pid_of(&rosemary, "web").is_ok());
         Ok(())
