@@ -13,7 +13,7 @@ use super::{get, start};
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// Resident memory of the interface, in KiB.
-fn memory(rosemary: &cli::lab::Rosemary<'_>) -> anyhow::Result<u64> {
+pub(super) fn memory(rosemary: &cli::lab::Rosemary<'_>) -> anyhow::Result<u64> {
     let status = rosemary.status()?.context("it answers")?;
     let service = status.programs.services.iter().find(|it| it.name == "northbound");
     let pid = service.and_then(|it| it.pid).context("it runs")?;

@@ -1,8 +1,10 @@
 //! Clients on other machines: TLS 1.3, with tokens or with certificates of the users' authority, and nothing else.
 
 use std::fs;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
@@ -15,6 +17,7 @@ use rosemary_tests::pki::{Pki, SwitchKeys};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 use serde_json::Value;
 
+use super::hostile::memory;
 use super::wait_for_api;
 
 /// An address that is not loopback. Connections of this machine to it have it as their source, too.
@@ -305,6 +308,58 @@ fn user_certificate_is_refused_from_a_switch() {
         ensure!(it.rosemary.status()?.and_then(|it| it.switches).map(|it| it.len()) == Some(0));
         right.give_to(&s1)?;
         it.rosemary.wait_for_switch(&s1)?;
+        Ok(())
+    });
+}
+
+/// The begin of a `ClientHello` of 65535 bytes, in records of 16 KiB (RFC 8446, sections 4 and 5.1).
+fn endless_hello(size: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < size {
+        bytes.extend([0x16, 3, 1, 0x40, 0]);
+        let begin: &[u8] = if bytes.len() == 5 { &[1, 0, 0xff, 0xff] } else { &[0; 4] };
+        bytes.extend(begin);
+        bytes.extend([0; 0x4000 - 4]);
+    }
+    bytes.truncate(size);
+    bytes
+}
+
+#[test]
+fn unfinished_handshakes_end_and_others_are_served() {
+    in_a_lab(|lab| {
+        let mut it = Instance::start(lab)?;
+        let root = it.user("root", Role::Admin)?;
+        let open = |size: usize| -> anyhow::Result<TcpStream> {
+            let mut stream = TcpStream::connect((OTHER, 8443))?;
+            stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+            let _ = stream.write_all(&endless_hello(size)); // it may be closed meanwhile
+            Ok(stream)
+        };
+        let ends = |stream: &mut TcpStream| match stream.read_to_end(&mut Vec::new()) {
+            Ok(_) => true,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        };
+        let before = memory(&it.rosemary)?;
+        let begin = Instant::now();
+        let sizes = [0, 3, 20_000].into_iter().cycle().take(600);
+        let mut slow = sizes.map(open).collect::<anyhow::Result<Vec<_>>>()?;
+        ensure!(it.status("/api/v1/apps", Some(&root), &[]) == Ok(200));
+        let grown = memory(&it.rosemary)?.saturating_sub(before);
+        println!("600 unfinished handshakes took {grown} KiB");
+        ensure!(grown < 60_000, "{grown} KiB");
+        // A handshake longer than any valid one ends at once.
+        ensure!(ends(&mut open(200_000)?) && begin.elapsed() < Duration::from_secs(8));
+        println!("{}", it.rosemary.wait_for_log(&["interface refused", "too much"], SOON)?);
+        ensure!(slow.iter_mut().all(ends), "they end");
+        println!("the slow ones ended after {:?}", begin.elapsed());
+        println!("{}", it.rosemary.wait_for_log(&["interface refused", "in time"], SOON)?);
+        // What is no TLS at all.
+        let mut garbage = TcpStream::connect((OTHER, 8443))?;
+        garbage.set_read_timeout(Some(Duration::from_secs(30)))?;
+        garbage.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+        ensure!(ends(&mut garbage));
+        ensure!(it.status("/api/v1/apps", Some(&root), &[]) == Ok(200));
         Ok(())
     });
 }
