@@ -211,3 +211,37 @@ fn api_writes_flows_and_prometheus_understands_the_metrics() {
         Ok(())
     });
 }
+
+#[test]
+fn thousands_of_flows_are_shown() {
+    in_a_lab(|lab| {
+        let _net = start(lab, Of::V1_3)?;
+        let own = json!({"dpid": 1, "priority": 11111, "cookie": 99, "match": {"in_port": 1}});
+        ensure!(post(lab, "/stats/flowentry/add", &own)? == 200);
+        let flows = (0..20_000_u32).map(|number| {
+            let [_, a, b, c] = number.to_be_bytes();
+            format!(
+                "table=3,priority=7,cookie={number},ip,nw_dst=10.{a}.{b}.{c},actions=output:1\n"
+            )
+        });
+        std::fs::write("/run/lab/flows", flows.collect::<String>())?;
+        lab.run("ovs-ofctl", &["-O", "OpenFlow13", "add-flows", "s1", "/run/lab/flows"])?;
+        ensure!(shown(lab, 7)?.len() == 20_000);
+        let own = shown(lab, 11_111)?;
+        ensure!(own.len() == 1 && own[0]["cookie"] == 99, "{own:?}");
+        // Ryu's filter by priority alone, and one by a match, which the switch applies.
+        for (filter, count) in [
+            (json!({"priority": 7}), 20_000),
+            (json!({"priority": 11111}), 1),
+            (json!({"match": {"in_port": 1}}), 1),
+        ] {
+            let url = format!("{RYU}/stats/flow/1");
+            let (status, text) = http(lab, "POST", &url, &["-d", &filter.to_string()])?;
+            let flows: Value = serde_json::from_str(&text)?;
+            let found = flows["1"].as_array().map(Vec::len);
+            ensure!(status == 200 && found == Some(count), "{filter}: {status} {found:?}");
+            ensure!(count > 1 || flows["1"][0]["cookie"] == 99, "{flows}");
+        }
+        Ok(())
+    });
+}

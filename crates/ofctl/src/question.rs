@@ -1,7 +1,7 @@
 //! Makes requests for statistics, and JSON of their replies: `/stats/WHAT/DPID/...`.
 
 use openflow::{
-    FlowStatsRequest, GroupMod, MeterMod, MultipartRequest, PortNo, QueueConfig, Version,
+    FlowStatsRequest, GroupMod, Match, MeterMod, MultipartRequest, PortNo, QueueConfig, Version,
 };
 use serde_json::Value;
 
@@ -111,6 +111,12 @@ impl Question {
             }
         };
         encoded(|room| request.encode(self.version, 0, room))
+    }
+
+    /// Whether it asks for all flows of a switch, of which it may show only those with one priority.
+    pub fn is_about_all_flows(&self) -> bool {
+        let all = FlowStatsRequest::new(Match::new());
+        matches!(&self.ask, Ask::Flows(flows, _) if *flows == all)
     }
 
     /// Writes the reply of the switch `dpid`: its messages, one behind the other.

@@ -1,7 +1,10 @@
 //! `/stats/...`: what Ryu's `ofctl_rest` answers and changes.
 
+use std::ops::RangeInclusive;
+
 use ::ofctl::{Own, PortNow, Question};
 use axum::http::StatusCode;
+use control::query::EntryPart;
 use openflow::{
     FlowModCommand, GroupModCommand, MacAddr, MeterModCommand, MultipartReply, ReplyBody, Version,
 };
@@ -78,14 +81,46 @@ pub(super) fn read(
     let question = Question::named(version, what, arguments, filter)?;
     let question =
         question.ok_or_else(|| Fault::not_found("Ryu's REST interface has no such path"))?;
-    let messages = if what == "tablefeatures" {
-        // The whole reply of Open vSwitch does not fit into the ring of an app.
-        let features = api.ask_kernel(|kernel| kernel.table_features(dpid))?;
-        features.ok_or_else(|| Fault::not_found(format!("no switch {dpid} is connected")))?
-    } else {
-        owner::ask(api, Service::Ofctl, dpid, &question.message()?)?.map_err(fault)?
+    let own = own(api)?;
+    // A long reply does not fit into the ring of the app, so the kernel itself requests it.
+    let part = match what {
+        "tablefeatures" => Some(EntryPart::TableFeatures),
+        _ if question.is_about_all_flows() => Some(EntryPart::Flows),
+        _ => None,
     };
-    Ok(question.json(dpid, &messages, &own(api)?)?)
+    let Some(part) = part else {
+        let reply = owner::ask(api, Service::Ofctl, dpid, &question.message()?)?.map_err(fault)?;
+        let shown = question.json(dpid, &reply, &own)?;
+        // The kernel has removed the number of the app.
+        return Ok(with_own_cookies(shown, dpid, OWN_COOKIE..=2 * OWN_COOKIE - 1));
+    };
+    let entries = api.ask_kernel(|kernel| kernel.entries(dpid, part))?;
+    let missing = || Fault::not_found(format!("no switch {dpid} is connected"));
+    let (reply, names) = entries.ok_or_else(missing)?;
+    let shown = question.json(dpid, &reply, &own)?;
+    let app = names.iter().find(|(_, name)| name == Service::Ofctl.name());
+    let Some((app, _)) = app else { return Ok(shown) };
+    let first = u64::from(app.0) << APP_SHIFT;
+    Ok(with_own_cookies(shown, dpid, first..=first | ((1 << APP_SHIFT) - 1)))
+}
+
+/// The position of the app's number in a cookie.
+const APP_SHIFT: u32 = 48;
+
+/// The bit by which the app knows its entries; cookies of clients are below it.
+const OWN_COOKIE: u64 = 1 << 47;
+
+/// Shows the cookies of the app's own flows as clients chose them. They are within `own` in the reply.
+fn with_own_cookies(mut shown: Value, dpid: u64, own: RangeInclusive<u64>) -> Value {
+    let flows = shown.get_mut(dpid.to_string()).and_then(Value::as_array_mut);
+    for flow in flows.into_iter().flatten() {
+        if let Some(cookie) = flow.get("cookie").and_then(Value::as_u64)
+            && own.contains(&cookie)
+        {
+            flow["cookie"] = (cookie & (OWN_COOKIE - 1)).into();
+        }
+    }
+    shown
 }
 
 /// The ports of a switch of OpenFlow 1.0, as the kernel knows them: that version lists ports only when a switch connects.

@@ -5,28 +5,15 @@ use control::query::{EntryPart, FLOWS_TIMEOUT, KernelQuery, KernelQueryReply};
 
 use super::{ClientError, Kernel, exchange};
 
-/// OpenFlow messages, one behind the other, and the numbers and names of apps.
-pub(crate) type Entries = (Vec<u8>, Vec<(AppId, String)>);
+/// Multipart replies, one behind the other, and the numbers and names of apps.
+pub type Entries = (Vec<u8>, Vec<(AppId, String)>);
 
 impl Kernel {
-    /// Requests the features of a switch's tables: multipart replies, one behind the other. Returns `None` if no such switch is
-    /// connected.
-    ///
-    /// # Errors
-    /// [`ClientError::Failed`] if the switch does not report them; the kernel does not reply.
-    pub fn table_features(&self, dpid: u64) -> Result<Option<Vec<u8>>, ClientError> {
-        Ok(self.entries(dpid, EntryPart::TableFeatures)?.map(|(messages, _)| messages))
-    }
-
     /// Requests entries of a switch. Returns `None` if no such switch is connected.
     ///
     /// # Errors
     /// [`ClientError::Failed`] if the switch does not report them; the kernel does not reply.
-    pub(crate) fn entries(
-        &self,
-        dpid: u64,
-        part: EntryPart,
-    ) -> Result<Option<Entries>, ClientError> {
+    pub fn entries(&self, dpid: u64, part: EntryPart) -> Result<Option<Entries>, ClientError> {
         let unexpected = || ClientError::Unexpected { peer: Self::NAME };
         let (mut bytes, mut all_owners) = (Vec::new(), Vec::new());
         let mut query = KernelQuery::Entries { dpid, part };
