@@ -30,7 +30,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The key and the certificate that a client presents.
 #[derive(Debug, Clone)]
-struct Shown {
+struct Certificate {
     key: PathBuf,
     cert: PathBuf,
 }
@@ -56,7 +56,7 @@ impl<'lab> Instance<'lab> {
     }
 
     /// Makes a user with `rosemary pki user`.
-    fn user(&self, name: &str, role: Role) -> anyhow::Result<Shown> {
+    fn user(&self, name: &str, role: Role) -> anyhow::Result<Certificate> {
         let args = ["pki", "user", name, "--role", role.name(), "--dir", self.pki.dir()];
         let printed = rosemary(self.lab, &args)?;
         ensure!(printed.starts_with("curl --cacert "), "{printed}");
@@ -64,22 +64,22 @@ impl<'lab> Instance<'lab> {
     }
 
     /// The files of a directory.
-    fn shown(&self, dir: &str) -> Shown {
+    fn shown(&self, dir: &str) -> Certificate {
         let dir = self.pki.file(dir);
-        Shown { key: dir.join("key.pem"), cert: dir.join("cert.pem") }
+        Certificate { key: dir.join("key.pem"), cert: dir.join("cert.pem") }
     }
 
     /// Sends a request; returns the status and the body, or how the connection failed.
     fn curl(
         &self,
         path: &str,
-        shown: Option<&Shown>,
+        shown: Option<&Certificate>,
         more: &[&str],
     ) -> Result<(u16, Value), String> {
         let authority = self.pki.file("api/ca-cert.pem");
         let mut command = self.lab.command("curl");
         command.args(["-sS", "-m", "20", "-w", "\n%{http_code}", "--cacert"]).arg(authority);
-        if let Some(Shown { key, cert }) = shown {
+        if let Some(Certificate { key, cert }) = shown {
             command.arg("--key").arg(key).arg("--cert").arg(cert);
         }
         let output = command.args(more).arg(format!("{TLS}{path}")).output();
@@ -94,7 +94,12 @@ impl<'lab> Instance<'lab> {
         Ok((status, serde_json::from_str(body).unwrap_or(Value::Null)))
     }
 
-    fn status(&self, path: &str, shown: Option<&Shown>, more: &[&str]) -> Result<u16, String> {
+    fn status(
+        &self,
+        path: &str,
+        shown: Option<&Certificate>,
+        more: &[&str],
+    ) -> Result<u16, String> {
         self.curl(path, shown, more).map(|(status, _)| status)
     }
 
@@ -105,7 +110,7 @@ impl<'lab> Instance<'lab> {
         uris: &[&str],
         purpose: ExtendedKeyUsagePurpose,
         end: SystemTime,
-    ) -> anyhow::Result<Shown> {
+    ) -> anyhow::Result<Certificate> {
         let read = |file: &str| fs::read_to_string(self.pki.file(dir).join(file));
         let authority = KeyPair::from_pem(&read("ca-key.pem")?)?;
         let authority = Issuer::from_ca_cert_pem(&read("ca-cert.pem")?, authority)?;
@@ -118,7 +123,7 @@ impl<'lab> Instance<'lab> {
         }
         let key = KeyPair::generate()?;
         let file = |part: &str| self.lab.files().join(format!("{name}-{part}.pem"));
-        let shown = Shown { key: file("key"), cert: file("cert") };
+        let shown = Certificate { key: file("key"), cert: file("cert") };
         fs::write(&shown.key, key.serialize_pem())?;
         fs::write(&shown.cert, params.signed_by(&key, &authority)?.pem())?;
         Ok(shown)
@@ -239,12 +244,12 @@ fn other_certificates_are_refused() {
         // The handshake fails, and the log has the reason.
         let (alice, bob) = ("rosemary:user:admin:alice", "rosemary:user:admin:bob");
         let switch = it.pki.switch("s1", &["--dpid", "1"])?;
-        let switch = Shown { key: switch.key, cert: switch.cert };
+        let switch = Certificate { key: switch.key, cert: switch.cert };
         let user_of_switches = it.issue((".", "user"), &[alice], client(), soon())?;
         rosemary(lab, &["pki", "api", OTHER, "--dir", "/run/lab/forged"])?;
         rosemary(lab, &["pki", "user", "alice", "--role", "admin", "--dir", "/run/lab/forged"])?;
         let forged = Path::new("/run/lab/forged/users/alice");
-        let forged = Shown { key: forged.join("key.pem"), cert: forged.join("cert.pem") };
+        let forged = Certificate { key: forged.join("key.pem"), cert: forged.join("cert.pem") };
         let old = it.issue(("api", "old"), &[alice], client(), SystemTime::now() - 2 * DAY)?;
         let future =
             it.issue(("api", "future"), &[alice], client(), SystemTime::now() + 11 * DAY)?;
@@ -297,7 +302,8 @@ fn user_certificate_is_refused_from_a_switch() {
         let alice = it.user("alice", Role::Admin)?;
         let right = it.pki.switch("s1", &[])?;
         let s1 = lab.switch("s1", Of::V1_3)?;
-        let keys = |shown: Shown| SwitchKeys { key: shown.key, cert: shown.cert, ..right.clone() };
+        let keys =
+            |shown: Certificate| SwitchKeys { key: shown.key, cert: shown.cert, ..right.clone() };
         keys(alice).give_to(&s1)?;
         println!("{}", it.rosemary.wait_for_log(&["not issued by an authority that"], SOON)?);
         // Even if the switches' authority has issued it.
@@ -354,7 +360,7 @@ fn unfinished_handshakes_end_and_others_are_served() {
         ensure!(slow.iter_mut().all(ends), "they end");
         println!("the slow ones ended after {:?}", begin.elapsed());
         println!("{}", it.rosemary.wait_for_log(&["interface refused", "in time"], SOON)?);
-        // What is no TLS at all.
+        // Plain HTTP is refused.
         let mut garbage = TcpStream::connect((OTHER, 8443))?;
         garbage.set_read_timeout(Some(Duration::from_secs(30)))?;
         garbage.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
