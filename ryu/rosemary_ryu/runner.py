@@ -25,12 +25,15 @@ _FLAGS = {
 # An option `env.NAME` sets an environment variable, such as those that Faucet reads.
 _VARIABLE = "env."
 
+# An option that replaces the flows of an earlier life without a gap (`renewal.py`).
+_RENEWS = "renew-flows"
+
 
 def arguments(options: dict[str, str], listeners: list[listening.Listener]) -> list[str]:
     """Returns the options of the zone as those of `ryu-manager`. The web server has the port of the listener `wsapi`."""
     found = [f"--wsapi-port={it.port}" for it in listeners if it.name == "wsapi"]
     for name, value in options.items():
-        if name.startswith(_VARIABLE):
+        if name.startswith(_VARIABLE) or name == _RENEWS:
             continue
         if name in _FLAGS:
             is_on = value.lower() in ("", "1", "true", "yes", "on")
@@ -79,7 +82,7 @@ def prepare(zone: Any) -> Any:
     from rosemary_ryu.switchboard import Switchboard
 
     numbers = Numbers(zone.numbers.band, zone.numbers.groups, zone.numbers.meters)
-    board = Switchboard(zone, numbers, _full())
+    board = Switchboard(zone, numbers, _full(), zone.options.get(_RENEWS) == "true")
     ZoneHub.arrived = board.arrived
     ZoneHub.send_unsent = board.send_unsent
     ZoneHub.before_run = _once(lambda: zone.loaded(__version__))

@@ -10,6 +10,7 @@ from rosemary_ryu import flows_1_0, outgoing, wire
 from rosemary_ryu.flows_1_0 import KnownFlows
 from rosemary_ryu.numbers import Numbers
 from rosemary_ryu.own_settings import OwnSettings
+from rosemary_ryu.renewal import Renewal
 from rosemary_ryu.table_miss import TableMiss
 
 LOG = logging.getLogger("rosemary.ryu")
@@ -32,7 +33,8 @@ def _make_room(expected: dict[int, Any]) -> None:
 class Site:
     """The state of one connection.
 
-    `post` sends a message to the switch, `answer` delivers one to the application as if the switch had sent it.
+    `post` sends a message to the switch, `answer` delivers one to the application as if the switch had sent it. `renewal`
+    replaces the flows of an earlier life.
     """
 
     def __init__(
@@ -42,9 +44,11 @@ class Site:
         numbers: Numbers,
         post: Callable[[bytes], None],
         answer: Callable[[bytes], None],
+        renewal: Renewal | None = None,
     ) -> None:
         self.version, self.features, self.numbers = version, features, numbers
         self.answer = answer
+        self.renewal = renewal
         self._post = post
         self._prepare = flows_1_0.prepare if version == wire.V1_0 else outgoing.prepare
         self.miss = TableMiss()
@@ -69,7 +73,8 @@ class Site:
         if sent[1] != wire.PACKET_OUT:
             self._remember(sent)
         for message in messages:
-            self._post(message)
+            if self.renewal is None or self.renewal.passes(message):
+                self._post(message)
 
     def send_prepared(self, message: bytes) -> None:
         """Sends a message that has its numbers on the switch."""

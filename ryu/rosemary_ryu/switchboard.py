@@ -21,6 +21,7 @@ from os_ken.ofproto import ofproto_parser, ofproto_protocol
 from rosemary_ryu import incoming, ports, refusals, wire
 from rosemary_ryu.mailbox import Mailbox
 from rosemary_ryu.numbers import Numbers
+from rosemary_ryu.renewal import Renewal
 from rosemary_ryu.site import Site
 
 LOG = logging.getLogger("rosemary.ryu")
@@ -44,8 +45,10 @@ class Zone(Protocol):
 class Switchboard:
     """The switches of one zone."""
 
-    def __init__(self, zone: Zone, numbers: Numbers, full: type[Exception]) -> None:
+    def __init__(self, zone: Zone, numbers: Numbers, full: type[Exception], renews: bool = False) -> None:
         self._zone, self._numbers, self._full = zone, numbers, full
+        self._renews = renews  # whether the flows of an earlier life are replaced without a gap
+        self._in_snapshot = False
         self._inbox = Mailbox()
         self._datapaths: dict[int, Datapath] = {}
         self._ups: dict[int, Any] = {}  # by datapath id, the event with which the switch came
@@ -59,6 +62,7 @@ class Switchboard:
             "SwitchUp": self._switch_up,
             "SwitchDown": self._switch_down,
             "SnapshotBegin": self._snapshot_begin,
+            "SnapshotEnd": self._snapshot_end,
             "FlowsMissing": self._flows_missing,
             "FlowsKept": self._flows_kept,
             "Refused": self._refused,
@@ -152,6 +156,9 @@ class Switchboard:
     def _message(self, event: Any) -> None:
         datapath = self._current(event)
         if datapath is not None:
+            renewal = datapath.site.renewal
+            if renewal is not None and renewal.takes(wire.xid_of(event.message), event.message):
+                return
             message = incoming.raw(datapath.site, event.message)
             if message is not None:
                 self._deliver(datapath, message)
@@ -199,7 +206,10 @@ class Switchboard:
         def answer(message: bytes) -> None:
             self._inbox.put((datapath, message))
 
-        site = Site(version, event.features, self._numbers, post, answer)
+        # A switch that was connected before this life may have flows of an earlier one.
+        renews = self._renews and self._in_snapshot and version == wire.V1_3
+        renewal = Renewal(post, eventlet.spawn_after) if renews else None
+        site = Site(version, event.features, self._numbers, post, answer, renewal)
         datapath = Datapath(version, site, self)
         self._datapaths[dpid] = datapath
         self._deliver(datapath, wire.message(version, wire.HELLO, 0))
@@ -213,7 +223,11 @@ class Switchboard:
             if datapath is not None:
                 datapath.ended()
 
+    def _snapshot_end(self, event: Any) -> None:
+        self._in_snapshot = False
+
     def _snapshot_begin(self, event: Any) -> None:
+        self._in_snapshot = True
         self._ups.clear()
         datapaths, self._datapaths = self._datapaths, {}
         for datapath in datapaths.values():

@@ -129,8 +129,8 @@ fn faucet_separates_vlans_and_reloads() {
             Ok(evidence.0.contains("dp_status{dp_id=\"0x1\",dp_name=\"s1\"} 1.0").then_some(()))
         })?;
         let report = pings.finish()?;
-        // Faucet deletes its flows before it configures the switch from scratch.
-        ensure!(report.lost() <= 2, "{} pings were lost: {report:?}", report.lost());
+        ensure!(report.lost() == 0, "{} pings were lost: {report:?}", report.lost());
+        net.rosemary.wait_for_log(&["flows of the app", "earlier life were deleted"], SOON)?;
         // A changed file takes effect.
         write(&one_switch("office", DENY_PING))?;
         reaches(lab, &net.h1, &net.h3)?;

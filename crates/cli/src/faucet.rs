@@ -104,7 +104,7 @@ fn config(args: &FaucetArgs, package: Option<&Path>) -> anyhow::Result<String> {
     .map(|(name, value)| format!("\"env.{name}\" = {}\n", quoted(value)));
     Ok(format!(
         "# Made by `rosemary faucet`.\n\n[[app]]\nname = \"faucet\"\nhost = \"ryu\"\nobject = \"faucet.faucet\"\n\
-         band = [1, 65535]\ncapabilities = [{capabilities}]\nlisten = [{}]\n{path}\n[app.options]\n{}",
+         band = [1, 65535]\ncapabilities = [{capabilities}]\nlisten = [{}]\n{path}\n[app.options]\nrenew-flows = \"true\"\n{}",
         quoted(&format!("prometheus={}", args.prometheus)),
         environment.concat(),
     ))
