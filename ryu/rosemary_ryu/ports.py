@@ -11,7 +11,7 @@ from typing import Any
 
 from rosemary_ryu import wire
 
-_ADDED = 0
+_ADDED, _DELETED = 0, 1
 _PORT_1_0 = struct.Struct("!H6s16sIIIIII")
 _PORT_1_3 = struct.Struct("!I4x6s2x16sIIIIIIII")
 
@@ -28,6 +28,8 @@ def port_status(datapath: Any, event: Any) -> bytes | None:
     number = event.port_no & 0xFFFF if is_old else event.port_no
     known = datapath.ports.get(number)
     if known is not None and event.change == _ADDED and _is_same(known, event):
+        return None
+    if known is None and event.change == _DELETED:
         return None
     body = _port_1_0(number, known, event) if is_old else _port_1_3(number, known, event)
     return wire.message(datapath.site.version, wire.PORT_STATUS, 0, struct.pack("!B7x", event.change) + body)

@@ -54,6 +54,7 @@ class Site:
         self.miss = TableMiss()
         self.settings = OwnSettings(self)
         self.known_flows = KnownFlows()
+        self.early_ports: list[Any] = []  # changes of ports before their description has arrived
         self.groups: set[int] = set()
         self.meters: set[int] = set()
         self._remembered: dict[int, bytes] = {}

@@ -29,6 +29,9 @@ LOG = logging.getLogger("rosemary.ryu")
 # A switch that an application has closed is presented again after this time, as a real one reconnects.
 SECONDS_UNTIL_RECONNECTED = 5.0
 
+# Changes of ports that wait for the description of the ports.
+MOST_EARLY_PORTS = 4096
+
 # Messages that wait for room in the ring. The application waits beyond that.
 MOST_UNSENT = 4096
 
@@ -162,6 +165,10 @@ class Switchboard:
             message = incoming.raw(datapath.site, event.message)
             if message is not None:
                 self._deliver(datapath, message)
+            if datapath.site.early_ports and datapath.state != CONFIG_DISPATCHER:
+                early, datapath.site.early_ports = datapath.site.early_ports, []
+                for change in early:
+                    self._port(change)
 
     def _packet_in(self, event: Any) -> None:
         datapath = self._datapaths.get(event.dpid)
@@ -172,8 +179,12 @@ class Switchboard:
 
     def _port(self, event: Any) -> None:
         datapath = self._current(event)
-        if datapath is None or datapath.state == CONFIG_DISPATCHER:
-            return  # the description of the ports is on its way
+        if datapath is None:
+            return
+        if datapath.state == CONFIG_DISPATCHER:  # the description of the ports is on its way
+            if len(datapath.site.early_ports) < MOST_EARLY_PORTS:
+                datapath.site.early_ports.append(event)
+            return
         raw = ports.port_status(datapath, event)
         if raw is not None:
             message = incoming.raw(datapath.site, raw)
