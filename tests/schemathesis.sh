@@ -3,7 +3,8 @@
 # server (5xx) or undescribed. Installs Schemathesis from PyPI into target/schemathesis. Arguments: the programs' directory.
 #
 # Left out: the stream of events, which does not end; routes whose bodies Schemathesis cannot write (TOML, packages), which the
-# system tests cover; routes that would end the run (reload, safe mode).
+# system tests cover; routes that would end the run (reload, safe mode) or an app that other routes need. Schemathesis learns the names of
+# apps from answers.
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
 programs=$(realpath "${1:-target/debug}")
@@ -31,4 +32,5 @@ $venv/bin/schemathesis run http://127.0.0.1:8191/api/v1/openapi.json \
     --request-timeout 40 --warnings off --continue-on-failure \
     --exclude-path /api/v1/events --exclude-path /api/v1/safe-mode --exclude-path /api/v1/reload \
     --exclude-path /api/v1/config --exclude-path /api/v1/config/plan --exclude-path /api/v1/config/validate \
-    --exclude-path '/api/v1/apps/{name}/package'
+    --exclude-path '/api/v1/apps/{name}/package' --exclude-path '/api/v1/apps/{name}/stop' \
+    --exclude-path '/api/v1/apps/{name}/disable' --exclude-path '/api/v1/apps/{name}/restart'
