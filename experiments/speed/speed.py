@@ -12,11 +12,13 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+EXPERIMENTS = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(EXPERIMENTS), str(EXPERIMENTS / "peers")]
 from measure import (  # noqa: E402
-    BUILT, ROOT, Failed, Null, Rosemary, app, build, build_revision, cores, figure, machine, main,
+    BUILT, ROOT, Controller, Failed, Null, Rosemary, app, build, build_revision, cores, figure, free_port, machine, main,
     need, ofbench, say, spread, spread_of, table,
 )
+from peers import OS_KEN, os_ken  # noqa: E402
 
 LEARNING = "learning-switch"
 SWITCHES = [1, 16, 64]
@@ -208,6 +210,43 @@ def latency(bench, seconds, repeat):
             rows.append([f"{of}, {name}", *times, *by_null])
     head = ["one switch", "p50", "p90", "p99", "p99.9", "p50 / null's", "p99 / null's"]
     table("Microseconds until a packet-in is answered, one at a time", head, rows)
+
+
+def python(bench, seconds, repeat):
+    """Apps in Python: `simple_switch_13` on Rosemary and under os-ken's manager, and two apps of the SDK."""
+    if not (ROOT / "target" / "python" / "rosemary-python.json").exists():
+        raise Failed("target/python is missing; type: make python PYTHON_PROFILE=release")
+    port = free_port()
+    words = [os_ken(), "--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", port, "os_ken.app.simple_switch_13"]
+    manager = f"os-ken {OS_KEN}, `simple_switch_13`"
+    controllers = [bench.get(manager, lambda: Controller(manager, words, port, bench.core))]
+    rights = ["packet-in", "packet-out", "packet-out.reserved", "flow.write", "stats.read", "switch.config"]
+    here = Path(__file__).resolve().parent
+    for name, object_, host in [
+        ("Rosemary, `simple_switch_13`", "os_ken.app.simple_switch_13", "ryu"),
+        ("Rosemary, `rosemary.App`", str(ROOT / "python" / "examples" / "learning_switch.py"), "python"),
+        ("Rosemary, `on_batch`", str(here / "apps" / "learning_batch.py"), "python"),
+    ]:
+        config = app("learning", object=object_, host=host, capabilities=rights)
+        controllers.append(bench.configured(name, config, args=["--allow-unsigned"]))
+    sizes = [1, 16]
+    rounds, waits = [], []
+    for switches in sizes:
+        words = ["--of", "1.3", "--switches", switches, "--macs", 200, "--seconds", seconds, "--give-up", 5]
+        rounds.append(Rounds(bench, controllers, words, repeat))
+    for each in controllers:
+        words = ["--of", "1.3", "--seconds", seconds, "--repeat", 1]
+        waits.append([bench.run("latency", each, *words)["latency_us"]["p50"] for _ in range(repeat)])
+    rows = []
+    for each, times in zip(controllers, waits):
+        cells = [spread(by_size.ratio(each.name, manager)) for by_size in rounds]
+        speeds = [spread(spread_of(by_size.rates(each.name)), 1000) for by_size in rounds]
+        rows.append([each.name, *speeds, *cells, spread(spread_of(times))])
+    head = ["OpenFlow 1.3, 200 MACs, one core", *(f"{it} switches, thousand/s" for it in sizes)]
+    head += [*(f"{it} switches, by os-ken" for it in sizes), "one packet at a time, us"]
+    table("Apps in Python: answers per second, and the median time of an answer", head, rows)
+    for each in controllers:
+        bench.stop(each.name)
 
 
 def keys(directory):
@@ -420,6 +459,7 @@ TABLES = {
     "versions": versions,
     "latency": latency,
     "tls": tls,
+    "python": python,
     "flood": fairness,
     "addresses": addresses,
     "scale": scale,
