@@ -216,14 +216,22 @@ def python(bench, seconds, repeat):
     """Apps in Python: `simple_switch_13` on Rosemary and under os-ken's manager, and two apps of the SDK."""
     if not (ROOT / "target" / "python" / "rosemary-python.json").exists():
         raise Failed("target/python is missing; type: make python PYTHON_PROFILE=release")
+    ryu = ROOT / "target" / "ryu"
+    original = ryu / "ryu" / "app" / "simple_switch_13.py"
+    if not original.exists():
+        raise Failed("Ryu's apps are missing; type: etc/make-ryu.sh target/ryu")
+    # os-ken has the same modules under its own names, and no apps.
+    renamed = Path(bench.directory.name) / "simple_switch_13.py"
+    text = original.read_text().replace("from ryu.", "from os_ken.").replace("app_manager.RyuApp", "app_manager.OSKenApp")
+    renamed.write_text(text)
     port = free_port()
-    words = [os_ken(), "--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", port, "os_ken.app.simple_switch_13"]
+    words = [os_ken(), "--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", port, renamed]
     manager = f"os-ken {OS_KEN}, `simple_switch_13`"
     controllers = [bench.get(manager, lambda: Controller(manager, words, port, bench.core))]
     rights = ["packet-in", "packet-out", "packet-out.reserved", "flow.write", "stats.read", "switch.config"]
     here = Path(__file__).resolve().parent
     for name, object_, host in [
-        ("Rosemary, `simple_switch_13`", "os_ken.app.simple_switch_13", "ryu"),
+        ("Rosemary, `simple_switch_13`", str(original), "ryu"),
         ("Rosemary, `rosemary.App`", str(ROOT / "python" / "examples" / "learning_switch.py"), "python"),
         ("Rosemary, `on_batch`", str(here / "apps" / "learning_batch.py"), "python"),
     ]:
