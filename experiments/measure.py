@@ -200,10 +200,10 @@ def app(name, **keys):
     return "\n".join(lines) + "\n"
 
 
-def ofbench(mode, controller, core, *words, vs=None):
-    """Runs ofbench against a controller; returns its JSON."""
+def ofbench(mode, controller, core, *words, vs=None, pids=None):
+    """Runs ofbench against a controller; returns its JSON. The CPU time is that of `pids`, or of all its processes."""
     command = ["taskset", "--cpu-list", str(core), str(BUILT / "ofbench"), mode, controller.at, "--json"]
-    command += ["--pids", ",".join(map(str, controller.pids()))]
+    command += ["--pids", ",".join(map(str, pids or controller.pids()))]
     if vs is not None:
         command += ["--vs", vs.at, "--vs-pids", ",".join(map(str, vs.pids()))]
     command += [str(word) for word in words]

@@ -6,6 +6,7 @@ side and receive load in turn, one at a time. Every figure is a median of interv
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -400,6 +401,44 @@ def scale(bench, seconds, repeat):
     table("By apps, each in its zone", ["16 switches, one core", "million/s", "CPU s per million"], rows)
 
 
+def subscribers(bench, seconds, repeat):
+    """The kernel's CPU time with clients of the interface, and without."""
+    rows = []
+    for host in ["kernel", "user"]:
+        port = free_port()
+        name = f"{host} app with interface"
+        controller = bench.configured(name, app(LEARNING, host=host), args=["--api", f"127.0.0.1:{port}"])
+        kernel = [controller.status()["kernel"]["pid"]]
+        words = ["--of", "1.0", "--switches", 16, "--seconds", seconds, "--repeat", 1]
+
+        def measured():
+            return ofbench("throughput", controller, bench.generator, *words, pids=kernel)["cpu_seconds_per_million"]
+
+        alone, beside, reports = [], [], []
+        for _ in range(10 if repeat > 3 else 6):
+            say(f"  subscribers {name}")
+            alone.append(measured())
+            program = [sys.executable, Path(__file__).parent / "clients.py", "127.0.0.1", port, 1000, 100]
+            words_of_clients = ["taskset", "--cpu-list", str(bench.generator), *map(str, program)]
+            clients = subprocess.Popen(words_of_clients, stdout=subprocess.PIPE, text=True)
+            try:
+                if clients.stdout.readline() != "connected\n":
+                    raise Failed("the clients of the interface did not connect")
+                beside.append(measured())
+            finally:
+                clients.terminate()
+            reports.append(json.loads(clients.stdout.readline()))
+            clients.wait()
+        bench.stop(name)
+        ratios = spread_of([b / a for a, b in zip(alone, beside)])
+        served = {key: sum(report[key] for report in reports) for key in ["open", "answered", "failed"]}
+        rows.append([f"{host} app", figure(spread_of(alone)["median"]), figure(spread_of(beside)["median"]),
+                     spread(ratios), *(f"{served[key]:,}" for key in served)])
+    head = ["1,000 subscribers, 100 requests/s", "kernel's CPU s per million", "beside clients", "ratio",
+            "streams open", "answered", "failed"]
+    table("The kernel beside clients of the interface", head, rows)
+
+
 def against(bench, revision, seconds, repeat):
     """Compares this tree with another revision, in turn."""
     other, commit = build_revision(revision)
@@ -471,6 +510,7 @@ TABLES = {
     "flood": fairness,
     "addresses": addresses,
     "scale": scale,
+    "subscribers": subscribers,
     "idle": lambda bench, seconds, repeat: idle(bench, 10),
 }
 SHORT = ["throughput", "ordinary", "buffers", "versions", "latency", "tls", "flood"]

@@ -8,6 +8,7 @@ use monitor::options::InstancePaths;
 use rosemary_sdk::services::Service;
 use rosemary_sdk::services::table::Table as _;
 use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::developer::{refused_with, rosemary as rosemary_command};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
@@ -112,6 +113,44 @@ fn each_instance_in_the_kernel_follows_a_table() {
         let after = rosemary.status()?.context("it answers")?;
         ensure!(after.programs.kernel == status.programs.kernel, "the kernel goes on");
         ensure!(!rosemary.log().contains("refused a system call"), "{}", rosemary.log());
+        Ok(())
+    });
+}
+
+#[test]
+fn stopped_or_disabled_provider_is_a_reason_of_the_status() {
+    in_a_lab(|lab| {
+        configure(&[FULL, &in_rust("subscriber", READER), &publisher()])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_log(&["subscriber", "changed: slot 5"], SOON)?;
+        let reasons = |rosemary: &mut Rosemary<'_>| -> anyhow::Result<Vec<String>> {
+            Ok(rosemary.status()?.context("it answers")?.health.reasons)
+        };
+        ensure!(reasons(&mut rosemary)?.is_empty());
+        for (begin, end) in [("stop", "start"), ("disable", "enable")] {
+            rosemary_command(lab, &["app", begin, "topology"])?;
+            let found = reasons(&mut rosemary)?;
+            let remedy = format!("use it: subscriber; `rosemary app {end} topology`");
+            ensure!(found.len() == 1 && found[0].contains(&remedy), "{found:?}");
+            rosemary_command(lab, &["app", end, "topology"])?;
+            rosemary.wait_for("it is healthy again", SOON, |status| {
+                status.health.reasons.is_empty().then_some(())
+            })?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn provider_that_is_not_configured_cannot_be_disabled() {
+    in_a_lab(|lab| {
+        configure(&[FULL, "[[app]]\nname = \"forwarding\"\n"])?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for("topology runs", SOON, |status| status.app("topology").map(|_| ()))?;
+        let (_, why) = refused_with(lab, &["app", "disable", "topology"])?;
+        ensure!(why.contains("apps name its service") && why.contains("enabled = false"), "{why}");
+        let (_, why) = refused_with(lab, &["app", "disable", "topologie"])?;
+        ensure!(why.contains("there is no app \"topologie\""), "{why}");
         Ok(())
     });
 }

@@ -224,6 +224,7 @@ mod tests {
                     limited: None,
                 }],
                 inactive: Vec::new(),
+                unserved: Vec::new(),
                 rejected: None,
                 safe_mode: None,
             },

@@ -182,6 +182,9 @@ pub struct Status {
     /// The apps that do not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inactive: Vec<InactiveApp>,
+    /// The services that apps name and that no app provides at present.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unserved: Vec<UnservedService>,
     /// Why the last reload of the configuration was refused, as a phrase, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
@@ -308,6 +311,17 @@ pub struct InactiveApp {
     pub name: String,
     /// Why it does not run.
     pub state: InactiveState,
+}
+
+/// A service whose provider an operator stopped or disabled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnservedService {
+    /// The name of the service, and of the app that provides it.
+    pub service: String,
+    /// The apps that name it and run.
+    pub clients: Vec<String>,
+    /// The command that helps.
+    pub remedy: String,
 }
 
 /// Why an app does not run.

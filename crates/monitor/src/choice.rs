@@ -410,11 +410,8 @@ fn add_providers(config: &Config, apps: &mut Vec<AppConfig>) {
         for service in services.into_iter().filter(|service| service.table_slots().is_some()) {
             let name = service.name();
             match apps.iter().find(|app| app.name == name) {
-                Some(provider) if provider.enabled => {}
-                Some(_) => {
-                    let hint = format!("rosemary app enable {name}");
-                    warn!(service = name, hint, "a service that an app names is disabled");
-                }
+                // If it is disabled, the status says so.
+                Some(_provider) => {}
                 None => {
                     let known = config.app(name).cloned();
                     let mut provider = known.unwrap_or_else(|| config.named(name));

@@ -453,6 +453,7 @@ impl Supervisor {
             services,
             apps,
             inactive: self.changes.inactive().to_vec(),
+            unserved: self.processes.unserved(),
             rejected: self.changes.rejected().map(Into::into),
             safe_mode: self.processes.safe_mode_status().map(Box::new),
         }

@@ -1,6 +1,8 @@
 //! Judges whether a running Rosemary is healthy: whether everything that is configured runs, within its limits.
 
-use control::operator::{AppStatus, ProgramState, ProgramUsage, ServiceStatus, Status, Suspect};
+use control::operator::{
+    AppStatus, ProgramState, ProgramUsage, ServiceStatus, Status, Suspect, UnservedService,
+};
 use control::query::{AppCounters, Fullest, SwitchStatus};
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +71,12 @@ impl Health {
             reasons.push(format!(
                 "the guard {name} is stopped, so packets without a flow pass without its verdict or, if it fails \
                  closed, are dropped; `rosemary app start {name}` starts it"
+            ));
+        }
+        for UnservedService { service, clients, remedy } in &programs.unserved {
+            let clients = clients.join(", ");
+            reasons.push(format!(
+                "the service {service} does not run, and these apps use it: {clients}; `{remedy}` starts it"
             ));
         }
         for app in &programs.apps {
@@ -241,6 +249,7 @@ mod tests {
             services: Vec::new(),
             apps: vec![app("a", ProgramState::Running)],
             inactive: Vec::new(),
+            unserved: Vec::new(),
             rejected: None,
             safe_mode: None,
         };
@@ -260,6 +269,11 @@ mod tests {
             suspects: vec![Suspect { app: "b".into(), why: "killed by SIGSEGV".into() }],
         }));
         programs.rejected = Some("rosemary.toml:7: no".into());
+        programs.unserved = vec![UnservedService {
+            service: "hosts".into(),
+            clients: vec!["a".into(), "b".into()],
+            remedy: "rosemary app start hosts".into(),
+        }];
         let usage = ProgramUsage {
             name: "a".into(),
             kind: "app".into(),
@@ -285,6 +299,7 @@ mod tests {
             health.reasons,
             [
                 "the app a is held: killed by SIGSEGV",
+                "the service hosts does not run, and these apps use it: a, b; `rosemary app start hosts` starts it",
                 "the app a goes on with its last good files: line 3 is wrong",
                 "Rosemary is in safe mode: the kernel ended 5 times in 60 s",
                 "the app b is held, as safe mode named it: killed by SIGSEGV",

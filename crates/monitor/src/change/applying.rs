@@ -220,7 +220,15 @@ impl Running {
                 return Some(self.refused(basis, why));
             }
             Purpose::Enable { app, enabled: false } if !basis.knows(app) => {
-                let why = format!("there is no app {app:?}; `rosemary apps` shows the apps");
+                let why = if plan.wanted.iter().any(|wanted| wanted.name == *app) {
+                    format!(
+                        "{app} runs because apps name its service, and the configuration has no [[app]] of \
+                         it; `rosemary app stop {app}` stops it until the next start, and an [[app]] with \
+                         name = {app:?} and enabled = false disables it"
+                    )
+                } else {
+                    format!("there is no app {app:?}; `rosemary apps` shows the apps")
+                };
                 return Some(self.refused(basis, why));
             }
             Purpose::Upgrade { app } if !plan.is_packaged(app) => {

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use control::operator::{ProgramState, UnservedService};
 use control::service::{ClientRights, ServiceClient};
 use sdk::services::Service;
 use sys::packets::Packets;
@@ -31,6 +32,27 @@ impl ProcessTable {
                 connect(provider, client, kernel);
             }
         }
+    }
+
+    /// Returns the services that running apps name and whose provider is not there or was stopped by an operator.
+    pub(crate) fn unserved(&self) -> Vec<UnservedService> {
+        let is_stopped = |app: &App| app.status(&self.kernel.status()).state == ProgramState::Stopped;
+        let current = || self.apps.iter().filter(|app| app.role() == Role::Current);
+        let with_table = Service::ALL.into_iter().filter(|it| it.table_slots().is_some());
+        let unserved = with_table.filter_map(|service| {
+            let provider = current().find(|app| app.provides() == Some(service));
+            let verb = match provider {
+                None => "enable",
+                Some(provider) if is_stopped(provider) => "start",
+                Some(_) => return None,
+            };
+            let clients = current().filter(|app| app.uses(service) && !is_stopped(app));
+            let clients: Vec<String> = clients.map(|app| app.name.clone()).collect();
+            let remedy = format!("rosemary app {verb} {}", service.name());
+            let service = service.name().to_owned();
+            (!clients.is_empty()).then_some(UnservedService { service, clients, remedy })
+        });
+        unserved.collect()
     }
 
     /// Connects an operator, whose user is `uid`, to the service `name` that an app provides. Returns the operator's socket
