@@ -409,15 +409,12 @@ fn add_providers(config: &Config, apps: &mut Vec<AppConfig>) {
         let services = if app.enabled { app.services.clone() } else { Vec::new() };
         for service in services.into_iter().filter(|service| service.table_slots().is_some()) {
             let name = service.name();
-            match apps.iter().find(|app| app.name == name) {
-                // If it is disabled, the status says so.
-                Some(_provider) => {}
-                None => {
-                    let known = config.app(name).cloned();
-                    let mut provider = known.unwrap_or_else(|| config.named(name));
-                    provider.enabled = true;
-                    apps.push(provider);
-                }
+            // If it is listed and disabled, the status says so.
+            if apps.iter().all(|app| app.name != name) {
+                let known = config.app(name).cloned();
+                let mut provider = known.unwrap_or_else(|| config.named(name));
+                provider.enabled = true;
+                apps.push(provider);
             }
         }
         next += 1;

@@ -1,5 +1,6 @@
 //! Writes the output that was gathered for switches: once per switch and turn, or at once if it is much.
 
+use std::collections::HashSet;
 use std::io;
 use std::time::Instant;
 
@@ -66,7 +67,7 @@ pub(super) struct Output {
     listed: Vec<ConnId>,
     pub(super) spare: Spare,
     /// The connections whose paced apps have messages that wait.
-    paced: Vec<ConnId>,
+    paced: HashSet<ConnId>,
     /// When the first of these messages may leave.
     paced_due: Option<Instant>,
 }
@@ -102,9 +103,7 @@ impl Output {
 
     /// Notes that messages of paced apps wait at a connection, the first of them until `due`.
     pub(super) fn wait_for_pace(&mut self, id: ConnId, due: Instant) {
-        if !self.paced.contains(&id) {
-            self.paced.push(id);
-        }
+        self.paced.insert(id);
         self.paced_due = Some(self.paced_due.map_or(due, |other| other.min(due)));
     }
 
@@ -114,9 +113,9 @@ impl Output {
     }
 
     /// Returns the connections at which messages of paced apps wait, once some may leave. The caller notes them.
-    pub(super) fn take_paced(&mut self, now: Instant) -> Vec<ConnId> {
+    pub(super) fn take_paced(&mut self, now: Instant) -> HashSet<ConnId> {
         if self.paced_due.is_none_or(|due| due > now) {
-            return Vec::new();
+            return HashSet::new();
         }
         self.paced_due = None;
         std::mem::take(&mut self.paced)

@@ -36,7 +36,8 @@ impl ProcessTable {
 
     /// Returns the services that running apps name and whose provider is not there or was stopped by an operator.
     pub(crate) fn unserved(&self) -> Vec<UnservedService> {
-        let is_stopped = |app: &App| app.status(&self.kernel.status()).state == ProgramState::Stopped;
+        let is_stopped =
+            |app: &App| app.status(&self.kernel.status()).state == ProgramState::Stopped;
         let current = || self.apps.iter().filter(|app| app.role() == Role::Current);
         let with_table = Service::ALL.into_iter().filter(|it| it.table_slots().is_some());
         let unserved = with_table.filter_map(|service| {
