@@ -7,9 +7,11 @@ Four switches in a ring, each an `ovs-vswitchd` of its own; the hosts at the fir
 import argparse
 import json
 import re
+import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -107,10 +109,26 @@ class Host(Space):
         self.take(name, f"{self.address}/24")
 
     def ping(self, other, count=None):
-        """Starts pings, one each 10 ms, whose output has the times."""
+        """Starts pings, one each 10 ms."""
         words = [*self.inside(), "ping", "-D", "-n", "-i", "0.01", other.address]
         words[-1:-1] = ["-c", str(count)] if count else []
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        return Pings(words)
+
+
+class Pings:
+    """A running `ping`. Its output, which has the times, goes into a file: nobody would empty a pipe meanwhile."""
+
+    def __init__(self, words):
+        self.output = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(words, stdout=self.output, stderr=subprocess.DEVNULL)
+
+    def end(self, wanted=False):
+        """Waits for the end, or brings it about if it is `wanted`; returns the output."""
+        if wanted:
+            self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+        self.output.seek(0)
+        return self.output.read()
 
 
 class Ring:
@@ -189,13 +207,13 @@ def median_interval(values):
     return statistics.median(values), values[max(low, 0)], values[min(high, len(values) - 1)]
 
 
-def measured(variant, ring, built, rate, form):
+def measured(variant, ring, built, rate, rules, form):
     """Measures calm, attacked and remedied times of one variant."""
     say(f"{NAME}: {variant}")
     rosemary = Controlled(variant, built)
     try:
         wait_for("all links are found", lambda: len(rosemary.json("links") or []) == 2 * SWITCHES, 90)
-        reached = lambda: round_trips(ring.h1.ping(ring.h3, 3).communicate()[0])[0]  # noqa: E731
+        reached = lambda: round_trips(ring.h1.ping(ring.h3, 3).end())[0]  # noqa: E731
         wait_for("h1 reaches h3", lambda: len(reached()) == 3, 60)
         wait_for("the path is known", lambda: rosemary.middle(ring), 60)
         middle = rosemary.middle(ring)
@@ -203,7 +221,7 @@ def measured(variant, ring, built, rate, form):
         began = time.time()
         time.sleep(form["calm"])
         attacked = time.time()
-        rosemary.changer.write_text(f"{middle} {rate}\n")
+        rosemary.changer.write_text(f"{middle} {rate} {rules}\n")
         rosemary.run("app", "restart", "changer")
         remedied = attacked + 3
         if variant == "none":
@@ -219,12 +237,13 @@ def measured(variant, ring, built, rate, form):
         if variant != "none":
             wait_for("the remedy is undone", lambda: rosemary.reports("no longer"), 60)
         time.sleep(1)
-        pings.send_signal(2)
-        trips, lost = round_trips(pings.communicate()[0])
+        trips, lost = round_trips(pings.end(wanted=True))
     finally:
         rosemary.stop()
     calm = [trip for at, trip in trips if began + 1 <= at < attacked]
     during = [trip for at, trip in trips if steady <= at < ended]
+    medians = [us(statistics.median(part)) if part else "-" for part in [calm, during]]
+    say(f"{NAME}: {variant}: {' us without attack, '.join(medians)} us under attack, {lost} lost, {remedied - attacked:.1f} s")
     if len(calm) < 30 or len(during) < 30:
         raise Failed(f"{variant}: too few answers, {len(calm)} in calm times and {len(during)} in the attack")
     return {"calm": calm, "attacked": during, "lost": lost, "sent": len(trips) + lost, "took": remedied - attacked}
@@ -240,7 +259,9 @@ def distribution(values, points=100):
 def measure():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--long", action="store_true", help="a minute of each phase")
+    parser.add_argument("--only", choices=VARIANTS, action="append", help="only this remedy")
     parser.add_argument("--rate", type=int, default=10_000, help="flow-mods per second of the app that floods")
+    parser.add_argument("--rules", type=int, default=1_000, help="flows of that app, which each deletion looks through")
     parser.add_argument("--save", action="store_true", help="replace the chart of experiments/protection")
     parser.add_argument("--no-build", action="store_true", help="do not build first")
     parser.add_argument("--debug", action="store_true", help="measure the programs of target/debug")
@@ -258,7 +279,7 @@ def measure():
     print(f"{machine()}\nOpen vSwitch {version()}, userspace datapath; {kind} build; {asked.rate:,} flow-mods/s.")
     ring = Ring()
     try:
-        results = {name: measured(name, ring, programs.BUILT, asked.rate, form) for name in VARIANTS}
+        results = {name: measured(name, ring, programs.BUILT, asked.rate, asked.rules, form) for name in asked.only or VARIANTS}
     finally:
         ring.stop()
     rows, lines = [], []

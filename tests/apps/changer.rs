@@ -1,25 +1,61 @@
-//! Adds and deletes a flow of its own at one switch, at a rate: `DPID RATE` in its configuration, flow-mods per second.
+//! Adds and deletes flows of its own at one switch, at a rate: `DPID RATE [RULES]` in its configuration, flow-mods per
+//! second. Without RULES it adds one flow and deletes it, in turns. Otherwise it adds RULES flows first. Then it deletes four of
+//! them by one flow-mod with a prefix, for which a switch has to look through all of them, and adds them again.
 
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
+use rosemary_sdk::openflow::{Field, Masked};
 use rosemary_sdk::{App, Dpid, Event, FlowMod, MacAddr, Match, Network, Switch, export_app};
 
 /// Time from one group of flow-mods to the next.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// Flows that it has at most.
-const FLOWS: u32 = 2_000;
+/// Addresses that it uses in turn if it has one flow.
+const ADDRESSES: u64 = 2_000;
+
+/// Flows that one flow-mod deletes.
+const GROUP: u64 = 4;
 
 #[derive(Default)]
 struct Changer {
     dpid: Option<Dpid>,
     rate: u64,
+    rules: u16,
     switch: Option<Switch>,
     began: Option<Duration>,
+    /// Flow-mods since `began`.
     sent: u64,
+    /// Flow-mods in all.
+    in_all: u64,
     refused: u64,
+}
+
+impl Changer {
+    /// The flow-mod after `sent` others.
+    fn change(&self, sent: u64) -> FlowMod<'static> {
+        let rules = u64::from(self.rules);
+        let (number, deletes) = match sent.checked_sub(rules) {
+            Some(later) if rules == 0 => (later / 2 % ADDRESSES, later % 2 == 1),
+            Some(later) => {
+                let (turn, step) = (later / (GROUP + 1), later % (GROUP + 1));
+                ((turn * GROUP + step.saturating_sub(1)) % rules, step == 0)
+            }
+            None => (sent, false),
+        };
+        let [.., a, b] = number.to_be_bytes();
+        let address = MacAddr([2, 0xf1, 0, 0, a, b]);
+        if deletes && rules > 0 {
+            let [.., low] = (!(GROUP - 1)).to_be_bytes();
+            let prefix = MacAddr([0xff, 0xff, 0xff, 0xff, 0xff, low]);
+            FlowMod::delete(Match::new().with(&Field::EthDst(Masked::new(address, prefix))))
+        } else if deletes {
+            FlowMod::delete(Match::new().eth_dst(address))
+        } else {
+            FlowMod::add(Match::new().eth_dst(address))
+        }
+    }
 }
 
 impl App for Changer {
@@ -28,9 +64,15 @@ impl App for Changer {
     }
 
     fn configure(&mut self, text: &str) -> Result<(), String> {
-        let (dpid, rate) = text.trim().split_once(' ').ok_or("line 1: expected DPID RATE")?;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [dpid, rate, rules @ ..] = &words[..] else {
+            return Err("line 1: expected DPID RATE [RULES]".into());
+        };
         self.dpid = Some(dpid.parse().map_err(|_| "line 1: not a datapath id")?);
         self.rate = rate.parse().map_err(|why| format!("line 1: {why}"))?;
+        let rules = rules.first().map_or(Ok(0), |rules| rules.parse::<u16>());
+        let rules = rules.map_err(|why| format!("line 1: {why}"))?;
+        self.rules = rules.next_multiple_of(4);
         Ok(())
     }
 
@@ -63,14 +105,12 @@ impl App for Changer {
             (self.began, self.sent) = (Some(now), 0);
         }
         while self.sent < due {
-            let [_, _, a, b] = (u32::try_from(self.sent / 2).unwrap_or(0) % FLOWS).to_be_bytes();
-            let to = Match::new().eth_dst(MacAddr([2, 0xf1, 0, 0, a, b]));
-            let change =
-                if self.sent.is_multiple_of(2) { FlowMod::add(to) } else { FlowMod::delete(to) };
+            let change = self.change(self.in_all);
             if network.flow_mod(switch, &change).is_err() {
                 break; // there is no room now
             }
             self.sent += 1;
+            self.in_all += 1;
         }
         network.wake_at(now + EVERY);
     }

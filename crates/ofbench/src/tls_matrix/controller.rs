@@ -20,6 +20,15 @@ use crate::tls::{TlsVersion, any_server};
 /// Time limit of each step of a connection.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// Verdict on a suite with which the connection ended without an answer.
+const CLOSED: &str = "it closed the connection";
+
+/// Connections with a suite before that verdict.
+const TRIES: usize = 3;
+
+/// Time between them.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Payloads of echo requests, in bytes.
 const ECHOES: [usize; 5] = [56, 248, 1016, 4088, 16376];
 
@@ -55,14 +64,27 @@ impl Target {
         Ok(cells)
     }
 
+    /// Tries again if the connection ends without an answer: a controller that is starting or busy closes connections too.
     fn probe(self, version: WireVersion, suite: Suite) -> io::Result<Verdict> {
+        let closed = Verdict::Refused(CLOSED.into());
+        for _ in 1..TRIES {
+            let verdict = self.probe_once(version, suite)?;
+            if verdict != closed {
+                return Ok(verdict);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        self.probe_once(version, suite)
+    }
+
+    fn probe_once(self, version: WireVersion, suite: Suite) -> io::Result<Verdict> {
         let mut socket = self.connect()?;
         // The random bytes need not be secret: the handshake ends here.
         socket.write_all(&hello::client_hello(version, suite, [0x5b; 32]))?;
         let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
         let answer = loop {
             match socket.read(&mut buffer) {
-                Ok(0) => return Ok(Verdict::Refused("it closed the connection".into())),
+                Ok(0) => return Ok(Verdict::Refused(CLOSED.into())),
                 Ok(size) => bytes.extend_from_slice(&buffer[..size]),
                 Err(error) => return Ok(Verdict::Refused(describe(&error))),
             }
@@ -282,7 +304,7 @@ fn describe(error: &io::Error) -> String {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer".into(),
         io::ErrorKind::ConnectionReset
         | io::ErrorKind::UnexpectedEof
-        | io::ErrorKind::BrokenPipe => "it closed the connection".into(),
+        | io::ErrorKind::BrokenPipe => CLOSED.into(),
         _ => error.to_string(),
     }
 }
