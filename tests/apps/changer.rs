@@ -1,13 +1,17 @@
-//! Adds and deletes flows of its own at one switch, at a rate: `DPID RATE [RULES]` in its configuration, flow-mods per
-//! second. Without RULES it adds one flow and deletes it, in turns. Otherwise it adds RULES flows first. Then it deletes four of
-//! them by one flow-mod with a prefix, for which a switch has to look through all of them, and adds them again.
+//! Changes flows of its own at one switch, at a rate: `DPID RATE [RULES]` in its configuration, flow-mods per second.
+//!
+//! Without RULES it adds one flow and deletes it, in turns. Otherwise it adds RULES flows first, and then modifies four of them
+//! by one flow-mod with a prefix, for which a switch has to look through all flows.
 
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
-use rosemary_sdk::openflow::{Field, Masked};
-use rosemary_sdk::{App, Dpid, Event, FlowMod, MacAddr, Match, Network, Switch, export_app};
+use rosemary_sdk::openflow::{Field, FlowModCommand, Masked};
+use rosemary_sdk::{
+    Action, App, Dpid, Event, FlowMod, MacAddr, Match, Network, PortNo, SendError, Switch,
+    export_app,
+};
 
 /// Time from one group of flow-mods to the next.
 const EVERY: Duration = Duration::from_millis(5);
@@ -15,7 +19,7 @@ const EVERY: Duration = Duration::from_millis(5);
 /// Addresses that it uses in turn if it has one flow.
 const ADDRESSES: u64 = 2_000;
 
-/// Flows that one flow-mod deletes.
+/// Flows that one flow-mod modifies.
 const GROUP: u64 = 4;
 
 #[derive(Default)]
@@ -33,27 +37,38 @@ struct Changer {
 }
 
 impl Changer {
-    /// The flow-mod after `sent` others.
-    fn change(&self, sent: u64) -> FlowMod<'static> {
+    /// Sends the flow-mod after `sent` others.
+    fn change(
+        &self,
+        sent: u64,
+        switch: Switch,
+        network: &mut Network<'_>,
+    ) -> Result<(), SendError> {
         let rules = u64::from(self.rules);
-        let (number, deletes) = match sent.checked_sub(rules) {
-            Some(later) if rules == 0 => (later / 2 % ADDRESSES, later % 2 == 1),
-            Some(later) => {
-                let (turn, step) = (later / (GROUP + 1), later % (GROUP + 1));
-                ((turn * GROUP + step.saturating_sub(1)) % rules, step == 0)
-            }
-            None => (sent, false),
+        let address = |number: u64| {
+            let [.., a, b] = number.to_be_bytes();
+            MacAddr([2, 0xf1, 0, 0, a, b])
         };
-        let [.., a, b] = number.to_be_bytes();
-        let address = MacAddr([2, 0xf1, 0, 0, a, b]);
-        if deletes && rules > 0 {
-            let [.., low] = (!(GROUP - 1)).to_be_bytes();
-            let prefix = MacAddr([0xff, 0xff, 0xff, 0xff, 0xff, low]);
-            FlowMod::delete(Match::new().with(&Field::EthDst(Masked::new(address, prefix))))
-        } else if deletes {
-            FlowMod::delete(Match::new().eth_dst(address))
-        } else {
-            FlowMod::add(Match::new().eth_dst(address))
+        let flow = |number| Match::new().eth_dst(address(number));
+        match sent.checked_sub(rules) {
+            None => network.flow_mod(switch, &FlowMod::add(flow(sent))),
+            Some(later) if rules == 0 => {
+                let flow = flow(later / 2 % ADDRESSES);
+                let change =
+                    if later % 2 == 0 { FlowMod::add(flow) } else { FlowMod::delete(flow) };
+                network.flow_mod(switch, &change)
+            }
+            Some(later) => {
+                let (round, first) = (later * GROUP / rules, later * GROUP % rules);
+                let [.., low] = (!(GROUP - 1)).to_be_bytes();
+                let prefix = MacAddr([0xff, 0xff, 0xff, 0xff, 0xff, low]);
+                let group = Field::EthDst(Masked::new(address(first), prefix));
+                // Each round changes the actions.
+                let actions = [Action::output(PortNo::IN_PORT)];
+                let actions = if round % 2 == 0 { &actions[..] } else { &[] };
+                let change = FlowMod::new(FlowModCommand::Modify, Match::new().with(&group));
+                network.flow_mod(switch, &change.apply(actions))
+            }
         }
     }
 }
@@ -105,8 +120,7 @@ impl App for Changer {
             (self.began, self.sent) = (Some(now), 0);
         }
         while self.sent < due {
-            let change = self.change(self.in_all);
-            if network.flow_mod(switch, &change).is_err() {
+            if self.change(self.in_all, switch, network).is_err() {
                 break; // there is no room now
             }
             self.sent += 1;

@@ -91,6 +91,11 @@ impl<'lab> Ring<'lab> {
         Ok(hops[1].to_owned())
     }
 
+    /// The same, once the flows of the first pings are there.
+    fn first_middle(&self) -> anyhow::Result<String> {
+        Ok(self.lab.wait_for("the path is known", LATE, |_| Ok(self.middle().ok()))?)
+    }
+
     /// Lets the app `changer` send this number of flow-mods per second to a switch. Returns when it was suspected.
     fn attack(&mut self, dpid: &str, rate: u32) -> anyhow::Result<()> {
         fs::write("/etc/rosemary/changer.txt", format!("{dpid} {rate}\n"))?;
@@ -138,7 +143,7 @@ impl<'lab> Ring<'lab> {
 /// The path leaves the switch that an app harms, and returns when the app stops. No packet is lost.
 fn attacked_switch_is_drained(lab: &Lab) -> anyhow::Result<()> {
     let mut ring = Ring::start(lab, "quiet = 3\n", "")?;
-    let middle = ring.middle()?;
+    let middle = ring.first_middle()?;
     // Calm times, to compare with.
     lab.pause(Duration::from_secs(12))?;
     let mut pings = ring.h1.ping_in_background(&ring.h3, 300, INTERVAL)?;
@@ -167,7 +172,7 @@ fn attacked_switch_is_drained(lab: &Lab) -> anyhow::Result<()> {
 fn attacker_is_throttled(lab: &Lab) -> anyhow::Result<()> {
     let settings = "action = \"throttle\"\npace = 20\nquiet = 3\n";
     let mut ring = Ring::start(lab, settings, ", \"apps.limit:changer\"")?;
-    let middle = ring.middle()?;
+    let middle = ring.first_middle()?;
     lab.pause(Duration::from_secs(12))?;
     ring.attack(&middle, 20_000)?;
     ring.incident("protection", &["changer harms", "throttled to 20 flow-mods/s"])?;
