@@ -52,7 +52,7 @@ def measured_with(background, seconds, kinds):
                 lines.append(line(change, kind, interval, rows, name, base))
     head = ["flow-mods", "kind", "ms between two", "median us", "mean us", "mean increase us", "jitter us",
             "followed /s", "remarks"]
-    table(f"{background:,} rules besides, {seconds} s each", head, lines)
+    table(f"{background:,} rules besides, {seconds:g} s each", head, lines)
     return rows, base
 
 
@@ -87,6 +87,7 @@ def draw(rows, base, kind, background, save):
 def measure():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--long", action="store_true", help="up to 750,000 rules and 20 s each: up to 3 hours")
+    parser.add_argument("--seconds", type=float, help="duration of each row, instead of 2 or, with --long, 20")
     parser.add_argument("--save", action="store_true", help="replace the charts of experiments/decoupling")
     parser.add_argument("--no-build", action="store_true", help="do not build first")
     asked = parser.parse_args()
@@ -98,7 +99,7 @@ def measure():
     form = LONG if asked.long else SHORT
     print(f"{machine()}\nOpen vSwitch {version()}, userspace datapath.")
     for background in form["background"]:
-        rows, base = measured_with(background, form["seconds"], ["strict", "wildcard"])
+        rows, base = measured_with(background, asked.seconds or form["seconds"], ["strict", "wildcard"])
         for kind in ["strict", "wildcard"]:
             draw(rows, base, kind, background, asked.save)
 
