@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any, Callable, Sequence
 
 from . import _native
@@ -152,9 +153,14 @@ class App:
             return self.__callbacks
 
     def _answer_http(self, request: HttpRequest, network: Network) -> None:
-        response = self.on_http_request(request, network)
-        if response is not None:
-            network.respond(request, response)
+        # A client must not be able to end the app.
+        try:
+            response = self.on_http_request(request, network)
+            if response is not None:
+                network.respond(request, response)
+        except Exception:
+            network.warn(f"could not answer an HTTP request: {traceback.format_exc()}")
+            network.respond(request, Response(500, "The app could not answer this request.\n"))
 
 
 class Handler:

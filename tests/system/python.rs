@@ -90,6 +90,8 @@ fn app_in_python_publishes_routes() {
                       self.waiting = request\n            \
                       network.wake_at(network.now() + 0.1)\n            \
                       return None\n        \
+                      if request.path == '/bad':\n            \
+                      return rosemary.Response(headers=[('x-a', 'a\\r\\nset-cookie: b')])\n        \
                       seen = [request.method, request.query, request.header('Cookie'), request.body.decode()]\n        \
                       return rosemary.Response.json(seen, 201)\n    \
                       def on_wake(self, network):\n        \
@@ -115,6 +117,13 @@ fn app_in_python_publishes_routes() {
         };
         let expected = serde_json::json!(["POST", "q=1", null, "body"]);
         assert_eq!(answer.json(), expected, "{answer:?}");
+        // No client can end the app.
+        let invalid = request_at(APP_ROUTES, ("POST", "/apps/app/x"), &[], b"\xff")?;
+        assert_eq!(invalid.status, 500, "{invalid:?}");
+        let injected = request_at(APP_ROUTES, ("GET", "/apps/app/bad"), &[], b"")?;
+        assert_eq!(injected.status, 500, "{injected:?}");
+        rosemary
+            .wait_for_log(&[APP, "could not answer an HTTP request", "UnicodeDecodeError"], SOON)?;
         let later = request_at(APP_ROUTES, ("GET", "/apps/app/later"), &[], b"")?;
         assert_eq!((later.status, &*later.body), (200, &b"later"[..]));
         Ok(())

@@ -14,7 +14,7 @@ use super::{Config, ConfigError};
 const TABLES: [&str; 2] = ["trust", "northbound"];
 
 /// The keys that are reserved in every table.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "object",
     "config",
     "python-path",
@@ -25,6 +25,7 @@ const KEYS: [&str; 10] = [
     "plain",
     "require",
     "env",
+    "options",
 ];
 
 /// The capabilities that are reserved.
@@ -125,10 +126,16 @@ struct Secret {
 fn secrets(top: &DeTable<'_>) -> Vec<Secret> {
     let mut secrets = Vec::new();
     for (name, app) in apps(top) {
-        let Some(env) = app.get("env").and_then(|it| it.get_ref().as_table()) else { continue };
-        for (variable, value) in env {
+        let table = |key| app.get(key).and_then(|it| it.get_ref().as_table());
+        for (variable, value) in table("env").into_iter().flatten() {
             let variable = variable.get_ref();
             secrets.push(Secret { name: format!("app.{name}.env.{variable}"), span: value.span() });
+        }
+        let options = table("options").into_iter().flatten();
+        for (option, value) in options.filter(|(it, _)| it.get_ref().starts_with("env.")) {
+            let option = option.get_ref();
+            secrets
+                .push(Secret { name: format!("app.{name}.options.{option}"), span: value.span() });
         }
     }
     secrets
@@ -239,6 +246,10 @@ capabilities = ["packet-in", "net.connect:db:1"]
 [[app]]
 name = "b"
 host = "kernel"
+[[app]]
+name = "f"
+host = "ryu"
+options = { "env.KEY" = "hidden", verbose = "1" }
 "#;
 
     #[test]
@@ -274,6 +285,7 @@ host = "kernel"
             ("net.connect:db:1", "net.connect:db:2", "app.a.capabilities"),
             ("\"packet-in\"", "\"fs.read:/etc/shadow\"", "app.a.capabilities"),
             ("\"packet-in\"", "{ experimenter = { ids = [1] } }", "app.a.capabilities"),
+            ("verbose = \"1\"", "ca-certs = \"/k\"", "app.f.options"),
             ("host = \"kernel\"", "host = \"user\"", "app.b.host"),
             ("name = \"a\"\n", "name = \"a\"\nhost = \"kernel\"\n", "app.a.host"),
             ("name = \"b\"", "name = \"c\"", "app.b.host"),
@@ -292,9 +304,10 @@ host = "kernel"
             !shown.contains("secret") && shown.contains("PASSWORD = \"(redacted)\""),
             "{shown}"
         );
-        assert_eq!(names, ["app.a.env.PASSWORD", "app.a.env.MODE"]);
+        assert!(!shown.contains("hidden") && shown.contains("verbose = \"1\""), "{shown}");
+        assert_eq!(names, ["app.a.env.PASSWORD", "app.a.env.MODE", "app.f.options.env.KEY"]);
         assert_eq!(restore(&shown, OLD).unwrap(), OLD);
-        assert_eq!(differing(OLD, &shown).unwrap(), ["app.a.env"]);
+        assert_eq!(differing(OLD, &shown).unwrap(), ["app.a.env", "app.f.options"]);
         assert!(redact("a = ").is_err());
     }
 }

@@ -36,6 +36,9 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Longest time until the report of a removal that the only app with flows has caused.
 const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Most removals of which reports are awaited.
+const MOST_EXPECTED: usize = 16;
+
 /// Time between two checks of a switch, and the spread of the first ones.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
@@ -78,8 +81,8 @@ pub(crate) struct Healing {
     began: Option<Instant>,
     /// A further loss during a restoration.
     again: Option<Loss>,
-    /// Removals of the entry that its sender has already made up for: how many, and when the last one was sent.
-    expected: Option<(u32, Instant)>,
+    /// When removals of the entry were sent that their sender has already made up for; the oldest first.
+    expected: VecDeque<Instant>,
     /// Restorations that are not reported yet, the oldest first.
     unreported: VecDeque<Restored>,
     pub(crate) check: EntryCheck,
@@ -114,21 +117,20 @@ enum State {
 impl Healing {
     /// Notes that a message deletes the kernel's entry, with the entry behind it again. The switch reports the removal.
     pub(crate) fn expect_removal(&mut self, now: Instant) {
-        let count = self.expected.map_or(0, |(count, _)| count);
-        self.expected = Some((count.saturating_add(1), now));
+        // Of more removals in so short a time, the reports count as losses: the entry is restored once more.
+        if self.expected.len() < MOST_EXPECTED {
+            self.expected.push_back(now);
+        }
     }
 
-    /// Whether a report is about a removal that was expected. A report that never came, as of a switch that sends none, must
-    /// not hide a later loss for long.
+    /// Whether a report is about a removal that was expected. A report that never came, as of a switch that sends none, hides
+    /// a later loss for [`REPORT_PATIENCE`] at most.
     fn is_expected(&mut self, now: Instant) -> bool {
-        let Some((count, sent)) = self.expected else { return false };
-        let left = count - 1;
-        self.expected = (left > 0).then_some((left, sent));
-        let is_expected = now.saturating_duration_since(sent) < REPORT_PATIENCE;
-        if !is_expected {
-            self.expected = None;
+        let is_old = |sent: &Instant| now.saturating_duration_since(*sent) >= REPORT_PATIENCE;
+        while self.expected.front().is_some_and(is_old) {
+            self.expected.pop_front();
         }
-        is_expected
+        self.expected.pop_front().is_some()
     }
 
     /// Notes that the kernel's entry is gone.
@@ -299,6 +301,20 @@ mod tests {
         let later = now + INTERVAL + REPORT_PATIENCE;
         healing.note_loss(Loss::Reported, later);
         assert!(healing.begin(later));
+    }
+
+    #[test]
+    fn unanswered_removals_in_a_row_do_not_hide_a_loss() {
+        let (mut healing, start) = (Healing::default(), Instant::now());
+        for second in 0..60 {
+            healing.expect_removal(start + Duration::from_secs(second));
+        }
+        // The reports of the last two seconds can still come.
+        let now = start + Duration::from_secs(60);
+        for _ in 0..3 {
+            healing.note_loss(Loss::Reported, now);
+        }
+        assert!(healing.begin(now));
     }
 
     #[test]

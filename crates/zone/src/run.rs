@@ -194,6 +194,8 @@ pub struct Zone<A = HostedApp<ZoneHost>> {
     has_woken: bool,
     /// Whether services and clients have a turn before the rings.
     others_are_due: bool,
+    /// Whether the rings were looked at since then.
+    rings_had_a_turn: bool,
 }
 
 /// Times of the app's calls.
@@ -259,6 +261,7 @@ impl<A: Guest> Zone<A> {
             times: Times::default(),
             has_woken: false,
             others_are_due: false,
+            rings_had_a_turn: true,
         }
     }
 
@@ -283,8 +286,7 @@ impl<A: Guest> Zone<A> {
                 self.app.host().watched.poll_now();
                 self.app.host().services.exchange();
                 self.app.host().server.exchange();
-                // Under constant load the rings are never idle.
-                self.others_are_due = true;
+                self.note_exchange();
             }
             batches_left -= 1;
             if self.turn()? {
@@ -295,6 +297,12 @@ impl<A: Guest> Zone<A> {
                 batches_left = 0;
             }
         }
+    }
+
+    /// Gives services and clients the next turn, as under constant load the rings are never idle; but not two turns in sequence,
+    /// as under constant requests the services and clients are never idle either.
+    fn note_exchange(&mut self) {
+        self.others_are_due = std::mem::take(&mut self.rings_had_a_turn);
     }
 
     /// Calls the app for the next cause: lost requests, alerts, its timer, records of the next ring in turn, or answers of services.
@@ -313,6 +321,7 @@ impl<A: Guest> Zone<A> {
                 return Ok(true);
             }
         }
+        self.rings_had_a_turn = true;
         let count = self.rings.len();
         let (first, count) = self.snapshot_of.map_or((self.next, count), |ring| (ring, 1));
         for number in first..first + count {

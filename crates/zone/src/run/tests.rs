@@ -371,7 +371,7 @@ fn http_request_is_answered_although_a_ring_is_never_empty() {
     northbound.send(&[&7_u64.to_le_bytes()[..], &[HTTP_REQUEST], &request].concat()).unwrap();
     server.exchange();
     bench.push(0, RecordKind::PacketIn, 1);
-    bench.zone.others_are_due = true; // as after the control socket was read
+    bench.zone.note_exchange();
     assert!(bench.zone.turn().unwrap());
     assert_eq!(RECEIVED.take(), [(RecordKind::Http as u16, 0)]);
     assert!(bench.zone.turn().unwrap());
@@ -379,4 +379,29 @@ fn http_request_is_answered_although_a_ring_is_never_empty() {
     let mut room = [0; 64];
     let (size, _) = northbound.receive(&mut room).unwrap();
     assert_eq!(&room[..size], [&7_u64.to_le_bytes()[..], &[0, 204, 0, 0, 0]].concat());
+}
+
+#[test]
+fn packet_is_handled_although_there_is_always_a_request() {
+    let mut bench = Bench::of(HostedApp::linked::<Served>(host()).unwrap(), 1);
+    bench.push(0, RecordKind::SnapshotBegin, 0);
+    bench.push(0, RecordKind::SnapshotEnd, 0);
+    bench.work();
+    let (northbound, ours) = Packets::pair().unwrap();
+    bench.zone.app.host().server.connect(ServiceClient::http_interface(), ours.into_fd());
+    let request = Request::encode("GET", "/", &[], &[]).unwrap();
+    let mut room = [0; 64];
+    let mut turns = Vec::new();
+    for number in 0..4_u64 {
+        // Each call takes so long that the control socket is read after it.
+        northbound.send(&[&number.to_le_bytes()[..], &[HTTP_REQUEST], &request].concat()).unwrap();
+        bench.zone.app.host().server.exchange();
+        bench.push(0, RecordKind::PacketIn, 1);
+        bench.zone.note_exchange();
+        assert!(bench.zone.turn().unwrap());
+        turns.extend(RECEIVED.take());
+        let _ = northbound.receive(&mut room);
+    }
+    let requests = (RecordKind::Http as u16, 0);
+    assert!(turns.contains(&requests) && turns.contains(&packet(1)), "{turns:?}");
 }
