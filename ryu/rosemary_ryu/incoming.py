@@ -59,7 +59,7 @@ def wants_packet(site: Site, event: Any) -> bool:
         return False
     if event.cookie != (1 << 64) - 1:
         return True
-    if site.miss.wants_packets and (event.reason == 0 or site.numbers.priorities.is_whole):
+    if site.miss.wants_packets and (event.reason == 0 or event.reason == 1 and site.numbers.priorities.is_whole):
         site.miss.count(event.total_len)
         return True
     return False

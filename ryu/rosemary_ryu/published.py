@@ -39,8 +39,9 @@ def publish(application: Any) -> None:
 
 def _serve(zone: Any, application: Any, request: Any) -> None:
     try:
-        status, headers, body = call(application, environ(zone.name, request))
-        response = _Response(status, headers, body)
+        variables = environ(zone.name, request)
+        status, headers, body = call(application, variables)
+        response = _Response(status, with_own_paths(headers, variables), body)
         zone.respond(request, response)
     except Exception:
         LOG.exception("%s %s failed", request.method, request.path)
@@ -52,6 +53,17 @@ class _Response:
 
     def __init__(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         self.status, self.headers, self.body = status, headers, body
+
+
+def with_own_paths(headers: list[tuple[str, str]], variables: dict[str, Any]) -> list[tuple[str, str]]:
+    """Makes a `Location` at this address a path: WebOb makes all absolute, and the interface accepts paths alone."""
+    own = f"{variables['wsgi.url_scheme']}://{variables.get('HTTP_HOST', '')}"
+
+    def value_of(name: str, value: str) -> str:
+        path = value.removeprefix(own)
+        return path if name.lower() == "location" and path.startswith("/") else value
+
+    return [(name, value_of(name, value)) for name, value in headers]
 
 
 def call(application: Any, variables: dict[str, Any]) -> tuple[int, list[tuple[str, str]], bytes]:

@@ -63,3 +63,18 @@ def test_failing_application_is_status_500(monkeypatch: pytest.MonkeyPatch) -> N
     zone = Zone()
     published._serve(zone, application, Request())
     assert [answer.status for answer in zone.answers] == [500]
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ("http://127.0.0.1:8182/apps/web/x?y", "/apps/web/x?y"),
+        ("http://127.0.0.1:8182.attacker.example/", "http://127.0.0.1:8182.attacker.example/"),
+        ("http://attacker.example/", "http://attacker.example/"),
+        ("/x", "/x"),
+    ],
+)
+def test_location_at_this_address_becomes_a_path(location: str, expected: str) -> None:
+    variables = published.environ("web", Request())
+    found = published.with_own_paths([("Location", location), ("x-a", "http://127.0.0.1:8182/x")], variables)
+    assert found == [("Location", expected), ("x-a", "http://127.0.0.1:8182/x")]

@@ -89,14 +89,14 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
     }
     check_origin(&request)?;
     let routes = match from {
-        From::Tcp { role: ListenerRole::Ofctl, client, server } => {
-            if !is_local(client, server) {
-                let hint = "send it from this machine, or use /api/v1 with a token";
-                return Err(Problem::forbidden(
-                    "Ryu's REST interface serves this machine alone",
-                    hint,
-                ));
-            }
+        // Neither knows users.
+        From::Tcp { role: ListenerRole::Ofctl | ListenerRole::Apps, client, server }
+            if !is_local(client, server) =>
+        {
+            let hint = "send it from this machine; /api/v1 serves others, with a token";
+            return Err(Problem::forbidden("this address serves this machine alone", hint));
+        }
+        From::Tcp { role: ListenerRole::Ofctl, .. } => {
             return Ok(ofctl::serve(api.clone(), request).await);
         }
         From::Tcp { role: ListenerRole::Apps, .. } => {
@@ -330,7 +330,7 @@ fn check_origin(request: &Request) -> Result<(), Problem> {
         && !request.uri().path().starts_with("/api/");
     match site {
         None | Some(b"same-origin" | b"none") => Ok(()),
-        // A link to the page, which itself shows nothing yet.
+        // A link to the page, which itself shows nothing yet, or to a route of an app, which must change nothing for a GET.
         Some(_) if is_navigation => Ok(()),
         Some(_) => Err(foreign()),
     }

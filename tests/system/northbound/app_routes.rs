@@ -238,7 +238,7 @@ fn taken_default_address_of_routes_is_a_warning_and_a_taken_chosen_one_an_error(
         let _taken = std::net::TcpListener::bind(APP_ROUTES)?;
         configure(&[&in_rust("web", SERVE)])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
-        let words = ["could not listen for the HTTP interface", "app-routes"];
+        let words = ["the routes of apps", "app-routes"];
         rosemary.wait_for_log(&words, SOON)?;
         rosemary.stop(rustix::process::Signal::TERM)?;
         let northbound = format!("[northbound]\napp-routes = \"{APP_ROUTES}\"\n");

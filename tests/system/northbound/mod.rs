@@ -137,7 +137,7 @@ fn taken_default_port_is_a_warning_and_taken_chosen_one_an_error() {
         let _taken = std::net::TcpListener::bind(rosemary_tests::http::API)?;
         configure(&[&in_rust("observer", "stage = \"observe\"")])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
-        rosemary.wait_for_log(&["could not listen for the HTTP interface", "--api"], SOON)?;
+        rosemary.wait_for_log(&["the HTTP interface", "--api"], SOON)?;
         rosemary.stop(rustix::process::Signal::TERM)?;
         let mut up = lab.command(rosemary_binary());
         let output =

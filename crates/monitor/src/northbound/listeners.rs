@@ -69,11 +69,13 @@ impl Listeners {
                 _ => StartError::Northbound { address, hint, source },
             }),
             Err(BindError { source: error, .. }) => {
-                let key =
-                    if role == ListenerRole::Apps { "`app-routes`" } else { "--api or `api`" };
+                let (what, key) = match role {
+                    ListenerRole::Apps => ("the routes of apps", "`app-routes`"),
+                    _ => ("the HTTP interface", "--api or `api`"),
+                };
                 let hint =
                     format!("free the port, or choose another address with {key} in [northbound]");
-                warn!(%address, %error, hint, "could not listen for the HTTP interface at its default address");
+                warn!(what, %address, %error, hint, "could not listen at an address");
                 Ok(())
             }
         }

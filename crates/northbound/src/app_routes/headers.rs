@@ -2,28 +2,33 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// Headers of requests that identify a user, or concern the connection alone (RFC 9110 §7.6.1).
-const KEPT_FROM_APPS: [&str; 16] = [
-    "authorization",
-    "proxy-authorization",
-    "cookie",
-    "cookie2",
-    "connection",
-    "proxy-connection",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "expect",
-    "content-length",
-    "http2-settings",
-    "x-forwarded-prefix",
-    "forwarded",
+/// Headers of requests that describe what a client wants, and the origin that asks. A header that is not listed may identify the
+/// user, as those of a proxy that authenticates users do.
+const PASSED_TO_APPS: [&str; 23] = [
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "dnt",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "origin",
+    "prefer",
+    "range",
+    "sec-fetch-dest",
+    "sec-fetch-mode",
+    "sec-fetch-site",
+    "user-agent",
+    "x-requested-with",
 ];
-
-/// The beginning of further ones: a WebSocket's protocol can contain a token.
-const KEPT_FROM_APPS_BEGIN: &str = "sec-websocket-";
 
 /// Headers of answers that describe the content. A header that is not listed may make a browser do more than show it.
 const PASSED_TO_CLIENTS: [HeaderName; 13] = [
@@ -44,20 +49,7 @@ const PASSED_TO_CLIENTS: [HeaderName; 13] = [
 
 /// The headers of a client's request for an app, and one with the path at which the app is served.
 pub(super) fn for_app(headers: &HeaderMap, app: &str) -> Vec<(String, String)> {
-    // `Connection` can name further headers that concern the connection.
-    let named: Vec<String> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|it| it.to_str().ok())
-        .flat_map(|it| it.split(','))
-        .map(|it| it.trim().to_ascii_lowercase())
-        .collect();
-    let is_for_app = |name: &str| {
-        !KEPT_FROM_APPS.contains(&name)
-            && !name.starts_with(KEPT_FROM_APPS_BEGIN)
-            && !named.iter().any(|it| it == name)
-    };
-    let chosen = headers.iter().filter(|(name, _)| is_for_app(name.as_str()));
+    let chosen = headers.iter().filter(|(name, _)| PASSED_TO_APPS.contains(&name.as_str()));
     // A value that is not ASCII has no meaning that both sides agree on.
     let chosen = chosen
         .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())));
@@ -72,8 +64,12 @@ pub(super) fn for_client(given: &[(String, String)], app: &str) -> Result<Header
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let Ok(name) = name.parse::<HeaderName>() else { return Err("a header has no valid name") };
+        let is_multipart =
+            |value: &str| value.trim_start().to_ascii_lowercase().starts_with("multipart/");
         let value = if name == header::LOCATION {
             location(value, app).ok_or("its Location leads away from the app")?
+        } else if name == header::CONTENT_TYPE && is_multipart(value) {
+            return Err("it is multipart, whose parts have headers of their own");
         } else if PASSED_TO_CLIENTS.contains(&name) {
             value.clone()
         } else {
@@ -95,7 +91,10 @@ fn location(value: &str, app: &str) -> Option<String> {
         let decoded = segment.to_ascii_lowercase().replace("%2e", ".");
         decoded == ".."
     };
-    // Browsers read a backslash as a slash.
+    // Browsers remove tabs and line breaks, and read a backslash as a slash.
+    if !value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return None;
+    }
     if path.contains([':', '\\']) || path.starts_with("//") || path.split('/').any(leaves) {
         return None;
     }
@@ -124,8 +123,10 @@ mod tests {
             ("proxy-authorization", "Basic a"),
             ("cookie", "a=b"),
             ("sec-websocket-protocol", "bearer.a"),
-            ("connection", "close, x-private"),
-            ("x-private", "a"),
+            ("connection", "close"),
+            ("x-forwarded-user", "joe"),
+            ("x-auth-request-access-token", "a"),
+            ("x-api-key", "a"),
             ("x-forwarded-prefix", "/elsewhere"),
             ("accept", "text/html"),
             ("host", "127.0.0.1"),
@@ -159,6 +160,9 @@ mod tests {
         let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let passed = for_client(&given, "web").unwrap();
         assert_eq!(passed, map(&[("content-type", "text/html"), ("etag", "\"a\"")]));
+        let multipart =
+            ("content-type".to_owned(), " Multipart/x-mixed-replace;boundary=a".to_owned());
+        assert!(for_client(&[multipart], "web").is_err());
         let none = for_client(&[], "web").unwrap();
         assert_eq!(none, map(&[("content-type", "application/octet-stream")]));
     }
@@ -180,6 +184,9 @@ mod tests {
             ("../other/", None),
             ("/apps/web/../other/", None),
             ("%2E%2e/other/", None),
+            (".\t./other/", None),
+            ("/apps/web/.\t./other/", None),
+            (" /x", None),
         ] {
             assert_eq!(location(value, "web").as_deref(), expected, "{value}");
         }

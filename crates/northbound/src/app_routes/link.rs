@@ -77,8 +77,8 @@ struct Requests {
     has_ended: bool,
 }
 
-/// A request that waits. It stays here when its client has gone, so that clients that come and go cannot send an app more
-/// requests than it answers.
+/// A request that waits. It stays here until its time is over although its client has gone, so that clients that come and go
+/// cannot send an app more than [`MOST_REQUESTS`] requests in [`ANSWER_TIME`] that it does not answer.
 #[derive(Debug)]
 struct Waiting {
     until: Instant,
@@ -169,7 +169,9 @@ impl Link {
         }
         match tokio::time::timeout(ANSWER_TIME, answer).await {
             Ok(Ok(answer)) => answer.map_err(NoAnswer::Bad),
-            Ok(Err(_)) => Err(NoAnswer::Gone),
+            // A later request may have removed this one just before its time was over.
+            Ok(Err(_)) if lock(&self.requests).has_ended => Err(NoAnswer::Gone),
+            Ok(Err(_)) => Err(NoAnswer::Late),
             Err(_) => {
                 lock(&self.requests).waiting.remove(&id);
                 Err(NoAnswer::Late)
@@ -191,7 +193,7 @@ impl Link {
                 return EndOfLink::Closed;
             }
             for _ in 0..PACKETS_PER_TURN {
-                // The monitor has made the system refuse descriptors; an older one passes them, and they are closed here.
+                // The monitor has made the system refuse descriptors. An older Linux passes them, and they are closed here.
                 match self.socket.receive(&mut room) {
                     Ok((size, _)) => {
                         let packet = room.get(..size).unwrap_or_default();

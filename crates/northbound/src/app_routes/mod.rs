@@ -16,13 +16,14 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use control::operator::ProgramState;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use routes::{MOST_REQUEST_BODY, RequestTooLong};
+use routes::{MOST_ANSWER_BODY, MOST_REQUEST_BODY, RequestTooLong};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{debug, warn};
 use view::client::ClientError;
 
@@ -40,9 +41,43 @@ const POLICY: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; im
 /// The capability of apps with routes.
 const CAPABILITY: &str = "http.serve";
 
-/// The connections to the apps that publish routes, by their names.
-#[derive(Debug, Default)]
-pub(crate) struct AppRoutes(Mutex<HashMap<String, State>>);
+/// Bytes of all answers that apps are sending, or that clients have not received yet. Each is counted as the longest until it is
+/// complete.
+const MOST_OF_ALL: usize = 128 << 20;
+
+/// Bytes of a permit.
+const PERMIT: usize = 1 << 10;
+
+/// The apps that publish routes.
+#[derive(Debug)]
+pub(crate) struct AppRoutes {
+    /// The connections, by the names of the apps.
+    links: Mutex<HashMap<String, State>>,
+    /// Room for answers, in units of [`PERMIT`].
+    room: Arc<Semaphore>,
+}
+
+impl Default for AppRoutes {
+    fn default() -> Self {
+        Self { links: Mutex::default(), room: Arc::new(Semaphore::new(permits(MOST_OF_ALL))) }
+    }
+}
+
+fn permits(bytes: usize) -> usize {
+    bytes.div_ceil(PERMIT)
+}
+
+/// The body of an answer, with its share of the room until the client has received it.
+struct Held {
+    body: Vec<u8>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
 
 #[derive(Debug, Clone)]
 enum State {
@@ -62,7 +97,7 @@ impl AppRoutes {
                 return;
             }
         };
-        lock(&self.0).insert(app.clone(), State::Open(link.clone()));
+        lock(&self.links).insert(app.clone(), State::Open(link.clone()));
         let all = self.clone();
         tokio::spawn(async move {
             let end = link.run().await;
@@ -71,7 +106,7 @@ impl AppRoutes {
     }
 
     fn ended(&self, app: &str, link: &Arc<Link>, end: EndOfLink) {
-        let mut links = lock(&self.0);
+        let mut links = lock(&self.links);
         let is_current =
             matches!(links.get(app), Some(State::Open(current)) if Arc::ptr_eq(current, link));
         if !is_current {
@@ -90,8 +125,17 @@ impl AppRoutes {
         }
     }
 
+    /// Reserves room for an answer of unknown size.
+    fn reserve(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let most = u32::try_from(permits(MOST_ANSWER_BODY)).unwrap_or(u32::MAX);
+        self.room.clone().try_acquire_many_owned(most).map_err(|_| {
+            let detail = "clients have not received earlier answers of apps";
+            soon(Problem::unavailable(detail, "try again in a moment"))
+        })
+    }
+
     fn state(&self, app: &str) -> Option<State> {
-        lock(&self.0).get(app).cloned()
+        lock(&self.links).get(app).cloned()
     }
 }
 
@@ -133,11 +177,15 @@ async fn answer(api: &Arc<Api>, request: Request) -> Answer {
         headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let request = routes::Request::encode(parts.method.as_str(), &target, &headers, &body);
     let request = request.map_err(of_length)?;
+    let mut room = api.app_routes.reserve()?;
     let answer = link.ask(&request).await.map_err(|why| of_no_answer(why, &app))?;
+    let mut body = answer.body;
+    body.shrink_to_fit();
+    drop(room.split(permits(MOST_ANSWER_BODY).saturating_sub(permits(body.len()))));
     let headers = headers::for_client(&answer.headers, &app).map_err(|why| {
         Problem::bad_answer(format!("the answer of {app} is not valid: {why}"), of_developer(&app))
     })?;
-    Ok(response(answer.status, headers, answer.body))
+    Ok(response(answer.status, headers, Held { body, _room: room }))
 }
 
 /// Where a path leads if not to an app.
@@ -185,8 +233,8 @@ async fn receive(body: Body) -> Result<Vec<u8>, Problem> {
     }
 }
 
-fn response(status: u16, headers: HeaderMap, body: Vec<u8>) -> Response {
-    let mut response = Response::new(Body::from(body));
+fn response(status: u16, headers: HeaderMap, body: Held) -> Response {
+    let mut response = Response::new(Body::from(Bytes::from_owner(body)));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     *response.headers_mut() = headers;
     response
@@ -251,6 +299,11 @@ async fn explain(api: &Arc<Api>, app: String) -> Problem {
     let state = report.status.state;
     let hint = match state {
         ProgramState::Stopped => format!("type `rosemary app start {app}`"),
+        ProgramState::Running => {
+            format!(
+                "try again in a moment; if that does not help, type `rosemary app restart {app}`"
+            )
+        }
         _ => "try again in a moment; see `rosemary apps`".to_owned(),
     };
     soon(Problem::unavailable(format!("{app} cannot be reached; its state is {state}"), hint))
@@ -301,6 +354,23 @@ mod tests {
         let text = format!("{:?}", refuse("web"));
         assert!(text.contains("[[app]] of web") && text.contains("http.serve"), "{text}");
         assert_eq!(refuse("web").status(), StatusCode::FORBIDDEN);
+    }
+
+    #[test]
+    fn answers_that_nobody_receives_take_bounded_room() {
+        let routes = AppRoutes::default();
+        let mut held = Vec::new();
+        while let Ok(room) = routes.reserve() {
+            held.push(response(
+                200,
+                HeaderMap::new(),
+                Held { body: vec![0; MOST_ANSWER_BODY], _room: room },
+            ));
+            assert!(held.len() <= MOST_OF_ALL / MOST_ANSWER_BODY);
+        }
+        assert_eq!(held.len(), MOST_OF_ALL / MOST_ANSWER_BODY);
+        held.pop();
+        assert!(routes.reserve().is_ok(), "a client has received its answer, or has gone");
     }
 
     #[test]
