@@ -104,7 +104,7 @@ def measured(system, start, fault, seconds):
 
 
 def middle(numbers):
-    """The median of numbers, of which `None` stands for no answer and is larger than all."""
+    """The median of numbers. `None` stands for no answer and is larger than all."""
     ordered = sorted(numbers, key=lambda it: float("inf") if it is None else it)
     return ordered[len(ordered) // 2]
 

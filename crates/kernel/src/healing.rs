@@ -36,7 +36,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Longest time until the report of a removal that the only app with flows has caused.
 const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Most removals of which reports are awaited.
+/// Most removals whose reports are awaited.
 const MOST_EXPECTED: usize = 16;
 
 /// Time between two checks of a switch, and the spread of the first ones.

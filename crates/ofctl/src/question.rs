@@ -113,7 +113,7 @@ impl Question {
         encoded(|room| request.encode(self.version, 0, room))
     }
 
-    /// Whether it asks for all flows of a switch, of which it may show only those with one priority.
+    /// Whether it asks for all flows of a switch. The answer may show only those with one priority.
     pub fn is_about_all_flows(&self) -> bool {
         let all = FlowStatsRequest::new(Match::new());
         matches!(&self.ask, Ask::Flows(flows, _) if *flows == all)

@@ -1,7 +1,7 @@
 //! The storage service: key-value pairs that are durable once acknowledged.
 //!
 //! The requests of a turn become operations on the [`Engine`] in order of arrival. The engine runs and syncs them
-//! together, and then the service answers them, so many small writes cost one sync.
+//! together, and then the service answers them. Many small writes cost one sync.
 //! [`sdk::services::storage`] defines the messages.
 
 pub mod engine;

@@ -393,7 +393,7 @@ fn packet_is_handled_although_there_is_always_a_request() {
     let mut room = [0; 64];
     let mut turns = Vec::new();
     for number in 0..4_u64 {
-        // Each call takes so long that the control socket is read after it.
+        // After a long call the zone reads the control socket.
         northbound.send(&[&number.to_le_bytes()[..], &[HTTP_REQUEST], &request].concat()).unwrap();
         bench.zone.app.host().server.exchange();
         bench.push(0, RecordKind::PacketIn, 1);
