@@ -54,7 +54,7 @@ const _: () = assert!(routes::PART == crate::services::MAX_MESSAGE);
 /// The first byte of a request of the HTTP interface, on the socket of a client of the application.
 pub const HTTP_REQUEST: u8 = 2;
 
-/// Most requests of the HTTP interface that the application has at once.
+/// Most requests of the HTTP interface that the application has at once. After ten seconds a request counts no longer.
 pub const MOST_REQUESTS: usize = 16;
 
 /// An HTTP request to the application.

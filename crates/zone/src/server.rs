@@ -1,7 +1,8 @@
 //! Serves the clients of the app: publishes the app's table and its changes, and passes other requests to the app.
 //!
-//! A client is another app, an operator, or the HTTP interface, whose requests are for the app's routes. It receives the table itself, read-only, from the monitor. Over its socket it
-//! watches the changes ([`WATCH`]), which this module sends without the app, and sends requests that the app answers.
+//! A client is another app, an operator, or the HTTP interface, whose requests are for the app's routes. It receives the table
+//! itself, read-only, from the monitor. Over its socket it watches the changes ([`WATCH`]), which this module sends without the
+//! app, and sends requests that the app answers.
 //!
 //! | request | answers |
 //! | --- | --- |
@@ -40,7 +41,7 @@ const REQUESTS_PER_TURN: usize = 64;
 /// Bytes of records about clients at which no further requests are received.
 const MAX_INBOX: usize = 256 * 1024;
 
-/// Bytes of answers to the HTTP interface that may wait. It has as many requests at once as this holds.
+/// Bytes of answers to the HTTP interface that may wait: those to all its requests, and as many that came too late for it.
 const MOST_HTTP_QUEUED: usize = 2 * MOST_REQUESTS * MOST_ANSWER_BODY;
 
 /// The app's side of the connections with its clients.
