@@ -182,7 +182,7 @@ pub struct Status {
     /// The apps that do not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inactive: Vec<InactiveApp>,
-    /// The services that apps name and that no app provides at present.
+    /// The services that apps name and whose provider an operator stopped or disabled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unserved: Vec<UnservedService>,
     /// Why the last reload of the configuration was refused, as a phrase, if it was.
@@ -318,7 +318,7 @@ pub struct InactiveApp {
 pub struct UnservedService {
     /// The name of the service, and of the app that provides it.
     pub service: String,
-    /// The apps that name it and run.
+    /// The apps that name it and that no operator stopped.
     pub clients: Vec<String>,
     /// The command that helps.
     pub remedy: String,

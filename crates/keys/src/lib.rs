@@ -52,7 +52,7 @@ pub struct Keys {
     pub certificate: Vec<u8>,
     /// The private key of the certificate.
     pub key: Zeroizing<Vec<u8>>,
-    /// The certificates of the authorities that issue certificates to switches.
+    /// The certificates of the authorities that issue certificates to clients.
     pub authorities: Vec<u8>,
 }
 
@@ -133,10 +133,9 @@ impl Keys {
         Ok(roots)
     }
 
-    /// Returns a reason why switches refuse the controller's certificate at `now`, or will refuse it soon.
+    /// Returns a reason why clients refuse the certificate at `now`, or will refuse it soon.
     ///
-    /// The controller starts all the same: it can serve switches that speak plain TCP, or whose clocks
-    /// differ.
+    /// The controller starts all the same: it can serve clients that speak plain TCP, or whose clocks differ.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
         let chain = certificates(&self.certificate, KeyFile::Certificate).ok()?;
         let own = EndEntityCert::try_from(chain.first()?).ok()?;

@@ -403,7 +403,7 @@ fn holder(pid: Option<u32>) -> String {
     }
 }
 
-/// By what clients call this machine: the address, if it is one of this machine alone.
+/// By what clients call this machine: the address, unless it stands for all addresses of this machine; then `NAME`.
 fn own_name(address: SocketAddr) -> String {
     if address.ip().is_unspecified() { "NAME".to_owned() } else { address.ip().to_string() }
 }

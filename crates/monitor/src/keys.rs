@@ -79,7 +79,7 @@ impl SealedKeys {
 ///
 /// # Errors
 /// [`StartError::Keys`]. Once a directory exists, its files must be right: without TLS the controller would
-/// silently not serve the switches that use it.
+/// silently not serve the switches that use it. A directory with keys for the HTTP interface alone causes a warning.
 pub(crate) fn load(dir: &TlsDir, config: &Config) -> Result<Option<SealedKeys>, StartError> {
     let Some(path) = dir.resolve(config) else {
         info!("TLS was off, because neither XDG_CONFIG_HOME nor HOME names a directory for keys");
@@ -94,7 +94,7 @@ pub(crate) fn load(dir: &TlsDir, config: &Config) -> Result<Option<SealedKeys>, 
         FILES.iter().any(|file| !is_missing(&path.join(file_name(KeyPurpose::Switches, *file))));
     if !has_any && !is_missing(&path.join(API_DIR)) {
         let dir = path.display();
-        info!(%dir, "TLS was off for switches, because only keys for the HTTP interface exist; `rosemary pki init` creates the others");
+        warn!(%dir, "TLS was off for switches, because only keys for the HTTP interface exist; `rosemary pki init` creates the others");
         return Ok(None);
     }
     let keys = seal(&path, KeyPurpose::Switches)?;

@@ -1,10 +1,12 @@
 //! Accepts connections, and serves HTTP on each.
 //!
 //! A connection that is silent, or whose client accepts no byte of an answer, ends after a while. At most
-//! [`limits::CONNECTIONS`] over TCP exist at once; a further one is closed at once. The Unix socket has a number of its own.
+//! [`limits::CONNECTIONS`] over TCP exist at once; a further one is closed at once. TLS and the Unix socket have numbers of their own, so
+//! clients on other machines cannot lock out those on this one.
 
+use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
@@ -36,21 +38,53 @@ pub(crate) struct Connections(Mutex<Counts>);
 struct Counts {
     tcp: usize,
     unix: usize,
+    /// Of those over TLS, by the sources of clients.
+    tls: HashMap<IpAddr, usize>,
 }
 
-/// The kind of a connection's socket.
+/// The kind of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Socket {
+pub(crate) enum Kind {
+    /// Over TCP without TLS: from this machine.
     Tcp,
+    /// Over TLS, from this [source](limits::source).
+    Tls(IpAddr),
+    /// Over the Unix socket.
     Unix,
 }
 
 impl Counts {
-    /// The number of connections of a kind.
-    fn of(&mut self, socket: Socket) -> &mut usize {
-        match socket {
-            Socket::Tcp => &mut self.tcp,
-            Socket::Unix => &mut self.unix,
+    fn has_room(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Tcp => self.tcp < limits::CONNECTIONS,
+            Kind::Unix => self.unix < limits::UNIX_CONNECTIONS,
+            Kind::Tls(source) => {
+                self.tls.values().sum::<usize>() < limits::TLS_CONNECTIONS
+                    && self.tls.get(&source).is_none_or(|it| *it < limits::TLS_PER_SOURCE)
+            }
+        }
+    }
+
+    fn add(&mut self, kind: Kind) {
+        match kind {
+            Kind::Tcp => self.tcp += 1,
+            Kind::Unix => self.unix += 1,
+            Kind::Tls(source) => *self.tls.entry(source).or_default() += 1,
+        }
+    }
+
+    fn remove(&mut self, kind: Kind) {
+        match kind {
+            Kind::Tcp => self.tcp -= 1,
+            Kind::Unix => self.unix -= 1,
+            Kind::Tls(source) => {
+                if let Some(count) = self.tls.get_mut(&source) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.tls.remove(&source);
+                    }
+                }
+            }
         }
     }
 }
@@ -58,36 +92,32 @@ impl Counts {
 /// A connection that is counted until this is dropped.
 pub(crate) struct Slot {
     all: Arc<Connections>,
-    socket: Socket,
+    kind: Kind,
 }
 
 impl Connections {
     /// Counts a connection, unless there are too many of its kind.
-    fn enter(self: &Arc<Self>, socket: Socket) -> Option<Slot> {
-        let most = match socket {
-            Socket::Tcp => limits::CONNECTIONS,
-            Socket::Unix => limits::UNIX_CONNECTIONS,
-        };
+    fn enter(self: &Arc<Self>, kind: Kind) -> Option<Slot> {
         let mut counts = lock(&self.0);
-        let open = counts.of(socket);
-        if *open >= most {
+        if !counts.has_room(kind) {
             return None;
         }
-        *open += 1;
-        Some(Slot { all: self.clone(), socket })
+        counts.add(kind);
+        Some(Slot { all: self.clone(), kind })
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        *lock(&self.all.0).of(self.socket) -= 1;
+        lock(&self.all.0).remove(self.kind);
     }
 }
 
-/// Accepts the next connection over TCP; `None` if there is none to serve.
+/// Accepts the next connection over TCP, whose kind depends on the client; `None` if there is none to serve.
 pub(crate) async fn accept(
     listener: &TcpListener,
     all: &Arc<Connections>,
+    kind: impl FnOnce(IpAddr) -> Kind,
 ) -> Option<(TcpStream, SocketAddr, Slot)> {
     let (stream, client) = match listener.accept().await {
         Ok(accepted) => accepted,
@@ -97,7 +127,7 @@ pub(crate) async fn accept(
         }
     };
     let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-    let Some(slot) = all.enter(Socket::Tcp) else {
+    let Some(slot) = all.enter(kind(client.ip())) else {
         debug!(%client, "closed a connection: too many are open");
         return None;
     };
@@ -114,7 +144,9 @@ pub(crate) async fn serve_tcp(
     all: Arc<Connections>,
 ) {
     loop {
-        let Some((stream, client, slot)) = accept(&listener, &all).await else { continue };
+        let Some((stream, client, slot)) = accept(&listener, &all, |_| Kind::Tcp).await else {
+            continue;
+        };
         let Ok(server) = stream.local_addr() else { continue };
         let server = SocketAddr::new(server.ip().to_canonical(), server.port());
         let from = From::Tcp { role, client, server };
@@ -127,7 +159,7 @@ pub(crate) async fn serve_unix(api: Arc<Api>, listener: UnixListener, all: Arc<C
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                if let Some(slot) = all.enter(Socket::Unix) {
+                if let Some(slot) = all.enter(Kind::Unix) {
                     tokio::spawn(serve_one(api.clone(), From::Unix, Impatient::new(stream, slot)));
                 }
             }
@@ -266,11 +298,20 @@ mod tests {
     #[test]
     fn connections_are_bounded_and_slots_are_reused() {
         let all = Arc::new(Connections::default());
-        let tcp: Vec<_> = (0..10_000).filter_map(|_| all.enter(Socket::Tcp)).collect();
+        let tcp: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Tcp)).collect();
         assert_eq!(tcp.len(), limits::CONNECTIONS);
-        let unix: Vec<_> = (0..10_000).filter_map(|_| all.enter(Socket::Unix)).collect();
+        let unix: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Unix)).collect();
         assert_eq!(unix.len(), limits::UNIX_CONNECTIONS, "the Unix socket has slots of its own");
-        drop(tcp);
-        assert!(all.enter(Socket::Tcp).is_some() && all.enter(Socket::Unix).is_none());
+        let clients = (0..10_000_u32).map(|it| IpAddr::from([192, 0, 2, u8::from(it % 3 == 0)]));
+        let tls: Vec<_> = clients.filter_map(|it| all.enter(Kind::Tls(it))).collect();
+        assert_eq!(tls.len(), limits::TLS_CONNECTIONS);
+        drop(tls);
+        let one = |_| all.enter(Kind::Tls(IpAddr::from([192, 0, 2, 1])));
+        let one: Vec<_> = (0..10_000).filter_map(one).collect();
+        assert_eq!(one.len(), limits::TLS_PER_SOURCE, "one source leaves room for others");
+        assert!(all.enter(Kind::Tls(IpAddr::from([192, 0, 2, 2]))).is_some());
+        drop((tcp, one));
+        assert!(lock(&all.0).tls.is_empty());
+        assert!(all.enter(Kind::Tcp).is_some() && all.enter(Kind::Unix).is_none());
     }
 }

@@ -8,7 +8,8 @@
 //!   in `[northbound]` are accepted.
 //! * **Origin** (cross-site request forgery): a browser states the page's origin with each request that changes something. It must be the
 //!   one that the request itself goes to. `Sec-Fetch-Site` says the same of requests without `Origin`.
-//! * No cookies exist, so a browser adds nothing by itself that would identify a user.
+//! * No cookies exist. The only thing that a browser adds by itself and that identifies a user is a client certificate, so over TLS the
+//!   origin must be one over TLS too.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::app_routes;
 use crate::auth::session::Sessions;
 use crate::auth::{How, Principal, tokens};
 use crate::call::Call;
+use crate::limits;
 use crate::ofctl;
 use crate::problem::Problem;
 use crate::route::{Access, Answer, Found, segments};
@@ -56,7 +58,9 @@ impl From {
     /// The address by which rates are counted.
     fn address(&self) -> Option<IpAddr> {
         match self {
-            Self::Tcp { client, .. } | Self::Tls { client, .. } => Some(client.ip().to_canonical()),
+            Self::Tcp { client, .. } | Self::Tls { client, .. } => {
+                Some(limits::source(client.ip()))
+            }
             Self::Unix => None,
         }
     }
@@ -87,7 +91,7 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
     if !matches!(from, From::Unix) {
         check_host(request.headers(), request.uri().host(), &api.settings.names)?;
     }
-    check_origin(&request)?;
+    check_origin(&request, matches!(from, From::Tls { .. }))?;
     let routes = match from {
         // Neither knows users.
         From::Tcp { role: ListenerRole::Ofctl | ListenerRole::Apps, client, server }
@@ -304,8 +308,8 @@ fn is_port(text: &str) -> bool {
     text.parse::<u16>().is_ok()
 }
 
-/// Checks that no page of another origin sent the request.
-fn check_origin(request: &Request) -> Result<(), Problem> {
+/// Checks that no page of another origin sent the request. A proxy in front may speak TLS, so only TLS here tells the scheme.
+fn check_origin(request: &Request, is_tls: bool) -> Result<(), Problem> {
     let headers = request.headers();
     let foreign = || {
         Problem::forbidden(
@@ -316,10 +320,10 @@ fn check_origin(request: &Request) -> Result<(), Problem> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     if let Some(origin) = origins.next() {
         let host = headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default();
-        let own = origin
-            .to_str()
-            .ok()
-            .and_then(|it| it.strip_prefix("http://").or_else(|| it.strip_prefix("https://")));
+        let own = origin.to_str().ok().and_then(|it| {
+            let plain = it.strip_prefix("http://").filter(|_| !is_tls);
+            plain.or_else(|| it.strip_prefix("https://"))
+        });
         if origins.next().is_some() || own.is_none_or(|own| !own.eq_ignore_ascii_case(host)) {
             return Err(foreign());
         }
@@ -405,7 +409,7 @@ mod tests {
         let is_ok = |method: &str, path: &str, headers: &[(&str, &str)]| {
             let host = [("host", "127.0.0.1:8181")];
             let headers: Vec<_> = host.iter().chain(headers).copied().collect();
-            check_origin(&request(method, path, &headers)).is_ok()
+            check_origin(&request(method, path, &headers), false).is_ok()
         };
         assert!(is_ok("POST", "/api/v1/reload", &[]));
         assert!(is_ok("POST", "/api/v1/reload", &[("origin", "http://127.0.0.1:8181")]));
@@ -427,6 +431,14 @@ mod tests {
             assert!(!is_ok("POST", "/", &link) && !is_ok("GET", "/api/v1/apps", &link));
         }
         assert!(is_ok("GET", "/api/v1/apps", &[("sec-fetch-site", "same-origin")]));
+        for (origin, over_tls) in
+            [("https://a.example:8443", true), ("http://a.example:8443", false)]
+        {
+            let headers = [("host", "a.example:8443"), ("origin", origin)];
+            let request = request("POST", "/api/v1/reload", &headers);
+            assert!(check_origin(&request, false).is_ok(), "a proxy may speak TLS");
+            assert_eq!(check_origin(&request, true).is_ok(), over_tls, "{origin}");
+        }
     }
 
     #[test]

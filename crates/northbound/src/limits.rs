@@ -1,14 +1,20 @@
 //! Bounds what clients can use: connections, time, bytes, requests.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 /// Open descriptors of the process: connections, and some for its own use.
 pub(crate) const DESCRIPTORS: u64 = 4_096;
 
-/// The most connections over TCP together.
-pub(crate) const CONNECTIONS: usize = 3_000;
+/// The most connections over TCP without TLS.
+pub(crate) const CONNECTIONS: usize = 2_000;
+
+/// The most connections over TLS.
+pub(crate) const TLS_CONNECTIONS: usize = 1_500;
+
+/// The most connections over TLS of one [`source`].
+pub(crate) const TLS_PER_SOURCE: usize = 750;
 
 /// The most connections over the Unix socket. They are counted apart, so that local operators always get in.
 pub(crate) const UNIX_CONNECTIONS: usize = 256;
@@ -55,6 +61,16 @@ const FAILURE: f64 = 10.0;
 
 /// The most addresses that are remembered.
 const ADDRESSES: usize = 4_096;
+
+/// The source of a client for limits: an IPv4 address, or an IPv6 network of 64 bits, which one machine commonly has.
+pub(crate) fn source(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX)).into()
+        }
+        address => address,
+    }
+}
 
 /// A token bucket.
 #[derive(Debug, Clone, Copy)]
@@ -142,6 +158,15 @@ mod tests {
         let wait = rates.admit(None, now).unwrap_err();
         assert!(wait < Duration::from_millis(100), "{wait:?}");
         assert!(rates.admit(None, now + wait).is_ok());
+    }
+
+    #[test]
+    fn network_of_ipv6_is_one_source() {
+        let source = |text: &str| source(text.parse().unwrap());
+        assert_eq!(source("2001:db8::1"), source("2001:db8::2:3:4:5"));
+        assert_ne!(source("2001:db8::1"), source("2001:db8:0:1::1"));
+        assert_ne!(source("192.0.2.1"), source("192.0.2.2"));
+        assert_eq!(source("::ffff:192.0.2.1"), source("192.0.2.1"));
     }
 
     #[test]

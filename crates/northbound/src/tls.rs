@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tracing::info;
 
-use crate::accept::{Connections, Impatient, Slot, accept, serve_one};
+use crate::accept::{Connections, Impatient, Kind, Slot, accept, serve_one};
 use crate::auth::tokens::hex;
 use crate::auth::{How, Principal};
 use crate::guard::From;
@@ -82,14 +82,19 @@ pub(crate) async fn serve_tls(
     all: Arc<Connections>,
     tls: Tls,
 ) {
+    let kind = |client| Kind::Tls(limits::source(client));
     loop {
-        let Some((stream, client, slot)) = accept(&listener, &all).await else { continue };
+        let Some((stream, client, slot)) = accept(&listener, &all, kind).await else { continue };
         tokio::spawn(handshake(api.clone(), tls.clone(), stream, client, slot));
     }
 }
 
 /// Makes the TLS session of a connection, and serves it.
 async fn handshake(api: Arc<Api>, tls: Tls, stream: TcpStream, client: SocketAddr, slot: Slot) {
+    let address = Some(limits::source(client.ip()));
+    if lock(&api.rates).admit(address, std::time::Instant::now()).is_err() {
+        return; // a handshake costs more than a request
+    }
     let stream = Impatient::new(stream, slot).reading_at_most(limits::HANDSHAKE_SIZE);
     let made = tokio::time::timeout(limits::HEAD_TIME, tls.0.accept(stream)).await;
     let mut stream = match made {
@@ -111,9 +116,11 @@ async fn handshake(api: Arc<Api>, tls: Tls, stream: TcpStream, client: SocketAdd
     serve_one(api, From::Tls { client, certificate }, stream).await;
 }
 
-/// Logs why a connection was refused, some times per second.
+/// Counts a refused connection as a failed authentication, and logs why it was refused, some times per second.
 fn refused(api: &Api, client: SocketAddr, why: &str) {
-    if lock(&api.refusals).admit(std::time::Instant::now()) {
+    let now = std::time::Instant::now();
+    lock(&api.rates).failed(Some(limits::source(client.ip())), now);
+    if lock(&api.refusals).admit(now) {
         info!(%client, why, "TLS connection to the HTTP interface refused");
     }
 }

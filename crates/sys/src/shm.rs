@@ -228,7 +228,7 @@ pub fn is_sealed(fd: &OwnedFd) -> bool {
     fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(sealed))
 }
 
-/// Returns whether nobody can change this memory any more, as that of [`sealed_copy`].
+/// Returns whether this memory is sealed against writing and resizing, as [`sealed_copy`] seals it.
 pub fn is_immutable(fd: &OwnedFd) -> bool {
     let sealed = NO_RESIZE | SealFlags::WRITE | SealFlags::SEAL;
     fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(sealed))

@@ -133,7 +133,7 @@ fn switch_is_drained_and_undrained() {
         lab.wait_for("the audit records say so", SOON, |evidence| {
             evidence.0 = rosemary(lab, &["logs", "audit"]).unwrap_or_default();
             let dpid = "00:00:00:00:00:00:00:01";
-            let has = |what: &str| evidence.0.contains(&format!("{what} {dpid}"));
+            let has = |what: &str| evidence.0.contains(&format!("did: {what} {dpid}"));
             Ok((has("drain") && has("undrain")).then_some(()))
         })?;
         Ok(())

@@ -205,6 +205,7 @@ impl Northbound {
                 NorthboundReply::Ready => {
                     if self.program.mark_ready(now) {
                         became_ready = true;
+                        self.send_credentials(); // they may have changed since its start
                         let api = self.input.listeners.api().map(|it| it.to_string());
                         let api = api.collect::<Vec<_>>().join(" ");
                         let api = if api.is_empty() { "none" } else { &api };
@@ -294,7 +295,7 @@ impl Northbound {
     }
 
     fn send_credentials(&mut self) {
-        // A process that starts later receives them at its start.
+        // A process that is starting receives them once it is ready.
         if self.program.is_running() {
             let credentials = self.input.tokens.credentials().clone();
             self.program.send(&NorthboundRequest::Credentials(credentials), &[]);
