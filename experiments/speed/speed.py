@@ -159,6 +159,34 @@ def ordinary(bench, seconds, repeat):
     table("Ordinary apps, as fractions of `ofbench null`, round by round", head, fractions)
 
 
+def forwarding(bench, seconds, repeat):
+    """`forwarding` without storm control beside learning switches, each in its zone."""
+    config = Path(bench.directory.name) / "forwarding.toml"
+    config.write_text("[storm-control]\nenabled = false\n")
+    objects = [("HashMap, Rust", "libordinary.so"), ("host table, Rust", "libhost_table.so")]
+    controllers = [
+        bench.configured(f"{what}, user", app("ordinary", object=str(BUILT / "examples" / built)), args=["--allow-unsigned"])
+        for what, built in objects
+    ]
+    controllers.append(bench.rosemary("user"))
+    controllers.append(bench.configured("forwarding", app("forwarding", config=str(config))))
+    rounds, waits = [], []
+    for switches in [1, 16]:
+        words = ["--of", "1.3", "--switches", switches, "--macs", 1000, "--seconds", seconds]
+        rounds.append(Rounds(bench, controllers, words, repeat))
+    for each in controllers:
+        words = ["--of", "1.3", "--seconds", seconds, "--repeat", 1]
+        waits.append([bench.run("latency", each, *words)["latency_us"]["p50"] for _ in range(repeat)])
+    rows = []
+    for each, times in zip(controllers, waits):
+        name = "tuned, user" if each.name == "user" else each.name
+        speeds = [by_size.rate(each.name) for by_size in rounds]
+        ratios = [spread(by_size.ratio("forwarding", each.name)) for by_size in rounds]
+        rows.append([name, *speeds, *ratios, spread(spread_of(times))])
+    head = ["OpenFlow 1.3, 1,000 MACs", "1 switch, million/s", "16", "forwarding by it, 1 switch", "16", "one at a time, us"]
+    table("`forwarding` beside learning switches", head, rows)
+
+
 def buffers(bench, seconds, _repeat):
     """Switches that use more buffers than they announce, as in cbench; ten pairs."""
     words = ["--of", "1.0", "--seconds", seconds, "--buffer-ids", 100_000, "--claim-buffers", 256]
@@ -502,6 +530,7 @@ def measure():
 TABLES = {
     "throughput": throughput,
     "ordinary": ordinary,
+    "forwarding": forwarding,
     "buffers": buffers,
     "versions": versions,
     "latency": latency,

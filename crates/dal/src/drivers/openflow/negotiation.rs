@@ -1,7 +1,7 @@
 //! Handles the first messages of a session: recognises a hello of any version, and refuses one without a version in
 //! common. OpenFlow 1.3.5 §6.3.1; [`Hello::negotiate`] chooses the version.
 
-use openflow::{ErrorMessage, Hello, Kind, Version};
+use openflow::{ErrorMessage, Header, Hello, Kind, Version};
 
 use super::session::send;
 use crate::closed::Closed;
@@ -36,37 +36,52 @@ pub(super) fn recognise(bytes: &[u8]) -> Result<(), Closed> {
     Err(Closed::NotOpenFlow(what))
 }
 
-/// Handles what a switch may send in the version of its own hello, because it has not read ours
-/// yet: hello, echo and error. `false` if `message` is another one.
+/// The versions that a switch's hello offers.
+#[derive(Debug, Default)]
+pub(super) struct Offer {
+    /// Version byte of the hello itself. The switch uses this version until it has read our hello.
+    pub(super) version: u8,
+    /// All versions, as text.
+    pub(super) versions: String,
+}
+
+/// Handles messages of another version than the agreed one from a switch that has not read our
+/// hello yet: an error in any version; hello and echo in the version of its own hello. Returns
+/// `false` if `message` is another one.
 ///
 /// # Errors
 /// [`Closed::Refused`].
 pub(super) fn may_precede_our_hello(
     agreed: Version,
-    theirs: &str,
+    theirs: &Offer,
+    header: Header,
     message: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<bool, Closed> {
     // The types of these four have the same numbers in every version.
-    match message.get(1).map(|kind| Kind::from_wire(agreed, *kind)) {
-        Some(Ok(Kind::Hello | Kind::EchoReply)) => {}
-        Some(Ok(Kind::EchoRequest)) => send(out, |out| openflow::echo_reply(message, out)),
-        Some(Ok(Kind::Error)) => check_refusal(agreed, theirs, message)?,
+    match Kind::from_wire(agreed, header.kind) {
+        Ok(Kind::Error) => check_refusal(agreed, theirs, message)?,
+        _ if header.version != theirs.version => return Ok(false),
+        Ok(Kind::Hello | Kind::EchoReply) => {}
+        Ok(Kind::EchoRequest) => send(out, |out| openflow::echo_reply(message, out)),
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-/// Checks that an error message, in any version, does not refuse our hello. `theirs` are the versions that the switch
-/// offered.
+/// Checks that an error message, in any version, does not refuse our hello.
 ///
 /// # Errors
 /// [`Closed::Refused`].
-pub(super) fn check_refusal(agreed: Version, theirs: &str, message: &[u8]) -> Result<(), Closed> {
+pub(super) fn check_refusal(
+    agreed: Version,
+    theirs: &Offer,
+    message: &[u8],
+) -> Result<(), Closed> {
     match ErrorMessage::decode_body(agreed, message) {
         Ok(error) if error.kind == ErrorMessage::HELLO_FAILED => {
             let text = error.data.get(..MOST_TEXT).unwrap_or(error.data).escape_ascii();
-            Err(Closed::Refused { theirs: theirs.into(), why: format!("{error} \"{text}\"") })
+            Err(Closed::Refused { theirs: theirs.versions.clone(), why: format!("{error} \"{text}\"") })
         }
         _ => Ok(()),
     }

@@ -21,7 +21,7 @@ use openflow::{
 
 use super::framing;
 use super::inventory::Inventory;
-use super::negotiation::{check_refusal, may_precede_our_hello, offered, recognise, refuse};
+use super::negotiation::{Offer, check_refusal, may_precede_our_hello, offered, recognise, refuse};
 use crate::closed::Closed;
 use crate::session::{self, Description, Event, MAX_PORTS, Received, SwitchInfo, Timing};
 
@@ -40,8 +40,8 @@ pub(super) const BAD_LEN: u16 = 6;
 #[derive(Debug)]
 pub struct Session {
     state: State,
-    /// The versions that the switch offered, as text; empty outside the handshake.
-    theirs: String,
+    /// The switch's offer; empty outside the handshake.
+    theirs: Offer,
     timing: Timing,
     opened: Instant,
     heard: Instant,
@@ -161,7 +161,7 @@ impl Session {
     pub fn new(now: Instant, timing: Timing) -> Self {
         Self {
             state: State::AwaitHello,
-            theirs: String::new(),
+            theirs: Offer::default(),
             timing,
             opened: now,
             heard: now,
@@ -200,7 +200,7 @@ impl Session {
         };
         if header.version != version.wire() {
             if matches!(self.state, State::AwaitFeatures(_))
-                && may_precede_our_hello(version, &self.theirs, message, out)?
+                && may_precede_our_hello(version, &self.theirs, header, message, out)?
             {
                 return Ok(None);
             }
@@ -293,7 +293,7 @@ impl Session {
             refuse(&hello, header.xid, out);
             return Err(Closed::Incompatible { theirs: offered(&hello) });
         };
-        self.theirs = offered(&hello);
+        self.theirs = Offer { version: hello.version, versions: offered(&hello) };
         let xid = self.xid();
         send(out, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
         self.state = State::AwaitFeatures(version);
@@ -307,7 +307,7 @@ impl Session {
     ) -> Result<Option<Event<'m>>, Closed> {
         let State::AwaitFeatures(version) = self.state else { return Ok(None) };
         let features = Features::decode(message)?;
-        self.theirs = String::new();
+        self.theirs = Offer::default();
         if features.auxiliary_id != 0 {
             return Err(Closed::Auxiliary { id: features.auxiliary_id });
         }

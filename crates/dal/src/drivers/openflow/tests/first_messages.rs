@@ -92,6 +92,10 @@ fn messages_in_the_hellos_version_are_accepted_at_first() {
     // Any other message in another version ends the session, and so does a refusal.
     let closed = script.receive(&[7, 10, 0, 8, 0, 0, 0, 2]).unwrap_err();
     assert_eq!(closed, Closed::WrongVersion { theirs: 7, agreed: Version::V1_3 });
+    let mut script = Script::new();
+    script.receive(&[7, 0, 0, 8, 0, 0, 0, 1]).unwrap();
+    let closed = script.receive(&[8, 2, 0, 8, 0, 0, 0, 2]).unwrap_err();
+    assert_eq!(closed, Closed::WrongVersion { theirs: 8, agreed: Version::V1_3 }, "an echo");
     for version in [4, 7] {
         let mut script = Script::new();
         script.receive(&[7, 0, 0, 8, 0, 0, 0, 1]).unwrap();
