@@ -25,6 +25,9 @@ LEARNING = "learning-switch"
 SWITCHES = [1, 16, 64]
 MILLION = 1e6
 
+# Seconds until `forwarding` floods to a port: topology has found out which ports have hosts.
+SETTLED = 3
+
 
 class Bench:
     """The controllers under measurement, by name; each starts at its first use."""
@@ -172,10 +175,10 @@ def forwarding(bench, seconds, repeat):
     controllers.append(bench.configured("forwarding", app("forwarding", config=str(config))))
     rounds, waits = [], []
     for switches in [1, 16]:
-        words = ["--of", "1.3", "--switches", switches, "--macs", 1000, "--seconds", seconds]
+        words = ["--of", "1.3", "--switches", switches, "--macs", 1000, "--settle", SETTLED, "--seconds", seconds]
         rounds.append(Rounds(bench, controllers, words, repeat))
     for each in controllers:
-        words = ["--of", "1.3", "--seconds", seconds, "--repeat", 1]
+        words = ["--of", "1.3", "--settle", SETTLED, "--seconds", seconds, "--repeat", 1]
         waits.append([bench.run("latency", each, *words)["latency_us"]["p50"] for _ in range(repeat)])
     rows = []
     for each, times in zip(controllers, waits):

@@ -160,6 +160,10 @@ pub struct LoadArgs {
     /// Time limit for all switches to connect, in seconds
     #[arg(long, value_name = "S", default_value = "30", value_parser = parse_seconds)]
     pub patience: Duration,
+    /// Pause between the last handshake and the first packet-in, in seconds; for controllers that
+    /// discover the network first [default: 0.1; 2 for idle]
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    pub settle: Option<Duration>,
     /// Time after which a packet-in counts as unanswered, in seconds
     #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
     pub give_up: Duration,
@@ -352,7 +356,7 @@ impl LoadArgs {
             pin: self.pin,
             patience: self.patience,
             give_up: self.give_up,
-            settle: if mode == Mode::Idle { IDLE_SETTLE } else { SETTLE },
+            settle: self.settle.unwrap_or(if mode == Mode::Idle { IDLE_SETTLE } else { SETTLE }),
             interval: self.seconds,
             intervals: self.repeat,
         };

@@ -426,11 +426,16 @@ fn check_match(flow: &FlowModFields, pair: Pair) -> Result<bool, Mismatch> {
 fn check_egress(out: Egress, out_port: Option<u16>) -> Result<bool, Mismatch> {
     match (out, out_port) {
         (Egress::Flood, _) => Ok(true),
+        (Egress::Ports(ports), Some(right))
+            if ports & 1_u64.checked_shl(right.into()).unwrap_or(0) != 0 =>
+        {
+            Ok(true)
+        }
         (Egress::Port(port), Some(right)) if port == u32::from(right) => Ok(false),
         (Egress::Port(port), Some(right)) => Err(Mismatch::Port(port, right)),
         (Egress::Port(_), None) => Err(Mismatch::NoDestination),
         (Egress::Nowhere | Egress::Controller, _) => Err(Mismatch::Dropped),
-        (Egress::Several, _) => Err(Mismatch::Several),
+        (Egress::Ports(_) | Egress::Several, _) => Err(Mismatch::Several),
     }
 }
 
@@ -478,7 +483,7 @@ impl Mismatch {
             Self::Port(port, right) => {
                 format!("an answer outputs to port {port}, but the destination is on port {right}")
             }
-            Self::Several => "an answer outputs to several ports, a group or a table".into(),
+            Self::Several => "an answer outputs to a group, a table, or several ports without that of the destination".into(),
             Self::UnknownHost => "a flow matches an address that no host has".into(),
         }
     }

@@ -65,9 +65,12 @@ pub(crate) enum Egress {
     Port(u32),
     /// Floods it to every port except its in-port.
     Flood,
+    /// Outputs it to several ports below 64, each a bit. A controller that knows which ports have
+    /// hosts floods this way.
+    Ports(u64),
     /// Sends it to the controller only.
     Controller,
-    /// Sends it to several ports, a group or another table.
+    /// Sends it to a group, another table or other sets of ports.
     Several,
 }
 
@@ -165,10 +168,25 @@ impl Egress {
                 (Self::Nowhere | Self::Controller, found) => found,
                 (out, Self::Controller) => out,
                 (out, found) if out == found => out,
+                (Self::Port(_) | Self::Ports(_), Self::Port(_)) => {
+                    match (out.bits(), found.bits()) {
+                        (Some(ports), Some(port)) => Self::Ports(ports | port),
+                        _ => Self::Several,
+                    }
+                }
                 _ => Self::Several,
             };
         }
         out
+    }
+
+    /// Returns a bit for each port; `None` for a port of 64 and more, and for everything else.
+    fn bits(self) -> Option<u64> {
+        match self {
+            Self::Port(port) => 1_u64.checked_shl(port),
+            Self::Ports(ports) => Some(ports),
+            _ => None,
+        }
     }
 
     /// Maps a port number, which may be reserved.

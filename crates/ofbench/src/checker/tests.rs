@@ -217,6 +217,26 @@ fn flood_is_counted_and_late_answer_accepted() {
 }
 
 #[test]
+fn list_of_ports_is_a_flood_with_the_destinations_port() {
+    for version in VERSIONS {
+        for (with_destination, is_right) in [(true, true), (false, false)] {
+            let (mut checker, messages) = asked(version, true, AnsweredBy::PacketOut);
+            let q = Expected::of(&mut checker, 0, &messages[0]);
+            let ports = (1..=4)
+                .map(PortNo)
+                .filter(|port| *port != q.packet_in.in_port)
+                .filter(|port| with_destination || *port != q.out_port);
+            let actions: Vec<Action> = ports.map(Action::output).collect();
+            let buffer = q.packet_in.buffer_id.unwrap();
+            let packet_out = PacketOut::buffered(q.packet_in.in_port, &actions, buffer);
+            let answer = encoded(|room| packet_out.encode(version, 1, room));
+            assert_eq!(checker.packet_out(&answer).is_ok(), is_right);
+            assert_eq!(checker.counts().floods, u64::from(is_right));
+        }
+    }
+}
+
+#[test]
 fn undecodable_message_is_wrong_and_shown() {
     for version in VERSIONS {
         let (mut checker, _) = asked(version, true, AnsweredBy::PacketOut);

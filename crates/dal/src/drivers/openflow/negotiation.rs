@@ -73,15 +73,14 @@ pub(super) fn may_precede_our_hello(
 ///
 /// # Errors
 /// [`Closed::Refused`].
-pub(super) fn check_refusal(
-    agreed: Version,
-    theirs: &Offer,
-    message: &[u8],
-) -> Result<(), Closed> {
+pub(super) fn check_refusal(agreed: Version, theirs: &Offer, message: &[u8]) -> Result<(), Closed> {
     match ErrorMessage::decode_body(agreed, message) {
         Ok(error) if error.kind == ErrorMessage::HELLO_FAILED => {
             let text = error.data.get(..MOST_TEXT).unwrap_or(error.data).escape_ascii();
-            Err(Closed::Refused { theirs: theirs.versions.clone(), why: format!("{error} \"{text}\"") })
+            Err(Closed::Refused {
+                theirs: theirs.versions.clone(),
+                why: format!("{error} \"{text}\""),
+            })
         }
         _ => Ok(()),
     }
