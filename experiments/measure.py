@@ -164,12 +164,21 @@ class Rosemary(Controller):
         except Failed as failed:
             raise Failed(f"{failed}\n{last_lines(f'{self.dir}/log')}") from None
 
-    def status(self):
+    def asked(self, command):
+        """Returns the JSON of a reading command, such as `status`; None if it failed."""
         asked = subprocess.run(
-            [self.rosemary, "status", "--json", "--runtime-dir", f"{self.dir}/run"],
+            [self.rosemary, command, "--json", "--runtime-dir", f"{self.dir}/run"],
             capture_output=True, text=True,
         )
         return json.loads(asked.stdout) if asked.returncode == 0 else None
+
+    def status(self):
+        return self.asked("status")
+
+    def links(self):
+        """Returns the number of links that `topology` has found, each direction counted; None if it does not answer."""
+        links = self.asked("links")
+        return None if links is None else len(links)
 
     def runs(self):
         status = self.status()

@@ -7,6 +7,7 @@ side and receive load in turn, one at a time. Every figure is a median of interv
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ EXPERIMENTS = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(EXPERIMENTS), str(EXPERIMENTS / "peers")]
 from measure import (  # noqa: E402
     BUILT, ROOT, Controller, Failed, Null, Rosemary, app, build, build_revision, cores, figure, free_port, machine, main,
-    need, ofbench, say, spread, spread_of, table,
+    need, ofbench, say, spread, spread_of, table, wait_for,
 )
 from peers import OS_KEN, os_ken  # noqa: E402
 
@@ -432,6 +433,52 @@ def scale(bench, seconds, repeat):
     table("By apps, each in its zone", ["16 switches, one core", "million/s", "CPU s per million"], rows)
 
 
+def discovery(bench, _seconds, _repeat):
+    """Time, processor time and memory of `topology` until it has found all links of fat trees."""
+    rows = []
+    for ports in [8, 14, 20, 28]:
+        switches, links = 5 * ports**2 // 4, ports**3 // 2
+        controller = bench.configured(f"fat-tree:{ports}", app("topology"))
+        status = controller.status()
+        pids = [status["kernel"]["pid"], next(it["pid"] for it in status["apps"] if it["name"] == "topology")]
+        before = [cpu_seconds(pid) for pid in pids]
+        words = ["taskset", "--cpu-list", str(bench.generator), str(BUILT / "ofbench"), "switches", controller.at]
+        say(f"  discovery {controller.name}")
+        began = time.monotonic()
+        fabric = subprocess.Popen([*words, "--topology", controller.name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            # Each link is listed in both directions.
+            found = lambda: controller.links() == 2 * links  # noqa: E731
+            wait_for(f"all links of {controller.name} are found", found, 120)
+            took = time.monotonic() - began
+            used = [cpu_seconds(pid) - old for pid, old in zip(pids, before)]
+            peak = peak_mib(pids[1])
+            time.sleep(10)
+            if not found():
+                raise Failed(f"{controller.name}: {controller.links()} links of {2 * links} after 10 s")
+        finally:
+            fabric.terminate()
+            fabric.wait()
+        rows.append([f"{switches} switches", f"{links:,}", figure(took), *map(figure, used),
+                     figure(1e6 * sum(used) / links), figure(peak), figure(1024 * peak / links)])
+        bench.stop(controller.name)
+    head = ["fat trees", "links", "found after s", "kernel, CPU s", "topology, CPU s", "both per link, us",
+            "topology, MiB at most", "KiB per link"]
+    table("Discovery of links", head, rows)
+
+
+def cpu_seconds(pid):
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mib(pid):
+    """The most resident memory that a process has had."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.split("VmHWM:")[1].split()[0]) / 1024
+
+
 def subscribers(bench, seconds, repeat):
     """The kernel's CPU time with clients of the interface, and without."""
     rows = []
@@ -542,6 +589,7 @@ TABLES = {
     "flood": fairness,
     "addresses": addresses,
     "scale": scale,
+    "discovery": discovery,
     "subscribers": subscribers,
     "idle": lambda bench, seconds, repeat: idle(bench, 10),
 }
