@@ -177,9 +177,9 @@ CHAOS := target/debug/examples/rosemary_chaos
 chaos: build
 endif
 
-chaos: ## random faults under traffic, and the invariants after each (SEED=7 STEPS=200, SABOTAGE=NAME): minutes
+chaos: ## random faults under traffic, and the invariants after each (SEED=7 STEPS=200, APP=forwarding, SABOTAGE=NAME): minutes
 	@.ci/need $(LAB) cc faketime
-	@$(SUDO) env ROSEMARY_SABOTAGE=$(SABOTAGE) $(CHAOS) $(SEED) $(STEPS)
+	@$(SUDO) env ROSEMARY_SABOTAGE=$(SABOTAGE) $(CHAOS) $(SEED) $(STEPS) $(APP)
 
 build-sabotaged:
 	@.ci/need cargo cc
@@ -211,8 +211,8 @@ soak: build ## long runs: 100 deaths of apps of each kind and of the kernel unde
 	  ROSEMARY_FUZZ_MESSAGES=$(ROSEMARY_FUZZ_MESSAGES)" cargo test --package rosemary-tests -- --show-output \
 	  repeated_crashes:: kernel_killed:: northbound::kills:: reconnecting:: guards::killed_guard hostile::fuzz:: forwarding:: 2>&1 | tee target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
-	@for run in 7:1000 2:200 11:200 33:200; do \
-	  $(SUDO) target/debug/examples/rosemary_chaos $${run/:/ } | tee -a target/soak.log || exit 1; \
+	@for run in 7:1000 2:200 11:200 33:200 7:200:forwarding; do \
+	  $(SUDO) target/debug/examples/rosemary_chaos $${run//:/ } | tee -a target/soak.log || exit 1; \
 	done
 	@for sabotage in no-restart wrong-blame leak-fd wipe-flows fail-open; do \
 	  if $(MAKE) chaos SEED=8 STEPS=12 SABOTAGE=$$sabotage | tee target/sabotage.log; \

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use rosemary_tests::chaos::{self, Forwarder};
+use rosemary_tests::in_a_lab_without_capture_for;
 use rosemary_tests::random::Random;
-use rosemary_tests::{chaos, in_a_lab_without_capture_for};
 
 /// Longest duration of a step while other tests run, three times that of `make chaos`.
 const STEP_LIMIT: Duration = Duration::from_secs(30);
@@ -14,7 +15,7 @@ fn random_faults_break_no_invariant() {
     in_a_lab_without_capture_for(Duration::from_secs(600), |lab| {
         let seed = Random::seeded().bits();
         println!("make chaos SEED={seed} STEPS=30 repeats the faults");
-        let summary = chaos::run(lab, seed, 30, STEP_LIMIT)?;
+        let summary = chaos::run(lab, Forwarder::LearningSwitch, seed, 30, STEP_LIMIT)?;
         ensure!(summary.broken == 0, "{summary}");
         Ok(())
     });

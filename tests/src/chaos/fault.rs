@@ -30,7 +30,30 @@ pub(super) const FIREWALL: Program = Program::App("firewall");
 /// The name of the app that is upgraded.
 pub(super) const UPGRADED: &str = "hub";
 
-const APPS: [Program; 3] = [MOODY, Program::App("learning-switch"), FIREWALL];
+/// The app that forwards packets in the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forwarder {
+    /// `learning-switch`.
+    LearningSwitch,
+    /// `forwarding`, with the services that it uses.
+    Forwarding,
+}
+
+impl Forwarder {
+    /// The names of the app and of its services.
+    pub(super) fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::LearningSwitch => &["learning-switch"],
+            Self::Forwarding => &["forwarding", "topology", "hosts"],
+        }
+    }
+
+    /// The apps that faults strike.
+    fn apps(self) -> Vec<Program> {
+        let own = self.names().iter().copied().map(Program::App);
+        [MOODY].into_iter().chain(own).chain([FIREWALL]).collect()
+    }
+}
 
 /// What [`MOODY`] does when a packet arrives, as selected by the packet's UDP port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +95,15 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// Draws a fault.
-    pub(super) fn draw(random: &mut Random) -> Self {
+    /// Draws a fault of a network with this forwarder.
+    pub(super) fn draw(random: &mut Random, forwarder: Forwarder) -> Self {
+        let apps = &*forwarder.apps();
         match random.bits() % 100 {
             0..30 => {
                 let signal = pick(random, &[Signal::KILL, Signal::SEGV, Signal::ABORT]);
-                Self::Kill(any(random), signal)
+                Self::Kill(any(random, apps), signal)
             }
-            30..40 => Self::Stop(pick(random, &APPS)),
+            30..40 => Self::Stop(pick(random, apps)),
             40..46 => {
                 Self::Upgrade(pick(random, &[Quality::Good, Quality::Unfit, Quality::Crashing]))
             }
@@ -90,7 +114,7 @@ impl Fault {
             70..76 => Self::Disconnect,
             76..80 => Self::Reload,
             80..86 => Self::Unguard,
-            86..93 => Self::FullDisk(any(random)),
+            86..93 => Self::FullDisk(any(random, apps)),
             _ => Self::ClockJump(pick(random, &[-86_400, -60, 60, 3_600, 86_400 * 400])),
         }
     }
@@ -121,11 +145,11 @@ impl Fault {
     }
 }
 
-fn any(random: &mut Random) -> Program {
+fn any(random: &mut Random, apps: &[Program]) -> Program {
     match random.bits() % 3 {
         0 => Program::Kernel,
         1 => pick(random, &SERVICES),
-        _ => pick(random, &APPS),
+        _ => pick(random, apps),
     }
 }
 

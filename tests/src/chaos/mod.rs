@@ -17,6 +17,7 @@ use cli::lab::Lab;
 use crate::random::Random;
 
 use fault::Fault;
+pub use fault::Forwarder;
 use network::Network;
 
 /// The result of a run.
@@ -39,12 +40,18 @@ impl std::fmt::Display for Summary {
 /// # Errors
 /// The network could not be built, or could not be built again after a broken step.
 #[expect(clippy::print_stdout, reason = "the run is read by a person")]
-pub fn run(lab: &Lab, seed: u64, steps: u32, limit: Duration) -> anyhow::Result<Summary> {
+pub fn run(
+    lab: &Lab,
+    forwarder: Forwarder,
+    seed: u64,
+    steps: u32,
+    limit: Duration,
+) -> anyhow::Result<Summary> {
     let mut random = Random::from(seed);
-    let mut network = Network::start(lab, limit)?;
+    let mut network = Network::start(lab, forwarder, limit)?;
     let mut broken = 0;
     for step in 1..=steps {
-        let fault = Fault::draw(&mut random);
+        let fault = Fault::draw(&mut random, forwarder);
         let start = Instant::now();
         let result = network.suffer(fault);
         let took = start.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-//! The network that suffers the faults: a switch with three hosts, the firewall, the learning switch and an app that
+//! The network that suffers the faults: a switch with three hosts, the firewall, the app that forwards and an app that
 //! misbehaves on demand.
 //!
 //! The firewall denies packets from `h1` to `h2`. `h1` and `h3` ping each other all the time on established flows.
@@ -14,7 +14,7 @@ use cli::status::Report;
 use control::incident::{Cause, Incident};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::fault::{FIREWALL, Fault, Program, UPGRADED};
+use super::fault::{FIREWALL, Fault, Forwarder, Program, UPGRADED};
 use super::observation::{Resources, is_idle, lasting_flows, programs};
 use crate::apps::in_c;
 use crate::developer::{Developer, Quality, rosemary};
@@ -99,7 +99,11 @@ impl<'lab> Network<'lab> {
     ///
     /// # Errors
     /// A step failed.
-    pub(super) fn start(lab: &'lab Lab, limit: Duration) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        lab: &'lab Lab,
+        forwarder: Forwarder,
+        limit: Duration,
+    ) -> anyhow::Result<Self> {
         lab.run("mount", &["-t", "tmpfs", "-o", DISK, "chaos", STATE])?;
         let keys = "stage = \"observe\"\nhang-seconds = 1\nservices = [\"storage\", \"broker\"]\n\
                     capabilities = [\"net.connect:127.0.0.1:9\"]\n\
@@ -108,11 +112,14 @@ impl<'lab> Network<'lab> {
         let rules = "[supervision]\nrestarts = 100000\nfailed-services = 3\nfailed-services-seconds = 1\n\
                      [safe-mode]\nkernel-restarts = 100000\n";
         let apps = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
-                    capabilities = [\"flow.write\", \"stats.read\"]\nhang-seconds = 1\n\
-                    [[app]]\nname = \"learning-switch\"\nhang-seconds = 1\n";
+                    capabilities = [\"flow.write\", \"stats.read\"]\nhang-seconds = 1\n";
+        let forwards = forwarder.names().iter();
+        let forwards: String = forwards
+            .map(|name| format!("[[app]]\nname = \"{name}\"\nhang-seconds = 1\n"))
+            .collect();
         let developer = Developer::new(lab, "joe")?;
         let upgraded = format!("[[app]]\nname = \"{UPGRADED}\"\n");
-        let config = [rules, &developer.trust(""), apps, &moody, &upgraded].concat();
+        let config = [rules, &developer.trust(""), apps, &forwards, &moody, &upgraded].concat();
         fs::write(CONFIG, &config)?;
         let versions = Versions::make(lab, &developer)?;
         fs::write(
