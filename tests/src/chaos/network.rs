@@ -268,8 +268,8 @@ impl<'lab> Network<'lab> {
         match fault {
             // Rust's runtime catches the first SIGSEGV and restores the default action.
             Fault::Kill(program, Signal::SEGV) => send(status, program, Signal::SEGV),
-            // A stopped app that has nothing to do is not hung, and one that crashes on packets runs without them.
-            Fault::Stop(_) | Fault::Upgrade(Quality::Crashing) => self.packet_in(NO_HARM),
+            // A version that crashes on packets runs without them.
+            Fault::Upgrade(Quality::Crashing) => self.packet_in(NO_HARM),
             // The packet can be lost while the switch connects. A second one would strike the next process of an app that is
             // busy with the first, or was ended because of it.
             Fault::Misbehave(harm) if victim_is_idle => self.packet_in(harm as u16),

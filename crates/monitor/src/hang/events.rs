@@ -1,4 +1,5 @@
-//! Detects a zone that handles none of the events that wait in its rings, by what the kernel observes.
+//! Detects a zone that handles none of the events that wait in its rings, by what the kernel observes, and one whose main
+//! thread is stopped.
 //!
 //! An app shares its process with the code that hosts it, so it can forge the records of [`control::flight`] and the
 //! messages of the control socket. It cannot forge this: an event counts as handled only when it is taken off the ring.
@@ -6,7 +7,7 @@
 //!
 //! | the main thread | the app has hung |
 //! | --- | --- |
-//! | is stopped, or has ended | after the longest time of a call |
+//! | is stopped, or has ended | after the longest time of a call, also without events: its timers and its clients wait |
 //! | receives processor time | when that reaches [`CALLS`] times the longest time of a call |
 //! | sleeps, receives no processor time, or cannot be read | after [`IDLE_FACTOR`] times the longest time of a call |
 //! | shares its processors with other threads of the app | when the process has used [`CALLS`] times, and [`IDLE_FACTOR`] times has passed |
@@ -28,7 +29,7 @@ use super::{IDLE_FACTOR, PERIOD};
 /// for the batch itself.
 const CALLS: u32 = 4;
 
-/// A zone that handles none of its events.
+/// A zone that handles none of its events, or is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stalled {
     /// The number of events that wait.
@@ -49,11 +50,16 @@ impl std::fmt::Display for Stalled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { waiting, lasted, used, of_process, stopped, longest_call } = self;
         let (lasted, used) = (lasted.as_secs_f64(), used.as_secs_f64());
-        write!(f, "it handled none of {waiting} events in {lasted:.1} s, ")?;
-        if *stopped {
-            f.write_str("with its main thread stopped")?;
-        } else {
-            write!(f, "with {used:.1} s of processor time")?;
+        match (waiting, stopped) {
+            (0, _) => write!(f, "its main thread was stopped for {lasted:.1} s")?,
+            (_, true) => write!(
+                f,
+                "it handled none of {waiting} events in {lasted:.1} s, with its main thread stopped"
+            )?,
+            (_, false) => write!(
+                f,
+                "it handled none of {waiting} events in {lasted:.1} s, with {used:.1} s of processor time"
+            )?,
         }
         if let Some(all) = of_process {
             write!(f, ", {:.1} s in all its threads", all.as_secs_f64())?;
@@ -135,28 +141,26 @@ impl EventProgress {
         self.0 = None;
     }
 
-    /// Takes an answer of the kernel. `activity` reads that of the zone's process; it is called only if events wait and
-    /// none was handled.
+    /// Takes an answer of the kernel and the activity of the zone's process.
     pub(crate) fn check(
         &mut self,
         counters: &AppCounters,
-        activity: impl FnOnce() -> Activity,
+        activity: Activity,
         longest_call: Duration,
     ) -> Option<Stalled> {
         let AppCounters { handled, waiting, .. } = *counters;
         let stall = self.0.take();
-        if waiting == 0 {
+        let is_stopped = activity.thread.is_some_and(|thread| thread.stopped);
+        if waiting == 0 && !is_stopped {
             return None;
         }
         let Some(mut stall) = stall.filter(|stall| stall.handled == handled) else {
             let mut stall = Stall { handled, ..Stall::default() };
-            stall.take(activity());
+            stall.take(activity);
             self.0 = Some(stall);
             return None;
         };
         stall.lasted += PERIOD;
-        let activity = activity();
-        let is_stopped = activity.thread.is_some_and(|thread| thread.stopped);
         stall.stopped = if is_stopped { stall.stopped + PERIOD } else { Duration::ZERO };
         if stall.take(activity) {
             stall.idle += PERIOD;
@@ -209,7 +213,7 @@ mod tests {
         let mut passed = Duration::ZERO;
         while passed <= most {
             let (counters, activity) = at(passed);
-            let stalled = progress.check(&counters, || activity, LONGEST);
+            let stalled = progress.check(&counters, activity, LONGEST);
             if stalled.is_some() {
                 return stalled;
             }
@@ -232,6 +236,10 @@ mod tests {
         let stalled = stall_of_thread(LONGEST * 100, |_| (counters(7, 3), STOPPED)).unwrap();
         assert_eq!((stalled.lasted, stalled.waiting), (LONGEST, 3));
         let text = "it handled none of 3 events in 2.0 s, with its main thread stopped; hang-seconds allows 2";
+        assert_eq!(stalled.to_string(), text);
+        // Without events, its timers and its clients wait.
+        let stalled = stall_of_thread(LONGEST * 100, |_| (counters(7, 0), STOPPED)).unwrap();
+        let text = "its main thread was stopped for 2.0 s; hang-seconds allows 2";
         assert_eq!(stalled.to_string(), text);
     }
 
@@ -274,7 +282,7 @@ mod tests {
     #[test]
     fn idle_or_slow_zone_does_not_hang() {
         let long = LONGEST * 1_000;
-        assert_eq!(stall_of_thread(long, |_| (counters(7, 0), STOPPED)), None);
+        assert_eq!(stall_of_thread(long, |_| (counters(7, 0), SLEEPS)), None);
         assert_eq!(stall_of_thread(long, |used| (counters(7, 0), Thread { used, ..RUNS })), None);
         let longest = (LONGEST * CALLS).as_millis() - PERIOD.as_millis();
         let batches = |used: Duration| used.as_millis() / longest;
@@ -321,7 +329,7 @@ mod tests {
     fn new_process_starts_without_stall() {
         let mut progress = EventProgress::default();
         for _ in 0..1_000 {
-            assert_eq!(progress.check(&counters(7, 3), || alone(STOPPED), LONGEST), None);
+            assert_eq!(progress.check(&counters(7, 3), alone(STOPPED), LONGEST), None);
             progress.restart();
         }
     }
