@@ -114,9 +114,10 @@ impl<'lab> Network<'lab> {
         let apps = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
                     capabilities = [\"flow.write\", \"stats.read\"]\nhang-seconds = 1\n";
         let forwards = forwarder.names().iter();
-        let forwards: String = forwards
+        let forwards: Vec<_> = forwards
             .map(|name| format!("[[app]]\nname = \"{name}\"\nhang-seconds = 1\n"))
             .collect();
+        let forwards = forwards.concat();
         let developer = Developer::new(lab, "joe")?;
         let upgraded = format!("[[app]]\nname = \"{UPGRADED}\"\n");
         let config = [rules, &developer.trust(""), apps, &forwards, &moody, &upgraded].concat();
