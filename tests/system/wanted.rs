@@ -1,4 +1,5 @@
-//! Wanted flows with a real switch: they return to a switch that has lost them, and no restart touches one that is there.
+//! Wanted flows, groups and meters with a real switch: they return to a switch that has lost them, and no restart touches
+//! one that is there.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,6 +13,9 @@ use rustix::process::Signal;
 
 const KEYS: &str = "config = \"wanter.conf\"\nservices = [\"storage\"]\n\
                     capabilities = [\"flow.write\", \"stats.read\"]";
+
+const METERED_KEYS: &str = "config = \"wanter.conf\"\nservices = [\"storage\"]\n\
+                    capabilities = [\"flow.write\", \"group.write\", \"meter.write\", \"stats.read\"]";
 
 /// Time for many flows on a busy machine.
 const LATER: Duration = Duration::from_secs(60);
@@ -38,12 +42,65 @@ fn wait_for_flows(lab: &Lab, s1: &Switch<'_>, count: usize) -> anyhow::Result<()
     Ok(())
 }
 
-/// Returns the number behind `name=` in a line of `ovs-ofctl`.
-fn number(flow: &str, name: &str) -> anyhow::Result<f64> {
-    let from = flow.find(name).with_context(|| format!("{name} in {flow}"))? + name.len();
-    let rest = &flow[from..];
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-    Ok(rest[..end].parse()?)
+/// Returns the digits behind `name` in a line of `ovs-ofctl`.
+fn digits<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    let (_, rest) = line.split_once(name)?;
+    rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()
+}
+
+/// Returns the number behind `name` in a line of `ovs-ofctl`.
+fn number(line: &str, name: &str) -> anyhow::Result<f64> {
+    Ok(digits(line, name).with_context(|| format!("{name} in {line}"))?.parse()?)
+}
+
+/// Writes the configuration of an app that wants two flows to flood, and with this number also one through a group and a
+/// meter. 0 means that it declares nothing.
+fn want_metered(count: u32) -> anyhow::Result<()> {
+    fs::write("/etc/rosemary/wanter.conf", format!("count = {count} metered\n"))?;
+    Ok(configure(&[&in_rust("wanter", METERED_KEYS)])?)
+}
+
+/// The entries of a switch that the app wants besides flows of its own: meters, groups, and the flow that uses both.
+struct Metered {
+    meters: Vec<String>,
+    groups: Vec<String>,
+    flows: Vec<String>,
+}
+
+impl Metered {
+    fn read(s1: &Switch<'_>) -> anyhow::Result<Self> {
+        let of = |text: String, word: &str| -> Vec<String> {
+            text.lines().filter(|line| line.contains(word)).map(|it| it.trim().to_owned()).collect()
+        };
+        Ok(Self {
+            // Each meter has a second line, with its band.
+            meters: of(s1.ofctl(&["dump-meters"])?.replace("\ntype=", " type="), "meter="),
+            groups: of(s1.ofctl(&["dump-groups"])?, "group_id="),
+            flows: of(s1.ofctl(&["dump-flows"])?, "meter:"),
+        })
+    }
+
+    /// Whether all three are there, and the flow names the numbers of the meter and of the group.
+    fn is_complete(&self) -> bool {
+        let Self { meters, groups, flows } = self;
+        let ([meter], [group], [flow]) = (&meters[..], &groups[..], &flows[..]) else {
+            return false;
+        };
+        meter.contains("rate=4000")
+            && group.contains("type=all")
+            && flow.contains("ipv6")
+            && digits(meter, "meter=").is_some_and(|it| Some(it) == digits(flow, "meter:"))
+            && digits(group, "group_id=").is_some_and(|it| Some(it) == digits(flow, "group:"))
+    }
+}
+
+fn wait_for_metered(lab: &Lab, s1: &Switch<'_>) -> anyhow::Result<()> {
+    lab.wait_for("the meter, the group and their flow are in the switch", LATER, |evidence| {
+        let Ok(found) = Metered::read(s1) else { return Ok(None) };
+        evidence.0 = format!("{:?} {:?} {:?}", found.meters, found.groups, found.flows);
+        Ok(found.is_complete().then_some(()))
+    })?;
+    Ok(())
 }
 
 /// Ages of all wanted flows, and packets of the flow that floods IPv4.
@@ -91,6 +148,69 @@ fn wanted_flows_return_to_a_restarted_switch_in_1_0() {
 #[test]
 fn wanted_flows_return_to_a_restarted_switch_in_1_3() {
     switch_restarts(Of::V1_3);
+}
+
+#[test]
+fn wanted_groups_and_meters_return_to_a_restarted_switch() {
+    in_a_lab(|lab| {
+        want_metered(1)?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        wait_for_metered(lab, &net.s1)?;
+        // From now on the app declares nothing: what it wants is in the storage.
+        want_metered(0)?;
+        kill(net.rosemary.wait_for("it runs", SOON, |status| status.app("wanter")?.pid)?)?;
+        net.rosemary.wait_for_log(&["wanter", "read 6 wanted entries"], SOON)?;
+        for _ in 0..2 {
+            net.s1.connect_to("tcp:127.0.0.1:1")?;
+            for command in ["del-flows", "del-groups", "del-meters"] {
+                net.s1.ofctl(&[command])?;
+            }
+            let left = Metered::read(&net.s1)?;
+            ensure!(left.meters.is_empty() && left.groups.is_empty() && left.flows.is_empty());
+            net.s1.connect_to("tcp:127.0.0.1:6653")?;
+            let connecting = Instant::now();
+            wait_for_metered(lab, &net.s1)?;
+            println!("group, meter and flow are back after {:?}", connecting.elapsed());
+        }
+        // Somebody changes the meter and deletes the group, and with it the flow, on a switch that then reconnects.
+        let found = Metered::read(&net.s1)?;
+        let meter = number(&found.meters[0], "meter=")?;
+        net.s1.connect_to("tcp:127.0.0.1:1")?;
+        net.s1.ofctl(&["mod-meter", &format!("meter={meter},kbps,band=type=drop,rate=7")])?;
+        net.s1.ofctl(&["del-groups"])?;
+        net.s1.connect_to("tcp:127.0.0.1:6653")?;
+        wait_for_metered(lab, &net.s1)?;
+        assert_eq!(net.switch_status()?.errors, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn killed_controller_touches_no_wanted_group_or_meter() {
+    in_a_lab(|lab| {
+        want_metered(1)?;
+        let Net { rosemary, s1, h1, h2, h3, .. } = Net::start(lab, Of::V1_3)?;
+        wait_for_metered(lab, &s1)?;
+        want_metered(0)?;
+        // Both count for as long as they exist.
+        let ages = || -> anyhow::Result<[f64; 2]> {
+            Ok([
+                number(&s1.ofctl(&["meter-stats"])?, "duration:")?,
+                number(&s1.ofctl(&["dump-group-stats"])?, "duration=")?,
+            ])
+        };
+        let (before, began) = (ages()?, Instant::now());
+        rosemary.stop(Signal::KILL)?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_switch(&s1)?;
+        rosemary.wait_for_log(&["wanter", "restored 0, changed 0, removed 0, kept 6"], LATER)?;
+        let passed = began.elapsed().as_secs_f64();
+        for (before, after) in before.iter().zip(ages()?) {
+            ensure!(after - before > passed - 0.5, "{before} s, and {after} s {passed} s later");
+        }
+        drop((h1, h2, h3));
+        Ok(())
+    });
 }
 
 fn controller_is_killed(of: Of) {

@@ -418,6 +418,45 @@ fn groups_and_meters_precede_the_flows_that_use_them() {
 }
 
 #[test]
+fn meters_are_restored_corrected_and_removed() {
+    let mut world = World::start("", &[Version::V1_3]);
+    world.tell(2, 0, 5, 1);
+    world.tell(4, 0, 1, 100);
+    world.tell(6, 0, 5, 0);
+    let (meter, other) = (0x101, 0x109);
+    let rate_of = |world: &World| match world.switches[0].meters[&meter].bands[..] {
+        [MeterBand::Drop { rate, .. }] => rate,
+        ref bands => panic!("{bands:?}"),
+    };
+    let before = world.switches[0].changes;
+    for step in [World::restart_app, World::restart_kernel] {
+        step(&mut world);
+        assert_eq!(world.switches[0].changes, before, "a restart touches nothing");
+    }
+
+    // The application changes its rate, then somebody else does.
+    world.tell(4, 0, 1, 50);
+    assert_eq!(rate_of(&world), 50);
+    world.switches[0].meters.get_mut(&meter).unwrap().bands = meter_of(1, 7).bands;
+    world.tell(9, 1, 0, 0);
+    assert_eq!(rate_of(&world), 50);
+
+    // Somebody deletes the meter, and the switch the flow with it.
+    world.switches[0].meters.clear();
+    world.switches[0].flows.clear();
+    world.tell(9, 1, 0, 0);
+    assert_eq!((rate_of(&world), world.switches[0].flows.len()), (50, 1));
+
+    // It is dropped while the switch is away, and removed in a later life. One that was never wanted stays.
+    world.switches[0].meters.insert(other, MeterMod { meter_id: other, ..meter_of(0, 3) });
+    let down = AlignedRecord::about(RecordKind::SwitchDown, world.switches[0].at);
+    world.deliver(vec![down]);
+    world.tell(5, 0, 1, 0);
+    world.restart_app();
+    assert!(world.switches[0].meters.keys().eq(&[other]), "{:?}", world.switches[0].meters);
+}
+
+#[test]
 fn full_table_is_reported_in_words_and_tried_again() {
     for version in VERSIONS {
         let mut world = World::start("declare forget", &[version]);

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use openflow::{
     Action, Actions, DecodeError, FlowModFlags, FlowStats, GroupDesc, Instructions, Match,
-    MeterConfig, MultipartReply, PortNo, ReplyBody, Version,
+    MeterBand, MeterConfig, MeterFlags, MultipartReply, PortNo, ReplyBody, Version,
 };
 
 use super::entry::{Content, Key, MARK, flow_key};
@@ -255,7 +255,9 @@ impl Comparison<'_> {
             return;
         };
         self.seen.insert(id);
-        let is_same = wanted.flags == meter.flags && wanted.bands == meter.bands;
+        let is_same = wanted.flags == meter.flags
+            && effective_bands(wanted.flags, &wanted.bands)
+                == effective_bands(meter.flags, &meter.bands);
         self.note(id, is_same, || hash(|to| format!("{meter:?}").hash(to)));
     }
 
@@ -299,6 +301,27 @@ impl Own {
             Err(_) => false,
         }
     }
+}
+
+/// The bands of a meter without values that have no effect. A burst size counts with [`MeterFlags::BURST`] alone (OpenFlow
+/// 1.3.5 §7.3.4.4); otherwise Open vSwitch lists the rate in its place.
+fn effective_bands(flags: MeterFlags, bands: &[MeterBand]) -> Vec<MeterBand> {
+    let has_bursts = flags.0 & MeterFlags::BURST.0 != 0;
+    let effective = |band: &MeterBand| {
+        let mut band = band.clone();
+        match &mut band {
+            MeterBand::Drop { burst_size, .. }
+            | MeterBand::DscpRemark { burst_size, .. }
+            | MeterBand::Experimenter { burst_size, .. }
+                if !has_bursts =>
+            {
+                *burst_size = 0;
+            }
+            _ => {}
+        }
+        band
+    };
+    bands.iter().map(effective).collect()
 }
 
 /// Whether a switch lists these actions. The size of the packet's part for the controller has no meaning for other ports.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use openflow::{
     ErrorMessage, Field, FlowMod, FlowModCommand, FlowModFlags, FlowStats, GroupDesc, GroupMod,
-    GroupModCommand, Header, Kind, Match, MeterConfig, MeterMod, MeterModCommand, MultipartReply,
-    MultipartRequest, ReplyBody, Version, append,
+    GroupModCommand, Header, Kind, Match, MeterBand, MeterConfig, MeterFlags, MeterMod,
+    MeterModCommand, MultipartReply, MultipartRequest, ReplyBody, Version, append,
 };
 use rosemary_sdk::abi::RecordKind;
 use rosemary_sdk::services::storage::{Answer, KeysWriter, Request};
@@ -274,10 +274,17 @@ impl FakeSwitch {
                 vec![self.part(ReplyBody::GroupDesc(groups), false, xid, kind)]
             }
             MultipartRequest::MeterConfig(_) => {
+                // As Open vSwitch does, it lists the rate as the burst size of a meter without bursts.
+                let band = |flags: MeterFlags, band: &MeterBand| match band {
+                    MeterBand::Drop { rate, .. } if flags.0 & MeterFlags::BURST.0 == 0 => {
+                        MeterBand::Drop { rate: *rate, burst_size: *rate }
+                    }
+                    other => other.clone(),
+                };
                 let of = |it: &MeterMod| MeterConfig {
                     flags: it.flags,
                     meter_id: it.meter_id,
-                    bands: it.bands.clone(),
+                    bands: it.bands.iter().map(|it_band| band(it.flags, it_band)).collect(),
                 };
                 let meters = self.meters.values().map(of).collect();
                 vec![self.part(ReplyBody::MeterConfig(meters), false, xid, kind)]
