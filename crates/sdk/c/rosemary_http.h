@@ -31,6 +31,9 @@ extern "C" {
 #define ROSEMARY_HTTP_PART 40960u
 #define ROSEMARY_HTTP_MOST_BODY 524288u
 
+/* The most characters of a media type. */
+#define ROSEMARY_HTTP_MOST_TYPE 256u
+
 /* Bytes of a record, without a NUL. */
 struct rosemary_http_text {
     const char *start;
@@ -131,23 +134,38 @@ static inline uint32_t rosemary_http_put(uint8_t *out, uint32_t at, const char *
     return at + 2 + size;
 }
 
-/* Answers the request of a record: a status from 200 to 599, a media type, and a body. 0, or -1 if it is too long. */
+/* Whether a header can have this value: visible ASCII characters, and spaces and tabs between them. */
+static inline int rosemary_http_is_value(const char *text) {
+    const size_t size = strlen(text);
+
+    for (size_t i = 0; i < size; i++) {
+        const int is_space = text[i] == ' ' || text[i] == '\t';
+        if (is_space ? i == 0 || i + 1 == size : text[i] <= ' ' || text[i] > '~')
+            return 0;
+    }
+    return 1;
+}
+
+/* Answers the request of a record: a status from 200 to 599, a media type of at most ROSEMARY_HTTP_MOST_TYPE visible ASCII
+ * characters with spaces and tabs between them, and a body of at most ROSEMARY_HTTP_MOST_BODY bytes. 0, or -1 if one of them is
+ * not valid; then nothing is sent, and another answer can be given. */
 static inline int32_t rosemary_http_respond(const struct rosemary_host *host, const struct rosemary_record *record,
                                             uint32_t status, const char *media_type, const void *body,
                                             uint32_t size) {
     uint8_t part[ROSEMARY_HTTP_PART];
-    const uint32_t type_size = (uint32_t)strlen(media_type);
+    const size_t type_size = strlen(media_type);
     const uint8_t *next = (const uint8_t *)body;
     uint32_t at = 4, taken;
 
-    if (size > ROSEMARY_HTTP_MOST_BODY || type_size > 256)
+    if (status < 200 || status > 599 || size > ROSEMARY_HTTP_MOST_BODY || type_size > ROSEMARY_HTTP_MOST_TYPE
+        || !rosemary_http_is_value(media_type))
         return -1;
     part[0] = (uint8_t)status;
     part[1] = (uint8_t)(status >> 8);
     part[2] = 1; /* header */
     part[3] = 0;
     at = rosemary_http_put(part, at, "content-type", 12);
-    at = rosemary_http_put(part, at, media_type, type_size);
+    at = rosemary_http_put(part, at, media_type, (uint32_t)type_size);
     taken = size < ROSEMARY_HTTP_PART - at ? size : ROSEMARY_HTTP_PART - at;
     if (taken)
         memcpy(part + at, next, taken);

@@ -11,7 +11,7 @@ use std::process::Command;
 use openflow::{Action, FlowMod, FlowModTemplate, MacAddr, Match, PacketOut, PortNo, Version};
 use rosemary_sdk::abi::HostFunctions;
 use rosemary_sdk::abi::host::{HostedApp, LoadError};
-use rosemary_sdk::http::Response;
+use rosemary_sdk::http::{MOST_ANSWER_BODY, Response};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Recorder};
 use sys::object::Object;
 
@@ -97,6 +97,75 @@ fn app_in_c_answers_http_requests() {
     assert_eq!(bench.http("POST", "/echo?a=b", b"a body"), Some(text(201, b"a=b")));
     assert_eq!(bench.http("GET", "/big", b""), Some(text(200, &vec![0; 300_000])));
     assert_eq!(bench.http("GET", "/agent", b""), Some(Response::of(404, "text/html", Vec::new())));
+}
+
+#[test]
+fn invalid_answers_in_c_are_refused_and_not_sent() {
+    // The body of a request describes the answer: "STATUS SIZE:TYPE". If the library refuses it, the app sends another one.
+    const WEB: &str = r#"
+        #include <stdio.h>
+        #include "rosemary_http.h"
+        static const struct rosemary_host *host;
+        static void *create(const struct rosemary_host *given) { host = given; return (void *)given; }
+        static void destroy(void *app) { (void)app; }
+        static char body[ROSEMARY_HTTP_MOST_BODY + 1];
+        static int32_t on_batch(void *app, const struct rosemary_batch *batch, struct rosemary_answer *answer) {
+            (void)app; (void)answer;
+            for (uint32_t i = 0; i < batch->count; i++) {
+                const struct rosemary_record *record = batch->records[i];
+                struct rosemary_http_request it;
+                char text[1024] = "";
+                unsigned status, size;
+                int at = 0;
+                if (rosemary_http_request_of_record(record, &it) != 0 || it.body_size >= sizeof text)
+                    continue;
+                memcpy(text, it.body, it.body_size);
+                if (sscanf(text, "%u %u:%n", &status, &size, &at) != 2)
+                    continue;
+                if (rosemary_http_respond(host, record, status, text + at, body, size) == -1)
+                    rosemary_http_respond(host, record, 500, "text/plain", "refused", 7);
+            }
+            return 0;
+        }
+        const struct rosemary_app rosemary_app = {
+            .abi = ROSEMARY_ABI, .size = sizeof(struct rosemary_app), .name = "web", .version = "1",
+            .create = create, .on_batch = on_batch, .destroy = destroy,
+        };"#;
+    let object = compile("web_refused", &source("web_refused", WEB));
+    let mut bench = Bench::of(HostedApp::create(&object, Recorder::default()).unwrap());
+    let mut answer = |status: u32, size: usize, media_type: &str| {
+        bench.http("POST", "/", format!("{status} {size}:{media_type}").as_bytes())
+    };
+    let (most, longest) = (MOST_ANSWER_BODY, "x".repeat(256));
+    for (status, size, media_type) in [
+        (200, 0, ""),
+        (599, most, "text/html; charset=utf-8"),
+        (404, 5, "a\tb ~!"),
+        (200, 0, &longest),
+    ] {
+        let is_sent = Response::of(u16::try_from(status).unwrap(), media_type, vec![0; size]);
+        assert!(is_sent.parts().is_ok(), "the Rust library accepts it, too");
+        assert_eq!(answer(status, size, media_type), Some(is_sent));
+    }
+    let refused = Response::of(500, "text/plain", b"refused".to_vec());
+    for (status, size, media_type) in [
+        (0, 0, "text/plain"),
+        (101, 0, "text/plain"),
+        (199, 0, "text/plain"),
+        (600, 0, "text/plain"),
+        (200 + 65_536, 0, "text/plain"),
+        (200, most + 1, "text/plain"),
+        (200, 0, "text/plain\r\nset-cookie: a=b"),
+        (200, 0, "text/plain\n"),
+        (200, 0, "text/plain "),
+        (200, 0, "\ttext/plain"),
+        (200, 0, "text\x7f"),
+        (200, 0, "té"),
+        (200, 0, &format!("x{longest}")),
+    ] {
+        let case = format!("{status} {size} {media_type:?}");
+        assert_eq!(answer(status, size, media_type).as_ref(), Some(&refused), "{case}");
+    }
 }
 
 /// The app with which `make bench` compares the one in Rust.
