@@ -1,40 +1,100 @@
-//! Measures the delay of the first ping between two hosts behind Open vSwitch: with Rosemary and its learning
-//! switch in a zone, and with `ovs-testcontroller`.
+//! Measures the delay of the first ping between two hosts behind Open vSwitch, with four controllers in turns: Rosemary
+//! with `forwarding`, Rosemary with the learning switch, `ovs-testcontroller`, and `ofbench null`, which floods.
 //!
 //! ```text
-//! h1 --\                 /-- 127.0.0.1:6653  Rosemary
-//!       s1 (OVS) --------
-//! h2 --/                 \-- 127.0.0.1:6654  ovs-testcontroller
+//! h1 --\
+//!       s1 (OVS) -- 127.0.0.1:6653  one of the controllers
+//! h2 --/
 //! ```
 //!
-//! Before each ping both hosts get new Ethernet addresses and empty ARP tables. So the ping waits for an ARP
-//! request, its reply, an echo request and its reply, and each of them is a packet-in. The controllers take
-//! turns, a block of pings each.
+//! Before each ping both hosts get new Ethernet and IP addresses and empty ARP tables. So the ping waits for an ARP request,
+//! its reply, an echo request and its reply, and each is a packet-in if no earlier one has led to a flow for it. The
+//! controllers take turns, a block of pings each, and only the one that is measured runs.
 
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use cli::lab::{self, Host, Lab, Of, Rosemary, Switch};
+use anyhow::{Context as _, bail, ensure};
+use cli::lab::{self, Host, Lab, LabError, Of, Rosemary, Running, Switch};
 use rosemary_tests::experiment::note;
 use rosemary_tests::rosemary_binary;
+use rustix::process::Signal;
 
-const ROSEMARY: &str = "tcp:127.0.0.1:6653";
-const OTHER: &str = "tcp:127.0.0.1:6654";
+const ADDRESS: &str = "127.0.0.1:6653";
 
 /// Number of pings per block.
-const BLOCK: usize = 20;
+const BLOCK: usize = 25;
 
-/// Time limit for a connection. Open vSwitch retries after a second.
+/// Time limit for a connection, and for the ping before a block. Open vSwitch retries after a second, and `forwarding`
+/// floods out of a port when its probe window has passed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What controls the switch.
+#[derive(Debug, Clone, Copy)]
+enum Controller {
+    /// Rosemary with this app.
+    App(&'static str),
+    OvsTest,
+    Null,
+}
+
+const CONTROLLERS: [(&str, Controller); 4] = [
+    ("Rosemary, `forwarding`", Controller::App("forwarding")),
+    ("Rosemary, `learning-switch`", Controller::App("learning-switch")),
+    ("`ovs-testcontroller`", Controller::OvsTest),
+    ("`ofbench null`", Controller::Null),
+];
+
+/// A controller that runs.
+enum Started<'lab> {
+    Rosemary(Rosemary<'lab>),
+    /// Dropping it ends it.
+    Other(Running),
+}
+
+impl<'lab> Started<'lab> {
+    fn start(lab: &'lab Lab, controller: Controller) -> anyhow::Result<Self> {
+        let (name, command) = match controller {
+            Controller::App(app) => {
+                let rosemary = Rosemary::start(lab, &rosemary_binary(), &["--app", app])?;
+                return Ok(Self::Rosemary(rosemary));
+            }
+            Controller::OvsTest => {
+                let mut command = lab.command("ovs-testcontroller");
+                command.arg("ptcp:6653:127.0.0.1");
+                ("ovs-testcontroller", command)
+            }
+            Controller::Null => {
+                let mut command = lab.command(rosemary_binary().with_file_name("ofbench"));
+                command.args(["null", "--listen", ADDRESS]);
+                ("ofbench", command)
+            }
+        };
+        Ok(Self::Other(lab.start(name, command)?))
+    }
+
+    fn must_run(&mut self) -> anyhow::Result<()> {
+        Ok(match self {
+            Self::Rosemary(rosemary) => rosemary.must_run(),
+            Self::Other(other) => other.must_run(),
+        }?)
+    }
+
+    fn stop(self) -> anyhow::Result<()> {
+        if let Self::Rosemary(rosemary) = self {
+            rosemary.stop(Signal::TERM)?;
+        }
+        Ok(())
+    }
+}
+
 /// The results of one controller.
+#[derive(Debug, Default)]
 struct Pings {
-    name: &'static str,
-    at: &'static str,
     times: Vec<Duration>,
+    lost: usize,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -44,16 +104,9 @@ fn main() -> anyhow::Result<()> {
         [number] => number.parse().context("expected a number of pings")?,
         _ => bail!("usage: first_ping [PINGS]"),
     };
+    ensure!(pings > 0, "expected a number of pings above 0");
     lab::require(&["ovs-testcontroller"])?;
     let lab = Lab::enter()?;
-    let mut rosemary = Rosemary::start(&lab, &rosemary_binary(), &[])?;
-    let mut other = lab.command("ovs-testcontroller");
-    other.arg("ptcp:6654:127.0.0.1");
-    let mut other = lab.start("ovs-testcontroller", other)?;
-    let mut controllers = [
-        Pings { name: "Rosemary, user app", at: ROSEMARY, times: Vec::new() },
-        Pings { name: "ovs-testcontroller", at: OTHER, times: Vec::new() },
-    ];
     let mut text = String::new();
     for of in [Of::V1_0, Of::V1_3] {
         let switch = lab.switch(if of == Of::V1_0 { "s0" } else { "s3" }, of)?;
@@ -61,65 +114,96 @@ fn main() -> anyhow::Result<()> {
             lab.host(&format!("{}-a", switch.name()), &switch)?,
             lab.host(&format!("{}-b", switch.name()), &switch)?,
         ];
+        let mut results: [Pings; CONTROLLERS.len()] = Default::default();
         let mut fresh = 0;
-        while controllers.iter().any(|controller| controller.times.len() < pings) {
-            for controller in &mut controllers {
-                rosemary.must_run()?;
-                other.must_run()?;
-                connect(&lab, &switch, controller.at)?;
-                for _ in 0..BLOCK.min(pings) {
+        let mut done = 0;
+        while done < pings {
+            let block = BLOCK.min(pings - done);
+            done += block;
+            for ((name, controller), result) in CONTROLLERS.into_iter().zip(&mut results) {
+                disconnect(&switch)?;
+                let mut started = Started::start(&lab, controller)?;
+                connect(&lab, &switch)?;
+                lab.wait_for(format!("{name} forwards"), PATIENCE, |_| {
                     fresh += 1;
-                    controller.times.push(first_ping(&hosts, fresh)?);
+                    Ok(first_ping(&hosts, fresh)?.map(drop))
+                })?;
+                for _ in 0..block {
+                    fresh += 1;
+                    match first_ping(&hosts, fresh)? {
+                        Some(time) => result.times.push(time),
+                        None => result.lost += 1,
+                    }
                 }
-                let (name, done) = (controller.name, controller.times.len());
+                started.must_run()?;
+                started.stop()?;
                 note(format_args!("OpenFlow {of}, {name}: {done} of {pings} pings"));
             }
         }
-        for controller in &mut controllers {
-            text += &row(of, controller);
-            controller.times.clear();
+        for ((name, _), result) in CONTROLLERS.iter().zip(results) {
+            text += &row(&format!("OpenFlow {of}, {name}"), result);
         }
         switch.stand_alone()?;
     }
-    let head = "| first ping, in ms | pings | median | p90 | longest |\n| --- | ---: | ---: | ---: | ---: |\n";
+    let head = "| first ping, in ms | pings | lost | median | quartiles | p90 | longest |\n\
+                | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
     std::io::stdout().write_all(format!("{head}{text}").as_bytes())?;
     Ok(())
 }
 
-/// Empties the switch, connects it to a controller and waits for the controller's flows.
-fn connect(lab: &Lab, switch: &Switch<'_>, controller: &str) -> anyhow::Result<()> {
-    switch.connect_to("ptcp:6699:127.0.0.1")?; // disconnects it from both
+/// Disconnects the switch from its controller and empties it.
+fn disconnect(switch: &Switch<'_>) -> anyhow::Result<()> {
+    switch.connect_to("ptcp:6699:127.0.0.1")?;
     switch.ofctl(&["del-flows"])?;
-    switch.connect_to(controller)?;
-    lab.wait_for(format!("{controller} installs flows"), PATIENCE, |evidence| {
+    Ok(())
+}
+
+/// Connects the switch and waits until it has reported that.
+fn connect(lab: &Lab, switch: &Switch<'_>) -> anyhow::Result<()> {
+    switch.connect_to(&format!("tcp:{ADDRESS}"))?;
+    lab.wait_for("the switch connects", PATIENCE, |evidence| {
         let bridges = lab.run("ovs-vsctl", &["--db=unix:/run/lab/db.sock", "show"])?;
         let connected = bridges.contains("is_connected: true");
         evidence.0 = bridges;
         Ok(connected.then_some(()))
     })?;
-    // The switch reports the connection before the end of the handshake, and Rosemary's learning switch
-    // receives its event later.
+    // The switch reports the connection before the end of the handshake, and an app receives its event later.
     Ok(lab.pause(Duration::from_millis(500))?)
 }
 
-/// Gives the hosts new addresses and makes the first ping the second.
-fn first_ping(hosts: &[Host<'_>; 2], fresh: u16) -> anyhow::Result<Duration> {
+/// Gives the hosts new addresses and makes the first ping the second; `None` if there was no answer within a second.
+///
+/// The IP addresses are new, too: `forwarding` answers an ARP request for an address that it knows, and a new Ethernet
+/// address for that would look like an attack.
+fn first_ping(hosts: &[Host<'_>; 2], fresh: u16) -> Result<Option<Duration>, LabError> {
     let [high, low] = fresh.to_be_bytes();
+    let address = |number: u8| format!("10.{number}.{high}.{low}");
     for (host, number) in hosts.iter().zip(1_u8..) {
         let mac = format!("02:00:{number:02x}:00:{high:02x}:{low:02x}");
+        host.run("ip", &["address", "flush", "dev", "eth0"])?;
         host.run("ip", &["link", "set", "eth0", "address", &mac])?;
+        host.run("ip", &["address", "add", &format!("{}/8", address(number)), "dev", "eth0"])?;
         host.run("ip", &["neighbour", "flush", "dev", "eth0"])?;
     }
-    let [first, second] = hosts;
-    let report = first.ping(second, 1, Duration::from_secs(1))?;
-    report.rtts().first().copied().context("a ping was lost")
+    // A lost ping is a result here, not a failure of the command.
+    let ping = format!("ping -n -c 1 -W 1 {} || true", address(2));
+    Ok(round_trip(&hosts[0].run("sh", &["-c", &ping])?))
 }
 
-fn row(of: Of, controller: &Pings) -> String {
-    let mut times = controller.times.clone();
+/// Reads the time in the output of `ping`.
+fn round_trip(output: &str) -> Option<Duration> {
+    let (ms, _) = output.split_once("time=")?.1.split_once(" ms")?;
+    Duration::try_from_secs_f64(ms.parse::<f64>().ok()? / 1000.0).ok()
+}
+
+fn row(name: &str, Pings { mut times, lost }: Pings) -> String {
     times.sort_unstable();
-    let ms = |at: usize| times[at.min(times.len() - 1)].as_secs_f64() * 1000.0;
-    let (count, name) = (times.len(), controller.name);
-    let (median, p90, longest) = (ms(count / 2), ms(count * 9 / 10), ms(count - 1));
-    format!("| OpenFlow {of}, {name} | {count} | {median:.2} | {p90:.2} | {longest:.2} |\n")
+    let count = times.len();
+    let ms = |at: usize| times.get(at).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0);
+    let [first, median, third, p90] = [25, 50, 75, 90].map(|percent| ms(count * percent / 100));
+    let longest = ms(count.saturating_sub(1));
+    format!(
+        "| {name} | {} | {lost} | {median:.2} | {first:.2} to {third:.2} | {p90:.2} | {longest:.2} |\n",
+        count + lost
+    )
 }
