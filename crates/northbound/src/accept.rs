@@ -1,8 +1,8 @@
 //! Accepts connections, and serves HTTP on each.
 //!
 //! A connection that is silent, or whose client accepts no byte of an answer, ends after a while. At most
-//! [`limits::CONNECTIONS`] over TCP exist at once; a further one is closed at once. TLS and the Unix socket have numbers of their own, so
-//! clients on other machines cannot lock out those on this one.
+//! [`limits::CONNECTIONS`] over TCP exist at once; a further one is closed at once. TLS, the Unix socket and the routes of apps have
+//! numbers of their own, so clients on other machines cannot lock out those on this one, nor clients of apps those of the API.
 
 use std::collections::HashMap;
 use std::io;
@@ -37,6 +37,7 @@ pub(crate) struct Connections(Mutex<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     tcp: usize,
+    apps: usize,
     unix: usize,
     /// Of those over TLS, by the sources of clients.
     tls: HashMap<IpAddr, usize>,
@@ -47,6 +48,8 @@ struct Counts {
 pub(crate) enum Kind {
     /// Over TCP without TLS: from this machine.
     Tcp,
+    /// Like that, for routes of apps.
+    Apps,
     /// Over TLS, from this [source](limits::source).
     Tls(IpAddr),
     /// Over the Unix socket.
@@ -57,6 +60,7 @@ impl Counts {
     fn has_room(&self, kind: Kind) -> bool {
         match kind {
             Kind::Tcp => self.tcp < limits::CONNECTIONS,
+            Kind::Apps => self.apps < limits::APP_CONNECTIONS,
             Kind::Unix => self.unix < limits::UNIX_CONNECTIONS,
             Kind::Tls(source) => {
                 self.tls.values().sum::<usize>() < limits::TLS_CONNECTIONS
@@ -68,6 +72,7 @@ impl Counts {
     fn add(&mut self, kind: Kind) {
         match kind {
             Kind::Tcp => self.tcp += 1,
+            Kind::Apps => self.apps += 1,
             Kind::Unix => self.unix += 1,
             Kind::Tls(source) => *self.tls.entry(source).or_default() += 1,
         }
@@ -76,6 +81,7 @@ impl Counts {
     fn remove(&mut self, kind: Kind) {
         match kind {
             Kind::Tcp => self.tcp -= 1,
+            Kind::Apps => self.apps -= 1,
             Kind::Unix => self.unix -= 1,
             Kind::Tls(source) => {
                 if let Some(count) = self.tls.get_mut(&source) {
@@ -143,8 +149,9 @@ pub(crate) async fn serve_tcp(
     listener: TcpListener,
     all: Arc<Connections>,
 ) {
+    let kind = if role == ListenerRole::Apps { Kind::Apps } else { Kind::Tcp };
     loop {
-        let Some((stream, client, slot)) = accept(&listener, &all, |_| Kind::Tcp).await else {
+        let Some((stream, client, slot)) = accept(&listener, &all, |_| kind).await else {
             continue;
         };
         let Ok(server) = stream.local_addr() else { continue };
@@ -302,6 +309,8 @@ mod tests {
         assert_eq!(tcp.len(), limits::CONNECTIONS);
         let unix: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Unix)).collect();
         assert_eq!(unix.len(), limits::UNIX_CONNECTIONS, "the Unix socket has slots of its own");
+        let apps: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Apps)).collect();
+        assert_eq!(apps.len(), limits::APP_CONNECTIONS, "so have the routes of apps");
         let clients = (0..10_000_u32).map(|it| IpAddr::from([192, 0, 2, u8::from(it % 3 == 0)]));
         let tls: Vec<_> = clients.filter_map(|it| all.enter(Kind::Tls(it))).collect();
         assert_eq!(tls.len(), limits::TLS_CONNECTIONS);

@@ -24,7 +24,7 @@ use crate::app_routes;
 use crate::auth::session::Sessions;
 use crate::auth::{How, Principal, tokens};
 use crate::call::Call;
-use crate::limits;
+use crate::limits::{self, Payer};
 use crate::ofctl;
 use crate::problem::Problem;
 use crate::route::{Access, Answer, Found, segments};
@@ -55,13 +55,14 @@ pub(crate) enum From {
 }
 
 impl From {
-    /// The address by which rates are counted.
-    fn address(&self) -> Option<IpAddr> {
+    /// Who pays for a request to this path.
+    fn payer(&self, api: &Api, path: &str) -> Payer {
         match self {
+            Self::Tcp { role: ListenerRole::Apps, .. } => api.app_routes.payer(path),
             Self::Tcp { client, .. } | Self::Tls { client, .. } => {
-                Some(limits::source(client.ip()))
+                Payer::Source(limits::source(client.ip()))
             }
-            Self::Unix => None,
+            Self::Unix => Payer::Unix,
         }
     }
 }
@@ -82,9 +83,13 @@ pub(crate) async fn serve(api: Arc<Api>, from: From, request: Request) -> Respon
 
 async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
     let now = Instant::now();
-    lock(&api.rates).admit(from.address(), now).map_err(|wait| {
+    let payer = from.payer(api, request.uri().path());
+    lock(&api.rates).admit(payer.clone(), now).map_err(|wait| {
         let seconds = wait.as_secs() + 1;
-        let detail = "this address sends requests too fast";
+        let detail = match payer {
+            Payer::App(_) => "the clients of this app send requests too fast",
+            _ => "this address sends requests too fast",
+        };
         let problem = Problem::too_many(detail, format!("try again in {seconds} s"));
         problem.header(header::RETRY_AFTER, &seconds.to_string())
     })?;
@@ -110,7 +115,7 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
         _ => &api.routes,
     };
     let principal = principal(api, &from, request.headers()).inspect_err(|_| {
-        lock(&api.rates).failed(from.address(), now);
+        lock(&api.rates).failed(payer, now);
     })?;
     let found = segments(request.uri().path());
     let found = found.as_ref().map(|them| routes.find(request.method().as_str(), them));

@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 /// Open descriptors of the process: connections, and some for its own use.
 pub(crate) const DESCRIPTORS: u64 = 4_096;
 
-/// The most connections over TCP without TLS.
-pub(crate) const CONNECTIONS: usize = 2_000;
+/// The most connections over TCP without TLS, except those for routes of apps.
+pub(crate) const CONNECTIONS: usize = 1_750;
+
+/// The most connections for routes of apps. They are counted apart, so that clients of apps take no place of the API's.
+pub(crate) const APP_CONNECTIONS: usize = 250;
 
 /// The most connections over TLS.
 pub(crate) const TLS_CONNECTIONS: usize = 1_500;
@@ -52,15 +55,15 @@ pub(crate) const PACKAGE: usize = 64 << 20;
 /// The most uploads at once, as each is in memory.
 pub(crate) const UPLOADS: usize = 2;
 
-/// The most requests of one address per second over a longer time, and at once.
+/// The most requests of one [`Payer`] per second over a longer time, and at once.
 const REQUESTS: (f64, f64) = (500.0, 1_000.0);
 
 /// The number of requests as which a failed authentication counts. Secrets have 256 random bits, so this is no defence of theirs: it
 /// bounds the work that failures cause, and locks nobody out who shares the address.
 const FAILURE: f64 = 10.0;
 
-/// The most addresses that are remembered.
-const ADDRESSES: usize = 4_096;
+/// The most payers that are remembered.
+const PAYERS: usize = 4_096;
 
 /// The source of a client for limits: an IPv4 address, or an IPv6 network of 64 bits, which one machine commonly has.
 pub(crate) fn source(address: IpAddr) -> IpAddr {
@@ -97,37 +100,51 @@ impl Bucket {
     }
 }
 
-/// The rates of all addresses.
+/// Whose requests are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Payer {
+    /// The clients at this [`source`].
+    Source(IpAddr),
+    /// The clients of the Unix socket.
+    Unix,
+    /// The clients of this app's routes. They come from this machine, as most clients of the API do, so their address must not
+    /// pay: a flood for one app would keep others out of the API and of other apps.
+    App(String),
+    /// Clients of the address of apps' routes that name no app with routes.
+    NoApp,
+}
+
+/// The rates of all payers.
 #[derive(Debug, Default)]
-pub(crate) struct Rates(HashMap<Option<IpAddr>, Bucket>);
+pub(crate) struct Rates(HashMap<Payer, Bucket>);
 
 impl Rates {
-    /// Counts a request of `address` (`None` for the Unix socket).
+    /// Counts a request.
     ///
     /// # Errors
     /// There were too many. The error is the time after which to try again.
-    pub(crate) fn admit(&mut self, address: Option<IpAddr>, now: Instant) -> Result<(), Duration> {
-        self.bucket(address, now).take(REQUESTS, now)
+    pub(crate) fn admit(&mut self, payer: Payer, now: Instant) -> Result<(), Duration> {
+        self.bucket(payer, now).take(REQUESTS, now)
     }
 
     /// Counts a failed authentication.
-    pub(crate) fn failed(&mut self, address: Option<IpAddr>, now: Instant) {
-        let bucket = self.bucket(address, now);
+    pub(crate) fn failed(&mut self, payer: Payer, now: Instant) {
+        let bucket = self.bucket(payer, now);
         bucket.left = (bucket.left - FAILURE).max(0.0);
     }
 
-    fn bucket(&mut self, address: Option<IpAddr>, now: Instant) -> &mut Bucket {
-        if self.0.len() >= ADDRESSES && !self.0.contains_key(&address) {
-            // An address whose bucket is full again is as good as unknown.
+    fn bucket(&mut self, payer: Payer, now: Instant) -> &mut Bucket {
+        if self.0.len() >= PAYERS && !self.0.contains_key(&payer) {
+            // A payer whose bucket is full again is as good as unknown.
             let is_full = |it: &Bucket| {
                 now.saturating_duration_since(it.at).as_secs_f64() * REQUESTS.0 >= REQUESTS.1
             };
             self.0.retain(|_, bucket| !is_full(bucket));
-            if self.0.len() >= ADDRESSES {
+            if self.0.len() >= PAYERS {
                 self.0.clear();
             }
         }
-        self.0.entry(address).or_insert(Bucket { left: REQUESTS.1, at: now })
+        self.0.entry(payer).or_insert(Bucket { left: REQUESTS.1, at: now })
     }
 }
 
@@ -138,26 +155,30 @@ mod tests {
     #[test]
     fn burst_is_admitted_and_rate_is_bounded() {
         let (mut rates, now) = (Rates::default(), Instant::now());
-        let address = Some("192.0.2.1".parse().unwrap());
-        let admitted = (0..2_000).filter(|_| rates.admit(address, now).is_ok()).count();
+        let source = |text: &str| Payer::Source(text.parse().unwrap());
+        let one = source("192.0.2.1");
+        let admitted = (0..2_000).filter(|_| rates.admit(one.clone(), now).is_ok()).count();
         assert_eq!(admitted, 1_000);
         let later = now + Duration::from_secs(1);
-        assert_eq!((0..2_000).filter(|_| rates.admit(address, later).is_ok()).count(), 500);
-        assert!(rates.admit(Some("192.0.2.2".parse().unwrap()), now).is_ok(), "another address");
+        assert_eq!((0..2_000).filter(|_| rates.admit(one.clone(), later).is_ok()).count(), 500);
+        let others = [source("192.0.2.2"), Payer::Unix, Payer::App("web".into()), Payer::NoApp];
+        for other in others {
+            assert!(rates.admit(other.clone(), now).is_ok(), "{other:?}");
+        }
     }
 
     #[test]
     fn failed_authentications_cost_more_and_lock_nobody_out() {
         let (mut rates, now) = (Rates::default(), Instant::now());
         let mut admitted = 0;
-        while rates.admit(None, now).is_ok() {
-            rates.failed(None, now);
+        while rates.admit(Payer::Unix, now).is_ok() {
+            rates.failed(Payer::Unix, now);
             admitted += 1;
         }
         assert_eq!(admitted, 91);
-        let wait = rates.admit(None, now).unwrap_err();
+        let wait = rates.admit(Payer::Unix, now).unwrap_err();
         assert!(wait < Duration::from_millis(100), "{wait:?}");
-        assert!(rates.admit(None, now + wait).is_ok());
+        assert!(rates.admit(Payer::Unix, now + wait).is_ok());
     }
 
     #[test]
@@ -173,8 +194,8 @@ mod tests {
     fn many_addresses_take_bounded_memory() {
         let (mut rates, now) = (Rates::default(), Instant::now());
         for number in 0..20_000_u32 {
-            let _ = rates.admit(Some(IpAddr::from(number.to_be_bytes())), now);
+            let _ = rates.admit(Payer::Source(IpAddr::from(number.to_be_bytes())), now);
         }
-        assert!(rates.0.len() <= ADDRESSES);
+        assert!(rates.0.len() <= PAYERS);
     }
 }

@@ -21,7 +21,7 @@ use crate::accept::{Connections, Impatient, Kind, Slot, accept, serve_one};
 use crate::auth::tokens::hex;
 use crate::auth::{How, Principal};
 use crate::guard::From;
-use crate::limits;
+use crate::limits::{self, Payer};
 use crate::problem::Problem;
 use crate::state::{Api, lock};
 
@@ -91,8 +91,8 @@ pub(crate) async fn serve_tls(
 
 /// Makes the TLS session of a connection, and serves it.
 async fn handshake(api: Arc<Api>, tls: Tls, stream: TcpStream, client: SocketAddr, slot: Slot) {
-    let address = Some(limits::source(client.ip()));
-    if lock(&api.rates).admit(address, std::time::Instant::now()).is_err() {
+    let payer = Payer::Source(limits::source(client.ip()));
+    if lock(&api.rates).admit(payer, std::time::Instant::now()).is_err() {
         return; // a handshake costs more than a request
     }
     let stream = Impatient::new(stream, slot).reading_at_most(limits::HANDSHAKE_SIZE);
@@ -119,7 +119,7 @@ async fn handshake(api: Arc<Api>, tls: Tls, stream: TcpStream, client: SocketAdd
 /// Counts a refused connection as a failed authentication, and logs why it was refused, some times per second.
 fn refused(api: &Api, client: SocketAddr, why: &str) {
     let now = std::time::Instant::now();
-    lock(&api.rates).failed(Some(limits::source(client.ip())), now);
+    lock(&api.rates).failed(Payer::Source(limits::source(client.ip())), now);
     if lock(&api.refusals).admit(now) {
         info!(%client, why, "TLS connection to the HTTP interface refused");
     }

@@ -1,5 +1,9 @@
 //! The routes that apps publish: they work, no app learns or acts as who uses them, and a hostile app harms no other.
 
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -286,10 +290,13 @@ fn invalid_answers_of_a_hostile_app_are_502_and_no_others_are_harmed() {
         ensure!(rogue("/twice")?.body == b"once" && rogue("/ok")?.status == 200);
 
         // A connection that breaks the protocol ends until the app is started again.
-        for path in ["/stray", "/flood"] {
+        for (path, why) in [
+            ("/stray", "it answered a request that it did not get"),
+            ("/flood", "it sends answers without requests"),
+        ] {
             rogue(path)?;
-            rosemary
-                .wait_for_log(&["closed the connection to an app with routes", "rogue"], SOON)?;
+            let words = ["closed the connection to an app with routes", "rogue", why];
+            rosemary.wait_for_log(&words, SOON)?;
             is_problem(&wait_for("/apps/rogue/ok", 502)?, 502)?;
             ensure!(web("/hello")?.status == 200, "after {path}");
             lab.run(&rosemary_binary().to_string_lossy(), &["app", "restart", "rogue"])?;
@@ -298,6 +305,97 @@ fn invalid_answers_of_a_hostile_app_are_502_and_no_others_are_harmed() {
         is_problem(&rogue("/exit")?, 502)?;
         wait_for("/apps/rogue/ok", 200)?;
         ensure!(northbound(&rosemary)? == before, "the interface did not end");
+        Ok(())
+    });
+}
+
+/// Requests for `rogue` from one connection after the other, until `is_over`. Returns the number of answers by their status.
+fn flood(is_over: &AtomicBool) -> BTreeMap<u16, usize> {
+    // Sent at once. With their bodies they exceed what the interface reads ahead.
+    const AT_ONCE: usize = 40;
+    let body = "x".repeat(8_000);
+    let request = |connection: &str| {
+        format!(
+            "POST /apps/rogue/ok HTTP/1.1\r\nHost: {APP_ROUTES}\r\nContent-Length: {}\r\nConnection: {connection}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let requests = request("keep-alive").repeat(AT_ONCE - 1) + &request("close");
+    let mut statuses = BTreeMap::new();
+    while !is_over.load(Ordering::Relaxed) {
+        // A connection that is closed is a refusal, too. Answers are read while requests are sent.
+        let Ok(stream) = TcpStream::connect(APP_ROUTES) else { continue };
+        let Ok(mut writing) = stream.try_clone() else { continue };
+        let lines = std::thread::scope(|scope| {
+            scope.spawn(|| writing.write_all(requests.as_bytes()));
+            let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            lines
+                .filter_map(|line| line.split_once("HTTP/1.1 ")?.1.get(..3)?.parse().ok())
+                .collect()
+        });
+        let lines: Vec<u16> = lines;
+        for status in lines {
+            *statuses.entry(status).or_default() += 1;
+        }
+    }
+    statuses
+}
+
+/// Resident memory of a process, in KiB.
+fn resident(pid: u32) -> anyhow::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = text.lines().find(|it| it.starts_with("VmRSS:")).context("VmRSS")?;
+    Ok(line.split_whitespace().nth(1).context("a number")?.parse()?)
+}
+
+#[test]
+fn flood_of_requests_to_one_app_harms_no_other() {
+    in_a_lab_for(LONG, |lab| {
+        let rosemary = start(lab, Some("hang-seconds = 1"))?;
+        wait_for("/apps/rogue/ok", 200)?;
+        let pid = northbound(&rosemary)?;
+        let before = resident(pid)?;
+        let is_over = AtomicBool::new(false);
+        let (mut times, mut most) = (Vec::new(), before);
+        let begun = Instant::now();
+        let statuses = std::thread::scope(|scope| -> anyhow::Result<_> {
+            let floods: Vec<_> = (0..24).map(|_| scope.spawn(|| flood(&is_over))).collect();
+            let served = (0..40).try_for_each(|_| {
+                for path in ["/livez", "/api/v1/apps", "/apps/web/hello"] {
+                    let asked = Instant::now();
+                    let is_route = path.starts_with("/apps/");
+                    let answer = if is_route { ask("GET", path)? } else { get(path)? };
+                    ensure!(answer.status == 200, "{path}: {answer:?}");
+                    times.push(asked.elapsed());
+                }
+                most = most.max(resident(pid)?);
+                std::thread::sleep(Duration::from_millis(100));
+                anyhow::Ok(())
+            });
+            is_over.store(true, Ordering::Relaxed);
+            let mut statuses: BTreeMap<u16, usize> = BTreeMap::new();
+            for flood in floods {
+                for (status, count) in flood.join().ok().context("a thread ended")? {
+                    *statuses.entry(status).or_default() += count;
+                }
+            }
+            served.map(|()| statuses)
+        })?;
+        times.sort_unstable();
+        let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
+        println!(
+            "{:?} answers by status in {:?}; others answered in {median:?} (median), {longest:?} (longest); memory {before} KiB, \
+             then at most {most} KiB",
+            statuses,
+            begun.elapsed()
+        );
+        let of = |status| statuses.get(&status).copied().unwrap_or_default();
+        ensure!(of(429) > 0, "the flood exceeds the rate of requests: {statuses:?}");
+        ensure!(statuses.keys().all(|it| [200, 429, 503].contains(it)), "{statuses:?}");
+        ensure!(longest < Duration::from_secs(2), "{longest:?}");
+        ensure!(most < before + 64_000, "{before} KiB became {most} KiB");
+        wait_for("/apps/rogue/ok", 200)?;
+        ensure!(northbound(&rosemary)? == pid, "the interface did not end");
         Ok(())
     });
 }

@@ -29,7 +29,7 @@ use view::client::ClientError;
 
 use self::link::{ANSWER_TIME, EndOfLink, Link, NoAnswer};
 use crate::call::too_long;
-use crate::limits;
+use crate::limits::{self, Payer};
 use crate::problem::Problem;
 use crate::route::Answer;
 use crate::state::{Api, lock};
@@ -132,6 +132,14 @@ impl AppRoutes {
             let detail = "clients have not received earlier answers of apps";
             soon(Problem::unavailable(detail, "try again in a moment"))
         })
+    }
+
+    /// Who pays for a request to this path.
+    pub(crate) fn payer(&self, path: &str) -> Payer {
+        match split(path) {
+            Ok((app, _)) if lock(&self.links).contains_key(app) => Payer::App(app.to_owned()),
+            _ => Payer::NoApp,
+        }
     }
 
     fn state(&self, app: &str) -> Option<State> {
