@@ -42,7 +42,7 @@ pub use app::{App, Batch};
 pub use event::{
     Event, FlowRemoved, FlowsKept, PacketIn, Port, PortChange, Reply, Switch, SwitchError,
 };
-pub use network::{Network, OwnNumbers, SendError, Xid};
+pub use network::{Network, SendError, Xid};
 /// The types of the rest of OpenFlow: groups, meters, statistics, ports.
 pub use openflow;
 pub use openflow::{

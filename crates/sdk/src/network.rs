@@ -61,17 +61,6 @@ pub enum SendError {
     Encode(#[from] EncodeError),
 }
 
-/// The ranges of an application's numbers on switches; both ends of each are included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OwnNumbers {
-    /// The priorities of its flows; both 0 if it may write none.
-    pub priorities: (u16, u16),
-    /// Its groups.
-    pub groups: (u32, u32),
-    /// Its meters.
-    pub meters: (u32, u32),
-}
-
 /// The transaction id of a message that this application sent. Events about the message carry the same id:
 /// [`Event::Reply`](crate::Event::Reply), [`Event::Error`](crate::Event::Error) and
 /// [`Event::Refused`](crate::Event::Refused).
@@ -329,9 +318,8 @@ impl<'h> Network<'h> {
     }
 
     /// Returns the ranges of this application's numbers on switches.
-    pub fn own_numbers(&self) -> OwnNumbers {
-        let Own { priorities, groups, meters } = self.host.own();
-        OwnNumbers { priorities, groups, meters }
+    pub fn own_numbers(&self) -> Own {
+        self.host.own()
     }
 
     /// Converts a priority in a switch's message to this application's numbering; `None` if it is outside of its

@@ -17,7 +17,7 @@ const NO_PRIORITIES: (u16, u16) = (0, 0);
 /// An application's ranges on switches, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Own {
-    /// Priorities of flows.
+    /// Priorities of flows; both 0 if the application may write none.
     pub priorities: (u16, u16),
     /// Groups.
     pub groups: (u32, u32),
