@@ -1,8 +1,8 @@
 //! Carries out a change: what becomes of the wanted entries, and which messages go to the switch.
 
 use rosemary_sdk::openflow::{
-    self, FlowModCommand, FlowModFlags, GroupMod, GroupModCommand, Header, Kind, MeterMod,
-    MeterModCommand, MultipartRequest, PortMod, QueueConfig, Version,
+    self, FlowModCommand, FlowModFlags, GroupMod, Header, Kind, MeterMod, MultipartRequest,
+    PortMod, QueueConfig, Version,
 };
 use rosemary_sdk::services::operator::Refused;
 use rosemary_sdk::wanted::{At, WantError, flow_name};
@@ -18,7 +18,7 @@ const COOKIE: u64 = (1 << 47) - 1;
 #[derive(Debug, Default)]
 pub(super) struct Change {
     /// Messages that were sent besides those of the library.
-    sent: Vec<Xid>,
+    pub(super) sent: Vec<Xid>,
     /// The barrier behind them, until the switch has confirmed it.
     pub(super) barrier: Option<Xid>,
     /// The entries that were declared or are no longer wanted.
@@ -67,14 +67,14 @@ fn malformed(error: impl std::fmt::Display) -> Refusal {
     (Refused::Malformed, error.to_string())
 }
 
-fn not_sent(error: SendError) -> Refusal {
+pub(super) fn not_sent(error: SendError) -> Refusal {
     match error {
         SendError::Full => (Refused::Unavailable, "too many messages wait; try again".into()),
         error => rule(error.to_string()),
     }
 }
 
-fn not_wanted(error: WantError) -> Refusal {
+pub(super) fn not_wanted(error: WantError) -> Refusal {
     rule(error.to_string())
 }
 
@@ -121,11 +121,11 @@ impl Owner {
             }
             Kind::GroupMod => {
                 let group = GroupMod::decode(message).map_err(malformed)?;
-                self.group(dpid, group, network)?
+                self.numbered(dpid, group, network)?
             }
             Kind::MeterMod => {
                 let meter = MeterMod::decode(message).map_err(malformed)?;
-                self.meter(dpid, meter, network)?
+                self.numbered(dpid, meter, network)?
             }
             Kind::PortMod => {
                 let port = PortMod::decode(message).map_err(malformed)?;
@@ -325,100 +325,6 @@ impl Owner {
             self.keep_priorities(network)?;
         }
         Ok(place)
-    }
-
-    fn group(
-        &mut self,
-        dpid: Dpid,
-        group: GroupMod,
-        network: &mut Network<'_>,
-    ) -> Result<Change, Refusal> {
-        let mut change = Change::default();
-        let number = group.group_id;
-        let earlier: Vec<GroupMod> = self
-            .wanted
-            .groups(dpid)
-            .filter(|it| it.group_id == number || number == GroupMod::ALL_GROUPS)
-            .collect();
-        if group.command == GroupModCommand::Delete {
-            for group in earlier {
-                let name = format!("group {}", group.group_id);
-                self.wanted.drop_group(At::One(dpid), group.group_id);
-                change.declared.push(Declared { name, undo: Undo::Nothing });
-                if let Some(switch) = self.switches.get(&dpid) {
-                    let delete =
-                        GroupMod { command: GroupModCommand::Delete, buckets: Vec::new(), ..group };
-                    change.sent.push(network.group_mod(*switch, &delete).map_err(not_sent)?);
-                }
-            }
-            return if change.declared.is_empty() {
-                self.switch(dpid).map(|_| change)
-            } else {
-                Ok(change)
-            };
-        }
-        self.switch(dpid)?;
-        match (group.command, earlier.is_empty()) {
-            (GroupModCommand::Add, false) => {
-                return Err((Refused::Switch, format!("group {number} exists; modify it")));
-            }
-            (GroupModCommand::Modify, true) => {
-                return Err((Refused::Switch, format!("group {number} does not exist; add it")));
-            }
-            _ => {}
-        }
-        let group = GroupMod { command: GroupModCommand::Add, ..group };
-        self.wanted.group(At::One(dpid), &group).map_err(not_wanted)?;
-        let undo = earlier.into_iter().next().map_or(Undo::NoGroup(number), Undo::Group);
-        change.declared.push(Declared { name: format!("group {number}"), undo });
-        Ok(change)
-    }
-
-    fn meter(
-        &mut self,
-        dpid: Dpid,
-        meter: MeterMod,
-        network: &mut Network<'_>,
-    ) -> Result<Change, Refusal> {
-        let mut change = Change::default();
-        let number = meter.meter_id;
-        let earlier: Vec<MeterMod> = self
-            .wanted
-            .meters(dpid)
-            .filter(|it| it.meter_id == number || number == MeterMod::ALL_METERS)
-            .collect();
-        if meter.command == MeterModCommand::Delete {
-            for meter in earlier {
-                let name = format!("meter {}", meter.meter_id);
-                self.wanted.drop_meter(At::One(dpid), meter.meter_id);
-                change.declared.push(Declared { name, undo: Undo::Nothing });
-                if let Some(switch) = self.switches.get(&dpid) {
-                    let delete =
-                        MeterMod { command: MeterModCommand::Delete, bands: Vec::new(), ..meter };
-                    change.sent.push(network.meter_mod(*switch, &delete).map_err(not_sent)?);
-                }
-            }
-            return if change.declared.is_empty() {
-                self.switch(dpid).map(|_| change)
-            } else {
-                Ok(change)
-            };
-        }
-        self.switch(dpid)?;
-        match (meter.command, earlier.is_empty()) {
-            (MeterModCommand::Add, false) => {
-                return Err((Refused::Switch, format!("meter {number} exists; modify it")));
-            }
-            (MeterModCommand::Modify, true) => {
-                return Err((Refused::Switch, format!("meter {number} does not exist; add it")));
-            }
-            _ => {}
-        }
-        let meter = MeterMod { command: MeterModCommand::Add, ..meter };
-        self.wanted.meter(At::One(dpid), &meter).map_err(not_wanted)?;
-        let undo = earlier.into_iter().next().map_or(Undo::NoMeter(number), Undo::Meter);
-        change.declared.push(Declared { name: format!("meter {number}"), undo });
-        Ok(change)
     }
 
     /// Undoes the declaration of an entry that the switch did not accept.

@@ -12,6 +12,7 @@
 //! | `priorities.rs` | assigns priorities of the band to requested ones |
 
 mod change;
+mod numbered;
 mod pending;
 mod priorities;
 mod selection;
