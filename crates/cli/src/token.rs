@@ -3,18 +3,17 @@
 //!
 //! The secret is made here and printed; the monitor receives its hash only.
 
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, bail};
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use control::northbound::{Role, TokenRecord, needs_tls};
 use monitor::options::InstancePaths;
 use serde::Serialize;
+use sys::random::hex_digits;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -37,6 +36,11 @@ configuration.
 
 Exit codes: 0 done; 1 Rosemary or its HTTP interface does not run; 2 wrong usage.";
 
+/// Reads the name of a role, and completes it.
+pub(crate) fn role() -> impl TypedValueParser<Value = Role> {
+    PossibleValuesParser::new(Role::ALL.map(Role::name)).try_map(|text| text.parse::<Role>())
+}
+
 /// Commands for tokens.
 #[derive(Debug, Clone, Subcommand)]
 pub enum TokenCommand {
@@ -53,11 +57,7 @@ pub enum TokenCommand {
 #[derive(Debug, Clone, Args)]
 pub struct CreateArgs {
     /// The rights of the token
-    #[arg(
-        long,
-        value_parser = PossibleValuesParser::new(["viewer", "operator", "admin"])
-            .try_map(|text| text.parse::<Role>())
-    )]
+    #[arg(long, value_parser = role())]
     pub role: Role,
     /// How long it is valid: a number and s, m, h or d, such as 30d [default: until it is revoked]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -101,12 +101,7 @@ pub struct UiArgs {
     #[arg(long)]
     pub no_open: bool,
     /// The role of the page
-    #[arg(
-        long,
-        default_value = "admin",
-        value_parser = PossibleValuesParser::new(["viewer", "operator", "admin"])
-            .try_map(|text| text.parse::<Role>())
-    )]
+    #[arg(long, default_value = "admin", value_parser = role())]
     pub role: Role,
     /// The instance to open.
     #[command(flatten)]
@@ -152,31 +147,19 @@ fn new(
     name: &str,
     lifetime: Option<Duration>,
 ) -> anyhow::Result<(String, TokenRecord)> {
-    let secret = format!("rsm1_{}", random_digits(32)?);
+    let random = |count| hex_digits(count).context("cannot read random numbers");
+    let secret = format!("rsm1_{}", random(32)?);
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
-    let memory = sys::shm::sealed_copy("token", secret.as_bytes());
-    let sha256 = memory.and_then(|memory| sys::digest::sha256(&File::from(memory)));
     let record = TokenRecord {
-        id: random_digits(4)?,
+        id: random(4)?,
         name: name.to_owned(),
         role,
-        sha256: sha256.context("cannot compute the hash of the token")?,
+        sha256: package::sha256(secret.as_bytes()),
         created,
         expires: lifetime.map(|it| created + it.as_secs()),
         one_time: false,
     };
     Ok((secret, record))
-}
-
-/// Returns random bytes as hexadecimal digits.
-fn random_digits(count: usize) -> anyhow::Result<String> {
-    let mut bytes = vec![0; count];
-    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.context("cannot read random numbers")?;
-    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // a String takes everything
-        text
-    }))
 }
 
 fn list(args: &TokenListArgs) -> anyhow::Result<()> {

@@ -3,11 +3,11 @@
 //! This runs on the server thread, like [`flows`](crate::flows). The transaction table bounds the size of the replies.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 
 use crate::answer_part::Part;
 use crate::flows::Names;
 use control::query::KernelQueryReply;
+use sys::text::hex;
 
 /// Most bytes in a page. They are sent as twice as many digits, and the names of apps need room, too.
 const PAGE_SIZE: usize = 40 * 1024;
@@ -61,10 +61,8 @@ impl Entries {
     }
 
     fn page_with(&mut self, names: &Names) -> KernelQueryReply {
-        let mut messages = String::with_capacity(2 * PAGE_SIZE.min(self.bytes.len()));
-        for byte in self.bytes.drain(..PAGE_SIZE.min(self.bytes.len())) {
-            let _infallible = write!(messages, "{byte:02x}");
-        }
+        let page: Vec<u8> = self.bytes.drain(..PAGE_SIZE.min(self.bytes.len())).collect();
+        let messages = hex(&page);
         let owners = names.iter().map(|(app, name)| (*app, name.clone())).collect();
         KernelQueryReply::Entries { messages, owners, more: !self.bytes.is_empty() }
     }

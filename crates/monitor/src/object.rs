@@ -3,14 +3,14 @@
 //! The file is read again only if it has changed, so an app that dies again and again costs the monitor no reading and no
 //! hashing.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use sys::digest::sha256;
+use sys::digest::sealed_with_sha256;
 
 use crate::installation::read_object;
 
@@ -48,9 +48,8 @@ impl Object {
     /// # Errors
     /// The system is out of memory.
     pub(crate) fn module(name: &str) -> io::Result<Self> {
-        let object = File::from(sys::shm::sealed_copy("module", name.as_bytes())?);
-        let sha256 = sha256(&object)?;
-        Ok(Self::Module { name: name.into(), object: object.into(), sha256 })
+        let (object, sha256) = sealed_with_sha256("module", name.as_bytes())?;
+        Ok(Self::Module { name: name.into(), object, sha256 })
     }
 
     /// Whether it is a package with an archive of modules in Python.
@@ -126,9 +125,8 @@ impl ObjectFile {
         let copy = if let Some(known) = known {
             known
         } else {
-            let object = sys::shm::sealed_copy(app, &read_object(&self.path)?)?;
-            let object = File::from(object);
-            SealedObject { stamp: found, sha256: sha256(&object)?, object: object.into() }
+            let (object, sha256) = sealed_with_sha256(app, &read_object(&self.path)?)?;
+            SealedObject { stamp: found, sha256, object }
         };
         Ok(&self.copy.insert(copy).sha256)
     }

@@ -6,8 +6,8 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use sys::text::hex;
 
-use crate::auth::tokens::hex;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::Answer;

@@ -13,12 +13,12 @@ use keys::fault::explain_io;
 use keys::users::{CertifiedUser, UserNameError};
 use keys::{Keys, KeysError};
 use sha2::{Digest as _, Sha256};
+use sys::text::hex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tracing::info;
 
 use crate::accept::{Connections, Impatient, Kind, Slot, accept, serve_one};
-use crate::auth::tokens::hex;
 use crate::auth::{How, Principal};
 use crate::guard::From;
 use crate::limits::{self, Payer};

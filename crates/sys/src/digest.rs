@@ -1,11 +1,14 @@
-//! Computes the SHA-256 of files.
+//! Computes the SHA-256 of files and of bytes.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 
 use sha2::{Digest as _, Sha256};
+
+use crate::shm::sealed_copy;
+use crate::text::hex;
 
 /// Computes the SHA-256 of a file from its beginning, as hexadecimal digits.
 ///
@@ -22,11 +25,16 @@ pub fn sha256(file: &File) -> io::Result<String> {
         hash.update(buffer.get(..size).unwrap_or_default());
         at += size as u64;
     }
-    let digits = hash.finalize();
-    Ok(digits.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
-        text
-    }))
+    Ok(hex(&hash.finalize()))
+}
+
+/// Copies bytes into sealed memory of this name, and returns it with its SHA-256. Whoever gets the memory can compare.
+///
+/// # Errors
+/// The system is out of memory.
+pub fn sealed_with_sha256(name: &str, bytes: &[u8]) -> io::Result<(OwnedFd, String)> {
+    let memory = sealed_copy(name, bytes)?;
+    Ok((memory, hex(&Sha256::digest(bytes))))
 }
 
 #[cfg(test)]
@@ -36,8 +44,9 @@ mod tests {
     #[test]
     fn sha256_equals_that_of_sha256sum() {
         let of = |bytes: &[u8]| {
-            let object = crate::shm::sealed_copy("object", bytes).unwrap();
-            sha256(&File::from(object)).unwrap()
+            let (object, digest) = sealed_with_sha256("object", bytes).unwrap();
+            assert_eq!(sha256(&File::from(object)).unwrap(), digest);
+            digest
         };
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(of(b""), empty);

@@ -23,7 +23,8 @@
 //! | [`object`] | loads an app's shared object from a descriptor |
 //! | [`stdout`] | standard output for code that prints for people |
 //! | [`table`] | a table of records that one process writes and others read |
-//! | [`text`] | escapes text of others for display |
+//! | [`text`] | escapes text of others for display, and writes bytes as digits |
+//! | [`random`] | reads random numbers |
 //! | `testing` | a counting allocator and forked children for tests, behind the feature `testing` |
 //! | [`namespace`] | private network and mount namespaces for demonstrations and tests |
 //!
@@ -45,6 +46,7 @@ pub mod object;
 pub mod packets;
 pub mod process;
 pub mod program;
+pub mod random;
 pub mod rate;
 pub mod ring;
 pub mod sandbox;

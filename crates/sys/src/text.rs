@@ -1,10 +1,20 @@
-//! Escapes text of others for display: invisible characters, and characters that reorder their neighbours.
+//! Escapes text of others for display: invisible characters, and characters that reorder their neighbours. Writes bytes as
+//! hexadecimal digits.
 //!
 //! Apps, switches, files and operators choose text that Rosemary logs and prints. With invisible characters two names
 //! can look the same. Other characters move the cursor or reverse the text behind them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+
+/// Writes bytes as hexadecimal digits, two for each.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a String takes everything
+        text
+    })
+}
 
 /// Whether `char` is invisible, or changes the display of its neighbours.
 ///

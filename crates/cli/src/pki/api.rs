@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use config::Config;
 use control::northbound::{Role, needs_tls};
 use control::security::KeyPurpose;
@@ -17,7 +16,7 @@ use serde::Serialize;
 use super::files::{self, New};
 use super::make::{Authority, Issued, ServerName};
 use super::{CA_KEY, Common, json, open, quoted, read};
-use crate::say;
+use crate::{say, token};
 
 /// The directory of users' files.
 const USERS: &str = "users";
@@ -59,11 +58,7 @@ pub(super) struct UserArgs {
     #[arg(value_name = "NAME", value_parser = parse_user)]
     name: String,
     /// The rights of the user
-    #[arg(
-        long,
-        value_parser = PossibleValuesParser::new(["viewer", "operator", "admin"])
-            .try_map(|text| text.parse::<Role>())
-    )]
+    #[arg(long, value_parser = token::role())]
     role: Role,
     #[command(flatten)]
     common: Common,

@@ -325,7 +325,7 @@ impl Server {
                 report_to(&self.monitor, &KernelReply::Fault { app, why: fault }, &[])?;
             }
             WorkerEvent::SetAside { app, record } => {
-                let record = hex(&record);
+                let record = sys::text::hex(&record);
                 match report_to(&self.monitor, &KernelReply::SetAside { app, record }, &[]) {
                     Err(ChannelError::TooLong { size }) => {
                         warn!(
@@ -397,15 +397,6 @@ fn report_to(
         let rest: Option<Timespec> = rest.try_into().ok();
         let _ = poll(&mut [PollFd::new(monitor, PollFlags::OUT)], rest.as_ref()); // then again
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("a string takes everything");
-    }
-    text
 }
 
 #[cfg(test)]

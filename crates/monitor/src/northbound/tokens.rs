@@ -8,19 +8,23 @@
 //! in memory only, so a restart of Rosemary ends all sessions.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use control::northbound::{Credentials, TokenRecord};
 use serde::{Deserialize, Serialize};
+use sys::random::hex_digits;
 
 use crate::error::StartError;
 use crate::installation::read_file;
 
 /// The file's name in the state directory.
 const FILE: &str = "tokens.json";
+
+/// Bytes of the key of sessions.
+const SESSION_KEY: usize = 32;
 
 /// The version of the file's format.
 const FORMAT: u32 = 1;
@@ -62,7 +66,7 @@ impl Tokens {
         };
         let hint = "put it back from a backup, or remove it and make new tokens with `rosemary token create`";
         let tokens = tokens.map_err(|source| StartError::Path { what: "read", path, hint, source });
-        let session_key = random_digits();
+        let session_key = hex_digits(SESSION_KEY);
         let session_key = session_key
             .map_err(|source| StartError::System { what: "read random numbers", source })?;
         let credentials = Credentials { tokens: tokens?.tokens, session_key };
@@ -152,13 +156,6 @@ impl Tokens {
 fn is_valid(token: &TokenRecord) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
     token.expires.is_none_or(|at| now < at)
-}
-
-/// Returns 256 random bits as hexadecimal digits.
-fn random_digits() -> io::Result<String> {
-    let mut bytes = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat())
 }
 
 #[cfg(test)]

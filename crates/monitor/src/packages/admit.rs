@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use control::security::{SecurityReply, SecurityRequest, SignedPackage};
-use sys::digest::sha256;
+use sys::digest::sealed_with_sha256;
 
 use super::{Files, Refused};
 use crate::error::StartError;
@@ -143,12 +143,11 @@ fn allowed(trust: &Trust, signed: &SignedPackage, name: Option<&str>) -> Result<
 fn object(files: &Files, signed: &SignedPackage) -> io::Result<(OwnedFd, String)> {
     let (at, size) = signed.object;
     let package = File::from(files.package.try_clone()?);
-    let object = File::from(sys::shm::sealed_copy("object", &range(&package, at, size)?)?);
-    let found = sha256(&object)?;
+    let (object, found) = sealed_with_sha256("object", &range(&package, at, size)?)?;
     if found != signed.object_sha256 {
         return Err(io::Error::other("rosemary-security reported a wrong digest of the object"));
     }
-    Ok((object.into(), found))
+    Ok((object, found))
 }
 
 /// Reads `size` bytes of `file` from offset `at`. Fails if the file is shorter.
@@ -217,7 +216,7 @@ mod tests {
         let sealed = |bytes: &[u8]| sys::shm::sealed_copy("package", bytes).unwrap();
         let files = Files { package: sealed(b"..object"), signature: sealed(b"") };
         let (memory, digest) = object(&files, &signed("")).unwrap();
-        assert_eq!(digest, sha256(&File::from(memory)).unwrap());
+        assert_eq!(digest, sys::digest::sha256(&File::from(memory)).unwrap());
         for range in [(0, 6), (2, 5), (2, 7), (usize::MAX, 6), (9, 0)] {
             let signed = SignedPackage { object: range, ..signed("") };
             assert!(object(&files, &signed).is_err(), "{range:?}");

@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use control::northbound::Role;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
+use sys::text::hex;
 
-use super::tokens::hex;
 use crate::state::lock;
 
 /// How long a session lasts, in seconds.

@@ -1,9 +1,8 @@
 //! Recognises bearer tokens by their hashes.
 
-use std::fmt::Write as _;
-
 use control::northbound::{Credentials, TokenRecord};
 use sha2::{Digest as _, Sha256};
+use sys::text::hex;
 
 /// The longest token in bytes.
 const LONGEST: usize = 512;
@@ -33,14 +32,6 @@ pub(crate) fn find<'a>(
 fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).fold(0, |different, (a, b)| different | (a ^ b)) == 0
-}
-
-/// Formats bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // a String takes everything
-        text
-    })
 }
 
 #[cfg(test)]
