@@ -242,13 +242,20 @@ impl Config {
         Self::parse_all(file, text).map_err(first)
     }
 
-    /// Returns the `runtime-dir` of a file that may contain mistakes, for a command that only has to find the instance.
+    /// Returns the `runtime-dir` of a file that may contain mistakes, for a command that only has to find the instance. A key
+    /// with a similar name counts if there is no such key: it is the mistake.
     #[must_use]
     pub fn runtime_dir_of(file: &Path) -> Option<PathBuf> {
         let text = read(file).ok()?;
-        let line = text.lines().find(|line| line.trim_start().starts_with("runtime-dir"))?;
-        let table = DeTable::parse(line).ok()?;
-        let dir = table.get_ref().get("runtime-dir")?.get_ref().as_str()?;
+        let entry = |line: &str| {
+            let table = DeTable::parse(line).ok()?;
+            let (key, value) = table.get_ref().iter().next()?;
+            Some((key.get_ref().to_string(), value.get_ref().as_str()?.to_owned()))
+        };
+        let entries: Vec<(String, String)> = text.lines().filter_map(entry).collect();
+        let exact = entries.iter().find(|(key, _)| key == "runtime-dir");
+        let similar = || entries.iter().find(|(key, _)| nearest(key, ["runtime-dir"]).is_some());
+        let (_, dir) = exact.or_else(similar)?;
         let file = std::path::absolute(file).ok()?;
         Some(file.parent()?.join(dir))
     }

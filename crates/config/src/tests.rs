@@ -372,6 +372,9 @@ fn runtime_dir_is_found_in_a_file_with_mistakes() {
     for (text, found) in [
         ("[controller]\nruntime-dir = \"run\"\nnonsense", Some(dir.path().join("run"))),
         ("  runtime-dir=\"/run/x\" # here\n[[app", Some("/run/x".into())),
+        ("[controller]\nruntme-dir = \"/run/x\"\n", Some("/run/x".into())),
+        ("runtime_dir = \"/a\"\nruntime-dir = \"/b\"\n", Some("/b".into())),
+        ("state-dir = \"/a\"\n", None),
         ("runtime-dir = 7\n", None),
         ("", None),
     ] {
