@@ -139,6 +139,15 @@ fn completions(net: &Net<'_>) -> anyhow::Result<()> {
     ensure!(apps.contains("learning-switch"), "{apps}");
     let levels = completed("logs --level ''", "3")?;
     ensure!(levels.contains("debug") && !levels.contains("learning-switch"), "{levels}");
+    // Options may name the instance.
+    for (words, place, expected) in [
+        ("flows --runtime-dir /run/rosemary ''", "4", "0000000000000001\n"),
+        ("flows --runtime-dir = /run/rosemary ''", "5", "0000000000000001\n"),
+        ("flows --runtime-dir /nowhere ''", "4", "\n"),
+    ] {
+        let found = completed(words, place)?;
+        ensure!(found == expected, "{words}: {found}");
+    }
     // bash completes files where the function has no answer.
     for command in ["app install ''", "app verify --json ''", "ofp decode ''"] {
         let place = command.split(' ').count().to_string();
@@ -167,5 +176,13 @@ fn completions(net: &Net<'_>) -> anyhow::Result<()> {
     ensure!(completed("flows ''", "3")? == "0000000000000001\n", "{}", completed("flows ''", "3")?);
     let apps = completed("app stop ''", "4")?;
     ensure!(apps.contains("learning-switch"), "{apps}");
+    for (words, place, expected) in [
+        ("flows --runtime-dir /run/rosemary ''", "5", "0000000000000001"),
+        ("flows --runtime-dir=/run/rosemary ''", "4", "0000000000000001"),
+        ("flows --runtime-dir=/nowhere ''", "4", ""),
+    ] {
+        let found = completed(words, place)?;
+        ensure!(found.trim() == expected, "{words}: {found}");
+    }
     Ok(())
 }

@@ -16,9 +16,17 @@ use crate::say;
 /// a file there is no answer: bash then completes files itself.
 const BASH: &str = r#"
 _rosemary_with_names() {
-    local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" kind= word commands=()
+    local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" kind= word option= commands=() instance=()
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-        [[ "$word" == -* ]] || commands+=("$word")
+        if [[ -n "$option" && "$word" == = ]]; then
+            : # bash makes three words of --option=value
+        elif [[ -n "$option" ]]; then
+            instance+=("$option" "${word/#\~\//$HOME/}") option=
+        elif [[ "$word" == --runtime-dir || "$word" == --config ]]; then
+            option="$word"
+        elif [[ "$word" != -* ]]; then
+            commands+=("$word")
+        fi
     done
     case "${commands[*]}" in
         flows | ports | stats | switches | trace | "switch drain" | "switch undrain") kind=switches ;;
@@ -38,7 +46,7 @@ _rosemary_with_names() {
     elif [[ "$kind" == files ]]; then
         COMPREPLY=()
     else
-        COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" complete "$kind" 2>/dev/null)" -- "$current"))
+        COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" complete "$kind" "${instance[@]}" 2>/dev/null)" -- "$current"))
     fi
 }
 complete -F _rosemary_with_names -o nosort -o bashdefault -o default rosemary 2>/dev/null ||
@@ -48,18 +56,29 @@ complete -F _rosemary_with_names -o nosort -o bashdefault -o default rosemary 2>
 /// Added to the script for zsh, in place of its last lines, which register the function of `clap_complete`. A word that begins
 /// with a hyphen, or is the value of an option, is completed as before.
 const ZSH: &str = r#"_rosemary_with_names() {
-    local kind=
-    case "${(j: :)${(@)words[2,CURRENT-1]:#-*}}" in
+    local kind= word option= commands=() instance=()
+    for word in "${(@Q)words[2,CURRENT-1]}"; do
+        if [[ -n "$option" ]]; then
+            instance+=("$option" "${word/#\~\//$HOME/}") option=
+        elif [[ "$word" == --runtime-dir || "$word" == --config ]]; then
+            option="$word"
+        elif [[ "$word" == --runtime-dir=* || "$word" == --config=* ]]; then
+            instance+=("$word")
+        elif [[ "$word" != -* ]]; then
+            commands+=("$word")
+        fi
+    done
+    case "${(j: :)commands}" in
         flows | ports | stats | switches | trace | "switch drain" | "switch undrain") kind=switches ;;
         apps | logs | "logs "* | "app "(disable|enable|log-level|logs|promote|remove|restart|rollback|start|stop)) kind=apps ;;
     esac
     case "$words[CURRENT-1]" in
         --app) kind=shipped-apps ;;
-        --follow | -f | --json | --wide | --yes | -y) ;;
+        --follow | -f | --json | --wide | --yes | -y | --*=*) ;;
         -*) kind= ;;
     esac
     if [[ -n "$kind" && "$words[CURRENT]" != -* ]]; then
-        compadd -- ${(f)"$("$words[1]" complete "$kind" 2>/dev/null)"}
+        compadd -- ${(f)"$("$words[1]" complete "$kind" "${instance[@]}" 2>/dev/null)"}
     else
         _rosemary "$@"
     fi
@@ -77,11 +96,26 @@ const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_rosemary\" ]";
 
 /// Added to the script for fish.
 const FISH: &str = "
-complete -c rosemary -n '__fish_seen_subcommand_from flows ports stats switches trace drain undrain' -f -a '(rosemary complete switches 2>/dev/null)'
-complete -c rosemary -n '__fish_seen_subcommand_from apps logs' -f -a '(rosemary complete apps 2>/dev/null)'
+function __rosemary_complete
+    set -l instance
+    set -l option
+    for word in (commandline -opc)
+        if test -n \"$option\"
+            set -a instance $option (string replace -r '^~/' \"$HOME/\" -- $word)
+            set option
+        else if contains -- $word --runtime-dir --config
+            set option $word
+        else if string match -q -r -- '^--(runtime-dir|config)=' $word
+            set -a instance $word
+        end
+    end
+    rosemary complete $argv $instance 2>/dev/null
+end
+complete -c rosemary -n '__fish_seen_subcommand_from flows ports stats switches trace drain undrain' -f -a '(__rosemary_complete switches)'
+complete -c rosemary -n '__fish_seen_subcommand_from apps logs' -f -a '(__rosemary_complete apps)'
 complete -c rosemary -n '__fish_seen_subcommand_from app; and __fish_seen_subcommand_from disable enable log-level logs promote \
-remove restart rollback start stop' -f -a '(rosemary complete apps 2>/dev/null)'
-complete -c rosemary -n '__fish_seen_subcommand_from up' -l app -x -a '(rosemary complete shipped-apps 2>/dev/null)'
+remove restart rollback start stop' -f -a '(__rosemary_complete apps)'
+complete -c rosemary -n '__fish_seen_subcommand_from up' -l app -x -a '(__rosemary_complete shipped-apps)'
 ";
 
 /// The names that a word can be completed to.
