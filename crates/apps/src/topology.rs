@@ -186,5 +186,5 @@ export_app!(Topology, name = "topology");
 #[path = "topology/app_tests.rs"]
 mod app_tests;
 #[cfg(test)]
-#[path = "topology/tests.rs"]
+#[path = "topology/tests/mod.rs"]
 mod tests;
