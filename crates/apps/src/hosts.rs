@@ -220,7 +220,7 @@ fn state_port(tracker: &mut Tracker, record: &Slot, now: Duration) {
 export_app!(Hosts, name = "hosts");
 
 #[cfg(test)]
-#[path = "hosts/tests.rs"]
+#[path = "hosts/tests/mod.rs"]
 mod tests;
 
 #[cfg(test)]
