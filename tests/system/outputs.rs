@@ -104,6 +104,7 @@ fn outputs_without_switches(net: &Net<'_>) -> anyhow::Result<()> {
         ("pki", &["pki", "controller", "--force", "--dir", pki]),
         ("pki-api", &["pki", "api", "localhost", "--dir", pki]),
         ("pki-user", &["pki", "user", "alice", "--role", "viewer", "--dir", pki]),
+        ("pki-revoke-user", &["pki", "revoke-user", "alice", "--dir", pki]),
         ("key", &["key", "new", "--key", key, "--password-file", "/run/lab/password"]),
         ("key", &["key", "show", "--key", key]),
         ("safe-mode", &["safe-mode", "status"]),

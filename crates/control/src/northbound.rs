@@ -177,6 +177,19 @@ pub struct Credentials {
     /// The key that signs sessions, in hexadecimal digits. It lives as long as the monitor, so that sessions outlive a restart of
     /// this process.
     pub session_key: String,
+    /// The users whose certificates were revoked.
+    #[serde(default)]
+    pub revoked: Vec<RevokedUser>,
+}
+
+/// A user whose certificates were revoked. Later ones are valid.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokedUser {
+    /// The name in the certificates.
+    pub name: String,
+    /// Certificates whose validity begins before this time are revoked, in seconds since 1970.
+    pub before: u64,
 }
 
 /// Sent by the monitor to the process.

@@ -65,6 +65,12 @@ pub enum OperatorRequest {
         /// The identifier or the name.
         which: String,
     },
+    /// Read the list of revoked users again, which has this one. Answered by [`OperatorReply::RevokedUser`] or
+    /// [`OperatorReply::Unavailable`].
+    RevokeUser {
+        /// The name in the certificates.
+        name: String,
+    },
     /// Write an audit record: the sender has done this. Answered by [`OperatorReply::Done`].
     Audit {
         /// What, as a phrase.
@@ -116,6 +122,14 @@ pub enum OperatorReply {
     Tokens(Vec<TokenRecord>),
     /// The number of tokens that were revoked.
     Revoked(usize),
+    /// The list of revoked users was read again and is in effect.
+    RevokedUser {
+        /// The directory of the list and the keys that the HTTP interface uses; `None` if it accepts no certificates, or is switched off.
+        dir: Option<PathBuf>,
+        /// Certificates of the user whose validity begins before this time are refused, in seconds since 1970; `None` if the list does
+        /// not have the user.
+        before: Option<u64>,
+    },
     /// Incidents in ascending order.
     Incidents {
         /// As many as one message holds.

@@ -13,7 +13,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use control::northbound::Role;
+use control::northbound::{RevokedUser, Role};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use thiserror::Error;
 use webpki::{EndEntityCert, KeyUsage};
@@ -82,6 +82,8 @@ pub struct CertifiedUser {
     pub name: String,
     /// The user's role.
     pub role: Role,
+    /// When the certificate begins to be valid.
+    pub not_before: SystemTime,
     /// When the certificate expires; `None` for never.
     pub not_after: Option<SystemTime>,
 }
@@ -112,7 +114,10 @@ impl CertifiedUser {
         }
         let count = users.len();
         match (users.pop(), count) {
-            (Some((role, name)), 1) => Ok(Self { name, role, not_after: not_after(&certificate) }),
+            (Some((role, name)), 1) => {
+                let (not_before, not_after) = (not_before(&certificate), not_after(&certificate));
+                Ok(Self { name, role, not_before, not_after })
+            }
             (None, _) => Err(UserNameError::Nobody),
             (Some(_), count) => Err(UserNameError::Several(count)),
         }
@@ -121,6 +126,12 @@ impl CertifiedUser {
     /// Whether the certificate is still valid at `now`.
     pub fn is_valid_at(&self, now: SystemTime) -> bool {
         self.not_after.is_none_or(|end| now <= end)
+    }
+
+    /// Whether the certificate is among those that `revoked` has revoked.
+    pub fn is_revoked_by(&self, revoked: &RevokedUser) -> bool {
+        let since = self.not_before.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.name == revoked.name && since < Duration::from_secs(revoked.before)
     }
 }
 
@@ -140,18 +151,31 @@ fn parse_exactly(name: &str) -> Option<(Role, String)> {
     (is_name(user) && uri(role, user) == name).then(|| (role, user.to_owned()))
 }
 
+/// When the certificate begins to be valid. A certificate without a beginning after 1970 counts as the oldest.
+fn not_before(certificate: &EndEntityCert<'_>) -> SystemTime {
+    match fault_at(certificate, Duration::ZERO) {
+        Some(webpki::Error::CertNotValidYet { not_before, .. }) => moment(not_before),
+        _ => SystemTime::UNIX_EPOCH,
+    }
+}
+
 /// When the certificate expires; `None` for never.
 fn not_after(certificate: &EndEntityCert<'_>) -> Option<SystemTime> {
-    let never = UnixTime::since_unix_epoch(NEVER);
-    // Without trust anchors the verification always fails, but it checks the certificate's own validity first.
-    let checked =
-        certificate.verify_for_usage(&[], &[], &[], never, KeyUsage::client_auth(), None, None);
-    match checked.err()? {
-        webpki::Error::CertExpired { not_after, .. } => {
-            Some(SystemTime::UNIX_EPOCH + Duration::from_secs(not_after.as_secs()))
-        }
+    match fault_at(certificate, NEVER)? {
+        webpki::Error::CertExpired { not_after, .. } => Some(moment(not_after)),
         _ => None,
     }
+}
+
+/// Returns the fault of the certificate at a time since 1970. Without trust anchors the verification always fails, but it checks the
+/// certificate's own validity first.
+fn fault_at(certificate: &EndEntityCert<'_>, since: Duration) -> Option<webpki::Error> {
+    let time = UnixTime::since_unix_epoch(since);
+    certificate.verify_for_usage(&[], &[], &[], time, KeyUsage::client_auth(), None, None).err()
+}
+
+fn moment(time: UnixTime) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(time.as_secs())
 }
 
 #[cfg(test)]
@@ -248,5 +272,24 @@ mod tests {
         let old = CertifiedUser::of(old.der()).unwrap();
         assert_eq!(old.not_after, Some(end));
         assert!(old.is_valid_at(end) && !old.is_valid_at(end + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn certificates_from_before_the_revocation_are_revoked() {
+        let mut params = CertificateParams::default();
+        let name = "rosemary:user:viewer:alice".try_into().unwrap();
+        params.subject_alt_names = vec![SanType::URI(name)];
+        params.not_before = (SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)).into();
+        let user = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let user = CertifiedUser::of(user.der()).unwrap();
+        let is_revoked =
+            |name: &str, before| user.is_revoked_by(&RevokedUser { name: name.to_owned(), before });
+        assert!(is_revoked("alice", 1_700_000_001));
+        assert!(!is_revoked("alice", 1_700_000_000), "it was made after the revocation");
+        assert!(!is_revoked("bob", u64::MAX) && !is_revoked("Alice", u64::MAX));
+        params.not_before = (SystemTime::UNIX_EPOCH - Duration::from_secs(1)).into();
+        let old = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let old = CertifiedUser::of(old.der()).unwrap();
+        assert!(old.is_revoked_by(&RevokedUser { name: "alice".into(), before: 1 }));
     }
 }

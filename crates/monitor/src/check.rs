@@ -135,7 +135,7 @@ pub(crate) fn transport(
 pub(crate) fn api_keys(
     options: &Options,
     config: &Config,
-) -> Result<Option<keys::SealedKeys>, StartError> {
+) -> Result<Option<keys::UserKeys>, StartError> {
     let Some((addresses, _)) = options.api(config) else { return Ok(None) };
     let place = || config.position_of("northbound", "api").filter(|_| options.api.is_empty());
     listen::check(&addresses).map_err(|error| error.at(place()))?;

@@ -9,13 +9,15 @@
 //!         ca-cert.pem            the authorities whose certificates users of the HTTP interface may present
 //!         cert.pem               the certificate that the controller presents to them
 //!         key.pem                its key, 0600
+//!         revoked.json           the users whose certificates were revoked, if any: { "format": 1, "users": [ ... ] }
 //! ```
 //!
 //! The monitor checks the owner and the mode of the files and copies them into sealed memory. It does not parse them:
 //! `rosemary-security`, a confined process, checks this memory at the start, so that the operator sees a mistake before
 //! a client does. Every kernel receives the same memory, and every process of the HTTP interface that of its own keys.
 //!
-//! Keys that are replaced later take effect at the next start.
+//! Keys that are replaced later take effect at the next start. The list of revoked users is read again whenever
+//! `rosemary pki revoke-user` has changed it.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
@@ -26,7 +28,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use config::Config;
+use control::northbound::RevokedUser;
 use control::security::{KeyFile, KeyPurpose, SecurityReply, SecurityRequest};
+use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 use zeroize::Zeroizing;
 
@@ -54,6 +58,15 @@ pub const API_CERT: &str = "cert.pem";
 /// The file with the private key of the HTTP interface.
 pub const API_KEY: &str = "key.pem";
 
+/// The file with the users whose certificates were revoked, beside the keys of the HTTP interface.
+pub const REVOKED: &str = "revoked.json";
+
+/// The version of that file's format.
+const REVOKED_FORMAT: u32 = 1;
+
+/// The most revoked users, so that they fit into one message together with the tokens.
+pub const MOST_REVOKED: usize = 400;
+
 /// The number of files of a set, and of descriptors that a process receives for them.
 pub(crate) const FDS: usize = 3;
 
@@ -72,6 +85,69 @@ impl SealedKeys {
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.0.iter().map(|fd| fd.as_fd())
     }
+}
+
+/// The keys of the HTTP interface, and what makes certificates of its users invalid.
+#[derive(Debug)]
+pub(crate) struct UserKeys {
+    /// The keys.
+    pub(crate) keys: SealedKeys,
+    /// Their directory.
+    pub(crate) dir: PathBuf,
+    /// The users whose certificates were revoked.
+    pub(crate) revoked: Vec<RevokedUser>,
+}
+
+impl UserKeys {
+    /// Reads the list of revoked users again. If that fails, the earlier list stays in effect.
+    ///
+    /// # Errors
+    /// [`StartError::Keys`]: the file cannot be read, or is damaged.
+    pub(crate) fn read_revoked(&mut self) -> Result<(), StartError> {
+        self.revoked = read_revoked(&self.dir)?;
+        Ok(())
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RevokedFile {
+    format: u32,
+    users: Vec<RevokedUser>,
+}
+
+/// Reads the list of revoked users in `dir`, the directory of the keys of the HTTP interface. Without a file it is empty.
+///
+/// # Errors
+/// [`StartError::Keys`]: the file cannot be read, is damaged, or others may change it.
+pub fn read_revoked(dir: &Path) -> Result<Vec<RevokedUser>, StartError> {
+    let path = dir.join(REVOKED);
+    if is_missing(&path) {
+        return Ok(Vec::new());
+    }
+    let text = read_file(&path, KeyPurpose::Users, false)?;
+    let damaged = |why: String| {
+        let hint = "put it back from a backup, or remove it and type `rosemary pki revoke-user NAME` for each revoked user";
+        fault(&path, format!("it is damaged: {why}; {hint}"))
+    };
+    let file: RevokedFile =
+        serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+    if file.format != REVOKED_FORMAT {
+        return Err(damaged(format!("its format is {}, not {REVOKED_FORMAT}", file.format)));
+    }
+    if file.users.len() > MOST_REVOKED {
+        return Err(damaged(format!("it has more than {MOST_REVOKED} users")));
+    }
+    Ok(file.users)
+}
+
+/// Writes a list of revoked users as [`read_revoked`] reads it.
+///
+/// # Errors
+/// JSON cannot express it, which does not happen.
+pub fn revoked_text(users: &[RevokedUser]) -> serde_json::Result<String> {
+    let file = RevokedFile { format: REVOKED_FORMAT, users: users.to_vec() };
+    Ok(serde_json::to_string_pretty(&file)? + "\n")
 }
 
 /// Reads the keys in the directory that the operator means and has them checked. Returns `None` if the
@@ -111,16 +187,17 @@ pub(crate) fn load_for_users(
     dir: &TlsDir,
     config: &Config,
     address: SocketAddr,
-) -> Result<SealedKeys, StartError> {
+) -> Result<UserKeys, StartError> {
     let path = dir.resolve(config).map(|dir| dir.join(API_DIR));
-    let Some(path) = path.filter(|path| !is_missing(path)) else {
+    let Some(dir) = path.filter(|path| !is_missing(path)) else {
         let dir = dir.resolve(config).unwrap_or_else(|| PathBuf::from("DIR"));
         return Err(StartError::NorthboundNeedsKeys { address, dir });
     };
-    let keys = seal(&path, KeyPurpose::Users)?;
-    check(&path, KeyPurpose::Users, &keys, &Installation::security()?)?;
-    info!(dir = %path.display(), "TLS was set up for the HTTP interface");
-    Ok(keys)
+    let keys = seal(&dir, KeyPurpose::Users)?;
+    check(&dir, KeyPurpose::Users, &keys, &Installation::security()?)?;
+    let revoked = read_revoked(&dir)?;
+    info!(dir = %dir.display(), "TLS was set up for the HTTP interface");
+    Ok(UserKeys { keys, dir, revoked })
 }
 
 fn is_missing(dir: &Path) -> bool {
@@ -379,6 +456,25 @@ mod tests {
             let error = refused(dir.path());
             assert!(error.contains("chmod go-w"), "{error}");
         }
+    }
+
+    #[test]
+    fn revoked_users_are_read_and_a_damaged_list_is_refused() {
+        let dir = keys();
+        assert_eq!(read_revoked(dir.path()).unwrap(), []);
+        let users = [RevokedUser { name: "alice".into(), before: 7 }];
+        let path = dir.path().join(REVOKED);
+        write(&path, revoked_text(&users).unwrap().as_bytes(), 0o600);
+        assert_eq!(read_revoked(dir.path()).unwrap(), users);
+        let user = RevokedUser { name: "a".repeat(64), before: u64::MAX };
+        let too_many = revoked_text(&vec![user; MOST_REVOKED + 1]).unwrap();
+        for damaged in ["", "{}", r#"{"format":2,"users":[]}"#, &too_many] {
+            write(&path, damaged.as_bytes(), 0o600);
+            let error = read_revoked(dir.path()).unwrap_err().to_string();
+            assert!(error.contains("revoked.json") && error.contains("revoke-user"), "{error}");
+        }
+        write(&path, revoked_text(&users).unwrap().as_bytes(), 0o666);
+        assert!(read_revoked(dir.path()).unwrap_err().to_string().contains("chmod go-w"));
     }
 
     #[test]

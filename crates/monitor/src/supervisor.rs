@@ -386,6 +386,7 @@ impl Supervisor {
                 }
                 without(revoked.map_or_else(unavailable, OperatorReply::Revoked))
             }
+            OperatorRequest::RevokeUser { name } => without(self.revoke_user(&name, requester)),
             OperatorRequest::Audit { what } if !requester.is_northbound => {
                 let why = format!(
                     "only the HTTP interface reports what others did: {}",
@@ -437,6 +438,22 @@ impl Supervisor {
                 OperatorReply::Interface { api: northbound.api() }
             }
             Err(why) => OperatorReply::Unavailable { why },
+        }
+    }
+
+    fn revoke_user(&mut self, name: &str, requester: &Requester) -> OperatorReply {
+        let northbound = self.processes.northbound_mut();
+        match northbound.map_or(Ok((None, None)), |it| it.revoke_user(name)) {
+            Ok((dir, before)) => {
+                if let Some(before) = before {
+                    let (who, name) = (&requester.who, shortened(name, 100));
+                    log_forwarder::audit(&format!(
+                        "{who} revoked the certificates of {name} that begin before {before}"
+                    ));
+                }
+                OperatorReply::RevokedUser { dir, before }
+            }
+            Err(error) => OperatorReply::Unavailable { why: error.to_string() },
         }
     }
 

@@ -183,7 +183,9 @@ fn principal(api: &Api, from: &From, headers: &HeaderMap) -> Result<Principal, P
     }
     match *from {
         From::Tls { ref certificate, .. } => match certificate {
-            Some(certificate) => certificate.principal(SystemTime::now()),
+            Some(certificate) => {
+                certificate.principal(&api.credentials().revoked, SystemTime::now())
+            }
             None => Ok(Principal::nobody()),
         },
         From::Unix => Ok(Principal {

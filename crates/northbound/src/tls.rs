@@ -2,12 +2,14 @@
 //!
 //! A client may show a certificate that the users' authority has issued. rustls verifies that, and refuses the connection otherwise.
 //! [`keys::users`] reads the user and the role in it. A client without a certificate shows a token. Sessions are never resumed, so every
-//! connection is verified at the time when it is made; a request over it counts only while the certificate has not expired.
+//! connection is verified at the time when it is made; a request over it counts only while the certificate has neither expired nor been
+//! revoked.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use control::northbound::RevokedUser;
 use control::security::KeyPurpose;
 use keys::fault::explain_io;
 use keys::users::{CertifiedUser, UserNameError};
@@ -54,8 +56,12 @@ impl Certificate {
     /// Who the client is at `now`.
     ///
     /// # Errors
-    /// The certificate names nobody, or has expired since the connection was made.
-    pub(crate) fn principal(&self, now: SystemTime) -> Result<Principal, Problem> {
+    /// The certificate names nobody, was revoked, or has expired since the connection was made.
+    pub(crate) fn principal(
+        &self,
+        revoked: &[RevokedUser],
+        now: SystemTime,
+    ) -> Result<Principal, Problem> {
         let refused = |why: String| {
             Problem::unauthorized(
                 why,
@@ -65,6 +71,9 @@ impl Certificate {
         let user = self.user.as_ref().map_err(|error| refused(error.to_string()))?;
         if !user.is_valid_at(now) {
             return Err(refused(format!("the certificate of {} has expired", user.name)));
+        }
+        if revoked.iter().any(|revoked| user.is_revoked_by(revoked)) {
+            return Err(refused(format!("the certificate of {} was revoked", user.name)));
         }
         Ok(Principal {
             who: format!("certificate {} ({})", user.name, self.id),
@@ -154,18 +163,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expired_and_nameless_certificates_are_nobody() {
+    fn expired_revoked_and_nameless_certificates_are_nobody() {
         let now = SystemTime::now();
-        let user =
-            CertifiedUser { name: "alice".into(), role: Role::Operator, not_after: Some(now) };
+        let name = "alice".to_owned();
+        let user = CertifiedUser {
+            name: name.clone(),
+            role: Role::Operator,
+            not_before: SystemTime::UNIX_EPOCH,
+            not_after: Some(now),
+        };
         let certificate = Certificate { user: Ok(user), id: "0123".into() };
-        let principal = certificate.principal(now).unwrap();
+        let principal = certificate.principal(&[], now).unwrap();
         assert_eq!(principal.who, "certificate alice (0123)");
         assert_eq!((principal.role, principal.how), (Some(Role::Operator), How::Certificate));
         let later = now + Duration::from_secs(1);
-        assert_eq!(certificate.principal(later).unwrap_err().status(), 401);
+        assert_eq!(certificate.principal(&[], later).unwrap_err().status(), 401);
+        let others = RevokedUser { name: "bob".into(), before: u64::MAX };
+        certificate.principal(std::slice::from_ref(&others), now).unwrap();
+        let revoked = [others, RevokedUser { name, before: 1 }];
+        assert_eq!(certificate.principal(&revoked, now).unwrap_err().status(), 401);
         let nobody = Certificate { user: Err(UserNameError::Nobody), id: String::new() };
-        assert_eq!(nobody.principal(now).unwrap_err().status(), 401);
+        assert_eq!(nobody.principal(&[], now).unwrap_err().status(), 401);
     }
 
     #[test]

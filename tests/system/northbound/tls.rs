@@ -234,6 +234,89 @@ fn certificate_gives_its_role_and_audit_names_its_user() {
     });
 }
 
+/// Requests that are sent over one connection, and what curl prints about each.
+fn over_one_connection(
+    it: &Instance<'_>,
+    shown: &Certificate,
+    requests: usize,
+) -> anyhow::Result<std::process::Child> {
+    let url = format!("{TLS}/api/v1/apps");
+    let one = ["-o", "/dev/null", "-w", "%{http_code} %{num_connects}\\n", &url];
+    let mut command = it.lab.command("curl");
+    command.args(["-sS", "-N", "--rate", "2/s", "--cacert"]).arg(it.pki.file("api/ca-cert.pem"));
+    command.arg("--key").arg(&shown.key).arg("--cert").arg(&shown.cert);
+    command.args(std::iter::repeat_n(one, requests).flatten());
+    Ok(command.stdout(std::process::Stdio::piped()).spawn()?)
+}
+
+#[test]
+fn revoked_user_is_refused_at_once() {
+    in_a_lab(|lab| {
+        let it = Instance::start(lab)?;
+        let apps = "/api/v1/apps";
+        let alice = it.user("alice", Role::Admin)?;
+        let bob = it.user("bob", Role::Admin)?;
+        // A certificate whose file was replaced is revoked, too.
+        let replaced = lab.files().join("replaced");
+        lab.run(
+            "cp",
+            &["-r", &it.pki.file("users/alice").to_string_lossy(), &replaced.to_string_lossy()],
+        )?;
+        let replaced =
+            Certificate { key: replaced.join("key.pem"), cert: replaced.join("cert.pem") };
+        let make = ["pki", "user", "alice", "--role", "admin", "--force", "--dir", it.pki.dir()];
+        rosemary(lab, &make)?;
+        for shown in [&alice, &replaced, &bob] {
+            ensure!(it.status(apps, Some(shown), &[]) == Ok(200));
+        }
+        let open = over_one_connection(&it, &alice, 8)?;
+        std::thread::sleep(Duration::from_millis(1300));
+        let revoke = ["pki", "revoke-user", "alice", "--json", "--dir", it.pki.dir()];
+        let revoked: Value = serde_json::from_str(&rosemary(lab, &revoke)?)?;
+        ensure!(revoked["in_effect"] == true, "{revoked}");
+        for shown in [&alice, &replaced] {
+            let (status, problem) = it.curl(apps, Some(shown), &[]).map_err(anyhow::Error::msg)?;
+            let detail = problem["detail"].as_str().unwrap_or_default();
+            ensure!(status == 401 && detail == "the certificate of alice was revoked", "{problem}");
+        }
+        ensure!(it.status(apps, Some(&bob), &[]) == Ok(200));
+        // The connection that was open before.
+        let printed = String::from_utf8(open.wait_with_output()?.stdout)?;
+        let mut lines = printed.lines();
+        ensure!(lines.next() == Some("200 1") && lines.last() == Some("401 0"), "{printed}");
+        let before = revoked["before"].as_u64().context("a time")?;
+        let record = format!("user 0 revoked the certificates of alice that begin before {before}");
+        lab.wait_for("the audit record says so", SOON, |evidence| {
+            evidence.0 = rosemary(lab, &["logs", "audit"]).unwrap_or_default();
+            Ok(evidence.0.contains(&record).then_some(()))
+        })?;
+        // A later certificate of the same user is valid, the old ones never again.
+        rosemary(lab, &make)?;
+        ensure!(it.status(apps, Some(&alice), &[]) == Ok(200));
+        ensure!(it.status(apps, Some(&replaced), &[]) == Ok(401));
+        // Keys in another directory.
+        let other = ["pki", "api", OTHER, "--dir", "/run/lab/other"];
+        rosemary(lab, &other)?;
+        let error = refused(lab, &["pki", "revoke-user", "bob", "--dir", "/run/lab/other"])?;
+        ensure!(error.contains("still accepts the certificates of bob"), "{error}");
+        ensure!(it.status(apps, Some(&bob), &[]) == Ok(200));
+        // The next start knows the list.
+        let Instance { pki, rosemary: up, .. } = it;
+        up.stop(rustix::process::Signal::TERM)?;
+        let revoke = ["pki", "revoke-user", "bob", "--json", "--dir", pki.dir()];
+        let revoked: Value = serde_json::from_str(&rosemary(lab, &revoke)?)?;
+        ensure!(revoked["in_effect"] == false, "{revoked}");
+        let args = ["--tls-dir", pki.dir(), "--api", "127.0.0.1:8181", "--api", "0.0.0.0:8443"];
+        let rosemary = Rosemary::start(lab, &rosemary_binary(), &args)?;
+        wait_for_api()?;
+        let it = Instance { lab, pki, rosemary };
+        for (shown, status) in [(&alice, 200), (&replaced, 401), (&bob, 401)] {
+            ensure!(it.status(apps, Some(shown), &[]) == Ok(status), "{shown:?}");
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn other_certificates_are_refused() {
     in_a_lab(|lab| {

@@ -10,7 +10,7 @@ use config::Config;
 use control::northbound::{Role, needs_tls};
 use control::security::KeyPurpose;
 use keys::users;
-use monitor::keys::{API_CERT, API_DIR, API_KEY, CA_CERT};
+use monitor::keys::{API_CERT, API_DIR, API_KEY, CA_CERT, read_revoked};
 use serde::Serialize;
 
 use super::files::{self, New};
@@ -19,11 +19,11 @@ use super::{CA_KEY, Common, json, open, quoted, read};
 use crate::{say, token};
 
 /// The directory of users' files.
-const USERS: &str = "users";
+pub(super) const USERS: &str = "users";
 
 /// The consequence of replacing a certificate.
-const REPLACED: &str = "The replaced certificate stays valid until it expires; `rosemary pki api NAME --new-authority` makes all \
-                        certificates of users invalid";
+const REPLACED: &str = "The replaced certificate stays valid until it expires, or until you type `rosemary pki revoke-user NAME` \
+                        before you replace it";
 
 pub(super) const API_HELP: &str = "\
 NAME is each name or address by which clients call this machine, such as controller.example or 192.0.2.1. Then listen at an address \
@@ -33,8 +33,8 @@ Without --new-authority, an authority that exists stays, and the certificates of
 
 pub(super) const USER_HELP: &str = "\
 A viewer reads, an operator also acts on the network and on configured apps, an admin also changes the configuration. The role is in the \
-certificate. There is no revocation of one certificate, so choose few --days; `rosemary pki api NAME --new-authority` makes all \
-certificates of users invalid from the next start of Rosemary on.
+certificate. `rosemary pki revoke-user NAME` makes the certificates of one user invalid at once, and `rosemary pki api NAME \
+--new-authority` those of all users from the next start of Rosemary on.
 
 For a browser: openssl pkcs12 -export -inkey key.pem -in cert.pem -out NAME.p12";
 
@@ -147,7 +147,9 @@ pub(super) fn user(args: &UserArgs) -> anyhow::Result<()> {
     let UserArgs { name, role, common } = args;
     let pki = common.resolve()?;
     let dir = pki.join(API_DIR);
-    let issued = open(&dir, KeyPurpose::Users)?.user(name, *role, common.days)?;
+    let authority = open(&dir, KeyPurpose::Users)?;
+    let revoked = read_revoked(&dir)?.into_iter().find(|it| it.name == *name).map(|it| it.before);
+    let issued = authority.user(name, *role, common.days, revoked)?;
     let ca_cert = read(&dir.join(CA_CERT), KeyPurpose::Users)?;
     files::make_dir(&pki.join(USERS))?;
     let user_dir = pki.join(USERS).join(name);
@@ -199,7 +201,7 @@ fn parse_server_name(text: &str) -> Result<ServerName, &'static str> {
     )
 }
 
-fn parse_user(text: &str) -> Result<String, &'static str> {
+pub(super) fn parse_user(text: &str) -> Result<String, &'static str> {
     if users::is_name(text) {
         return Ok(text.to_owned());
     }
@@ -211,17 +213,20 @@ fn parse_user(text: &str) -> Result<String, &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use control::northbound::RevokedUser;
     use keys::Keys;
     use keys::datapaths::CertifiedDatapaths;
     use keys::users::CertifiedUser;
+    use monitor::keys::revoked_text;
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject as _;
 
-    use super::super::DAYS;
+    use super::super::{DAYS, KeyDir};
     use super::*;
 
     fn common(dir: &Path) -> Common {
-        Common { dir: Some(dir.to_owned()), config: None, force: false, days: DAYS, json: true }
+        let dir = KeyDir { dir: Some(dir.to_owned()) };
+        Common { dir, config: None, force: false, days: DAYS, json: true }
     }
 
     fn api_args(dir: &Path) -> ApiArgs {
@@ -270,6 +275,26 @@ mod tests {
         assert_ne!(read("cert.pem"), before.1);
         api(&ApiArgs { new_authority: true, ..api_args(dir) }).unwrap();
         assert_ne!(read("ca-key.pem"), before.0);
+    }
+
+    #[test]
+    fn certificate_after_a_revocation_begins_with_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = &parent.path().join("pki");
+        api(&api_args(dir)).unwrap();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let revoked = RevokedUser { name: "alice".into(), before: now.as_secs() };
+        let list = revoked_text(std::slice::from_ref(&revoked)).unwrap();
+        std::fs::write(dir.join("api/revoked.json"), list).unwrap();
+        for (name, is_later) in [("alice", true), ("bob", false)] {
+            let args = UserArgs { name: name.into(), role: Role::Viewer, common: common(dir) };
+            user(&args).unwrap();
+            let pem = std::fs::read(dir.join("users").join(name).join("cert.pem")).unwrap();
+            let found = CertifiedUser::of(&certificate(&pem)).unwrap();
+            let begin = found.not_before.duration_since(std::time::UNIX_EPOCH).unwrap();
+            assert_eq!(begin.as_secs() == revoked.before, is_later, "{name}: {begin:?}");
+            assert!(!found.is_revoked_by(&revoked));
+        }
     }
 
     #[test]

@@ -156,12 +156,23 @@ impl Authority {
         self.issue(params)
     }
 
-    /// Issues a certificate for a user of the HTTP interface.
+    /// Issues a certificate for a user of the HTTP interface. It begins no earlier than `revoked`, in seconds since 1970, if earlier
+    /// ones were revoked.
     ///
     /// # Errors
     /// The system cannot provide random numbers.
-    pub(crate) fn user(&self, name: &str, role: Role, days: u32) -> anyhow::Result<Issued> {
+    pub(crate) fn user(
+        &self,
+        name: &str,
+        role: Role,
+        days: u32,
+        revoked: Option<u64>,
+    ) -> anyhow::Result<Issued> {
         let mut params = params(name, days);
+        if let Some(seconds) = revoked {
+            let begin = (SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).into();
+            params.not_before = params.not_before.max(begin);
+        }
         params.subject_alt_names = vec![SanType::URI(users::uri(role, name).try_into()?)];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(params)

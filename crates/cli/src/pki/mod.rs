@@ -11,6 +11,7 @@
 //!         key.pem  cert.pem  ca-cert.pem
 //!     api/                       the authority, the key and the certificate of the HTTP interface
 //!         ca-key.pem  ca-cert.pem  key.pem  cert.pem
+//!         revoked.json           the users whose certificates were revoked ([`revoke`])
 //!     users/NAME/                files to copy to the user
 //!         key.pem  cert.pem  ca-cert.pem
 //! ```
@@ -20,6 +21,7 @@
 mod api;
 pub(crate) mod files;
 mod make;
+mod revoke;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -69,10 +71,13 @@ enum Pki {
     /// Create a key and a certificate for a user of the HTTP interface, and print a command for curl
     #[command(after_help = api::USER_HELP)]
     User(api::UserArgs),
+    /// Revoke the certificates of a user of the HTTP interface, which are invalid at once
+    #[command(after_help = revoke::HELP)]
+    RevokeUser(revoke::RevokeArgs),
 }
 
-#[derive(Debug, Clone, Args)]
-struct Common {
+#[derive(Debug, Clone, Default, Args)]
+struct KeyDir {
     /// The directory, unless the default.
     #[arg(
         long,
@@ -82,6 +87,12 @@ struct Common {
                 $XDG_CONFIG_HOME/rosemary/pki for others]"
     )]
     dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+struct Common {
+    #[command(flatten)]
+    dir: KeyDir,
     /// The configuration, unless the default.
     #[arg(
         long,
@@ -153,6 +164,7 @@ pub fn run(args: &PkiArgs) -> anyhow::Result<()> {
         Pki::Controller(common) => controller(common),
         Pki::Api(args) => api::api(args),
         Pki::User(args) => api::user(args),
+        Pki::RevokeUser(args) => revoke::revoke(args),
     }
 }
 
@@ -182,7 +194,7 @@ fn init(common: &Common) -> anyhow::Result<()> {
         );
     }
     // The next commands must find the same directory.
-    let [pki, up] = match (&common.dir, &common.config) {
+    let [pki, up] = match (&common.dir.dir, &common.config) {
         (Some(_), _) => ["--dir", "--tls-dir"].map(|option| format!(" {option} {}", quoted(dir))),
         (None, Some(file)) => ["--config"; 2].map(|option| format!(" {option} {}", quoted(file))),
         (None, None) => [String::new(), String::new()],
@@ -292,10 +304,17 @@ fn json(output: &impl Serialize) -> anyhow::Result<()> {
 
 impl Common {
     fn resolve(&self) -> anyhow::Result<PathBuf> {
+        self.dir.resolve(self.config.as_deref())
+    }
+}
+
+impl KeyDir {
+    /// The directory, which the configuration `file` names if no option does.
+    fn resolve(&self, file: Option<&Path>) -> anyhow::Result<PathBuf> {
         let dir = TlsDir { tls_dir: self.dir.clone() };
         let config = match &self.dir {
             Some(_) => Config::default(),
-            None => Config::load(self.config.as_deref())?,
+            None => Config::load(file)?,
         };
         dir.resolve(&config).context(
             "there is no directory for the keys, as neither XDG_CONFIG_HOME nor HOME is set; name one \
@@ -364,7 +383,8 @@ mod tests {
     use super::*;
 
     fn common(dir: &Path) -> Common {
-        Common { dir: Some(dir.to_owned()), config: None, force: false, days: DAYS, json: true }
+        let dir = KeyDir { dir: Some(dir.to_owned()) };
+        Common { dir, config: None, force: false, days: DAYS, json: true }
     }
 
     #[test]
@@ -378,7 +398,7 @@ mod tests {
             let parsed =
                 <Command as clap::Parser>::try_parse_from(["pki", "init", option, "/keys"]);
             let Pki::Init(Common { dir, .. }) = parsed.unwrap().pki.command else { panic!("init") };
-            assert_eq!(dir, Some("/keys".into()));
+            assert_eq!(dir.dir, Some("/keys".into()));
         }
     }
 
@@ -444,10 +464,11 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let config = parent.path().join("rosemary.toml");
         std::fs::write(&config, "controller = { tls-dir = \"keys\" }").unwrap();
-        let mut by_config = Common { dir: None, config: Some(config), ..common(Path::new("")) };
+        let dir = KeyDir::default();
+        let mut by_config = Common { dir, config: Some(config), ..common(Path::new("")) };
         init(&by_config).unwrap();
         assert!(parent.path().join("keys").join(CONTROLLER_CERT).is_file());
-        by_config.dir = Some("/elsewhere".into());
+        by_config.dir.dir = Some("/elsewhere".into());
         assert_eq!(by_config.resolve().unwrap(), Path::new("/elsewhere"));
     }
 

@@ -10,11 +10,13 @@ pub(crate) mod tokens;
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use config::{Limits, Require, RestartPolicy, Supervision};
 use control::northbound::{
-    ListenerRole, NorthboundReply, NorthboundRequest, NorthboundSettings, TokenRecord, needs_tls,
+    Credentials, ListenerRole, NorthboundReply, NorthboundRequest, NorthboundSettings, TokenRecord,
+    needs_tls,
 };
 use control::operator::{
     OperatorReply, OperatorRequest, ProgramState, ProgramUsage, ServiceStatus,
@@ -30,7 +32,7 @@ use self::listeners::Listeners;
 use self::tokens::Tokens;
 use crate::error::StartError;
 use crate::hang::answers::{AnswerProgress, Check};
-use crate::keys::SealedKeys;
+use crate::keys::{SealedKeys, UserKeys};
 use crate::process_table::Environment;
 use crate::program::{Port, Program, ProgramKind};
 use crate::text::shortened;
@@ -63,7 +65,7 @@ pub(crate) struct NorthboundInput {
     /// Where the routes of apps are served once an app has some, and whether the operator chose that.
     pub(crate) app_routes: (SocketAddr, bool),
     /// The keys for TLS, if it listens where other machines can reach it.
-    pub(crate) keys: Option<SealedKeys>,
+    pub(crate) keys: Option<UserKeys>,
 }
 
 /// The HTTP interface.
@@ -156,17 +158,17 @@ impl Northbound {
         let sandbox = self
             .require
             .map(|require| ServiceSandbox { run_as: self.run_as, full: require == Require::Full });
-        let NorthboundInput { listeners, settings, tokens, keys, .. } = &self.input;
+        let NorthboundInput { listeners, settings, keys, .. } = &self.input;
         let diag = diag_socket();
         let mut fds: Vec<BorrowedFd<'_>> = listeners.fds().collect();
         fds.push(theirs.as_fd());
         fds.extend(diag.iter().map(|fd| fd.as_fd()));
-        fds.extend(keys.iter().flat_map(SealedKeys::fds));
+        fds.extend(keys.iter().map(|it| &it.keys).flat_map(SealedKeys::fds));
         let request = NorthboundRequest::Start {
             sandbox,
             listeners: listeners.described(),
             settings: settings.clone(),
-            credentials: tokens.credentials().clone(),
+            credentials: self.credentials(),
             peers: diag.is_some(),
             keys: keys.is_some(),
         };
@@ -294,10 +296,34 @@ impl Northbound {
         Ok(revoked)
     }
 
+    /// Reads the list of revoked users again, which takes effect at once. Returns its directory, or `None` without keys, and the time
+    /// before which refused certificates of the user `name` begin.
+    ///
+    /// # Errors
+    /// The list cannot be read, or is damaged. The earlier one stays in effect.
+    pub(crate) fn revoke_user(
+        &mut self,
+        name: &str,
+    ) -> Result<(Option<PathBuf>, Option<u64>), StartError> {
+        let Some(keys) = &mut self.input.keys else { return Ok((None, None)) };
+        keys.read_revoked()?;
+        let before = keys.revoked.iter().find(|it| it.name == name).map(|it| it.before);
+        let dir = keys.dir.clone();
+        self.send_credentials();
+        Ok((Some(dir), before))
+    }
+
+    /// By what users are recognised now.
+    fn credentials(&self) -> Credentials {
+        let NorthboundInput { tokens, keys, .. } = &self.input;
+        let revoked = keys.as_ref().map(|it| it.revoked.clone()).unwrap_or_default();
+        Credentials { revoked, ..tokens.credentials().clone() }
+    }
+
     fn send_credentials(&mut self) {
         // A process that is starting receives them once it is ready.
         if self.program.is_running() {
-            let credentials = self.input.tokens.credentials().clone();
+            let credentials = self.credentials();
             self.program.send(&NorthboundRequest::Credentials(credentials), &[]);
         }
     }

@@ -69,7 +69,8 @@ impl Tokens {
         let session_key = hex_digits(SESSION_KEY);
         let session_key = session_key
             .map_err(|source| StartError::System { what: "read random numbers", source })?;
-        let credentials = Credentials { tokens: tokens?.tokens, session_key };
+        let tokens = tokens?.tokens;
+        let credentials = Credentials { tokens, session_key, revoked: Vec::new() };
         Ok(Self { dir: dir.to_owned(), credentials })
     }
 
@@ -162,7 +163,7 @@ fn is_valid(token: &TokenRecord) -> bool {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use control::northbound::Role;
+    use control::northbound::{RevokedUser, Role};
 
     use super::*;
 
@@ -191,6 +192,22 @@ mod tests {
         let later = Tokens::load(dir.path()).unwrap();
         assert_eq!(later.credentials().tokens, [token("a1", "ci")]);
         assert_ne!(later.credentials().session_key, tokens.credentials().session_key);
+    }
+
+    #[test]
+    fn all_credentials_fit_into_one_message() {
+        let token = |number: usize| TokenRecord {
+            expires: Some(u64::MAX),
+            ..token(&format!("{number:08x}"), &"\"".repeat(LONGEST_NAME))
+        };
+        let user = RevokedUser { name: "a".repeat(64), before: u64::MAX };
+        let credentials = Credentials {
+            tokens: (0..MOST).map(token).collect(),
+            session_key: "0".repeat(64),
+            revoked: vec![user; crate::keys::MOST_REVOKED],
+        };
+        let size = serde_json::to_vec(&credentials).unwrap().len();
+        assert!(size < sys::channel::MAX_MESSAGE * 9 / 10, "{size} bytes");
     }
 
     #[test]

@@ -55,7 +55,7 @@ mod tests {
             record("b", "second", Some(100), false),
             record("c", "third", Some(100), true),
         ];
-        Credentials { tokens, session_key: String::new() }
+        Credentials { tokens, ..Credentials::default() }
     }
 
     #[test]

@@ -213,6 +213,19 @@ impl Monitor {
         }
     }
 
+    /// Has the list of revoked users read again, which has the user `name`. Returns the directory of the list, or `None` if no
+    /// certificates are accepted, and the time before which refused certificates of the user begin, in seconds since 1970, or `None`
+    /// if the list does not have the user.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`] if the list cannot be read; the monitor does not reply, or refuses.
+    pub fn revoke_user(&self, name: &str) -> Result<(Option<PathBuf>, Option<u64>), ClientError> {
+        match self.request(&OperatorRequest::RevokeUser { name: name.into() })? {
+            (OperatorReply::RevokedUser { dir, before }, _) => Ok((dir, before)),
+            (reply, _) => Err(refusal(reply)),
+        }
+    }
+
     /// Requests a later report of a change.
     ///
     /// # Errors
@@ -272,6 +285,7 @@ fn refusal(reply: OperatorReply) -> ClientError {
         | OperatorReply::Interface { .. }
         | OperatorReply::Tokens(_)
         | OperatorReply::Revoked(_)
+        | OperatorReply::RevokedUser { .. }
         | OperatorReply::Service
         | OperatorReply::Change(_)
         | OperatorReply::Incidents { .. } => ClientError::Unexpected { peer: "the monitor" },
