@@ -12,6 +12,7 @@ use openflow::Dpid;
 use serde::de::DeserializeOwned;
 
 use crate::auth::Principal;
+use crate::guard::From;
 use crate::problem::Problem;
 use crate::route::{BodyForm, Content, Form, Route, percent_decoded};
 use crate::state::lock;
@@ -26,6 +27,8 @@ const LONGEST_QUERY: usize = 8 << 10;
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) principal: Principal,
+    /// The connection.
+    pub(crate) from: From,
     path: BTreeMap<&'static str, String>,
     query: BTreeMap<&'static str, String>,
     body_form: Option<BodyForm>,
@@ -41,7 +44,7 @@ impl Call {
     /// # Errors
     /// A parameter is unknown, missing, repeated or malformed, or the body has the wrong type.
     pub(crate) fn new(
-        principal: Principal,
+        (principal, from): (Principal, From),
         route: &Route,
         path: BTreeMap<&'static str, String>,
         request: Request,
@@ -50,7 +53,7 @@ impl Call {
         check_media_type(route.body.as_ref(), request.headers())?;
         let (parts, body) = request.into_parts();
         let body = Mutex::new(Some(body));
-        Ok(Self { principal, path, query, body_form: route.body, parts, body })
+        Ok(Self { principal, from, path, query, body_form: route.body, parts, body })
     }
 
     /// A parameter of the path; empty if the path has none of this name.

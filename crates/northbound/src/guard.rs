@@ -13,7 +13,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -22,6 +22,7 @@ use control::northbound::{ListenerRole, Loopback, Role};
 
 use crate::app_routes;
 use crate::auth::session::Sessions;
+use crate::auth::standing::Standing;
 use crate::auth::{How, Principal, tokens};
 use crate::call::Call;
 use crate::limits::{self, Payer};
@@ -145,7 +146,7 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
         }
         Err(why) => return Err(Problem::invalid(*why, "see /api/v1/openapi.json for all paths")),
     };
-    let call = Call::new(principal, route, path, request)?;
+    let call = Call::new((principal, from), route, path, request)?;
     let answer = (route.handler)(api.clone(), call);
     match route.time {
         None => answer.await,
@@ -154,6 +155,16 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
             Err(Problem::slow(detail, "send the body faster, or ask for less"))
         }),
     }
+}
+
+/// Watches over the sender of a call that lasts: whether what it was admitted by still gives it `role`.
+pub(crate) fn standing(api: &Arc<Api>, call: &Call, role: Role) -> Standing {
+    let (asked, from, headers) = (api.clone(), call.from.clone(), call.headers().clone());
+    let check = move || {
+        let principal = principal(&asked, &from, &headers).ok()?;
+        principal.has(role).then_some(principal.expires)
+    };
+    Standing::new(check, api.watch_credentials())
 }
 
 fn check_role(principal: &Principal, role: Role) -> Result<(), Problem> {
@@ -193,6 +204,7 @@ fn principal(api: &Api, from: &From, headers: &HeaderMap) -> Result<Principal, P
             role: Some(Role::Admin),
             how: How::Unix,
             session: None,
+            expires: None,
         }),
         From::Tcp { client, server, .. } if is_local(client, server) => {
             Ok(of_loopback(api, client, server))
@@ -212,6 +224,7 @@ fn of_loopback(api: &Api, client: SocketAddr, server: SocketAddr) -> Principal {
         role: Some(Role::Viewer),
         how: How::Loopback,
         session: None,
+        expires: None,
     };
     match api.settings.loopback {
         Loopback::None => Principal::nobody(),
@@ -257,11 +270,18 @@ fn of_token(api: &Api, token: &str) -> Result<Principal, Problem> {
             role: Some(session.role),
             how: How::Session,
             session: Some(session.id),
+            expires: Some(moment(session.expires)),
         });
     }
     let record = tokens::find(&credentials, token, now_s, false).ok_or_else(unknown_token)?;
     let who = format!("token {} ({})", record.name, record.id);
-    Ok(Principal { who, role: Some(record.role), how: How::Token, session: None })
+    let expires = record.expires.map(moment);
+    Ok(Principal { who, role: Some(record.role), how: How::Token, session: None, expires })
+}
+
+/// Seconds since 1970 as a time.
+fn moment(seconds: u64) -> SystemTime {
+    UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(UNIX_EPOCH)
 }
 
 fn unknown_token() -> Problem {

@@ -4,12 +4,12 @@
 //! once. Everything else runs on one thread.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use control::northbound::{Credentials, NorthboundReply, NorthboundSettings};
 use sdk::services::Service;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use view::client::{ClientError, Kernel, Monitor, Provided};
 
 use crate::app_routes::AppRoutes;
@@ -41,7 +41,7 @@ pub(crate) struct Api {
     turns: Semaphore,
     /// Uploads, which take memory.
     pub(crate) uploads: Semaphore,
-    credentials: RwLock<Arc<Credentials>>,
+    credentials: watch::Sender<Arc<Credentials>>,
     pub(crate) settings: NorthboundSettings,
     pub(crate) sessions: Sessions,
     pub(crate) peers: Option<Peers>,
@@ -81,7 +81,7 @@ impl Api {
             turns: Semaphore::new(AT_ONCE),
             uploads: Semaphore::new(limits::UPLOADS),
             sessions: Sessions::default(),
-            credentials: RwLock::new(Arc::new(credentials)),
+            credentials: watch::Sender::new(Arc::new(credentials)),
             settings,
             peers,
             rates: Mutex::default(),
@@ -98,23 +98,32 @@ impl Api {
 
     /// By what users are recognised now.
     pub(crate) fn credentials(&self) -> Arc<Credentials> {
-        self.credentials.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.credentials.borrow().clone()
+    }
+
+    /// Notices when users may not be recognised any more.
+    pub(crate) fn watch_credentials(&self) -> watch::Receiver<Arc<Credentials>> {
+        self.credentials.subscribe()
     }
 
     /// Replaces what users are recognised by.
     pub(crate) fn set_credentials(&self, new: Credentials) {
-        *self.credentials.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        self.credentials.send_replace(Arc::new(new));
+    }
+
+    /// Ends a session.
+    pub(crate) fn end_session(&self, id: &str, now_s: u64) {
+        self.sessions.end(id, now_s);
+        self.credentials.send_modify(|_| ()); // for those who watch
     }
 
     /// Marks a one-time token as used. Returns whether it was unused. The monitor forgets it, too.
     pub(crate) fn use_once(&self, id: &str) -> bool {
-        let mut guard = self.credentials.write().unwrap_or_else(PoisonError::into_inner);
-        let before = guard.tokens.len();
-        let mut credentials = (**guard).clone();
-        credentials.tokens.retain(|token| token.id != id);
-        let was_there = credentials.tokens.len() < before;
-        *guard = Arc::new(credentials);
-        was_there
+        self.credentials.send_if_modified(|credentials| {
+            let before = credentials.tokens.len();
+            Arc::make_mut(credentials).tokens.retain(|token| token.id != id);
+            credentials.tokens.len() < before
+        })
     }
 
     /// Has the monitor write an audit record about something that it did not do itself.

@@ -80,6 +80,7 @@ impl Certificate {
             role: Some(user.role),
             how: How::Certificate,
             session: None,
+            expires: user.not_after,
         })
     }
 }

@@ -7,6 +7,7 @@ mod kills;
 mod roles;
 mod routes;
 mod sockets;
+mod streams;
 mod tls;
 
 use std::time::{Duration, Instant};

@@ -317,6 +317,56 @@ fn revoked_user_is_refused_at_once() {
     });
 }
 
+/// Begins to receive events with a certificate, into a file.
+fn follow(
+    it: &Instance<'_>,
+    shown: &Certificate,
+    file: &str,
+) -> anyhow::Result<std::process::Child> {
+    let mut command = it.lab.command("curl");
+    command.args(["-sSN", "-m", "60", "-o", file, "--cacert"]).arg(it.pki.file("api/ca-cert.pem"));
+    command.arg("--key").arg(&shown.key).arg("--cert").arg(&shown.cert);
+    let child = command.arg(format!("{TLS}/api/v1/events")).spawn()?;
+    it.lab.wait_for("events arrive", SOON, |_| {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        Ok(text.contains("event: hello").then_some(()))
+    })?;
+    Ok(child)
+}
+
+#[test]
+fn event_streams_end_with_their_certificates() {
+    in_a_lab(|lab| {
+        let it = Instance::start(lab)?;
+        let alice = it.user("alice", Role::Viewer)?;
+        let bob = it.user("bob", Role::Viewer)?;
+        let mut revoked = follow(&it, &alice, "/run/lab/alice")?;
+        let mut valid = follow(&it, &bob, "/run/lab/bob")?;
+        // The second in which a certificate expires belongs to its validity.
+        let end = SystemTime::now() + Duration::from_secs(6);
+        let carol = it.issue(("api", "carol"), &["rosemary:user:viewer:carol"], client(), end)?;
+        let mut expires = follow(&it, &carol, "/run/lab/carol")?;
+        ensure!(revoked.try_wait()?.is_none());
+        rosemary(lab, &["pki", "revoke-user", "alice", "--dir", it.pki.dir()])?;
+        // curl succeeds only if the body is complete.
+        let ends_by = |child: &mut std::process::Child, deadline: SystemTime| loop {
+            if let Some(status) = child.try_wait()? {
+                ensure!(status.success(), "{status}");
+                return Ok(());
+            }
+            ensure!(SystemTime::now() < deadline, "it goes on");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let second = Duration::from_secs(1);
+        ends_by(&mut revoked, SystemTime::now() + second)?;
+        ends_by(&mut expires, end + second)?;
+        ensure!(valid.try_wait()?.is_none());
+        valid.kill()?;
+        valid.wait()?;
+        Ok(())
+    });
+}
+
 #[test]
 fn other_certificates_are_refused() {
     in_a_lab(|lab| {

@@ -107,7 +107,7 @@ async fn begin(api: Arc<Api>, call: Call) -> Answer {
 
 async fn end(api: Arc<Api>, call: Call) -> Answer {
     if let Some(id) = &call.principal.session {
-        api.sessions.end(id, now_s());
+        api.end_session(id, now_s());
     }
     Ok(reply::empty())
 }

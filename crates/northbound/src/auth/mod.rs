@@ -2,7 +2,10 @@
 
 pub(crate) mod peer;
 pub(crate) mod session;
+pub(crate) mod standing;
 pub(crate) mod tokens;
+
+use std::time::SystemTime;
 
 use control::northbound::Role;
 
@@ -46,12 +49,14 @@ pub(crate) struct Principal {
     pub(crate) how: How,
     /// The session's identifier, if it is one.
     pub(crate) session: Option<String>,
+    /// When the token, session or certificate expires; `None` for never.
+    pub(crate) expires: Option<SystemTime>,
 }
 
 impl Principal {
     /// A sender of whom nothing is known.
     pub(crate) fn nobody() -> Self {
-        Self { who: "nobody".into(), role: None, how: How::Nobody, session: None }
+        Self { who: "nobody".into(), role: None, how: How::Nobody, session: None, expires: None }
     }
 
     /// Whether it has at least this role.

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::FromRequestParts as _;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
+use control::northbound::Role;
 use futures_util::{SinkExt as _, StreamExt as _, stream};
 use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{Event, KINDS, Subscription, now_ns};
+use crate::auth::standing::Standing;
 use crate::call::Call;
+use crate::guard;
 use crate::problem::Problem;
 use crate::route::{Answer, Content, Form, Param, Route};
 use crate::state::Api;
@@ -63,7 +66,8 @@ async fn events(api: Arc<Api>, mut call: Call) -> Answer {
         .headers()
         .get(header::UPGRADE)
         .is_some_and(|it| it.to_str().is_ok_and(|it| it.eq_ignore_ascii_case("websocket")));
-    let feed = Feed::new(api.events.subscribe(last), kinds);
+    let standing = guard::standing(&api, &call, Role::Viewer);
+    let feed = Feed::new(api.events.subscribe(last), kinds, standing);
     if !wants_socket {
         return Ok(server_sent(feed));
     }
@@ -82,10 +86,20 @@ struct Feed {
     first: VecDeque<Arc<Event>>,
     receiver: Receiver<Arc<Event>>,
     kinds: Option<Vec<String>>,
+    /// Ends the feed when the client's token, session or certificate is not valid any more.
+    standing: Standing,
+}
+
+/// An answer of a feed.
+enum Next {
+    Event(Arc<Event>),
+    SignOfLife,
+    /// Nothing more: the client is not admitted any more.
+    End,
 }
 
 impl Feed {
-    fn new(subscription: Subscription, kinds: Option<Vec<String>>) -> Self {
+    fn new(subscription: Subscription, kinds: Option<Vec<String>>, standing: Standing) -> Self {
         let Subscription { last, missed, lost, receiver } = subscription;
         let mut first = VecDeque::new();
         first.push_back(own(last, "hello", json!({ "last": last })));
@@ -93,28 +107,37 @@ impl Feed {
             first.push_back(own(last, "lost", json!({ "missed": lost })));
         }
         first.extend(missed);
-        Self { first, receiver, kinds }
+        Self { first, receiver, kinds, standing }
     }
 
-    /// Returns the next event; `None` for a sign of life.
-    async fn next(&mut self) -> Option<Arc<Event>> {
+    async fn next(&mut self) -> Next {
         loop {
-            let event = match self.first.pop_front() {
-                Some(event) => event,
-                None => match tokio::time::timeout(SIGN_OF_LIFE, self.receiver.recv()).await {
-                    Ok(Ok(event)) => event,
-                    Ok(Err(RecvError::Lagged(missed))) => {
-                        own(0, "lost", json!({ "missed": missed }))
+            // Before each event, so that a client that reads slowly receives none afterwards.
+            if !self.standing.holds() {
+                return Next::End;
+            }
+            let event = if let Some(event) = self.first.pop_front() {
+                event
+            } else {
+                tokio::select! {
+                    () = self.standing.ended() => return Next::End,
+                    received = tokio::time::timeout(SIGN_OF_LIFE, self.receiver.recv()) => {
+                        match received {
+                            Ok(Ok(event)) => event,
+                            Ok(Err(RecvError::Lagged(missed))) => {
+                                own(0, "lost", json!({ "missed": missed }))
+                            }
+                            // The sender lives as long as the process.
+                            Ok(Err(RecvError::Closed)) | Err(_) => return Next::SignOfLife,
+                        }
                     }
-                    // The sender lives as long as the process.
-                    Ok(Err(RecvError::Closed)) | Err(_) => return None,
-                },
+                }
             };
             let is_own = matches!(event.kind, "hello" | "lost");
             if is_own
                 || self.kinds.as_ref().is_none_or(|them| them.iter().any(|it| it == event.kind))
             {
-                return Some(event);
+                return Next::Event(event);
             }
         }
     }
@@ -128,8 +151,9 @@ fn own(id: u64, kind: &'static str, data: serde_json::Value) -> Arc<Event> {
 fn server_sent(feed: Feed) -> Response {
     let stream = stream::unfold(feed, |mut feed| async move {
         let text = match feed.next().await {
-            None => ": still here\n\n".to_owned(),
-            Some(event) => {
+            Next::End => return None,
+            Next::SignOfLife => ": still here\n\n".to_owned(),
+            Next::Event(event) => {
                 let Event { id, kind, data, .. } = &*event;
                 // JSON has no line breaks. An event of this client alone has no number.
                 let id = if *kind == "lost" { String::new() } else { format!("id: {id}\n") };
@@ -151,8 +175,14 @@ async fn over_socket(socket: WebSocket, mut feed: Feed) {
         tokio::select! {
             event = feed.next() => {
                 let message = match event {
-                    None => Message::Ping(Bytes::new()),
-                    Some(event) => match serde_json::to_string(&*event) {
+                    Next::End => {
+                        let reason = "the token or certificate is not valid any more".into();
+                        let close = CloseFrame { code: close_code::POLICY, reason };
+                        let _ = sender.send(Message::Close(Some(close))).await; // it may have gone
+                        return;
+                    }
+                    Next::SignOfLife => Message::Ping(Bytes::new()),
+                    Next::Event(event) => match serde_json::to_string(&*event) {
                         Ok(text) => Message::Text(text.into()),
                         Err(_) => continue,
                     },
@@ -171,6 +201,9 @@ async fn over_socket(socket: WebSocket, mut feed: Feed) {
 
 #[cfg(test)]
 mod tests {
+    use control::northbound::Credentials;
+    use tokio::sync::watch;
+
     use super::*;
     use crate::events::Events;
 
@@ -178,29 +211,58 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
     }
 
+    /// A feed of events about switches, which ends when a key is set.
+    fn feed(events: &Events, credentials: &watch::Sender<Arc<Credentials>>) -> Feed {
+        let seen = credentials.subscribe();
+        let check = move || seen.borrow().session_key.is_empty().then_some(None);
+        let standing = Standing::new(check, credentials.subscribe());
+        Feed::new(events.subscribe(None), Some(vec!["switch".into()]), standing)
+    }
+
+    async fn event(feed: &mut Feed) -> Arc<Event> {
+        match feed.next().await {
+            Next::Event(event) => event,
+            Next::SignOfLife | Next::End => panic!("no event"),
+        }
+    }
+
     #[test]
     fn feed_begins_with_hello_and_has_only_the_wanted_kinds() {
-        let events = Events::default();
-        let mut feed = Feed::new(events.subscribe(None), Some(vec!["switch".into()]));
+        let (events, credentials) = (Events::default(), watch::Sender::default());
+        let mut feed = feed(&events, &credentials);
         events.publish("app", json!({}));
         events.publish("switch", json!({ "dpid": "1" }));
         runtime().block_on(async {
-            assert_eq!(feed.next().await.unwrap().kind, "hello");
-            assert_eq!(feed.next().await.unwrap().id, 2);
+            assert_eq!(event(&mut feed).await.kind, "hello");
+            assert_eq!(event(&mut feed).await.id, 2);
         });
     }
 
     #[test]
     fn slow_client_receives_the_number_of_lost_events() {
-        let events = Events::default();
-        let mut feed = Feed::new(events.subscribe(None), Some(vec!["switch".into()]));
+        let (events, credentials) = (Events::default(), watch::Sender::default());
+        let mut feed = feed(&events, &credentials);
         for _ in 0..super::super::RING + 5 {
             events.publish("app", json!({}));
         }
         runtime().block_on(async {
-            assert_eq!(feed.next().await.unwrap().kind, "hello");
-            let lost = feed.next().await.unwrap();
+            assert_eq!(event(&mut feed).await.kind, "hello");
+            let lost = event(&mut feed).await;
             assert_eq!((lost.kind, lost.data["missed"].as_u64()), ("lost", Some(5)));
+        });
+    }
+
+    #[test]
+    fn no_event_follows_a_revocation() {
+        let (events, credentials) = (Events::default(), watch::Sender::default());
+        let mut feed = feed(&events, &credentials);
+        runtime().block_on(async {
+            assert_eq!(event(&mut feed).await.kind, "hello");
+            events.publish("switch", json!({ "dpid": "1" }));
+            let key = Credentials { session_key: "x".into(), ..Credentials::default() };
+            credentials.send_replace(Arc::new(key));
+            assert!(matches!(feed.next().await, Next::End));
+            assert!(matches!(feed.next().await, Next::End));
         });
     }
 }
