@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control::northbound::{Credentials, NorthboundReply, NorthboundSettings};
+use control::operator::Status;
 use sdk::services::Service;
 use tokio::sync::{Notify, Semaphore, watch};
 use view::client::{ClientError, Kernel, Monitor, Provided};
@@ -29,6 +30,9 @@ const AT_ONCE: usize = 16;
 /// The most idle connections to the kernel.
 const IDLE_KERNELS: usize = 4;
 
+/// How old a status may be that clients without a role can ask for.
+const RECENT: Duration = Duration::from_secs(1);
+
 /// How long a request waits for its turn.
 const TURN_TIME: Duration = Duration::from_secs(30);
 
@@ -39,6 +43,8 @@ pub(crate) struct Api {
     kernels: Mutex<Vec<Kernel>>,
     services: Mutex<HashMap<Service, Provided>>,
     turns: Semaphore,
+    /// The last answer of [`recent_status`](Self::recent_status), and its time.
+    recent: tokio::sync::Mutex<Option<(Instant, Option<Arc<Status>>)>>,
     /// Uploads, which take memory.
     pub(crate) uploads: Semaphore,
     credentials: watch::Sender<Arc<Credentials>>,
@@ -79,6 +85,7 @@ impl Api {
             kernels: Mutex::default(),
             services: Mutex::default(),
             turns: Semaphore::new(AT_ONCE),
+            recent: tokio::sync::Mutex::default(),
             uploads: Semaphore::new(limits::UPLOADS),
             sessions: Sessions::default(),
             credentials: watch::Sender::new(Arc::new(credentials)),
@@ -142,6 +149,25 @@ impl Api {
         ask: impl FnOnce(&Monitor) -> Result<T, ClientError> + Send + 'static,
     ) -> Result<T, Problem> {
         self.wait(move |api| api.ask_monitor(ask)).await
+    }
+
+    /// The status, at most a second old, or `None` if the monitor did not answer. The monitor is asked once per second, however many
+    /// clients ask, and whether or not they wait for the answer.
+    pub(crate) async fn recent_status(self: &Arc<Self>) -> Option<Arc<Status>> {
+        let api = self.clone();
+        // A task, because a client that closes its connection ends the request.
+        let asked = tokio::spawn(async move {
+            let mut recent = api.recent.lock().await;
+            if let Some((at, status)) = &*recent
+                && at.elapsed() < RECENT
+            {
+                return status.clone();
+            }
+            let status = api.monitor(Monitor::status).await.ok().map(Arc::new);
+            *recent = Some((Instant::now(), status.clone()));
+            status
+        });
+        asked.await.ok().flatten()
     }
 
     /// Runs `ask` with a connection to the kernel, on a connection of its own.
@@ -258,4 +284,73 @@ impl Api {
 /// Locks a mutex. A thread that panicked leaves the values usable.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use control::operator::{
+        KernelStatus, MonitorStatus, OperatorReply, OperatorRequest, ProgramState,
+    };
+    use sys::channel::Channel;
+
+    use super::*;
+
+    fn status() -> Status {
+        Status {
+            version: "0".into(),
+            monitor: MonitorStatus { pid: 1, uptime_seconds: 0.0 },
+            kernel: KernelStatus {
+                pid: None,
+                uid: 0,
+                state: ProgramState::Running,
+                restarts: 0,
+                last_exit: None,
+                listen: Vec::new(),
+            },
+            services: Vec::new(),
+            apps: Vec::new(),
+            inactive: Vec::new(),
+            unserved: Vec::new(),
+            rejected: None,
+            safe_mode: None,
+        }
+    }
+
+    #[test]
+    fn monitor_is_asked_for_the_status_once_per_second() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let questions = Arc::new(AtomicUsize::new(0));
+        let asked = questions.clone();
+        std::thread::spawn(move || {
+            while let Ok((OperatorRequest::Status, _)) = theirs.wait() {
+                asked.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(20));
+                let _ = theirs.send(&OperatorReply::Status(status()), &[]);
+            }
+        });
+        let parts = Parts {
+            monitor: Monitor::over(ours),
+            settings: NorthboundSettings::default(),
+            credentials: Credentials::default(),
+            peers: None,
+            notices: tokio::sync::mpsc::channel(1).0,
+        };
+        let api = Arc::new(Api::new(parts, Routes::new(Vec::new())));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            // Nobody waits for some of the answers.
+            for _ in 0..20 {
+                let _ = tokio::time::timeout(Duration::ZERO, api.recent_status()).await;
+            }
+            let all = (0..20).map(|_| api.recent_status());
+            let all = futures_util::future::join_all(all).await;
+            assert!(all.iter().all(Option::is_some));
+            assert_eq!(questions.load(Ordering::Relaxed), 1);
+            tokio::time::sleep(RECENT).await;
+            api.recent_status().await.unwrap();
+            assert_eq!(questions.load(Ordering::Relaxed), 2);
+        });
+    }
 }

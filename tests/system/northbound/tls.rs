@@ -200,6 +200,39 @@ fn only_tls_1_3_with_a_token_or_a_certificate_passes() {
 }
 
 #[test]
+fn strangers_learn_whether_rosemary_is_ready_and_not_why() {
+    in_a_lab(|lab| {
+        let it = Instance::start(lab)?;
+        let alice = it.user("alice", Role::Viewer)?;
+        let (status, good) = it.curl("/readyz", None, &[]).map_err(anyhow::Error::msg)?;
+        ensure!(status == 200 && good == serde_json::json!({ "ready": true }), "{good}");
+        let ask = || -> anyhow::Result<[(u16, Value); 3]> {
+            let status = it.rosemary.status()?.context("it answers")?;
+            if let Some(pid) = status.app("observer").and_then(|it| it.pid) {
+                kill(pid)?;
+            }
+            let stranger = it.curl("/readyz", None, &[]).map_err(anyhow::Error::msg)?;
+            let user = it.curl("/readyz", Some(&alice), &[]).map_err(anyhow::Error::msg)?;
+            let local = super::get("/readyz")?;
+            Ok([stranger, user, (local.status, local.json())])
+        };
+        let [stranger, user, local] = lab.wait_for("it is not ready", SOON, |evidence| {
+            let answers = ask();
+            evidence.0 = format!("{answers:?}");
+            let is_unready =
+                |them: &[(u16, Value); 3]| them.iter().all(|(status, _)| *status == 503);
+            Ok(answers.ok().filter(is_unready).map(|them| them.map(|(_, body)| body)))
+        })?;
+        ensure!(stranger == serde_json::json!({ "ready": false }), "{stranger}");
+        for known in [user, local] {
+            let reason = known["reasons"][0].as_str().unwrap_or_default();
+            ensure!(reason.starts_with("the app observer is "), "{known}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn certificate_gives_its_role_and_audit_names_its_user() {
     in_a_lab(|lab| {
         let it = Instance::start(lab)?;

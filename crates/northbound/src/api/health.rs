@@ -7,9 +7,8 @@ use control::operator::{ProgramState, Status};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use view::client::Monitor;
-
 use crate::call::Call;
+use crate::guard::From;
 use crate::reply;
 use crate::route::{Answer, Content, Route};
 use crate::state::Api;
@@ -26,8 +25,10 @@ pub(crate) struct Live {
 pub(crate) struct Ready {
     /// Whether it does.
     ready: bool,
-    /// Why it does not, as phrases.
-    reasons: Vec<String>,
+    /// Why it does not, as phrases. Only for clients on this machine, and for those with a role.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reasons: Option<Vec<String>>,
 }
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -48,12 +49,14 @@ async fn live(_api: Arc<Api>, _call: Call) -> Answer {
     reply::done(StatusCode::OK, &Live { live: true })
 }
 
-async fn ready(api: Arc<Api>, _call: Call) -> Answer {
-    let reasons = match api.monitor(Monitor::status).await {
-        Ok(status) => reasons(&status),
-        Err(_) => vec!["the monitor does not answer".to_owned()],
+async fn ready(api: Arc<Api>, call: Call) -> Answer {
+    let reasons = match api.recent_status().await {
+        Some(status) => reasons(&status),
+        None => vec!["the monitor does not answer".to_owned()],
     };
-    let ready = Ready { ready: reasons.is_empty(), reasons };
+    // The reasons name the apps, which is nothing for strangers.
+    let is_known = !matches!(call.from, From::Tls { .. }) || call.principal.role.is_some();
+    let ready = Ready { ready: reasons.is_empty(), reasons: is_known.then_some(reasons) };
     let status = if ready.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     reply::done(status, &ready)
 }

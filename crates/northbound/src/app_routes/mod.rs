@@ -288,16 +288,18 @@ fn soon(problem: Problem) -> Problem {
 
 /// Says why an app has no connection, and what to do.
 async fn explain(api: &Arc<Api>, app: String) -> Problem {
+    let unknown =
+        || Problem::not_found(format!("no app {app} runs"), "`rosemary apps` lists the apps");
+    // Anybody on this machine can ask for names that do not exist.
+    let status = api.recent_status().await;
+    if status.is_some_and(|status| status.apps.iter().all(|it| it.name != app)) {
+        return unknown();
+    }
     let name = app.clone();
     let asked = api.wait(move |api| Ok::<_, Problem>(api.ask_monitor(|it| it.app(&name)))).await;
     let report = match asked {
         Ok(Ok(report)) => report,
-        Ok(Err(ClientError::Unavailable(_))) => {
-            return Problem::not_found(
-                format!("no app {app} runs"),
-                "`rosemary apps` lists the apps",
-            );
-        }
+        Ok(Err(ClientError::Unavailable(_))) => return unknown(),
         Ok(Err(error)) => return error.into(),
         Err(problem) => return problem,
     };
