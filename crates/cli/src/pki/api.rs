@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::files::{self, New};
 use super::make::{Authority, Issued, ServerName};
-use super::{CA_KEY, Common, json, open, quoted, read};
+use super::{CA_KEY, Common, has_authority, json, open, quoted, read};
 use crate::{say, token};
 
 /// The directory of users' files.
@@ -91,7 +91,7 @@ pub(super) fn api(args: &ApiArgs) -> anyhow::Result<()> {
     let dir = &pki.join(API_DIR);
     files::make_dir(&pki)?;
     files::make_dir(dir)?;
-    let is_new = *new_authority || dir.join(CA_CERT).symlink_metadata().is_err();
+    let is_new = *new_authority || !has_authority(dir, KeyPurpose::Users)?;
     let (authority, own): (_, Option<Issued>) = if is_new {
         // Not a name that could be taken for a user's.
         let (authority, own) = Authority::create("Rosemary API CA")?;
@@ -150,7 +150,7 @@ pub(super) fn user(args: &UserArgs) -> anyhow::Result<()> {
     let authority = open(&dir, KeyPurpose::Users)?;
     let revoked = read_revoked(&dir)?.into_iter().find(|it| it.name == *name).map(|it| it.before);
     let issued = authority.user(name, *role, common.days, revoked)?;
-    let ca_cert = read(&dir.join(CA_CERT), KeyPurpose::Users)?;
+    let ca_cert = read(&dir.join(CA_CERT))?;
     files::make_dir(&pki.join(USERS))?;
     let user_dir = pki.join(USERS).join(name);
     files::make_dir(&user_dir)?;
@@ -303,7 +303,31 @@ mod tests {
         let args =
             UserArgs { name: "alice".into(), role: Role::Admin, common: common(parent.path()) };
         let error = user(&args).unwrap_err().to_string();
-        assert!(error.contains("rosemary pki api"), "{error}");
+        assert!(error.contains("`rosemary pki api NAME` makes one"), "{error}");
+    }
+
+    #[test]
+    fn half_an_authority_is_an_error_whose_advice_works() {
+        for file in [CA_CERT, CA_KEY] {
+            let parent = tempfile::tempdir().unwrap();
+            let dir = &parent.path().join("pki");
+            api(&api_args(dir)).unwrap();
+            let other = if file == CA_KEY { CA_CERT } else { CA_KEY };
+            let kept = std::fs::read(dir.join("api").join(other)).unwrap();
+            std::fs::remove_file(dir.join("api").join(file)).unwrap();
+            let name = "alice".to_owned();
+            let args = UserArgs { name, role: Role::Viewer, common: common(dir) };
+            let force = Common { force: true, ..common(dir) };
+            for result in
+                [user(&args), api(&api_args(dir)), api(&ApiArgs { common: force, ..api_args(dir) })]
+            {
+                let error = result.unwrap_err().to_string();
+                assert!(error.contains(file) && error.contains("--new-authority"), "{error}");
+            }
+            assert_eq!(std::fs::read(dir.join("api").join(other)).unwrap(), kept);
+            api(&ApiArgs { new_authority: true, ..api_args(dir) }).unwrap();
+            user(&args).unwrap();
+        }
     }
 
     #[test]

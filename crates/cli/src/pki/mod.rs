@@ -249,7 +249,7 @@ fn switch(args: &SwitchArgs) -> anyhow::Result<()> {
     let controller = controller.or_else(configured).unwrap_or(monitor::options::LISTEN);
     let authority = open(&dir, KeyPurpose::Switches)?;
     let issued = authority.switch(name, dpid, common.days)?;
-    let ca_cert = read(&dir.join(CA_CERT), KeyPurpose::Switches)?;
+    let ca_cert = read(&dir.join(CA_CERT))?;
     let switches = dir.join("switches");
     files::make_dir(&switches)?;
     let switch_dir = switches.join(name);
@@ -323,9 +323,38 @@ impl KeyDir {
     }
 }
 
+/// Whether `dir` has an authority.
+///
+/// # Errors
+/// It has one of its two files alone.
+fn has_authority(dir: &Path, purpose: KeyPurpose) -> anyhow::Result<bool> {
+    let exists = |name: &str| dir.join(name).symlink_metadata().is_ok();
+    let (missing, other) = match (exists(CA_CERT), exists(CA_KEY)) {
+        (has, same) if has == same => return Ok(has),
+        (true, _) => (CA_KEY, CA_CERT),
+        (false, _) => (CA_CERT, CA_KEY),
+    };
+    let (command, worthless) = match purpose {
+        KeyPurpose::Switches => ("rosemary pki init --force", "switches"),
+        KeyPurpose::Users => ("rosemary pki api NAME --new-authority", "users"),
+    };
+    bail!(
+        "{} is missing, and {other} is there; put it back, as from a backup. If it is lost, `{command}` makes a new authority, and \
+         all certificates of {worthless} become invalid",
+        dir.join(missing).display()
+    )
+}
+
 /// Loads the authority in `dir` and checks that its key belongs to its certificate.
 fn open(dir: &Path, purpose: KeyPurpose) -> anyhow::Result<Authority> {
-    let read = |name| read(&dir.join(name), purpose);
+    if !has_authority(dir, purpose)? {
+        let command = match purpose {
+            KeyPurpose::Switches => "rosemary pki init",
+            KeyPurpose::Users => "rosemary pki api NAME",
+        };
+        bail!("{} has no authority; `{command}` makes one", dir.display());
+    }
+    let read = |name| read(&dir.join(name));
     let (certificate, key) = (read(CA_CERT)?, read(CA_KEY)?);
     let own = Keys {
         certificate: certificate.as_bytes().to_vec(),
@@ -337,18 +366,9 @@ fn open(dir: &Path, purpose: KeyPurpose) -> anyhow::Result<Authority> {
     Authority::open(&certificate, &key).with_context(cannot)
 }
 
-fn read(path: &Path, purpose: KeyPurpose) -> anyhow::Result<Zeroizing<String>> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Zeroizing::new(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let command = match purpose {
-                KeyPurpose::Switches => "rosemary pki init",
-                KeyPurpose::Users => "rosemary pki api NAME",
-            };
-            bail!("{} is missing; `{command}` creates it", path.display())
-        }
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-    }
+fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {
+    let text = std::fs::read_to_string(path);
+    text.map(Zeroizing::new).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn parse_name(text: &str) -> Result<String, &'static str> {
@@ -476,7 +496,26 @@ mod tests {
     fn missing_authority_error_names_init() {
         let parent = tempfile::tempdir().unwrap();
         let error = switch(&switch_args(parent.path(), "s1", Vec::new())).unwrap_err();
-        assert!(error.to_string().contains("rosemary pki init"), "{error}");
+        assert!(error.to_string().contains("`rosemary pki init` makes one"), "{error}");
+    }
+
+    #[test]
+    fn half_an_authority_is_an_error_whose_advice_works() {
+        for file in [CA_CERT, CA_KEY] {
+            let parent = tempfile::tempdir().unwrap();
+            let dir = &parent.path().join("pki");
+            init(&common(dir)).unwrap();
+            std::fs::remove_file(dir.join(file)).unwrap();
+            for result in [
+                switch(&switch_args(dir, "s1", Vec::new())),
+                controller(&Common { force: true, ..common(dir) }),
+            ] {
+                let error = result.unwrap_err().to_string();
+                assert!(error.contains(file) && error.contains("pki init --force"), "{error}");
+            }
+            init(&Common { force: true, ..common(dir) }).unwrap();
+            switch(&switch_args(dir, "s1", Vec::new())).unwrap();
+        }
     }
 
     #[test]
