@@ -18,9 +18,8 @@
 use openflow::Dpid;
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
-use webpki::EndEntityCert;
 
-use crate::names::{letters, occurrences, shown};
+use crate::names::{Kind, NamesFault, letters, occurrences};
 
 /// The beginning of a datapath's URI.
 pub const PREFIX: &str = "rosemary:dpid:";
@@ -29,6 +28,13 @@ pub const PREFIX: &str = "rosemary:dpid:";
 const SCHEME: &[u8] = b"rosemary";
 const KIND: &[u8] = b"dpid";
 const BOTH: &[u8] = b"rosemarydpid";
+
+const NAMES: Kind<Dpid> = Kind {
+    resembles,
+    parse_exactly,
+    letters: BOTH,
+    elsewhere: "rosemary:dpid in a place where it names no datapath",
+};
 
 /// The URI that names `dpid` in a certificate.
 pub fn uri(dpid: Dpid) -> String {
@@ -55,6 +61,15 @@ pub enum DatapathNamesError {
     Malformed(String),
 }
 
+impl From<NamesFault> for DatapathNamesError {
+    fn from(fault: NamesFault) -> Self {
+        match fault {
+            NamesFault::Unreadable => Self::Unreadable,
+            NamesFault::Malformed(what) => Self::Malformed(what),
+        }
+    }
+}
+
 /// The datapaths that a certificate names, in ascending order. An empty list permits all datapaths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertifiedDatapaths(Vec<Dpid>);
@@ -65,21 +80,7 @@ impl CertifiedDatapaths {
     /// # Errors
     /// [`DatapathNamesError`]: the caller must close the connection.
     pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, DatapathNamesError> {
-        let der: &[u8] = certificate;
-        let certificate =
-            EndEntityCert::try_from(certificate).map_err(|_| DatapathNamesError::Unreadable)?;
-        let mut dpids = Vec::new();
-        for name in certificate.valid_uri_names() {
-            if resembles(name) {
-                dpids.push(parse_exactly(name).ok_or_else(|| malformed(name))?);
-            }
-        }
-        // Counting in the raw bytes also covers names that are not valid UTF-8, and other fields such as
-        // the common name.
-        if occurrences(der, BOTH) != dpids.len() {
-            let what = "rosemary:dpid in a place where it names no datapath";
-            return Err(DatapathNamesError::Malformed(what.to_owned()));
-        }
+        let (_, mut dpids) = NAMES.read(certificate)?;
         dpids.sort_unstable();
         Ok(Self(dpids))
     }
@@ -114,8 +115,4 @@ fn resembles(name: &str) -> bool {
 /// Parses a name that has exactly the form of [`uri`], so that nobody has to guess the base of a number.
 fn parse_exactly(name: &str) -> Option<Dpid> {
     name.strip_prefix(PREFIX)?.parse().ok().filter(|dpid| uri(*dpid) == name)
-}
-
-fn malformed(name: &str) -> DatapathNamesError {
-    DatapathNamesError::Malformed(format!("the URI {:?}", shown(name)))
 }

@@ -19,7 +19,7 @@ use thiserror::Error;
 use webpki::{EndEntityCert, KeyUsage};
 
 use crate::datapaths;
-use crate::names::{letters, occurrences, shown};
+use crate::names::{Kind, NamesFault, letters, occurrences};
 
 /// The beginning of a user's URI.
 pub const PREFIX: &str = "rosemary:user:";
@@ -27,6 +27,13 @@ pub const PREFIX: &str = "rosemary:user:";
 /// The letters of the prefix.
 const SCHEME: &[u8] = b"rosemary";
 const BOTH: &[u8] = b"rosemaryuser";
+
+const NAMES: Kind<(Role, String)> = Kind {
+    resembles,
+    parse_exactly,
+    letters: BOTH,
+    elsewhere: "rosemary:user in a place where it names no user",
+};
 
 /// The longest name in bytes, that of a common name in X.509.
 pub const LONGEST_NAME: usize = 64;
@@ -75,6 +82,15 @@ pub enum UserNameError {
     Malformed(String),
 }
 
+impl From<NamesFault> for UserNameError {
+    fn from(fault: NamesFault) -> Self {
+        match fault {
+            NamesFault::Unreadable => Self::Unreadable,
+            NamesFault::Malformed(what) => Self::Malformed(what),
+        }
+    }
+}
+
 /// The user of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertifiedUser {
@@ -94,28 +110,14 @@ impl CertifiedUser {
     /// # Errors
     /// [`UserNameError`]: the certificate is nobody's.
     pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, UserNameError> {
-        let der: &[u8] = certificate;
-        let certificate =
-            EndEntityCert::try_from(certificate).map_err(|_| UserNameError::Unreadable)?;
-        let mut users = Vec::new();
-        for name in certificate.valid_uri_names() {
-            if resembles(name) {
-                let malformed = || UserNameError::Malformed(format!("the URI {:?}", shown(name)));
-                users.push(parse_exactly(name).ok_or_else(malformed)?);
-            }
-        }
-        // Counting in the raw bytes also covers names that are not valid UTF-8, and other fields such as the common name.
-        if occurrences(der, BOTH) != users.len() {
-            let what = "rosemary:user in a place where it names no user";
-            return Err(UserNameError::Malformed(what.to_owned()));
-        }
-        if occurrences(der, b"rosemarydpid") > 0 {
+        let (own, mut users) = NAMES.read(certificate)?;
+        if occurrences(certificate, b"rosemarydpid") > 0 {
             return Err(UserNameError::Malformed("the name of a datapath".to_owned()));
         }
         let count = users.len();
         match (users.pop(), count) {
             (Some((role, name)), 1) => {
-                let (not_before, not_after) = (not_before(&certificate), not_after(&certificate));
+                let (not_before, not_after) = (not_before(&own), not_after(&own));
                 Ok(Self { name, role, not_before, not_after })
             }
             (None, _) => Err(UserNameError::Nobody),

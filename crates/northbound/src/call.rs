@@ -111,14 +111,7 @@ impl Call {
     pub(crate) async fn body(&self) -> Result<Bytes, Problem> {
         let most = self.body_form.map_or(0, |form| form.most);
         let body = lock(&self.body).take().unwrap_or_default();
-        match Limited::new(body, most).collect().await {
-            Ok(collected) => Ok(collected.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => Err(too_long(most)),
-            Err(error) => Err(Problem::invalid(
-                format!("the body could not be received: {error}"),
-                "send the whole body",
-            )),
-        }
+        receive(body, most).await
     }
 
     /// Receives a JSON body. Without one, returns `T`'s default if the route allows that.
@@ -138,8 +131,23 @@ impl Call {
     }
 }
 
+/// Receives a body of at most `most` bytes.
+///
+/// # Errors
+/// It is too long, or the client ended it early.
+pub(crate) async fn receive(body: Body, most: usize) -> Result<Bytes, Problem> {
+    match Limited::new(body, most).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_long(most)),
+        Err(error) => Err(Problem::invalid(
+            format!("the body could not be received: {error}"),
+            "send the whole body",
+        )),
+    }
+}
+
 /// The problem of a body longer than `most` bytes.
-pub(crate) fn too_long(most: usize) -> Problem {
+fn too_long(most: usize) -> Problem {
     Problem::too_large(format!("the body is longer than {most} bytes"), "send less at once")
 }
 

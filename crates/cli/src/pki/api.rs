@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::files::{self, New};
 use super::make::{Authority, Issued, ServerName};
-use super::{CA_KEY, Common, has_authority, json, open, quoted, read};
+use super::{CA_KEY, Common, has_authority, json, open, quoted, read, write_client};
 use crate::{say, token};
 
 /// The directory of users' files.
@@ -151,30 +151,18 @@ pub(super) fn user(args: &UserArgs) -> anyhow::Result<()> {
     let revoked = read_revoked(&dir)?.into_iter().find(|it| it.name == *name).map(|it| it.before);
     let issued = authority.user(name, *role, common.days, revoked)?;
     let ca_cert = read(&dir.join(CA_CERT))?;
-    files::make_dir(&pki.join(USERS))?;
-    let user_dir = pki.join(USERS).join(name);
-    files::make_dir(&user_dir)?;
-    let [key, cert, ca] = ["key.pem", "cert.pem", CA_CERT].map(|file| user_dir.join(file));
+    let files = (&issued, ca_cert.as_str());
+    let [key, cert, ca_cert] = write_client(&pki.join(USERS), name, files, common.force, REPLACED)?;
     let command = format!(
         "curl --cacert {} --cert {} --key {} https://{}/api/v1/session",
-        quoted(&ca),
+        quoted(&ca_cert),
         quoted(&cert),
         quoted(&key),
         address(common)
     );
-    let new = |path: &PathBuf, content, secret| New { path: path.clone(), content, secret };
-    files::write(
-        &[
-            new(&key, &issued.key, true),
-            new(&cert, &issued.certificate, false),
-            new(&ca, &ca_cert, false),
-        ],
-        common.force,
-        REPLACED,
-    )?;
     say::note(format_args!("{name} has the role {role} for {} days", common.days));
     say::note("copy the files to the user, who types there:");
-    let created = NewUser { name, role: *role, key, cert, ca_cert: ca, command };
+    let created = NewUser { name, role: *role, key, cert, ca_cert, command };
     if common.json {
         return json(&created);
     }

@@ -38,7 +38,7 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use self::files::New;
-use self::make::{Authority, DAYS};
+use self::make::{Authority, DAYS, Issued};
 use crate::say;
 
 const CA_KEY: &str = "ca-key.pem";
@@ -250,36 +250,15 @@ fn switch(args: &SwitchArgs) -> anyhow::Result<()> {
     let authority = open(&dir, KeyPurpose::Switches)?;
     let issued = authority.switch(name, dpid, common.days)?;
     let ca_cert = read(&dir.join(CA_CERT))?;
-    let switches = dir.join("switches");
-    files::make_dir(&switches)?;
-    let switch_dir = switches.join(name);
-    files::make_dir(&switch_dir)?;
-    let created = NewSwitch {
-        name,
-        dpids: dpid.iter().map(Dpid::to_string).collect(),
-        key: switch_dir.join("key.pem"),
-        cert: switch_dir.join("cert.pem"),
-        ca_cert: switch_dir.join(CA_CERT),
-        commands: [
-            format!(
-                "ovs-vsctl set-ssl {} {} {}",
-                quoted(&switch_dir.join("key.pem")),
-                quoted(&switch_dir.join("cert.pem")),
-                quoted(&switch_dir.join(CA_CERT))
-            ),
-            format!("ovs-vsctl set-controller {name} ssl:{controller}"),
-        ],
-    };
-    let new = |path: &PathBuf, content, secret| New { path: path.clone(), content, secret };
-    files::write(
-        &[
-            new(&created.key, &issued.key, true),
-            new(&created.cert, &issued.certificate, false),
-            new(&created.ca_cert, &ca_cert, false),
-        ],
-        common.force,
-        REPLACED,
-    )?;
+    let files = (&issued, ca_cert.as_str());
+    let [key, cert, ca_cert] =
+        write_client(&dir.join("switches"), name, files, common.force, REPLACED)?;
+    let commands = [
+        format!("ovs-vsctl set-ssl {} {} {}", quoted(&key), quoted(&cert), quoted(&ca_cert)),
+        format!("ovs-vsctl set-controller {name} ssl:{controller}"),
+    ];
+    let dpids = dpid.iter().map(Dpid::to_string).collect();
+    let created = NewSwitch { name, dpids, key, cert, ca_cert, commands };
     if dpid.is_empty() {
         say::note(format_args!(
             "{name} may claim any datapath, also that of another switch; --dpid binds it to one"
@@ -295,6 +274,29 @@ fn switch(args: &SwitchArgs) -> anyhow::Result<()> {
         return json(&created);
     }
     say::data(format_args!("{}\n", created.commands.join("\n")))
+}
+
+/// Stores a key and a certificate, with that of the authority, in the directory `name` of `clients`. Returns the paths of key,
+/// certificate and authority. `consequence` says what the replacement of a certificate means.
+fn write_client(
+    clients: &Path,
+    name: &str,
+    (issued, ca_cert): (&Issued, &str),
+    force: bool,
+    consequence: &str,
+) -> anyhow::Result<[PathBuf; 3]> {
+    files::make_dir(clients)?;
+    let dir = clients.join(name);
+    files::make_dir(&dir)?;
+    let paths = ["key.pem", "cert.pem", CA_CERT].map(|file| dir.join(file));
+    let contents: [&str; 3] = [&issued.key, &issued.certificate, ca_cert];
+    let files = std::iter::zip(&paths, contents).enumerate().map(|(number, (path, content))| New {
+        path: path.clone(),
+        content,
+        secret: number == 0,
+    });
+    files::write(&files.collect::<Vec<_>>(), force, consequence)?;
+    Ok(paths)
 }
 
 fn json(output: &impl Serialize) -> anyhow::Result<()> {

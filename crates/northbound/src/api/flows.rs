@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use openflow::Dpid;
+use serde::Serialize;
+use view::client::{ClientError, Kernel};
 
 use crate::api::switches::{not_connected, status_of};
 use crate::call::Call;
@@ -63,23 +65,29 @@ async fn must_have_groups(api: &Arc<Api>, dpid: Dpid) -> Result<(), Problem> {
 }
 
 async fn groups(api: Arc<Api>, call: Call) -> Answer {
-    let dpid = call.dpid()?;
-    must_have_groups(&api, dpid).await?;
-    let groups = api.kernel(move |kernel| kernel.groups(dpid.0)).await?;
-    let mut groups = groups.ok_or_else(|| not_connected(dpid))?;
-    if let Some(owner) = call.query("owner") {
-        groups.retain(|it| it.owner == owner);
-    }
-    reply::list(&call, &groups)
+    entries(&api, &call, Kernel::groups, |it| &it.owner).await
 }
 
 async fn meters(api: Arc<Api>, call: Call) -> Answer {
+    entries(&api, &call, Kernel::meters, |it| &it.owner).await
+}
+
+/// Reads the groups or the meters of a switch; `None` if it is not connected.
+type Read<T> = fn(&Kernel, u64) -> Result<Option<Vec<T>>, ClientError>;
+
+/// Lists the groups or the meters of a switch, as `read` returns them.
+async fn entries<T: Serialize + Send + 'static>(
+    api: &Arc<Api>,
+    call: &Call,
+    read: Read<T>,
+    owner_of: fn(&T) -> &str,
+) -> Answer {
     let dpid = call.dpid()?;
-    must_have_groups(&api, dpid).await?;
-    let meters = api.kernel(move |kernel| kernel.meters(dpid.0)).await?;
-    let mut meters = meters.ok_or_else(|| not_connected(dpid))?;
+    must_have_groups(api, dpid).await?;
+    let entries = api.kernel(move |kernel| read(kernel, dpid.0)).await?;
+    let mut entries = entries.ok_or_else(|| not_connected(dpid))?;
     if let Some(owner) = call.query("owner") {
-        meters.retain(|it| it.owner == owner);
+        entries.retain(|it| owner_of(it) == owner);
     }
-    reply::list(&call, &meters)
+    reply::list(call, &entries)
 }

@@ -21,14 +21,13 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use control::operator::ProgramState;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use routes::{MOST_ANSWER_BODY, MOST_REQUEST_BODY, RequestTooLong};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{debug, warn};
 use view::client::ClientError;
 
 use self::link::{ANSWER_TIME, EndOfLink, Link, NoAnswer};
-use crate::call::too_long;
+use crate::call::receive;
 use crate::limits::{self, Payer};
 use crate::problem::Problem;
 use crate::route::Answer;
@@ -179,7 +178,9 @@ async fn answer(api: &Arc<Api>, request: Request) -> Answer {
         None => return Err(explain(api, app).await),
     };
     let (parts, body) = request.into_parts();
-    let body = receive(body).await?;
+    let body = tokio::time::timeout(limits::REQUEST_TIME, receive(body, MOST_REQUEST_BODY));
+    let late = |_| Problem::slow("the body took too long to arrive", "send the body faster");
+    let body = body.await.map_err(late)??;
     let headers = headers::for_app(&parts.headers, &app);
     let headers: Vec<(&str, &str)> =
         headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -224,21 +225,6 @@ fn redirect(path: &str) -> Answer {
         .map_err(|_| Problem::invalid("the path is no header", "encode it as RFC 3986 says"))?;
     response.headers_mut().insert(header::LOCATION, path);
     Ok(response)
-}
-
-async fn receive(body: Body) -> Result<Vec<u8>, Problem> {
-    let body = Limited::new(body, MOST_REQUEST_BODY).collect();
-    let body = tokio::time::timeout(limits::REQUEST_TIME, body)
-        .await
-        .map_err(|_| Problem::slow("the body took too long to arrive", "send the body faster"))?;
-    match body {
-        Ok(body) => Ok(body.to_bytes().to_vec()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_long(MOST_REQUEST_BODY)),
-        Err(error) => Err(Problem::invalid(
-            format!("the body could not be received: {error}"),
-            "send the whole body",
-        )),
-    }
 }
 
 fn response(status: u16, headers: HeaderMap, body: Held) -> Response {
