@@ -42,10 +42,11 @@ faucet: build python ## Faucet 1.10.12 from PyPI, for `rosemary faucet`: target/
 # The environment of Ryu's own apps, fetched at test time.
 RYU := target/ryu
 
-ryu: build python ## every app of Ryu 4.34, and Faucet, on Open vSwitch, and the table in docs/ryu-apps.md: a quarter of an hour
+ryu: build python ## every app of Ryu 4.34, Faucet, and a client of Ryu's REST interface, on Open vSwitch, and the table in docs/ryu-apps.md: a quarter of an hour
 	@.ci/need $(LAB) cc curl tshark
 	@etc/make-ryu.sh $(RYU)
 	@etc/make-faucet.sh $(FAUCET)
+	@etc/make-ryurest.sh target/ryurest
 	@etc/test-ryu.sh $(RYU)
 	@rm -rf $(RYU)/passed
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_RYU=all" \

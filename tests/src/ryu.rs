@@ -26,6 +26,14 @@ pub fn install_faucet() -> anyhow::Result<PathBuf> {
     run("etc/make-faucet.sh", "target/faucet")
 }
 
+/// Returns the directory of `ryurest`, a client library of Ryu's REST interface, and what it needs. Otherwise like [`install`].
+///
+/// # Errors
+/// Like [`install`].
+pub fn install_client() -> anyhow::Result<PathBuf> {
+    run("etc/make-ryurest.sh", "target/ryurest")
+}
+
 fn run(script: &str, dir: &str) -> anyhow::Result<PathBuf> {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let status = Command::new(project.join(script))

@@ -1,6 +1,7 @@
 //! Ryu's own apps, unmodified, on Open vSwitch: each does what its documentation shows.
 
 mod all;
+mod client;
 
 use std::fs;
 use std::path::Path;

@@ -14,10 +14,15 @@ use rosemary_tests::{in_a_lab_for, ryu};
 use super::{PORT, http, reaches, start};
 
 /// Most time for one test: spanning trees need half a minute, and other tests may run beside it.
-const LIMIT: Duration = Duration::from_secs(240);
+pub(super) const LIMIT: Duration = Duration::from_secs(240);
 
 /// Time for what an app does by itself.
 const WHILE: Duration = Duration::from_secs(60);
+
+/// Whether all apps are to be tested.
+pub(super) fn is_wanted() -> bool {
+    std::env::var_os("ROSEMARY_RYU").is_some_and(|which| which == "all")
+}
 
 /// Runs a test with one app and its options, if all apps are to be tested, and notes its success.
 fn with_app(
@@ -27,7 +32,7 @@ fn with_app(
     shows: &'static str,
     test: impl FnOnce(&Lab, &mut Net<'_>) -> anyhow::Result<()> + Send + 'static,
 ) {
-    if std::env::var_os("ROSEMARY_RYU").is_none_or(|which| which != "all") {
+    if !is_wanted() {
         return; // `make ryu` runs it
     }
     let dir = ryu::install().expect("Ryu is there");
