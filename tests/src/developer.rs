@@ -7,7 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, LabError};
+use serde_json::Value;
 
+use crate::net::SOON;
 use crate::rosemary_binary;
 
 /// The configuration of root's Rosemary.
@@ -165,6 +167,23 @@ pub fn rosemary(lab: &Lab, args: &[&str]) -> Result<String, LabError> {
 /// It did not fail so.
 pub fn refused(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
     Ok(refused_with(lab, args)?.1)
+}
+
+/// Waits until the audit records are exactly `expected`, from the first one on: who did what, and when it was refused.
+///
+/// # Errors
+/// They differ.
+pub fn must_have_audited(lab: &Lab, expected: &[&str]) -> anyhow::Result<()> {
+    // A line is on its way to the log store for a moment.
+    lab.wait_for(format!("the audit records are {expected:#?}"), SOON, |evidence| {
+        let lines = rosemary(lab, &["logs", "audit", "--json"]).unwrap_or_default();
+        let records = lines.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
+        let records: Vec<_> =
+            records.filter_map(|it| it["text"].as_str().map(str::to_owned)).collect();
+        evidence.0 = format!("{records:#?}");
+        Ok((records == expected).then_some(()))
+    })?;
+    Ok(())
 }
 
 /// Runs `rosemary` with `args`. Returns its exit code, 1 or 78, and what it said on standard error.

@@ -4,7 +4,9 @@ use std::fs;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
-use rosemary_tests::developer::{CONFIG, Developer, Quality, refused_with, rosemary, trust};
+use rosemary_tests::developer::{
+    CONFIG, Developer, Quality, must_have_audited, refused_with, rosemary, trust,
+};
 use rosemary_tests::net::SOON;
 use rosemary_tests::pki::Pki;
 use rosemary_tests::{in_a_lab, rosemary_binary};
@@ -61,6 +63,12 @@ fn running_instance_is_saved_and_everything_returns() {
         rosemary(lab, &["flows", "delete", "1"])?;
         rosemary(lab, &["token", "revoke", "ci"])?;
         ensure!(!s1.dump_flows()?.iter().any(|it| it.contains("priority=49600")));
+        let changes = [
+            "user 0 requested: enable operator (change 1)",
+            "user 0 made the token \"ci\" for admin",
+            "user 0 revoked the token ci",
+        ];
+        must_have_audited(lab, &changes)?;
         up.stop(Signal::TERM)?;
         let config = fs::read_to_string(CONFIG)?;
         for dir in ["/etc/rosemary", "/var/lib/rosemary"] {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
 use rosemary_tests::apps::{configure, in_rust};
-use rosemary_tests::developer::{CONFIG, Developer, Quality, rosemary, trust};
+use rosemary_tests::developer::{CONFIG, Developer, Quality, must_have_audited, rosemary, trust};
 use rosemary_tests::http::{API, Answer, connect, request};
 use rosemary_tests::net::{INTERVAL, SOON};
 use rosemary_tests::{in_a_lab, rosemary_binary};
@@ -130,10 +130,11 @@ fn switch_is_drained_and_undrained() {
                 Ok((drained().ok() == Some(on)).then_some(()))
             })?;
         }
+        // The drain is requested until the app is ready.
         lab.wait_for("the audit records say so", SOON, |evidence| {
             evidence.0 = rosemary(lab, &["logs", "audit"]).unwrap_or_default();
             let dpid = "00:00:00:00:00:00:00:01";
-            let has = |what: &str| evidence.0.contains(&format!("did: {what} {dpid}"));
+            let has = |what: &str| evidence.0.contains(&format!("user 0 did: {what} {dpid}"));
             Ok((has("drain") && has("undrain")).then_some(()))
         })?;
         Ok(())
@@ -241,10 +242,22 @@ fn uploaded_package_is_run_by_an_upgrade() {
             let app = get_json("/api/v1/apps/hub").unwrap_or_default();
             Ok((app["version"] == "0.1.0" && app["state"] == "running").then_some(()))
         })?;
-        lab.wait_for("the audit records say so", SOON, |evidence| {
-            evidence.0 = rosemary(lab, &["logs", "audit"]).unwrap_or_default();
-            Ok((evidence.0.contains("upgrade") && evidence.0.contains("hub")).then_some(()))
-        })?;
+        let expected = [
+            "user 0 requested: stage a package of hub (change 1)", // the foreign one
+            "user 0 requested: stage a package of hub (change 2)", // the wrong signature
+            "user 0 requested: upgrade hub (change 3)",            // too early
+            "user 0 requested: stage a package of hub (change 4)",
+            "user 0 requested: upgrade hub (change 5)",
+            "user 0 requested: rollback hub (change 6)",
+        ];
+        must_have_audited(lab, &expected)?;
+        // What became of each change.
+        for (id, state) in
+            ["refused", "refused", "refused", "done", "done", "done"].iter().enumerate()
+        {
+            let report = get_json(&format!("/api/v1/changes/{}", id + 1))?;
+            ensure!(report["state"]["state"] == *state, "{report}");
+        }
         Ok(())
     });
 }
