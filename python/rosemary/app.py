@@ -12,18 +12,26 @@ from ._native import (
     FlowRemoved,
     FlowsKept,
     FlowsMissing,
+    Hosts,
+    HostsEvent,
     HttpRequest,
     Lost,
+    Notice,
     PacketIn,
     Port,
     Ready,
     Refused,
     Reply,
     RequestLost,
+    ServiceUp,
     SnapshotBegin,
     SnapshotEnd,
+    StorageEvent,
     SwitchDown,
     SwitchUp,
+    Topology,
+    TopologyEvent,
+    Wanted,
 )
 
 from .http import Response
@@ -95,6 +103,31 @@ class App:
     def on_alert(self, event: Alert, network: Network) -> None:
         """This app exceeds a soft limit or has reached a hard one."""
 
+    def on_service_up(self, event: ServiceUp, network: Network) -> None:
+        """A service that the app names in its `services` has started, also again. Its earlier requests and watches have ended."""
+
+    def on_storage(self, event: StorageEvent, network: Network) -> None:
+        """The storage answered a request of `network.storage()`. `event.result()` raises `Unavailable` if it ended before."""
+
+    def on_topology(self, event: TopologyEvent, network: Network) -> None:
+        """The graph of a `Topology` that the app follows has changed."""
+
+    def on_hosts(self, event: HostsEvent, network: Network) -> None:
+        """The table of `Hosts` that the app follows has changed."""
+
+    def on_wanted(self, notice: Notice, network: Network) -> None:
+        """A `Wanted` that the app follows did something, or could not do it. The default logs it."""
+        network.info(str(notice))
+
+    def follow(self, client: Topology | Hosts | Wanted) -> None:
+        """Passes every event to this client of a service, before the app's own callback. Call it in `__init__` or `configure`.
+
+        The client's news arrives at `on_topology`, `on_hosts` or `on_wanted`.
+        """
+        if not isinstance(client, (Topology, Hosts, Wanted)):
+            raise TypeError(f"an app follows a Topology, Hosts or Wanted, and this is a {type(client).__name__}")
+        self.__clients = (*self._clients, client)
+
     def on_http_request(self, request: HttpRequest, network: Network) -> Response | None:
         """Answers an HTTP request. The operator grants the app `http.serve`; its routes are then at `/apps/NAME/...`.
 
@@ -113,18 +146,49 @@ class App:
 
         Returns how many it handled, `None` for all of them; the others come again when there is more room for messages. The
         default calls the callback of each event. An app that handles events together overrides this; `None` in `events`
-        is an event that this version does not know.
+        is an event that this version does not know. It calls `pass_on` with each event if it follows a client.
         """
-        callbacks, begin = self._callbacks, network.begin
+        callbacks, begin, clients = self._callbacks, network.begin, self._clients
         number = 0
         for event in events:
             if not begin(number):
                 return number
+            if clients and type(event) is not PacketIn:
+                self.pass_on(event, network)
             callback = callbacks.get(type(event))
             if callback is not None:
                 callback(event, network)
             number += 1
         return None
+
+    def pass_on(self, event: Any, network: Network) -> None:
+        """Passes an event to the clients that the app follows, and their news to the app's callbacks."""
+        if event is None:
+            return
+        for client in self._clients:
+            news = client.on_event(event, network)
+            if isinstance(client, Wanted):
+                for notice in news:
+                    self.on_wanted(notice, network)
+            elif news is not None:
+                on_news = self.on_topology if isinstance(client, Topology) else self.on_hosts
+                on_news(news, network)
+
+    def _drive(self, network: Network) -> None:
+        """Lets the clients work that wait for room or time. The call of the app has cleared their timers."""
+        for client in self._clients:
+            if isinstance(client, Wanted):
+                for notice in client.on_wake(network):
+                    self.on_wanted(notice, network)
+
+    @property
+    def _clients(self) -> tuple[Topology | Hosts | Wanted, ...]:
+        # Without a base class's `__init__`, which an app may forget to call.
+        try:
+            return self.__clients
+        except AttributeError:
+            self.__clients: tuple[Topology | Hosts | Wanted, ...] = ()
+            return self.__clients
 
     @property
     def _callbacks(self) -> dict[type, Callable[[Any, Network], None]]:
@@ -148,6 +212,8 @@ class App:
                 FlowsKept: self.on_flows_kept,
                 Alert: self.on_alert,
                 Ready: self.on_ready,
+                ServiceUp: self.on_service_up,
+                StorageEvent: self.on_storage,
                 HttpRequest: self._answer_http,
             }
             return self.__callbacks
@@ -168,11 +234,14 @@ class Handler:
 
     def __init__(self, app: App, network: Network) -> None:
         self.on_batch, self.on_wake, self.network = app.on_batch, app.on_wake, network
+        self.app, self.has_clients = app, bool(app._clients)
 
     def __call__(self, events: list[Any]) -> None:
-        if not events:
+        if events:
+            handled = self.on_batch(events, self.network)
+            if handled is not None:
+                self.network.set_handled(handled)
+        else:
             self.on_wake(self.network)
-            return
-        handled = self.on_batch(events, self.network)
-        if handled is not None:
-            self.network.set_handled(handled)
+        if self.has_clients:
+            self.app._drive(self.network)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from . import Expect
+
 
 class Sent(NamedTuple):
     """A message that the app sent: the name of the call, and its arguments."""
@@ -49,6 +51,9 @@ class RecordingNetwork:
     def respond(self, request, response) -> None:
         self._record("respond", request, response)
 
+    def storage(self) -> RecordingStorage:
+        return RecordingStorage(self)
+
     def begin(self, number: int) -> bool:
         return True
 
@@ -72,3 +77,34 @@ class RecordingNetwork:
 
     def debug(self, text: str) -> None:
         self.lines.append(("debug", text))
+
+
+class RecordingStorage:
+    """Stands for `network.storage()`. Each call returns the number of its request, for a `StorageEvent`."""
+
+    def __init__(self, network: RecordingNetwork, namespace: str = "") -> None:
+        self._network, self._namespace = network, namespace
+
+    def of(self, app: str) -> RecordingStorage:
+        return RecordingStorage(self._network, app)
+
+    def _record(self, call: str, *arguments: Any) -> int:
+        return self._network._record(f"storage.{call}", self._namespace, *arguments)
+
+    def get(self, key: bytes) -> int:
+        return self._record("get", key)
+
+    def put(self, key: bytes, value: bytes, expect: Expect = Expect.ANYTHING) -> int:
+        return self._record("put", key, value, expect)
+
+    def delete(self, key: bytes, expect: Expect = Expect.ANYTHING) -> int:
+        return self._record("delete", key, expect)
+
+    def list(self, prefix: bytes, after: bytes | None = None) -> int:
+        return self._record("list", prefix, after)
+
+    def watch(self, prefix: bytes) -> int:
+        return self._record("watch", prefix)
+
+    def unwatch(self, watch: int) -> int:
+        return self._record("unwatch", watch)

@@ -10,6 +10,8 @@ use zone::run::WholeRecord;
 
 use crate::http::HttpRequest;
 use crate::matching::mac_bytes;
+use crate::services::{ServiceUp, TableNews};
+use crate::storage::StorageEvent;
 
 /// A connected switch.
 #[pyclass(frozen, get_all, eq, hash, from_py_object, module = "rosemary")]
@@ -507,6 +509,15 @@ fn event(py: Python<'_>, record: &[u8]) -> PyResult<Py<PyAny>> {
             let limit = alert.limit.map_or("a new kind of limit", sdk::Limit::name).to_owned();
             let (used, soft, hard) = (alert.value, alert.soft, alert.hard);
             Py::new(py, Alert { limit, used, soft, hard })?.into_any()
+        }
+        Event::ServiceUp(service) => {
+            Py::new(py, ServiceUp { service: service.name().to_owned() })?.into_any()
+        }
+        Event::Table(news) => {
+            Py::new(py, TableNews { service: news.service.name().to_owned() })?.into_any()
+        }
+        Event::Storage { request, answer } => {
+            Py::new(py, StorageEvent::of(py, request, answer)?)?.into_any()
         }
         Event::Http(request) => Py::new(py, HttpRequest::of(py, &request))?.into_any(),
         _ => py.None(),

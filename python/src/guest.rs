@@ -7,6 +7,7 @@ use zone::host::ZoneHost;
 use zone::run::{Answer, Guest, WholeRecord, ZoneError};
 
 use crate::events::{self, Ready};
+use crate::services::Batch;
 use crate::zone::Zone;
 
 /// The app, as the event loop calls it.
@@ -43,6 +44,7 @@ impl PythonGuest {
             state.sizes.extend(records.iter().map(|record| size_for_answers(record.bytes())));
         }
         let result = events::list(py, records).and_then(|list| {
+            self.zone.get().state().batch = Batch::of(&list, records);
             for (fd, events) in news {
                 list.append(Ready::new(fd, events.bits()))?;
             }
@@ -50,6 +52,7 @@ impl PythonGuest {
         });
         let mut state = self.zone.get().state();
         (self.host, state.in_batch) = (state.host.take(), false);
+        state.batch = Batch::default();
         let handled = state.handled.map_or(records.len(), |count| count.min(records.len()));
         let (mut stopped, timer) = (state.stopped, state.wake_at_ns);
         drop(state);

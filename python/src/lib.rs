@@ -8,6 +8,9 @@
 //! | [`events`] | the classes of events |
 //! | [`http`] | HTTP requests to the app, and its answers |
 //! | [`matching`], [`action`], [`flow`] | matches, actions, flow-mods |
+//! | [`services`] | events and exceptions of services, and how their clients use the zone |
+//! | [`storage`], [`topology`], [`hosts`], [`stats`] | the clients of services |
+//! | [`wanted`] | flows and groups that an app wants in its switches |
 //! | [`codec`] | decodes and encodes any message, for tools and tests |
 //!
 //! No module has `unsafe`. `PyO3`'s macros generate some, which is why this crate denies it where others forbid it.
@@ -24,10 +27,16 @@ mod codec;
 mod events;
 mod flow;
 mod guest;
+mod hosts;
 mod http;
 mod matching;
 mod network;
+mod services;
 mod start;
+mod stats;
+mod storage;
+mod topology;
+mod wanted;
 mod zone;
 
 use pyo3::prelude::*;
@@ -51,5 +60,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<action::Action>()?;
     module.add_class::<flow::FlowMod>()?;
     module.add_class::<flow::Bucket>()?;
+    services::add(module)?;
+    storage::add(module)?;
+    topology::add(module)?;
+    hosts::add(module)?;
+    stats::add(module)?;
+    wanted::add(module)?;
     codec::add(module)
 }

@@ -34,6 +34,17 @@ fn version_of(switch: Switch) -> PyResult<Version> {
     Version::from_wire(switch.version).map_err(|it| value_error(&it))
 }
 
+/// Returns the group type of this name.
+pub(crate) fn group_kind(name: &str) -> PyResult<GroupKind> {
+    Ok(match name {
+        "all" => GroupKind::All,
+        "select" => GroupKind::Select,
+        "indirect" => GroupKind::Indirect,
+        "fast-failover" => GroupKind::FastFailover,
+        other => return Err(PyValueError::new_err(format!("{other:?} is no group type"))),
+    })
+}
+
 /// Encodes a message in the ring and returns its transaction id.
 fn send(
     host: &mut ZoneHost,
@@ -131,13 +142,7 @@ impl Zone {
             "delete" => GroupModCommand::Delete,
             other => return Err(PyValueError::new_err(format!("{other:?} is no command"))),
         };
-        let kind = match group_type {
-            "all" => GroupKind::All,
-            "select" => GroupKind::Select,
-            "indirect" => GroupKind::Indirect,
-            "fast-failover" => GroupKind::FastFailover,
-            other => return Err(PyValueError::new_err(format!("{other:?} is no group type"))),
-        };
+        let kind = group_kind(group_type)?;
         let buckets = buckets.iter().map(|bucket| bucket.0.clone()).collect();
         let version = version_of(to)?;
         let group_mod = GroupMod { command, kind, group_id, buckets };

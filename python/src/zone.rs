@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rustix::event::PollFlags;
-use sdk::abi::host::Host as _;
+use sdk::abi::host::Host;
 use sdk::abi::{Level, MAX_BATCH};
 use sys::channel::Channel;
 use sys::doorbell::DoorbellSender;
@@ -19,6 +19,7 @@ use zone::run::{self, Code, PythonInZone, ZoneError};
 use crate::Full;
 use crate::flow::value_error;
 use crate::guest::PythonGuest;
+use crate::services::Batch;
 
 /// Most bytes of an app's code that are read into memory; an archive is not read but imported from.
 const MAX_SOURCE: usize = 16 << 20;
@@ -66,7 +67,9 @@ pub(crate) struct State {
     /// The bytes of the batch's records.
     pub(crate) sizes: Vec<usize>,
     /// The record that the app handles now.
-    handling: usize,
+    pub(crate) handling: usize,
+    /// The events of the batch, for clients of services.
+    pub(crate) batch: Batch,
     /// When the app's timer expires.
     pub(crate) wake_at_ns: Option<u64>,
     /// The last transaction id of the SDK's own messages.
@@ -361,7 +364,7 @@ impl Zone {
     /// Bytes of messages that there is room for in this batch.
     fn room(&self) -> usize {
         let state = self.state();
-        state.host.as_ref().filter(|_| state.in_batch).map_or(0, |host| host.room())
+        state.host.as_ref().filter(|_| state.in_batch).map_or(0, Host::room)
     }
 
     /// Begins to handle event `number` of the batch. Returns `False` if there is no room for answers.
@@ -369,7 +372,7 @@ impl Zone {
         let mut state = self.state();
         state.handling = number;
         let size = state.sizes.get(number).copied().unwrap_or_default();
-        let room = state.host.as_ref().map_or(0, |host| host.room());
+        let room = state.host.as_ref().map_or(0, Host::room);
         room >= 2 * size + ANSWER_ROOM
     }
 

@@ -32,7 +32,7 @@ class Types(unittest.TestCase):
         stub = ast.parse(STUB.read_text(encoding="utf-8")).body
         about_switch = next(it for it in stub if isinstance(it, ast.ClassDef) and it.name == "_AboutSwitch")
         for name, item in self.stub.items():
-            if not isinstance(item, ast.ClassDef) or name == "Full":
+            if not isinstance(item, ast.ClassDef) or issubclass(getattr(_native, name), Exception):
                 continue
             with self.subTest(name):
                 expected = set(declared(item.body))
@@ -54,6 +54,24 @@ class Types(unittest.TestCase):
                         continue  # keyword arguments, which the stub names
                     wanted = [it.arg for it in function.args.args + function.args.kwonlyargs]
                     self.assertEqual(own, wanted)
+
+    def test_constructors_have_the_arguments_of_the_stub(self):
+        compared = 0
+        for name, item in self.stub.items():
+            made = [it for it in getattr(item, "body", ()) if getattr(it, "name", "") == "__new__"]
+            if not made or made[0].args.kwarg:
+                continue
+            with self.subTest(name):
+                arguments = made[0].args
+                wanted = [it.arg for it in arguments.args[1:] + arguments.kwonlyargs]
+                optional = len(arguments.defaults) + sum(it is not None for it in arguments.kw_defaults)
+                own = inspect.signature(getattr(_native, name)).parameters.values()
+                self.assertEqual([it.name for it in own], wanted)
+                keywords = [it.name for it in own if it.kind is it.KEYWORD_ONLY]
+                self.assertEqual(keywords, [it.arg for it in arguments.kwonlyargs])
+                self.assertEqual(sum(it.default is not it.empty for it in own), optional)
+                compared += 1
+        self.assertGreater(compared, 20)
 
 
 if __name__ == "__main__":

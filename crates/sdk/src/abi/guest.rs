@@ -122,6 +122,12 @@ impl Host {
         Self { table, xid: 0, series: None, room_at_least: 0 }
     }
 
+    /// Goes on after the message with this transaction id. The table outlives the result.
+    #[cfg(feature = "host")]
+    pub(super) fn after(table: *const HostFunctions, xid: u32) -> Self {
+        Self { xid, ..Self::new(table) }
+    }
+
     /// Begins a batch. One that panicked may have left a series, whose room has gone.
     fn begin_batch(&mut self) {
         (self.series, self.room_at_least) = (None, 0);

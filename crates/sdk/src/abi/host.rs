@@ -167,9 +167,10 @@ struct State<H> {
     inner: UnsafeCell<Inner<H>>,
 }
 
+/// The state that the functions of a table reach through its context.
 #[derive(Debug)]
-struct Inner<H> {
-    host: H,
+pub(super) struct Inner<H> {
+    pub(super) host: H,
     /// Records of the present batch; 0 outside of one.
     count: usize,
     /// Which of them were stopped, a bit each.
@@ -178,6 +179,13 @@ struct Inner<H> {
     creating: bool,
     /// The last error that it logged.
     complaint: Option<String>,
+}
+
+impl<H: Host> Inner<H> {
+    /// Outside of a batch.
+    pub(super) fn new(host: H) -> Self {
+        Self { host, count: 0, stopped: 0, creating: false, complaint: None }
+    }
 }
 
 const _: () = assert!(MAX_BATCH <= u64::BITS as usize, "a bit for each record");
@@ -203,51 +211,16 @@ impl<H: Host> HostedApp<H> {
     fn create_from(table: &'static AppTable, host: H) -> Result<Self, LoadError> {
         let on_batch = table.on_batch.ok_or(LoadError::Member("on_batch"))?;
         let create = table.create.ok_or(LoadError::Member("create"))?;
-        let (lowest_priority, highest_priority) = host.band();
-        let ((first_group, last_group), (first_meter, last_meter)) = (host.groups(), host.meters());
         let name = text(table.name).ok_or(LoadError::Member("name"))?;
         let version = text(table.version).ok_or(LoadError::Member("version"))?;
         let config: Box<[u8]> = host.config().into();
-        let config_size = u32::try_from(config.len()).unwrap_or(u32::MAX);
         if config.len() > MAX_CONFIG {
             return Err(LoadError::Config(config.len()));
         }
         let state = NonNull::from(Box::leak(Box::new(State {
-            table: HostFunctions {
-                abi: ABI,
-                size: u32::try_from(size_of::<HostFunctions>()).expect("a small structure"),
-                context: ptr::null_mut(),
-                lowest_priority,
-                highest_priority,
-                reserved: 0,
-                reserve: calls::reserve::<H>,
-                commit: calls::commit::<H>,
-                room: calls::room::<H>,
-                stop: calls::stop::<H>,
-                log: calls::log::<H>,
-                first_group,
-                last_group,
-                first_meter,
-                last_meter,
-                config: ptr::null(),
-                config_size,
-                reserved2: 0,
-                ask: calls::ask::<H>,
-                take: calls::take::<H>,
-                commit_series: calls::commit_series::<H>,
-                read_table: calls::read_table::<H>,
-                publish: calls::publish::<H>,
-                answer: calls::answer::<H>,
-                report_incident: calls::report_incident::<H>,
-            },
+            table: functions(&host),
             config,
-            inner: UnsafeCell::new(Inner {
-                host,
-                count: 0,
-                stopped: 0,
-                creating: true,
-                complaint: None,
-            }),
+            inner: UnsafeCell::new(Inner { creating: true, ..Inner::new(host) }),
         })));
         // From here on dropping it frees the state.
         let mut hosted =
@@ -256,9 +229,12 @@ impl<H: Host> HostedApp<H> {
         // SAFETY: the state is alive, and nobody else has a pointer to it yet.
         unsafe { (*state.as_ptr()).table.context = context };
         // SAFETY: as above.
-        let config = unsafe { &(*state.as_ptr()).config }.as_ptr().cast();
+        let config = unsafe { &(*state.as_ptr()).config };
+        let config_size = u32::try_from(config.len()).expect("at most MAX_CONFIG");
+        let config = config.as_ptr().cast();
         // SAFETY: as above.
-        unsafe { (*state.as_ptr()).table.config = config };
+        let functions = unsafe { &mut (*state.as_ptr()).table };
+        (functions.config, functions.config_size) = (config, config_size);
         // SAFETY: the state is alive; only an address is taken.
         let host_table = unsafe { &raw const (*state.as_ptr()).table };
         // SAFETY: the ABI's contract: the function takes a host table that outlives the
@@ -393,6 +369,39 @@ impl<H: Host> Drop for HostedApp<H> {
         // SAFETY: it came from a box, the application is gone, and this is the only place that
         // frees it.
         drop(unsafe { Box::from_raw(self.state.as_ptr()) });
+    }
+}
+
+/// Returns the table of a host, still without its context and its configuration.
+pub(super) fn functions<H: Host>(host: &H) -> HostFunctions {
+    let (lowest_priority, highest_priority) = host.band();
+    let ((first_group, last_group), (first_meter, last_meter)) = (host.groups(), host.meters());
+    HostFunctions {
+        abi: ABI,
+        size: u32::try_from(size_of::<HostFunctions>()).expect("a small structure"),
+        context: ptr::null_mut(),
+        lowest_priority,
+        highest_priority,
+        reserved: 0,
+        reserve: calls::reserve::<H>,
+        commit: calls::commit::<H>,
+        room: calls::room::<H>,
+        stop: calls::stop::<H>,
+        log: calls::log::<H>,
+        first_group,
+        last_group,
+        first_meter,
+        last_meter,
+        config: ptr::null(),
+        config_size: 0,
+        reserved2: 0,
+        ask: calls::ask::<H>,
+        take: calls::take::<H>,
+        commit_series: calls::commit_series::<H>,
+        read_table: calls::read_table::<H>,
+        publish: calls::publish::<H>,
+        answer: calls::answer::<H>,
+        report_incident: calls::report_incident::<H>,
     }
 }
 

@@ -26,6 +26,8 @@ mod gathered;
 pub mod guest;
 #[cfg(feature = "host")]
 pub mod host;
+#[cfg(feature = "host")]
+pub mod lent;
 
 use std::ffi::{c_char, c_void};
 

@@ -13,7 +13,8 @@ use crate::serving::{ClientId, ClientRequest};
 /// Returns the state behind a host table.
 ///
 /// # Safety
-/// `host` must be the table of a live `HostedApp<H>` whose application is in a call.
+/// `host` must be the table of a live `HostedApp<H>` whose application is in a call, or of
+/// [`lend`](crate::abi::lent::lend) in its call.
 unsafe fn inner<'a, H>(host: *const HostFunctions) -> &'a mut Inner<H> {
     // SAFETY: the caller's promise; `context` was set to the `UnsafeCell`'s content.
     let context = unsafe { (*host).context }.cast::<Inner<H>>();
