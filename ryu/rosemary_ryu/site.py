@@ -18,6 +18,9 @@ LOG = logging.getLogger("rosemary.ryu")
 # Messages that are remembered, to quote them in errors as the application sent them.
 MOST_REMEMBERED = 256
 
+# Flow-mods that name a buffer, which are remembered as a whole.
+MOST_BUFFERED = 256
+
 # Requests for statistics whose reply needs an addition.
 MOST_EXPECTED = 256
 
@@ -58,6 +61,7 @@ class Site:
         self.groups: set[int] = set()
         self.meters: set[int] = set()
         self._remembered: dict[int, bytes] = {}
+        self._buffered: dict[int, bytes] = {}
         self._expected_miss: dict[int, None] = {}
         self._expected_aggregates: dict[int, list[bytes]] = {}
 
@@ -74,6 +78,8 @@ class Site:
         if sent[1] != wire.PACKET_OUT:
             self._remember(sent)
         for message in messages:
+            if message[1] == wire.FLOW_MOD:
+                self._note_buffer(message)
             if self.renewal is None or self.renewal.passes(message):
                 self._post(message)
 
@@ -86,6 +92,27 @@ class Site:
         if len(remembered) >= MOST_REMEMBERED:
             del remembered[next(iter(remembered))]
         remembered[wire.xid_of(sent)] = sent[:64]
+
+    def _note_buffer(self, flow_mod: bytes) -> None:
+        """Remembers a flow-mod that names a buffer, without it."""
+        at = wire.FM10_BUFFER if self.version == wire.V1_0 else wire.FM_BUFFER
+        if wire.u32(flow_mod, at) == wire.NO_BUFFER:
+            return
+        if len(self._buffered) >= MOST_BUFFERED:
+            del self._buffered[next(iter(self._buffered))]
+        copy = bytearray(flow_mod)
+        wire.put_u32(copy, at, wire.NO_BUFFER)
+        self._buffered[wire.xid_of(flow_mod)] = bytes(copy)
+
+    def add_without_buffer(self, xid: int) -> bool:
+        """Sends a refused flow-mod again without its buffer, which another application has used up.
+
+        A switch adds such a flow, too, and reports the unknown buffer.
+        """
+        flow_mod = self._buffered.pop(xid, None)
+        if flow_mod is not None:
+            self._post(flow_mod)
+        return flow_mod is not None
 
     def as_sent(self, xid: int, quote: bytes) -> bytes:
         """Returns the beginning of a message as the application sent it, or `quote` if it is not remembered."""

@@ -257,9 +257,12 @@ class Switchboard:
             datapath.site.known_flows.note_kept(event.message)
 
     def _refused(self, event: Any) -> None:
-        remedy = f"; {event.remedy}" if event.remedy else ""
-        LOG.warning("Rosemary refused a message to switch %016x: %s%s", event.dpid, event.why, remedy)
         datapath = self._current(event)
+        if event.reason == refusals.BUFFER and datapath is not None and datapath.site.add_without_buffer(event.xid):
+            LOG.debug("switch %016x: another app has sent the buffered packet of a flow-mod", event.dpid)
+        else:
+            remedy = f"; {event.remedy}" if event.remedy else ""
+            LOG.warning("Rosemary refused a message to switch %016x: %s%s", event.dpid, event.why, remedy)
         if datapath is not None:
             site = datapath.site
             about = site.as_sent(event.xid, event.message)

@@ -405,3 +405,32 @@ def test_failing_handler_is_logged_and_the_next_event_is_handled(tmp_path, caplo
         assert "handler state failed" in caplog.text
 
     Bench("failing", dpids=(1, 2)).run(scenario)
+
+
+def test_flow_mod_whose_buffer_another_app_has_used_is_added_without_it(tmp_path):
+    def scenario(bench):
+        yield from bench.connect()
+        recorded, switch = app("Recorder"), bench.switches[1]
+        [dp] = recorded.dps
+        received, receive = [], switch.receive
+        switch.receive = lambda message: (received.append(message), receive(message))[1]
+        flow_mod(dp, dp.ofproto_parser.OFPMatch(in_port=3), 7, to_controller(dp), buffer_id=77)
+        yield from bench.turns(3)
+        [sent] = received
+        assert wire.u32(sent, wire.FM_BUFFER) == 77
+        about = {"dpid": 1, "epoch": 1, "version": wire.V1_3, "xid": wire.xid_of(sent), "message": sent[:64]}
+        refused = event("Refused", why="its buffer was not given", reason=11, remedy=None, **about)
+        bench.zone.incoming.append(refused)
+        yield from bench.turns(3)
+        [_, again] = received
+        assert wire.u32(again, wire.FM_BUFFER) == wire.NO_BUFFER
+        end = wire.FM_BUFFER + 4
+        assert (again[: wire.FM_BUFFER], again[end:]) == (sent[: wire.FM_BUFFER], sent[end:])
+        # As a switch that does not know the buffer reports it.
+        [error] = named(recorded.seen, "OFPErrorMsg")
+        assert (error.type, error.code) == (1, 8)
+        bench.zone.incoming.append(refused)
+        yield from bench.turns(3)
+        assert len(received) == 2, "it is sent again once"
+
+    recorder(tmp_path).run(scenario)
