@@ -10,7 +10,9 @@ wanted=ryu/requirements-faucet.txt
 	echo "make: $python is missing; type: make python" >&2
 	exit 1
 }
-cmp -s "$wanted" "$dir/requirements.txt" && exit
+# Libraries of another Python do not load, so its version is part of the cache's key.
+version=$("$python" -c 'import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())')
+if cmp -s "$wanted" "$dir/requirements.txt" && [ "$version" = "$(cat "$dir/python.txt" 2>/dev/null)" ]; then exit; fi
 "$python" -c 'import os, sysconfig as it; open(os.path.join(it.get_path("include"), "Python.h"))' 2>/dev/null || {
 	echo "make: Python's headers are missing, which a library of Faucet needs; type: apt-get install python3-dev" >&2
 	exit 1
@@ -21,3 +23,4 @@ rm -rf "$dir"
 DEBINSTALL=1 "$python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target "$dir" \
 	--requirement "$wanted"
 cp "$wanted" "$dir/requirements.txt"
+printf '%s\n' "$version" > "$dir/python.txt"

@@ -49,7 +49,18 @@ pub fn run(args: &FaucetArgs) -> anyhow::Result<ExitCode> {
         say::data(format_args!("{config}"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    say::note(notice(args)?);
     execute(&config, &args.up)
+}
+
+/// States what Faucet may read.
+fn notice(args: &FaucetArgs) -> anyhow::Result<String> {
+    let dir = directory(args)?.0;
+    Ok(format!(
+        "Faucet may read all files of {} and below, as {} may include others",
+        dir.display(),
+        args.config.display()
+    ))
 }
 
 /// Returns the directory that contains Faucet; `None` if the interpreter finds it by itself.
@@ -73,8 +84,8 @@ fn package(args: &FaucetArgs) -> anyhow::Result<Option<PathBuf>> {
     )
 }
 
-/// The configuration of Rosemary for Faucet in this directory.
-fn config(args: &FaucetArgs, package: Option<&Path>) -> anyhow::Result<String> {
+/// Returns the directory that Faucet may read, and `faucet.yaml`.
+fn directory(args: &FaucetArgs) -> anyhow::Result<(PathBuf, PathBuf)> {
     let file = std::path::absolute(&args.config)?;
     ensure!(file.is_file(), "{} is missing; name the file with --config", file.display());
     let file = file.canonicalize().with_context(|| format!("cannot follow {}", file.display()))?;
@@ -85,6 +96,12 @@ fn config(args: &FaucetArgs, package: Option<&Path>) -> anyhow::Result<String> {
         dir.display(),
         file.display()
     );
+    Ok((dir.to_owned(), file))
+}
+
+/// The configuration of Rosemary for Faucet in this directory.
+fn config(args: &FaucetArgs, package: Option<&Path>) -> anyhow::Result<String> {
+    let (dir, file) = directory(args)?;
     let read = format!("fs.read:{}", dir.display());
     // Faucet finds the links of a stack with LLDP.
     let capabilities = CAPABILITIES.iter().copied().chain(["topology.probe", read.as_str()]);
@@ -139,6 +156,11 @@ mod tests {
         assert_eq!(python.listen[0].1.port(), 9302);
         let dir = format!("fs.read:{}", env!("CARGO_MANIFEST_DIR"));
         let has = |name: &str| apps[0].capabilities.iter().any(|it| it.to_string() == name);
+        let notice = notice(&args(&file)).unwrap();
+        assert!(
+            notice.contains(&format!("all files of {}", env!("CARGO_MANIFEST_DIR"))),
+            "{notice}"
+        );
         assert!(text.contains(&dir) && has("topology.probe"), "{text}");
         assert_eq!(python.options["env.FAUCET_PROMETHEUS_PORT"], "9302");
     }

@@ -42,8 +42,15 @@ const FLAGS: [&str; 7] = [
     "explicit-drop",
 ];
 
+/// The name of a temporary configuration, around the process id.
+const PREFIX: &str = "rosemary-ryu-";
+const SUFFIX: &str = ".toml";
+
 /// Options of `rosemary up` that the command passes on, with a value each.
 const UP: [&str; 4] = ["runtime-dir", "state-dir", "tls-dir", "plain"];
+
+/// Options of `rosemary up` that the command passes on, without a value.
+const UP_FLAGS: [&str; 1] = ["watch"];
 
 /// The arguments of `rosemary ryu`.
 #[derive(Debug, Clone, Args)]
@@ -52,8 +59,8 @@ pub struct RyuArgs {
     ///
     /// --observe-links lets the apps send LLDP. --wsapi-host and --wsapi-port give the first app an address for its HTTP server, and each
     /// further one the next port. --ofp-listen-host and --ofp-tcp-listen-port name the address for switches. --python-path DIR joins
-    /// the import path, and --print-config prints the configuration. --runtime-dir, --state-dir, --tls-dir and --plain are those
-    /// of `rosemary up`. The apps receive all others.
+    /// the import path, and --print-config prints the configuration. --runtime-dir, --state-dir, --tls-dir, --plain and --watch are
+    /// those of `rosemary up`. The apps receive all others.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub arguments: Vec<String>,
 }
@@ -86,7 +93,7 @@ pub(crate) fn execute(config: &str, up: &[OsString]) -> anyhow::Result<ExitCode>
     let program = installation::program("rosemary-monitor", &installation::own_dir()?)?;
     let file = write(config)?;
     let mut command = Command::new(&program);
-    command.arg("--allow-unsigned").arg("--config").arg(&file).args(up);
+    command.args(["--allow-unsigned", "--remove-config", "--config"]).arg(&file).args(up);
     let error = command.exec();
     Err(error).with_context(|| format!("cannot execute {}", program.display()))
 }
@@ -105,15 +112,31 @@ fn interpreter() -> anyhow::Result<Interpreter> {
     Ok(interpreter)
 }
 
-/// Writes the configuration to a new file that only this user can read. It stays, as a running Rosemary reloads it.
+/// Writes the configuration to a new file that only this user can read. The monitor, which has the same process id, reads it
+/// again for a reload and removes it when it ends.
 fn write(config: &str) -> anyhow::Result<PathBuf> {
-    let path = std::env::temp_dir().join(format!("rosemary-ryu-{}.toml", std::process::id()));
+    let dir = std::env::temp_dir();
+    remove_left(&dir);
+    let path = dir.join(format!("{PREFIX}{}{SUFFIX}", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
     // A file or a link of another user in its place is an error.
     let file = options.write(true).create_new(true).mode(0o600).open(&path);
     let written = file.and_then(|mut file| file.write_all(config.as_bytes()));
     written.with_context(|| format!("cannot write {}; remove it", path.display()))?;
     Ok(path)
+}
+
+/// Removes the files of monitors that were killed. Those of other users stay, as the directory belongs to root.
+fn remove_left(dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|it| it.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
+        let pid = pid.and_then(|it| it.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// The meaning of the arguments.
@@ -145,6 +168,10 @@ impl Request {
             };
             if name == "print-config" {
                 request.prints = true;
+                continue;
+            }
+            if UP_FLAGS.contains(&name) {
+                request.up.push(argument.into());
                 continue;
             }
             if let Some((flag, is_on)) = flag(name) {
@@ -329,6 +356,31 @@ mod tests {
         assert_eq!(apps[0].capabilities.len(), CAPABILITIES.len());
         let python = apps[0].python.as_ref().unwrap();
         assert_eq!((python.listen.len(), &*python.options["verbose"]), (0, "false"));
+    }
+
+    #[test]
+    fn watch_is_passed_on() {
+        let arguments = ["--watch", "ryu.app.simple_switch"].map(ToOwned::to_owned);
+        let request = Request::parse(&arguments).unwrap();
+        assert_eq!((request.up, request.apps.len()), (vec!["--watch".into()], 1));
+        assert!(request.options.is_empty());
+    }
+
+    #[test]
+    fn configurations_of_ended_processes_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        // No process has a number above the highest one of Linux.
+        let own = format!("{PREFIX}{}{SUFFIX}", std::process::id());
+        for name in [&*own, "rosemary-ryu-4294967294.toml", "rosemary-ryu-my.toml", "other.toml"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        remove_left(dir.path());
+        let left = std::fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name());
+        let mut left: Vec<_> = left.map(|it| it.into_string().unwrap()).collect();
+        left.sort();
+        let mut expected = vec!["other.toml".to_owned(), own, "rosemary-ryu-my.toml".to_owned()];
+        expected.sort();
+        assert_eq!(left, expected);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod zone;
 
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use control::app::{AppId, Hosting as Host};
@@ -119,6 +120,11 @@ pub(crate) enum ZoneEvent {
 }
 
 impl App {
+    /// The files that are read again when they change: its object, unless it is a package or a module, and its configuration.
+    pub(crate) fn own_files(&self) -> impl Iterator<Item = &Path> {
+        self.files.own_files()
+    }
+
     /// Describes the app `chosen` with number `id`; nothing is started. `demoted` says why it must not run in the kernel.
     pub(crate) fn new(
         id: AppId,

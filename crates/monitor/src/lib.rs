@@ -84,6 +84,7 @@ mod text;
 mod trial_load;
 pub mod usage;
 mod users;
+mod watch;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

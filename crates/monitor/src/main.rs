@@ -34,6 +34,11 @@ fn main() -> ExitCode {
         warn!(%error, "could not drop privileges that the monitor does not need");
     }
     let code = run(&command.options);
+    if let Some(config) = command.options.instance.config.filter(|_| command.options.remove_config)
+        && let Err(error) = std::fs::remove_file(&config)
+    {
+        warn!(file = %config.display(), %error, "could not remove the temporary configuration");
+    }
     sys::log::flush(FLUSH_TIME);
     code
 }

@@ -94,6 +94,14 @@ pub struct Options {
     /// machines then cannot use plain TCP
     #[arg(long)]
     pub allow_unsigned: bool,
+    /// For development: apply the configuration again when the file of an app changes, as `rosemary reload` does
+    ///
+    /// The app starts again with its new file. If that does not load, as with an error of syntax, the app goes on as it is.
+    #[arg(long)]
+    pub watch: bool,
+    /// Remove the configuration file at the end, for commands that write a temporary one.
+    #[arg(long, hide = true, requires = "config")]
+    pub remove_config: bool,
     /// Runs apps without a sandbox, for tests of the sandbox.
     #[arg(long, hide = true)]
     pub unconfined: bool,
@@ -286,6 +294,12 @@ impl Options {
         }
         if self.allow_unsigned {
             args.push("--allow-unsigned".into());
+        }
+        if self.watch {
+            args.push("--watch".into());
+        }
+        if self.remove_config {
+            args.push("--remove-config".into());
         }
         if self.unconfined {
             args.push("--unconfined".into());

@@ -19,6 +19,7 @@ mod safety;
 mod verbs;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -107,6 +108,11 @@ pub(crate) struct ProcessTable {
 }
 
 impl ProcessTable {
+    /// The files of the apps that an operator may change: their objects, except those of packages, and their configurations.
+    pub(crate) fn app_files(&self) -> impl Iterator<Item = &Path> {
+        self.apps.iter().flat_map(App::own_files)
+    }
+
     /// Describes all programs without starting them.
     ///
     /// # Errors

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use config::{Python, SERVE_HTTP};
 use control::policy::Grant;
 use control::zone::{PythonApp, PythonForm};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use serde::Deserialize;
 
 use crate::error::StartError;
 use crate::installation;
+use crate::listen::{self, BindError};
 use crate::object::Object;
 use crate::program::Executable;
 
@@ -25,9 +25,6 @@ const NOTE: &str = "rosemary-python.json";
 
 /// The most bytes of the note.
 const MAX_NOTE: u64 = 64 * 1024;
-
-/// Clients that wait until the app accepts them.
-const BACKLOG: i32 = 128;
 
 /// The interpreter for apps in Python.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -141,8 +138,8 @@ impl PythonZone {
     /// The reason, as a phrase.
     pub(crate) fn listen(&mut self) -> Result<(), String> {
         let bound = self.app.listeners.iter().map(|(name, address)| {
-            shared(*address).map_err(|error| {
-                format!("could not listen at {address} for {name}: {error}; name another port in `listen`")
+            shared(*address).map_err(|BindError { hint, source }| {
+                format!("could not listen at {address} for {name}: {source}; {hint}, or name another address in `listen`")
             })
         });
         self.sockets = bound.collect::<Result<_, _>>()?;
@@ -159,19 +156,14 @@ impl PythonZone {
 static BOUND: Mutex<Option<HashMap<SocketAddr, Weak<OwnedFd>>>> = Mutex::new(None);
 
 /// Returns the listening socket of this address.
-fn shared(address: SocketAddr) -> std::io::Result<Arc<OwnedFd>> {
+fn shared(address: SocketAddr) -> Result<Arc<OwnedFd>, BindError> {
     let mut bound = BOUND.lock().unwrap_or_else(PoisonError::into_inner);
     let bound = bound.get_or_insert_default();
     bound.retain(|_, socket| socket.strong_count() > 0);
     if let Some(socket) = bound.get(&address).and_then(Weak::upgrade) {
         return Ok(socket);
     }
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    bind(&socket, &address)?;
-    listen(&socket, BACKLOG)?;
+    let (socket, _) = listen::bind_alone(address, false)?;
     let socket = Arc::new(socket);
     bound.insert(address, Arc::downgrade(&socket));
     Ok(socket)
@@ -190,6 +182,20 @@ mod tests {
         drop((one, two));
         assert!(std::net::TcpStream::connect(free).is_err(), "it is closed");
         shared(free).unwrap();
+    }
+
+    #[test]
+    fn refused_address_comes_with_a_remedy() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let other = std::net::TcpListener::bind(taken).unwrap();
+        let mut python = Python::new(control::zone::Framework::Ryu);
+        python.listen = vec![("wsapi".into(), taken)];
+        let mut zone =
+            PythonZone::new(&python, &Object::module("ryu.app.rest").unwrap(), (&[], false));
+        let why = zone.listen().unwrap_err();
+        assert!(why.contains("for wsapi") && why.contains("`ss -ltnp`"), "{why}");
+        drop(other);
+        zone.listen().unwrap();
     }
 
     #[test]

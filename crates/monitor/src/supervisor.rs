@@ -23,6 +23,7 @@ use crate::signals::Signals;
 use crate::text::shortened;
 use crate::usage::meter::{Meter, Sample};
 use crate::usage::{MEASUREMENT_PERIOD, report};
+use crate::watch::Watch;
 use config::Limits;
 use control::change::{Change, ChangeReport, ChangeRequest};
 use control::northbound::TokenRecord;
@@ -52,8 +53,10 @@ pub(crate) struct Supervisor {
     processes: ProcessTable,
     admin: AdminServer,
     changes: Changes,
-    /// Whether SIGHUP has requested a reload that has not begun.
-    must_reload: bool,
+    /// Who has requested a reload that has not begun.
+    must_reload: Option<&'static str>,
+    /// The files of apps, with `--watch`.
+    watch: Option<Watch>,
     signals: Signals,
     /// Systemd, if it started the monitor.
     service_manager: Option<ServiceManager>,
@@ -97,12 +100,14 @@ impl Supervisor {
         service_manager: Option<ServiceManager>,
     ) -> Self {
         let now = Instant::now();
+        let watch = changes.must_watch().then(|| Watch::new(now));
         Self {
             started: now,
             processes,
             admin,
             changes,
-            must_reload: false,
+            must_reload: None,
+            watch,
             signals,
             service_manager,
             own_meter: Meter::new(Limits::none(), Vec::new()),
@@ -146,6 +151,7 @@ impl Supervisor {
         if self.stop_deadline.is_none() {
             self.changes.advance(&mut self.processes, now);
             self.begin_safe_mode_if_due(now);
+            self.look_at_apps(now);
             self.reload_if_due(now);
         }
         if let Some(deadline) = self.stop_deadline {
@@ -165,7 +171,7 @@ impl Supervisor {
         let is_late = self.started + PATIENCE <= now;
         let stage = match () {
             () if self.stop_deadline.is_some() => Stage::Stopping,
-            () if self.must_reload || self.changes.is_reloading() => Stage::Reloading,
+            () if self.must_reload.is_some() || self.changes.is_reloading() => Stage::Reloading,
             () if self.processes.has_started() => Stage::Ready,
             () if is_late && self.processes.kernel_state() == ProgramState::Running => Stage::Ready,
             () => Stage::Starting,
@@ -182,6 +188,7 @@ impl Supervisor {
             .chain(self.admin.next_due())
             .chain(self.changes.next_due())
             .chain([self.measure_at])
+            .chain(self.watch.as_ref().map(Watch::next_due))
             .chain(log_stop)
             .chain(stop)
             .min()
@@ -222,7 +229,7 @@ impl Supervisor {
             Source::Signal => self.handle_signals(now),
             Source::Hangup => {
                 self.signals.forget_hangups();
-                self.must_reload = true;
+                self.must_reload = Some("SIGHUP");
             }
             Source::Plan => {}
             Source::AdminListener => self.admin.accept(now),
@@ -257,16 +264,22 @@ impl Supervisor {
         }
     }
 
-    /// Applies the configuration as it is now, as SIGHUP requests, once no other change is being made.
-    fn reload_if_due(&mut self, now: Instant) {
-        if !self.must_reload || self.changes.is_busy() {
-            return;
+    /// Requests a reload if the file of an app has changed.
+    fn look_at_apps(&mut self, now: Instant) {
+        let Some(watch) = &mut self.watch else { return };
+        for file in watch.changed(self.processes.app_files(), now) {
+            info!(file = %file.display(), "the file of an app has changed");
+            self.must_reload = Some("--watch");
         }
-        self.must_reload = false;
+    }
+
+    /// Applies the configuration as it is now, as a signal or a changed file requests, once no other change is being made.
+    fn reload_if_due(&mut self, now: Instant) {
+        let Some(who) = self.must_reload.take_if(|_| !self.changes.is_busy()) else { return };
         let request = ChangeRequest { change: Change::Reload { dry_run: false }, confirmed: false };
         let request = (request, Vec::new());
-        if let Err(why) = self.changes.begin(request, "SIGHUP", &mut self.processes, now) {
-            warn!(why, "could not reload; send SIGHUP again");
+        if let Err(why) = self.changes.begin(request, who, &mut self.processes, now) {
+            warn!(why, "could not reload; type: rosemary reload");
         }
     }
 

@@ -17,6 +17,9 @@ use serde::Deserialize;
 use super::descriptor::Descriptor;
 use crate::say;
 
+/// The extension of an archive of modules in Python.
+const ARCHIVE: &str = "pyz";
+
 /// Options of `rosemary app build`.
 #[derive(Debug, Clone, Args)]
 pub struct BuildArgs {
@@ -55,6 +58,11 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
         None => compile(args, name)?,
     };
     let bytes = monitor::installation::read_object(&object);
+    if args.object.is_none() && object.extension().is_some_and(|it| it == ARCHIVE) {
+        // The package has all of it.
+        let removed = fs::remove_file(&object);
+        removed.with_context(|| format!("cannot remove {}", object.display()))?;
+    }
     let bytes = bytes.with_context(|| {
         format!(
             "cannot read the object {} of the app {name}, which app.toml names; correct the name or name the object with \
@@ -122,7 +130,7 @@ fn compile(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
 /// Makes the archive of an app in Python, with the interpreter that runs it. No code of the app or of its wheels runs.
 fn by_python(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
     let interpreter = Interpreter::find()?;
-    let archive = args.out.join(format!("{name}.pyz"));
+    let archive = args.out.join(format!("{name}.{ARCHIVE}"));
     let mut command = Command::new(interpreter.program());
     command.args(["-I", "-m", "rosemary._package"]).arg(&args.dir).arg(&archive);
     let status = command.stdout(std::io::stderr()).status().context("cannot start Python")?;

@@ -148,6 +148,12 @@ impl AppFiles {
         Fingerprint { sha256, config: self.config().to_owned() }
     }
 
+    /// The files that are read again when they change.
+    pub(super) fn own_files(&self) -> impl Iterator<Item = &Path> {
+        let object = matches!(self.object, Object::File(_)).then(|| self.object.path());
+        object.into_iter().chain(self.config.path())
+    }
+
     /// Where the object comes from, for messages.
     pub(super) fn object_path(&self) -> &Path {
         self.object.path()

@@ -88,6 +88,11 @@ impl Changes {
         Self { basis, made: 0, running: None, finished: VecDeque::new(), rejected: None }
     }
 
+    /// Whether a change of an app's file requests a reload.
+    pub(crate) fn must_watch(&self) -> bool {
+        self.basis.planner.options.watch
+    }
+
     /// Begins the change that `who` requests: an operator's user, or a signal. Returns its first report.
     ///
     /// # Errors
