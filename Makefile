@@ -56,8 +56,8 @@ ryu: build python ## every app of Ryu 4.34, Faucet, and a client of Ryu's REST i
 PREFIX ?= /usr/local
 BUILD ?= target/release
 
-install: ## install what `make release` built: programs, apps, SDK, manual, unit (PREFIX=/usr/local, DESTDIR=)
-	@etc/install.sh "$(BUILD)" "$(PREFIX)" "$(DESTDIR)"
+install: ## install what `make release` and `make python` built: programs, apps, SDKs, manual, unit (PREFIX=/usr/local, DESTDIR=)
+	@etc/install.sh "$(BUILD)" "$(PREFIX)" "$(DESTDIR)" target/python
 
 # The page is built with Node.js; without it, `make build` makes a rosemary-northbound that says what is missing.
 ui: ## the web page, in target/ui/dist, which the next build contains; fetches packages of npm

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # Installs Rosemary; `make install` calls it in the source tree. Packages of distributions pass DESTDIR.
 #
-#   etc/install.sh BUILD PREFIX DESTDIR        BUILD: target/release, PREFIX: /usr, DESTDIR: empty, or the root of a package
+#   etc/install.sh BUILD PREFIX DESTDIR [PYTHON]   BUILD: target/release, PREFIX: /usr, DESTDIR: empty, or the root of a package,
+#                                                  PYTHON: target/python, the environment for apps in Python
 #
 # PREFIX/bin                  rosemary, ofbench
 # PREFIX/libexec/rosemary     the programs that the monitor starts
 # PREFIX/lib/rosemary/apps    the apps that ship with Rosemary, by the names in the configuration
+# PREFIX/lib/rosemary/python  the virtual environment for apps in Python and of Ryu, with the interpreter of PYTHON, if there is one
 # PREFIX/share/man            the manual pages of sections 1 and 5
 # PREFIX/include/rosemary     the headers for apps in C
 # PREFIX/share/rosemary/sdk   the sources of the SDK for apps in Rust, and the lock file with the versions of its packages
 set -euo pipefail
 
-[ $# = 3 ] || { sed -n '2,4s/^# \?//p' "$0" >&2; exit 2; }
-build=$1 prefix=$2 to=$3$2
+[ $# = 3 ] || [ $# = 4 ] || { sed -n '2,5s/^# \?//p' "$0" >&2; exit 2; }
+build=$1 prefix=$2 to=$3$2 python=${4:-}
 [[ $prefix = /* ]] || { echo "install: PREFIX must begin with /, and is '$prefix'" >&2; exit 2; }
 
 programs=(rosemary-monitor rosemary-kernel rosemary-zone rosemary-security rosemary-log rosemary-storage rosemary-broker rosemary-northbound)
@@ -54,4 +56,21 @@ install -m 644 Cargo.lock LICENSE "$sdk"
 members=$(printf '"crates/%s", ' "${crates[@]}")
 sed -e '/^members = \[/,/^\]/c\members = ['"${members%, }"']' Cargo.toml > "$sdk/Cargo.toml"
 chmod -R u=rwX,go=rX "$sdk"
+
+# A copy of the virtual environment would name the directory in which it was made, so this is a new one with its packages. It names
+# neither DESTDIR nor the source tree, and needs no network.
+if [ -n "$python" ] && [ -x "$python/bin/python3" ]; then
+  env=$to/lib/rosemary/python
+  rm -rf "$env"
+  "$("$python/bin/python3" -c 'import sys; print(sys._base_executable)')" -m venv --without-pip "$env"
+  packages() { "$1/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+  cp -R --preserve=mode,timestamps "$(packages "$python")/." "$(packages "$env")"
+  "$env/bin/python3" -m rosemary._install "$3" > /dev/null
+  # What activates it in a shell is of no use here.
+  find "$env/bin" -type f -delete
+  sed -i "s|$3$prefix|$prefix|g" "$env/pyvenv.cfg"
+  chmod -R u=rwX,go=rX "$env"
+elif [ -n "$python" ]; then
+  echo "install: apps in Python cannot run: $python is missing; type: make python PYTHON_PROFILE=release, then make install" >&2
+fi
 echo "install: Rosemary is in $to; next: $prefix/bin/rosemary doctor, then $prefix/bin/rosemary up"

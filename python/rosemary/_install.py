@@ -1,6 +1,7 @@
 """Notes how Rosemary starts this interpreter, in `rosemary-python.json` of the virtual environment.
 
-`make python` runs it once: `python -m rosemary._install`.
+`make python` runs it once: `python -m rosemary._install`. `make install` passes the root directory of a package, `DESTDIR`, which
+the paths in the file do not have.
 """
 
 import importlib.util
@@ -10,8 +11,14 @@ import sys
 import sysconfig
 
 
-def note() -> dict[str, object]:
+def note(root: str = "") -> dict[str, object]:
     """What the monitor must know: the program, the script, and the directories that each app may read."""
+    roots = [it for it in (root.rstrip("/"), os.path.realpath(root).rstrip("/")) if root and it]
+
+    def installed(path: str) -> str:
+        within = next((it for it in roots if path.startswith(it + "/")), "")
+        return path[len(within) :]
+
     here = os.path.realpath(os.path.dirname(__file__))
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {path for path in sys.path if path.endswith("/lib-dynload")}
@@ -22,24 +29,24 @@ def note() -> dict[str, object]:
         path for path in real if not any(path.startswith(other + "/") for other in real if other != path)
     ]
     # The libraries of the system are visible in every zone.
-    read = [path for path in read if not path.startswith(("/usr/lib/", "/lib/"))]
+    read = [path for path in map(installed, read) if not path.startswith(("/usr/lib/", "/lib/"))]
     return {
-        "interpreter": os.path.join(sys.prefix, "bin", "python3"),
-        "boot": os.path.join(here, "_boot.py"),
+        "interpreter": installed(os.path.join(sys.prefix, "bin", "python3")),
+        "boot": installed(os.path.join(here, "_boot.py")),
         "read": read,
         "ryu": importlib.util.find_spec("rosemary_ryu") is not None,
         "version": ".".join(map(str, sys.version_info[:3])),
     }
 
 
-def main() -> None:
-    """Writes the file."""
+def main(root: str = "") -> None:
+    """Writes the file. `root` is the root directory of a package."""
     path = os.path.join(sys.prefix, "rosemary-python.json")
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(note(), file, indent=2)
+        json.dump(note(root), file, indent=2)
         file.write("\n")
     print(path)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])
