@@ -245,13 +245,19 @@ def _():
 
 
 class Attempts(rosemary.App):
-    def on_snapshot_end(self, event, network):
+    is_over = False
+
+    def on_batch(self, events, network):
+        # Events clear the timer.
         network.wake_at(network.now())
+        return super().on_batch(events, network)
 
     def on_wake(self, network):
         """One attempt per call, so that the log's limit holds none back."""
         if not ATTEMPTS:
-            network.info(f"{MARK}s are over")
+            if not self.is_over:
+                network.info(f"{MARK}s are over")
+            self.is_over = True
             return
         name, function = ATTEMPTS.pop(0)
         try:

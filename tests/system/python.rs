@@ -1,5 +1,7 @@
 //! Apps in Python, each in a zone of its own.
 
+mod attacks;
+
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -130,111 +132,138 @@ fn app_in_python_publishes_routes() {
     });
 }
 
-/// The attempts of an app in Python, and their results.
-fn attempts(lab: &Lab, args: &[&str]) -> anyhow::Result<Vec<(String, String)>> {
-    let dir = "/etc/rosemary/lib";
-    fs::create_dir_all(dir)?;
-    fs::write(format!("{dir}/evil.pth"), "import sys; sys.pth_ran = True\n")?;
-    fs::write(format!("{dir}/sitecustomize.py"), "import sys; sys.pth_ran = True\n")?;
-    let object = format!("{}/../python/hostile/attempts.py", env!("CARGO_MANIFEST_DIR"));
+#[test]
+fn changed_file_restarts_an_app_and_a_broken_one_does_not() {
+    in_a_lab(|lab| {
+        let version = |number: u32| {
+            format!(
+                "import rosemary\n\
+                 class Hub(rosemary.App):\n    \
+                 def on_snapshot_end(self, event, network):\n        \
+                 network.info('this is version {number}')\n    \
+                 def on_packet_in(self, event, network):\n        \
+                 network.packet_out_for(event, [rosemary.Action.output(rosemary.FLOOD)])\n"
+            )
+        };
+        let app = written(&version(1))?;
+        let args = ["--watch", "--app", &app.to_string_lossy()];
+        let mut net = Net::start_with(lab, Of::V1_3, &args)?;
+        net.rosemary.wait_for_log(&["this is version 1", APP], SOON)?;
+        let pid = net.status()?.app(APP).and_then(|app| app.pid).context("it runs")?;
+        written(&version(2))?;
+        net.rosemary.wait_for_log(&["the file of an app has changed", "app.py"], SOON)?;
+        net.rosemary.wait_for_log(&["this is version 2", APP], SOON)?;
+        let second = net.rosemary.wait_for("the new one runs", SOON, |status| {
+            status.app(APP)?.pid.filter(|new| *new != pid)
+        })?;
+        // The file is broken: the app goes on, and the log says why.
+        written(&version(3).replace("rosemary.App):", "rosemary.App)"))?;
+        println!("{}", net.rosemary.wait_for_log(&["SyntaxError", APP], SOON)?);
+        assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
+        let status = net.status()?;
+        assert_eq!(status.app(APP).and_then(|app| app.pid), Some(second), "{}", net.rosemary.log());
+        // Once it is correct, it starts.
+        written(&version(4))?;
+        net.rosemary.wait_for_log(&["this is version 4", APP], SOON)?;
+        assert!(!net.rosemary.log().contains("this is version 3"));
+        Ok(())
+    });
+}
+
+#[test]
+fn app_in_python_uses_services_and_outlives_them_over_openflow_1_0() {
+    in_a_lab(|lab| services(lab, Of::V1_0));
+}
+
+#[test]
+fn app_in_python_uses_services_and_outlives_them_over_openflow_1_3() {
+    in_a_lab(|lab| services(lab, Of::V1_3));
+}
+
+fn services(lab: &Lab, of: Of) -> anyhow::Result<()> {
+    const LATER: Duration = Duration::from_secs(30);
+    let object = format!("{}/apps/services.py", env!("CARGO_MANIFEST_DIR"));
     let config = format!(
-        "[[app]]\nname = \"attempts\"\nobject = \"{object}\"\npython-path = [\"{dir}\"]\n\
-         limits = {{ log-bytes-per-second = \"1 MiB\" }}\n"
+        "[[app]]\nname = \"learning-switch\"\n\
+         [[app]]\nname = \"services\"\nobject = \"{object}\"\nstage = \"observe\"\n\
+         services = [\"topology\", \"hosts\", \"stats\", \"storage\"]\n\
+         capabilities = [\"packet-in\", \"flow.write\", \"stats.read\", \"topology.read\", \"hosts.read\"]\n"
     );
     fs::write("/etc/rosemary/rosemary.toml", config)?;
-    let mut rosemary = Rosemary::start(lab, &rosemary_binary(), args)?;
-    rosemary.wait_for_log(&["attempts are over"], Duration::from_secs(60))?;
-    let log = rosemary.log();
-    let found = log.lines().filter_map(|line| {
-        let (name, result) = line.split_once("attempt: ")?.1.split_once(": ")?;
-        Some((name.to_owned(), result.split(" app=").next()?.to_owned()))
-    });
-    Ok(found.collect())
-}
-
-#[test]
-fn attempts_of_an_app_in_python_are_refused() {
-    in_a_lab(|lab| {
-        let found = attempts(lab, &[])?;
-        println!("{found:#?}");
-        assert!(found.len() >= 26, "{}", found.len());
-        let got: Vec<_> = found.iter().filter(|(_, result)| result == "GOT").collect();
-        assert!(got.is_empty(), "{got:?}");
+    let mut net = Net::start_with(lab, of, &[])?;
+    let s2 = lab.switch("s2", of)?;
+    net.s1.link_to(&s2)?;
+    s2.connect_to("tcp:127.0.0.1:6653")?;
+    let mut logged = |words: &[&str]| -> anyhow::Result<()> {
+        let words = [&["services"], words].concat();
+        println!("{}", net.rosemary.wait_for_log(&words, LATER)?);
         Ok(())
-    });
-}
-
-/// Without a sandbox most attempts succeed: otherwise they would prove nothing.
-#[test]
-fn attempts_of_an_unconfined_app_in_python_succeed() {
-    in_a_lab(|lab| {
-        let found = attempts(lab, &["--unconfined"])?;
-        let refused: Vec<_> = found.iter().filter(|(_, result)| result != "GOT").collect();
-        println!("{refused:#?}");
-        // No `.pth` file and no `sitecustomize` runs in any case.
-        let site = refused.iter().any(|(name, _)| name.contains("sitecustomize"));
-        // The monitor has given up the rights to mount and to make devices, and passes on no environment.
-        assert!(site && refused.len() <= 5, "{refused:?}");
+    };
+    logged(&["topology:", "[1, 2] path [(1, 2)]"])?;
+    logged(&["storage: value a value of version 1"])?;
+    logged(&["storage keys", "once"])?;
+    logged(&["refused: the operator has not granted this use of the namespace"])?;
+    logged(&["restored 1, changed 0, removed 0"])?;
+    assert!(net.h1.ping(&net.h2, 20, INTERVAL)?.received > 0);
+    let mut logged = |words: &[&str]| -> anyhow::Result<()> {
+        let words = [&["services"], words].concat();
+        println!("{}", net.rosemary.wait_for_log(&words, LATER)?);
         Ok(())
-    });
-}
-
-/// Runs an app that ends itself in this way beside the learning switch.
-fn deadly(how: &'static str, words: &'static [&'static str]) {
-    in_a_lab(move |lab| {
-        let object = format!("{}/../python/hostile/deadly.py", env!("CARGO_MANIFEST_DIR"));
-        let switch = example("learning_switch");
-        fs::write("/etc/rosemary/how", how)?;
-        let config = format!(
-            "[[app]]\nname = \"learning\"\nobject = \"{switch}\"\n\
-             [[app]]\nname = \"deadly\"\nobject = \"{object}\"\nconfig = \"how\"\nstage = \"observe\"\n\
-             hang-seconds = 1\nlimits = {{ memory = \"128 MiB\" }}\n"
-        );
-        fs::write("/etc/rosemary/rosemary.toml", config)?;
-        let mut net = Net::start_with(lab, Of::V1_3, &[])?;
-        let [h4, h5] = ["h4", "h5"].map(|name| lab.host(name, &net.s1));
-        let (_h4, h5) = (h4?, h5?);
-        assert_eq!(net.h1.ping(&net.h2, 3, INTERVAL)?.lost(), 0);
-        let established = net.h1.ping_in_background(&net.h2, 100, INTERVAL)?;
-        h5.ping(&net.h1, 1, INTERVAL)?;
-        println!("{}", net.rosemary.wait_for_log(words, Duration::from_secs(30))?);
-        assert_eq!(established.finish()?.lost(), 0);
-        let new = net.h3.ping(&net.h2, 5, INTERVAL)?;
-        assert!(new.lost() <= 1, "{new:?}");
-        let status = net.status()?;
-        assert_eq!(status.app("learning").map(|app| app.restarts), Some(0), "{status:?}");
-        Ok(())
-    });
-}
-
-#[test]
-fn exit_of_an_app_in_python_is_contained() {
-    deadly("exit_at_once", &["died", "zone deadly", "exited with code 1"]);
-}
-
-#[test]
-fn endless_loop_in_python_is_contained() {
-    deadly("loop", &["zone deadly", "its app hung"]);
-}
-
-#[test]
-fn leak_in_python_is_contained() {
-    deadly("leak", &["zone deadly", "died"]);
-}
-
-#[test]
-fn endless_recursion_in_python_is_contained() {
-    deadly("recurse", &["zone deadly", "died"]);
-}
-
-#[test]
-fn crash_in_python_is_contained() {
-    deadly("crash", &["died", "zone deadly", "SIGSEGV"]);
-}
-
-#[test]
-fn threads_without_end_in_python_are_contained() {
-    deadly("threads", &["zone deadly", "died"]);
+    };
+    logged(&["host appeared: Host(dpid=0x1"])?;
+    logged(&["hosts: 10.0.0.1 is at Host(dpid=0x1"])?;
+    logged(&["stats: flows True, packets True"])?;
+    let flow = "dl_type=0x88b5";
+    for switch in [&net.s1, &s2] {
+        let flows = switch.dump_flows()?;
+        assert_eq!(flows.iter().filter(|it| it.contains(flow)).count(), 1, "{flows:#?}");
+    }
+    // A switch that has lost its flows gets it again.
+    net.s1.ofctl(&["del-flows"])?;
+    lab.wait_for("the wanted flow is back", LATER, |_| {
+        let flows = net.s1.dump_flows().unwrap_or_default();
+        Ok(flows.iter().any(|it| it.contains(flow)).then_some(()))
+    })?;
+    // Each service is killed: the app gets exceptions, later the new service, and goes on.
+    let status = net.status()?;
+    let app = status.app("services").and_then(|app| app.pid).context("it runs")?;
+    let storage = status.programs.services.iter().find(|it| it.name == "storage");
+    let storage = storage.and_then(|it| it.pid).context("it runs")?;
+    for (name, pid, gone) in [
+        ("storage", Some(storage), "storage: Unavailable: the service storage is not available"),
+        ("hosts", None, "hosts: Unavailable: the service hosts is not available"),
+        ("stats", None, "stats: Unavailable: the service stats is not available"),
+        ("topology", None, "topology: unavailable [1, 2] path [(1, 2)]"),
+    ] {
+        let before = net.rosemary.log().len();
+        let pid = match pid {
+            Some(pid) => pid,
+            None => status.app(name).and_then(|app| app.pid).context("it runs")?,
+        };
+        // Requests wait for a stopped service, so that its end leaves some without an answer.
+        let stopped = rustix::process::Pid::from_raw(pid.try_into()?).context("a number")?;
+        rustix::process::kill_process(stopped, rustix::process::Signal::STOP)?;
+        lab.pause(Duration::from_millis(300))?;
+        kill(pid)?;
+        println!("{}", net.rosemary.wait_for_log(&["services", gone], LATER)?);
+        let back = match name {
+            "storage" => "storage: value a value of version 1",
+            "hosts" => "hosts: 10.0.0.1 is at",
+            "stats" => "stats: flows",
+            _ => "topology:  [1, 2] path [(1, 2)]",
+        };
+        lab.wait_for(back, LATER, |evidence| {
+            let log = net.rosemary.log();
+            let new = log.get(before..).unwrap_or_default();
+            new.clone_into(&mut evidence.0);
+            let gone_at = new.find(gone);
+            Ok(gone_at.is_some_and(|at| new[at..].contains(back)).then_some(()))
+        })?;
+    }
+    let after = net.status()?;
+    let now = after.app("services").context("it runs")?;
+    assert_eq!((now.pid, now.restarts), (Some(app), 0), "{}", net.rosemary.log());
+    Ok(())
 }
 
 #[test]

@@ -7,10 +7,12 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use cli::lab::{Lab, Of};
+use cli::lab::{Lab, Of, Rosemary};
+use openflow::{FlowMod, Kind, PacketIn, PacketOut, PortNo, Version, append};
+use rosemary_tests::fake::Fake;
 use rosemary_tests::http::{APP_ROUTES, request_at};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, kill, ryu};
+use rosemary_tests::{in_a_lab, kill, rosemary_binary, ryu};
 
 /// Where the lab's own `/etc` has the configuration.
 const CONFIG: &str = "/etc/rosemary/ryu.toml";
@@ -115,6 +117,110 @@ fn web_interface_of_an_app_of_ryu_needs_no_port() {
         assert_eq!(table.header("content-type"), Some("application/json"), "{table:?}");
         let unknown = request_at(APP_ROUTES, ("GET", "/apps/simple-switch-rest-13/x"), &[], b"")?;
         assert_eq!(unknown.status, 404, "{unknown:?}");
+        Ok(())
+    });
+}
+
+/// Writes the configuration that `rosemary ryu` makes for two of Ryu's apps, as two bundles.
+fn two_bundles(lab: &Lab, ryu: &Path) -> anyhow::Result<()> {
+    let rosemary = rosemary_binary().display().to_string();
+    let path = format!("--python-path={}", ryu.display());
+    let apps = ["ryu.app.simple_monitor_13", "ryu.app.simple_switch_13"];
+    let args = [&["ryu", "--print-config", &path][..], &apps].concat();
+    let config = lab.run(&rosemary, &args)?;
+    assert_eq!(config.matches("[[app]]").count(), 2, "{config}");
+    Ok(fs::write(CONFIG, config)?)
+}
+
+#[test]
+fn two_bundles_of_ryu_share_a_switch() {
+    with_ryu(|lab, ryu| {
+        two_bundles(lab, ryu)?;
+        let mut net = Net::start_with(lab, Of::V1_3, &["--config", CONFIG])?;
+        reaches(&net)?;
+        let in_port = net.h1.port().to_string();
+        for app in ["simple-monitor-13", "simple-switch-13"] {
+            // Both receive the packet-ins of one packet: datapath, source, destination and port.
+            let words = ["packet in", &net.h1.mac(), &net.h2.mac(), &in_port, app];
+            println!("{}", net.rosemary.wait_for_log(&words, SOON)?);
+        }
+        // Both add their flows, in bands of their own.
+        for host in [&net.h1, &net.h2] {
+            let flows = net.flows_to(host)?;
+            let priorities: std::collections::BTreeSet<_> = flows
+                .iter()
+                .filter_map(|flow| flow.split_once("priority=")?.1.split(',').next())
+                .collect();
+            assert_eq!((flows.len(), priorities.len()), (2, 2), "to {}: {flows:#?}", host.name());
+        }
+        // The monitor prints the counters of ports, and of its own flows alone.
+        net.rosemary.wait_for_log(&["simple-monitor-13", "in-port  eth-dst"], SOON)?;
+        net.rosemary.wait_for_log(&["simple-monitor-13", "rx-pkts"], SOON)?;
+        // The end of one does not concern the other.
+        let pings = net.h1.ping_in_background(&net.h2, 60, INTERVAL)?;
+        let status = net.status()?;
+        kill(status.app("simple-monitor-13").and_then(|app| app.pid).context("it runs")?)?;
+        let new = net.h3.ping(&net.h1, 10, INTERVAL)?;
+        assert!(new.lost() <= 1, "{new:?}");
+        assert_eq!(pings.finish()?.lost(), 0);
+        let after = net.status()?;
+        assert_eq!(after.app("simple-switch-13").map(|app| app.restarts), Some(0));
+        Ok(())
+    });
+}
+
+/// Open vSwitch keeps no packets in buffers, so a switch of the test does.
+#[test]
+fn buffered_packet_reaches_two_bundles_of_ryu_and_both_act() {
+    with_ryu(|lab, ryu| {
+        two_bundles(lab, ryu)?;
+        let args = ["--config", CONFIG];
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &args)?;
+        for app in ["simple-monitor-13", "simple-switch-13"] {
+            rosemary.wait_for_log(&["app was connected to the kernel", app], SOON)?;
+        }
+        let mut fake = Fake::connect(Version::V1_3, 1)?;
+        assert!(fake.answer_for(std::time::Duration::from_secs(2)), "{}", rosemary.log());
+        rosemary.wait_for_log(&["switch connected", "dpid=00:00:00:00:00:00:00:01"], SOON)?;
+        let frame = |to: u8, from: u8| {
+            let mut frame = vec![0; 60];
+            (frame[0], frame[5], frame[6], frame[11]) = (2, to, 2, from);
+            frame[12..14].copy_from_slice(&[0x08, 0x00]);
+            frame
+        };
+        let send = |fake: &mut Fake, port: u32, buffer: u32, frame: &[u8]| -> anyhow::Result<()> {
+            let packet_in =
+                PacketIn { buffer_id: Some(buffer), ..PacketIn::new(PortNo(port), frame) };
+            let mut message = Vec::new();
+            append(&mut message, |out| packet_in.encode(Version::V1_3, 0, out))?;
+            fake.received.clear();
+            fake.send(&message)?;
+            assert!(fake.answer_for(std::time::Duration::from_secs(3)), "it is connected");
+            Ok(())
+        };
+        let kinds = |fake: &Fake, wanted: Kind| -> Vec<Vec<u8>> {
+            let is_it = |it: &&Vec<u8>| Kind::from_wire(Version::V1_3, it[1]).ok() == Some(wanted);
+            fake.received.iter().filter(is_it).cloned().collect()
+        };
+        // An unknown destination: each floods. The first uses the buffer up.
+        send(&mut fake, 1, 77, &frame(2, 1))?;
+        let outs = kinds(&fake, Kind::PacketOut);
+        let used: Vec<_> = outs
+            .iter()
+            .map(|it| PacketOut::decode(it).map(|it| it.buffer_id))
+            .collect::<Result<_, _>>()?;
+        assert_eq!(used, [Some(77)], "{}", rosemary.log());
+        rosemary.wait_for_log(&["Rosemary refused a message", "its buffer was not given"], SOON)?;
+        // A known one: each adds its flow, and one of them sends the packet.
+        send(&mut fake, 2, 78, &frame(1, 2))?;
+        let flows = kinds(&fake, Kind::FlowMod);
+        let flows: Vec<_> = flows.iter().map(|it| FlowMod::decode(it)).collect::<Result<_, _>>()?;
+        let mut buffers: Vec<_> = flows.iter().map(|it| it.buffer_id).collect();
+        buffers.sort();
+        assert_eq!(buffers, [None, Some(78)], "{flows:#?}\n{}", rosemary.log());
+        assert_ne!(flows[0].priority, flows[1].priority);
+        let same = flows.iter().all(|it| it.match_ == flows[0].match_);
+        assert!(same && !flows[0].match_.is_empty(), "{flows:#?}");
         Ok(())
     });
 }
