@@ -165,12 +165,12 @@ class Rosemary(Controller):
             raise Failed(f"{failed}\n{last_lines(f'{self.dir}/log')}") from None
 
     def asked(self, command):
-        """Returns the JSON of a reading command, such as `status`; None if it failed."""
+        """Returns the JSON of a reading command, such as `status`; None if it failed. `status` exits with 3 if it found faults."""
         asked = subprocess.run(
             [self.rosemary, command, "--json", "--runtime-dir", f"{self.dir}/run"],
             capture_output=True, text=True,
         )
-        return json.loads(asked.stdout) if asked.returncode == 0 else None
+        return json.loads(asked.stdout) if asked.returncode in (0, 3) and asked.stdout else None
 
     def status(self):
         return self.asked("status")
