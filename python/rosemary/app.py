@@ -234,7 +234,7 @@ class Handler:
 
     def __init__(self, app: App, network: Network) -> None:
         self.on_batch, self.on_wake, self.network = app.on_batch, app.on_wake, network
-        self.app, self.has_clients = app, bool(app._clients)
+        self.app = app
 
     def __call__(self, events: list[Any]) -> None:
         if events:
@@ -243,5 +243,4 @@ class Handler:
                 self.network.set_handled(handled)
         else:
             self.on_wake(self.network)
-        if self.has_clients:
-            self.app._drive(self.network)
+        self.app._drive(self.network)

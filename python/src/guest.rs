@@ -44,18 +44,19 @@ impl PythonGuest {
             state.sizes.extend(records.iter().map(|record| size_for_answers(record.bytes())));
         }
         let result = events::list(py, records).and_then(|list| {
-            self.zone.get().state().batch = Batch::of(&list, records);
             for (fd, events) in news {
                 list.append(Ready::new(fd, events.bits()))?;
             }
+            self.zone.get().state().batch = Batch::of(&list, records);
             self.handler.call1(py, (list,))?.extract::<Option<u64>>(py)
         });
         let mut state = self.zone.get().state();
         (self.host, state.in_batch) = (state.host.take(), false);
-        state.batch = Batch::default();
+        let batch = std::mem::take(&mut state.batch);
         let handled = state.handled.map_or(records.len(), |count| count.min(records.len()));
         let (mut stopped, timer) = (state.stopped, state.wake_at_ns);
         drop(state);
+        drop(batch); // the last reference to an event: its objects may call the zone, which takes the state
         let wake_at_ns = result?.into_iter().chain(timer).min();
         if let Some(host) = &mut self.host {
             while (stopped.trailing_zeros() as usize) < handled {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyTuple};
 use sdk::abi::RecordKind;
 use sdk::abi::host::WholeRecord;
 use sdk::abi::lent::{Returned, lend};
@@ -77,8 +77,10 @@ impl TableNews {
 /// The records of the batch that is being handled, for clients that read them.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    events: Option<Py<PyList>>,
-    /// Empty for packet-ins and HTTP requests, which no client reads.
+    /// A copy, as the app may change its list.
+    events: Option<Py<PyTuple>>,
+    /// One for each event but those of descriptors, which are the last. Empty for packet-ins and HTTP requests, which no
+    /// client reads.
     records: Vec<Box<[u8]>>,
 }
 
@@ -90,7 +92,7 @@ impl Batch {
             let is_unread = unread.iter().any(|kind| bytes.get(4..6) == Some(kind));
             if is_unread { Box::default() } else { bytes.into() }
         });
-        Self { records: copied.collect(), events: Some(events.clone().unbind()) }
+        Self { records: copied.collect(), events: Some(events.to_tuple().unbind()) }
     }
 
     /// Returns the record of an event of this batch; `None` if the event is of another batch.
@@ -98,7 +100,7 @@ impl Batch {
         let events = self.events.as_ref()?.bind(event.py());
         let is_it = |number: &usize| events.get_item(*number).is_ok_and(|it| it.is(event));
         let number = Some(number).filter(is_it).or_else(|| (0..events.len()).find(is_it))?;
-        self.records.get(number).cloned()
+        Some(self.records.get(number).cloned().unwrap_or_default())
     }
 }
 

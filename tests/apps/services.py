@@ -1,5 +1,8 @@
 """An app in Python that uses the services, and logs what they answer."""
 
+import os
+import select
+
 from rosemary import (
     Action,
     App,
@@ -27,6 +30,7 @@ class Services(App):
         flow = FlowMod.add(Match(eth_type=0x88B5), priority=7, cookie=9, apply=[Action.output(1)])
         self.wanted.flow(At.ALL, flow)
         self.last, self.due = {}, 0.0
+        self.descriptor = os.open(os.__file__, os.O_RDONLY)  # a file is always ready
 
     def say(self, network, about, text):
         """Logs what is new."""
@@ -38,6 +42,13 @@ class Services(App):
         handled = super().on_batch(events, network)
         self.on_wake(network)
         return handled
+
+    def on_snapshot_end(self, event, network):
+        network.watch(self.descriptor, select.POLLIN)
+
+    def on_ready(self, event, network):
+        network.watch(self.descriptor, 0)
+        self.say(network, "descriptor", "ready")
 
     def on_service_up(self, event, network):
         network.info(f"up: {event.service}")

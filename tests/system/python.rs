@@ -202,6 +202,7 @@ fn services(lab: &Lab, of: Of) -> anyhow::Result<()> {
     logged(&["topology:", "[1, 2] path [(1, 2)]"])?;
     logged(&["storage: value a value of version 1"])?;
     logged(&["storage keys", "once"])?;
+    logged(&["descriptor: ready"])?;
     logged(&["refused: the operator has not granted this use of the namespace"])?;
     logged(&["restored 1, changed 0, removed 0"])?;
     assert!(net.h1.ping(&net.h2, 20, INTERVAL)?.received > 0);
