@@ -79,7 +79,7 @@ class Site:
             self._remember(sent)
         for message in messages:
             if message[1] == wire.FLOW_MOD:
-                self._note_buffer(message)
+                message = self._note_buffer(message)
             if self.renewal is None or self.renewal.passes(message):
                 self._post(message)
 
@@ -93,16 +93,30 @@ class Site:
             del remembered[next(iter(remembered))]
         remembered[wire.xid_of(sent)] = sent[:64]
 
-    def _note_buffer(self, flow_mod: bytes) -> None:
-        """Remembers a flow-mod that names a buffer, without it."""
-        at = wire.FM10_BUFFER if self.version == wire.V1_0 else wire.FM_BUFFER
+    def _note_buffer(self, flow_mod: bytes) -> bytes:
+        """Remembers a flow-mod that names a buffer, without it. Returns the message to send.
+
+        A deletion is sent without its buffer, which means nothing there. Flow-mods from before a later change of the same
+        flows are forgotten, because they would undo it if they were sent again.
+        """
+        is_old = self.version == wire.V1_0
+        at = wire.FM10_BUFFER if is_old else wire.FM_BUFFER
+        command = wire.u16(flow_mod, wire.FM10_COMMAND) if is_old else flow_mod[wire.FM_COMMAND]
+        if command == wire.ADD:
+            same = _flow_of(flow_mod, is_old)
+            self._buffered = {xid: it for xid, it in self._buffered.items() if _flow_of(it, is_old) != same}
+        else:
+            self._buffered.clear()
         if wire.u32(flow_mod, at) == wire.NO_BUFFER:
-            return
-        if len(self._buffered) >= MOST_BUFFERED:
-            del self._buffered[next(iter(self._buffered))]
+            return flow_mod
         copy = bytearray(flow_mod)
         wire.put_u32(copy, at, wire.NO_BUFFER)
+        if command in (wire.DELETE, wire.DELETE_STRICT):
+            return bytes(copy)
+        if len(self._buffered) >= MOST_BUFFERED:
+            del self._buffered[next(iter(self._buffered))]
         self._buffered[wire.xid_of(flow_mod)] = bytes(copy)
+        return flow_mod
 
     def add_without_buffer(self, xid: int) -> bool:
         """Sends a refused flow-mod again without its buffer, which another application has used up.
@@ -145,3 +159,12 @@ class Site:
             return None
         del self._expected_aggregates[wire.xid_of(reply)]
         return wire.message(self.version, wire.STATS_REPLY_1_0, wire.xid_of(reply), flows_1_0.aggregate(parts))
+
+
+def _flow_of(flow_mod: bytes, is_old: bool) -> tuple[int, int, bytes]:
+    """Returns what names a flow: table, priority and match."""
+    if is_old:
+        match = flow_mod[wire.FM10_MATCH : wire.FM10_COOKIE]
+        return 0, wire.u16(flow_mod, wire.FM10_PRIORITY), match
+    match = flow_mod[wire.FM_MATCH : wire.instructions_at(flow_mod)]
+    return flow_mod[wire.FM_TABLE], wire.u16(flow_mod, wire.FM_PRIORITY), match

@@ -2,6 +2,7 @@
 
 import textwrap
 
+import pytest
 from bench import Bench, Switch, app, frame
 from fake import Numbers, event
 
@@ -432,5 +433,30 @@ def test_flow_mod_whose_buffer_another_app_has_used_is_added_without_it(tmp_path
         bench.zone.incoming.append(refused)
         yield from bench.turns(3)
         assert len(received) == 2, "it is sent again once"
+
+    recorder(tmp_path).run(scenario)
+
+
+@pytest.mark.parametrize("later", ["a deletion", "the same flow", "another flow"])
+def test_refused_flow_mod_does_not_undo_a_later_one(tmp_path, later):
+    def scenario(bench):
+        yield from bench.connect()
+        [dp] = app("Recorder").dps
+        match, ofp, switch = dp.ofproto_parser.OFPMatch, dp.ofproto, bench.switches[1]
+        received, receive = [], switch.receive
+        switch.receive = lambda message: (received.append(message), receive(message))[1]
+        flow_mod(dp, match(in_port=3), 7, to_controller(dp), buffer_id=77)
+        if later == "a deletion":
+            flow_mod(dp, match(in_port=3), 7, [], command=ofp.OFPFC_DELETE, buffer_id=78)
+        else:
+            flow_mod(dp, match(in_port=3 if later == "the same flow" else 4), 7, to_controller(dp))
+        yield from bench.turns(3)
+        sent, second = received
+        if later == "a deletion":
+            assert wire.u32(second, wire.FM_BUFFER) == wire.NO_BUFFER, "a buffer means nothing in it"
+        about = {"dpid": 1, "epoch": 1, "version": wire.V1_3, "xid": wire.xid_of(sent), "message": sent[:64]}
+        bench.zone.incoming.append(event("Refused", why="its buffer was not given", reason=11, remedy=None, **about))
+        yield from bench.turns(3)
+        assert len(received) == (3 if later == "another flow" else 2)
 
     recorder(tmp_path).run(scenario)
