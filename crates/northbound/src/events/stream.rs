@@ -120,6 +120,7 @@ impl Feed {
                 event
             } else {
                 tokio::select! {
+                    biased;
                     () = self.standing.ended() => return Next::End,
                     received = tokio::time::timeout(SIGN_OF_LIFE, self.receiver.recv()) => {
                         match received {
