@@ -414,6 +414,10 @@ fn check_match(flow: &FlowModFields, pair: Pair) -> Result<bool, Mismatch> {
     if flow.eth_src.is_some_and(|src| src != pair.eth_src()) {
         return Err(Mismatch::Source);
     }
+    // A flow that outputs to more than the destination's port would flood each packet of the pair.
+    if matches!(flow.out, Egress::Ports(_)) {
+        return Err(Mismatch::Several);
+    }
     match flow.eth_dst {
         Some(dst) if dst != pair.eth_dst() => Err(Mismatch::Destination),
         Some(_) => check_egress(flow.out, Some(pair.out_port())),
@@ -483,7 +487,7 @@ impl Mismatch {
             Self::Port(port, right) => {
                 format!("an answer outputs to port {port}, but the destination is on port {right}")
             }
-            Self::Several => "an answer outputs to a group, a table, or several ports without that of the destination".into(),
+            Self::Several => "an answer outputs to several ports, a group or a table".into(),
             Self::UnknownHost => "a flow matches an address that no host has".into(),
         }
     }
