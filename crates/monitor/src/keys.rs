@@ -99,12 +99,19 @@ pub(crate) struct UserKeys {
 }
 
 impl UserKeys {
-    /// Reads the list of revoked users again. If that fails, the earlier list stays in effect.
+    /// Reads the list of revoked users again. If that fails, the earlier list stays in effect. A revocation that the file has
+    /// no more also stays in effect: a file that was lost or replaced must not make certificates valid again.
     ///
     /// # Errors
     /// [`StartError::Keys`]: the file cannot be read, or is damaged.
     pub(crate) fn read_revoked(&mut self) -> Result<(), StartError> {
-        self.revoked = read_revoked(&self.dir)?;
+        let mut users = read_revoked(&self.dir)?;
+        for name in keep_revoked(&mut users, &self.revoked) {
+            let dir = self.dir.display();
+            warn!(%name, %dir, "{REVOKED} has lost a revoked user, who stays revoked until Rosemary is started again; \
+                type: rosemary pki revoke-user NAME");
+        }
+        self.revoked = users;
         Ok(())
     }
 }
@@ -139,6 +146,20 @@ pub fn read_revoked(dir: &Path) -> Result<Vec<RevokedUser>, StartError> {
         return Err(damaged(format!("it has more than {MOST_REVOKED} users")));
     }
     Ok(file.users)
+}
+
+/// Adds to `users` the revocations of `earlier` that it lacks, or has with an earlier time. Returns their names.
+pub fn keep_revoked(users: &mut Vec<RevokedUser>, earlier: &[RevokedUser]) -> Vec<String> {
+    let mut kept = Vec::new();
+    for old in earlier {
+        match users.iter_mut().find(|it| it.name == old.name) {
+            Some(user) if user.before >= old.before => continue,
+            Some(user) => user.before = old.before,
+            None => users.push(old.clone()),
+        }
+        kept.push(old.name.clone());
+    }
+    kept
 }
 
 /// Writes a list of revoked users as [`read_revoked`] reads it.
@@ -355,6 +376,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn lost_revocations_are_kept() {
+        let revoked = |name: &str, before| RevokedUser { name: name.into(), before };
+        let mut users = vec![revoked("alice", 3), revoked("carol", 9)];
+        let earlier = [revoked("alice", 5), revoked("bob", 4), revoked("carol", 8)];
+        assert_eq!(keep_revoked(&mut users, &earlier), ["alice", "bob"]);
+        assert_eq!(users, [revoked("alice", 5), revoked("carol", 9), revoked("bob", 4)]);
+        assert!(keep_revoked(&mut users, &earlier).is_empty());
+    }
 
     /// A directory whose files hold their own names.
     fn keys() -> tempfile::TempDir {

@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use config::Config;
+use monitor::keys::{API_DIR, REVOKED, keep_revoked, read_revoked, revoked_text};
 use tempfile::TempDir;
 
 use super::sources::Kind;
 use super::{BackupPaths, CONFIG_NAME, archive, is_left_out, protect_memory, read_config};
 use crate::packages::password::PasswordArgs;
+use crate::pki::files::{self, New};
 use crate::say;
 
 /// The directory into which files move that a restore replaces. A number follows it.
@@ -205,8 +207,32 @@ impl Part {
                     .with_context(|| format!("the configuration in {shown} has a mistake"))?;
                 check_dirs(&restored, &args.places, &args.file)?;
             }
-            _ => {}
+            _ => self.keep_revocations(args)?,
         }
+        Ok(())
+    }
+
+    /// Adds the revocations of users' certificates that are in effect now: an older list must not make certificates valid again.
+    fn keep_revocations(&self, args: &RestoreArgs) -> anyhow::Result<()> {
+        let staged = self.staged.path().join(API_DIR);
+        if !staged.is_dir() {
+            return Ok(());
+        }
+        let present = read_revoked(&self.dir.join(API_DIR))?;
+        let mut users =
+            read_revoked(&staged).with_context(|| format!("in {}", args.file.display()))?;
+        let kept = keep_revoked(&mut users, &present);
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let path = staged.join(REVOKED);
+        let content = revoked_text(&users).context("cannot write JSON")?;
+        files::write(&[New { path, content: &content, secret: true }], true, "")?;
+        say::note(format_args!(
+            "kept what {} does not have: the certificates of {} are revoked",
+            args.file.display(),
+            kept.join(", ")
+        ));
         Ok(())
     }
 

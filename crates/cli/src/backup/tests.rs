@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use age::secrecy::SecretString;
+use control::northbound::RevokedUser;
+use monitor::keys::{API_DIR, REVOKED, read_revoked, revoked_text};
 use tempfile::TempDir;
 
 use super::*;
@@ -168,6 +170,25 @@ fn backup_and_restore_bring_everything_back() {
         .map(|entry| entry.unwrap().file_name())
         .collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().starts_with('.')), "{left:?}");
+}
+
+#[test]
+fn restored_list_does_not_end_later_revocations() {
+    let instance = Instance::filled();
+    let revoked = |name: &str, before| RevokedUser { name: name.to_owned(), before };
+    let api = instance.path("pki").join(API_DIR);
+    fs::create_dir(&api).unwrap();
+    fs::set_permissions(&api, fs::Permissions::from_mode(0o700)).unwrap();
+    let write = |users: &[RevokedUser]| {
+        fs::write(api.join(REVOKED), revoked_text(users).unwrap()).unwrap();
+        fs::set_permissions(api.join(REVOKED), fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    write(&[revoked("alice", 5), revoked("carol", 9)]);
+    let file = instance.backup().unwrap();
+    write(&[revoked("alice", 7), revoked("bob", 8)]);
+    instance.restore(&file, true).unwrap();
+    let all = [revoked("alice", 7), revoked("carol", 9), revoked("bob", 8)];
+    assert_eq!(read_revoked(&api).unwrap(), all);
 }
 
 #[test]

@@ -75,17 +75,17 @@ pub(super) fn revoke(args: &RevokeArgs) -> anyhow::Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
     let before = add(&api, name, now)?;
     let file = api.join(REVOKED);
-    say::note(format_args!(
-        "revoked all certificates that {name} has until now, in {}",
-        file.display()
-    ));
     if !pki.join(USERS).join(name).exists() {
         let users = pki.join(USERS);
         say::note(format_args!("{} has no files of {name}; is the name right?", users.display()));
     }
     let in_effect = inform(instance, &api, name, before).with_context(|| {
-        format!("a running Rosemary still accepts the certificates of {name}; type the command again, or start Rosemary again")
+        format!("{} names {name} now, and a running Rosemary still accepts the certificates of {name}; type the command again, or start Rosemary again", file.display())
     })?;
+    say::note(format_args!(
+        "revoked all certificates that {name} has until now, in {}",
+        file.display()
+    ));
     if *wants_json {
         return json(&RevokedNow { name, before, file, in_effect });
     }
