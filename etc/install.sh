@@ -64,7 +64,12 @@ if [ -n "$python" ] && [ -x "$python/bin/python3" ]; then
   rm -rf "$env"
   "$("$python/bin/python3" -c 'import sys; print(sys._base_executable)')" -m venv --without-pip "$env"
   packages() { "$1/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
-  cp -R --preserve=mode,timestamps "$(packages "$python")/." "$(packages "$env")"
+  own=$(packages "$env")
+  cp -R --preserve=mode,timestamps "$(packages "$python")/." "$own"
+  # What installs packages, and what names the directory in which these were made.
+  rm -rf "$own"/{pip,pip-*.dist-info,setuptools,setuptools-*.dist-info,pkg_resources,_distutils_hack,distutils-precedence.pth}
+  find "$own" -name direct_url.json -delete
+  find "$own" -name __pycache__ -prune -exec rm -rf {} +
   "$env/bin/python3" -m rosemary._install "$3" > /dev/null
   # What activates it in a shell is of no use here.
   find "$env/bin" -type f -delete

@@ -177,6 +177,12 @@ fn installed_python_does_not_name_the_root_of_a_package() {
             let text = fs::read_to_string(python.join(file))?;
             assert!(!text.contains(&installed.0.display().to_string()), "{file}: {text}");
         }
+        let mut grep = Command::new("grep");
+        grep.args(["-rlF", "-e"]).arg(ROOT).arg("-e").arg(&installed.0).arg(&python);
+        // The debug information of the native module names its source files.
+        let output = grep.arg("--exclude=*.so").output()?;
+        let named = String::from_utf8(output.stdout)?;
+        ensure!(output.status.code() == Some(1), "these name the source tree or DESTDIR: {named}");
         let note = fs::read_to_string(python.join("rosemary-python.json"))?;
         let boot = "\"boot\": \"/opt/rosemary/lib/rosemary/python/lib/python3.";
         assert!(note.contains(boot), "{note}");
