@@ -226,7 +226,7 @@ impl<H: Host> HostedApp<H> {
         let mut hosted =
             Self { on_batch, destroy: None, app: ptr::null_mut(), name, version, state };
         let context = hosted.inner().cast();
-        // SAFETY: the state is alive, and nobody else has a pointer to it yet.
+        // SAFETY: the state is alive, and the app has no pointer to it yet.
         unsafe { (*state.as_ptr()).table.context = context };
         // SAFETY: as above.
         let config = unsafe { &(*state.as_ptr()).config };
