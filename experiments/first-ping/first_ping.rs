@@ -10,6 +10,9 @@
 //! Before each ping both hosts get new Ethernet and IP addresses and empty ARP tables. So the ping waits for an ARP request,
 //! its reply, an echo request and its reply, and each is a packet-in if no earlier one has led to a flow for it. The
 //! controllers take turns, a block of pings each, and only the one that is measured runs.
+//!
+//! `first_ping ryu OSKEN-MANAGER RYU-APP OSKEN-APP [PINGS]` compares an app of Ryu on Rosemary and under os-ken's manager over
+//! OpenFlow 1.3; `experiments/speed/speed.py --only python` runs that.
 
 #![forbid(unsafe_code)]
 
@@ -33,14 +36,18 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What controls the switch.
 #[derive(Debug, Clone, Copy)]
-enum Controller {
+enum Controller<'w> {
     /// Rosemary with this app.
     App(&'static str),
+    /// Rosemary with this app of Ryu.
+    Ryu(&'w str),
+    /// The program of os-ken's manager, and its app.
+    OsKen(&'w str, &'w str),
     OvsTest,
     Null,
 }
 
-const CONTROLLERS: [(&str, Controller); 4] = [
+const CONTROLLERS: [(&str, Controller<'static>); 4] = [
     ("Rosemary, `forwarding`", Controller::App("forwarding")),
     ("Rosemary, `learning-switch`", Controller::App("learning-switch")),
     ("`ovs-testcontroller`", Controller::OvsTest),
@@ -55,11 +62,21 @@ enum Started<'lab> {
 }
 
 impl<'lab> Started<'lab> {
-    fn start(lab: &'lab Lab, controller: Controller) -> anyhow::Result<Self> {
+    fn start(lab: &'lab Lab, controller: Controller<'_>) -> anyhow::Result<Self> {
         let (name, command) = match controller {
             Controller::App(app) => {
                 let rosemary = Rosemary::start(lab, &rosemary_binary(), &["--app", app])?;
                 return Ok(Self::Rosemary(rosemary));
+            }
+            Controller::Ryu(app) => {
+                let command = ["ryu", app];
+                return Ok(Self::Rosemary(Rosemary::start_by(lab, &rosemary_binary(), &command)?));
+            }
+            Controller::OsKen(manager, app) => {
+                let mut command = lab.command(manager);
+                command.args(["--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", "6653"]);
+                command.arg(app);
+                ("osken-manager", command)
             }
             Controller::OvsTest => {
                 let mut command = lab.command("ovs-testcontroller");
@@ -99,28 +116,42 @@ struct Pings {
 
 fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let pings: usize = match &words[..] {
-        [] => 200,
-        [number] => number.parse().context("expected a number of pings")?,
-        _ => bail!("usage: first_ping [PINGS]"),
+    let number = |text: &String| text.parse::<usize>().context("expected a number of pings");
+    let (pings, controllers, versions) = match &words[..] {
+        [] => (200, CONTROLLERS.to_vec(), &[Of::V1_0, Of::V1_3][..]),
+        [ryu, manager, app, other, rest @ ..] if ryu == "ryu" && rest.len() <= 1 => {
+            let controllers = vec![
+                ("Rosemary, `simple_switch_13`", Controller::Ryu(app)),
+                ("os-ken's manager, `simple_switch_13`", Controller::OsKen(manager, other)),
+            ];
+            (rest.first().map_or(Ok(100), number)?, controllers, &[Of::V1_3][..])
+        }
+        [text] => (number(text)?, CONTROLLERS.to_vec(), &[Of::V1_0, Of::V1_3][..]),
+        _ => {
+            bail!(
+                "usage: first_ping [PINGS], or first_ping ryu OSKEN-MANAGER RYU-APP OSKEN-APP [PINGS]"
+            )
+        }
     };
     ensure!(pings > 0, "expected a number of pings above 0");
-    lab::require(&["ovs-testcontroller"])?;
+    if controllers.iter().any(|(_, it)| matches!(it, Controller::OvsTest)) {
+        lab::require(&["ovs-testcontroller"])?;
+    }
     let lab = Lab::enter()?;
     let mut text = String::new();
-    for of in [Of::V1_0, Of::V1_3] {
+    for &of in versions {
         let switch = lab.switch(if of == Of::V1_0 { "s0" } else { "s3" }, of)?;
         let hosts = [
             lab.host(&format!("{}-a", switch.name()), &switch)?,
             lab.host(&format!("{}-b", switch.name()), &switch)?,
         ];
-        let mut results: [Pings; CONTROLLERS.len()] = Default::default();
+        let mut results: Vec<Pings> = controllers.iter().map(|_| Pings::default()).collect();
         let mut fresh = 0;
         let mut done = 0;
         while done < pings {
             let block = BLOCK.min(pings - done);
             done += block;
-            for ((name, controller), result) in CONTROLLERS.into_iter().zip(&mut results) {
+            for (&(name, controller), result) in controllers.iter().zip(&mut results) {
                 disconnect(&switch)?;
                 let mut started = Started::start(&lab, controller)?;
                 connect(&lab, &switch)?;
@@ -140,7 +171,7 @@ fn main() -> anyhow::Result<()> {
                 note(format_args!("OpenFlow {of}, {name}: {done} of {pings} pings"));
             }
         }
-        for ((name, _), result) in CONTROLLERS.iter().zip(results) {
+        for ((name, _), result) in controllers.iter().zip(results) {
             text += &row(&format!("OpenFlow {of}, {name}"), result);
         }
         switch.stand_alone()?;
