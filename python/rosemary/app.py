@@ -8,6 +8,9 @@ from typing import Any, Callable, Sequence
 from . import _native
 from ._native import (
     Alert,
+    AppsEvent,
+    BrokerEvent,
+    DrainEvent,
     Error,
     FlowRemoved,
     FlowsKept,
@@ -108,6 +111,18 @@ class App:
 
     def on_storage(self, event: StorageEvent, network: Network) -> None:
         """The storage answered a request of `network.storage()`. `event.result()` raises `Unavailable` if it ended before."""
+
+    def on_broker(self, event: BrokerEvent, network: Network) -> None:
+        """The broker answered a request of `network.connect`.
+
+        `event.result()` raises the reason if there is no connection; `network.take(event.request)` returns it.
+        """
+
+    def on_apps(self, event: AppsEvent, network: Network) -> None:
+        """The service `apps` answered a request for counters, or to limit an app. `event.result()` is the answer."""
+
+    def on_drain(self, event: DrainEvent, network: Network) -> None:
+        """The topology service answered a request of `Topology.drain`. `event.result()` raises the reason if it was not done."""
 
     def on_topology(self, event: TopologyEvent, network: Network) -> None:
         """The graph of a `Topology` that the app follows has changed."""
@@ -214,6 +229,9 @@ class App:
                 Ready: self.on_ready,
                 ServiceUp: self.on_service_up,
                 StorageEvent: self.on_storage,
+                BrokerEvent: self.on_broker,
+                AppsEvent: self.on_apps,
+                DrainEvent: self.on_drain,
                 HttpRequest: self._answer_http,
             }
             return self.__callbacks

@@ -21,6 +21,8 @@ class RecordingNetwork:
         self.sent: list[Sent] = []
         self.lines: list[tuple[str, str]] = []
         self.stopped: list[int | None] = []
+        self.connections: dict[int, Any] = {}
+        """What `take` returns, by the number of the request; a test adds them."""
         self.wake_time: float | None = None
         self.time = now
         self._xid = 0
@@ -42,6 +44,9 @@ class RecordingNetwork:
     def group_mod(self, to, command, group_id, buckets=(), group_type="all") -> int:
         return self._record("group_mod", to, command, group_id, buckets, group_type)
 
+    def meter_mod(self, to, command, meter_id, bands=(), flags=("kbps",)) -> int:
+        return self._record("meter_mod", to, command, meter_id, bands, flags)
+
     def barrier(self, to) -> int:
         return self._record("barrier", to)
 
@@ -53,6 +58,21 @@ class RecordingNetwork:
 
     def storage(self) -> RecordingStorage:
         return RecordingStorage(self)
+
+    def connect(self, host: str, port: int) -> int:
+        return self._record("connect", host, port)
+
+    def take(self, request: int) -> Any:
+        return self.connections.pop(request, None)
+
+    def app_counters(self) -> int:
+        return self._record("app_counters")
+
+    def limit_app(self, app: str, measure, seconds: int, why: str) -> int:
+        return self._record("limit_app", app, measure, seconds, why)
+
+    def release_app(self, app: str) -> int:
+        return self._record("release_app", app)
 
     def begin(self, number: int) -> bool:
         return True

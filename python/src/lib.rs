@@ -7,10 +7,11 @@
 //! | [`guest`] | calls the handler with the records of a batch |
 //! | [`events`] | the classes of events |
 //! | [`http`] | HTTP requests to the app, and its answers |
-//! | [`matching`], [`action`], [`flow`] | matches, actions, flow-mods |
+//! | [`matching`], [`action`], [`flow`], [`meter`] | matches, actions, flow-mods, meters |
 //! | [`services`] | events and exceptions of services, and how their clients use the zone |
-//! | [`storage`], [`topology`], [`hosts`], [`stats`] | the clients of services |
-//! | [`wanted`] | flows and groups that an app wants in its switches |
+//! | [`storage`], [`topology`], [`hosts`], [`stats`], [`broker`], [`apps`] | the clients of services |
+//! | [`drain`] | the answers to requests for drains of switches |
+//! | [`wanted`] | flows, groups and meters that an app wants in its switches |
 //! | [`codec`] | decodes and encodes any message, for tools and tests |
 //!
 //! No module has `unsafe`. `PyO3`'s macros generate some, which is why this crate denies it where others forbid it.
@@ -23,13 +24,17 @@
 )]
 
 mod action;
+mod apps;
+mod broker;
 mod codec;
+mod drain;
 mod events;
 mod flow;
 mod guest;
 mod hosts;
 mod http;
 mod matching;
+mod meter;
 mod network;
 mod services;
 mod start;
@@ -60,9 +65,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<action::Action>()?;
     module.add_class::<flow::FlowMod>()?;
     module.add_class::<flow::Bucket>()?;
+    meter::add(module)?;
     services::add(module)?;
     storage::add(module)?;
+    broker::add(module)?;
+    apps::add(module)?;
     topology::add(module)?;
+    drain::add(module)?;
     hosts::add(module)?;
     stats::add(module)?;
     wanted::add(module)?;

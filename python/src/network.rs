@@ -1,4 +1,4 @@
-//! The messages of the SDK: flow-mods, packet-outs, groups, requests. `Zone` has them as methods.
+//! The messages of the SDK: flow-mods, packet-outs, groups, meters, requests. `Zone` has them as methods.
 //!
 //! Each is encoded in the version of its switch, directly in the ring. Priorities, groups and meters count from the app's
 //! first (`sdk/src/own.rs`).
@@ -17,6 +17,7 @@ use crate::action::{Action, actions};
 use crate::events::{PacketIn, Switch};
 use crate::flow::{Bucket, FlowMod, value_error};
 use crate::matching::Match;
+use crate::meter::{self, MeterBand, usual_flags};
 use crate::zone::{Zone, full};
 
 /// Bytes first reserved for a message; most need less.
@@ -149,6 +150,25 @@ impl Zone {
         self.sending(|host, xid| {
             let group_mod = own(host).group_mod(&group_mod).map_err(|it| value_error(&it))?;
             send(host, xid, to, USUAL_MESSAGE, |xid, room| group_mod.encode(version, xid, room))
+        })
+    }
+
+    /// Adds, modifies or deletes a meter: `command` is "add", "modify" or "delete", and `flags` are "kbps" or "pktps", "burst" and
+    /// "stats". Only `OpenFlow` 1.3 has meters.
+    #[pyo3(signature = (to, command, meter_id, bands = Vec::new(), flags = usual_flags()))]
+    fn meter_mod(
+        &self,
+        to: Switch,
+        command: &str,
+        meter_id: u32,
+        bands: Vec<PyRef<'_, MeterBand>>,
+        flags: Vec<String>,
+    ) -> PyResult<u32> {
+        let mut meter_mod = meter::meter_mod(command, meter_id, &bands, &flags)?;
+        let version = version_of(to)?;
+        self.sending(|host, xid| {
+            meter_mod.meter_id = own(host).meter(meter_id).map_err(|it| value_error(&it))?;
+            send(host, xid, to, USUAL_MESSAGE, |xid, room| meter_mod.encode(version, xid, room))
         })
     }
 

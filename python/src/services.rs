@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use sdk::abi::RecordKind;
@@ -16,15 +16,10 @@ use crate::zone::{State, Zone};
 pyo3::create_exception!(
     _native,
     Unavailable,
-    pyo3::exceptions::PyException,
+    PyException,
     "The service does not run, or ended before it answered: it may or may not have carried out the request."
 );
-pyo3::create_exception!(
-    _native,
-    AskError,
-    pyo3::exceptions::PyException,
-    "A request to a service was not sent."
-);
+pyo3::create_exception!(_native, AskError, PyException, "A request to a service was not sent.");
 
 /// A service of the app has started, also again. Its earlier watches and requests have ended.
 #[pyclass(frozen, get_all, module = "rosemary")]
@@ -74,6 +69,62 @@ impl TableNews {
     }
 }
 
+/// Makes the class of an event that answers a request with success or an exception.
+macro_rules! done_event {
+    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
+        $(#[$doc])*
+        #[pyclass(frozen, module = "rosemary")]
+        #[derive(Debug)]
+        pub(crate) struct $name {
+            /// The request's number.
+            #[pyo3(get)]
+            request: u64,
+            /// The exception that `result` raises.
+            error: Option<PyErr>,
+        }
+
+        impl $name {
+            fn new(request: sdk::services::RequestId, result: PyResult<()>) -> Self {
+                Self { request: request.0, error: result.err() }
+            }
+        }
+
+        #[pymethods]
+        impl $name {
+            #[classattr]
+            #[allow(non_upper_case_globals, reason = "the name in Python")]
+            const kind: &'static str = $kind;
+
+            /// Makes one for a test of an app: of a request that was done, or with the exception that `result` raises.
+            #[new]
+            #[pyo3(signature = (request, error = None))]
+            fn for_tests(request: u64, error: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+                let error = error.map(crate::services::exception).transpose()?;
+                Ok(Self { request, error })
+            }
+
+            /// Returns if the service has done what the app requested, and raises the reason if not.
+            fn result(&self, py: Python<'_>) -> PyResult<()> {
+                self.error.as_ref().map_or(Ok(()), |error| Err(error.clone_ref(py)))
+            }
+
+            fn __repr__(&self) -> String {
+                format!(concat!(stringify!($name), "({})"), self.request)
+            }
+        }
+    };
+}
+
+pub(crate) use done_event;
+
+/// Reads the exception of an event that a test makes.
+pub(crate) fn exception(value: &Bound<'_, PyAny>) -> PyResult<PyErr> {
+    if value.is_instance_of::<PyException>() {
+        return Ok(PyErr::from_value(value.clone()));
+    }
+    Err(PyValueError::new_err("the second argument is an answer or an exception"))
+}
+
 /// The records of the batch that is being handled, for clients that read them.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
@@ -107,11 +158,12 @@ impl Batch {
 impl Zone {
     /// Calls `with` with the network that clients of the SDK use.
     pub(crate) fn with_network<T>(&self, with: impl FnOnce(&mut Network<'_>) -> T) -> PyResult<T> {
+        self.check_thread()?;
         let mut state = self.state();
         let State { host, in_batch, xid, wake_at_ns, .. } = &mut *state;
         let Some(lent) = host.take_if(|_| *in_batch) else {
             return Err(PyRuntimeError::new_err(
-                "services can be used only while an event or the timer is handled, on that thread",
+                "services can be used only while an event or the timer is handled",
             ));
         };
         let returned = lend(lent, xid, sys::clock::now_ns(), with);

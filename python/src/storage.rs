@@ -1,12 +1,11 @@
 //! The client of the service `storage`: values under keys.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sdk::services::storage::{self, Answer};
 use sdk::services::{RequestId, Unavailable as RawUnavailable};
 
-use crate::services::{not_sent, unavailable};
+use crate::services::{exception, not_sent, unavailable};
 use crate::zone::Zone;
 
 pyo3::create_exception!(
@@ -220,10 +219,7 @@ impl StorageEvent {
         if let Ok(answer) = answer.cast::<StorageAnswer>() {
             return Ok(Self { request, answer: Ok(answer.clone().unbind()) });
         }
-        if answer.is_instance_of::<pyo3::exceptions::PyException>() {
-            return Ok(Self { request, answer: Err(PyErr::from_value(answer.clone())) });
-        }
-        Err(PyValueError::new_err("an answer is a StorageAnswer or an exception"))
+        Ok(Self { request, answer: Err(exception(answer)?) })
     }
 
     /// Returns the answer. Raises `Unavailable` if the storage ended before it answered, and `StorageRefused` if it refused

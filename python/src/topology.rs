@@ -7,6 +7,7 @@ use sdk::topology::{self, Graph as RawGraph, RecordChange, TopologyEvent as RawE
 use sdk::{Dpid, PortNo};
 
 use crate::matching::mac_bytes;
+use crate::services::not_sent;
 use crate::zone::Zone;
 
 /// A port of a switch.
@@ -321,6 +322,13 @@ impl Topology {
     /// Whether the service runs.
     fn is_available(&self) -> bool {
         self.0.is_available()
+    }
+
+    /// Requests the begin or the end of the drain of a switch. Returns the request's number; a `DrainEvent` with it is the
+    /// answer. Needs the capability `topology.drain`.
+    fn drain(&self, network: &Bound<'_, Zone>, dpid: u64, on: bool) -> PyResult<u64> {
+        let asked = network.get().with_network(|network| self.0.drain(network, Dpid(dpid), on))?;
+        asked.map(|id| id.0).map_err(not_sent)
     }
 
     fn __repr__(&self) -> String {

@@ -1,4 +1,4 @@
-//! `Wanted`: keeps the flows and groups that an app wants in its switches.
+//! `Wanted`: keeps the flows, groups and meters that an app wants in its switches.
 
 use openflow::{GroupKind, GroupMod, GroupModCommand};
 use pyo3::exceptions::PyValueError;
@@ -9,6 +9,7 @@ use sdk::wanted::{self as raw, Exception, Notice as RawNotice, Owns, Settings};
 use crate::events::Switch;
 use crate::flow::{Bucket, FlowMod, value_error};
 use crate::matching::Match;
+use crate::meter::{self, MeterBand, usual_flags};
 use crate::network::group_kind;
 use crate::services::seconds;
 use crate::zone::Zone;
@@ -124,8 +125,8 @@ impl From<RawNotice> for Notice {
 /// The entries that an app wants, and the switches that shall have them.
 ///
 /// The app declares each once; the library adds it to the switches, keeps it in the service `storage`, and restores it after
-/// a restart of a switch, of the app or of Rosemary. The app needs the capabilities `flow.write` and `stats.read`, `group.write` for groups, and
-/// `services = ["storage"]`.
+/// a restart of a switch, of the app or of Rosemary. The app needs the capabilities `flow.write` and `stats.read`, `group.write` for groups,
+/// `meter.write` for meters, and `services = ["storage"]`.
 #[pyclass(unsendable, module = "rosemary")]
 #[derive(Debug)]
 pub(crate) struct Wanted(raw::Wanted);
@@ -193,6 +194,19 @@ impl Wanted {
         self.0.group(at.0, &group).map_err(|it| value_error(&it))
     }
 
+    /// Declares a meter, as `network.meter_mod(..., "add", ...)` adds it. Returns whether that changes anything.
+    #[pyo3(signature = (at, meter_id, bands = Vec::new(), flags = usual_flags()))]
+    fn meter(
+        &mut self,
+        at: At,
+        meter_id: u32,
+        bands: Vec<PyRef<'_, MeterBand>>,
+        flags: Vec<String>,
+    ) -> PyResult<bool> {
+        let meter = meter::meter_mod("add", meter_id, &bands, &flags)?;
+        self.0.meter(at.0, &meter).map_err(|it| value_error(&it))
+    }
+
     /// No longer wants a flow; the library removes it from the switches. Returns whether it was wanted.
     #[pyo3(signature = (at, table, priority, matching = None))]
     fn drop_flow(
@@ -209,6 +223,11 @@ impl Wanted {
     /// No longer wants a group; the library removes it from the switches. Returns whether it was wanted.
     fn drop_group(&mut self, at: At, number: u32) -> bool {
         self.0.drop_group(at.0, number)
+    }
+
+    /// No longer wants a meter; the library removes it from the switches. Returns whether it was wanted.
+    fn drop_meter(&mut self, at: At, number: u32) -> bool {
+        self.0.drop_meter(at.0, number)
     }
 
     /// No longer wants the entries that the app has not declared since it started. An app calls it after the notice "loaded".

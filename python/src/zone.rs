@@ -1,6 +1,7 @@
 //! `Zone`: the app's view of its zone.
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use control::log::LogLevel;
@@ -82,6 +83,8 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct Zone {
     monitor: Arc<Channel>,
+    /// The thread that calls the handler.
+    thread: ThreadId,
     pub(crate) state: Mutex<State>,
     ringer: DoorbellSender,
     log_level: Mutex<LogLevel>,
@@ -144,6 +147,7 @@ impl Zone {
             source,
             archive,
             monitor,
+            thread: thread::current().id(),
             state: Mutex::new(State { host: Some(Box::new(host)), ..State::default() }),
             python: app,
             _sockets: sockets,
@@ -156,8 +160,21 @@ impl Zone {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // A panic while it was held ends the process.
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(|_| {
+            // The app can catch the exception that stands for a panic, but the state is half changed and may lack the host.
+            tracing::error!(app = self.name, "a fault of the native module; the zone ends");
+            std::process::abort()
+        })
+    }
+
+    /// Checks that the zone's own thread calls: messages and requests of another would belong to a batch by chance.
+    pub(crate) fn check_thread(&self) -> PyResult<()> {
+        if thread::current().id() == self.thread {
+            return Ok(());
+        }
+        Err(PyRuntimeError::new_err(
+            "another thread uses the network; only the thread that handles events may, and wake() has it called",
+        ))
     }
 
     /// Writes a line to the app's log.
@@ -179,12 +196,13 @@ impl Zone {
         &self,
         with: impl FnOnce(&mut ZoneHost, &mut u32) -> PyResult<T>,
     ) -> PyResult<T> {
+        self.check_thread()?;
         let mut state = self.state();
         let State { host, in_batch, xid, .. } = &mut *state;
         match host.as_mut().filter(|_| *in_batch) {
             Some(host) => with(host, xid),
             None => Err(PyRuntimeError::new_err(
-                "messages can be sent only while an event or the timer is handled, on that thread",
+                "messages can be sent only while an event or the timer is handled",
             )),
         }
     }
@@ -317,6 +335,7 @@ impl Zone {
     fn run(slf: Py<Self>, py: Python<'_>, handler: Py<PyAny>) -> PyResult<()> {
         let for_calls = slf.clone_ref(py);
         let zone = slf.get();
+        zone.check_thread()?;
         let host = {
             let mut state = zone.state();
             if state.version.is_none() {
@@ -450,9 +469,12 @@ impl Zone {
 
     /// Watches a descriptor for these events of poll(2); 0 stops that.
     fn watch(&self, fd: i32, events: u16) -> PyResult<()> {
+        self.check_thread()?;
         let mut state = self.state();
         let host = state.host.as_mut();
-        let host = host.ok_or_else(|| PyRuntimeError::new_err("call it on the zone's thread"))?;
+        let host = host.ok_or_else(|| {
+            PyRuntimeError::new_err("watch() belongs before run(), or into a call of the handler")
+        })?;
         if events == 0 {
             host.watched.forget(fd);
             return Ok(());

@@ -5,13 +5,22 @@ import unittest
 import rosemary
 from rosemary import (
     App,
+    AppCounters,
+    AppsAnswer,
+    AppsEvent,
+    AppsRefused,
     At,
+    BrokerEvent,
+    DrainEvent,
+    DrainRefused,
     Endpoint,
     Expect,
     FlowMod,
     Hop,
     Hosts,
     Match,
+    Measure,
+    MeterBand,
     Path,
     StorageAnswer,
     StorageEvent,
@@ -44,7 +53,58 @@ class Counter(App):
             network.storage().put(b"starts", b"%d" % self.starts, Expect.version(answer.version))
 
 
+class Caller(App):
+    """Connects to a host, limits an app, and notes the answers."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_service_up(self, event, network):
+        network.connect("example.org", 443)
+        network.limit_app("bulk", Measure.throttle(20), 30, "too fast")
+
+    def note(self, event):
+        try:
+            self.seen.append(event.result())
+        except Exception as error:
+            self.seen.append(str(error))
+
+    def on_broker(self, event, network):
+        self.note(event)
+        self.seen.append(network.take(event.request))
+
+    def on_apps(self, event, network):
+        self.note(event)
+
+    def on_drain(self, event, network):
+        self.note(event)
+
+
 class Services(unittest.TestCase):
+    def test_answers_of_services_reach_callbacks(self):
+        caller, network = Caller(), RecordingNetwork()
+        caller.on_batch([rosemary.ServiceUp("broker")], network)
+        self.assertEqual(network.sent[0], ("connect", ("example.org", 443)))
+        self.assertEqual(network.sent[1], ("limit_app", ("bulk", Measure.throttle(20), 30, "too fast")))
+        network.connections[1] = "a connection"
+        caller.on_batch([BrokerEvent(1), BrokerEvent(1, ConnectionError("refused"))], network)
+        self.assertEqual(caller.seen, [None, "a connection", "refused", None])
+        answer = AppsAnswer("apps", apps=[AppCounters(3, "bulk", flow_mods=9, limit=Measure.SUSPEND)], more=True)
+        events = [AppsEvent(2, answer), AppsEvent(2, AppsRefused("no")), DrainEvent(4), DrainEvent(5, DrainRefused("never"))]
+        caller.seen = []
+        caller.on_batch(events, network)
+        self.assertEqual(caller.seen, [answer, "no", None, "never"])
+        self.assertIsNone(answer.apps[0].limit.pace)
+        for wrong in (AppsEvent, BrokerEvent, DrainEvent):
+            with self.assertRaisesRegex(ValueError, "exception"):
+                wrong(1, "done")
+
+    def test_measures_are_checked(self):
+        with self.assertRaisesRegex(ValueError, "SUSPEND"):
+            Measure.throttle(0)
+        self.assertEqual(str(Measure.throttle(7)), "throttled to 7 flow-mods/s for each switch")
+        self.assertNotEqual(Measure.throttle(7), Measure.SUSPEND)
+
     def test_app_with_storage_is_tested_without_rosemary(self):
         counter, network = Counter(), RecordingNetwork()
         counter.on_batch([rosemary.ServiceUp("storage")], network)
@@ -82,6 +142,13 @@ class Services(unittest.TestCase):
         self.assertTrue(wanted.flow(At.one(7), flow))
         self.assertTrue(wanted.group(At.ALL, 4, [rosemary.Bucket([rosemary.Action.output(1)])]))
         self.assertEqual(len(wanted), 3)
+        band = MeterBand.drop(4000, burst_size=8)
+        self.assertTrue(wanted.meter(At.ALL, 0, [band], ["kbps", "burst"]))
+        self.assertFalse(wanted.meter(At.ALL, 0, [band], ["kbps", "burst"]), "it is wanted already")
+        with self.assertRaisesRegex(ValueError, "'fast'|\"fast\""):
+            wanted.meter(At.ALL, 1, [MeterBand.dscp_remark(1, 1)], ["fast"])
+        self.assertTrue(wanted.drop_meter(At.ALL, 0))
+        self.assertFalse(wanted.drop_meter(At.ALL, 0))
         self.assertTrue(wanted.drop_flow(At.one(7), 0, 3, Match(in_port=1)))
         self.assertFalse(wanted.drop_flow(At.one(7), 0, 3, Match(in_port=1)))
         with self.assertRaisesRegex(ValueError, "no timeouts"):

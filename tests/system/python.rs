@@ -1,6 +1,7 @@
 //! Apps in Python, each in a zone of its own.
 
 mod attacks;
+mod clients;
 
 use std::fs;
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use sdk::abi::{RECORD_HEAD, Record, Refusal};
+use sdk::services::{RequestId, Service, Unavailable};
 use sdk::{Event, FlowRemoved as RawFlowRemoved, PortChange};
 use zone::run::WholeRecord;
 
@@ -10,6 +11,9 @@ use super::{
     Alert, Error, FlowRemoved, FlowsKept, FlowsMissing, Lost, PacketIn, Port, Refused, Reply,
     RequestLost, SnapshotBegin, SnapshotEnd, SwitchDown, SwitchUp,
 };
+use crate::apps::AppsEvent;
+use crate::broker::BrokerEvent;
+use crate::drain::DrainEvent;
 use crate::http::HttpRequest;
 use crate::matching::mac_bytes;
 use crate::services::{ServiceUp, TableNews};
@@ -118,9 +122,34 @@ fn event(py: Python<'_>, record: &[u8]) -> PyResult<Py<PyAny>> {
         Event::Storage { request, answer } => {
             Py::new(py, StorageEvent::of(py, request, answer)?)?.into_any()
         }
+        Event::Broker { request, answer } => {
+            Py::new(py, BrokerEvent::of(request, answer))?.into_any()
+        }
+        Event::Served { service, request, answer } => served(py, service, request, answer)?,
         Event::Http(request) => Py::new(py, HttpRequest::of(py, &request))?.into_any(),
         _ => py.None(),
     })
+}
+
+/// Makes the event of an answer of a service that an app or the monitor provides.
+fn served(
+    py: Python<'_>,
+    service: Service,
+    request: RequestId,
+    answer: Result<&[u8], Unavailable>,
+) -> PyResult<Py<PyAny>> {
+    let event = match service {
+        Service::Apps => match AppsEvent::of(py, request, answer) {
+            Some(event) => Py::new(py, event)?.into_any(),
+            None => py.None(),
+        },
+        Service::Topology => match DrainEvent::of(request, answer) {
+            Some(event) => Py::new(py, event)?.into_any(),
+            None => py.None(),
+        },
+        _ => py.None(),
+    };
+    Ok(event)
 }
 
 fn flow_removed(py: Python<'_>, removed: &RawFlowRemoved<'_>) -> PyResult<Py<PyAny>> {
