@@ -4,7 +4,7 @@ mod attacks;
 mod clients;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -171,6 +171,80 @@ fn changed_file_restarts_an_app_and_a_broken_one_does_not() {
     });
 }
 
+/// Waits until the app logs this version, in another process than before; returns its process id.
+fn new_process(net: &mut Net<'_>, version: u32, before: Option<u32>) -> anyhow::Result<u32> {
+    net.rosemary.wait_for_log(&[&format!("this is version {version}"), APP], SOON)?;
+    Ok(net.rosemary.wait_for("the new one runs", SOON, |status| {
+        status.app(APP)?.pid.filter(|new| Some(*new) != before)
+    })?)
+}
+
+#[test]
+fn changed_module_restarts_the_app_that_imports_it() {
+    in_a_lab(|lab| {
+        let dir = Path::new("/etc/rosemary/lib");
+        fs::create_dir_all(dir.join("own"))?;
+        fs::write(dir.join("own/__init__.py"), "")?;
+        let helper = |number: u32| format!("VERSION = {number}\n");
+        fs::write(dir.join("own/version.py"), helper(1))?;
+        let hub = "import rosemary\n\
+                   from own import version\n\
+                   class Hub(rosemary.App):\n    \
+                   def on_snapshot_end(self, event, network):\n        \
+                   network.info(f'this is version {version.VERSION}')\n    \
+                   def on_packet_in(self, event, network):\n        \
+                   network.packet_out_for(event, [rosemary.Action.output(rosemary.FLOOD)])\n";
+        let object = written(hub)?;
+        let config = format!(
+            "[[app]]\nname = \"app\"\nobject = \"{}\"\npython-path = [\"{}\"]\n",
+            object.display(),
+            dir.display()
+        );
+        fs::write("/etc/rosemary/rosemary.toml", config)?;
+        let mut net = Net::start_with(lab, Of::V1_3, &["--watch"])?;
+        let first = new_process(&mut net, 1, None)?;
+        fs::write(dir.join("own/version.py"), helper(2))?;
+        net.rosemary.wait_for_log(&["the file of an app has changed", "own/version.py"], SOON)?;
+        let second = new_process(&mut net, 2, Some(first))?;
+        // A module that fails leaves the app as it is, and one that is not imported changes nothing.
+        fs::write(dir.join("own/version.py"), "VERSION = \n")?;
+        net.rosemary.wait_for_log(&["SyntaxError", APP], SOON)?;
+        fs::write(dir.join("other.py"), "")?;
+        assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);
+        assert_eq!(net.status()?.app(APP).and_then(|app| app.pid), Some(second));
+        fs::write(dir.join("own/version.py"), helper(3))?;
+        new_process(&mut net, 3, Some(second))?;
+        assert!(!net.rosemary.log().contains("other.py"));
+        Ok(())
+    });
+}
+
+#[test]
+fn changed_module_of_ryu_restarts_its_app() {
+    in_a_lab(|lab| {
+        let dir = Path::new("/etc/rosemary/lib");
+        fs::create_dir_all(dir.join("own"))?;
+        let version = |number: u32| {
+            format!(
+                "from ryu.base import app_manager\n\
+                 class Own(app_manager.RyuApp):\n    \
+                 def start(self):\n        \
+                 super().start()\n        \
+                 self.logger.info('this is version {number}')\n"
+            )
+        };
+        let file = dir.join("own/app.py");
+        fs::write(&file, version(1))?;
+        let command = ["ryu", "own.app", "--watch", "--python-path", "/etc/rosemary/lib"];
+        let rosemary = Rosemary::start_by(lab, &rosemary_binary(), &command)?;
+        let mut net = Net::of(lab, Of::V1_3, rosemary)?;
+        let first = new_process(&mut net, 1, None)?;
+        fs::write(&file, version(2))?;
+        new_process(&mut net, 2, Some(first))?;
+        Ok(())
+    });
+}
+
 #[test]
 fn app_in_python_uses_services_and_outlives_them_over_openflow_1_0() {
     in_a_lab(|lab| services(lab, Of::V1_0));
@@ -284,6 +358,9 @@ fn signed_package_in_python_installs_and_runs() {
         let home = joe.home.display().to_string();
         let package = developer::rosemary(lab, &["app", "build", &dir, "--out", &home])?;
         let package = package.trim();
+        let left = fs::read_dir(&joe.home)?.flatten().map(|it| it.path());
+        let left: Vec<_> = left.filter(|it| it.extension().is_some_and(|it| it == "pyz")).collect();
+        assert!(left.is_empty(), "the package has all of it: {left:?}");
         joe.sign(lab, package)?;
         developer::trust(&[&joe.trust("")], "")?;
         developer::rosemary(lab, &["app", "install", package])?;

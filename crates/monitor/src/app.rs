@@ -48,6 +48,7 @@ pub(crate) use self::settings::{AppSettings, LOG_LEVEL};
 use self::zone::{Zone, ZoneSettings};
 use crate::choice;
 use crate::config_file::ConfigFile;
+use crate::modules::Modules;
 use crate::process_table::Environment;
 use crate::program::{Program, ProgramKind, end_of_hold};
 use crate::python::PythonZone;
@@ -120,7 +121,7 @@ pub(crate) enum ZoneEvent {
 }
 
 impl App {
-    /// The files that are read again when they change: its object, unless it is a package or a module, and its configuration.
+    /// The files whose change is one of the app: its object, unless it is a package, its configuration, and modules that it imports.
     pub(crate) fn own_files(&self) -> impl Iterator<Item = &Path> {
         self.files.own_files()
     }
@@ -166,6 +167,8 @@ impl App {
             restart: chosen.restart,
         };
         let python = chosen.python.as_ref();
+        let modules =
+            python.map(|(python, interpreter)| Modules::new(python, interpreter, &object));
         let serves_http = rights.names.iter().any(|right| right == SERVE_HTTP);
         let python = python.map(|(python, _)| {
             PythonZone::new(python, &object, (&policy.capabilities, serves_http))
@@ -185,7 +188,7 @@ impl App {
             name,
             python,
             policy,
-            files: AppFiles::new(object, ConfigFile::new(config), origin),
+            files: AppFiles::new(object, ConfigFile::new(config), modules, origin),
             services: chosen.services,
             rights,
             hosting,

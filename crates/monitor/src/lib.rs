@@ -24,7 +24,7 @@
 //! | `sandbox.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what sandbox this machine supports |
 //! | `northbound/` | the HTTP interface: its sockets, its process, its requests |
 //! | `admin_server.rs`, `change/` | the admin socket; changes that operators make while Rosemary runs |
-//! | `object.rs`, `config_file.rs` | an app's object; an app's own configuration |
+//! | `object.rs`, `config_file.rs`, `modules.rs` | an app's object; an app's own configuration; modules that an app in Python imports |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
 //! | `check.rs`, `choice.rs`, `overrides.rs`, `numbers.rs` | checks of what the operator chose; which apps run, also by decisions of operators; their numbers |
 //! | `notify.rs` | reports to systemd |
@@ -56,6 +56,7 @@ pub mod lifecycle;
 mod listen;
 mod lock;
 mod log_forwarder;
+mod modules;
 mod northbound;
 mod notify;
 mod numbers;

@@ -75,7 +75,14 @@ impl Interpreter {
 
     /// Whether a directory of its packages contains this file.
     pub fn has_file(&self, file: &Path) -> bool {
-        self.read.iter().any(|dir| dir.join(file).is_file())
+        self.dirs().any(|dir| dir.join(file).is_file())
+    }
+
+    /// The directories with the interpreter's packages.
+    pub(crate) fn dirs(&self) -> impl Iterator<Item = &Path> {
+        // Those of the system are not in the note: every zone sees them.
+        let own = self.boot.ancestors().nth(2).filter(|own| !self.read.iter().any(|it| it == own));
+        self.read.iter().map(PathBuf::as_path).chain(own)
     }
 
     /// The interpreter's program.

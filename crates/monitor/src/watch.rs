@@ -3,31 +3,40 @@
 //! The monitor looks at the metadata of each file several times per second. A change requests a reload once the file stays as
 //! it is for a period: an editor or a compiler may write it in several steps. A notification of the kernel would arrive sooner,
 //! but would need a watch for each directory, and editors replace files in different ways.
+//!
+//! A file that is new in the list may have changed after the app read it. It counts as changed if that was after the look before:
+//! a reload without a difference does nothing.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The time between two looks.
 const PERIOD: Duration = Duration::from_millis(300);
 
+/// How far the times of files may be behind the clock: a tick of the kernel, and some slack.
+const CLOCK_TICK: Duration = Duration::from_millis(20);
+
 /// Metadata that a change of a file alters; `None` if there is no file.
-type Stamp = Option<[i64; 5]>;
+type Stamp = Option<[i64; 6]>;
 
 /// The files and their last known state.
 #[derive(Debug)]
 pub(crate) struct Watch {
     look_at: Instant,
+    /// The time of the last look, or of the beginning.
+    looked: SystemTime,
     seen: BTreeMap<PathBuf, Stamp>,
     /// Files that have changed and may change further.
     unsettled: Vec<PathBuf>,
 }
 
 impl Watch {
-    /// Begins; files as they are at the first look have not changed.
+    /// Begins, before the apps' files are read.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { look_at: now, seen: BTreeMap::new(), unsettled: Vec::new() }
+        let (seen, unsettled) = (BTreeMap::new(), Vec::new());
+        Self { look_at: now, looked: SystemTime::now(), seen, unsettled }
     }
 
     /// When it is to look again.
@@ -47,8 +56,10 @@ impl Watch {
         self.look_at = now + PERIOD;
         let found: BTreeMap<PathBuf, Stamp> =
             files.into_iter().map(|file| (file.to_owned(), stamp(file))).collect();
-        let has_changed = |file: &&PathBuf| {
-            self.seen.get(*file).is_some_and(|seen| found.get(*file) != Some(seen))
+        let looked = std::mem::replace(&mut self.looked, SystemTime::now());
+        let has_changed = |file: &&PathBuf| match (self.seen.get(*file), found.get(*file)) {
+            (Some(seen), now) => now != Some(seen),
+            (None, now) => now.is_some_and(|stamp| is_after(stamp, looked)),
         };
         let changed: Vec<PathBuf> = found.keys().filter(has_changed).cloned().collect();
         // A file that is gone for now is being replaced.
@@ -77,8 +88,20 @@ fn stamp(file: &Path) -> Stamp {
         number(file.size()),
         file.mtime(),
         file.mtime_nsec(),
+        file.ctime(),
         file.ctime_nsec(),
     ])
+}
+
+/// Whether a file changed after this time, or so shortly before that the clock of the file system may be behind.
+fn is_after(stamp: &Stamp, time: SystemTime) -> bool {
+    let Some([.., seconds, nanoseconds]) = *stamp else { return false };
+    let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
+    else {
+        return false;
+    };
+    let changed = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+    changed + CLOCK_TICK >= time
 }
 
 #[cfg(test)]
@@ -91,6 +114,7 @@ mod tests {
         let (one, other) = (dir.path().join("a.py"), dir.path().join("b.py"));
         let files = [one.as_path(), other.as_path()];
         std::fs::write(&one, "1").unwrap();
+        std::thread::sleep(2 * CLOCK_TICK);
         let mut now = Instant::now();
         let mut watch = Watch::new(now);
         let mut look = |watch: &mut Watch| {
@@ -114,6 +138,31 @@ mod tests {
         std::fs::write(&other, "new").unwrap();
         assert_eq!(look(&mut watch), nothing);
         assert_eq!(look(&mut watch), files);
+    }
+
+    #[test]
+    fn change_before_the_first_look_is_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, other) = (dir.path().join("a.py"), dir.path().join("b.py"));
+        std::fs::write(&one, "1").unwrap();
+        std::fs::write(&other, "1").unwrap();
+        std::thread::sleep(2 * CLOCK_TICK);
+        let mut now = Instant::now();
+        let mut watch = Watch::new(now);
+        // The app reads its files, and one changes.
+        std::fs::write(&one, "2").unwrap();
+        let files = [one.as_path(), other.as_path()];
+        assert!(watch.changed(files, now).is_empty(), "it may change further");
+        now += PERIOD;
+        assert_eq!(watch.changed(files, now), [&*one]);
+        // The same holds for a file that joins the list.
+        let third = dir.path().join("c.py");
+        std::fs::write(&third, "1").unwrap();
+        let files = [one.as_path(), other.as_path(), third.as_path()];
+        now += PERIOD;
+        assert!(watch.changed(files, now).is_empty());
+        now += PERIOD;
+        assert_eq!(watch.changed(files, now), [&*third]);
     }
 
     #[test]

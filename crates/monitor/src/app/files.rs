@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::choice::Origin;
 use crate::config_file::ConfigFile;
+use crate::modules::{Contents, Modules};
 use crate::object::Object;
 
 /// The object and the configuration of one app.
@@ -13,6 +14,10 @@ use crate::object::Object;
 pub(crate) struct AppFiles {
     object: Object,
     config: ConfigFile,
+    /// The modules that it imports, if it is in Python.
+    modules: Option<Modules>,
+    /// The modules as they were read last.
+    contents: Contents,
     /// The contents with which the app last ran.
     good: Option<Good>,
     /// Whether these are used instead of the files.
@@ -36,26 +41,35 @@ struct Good {
 pub(crate) struct Fingerprint {
     sha256: String,
     config: Vec<u8>,
+    modules: Contents,
 }
 
 impl Fingerprint {
     /// The fingerprint of an object with this digest, and of this configuration.
     #[cfg(test)]
     pub(crate) fn new(sha256: String, config: Vec<u8>) -> Self {
-        Self { sha256, config }
+        Self { sha256, config, modules: Contents::new() }
     }
 
     /// What differs in `new`, as phrases.
     pub(crate) fn differ(&self, new: &Self) -> impl Iterator<Item = &'static str> {
         let object = (self.sha256 != new.sha256).then_some("its object");
-        object.into_iter().chain((self.config != new.config).then_some("its configuration"))
+        let config = (self.config != new.config).then_some("its configuration");
+        let modules = (self.modules != new.modules).then_some("a module that it imports");
+        object.into_iter().chain(config).chain(modules)
     }
 }
 
 impl AppFiles {
-    pub(super) fn new(object: Object, config: ConfigFile, origin: Origin) -> Self {
-        let (good, uses_good) = (None, false);
-        Self { object, config, good, uses_good, origin, sha256: None, version: None }
+    pub(super) fn new(
+        object: Object,
+        config: ConfigFile,
+        modules: Option<Modules>,
+        origin: Origin,
+    ) -> Self {
+        let (good, uses_good, contents) = (None, false, Contents::new());
+        let (sha256, version) = (None, None);
+        Self { object, config, modules, contents, good, uses_good, origin, sha256, version }
     }
 
     /// Reads the files of an app as they are now, without keeping them.
@@ -65,13 +79,15 @@ impl AppFiles {
     pub(crate) fn fingerprint_of(
         object: &mut Object,
         mut config: ConfigFile,
+        modules: Option<&Modules>,
         app: &str,
     ) -> Result<Fingerprint, String> {
         config.read()?;
+        let modules = modules.map(Modules::read).unwrap_or_default();
         let path = object.path().display().to_string();
         let sha256 = object.read(app).map(ToOwned::to_owned);
         let sha256 = sha256.map_err(|error| format!("could not read {path}: {error}"))?;
-        Ok(Fingerprint { sha256, config: config.content().to_owned() })
+        Ok(Fingerprint { sha256, config: config.content().to_owned(), modules })
     }
 
     /// Notes that the app runs with the contents that were read last.
@@ -106,6 +122,7 @@ impl AppFiles {
         self.uses_good = false;
         self.config.read()?;
         self.forget_loaded();
+        self.contents = self.modules.as_ref().map(Modules::read).unwrap_or_default();
         let sha256 = self.object.read(app).map(ToOwned::to_owned);
         let why = |error| format!("could not read {}: {error}", self.object.path().display());
         self.sha256 = Some(sha256.map_err(why)?);
@@ -145,13 +162,14 @@ impl AppFiles {
     /// Identifies the contents that were read last.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let sha256 = self.sha256.clone().unwrap_or_default();
-        Fingerprint { sha256, config: self.config().to_owned() }
+        Fingerprint { sha256, config: self.config().to_owned(), modules: self.contents.clone() }
     }
 
-    /// The files that are read again when they change.
+    /// The files whose change is one of the app.
     pub(super) fn own_files(&self) -> impl Iterator<Item = &Path> {
         let object = matches!(self.object, Object::File(_)).then(|| self.object.path());
-        object.into_iter().chain(self.config.path())
+        let modules = self.contents.keys().map(PathBuf::as_path);
+        object.into_iter().chain(self.config.path()).chain(modules)
     }
 
     /// Where the object comes from, for messages.

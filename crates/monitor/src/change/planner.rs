@@ -24,6 +24,7 @@ use crate::choice;
 use crate::config_file::ConfigFile;
 use crate::error::StartError;
 use crate::installation::Installation;
+use crate::modules::Modules;
 use crate::numbers;
 use crate::options::Options;
 use crate::overrides::Overrides;
@@ -235,7 +236,10 @@ impl Planner {
 /// Reads the files of an app as they are now.
 fn files(app: &mut choice::App) -> Result<Fingerprint, String> {
     let config = ConfigFile::new(app.config.clone());
-    AppFiles::fingerprint_of(&mut app.object, config, &app.name)
+    let python = app.python.as_ref();
+    let modules =
+        python.map(|(python, interpreter)| Modules::new(python, interpreter, &app.object));
+    AppFiles::fingerprint_of(&mut app.object, config, modules.as_ref(), &app.name)
 }
 
 impl Plan {
