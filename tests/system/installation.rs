@@ -159,7 +159,7 @@ fn installation_runs_apps_in_python_and_of_ryu() {
         let line =
             up.wait_for_log(&["idle", &format!("from {prefix}/lib/rosemary/python/")], SOON)?;
         println!("{line}");
-        let name = format!("rosemary-ryu-{}.toml", up.pid());
+        let name = format!("rosemary-ryu-{}", up.pid());
         assert!(configs()?.iter().any(|it| *it == *name), "{:?}", configs()?);
         // Its temporary configuration goes with it.
         up.stop(rustix::process::Signal::TERM)?;

@@ -5,17 +5,21 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use config::{NAME_FORM, is_name, is_source, module_name};
 use monitor::installation;
 use monitor::python::Interpreter;
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::geteuid;
 
 use crate::say;
 
@@ -42,9 +46,17 @@ const FLAGS: [&str; 7] = [
     "explicit-drop",
 ];
 
-/// The name of a temporary configuration, around the process id.
+/// The name of the directory with a temporary configuration, before the process id.
 const PREFIX: &str = "rosemary-ryu-";
-const SUFFIX: &str = ".toml";
+
+/// The name of the file in it.
+const FILE: &str = "rosemary.toml";
+
+/// The most names that are tried for the directory.
+const MOST_ATTEMPTS: u32 = 16;
+
+/// The time after which a monitor has locked its directory.
+const START_TIME: Duration = Duration::from_secs(60);
 
 /// Options of `rosemary up` that the command passes on, with a value each.
 const UP: [&str; 4] = ["runtime-dir", "state-dir", "tls-dir", "plain"];
@@ -91,10 +103,11 @@ pub fn run(args: &RyuArgs) -> anyhow::Result<ExitCode> {
 pub(crate) fn execute(config: &str, up: &[OsString]) -> anyhow::Result<ExitCode> {
     interpreter()?;
     let program = installation::program("rosemary-monitor", &installation::own_dir()?)?;
-    let file = write(config)?;
+    let written = Written::new(&std::env::temp_dir(), config)?;
     let mut command = Command::new(&program);
-    command.args(["--allow-unsigned", "--remove-config", "--config"]).arg(&file).args(up);
+    command.args(["--allow-unsigned", "--remove-config", "--config"]).arg(written.file()).args(up);
     let error = command.exec();
+    let _ = std::fs::remove_dir_all(&written.dir);
     Err(error).with_context(|| format!("cannot execute {}", program.display()))
 }
 
@@ -112,31 +125,80 @@ fn interpreter() -> anyhow::Result<Interpreter> {
     Ok(interpreter)
 }
 
-/// Writes the configuration to a new file that only this user can read. The monitor, which has the same process id, reads it
-/// again for a reload and removes it when it ends.
-fn write(config: &str) -> anyhow::Result<PathBuf> {
-    let dir = std::env::temp_dir();
-    remove_left(&dir);
-    let path = dir.join(format!("{PREFIX}{}{SUFFIX}", std::process::id()));
-    let mut options = std::fs::OpenOptions::new();
-    // A file or a link of another user in its place is an error.
-    let file = options.write(true).create_new(true).mode(0o600).open(&path);
-    let written = file.and_then(|mut file| file.write_all(config.as_bytes()));
-    written.with_context(|| format!("cannot write {}; remove it", path.display()))?;
-    Ok(path)
+/// A new directory with the configuration, which only this user can read.
+///
+/// The monitor locks the directory, reads the file again for a reload, and removes both when it ends. The lock shows that a monitor
+/// uses them, also to processes that cannot see it. Until the monitor has it, this process does.
+#[derive(Debug)]
+struct Written {
+    dir: PathBuf,
+    _lock: File,
 }
 
-/// Removes the files of monitors that were killed. Those of other users stay, as the directory belongs to root.
-fn remove_left(dir: &Path) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|it| it.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
-        let pid = pid.and_then(|it| it.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-            let _ = std::fs::remove_file(entry.path());
+impl Written {
+    fn new(within: &Path, config: &str) -> anyhow::Result<Self> {
+        remove_left(within);
+        let dir = make_dir(within)?;
+        let locked = File::open(&dir).and_then(|lock| {
+            flock(&lock, FlockOperation::NonBlockingLockShared)?;
+            Ok(lock)
+        });
+        let lock = locked.with_context(|| format!("cannot lock {}", dir.display()))?;
+        let written = Self { dir, _lock: lock };
+        let file = written.file();
+        std::fs::write(&file, config)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(written)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.join(FILE)
+    }
+}
+
+/// Makes a new directory; what another user has put in its place is left alone.
+fn make_dir(within: &Path) -> anyhow::Result<PathBuf> {
+    let own = format!("{PREFIX}{}", std::process::id());
+    // Another process of the same number may be in a namespace that shares the directory.
+    let more = (1..MOST_ATTEMPTS).map(|attempt| format!("{own}-{attempt}"));
+    let mut last = None;
+    for name in std::iter::once(own.clone()).chain(more) {
+        let dir = within.join(name);
+        match DirBuilder::new().mode(0o700).create(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = Some(error),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot make {}", dir.display()));
+            }
         }
     }
+    let why = last.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into());
+    Err(why).with_context(|| format!("cannot make {}; remove it", within.join(own).display()))
+}
+
+/// Removes the directories of this user whose monitors were killed: nobody has locked them.
+fn remove_left(within: &Path) {
+    let Ok(entries) = std::fs::read_dir(within) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|it| it.strip_prefix(PREFIX)).unwrap_or_default();
+        let is_named = number.starts_with(|it: char| it.is_ascii_digit())
+            && number.chars().all(|it| it.is_ascii_digit() || it == '-');
+        if is_named && is_left(&entry.path()).unwrap_or(false) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Whether a directory is this user's, nobody has locked it, and it is so old that its monitor must have begun.
+fn is_left(dir: &Path) -> io::Result<bool> {
+    let about = std::fs::symlink_metadata(dir)?;
+    let age = about.modified()?.elapsed().unwrap_or_default();
+    if !about.is_dir() || about.uid() != geteuid().as_raw() || age < START_TIME {
+        return Ok(false);
+    }
+    let lock = File::open(dir)?;
+    Ok(flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok())
 }
 
 /// The meaning of the arguments.
@@ -316,6 +378,9 @@ pub(crate) fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::FileTimes;
+    use std::time::SystemTime;
+
     use config::Config;
 
     use super::*;
@@ -366,21 +431,34 @@ mod tests {
         assert!(request.options.is_empty());
     }
 
+    /// Makes a directory look as if its monitor had begun long ago.
+    fn age(dir: &Path) {
+        let times = FileTimes::new().set_modified(SystemTime::now() - 2 * START_TIME);
+        File::open(dir).unwrap().set_times(times).unwrap();
+    }
+
     #[test]
-    fn configurations_of_ended_processes_are_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        // No process has a number above the highest one of Linux.
-        let own = format!("{PREFIX}{}{SUFFIX}", std::process::id());
-        for name in [&*own, "rosemary-ryu-4294967294.toml", "rosemary-ryu-my.toml", "other.toml"] {
-            std::fs::write(dir.path().join(name), "").unwrap();
+    fn configurations_without_a_monitor_are_removed() {
+        let within = tempfile::tempdir().unwrap();
+        let used = Written::new(within.path(), "used").unwrap();
+        let killed = Written::new(within.path(), "killed").unwrap().dir;
+        assert_ne!(used.dir, killed, "a directory of the same name is there");
+        assert_eq!(std::fs::metadata(&used.dir).unwrap().mode() & 0o777, 0o700);
+        let new = Written::new(within.path(), "new").unwrap().dir;
+        let others = ["rosemary-ryu-my", "rosemary-ryu-", "other"].map(|it| within.path().join(it));
+        for dir in &others {
+            std::fs::create_dir(dir).unwrap();
         }
-        remove_left(dir.path());
-        let left = std::fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name());
-        let mut left: Vec<_> = left.map(|it| it.into_string().unwrap()).collect();
-        left.sort();
-        let mut expected = vec!["other.toml".to_owned(), own, "rosemary-ryu-my.toml".to_owned()];
-        expected.sort();
-        assert_eq!(left, expected);
+        let link = within.path().join("rosemary-ryu-1");
+        std::os::unix::fs::symlink(&others[2], &link).unwrap();
+        for dir in [&used.dir, &killed].into_iter().chain(&others) {
+            age(dir);
+        }
+        remove_left(within.path());
+        assert!(!killed.exists());
+        assert_eq!(std::fs::read_to_string(used.file()).unwrap(), "used");
+        assert!(new.exists(), "its monitor may be about to begin");
+        assert!(others.iter().chain([&link]).all(|dir| dir.exists()));
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub struct Options {
     /// The app starts again with its new file. If that does not load, as with an error of syntax, the app goes on as it is.
     #[arg(long)]
     pub watch: bool,
-    /// Remove the configuration file at the end, for commands that write a temporary one.
+    /// Remove the configuration file and its directory at the end, for commands that make a temporary one.
     #[arg(long, hide = true, requires = "config")]
     pub remove_config: bool,
     /// Runs apps without a sandbox, for tests of the sandbox.
