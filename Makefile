@@ -56,8 +56,9 @@ ryu: build python ## every app of Ryu 4.34, Faucet, and a client of Ryu's REST i
 PREFIX ?= /usr/local
 BUILD ?= target/release
 
-install: ## install what `make release` and `make python` built: programs, apps, SDKs, manual, unit (PREFIX=/usr/local, DESTDIR=)
-	@etc/install.sh "$(BUILD)" "$(PREFIX)" "$(DESTDIR)" target/python
+# DESTDIR comes from the environment, as it may have letters that the shell would interpret.
+install: ## install what `make release`, `make python` and `make faucet` built: programs, apps, SDKs, manual, unit (PREFIX=/usr/local, DESTDIR=)
+	@etc/install.sh "$(BUILD)" "$(PREFIX)" "$${DESTDIR-}" target/python $(FAUCET)
 
 # The page is built with Node.js; without it, `make build` makes a rosemary-northbound that says what is missing.
 ui: ## the web page, in target/ui/dist, which the next build contains; fetches packages of npm

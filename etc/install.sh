@@ -1,21 +1,34 @@
 #!/usr/bin/env bash
 # Installs Rosemary; `make install` calls it in the source tree. Packages of distributions pass DESTDIR.
 #
-#   etc/install.sh BUILD PREFIX DESTDIR [PYTHON]   BUILD: target/release, PREFIX: /usr, DESTDIR: empty, or the root of a package,
-#                                                  PYTHON: target/python, the environment for apps in Python
+#   etc/install.sh BUILD PREFIX DESTDIR [PYTHON [FAUCET]]   BUILD: target/release, PREFIX: /usr, DESTDIR: empty, or the root of a
+#                                                  package, PYTHON: target/python, FAUCET: target/faucet
 #
 # PREFIX/bin                  rosemary, ofbench
 # PREFIX/libexec/rosemary     the programs that the monitor starts
 # PREFIX/lib/rosemary/apps    the apps that ship with Rosemary, by the names in the configuration
-# PREFIX/lib/rosemary/python  the virtual environment for apps in Python and of Ryu, with the interpreter of PYTHON, if there is one
+# PREFIX/lib/rosemary/python  the virtual environment for apps in Python and of Ryu, if there is one (etc/install-python.sh)
+# PREFIX/lib/rosemary/faucet  Faucet, if there is a virtual environment and Faucet
 # PREFIX/share/man            the manual pages of sections 1 and 5
 # PREFIX/include/rosemary     the headers for apps in C
 # PREFIX/share/rosemary/sdk   the sources of the SDK for apps in Rust, and the lock file with the versions of its packages
 set -euo pipefail
 
-[ $# = 3 ] || [ $# = 4 ] || { sed -n '2,5s/^# \?//p' "$0" >&2; exit 2; }
-build=$1 prefix=$2 to=$3$2 python=${4:-}
-[[ $prefix = /* ]] || { echo "install: PREFIX must begin with /, and is '$prefix'" >&2; exit 2; }
+(($# >= 3 && $# <= 5)) || { sed -n '2,5s/^# \?//p' "$0" >&2; exit 2; }
+build=$1 prefix=$2 destdir=$3 python=${4:-} faucet=${5:-}
+# The prefix is in the systemd unit, where other letters have a meaning.
+[[ $prefix =~ ^/[A-Za-z0-9/._+-]*$ ]] || {
+  echo "install: PREFIX must begin with / and have letters, digits and ._+- only, and is '$prefix'" >&2
+  exit 2
+}
+prefix=$(realpath -ms -- "$prefix")
+prefix=${prefix%/}
+# Programs that run in other directories write below it.
+if [ -n "$destdir" ]; then
+  mkdir -p -- "$destdir"
+  destdir=$(realpath -- "$destdir")
+fi
+to=$destdir$prefix
 
 programs=(rosemary-monitor rosemary-kernel rosemary-zone rosemary-security rosemary-log rosemary-storage rosemary-broker rosemary-northbound)
 # The apps are the examples of their crate.
@@ -27,6 +40,13 @@ for file in rosemary ofbench "${programs[@]}" "${apps[@]/#/examples/lib}"; do
   [[ $file = examples/* ]] && file=$file.so
   [ -f "$build/$file" ] || { echo "install: $build/$file is missing; type: make release" >&2; exit 1; }
 done
+
+# First, because it may refuse.
+if [ -n "$python" ] && [ -x "$python/bin/python3" ]; then
+  etc/install-python.sh "$python" "$prefix" "$destdir" "$faucet"
+elif [ -n "$python" ]; then
+  echo "install: apps in Python cannot run: $python is missing; type: make python PYTHON_PROFILE=release, then make install" >&2
+fi
 
 install -d "$to"/{bin,libexec/rosemary,lib/rosemary/apps,lib/systemd/system,include/rosemary} \
   "$to"/share/{man/man1,man/man5,doc/rosemary,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
@@ -57,25 +77,4 @@ members=$(printf '"crates/%s", ' "${crates[@]}")
 sed -e '/^members = \[/,/^\]/c\members = ['"${members%, }"']' Cargo.toml > "$sdk/Cargo.toml"
 chmod -R u=rwX,go=rX "$sdk"
 
-# A copy of the virtual environment would name the directory in which it was made, so this is a new one with its packages. It names
-# neither DESTDIR nor the source tree, and needs no network.
-if [ -n "$python" ] && [ -x "$python/bin/python3" ]; then
-  env=$to/lib/rosemary/python
-  rm -rf "$env"
-  "$("$python/bin/python3" -c 'import sys; print(sys._base_executable)')" -m venv --without-pip "$env"
-  packages() { "$1/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
-  own=$(packages "$env")
-  cp -R --preserve=mode,timestamps "$(packages "$python")/." "$own"
-  # What installs packages, and what names the directory in which these were made.
-  rm -rf "$own"/{pip,pip-*.dist-info,setuptools,setuptools-*.dist-info,pkg_resources,_distutils_hack,distutils-precedence.pth}
-  find "$own" -name direct_url.json -delete
-  find "$own" -name __pycache__ -prune -exec rm -rf {} +
-  "$env/bin/python3" -m rosemary._install "$3" > /dev/null
-  # What activates it in a shell is of no use here.
-  find "$env/bin" -type f -delete
-  sed -i "s|$3$prefix|$prefix|g" "$env/pyvenv.cfg"
-  chmod -R u=rwX,go=rX "$env"
-elif [ -n "$python" ]; then
-  echo "install: apps in Python cannot run: $python is missing; type: make python PYTHON_PROFILE=release, then make install" >&2
-fi
 echo "install: Rosemary is in $to; next: $prefix/bin/rosemary doctor, then $prefix/bin/rosemary up"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes the virtual environment for apps in Python: make-python.sh DIR PROFILE [PYTHON].
+# Makes the virtual environment for apps in Python: make-python.sh DIR PROFILE [PYTHON [TARGET]].
 #
-# DIR gets the SDK, and rosemary-ryu if the project has it. PROFILE is dev or release.
+# DIR gets the SDK, and rosemary-ryu if the project has it. PROFILE is dev or release. TARGET is cargo's target directory.
 set -eu
-dir=$1 profile=$2 python=${3:-python3}
+dir=$1 profile=$2 python=${3:-python3} target=${4:-target}
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
 	echo "make: apps in Python need Python 3.10 or later, and $python is older; name another: make python PYTHON=..." >&2
@@ -22,7 +22,7 @@ build=$dir/build
 }
 rm -rf "$dir/wheels"
 "$build/bin/maturin" build --quiet --profile "$profile" --manifest-path python/Cargo.toml \
-	--interpreter "$dir/bin/python3" --target-dir target --out "$dir/wheels"
+	--interpreter "$dir/bin/python3" --target-dir "$target" --out "$dir/wheels"
 "$dir/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$dir"/wheels/*.whl
 if [ -f ryu/requirements.txt ]; then
 	"$dir/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement ryu/requirements.txt

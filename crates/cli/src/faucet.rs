@@ -79,7 +79,8 @@ fn package(args: &FaucetArgs) -> anyhow::Result<Option<PathBuf>> {
     }
     let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
     bail!(
-        "Faucet is not installed in {}; type: make faucet, or name its directory with --python-path",
+        "Faucet is not installed in {}; type in the source tree: make faucet, and make install if Rosemary is installed; or name the \
+         directory of another Faucet with --python-path",
         dirs.join(" or ")
     )
 }

@@ -112,7 +112,8 @@ pub enum StartError {
     },
     /// The virtual environment for apps in Python is missing.
     #[error(
-        "apps in Python need Rosemary's virtual environment; looked for {}; make it with `make python`",
+        "apps in Python need Rosemary's virtual environment; looked for {}; install the package rosemary-python, or type in the source tree: make python, \
+         and make install if Rosemary is installed",
         list(.looked)
     )]
     NoPython {
