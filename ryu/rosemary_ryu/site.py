@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rosemary_ryu import flows_1_0, outgoing, wire
+from rosemary_ryu.buffered import Buffered
 from rosemary_ryu.flows_1_0 import KnownFlows
 from rosemary_ryu.numbers import Numbers
 from rosemary_ryu.own_settings import OwnSettings
@@ -17,9 +18,6 @@ LOG = logging.getLogger("rosemary.ryu")
 
 # Messages that are remembered, to quote them in errors as the application sent them.
 MOST_REMEMBERED = 256
-
-# Flow-mods that name a buffer, which are remembered as a whole.
-MOST_BUFFERED = 256
 
 # Requests for statistics whose reply needs an addition.
 MOST_EXPECTED = 256
@@ -61,7 +59,7 @@ class Site:
         self.groups: set[int] = set()
         self.meters: set[int] = set()
         self._remembered: dict[int, bytes] = {}
-        self._buffered: dict[int, bytes] = {}
+        self._buffered = Buffered()
         self._expected_miss: dict[int, None] = {}
         self._expected_aggregates: dict[int, list[bytes]] = {}
 
@@ -102,20 +100,14 @@ class Site:
         is_old = self.version == wire.V1_0
         at = wire.FM10_BUFFER if is_old else wire.FM_BUFFER
         command = wire.u16(flow_mod, wire.FM10_COMMAND) if is_old else flow_mod[wire.FM_COMMAND]
-        if command == wire.ADD:
-            same = _flow_of(flow_mod, is_old)
-            self._buffered = {xid: it for xid, it in self._buffered.items() if _flow_of(it, is_old) != same}
-        else:
-            self._buffered.clear()
+        self._buffered.forget(flow_mod)
         if wire.u32(flow_mod, at) == wire.NO_BUFFER:
             return flow_mod
         copy = bytearray(flow_mod)
         wire.put_u32(copy, at, wire.NO_BUFFER)
         if command in (wire.DELETE, wire.DELETE_STRICT):
             return bytes(copy)
-        if len(self._buffered) >= MOST_BUFFERED:
-            del self._buffered[next(iter(self._buffered))]
-        self._buffered[wire.xid_of(flow_mod)] = bytes(copy)
+        self._buffered.keep(bytes(copy))
         return flow_mod
 
     def add_without_buffer(self, xid: int) -> bool:
@@ -123,7 +115,7 @@ class Site:
 
         A switch adds such a flow, too, and reports the unknown buffer.
         """
-        flow_mod = self._buffered.pop(xid, None)
+        flow_mod = self._buffered.take(xid)
         if flow_mod is not None:
             self._post(flow_mod)
         return flow_mod is not None
@@ -159,12 +151,3 @@ class Site:
             return None
         del self._expected_aggregates[wire.xid_of(reply)]
         return wire.message(self.version, wire.STATS_REPLY_1_0, wire.xid_of(reply), flows_1_0.aggregate(parts))
-
-
-def _flow_of(flow_mod: bytes, is_old: bool) -> tuple[int, int, bytes]:
-    """Returns what names a flow: table, priority and match."""
-    if is_old:
-        match = flow_mod[wire.FM10_MATCH : wire.FM10_COOKIE]
-        return 0, wire.u16(flow_mod, wire.FM10_PRIORITY), match
-    match = flow_mod[wire.FM_MATCH : wire.instructions_at(flow_mod)]
-    return flow_mod[wire.FM_TABLE], wire.u16(flow_mod, wire.FM_PRIORITY), match

@@ -437,7 +437,10 @@ def test_flow_mod_whose_buffer_another_app_has_used_is_added_without_it(tmp_path
     recorder(tmp_path).run(scenario)
 
 
-@pytest.mark.parametrize("later", ["a deletion", "the same flow", "another flow"])
+LATER = ["a deletion", "the same flow", "another flow", "a modification", "a deletion of others", "a modification of others"]
+
+
+@pytest.mark.parametrize("later", LATER)
 def test_refused_flow_mod_does_not_undo_a_later_one(tmp_path, later):
     def scenario(bench):
         yield from bench.connect()
@@ -448,6 +451,12 @@ def test_refused_flow_mod_does_not_undo_a_later_one(tmp_path, later):
         flow_mod(dp, match(in_port=3), 7, to_controller(dp), buffer_id=77)
         if later == "a deletion":
             flow_mod(dp, match(in_port=3), 7, [], command=ofp.OFPFC_DELETE, buffer_id=78)
+        elif later == "a modification":
+            flow_mod(dp, match(), 7, to_controller(dp), command=ofp.OFPFC_MODIFY)
+        elif later == "a deletion of others":
+            flow_mod(dp, match(in_port=3, eth_type=0x800), 7, [], command=ofp.OFPFC_DELETE)
+        elif later == "a modification of others":
+            flow_mod(dp, match(in_port=3), 8, to_controller(dp), command=ofp.OFPFC_MODIFY_STRICT)
         else:
             flow_mod(dp, match(in_port=3 if later == "the same flow" else 4), 7, to_controller(dp))
         yield from bench.turns(3)
@@ -457,6 +466,6 @@ def test_refused_flow_mod_does_not_undo_a_later_one(tmp_path, later):
         about = {"dpid": 1, "epoch": 1, "version": wire.V1_3, "xid": wire.xid_of(sent), "message": sent[:64]}
         bench.zone.incoming.append(event("Refused", why="its buffer was not given", reason=11, remedy=None, **about))
         yield from bench.turns(3)
-        assert len(received) == (3 if later == "another flow" else 2)
+        assert len(received) == (3 if "other" in later else 2)
 
     recorder(tmp_path).run(scenario)
