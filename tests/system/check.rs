@@ -61,13 +61,26 @@ const MISTAKES: &[(&str, &[(&str, &str)])] = &[
         &[("2:11", "require is 1"), ("5:1", "did you mean `stage`?"), ("8:8", "fail is 1")],
     ),
     (
+        "[controller]\nworkers = 0\nlistn = []\nplain = \"al\"\n",
+        &[("2:11", "from 1 to 16"), ("3:1", "did you mean `listen`?"), ("4:9", "\"never\"")],
+    ),
+    (
+        "APP stage = \"gaurd\"\npace = 0\ncapabilities = [\"flow.wrte\", \"packet-uot\"]",
+        &[
+            ("3:9", "did you mean \"guard\"?"),
+            ("4:8", "pace is 0"),
+            ("5:17", "did you mean \"flow.write\"?"),
+            ("5:30", "did you mean \"packet-out\"?"),
+        ],
+    ),
+    (
         "[[app]]\nname = \"none\"\n[[app]]\nname = \"linkmonitor\"\n",
         &[("2:8", "the app none is missing"), ("4:8", "did you mean `link-monitor`?")],
     ),
 ];
 
 #[test]
-fn mistakes_of_all_sections_are_reported_with_places() {
+fn all_mistakes_are_reported_with_places() {
     in_a_lab(|lab| {
         let traces = Traces::look();
         fs::write("/etc/rosemary/text", "no object")?;

@@ -75,7 +75,7 @@ fn sockets(paths: &InstancePaths) -> Result<(Vec<PathBuf>, Option<ConfigError>),
             (Err(error), Some(file)) => {
                 mistake = Some(error);
                 let mut config = Config::default();
-                config.runtime_dir = Config::runtime_dir_of(file);
+                config.runtime_dir = config::runtime_dir_of(file);
                 config
             }
             (Err(_), None) => Config::default(),

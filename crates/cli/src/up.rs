@@ -19,8 +19,8 @@ use crate::{exit, say};
 pub struct UpArgs {
     /// Check the configuration and start nothing
     ///
-    /// Checks the configuration file, the apps' objects, packages and own files, and the keys for TLS. Prints the first
-    /// mistake of each section, and of each [[app]], with its file, line and column, and exits with 78 if there is one.
+    /// Prints all mistakes of the configuration file, each with line and column, and exits with 78 if there is one. In a
+    /// file without mistakes it checks the apps' objects, packages and own files, and the keys for TLS, too.
     /// For a moment it loads each app in a sandbox, connected to nothing, as only the app can interpret its own file.
     #[arg(long)]
     pub check: bool,

@@ -16,7 +16,7 @@ use super::python::Python;
 use super::rights::{self, Granted, ServiceRight};
 use super::shipped;
 use super::supervision::{RESTART_KEYS, RestartKeys};
-use super::value::{Mistake, Table, Value};
+use super::value::{Table, Value};
 
 /// The keys of an `[[app]]`.
 pub const APP_KEYS: [&str; 23] = [
@@ -177,62 +177,62 @@ impl AppConfig {
     }
 
     /// Reads the settings of an app from `table`. Missing keys have the values of the app's manifest, or else the
-    /// defaults.
-    pub(super) fn read(table: Table<'_>, base: &Manifests) -> Result<Self, Mistake> {
-        let name = table.read("name", NAME_FORM, |it| it.text().filter(|name| is_name(name)))?;
-        let name = name.ok_or_else(|| {
-            Mistake::new(
-                table.at,
-                format!("an [[app]] without a name; expected name = {NAME_FORM}"),
-            )
-        })?;
-        let mut object = table.read("object", "the path of a file", path)?;
-        let (host, python) = Python::read(&table, &mut object)?;
+    /// defaults. Returns `None` if it has no valid name.
+    pub(super) fn read(table: Table<'_>, base: &Manifests) -> Option<Self> {
+        let valid_name = table.read("name", NAME_FORM, |it| it.text().filter(|name| is_name(name)));
+        if table.get("name").is_none() {
+            let what = format!("an [[app]] without a name; expected name = {NAME_FORM}");
+            table.findings.refuse(table.at, what);
+        }
+        let name = valid_name.unwrap_or_default(); // the other keys are read nevertheless
+        let mut object = table.read("object", "the path of a file", path);
+        let (host, python) = Python::read(&table, &mut object);
         // A bare file of the operator is not the app that ships under this name.
         let shipped = shipped::settings(name).filter(|_| object.is_none() && python.is_none());
         let manifest = base.get(name).or(shipped.as_ref());
         let default = manifest.cloned().unwrap_or_else(|| Self::defaults(name));
-        let stage = stage(table, default.stage)?;
+        let stage = stage(table, default.stage);
         let band = table.read(
             "band",
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
-        )?;
+        );
         let granted = match manifest {
             Some(manifest) => manifest.granted(),
             None => Granted { capabilities: default_capabilities(stage), ..Granted::default() },
         };
-        let granted = rights::read(table, host.unwrap_or_default(), granted)?;
+        let granted = rights::read(table, host.unwrap_or_default(), granted);
         let Granted { capabilities, read, services, service_rights } = granted;
-        let limits = table.get("limits").map(|it| Limits::read(it, &default.limits)).transpose()?;
-        Ok(Self {
+        let limits = table.get("limits").map(|it| Limits::read(it, &default.limits));
+        let app = Self {
             object,
-            config: table.read("config", "the path of a file", path)?,
+            config: table.read("config", "the path of a file", path),
             host: host.unwrap_or_default(),
-            enabled: table.read("enabled", "true or false", Value::boolean)?.unwrap_or(true),
+            enabled: table.read("enabled", "true or false", Value::boolean).unwrap_or(true),
             stage,
-            filter: filter(table, default.filter)?,
+            filter: filter(table, default.filter),
             band,
             capabilities,
             read,
             flows: table
                 .read("flows", &format!("a number of flows, 0 to {}", u32::MAX), |it| {
                     u32::try_from(it.number()?).ok()
-                })?
+                })
                 .unwrap_or(u32::MAX),
-            pace: pace(table)?,
+            pace: pace(table),
             services,
             service_rights,
             limits: limits.unwrap_or_else(|| default.limits.clone()),
-            env: environment::read(&table, host.unwrap_or_default())?,
-            hang: hang(table)?,
-            on_stop: on_stop(table)?,
-            log_level: log_level(table)?,
+            env: environment::read(&table, host.unwrap_or_default()),
+            hang: hang(table),
+            on_stop: on_stop(table),
+            log_level: log_level(table),
             python,
-            restart: RestartKeys::read_at(&table, "restart", "restart", &RESTART_KEYS)?,
+            restart: RestartKeys::read_at(&table, "restart", "restart", &RESTART_KEYS),
             at: table.get("band").map_or(table.at, |it| it.at),
             name: name.into(),
-        })
+        };
+        valid_name.is_some().then_some(app)
     }
 }
 
@@ -246,31 +246,31 @@ pub enum OnStop {
     Remove,
 }
 
-fn on_stop(table: Table<'_>) -> Result<OnStop, Mistake> {
+fn on_stop(table: Table<'_>) -> OnStop {
     let on_stop = table.read("on-stop", r#""keep" or "remove""#, |it| match it.text()? {
         "keep" => Some(OnStop::Keep),
         "remove" => Some(OnStop::Remove),
         _ => None,
-    })?;
-    Ok(on_stop.unwrap_or_default())
+    });
+    on_stop.unwrap_or_default()
 }
 
 /// Reads `pace`.
-fn pace(table: Table<'_>) -> Result<Option<u32>, Mistake> {
+fn pace(table: Table<'_>) -> Option<u32> {
     let expected = format!("flow-mods per second for each switch, 1 to {MOST_PACE}");
     table.read("pace", &expected, |it| {
         u32::try_from(it.number()?).ok().filter(|pace| (1..=MOST_PACE).contains(pace))
     })
 }
 
-fn log_level(table: Table<'_>) -> Result<Option<LogLevel>, Mistake> {
+fn log_level(table: Table<'_>) -> Option<LogLevel> {
     table.read("log-level", r#""error", "warn", "info" or "debug""#, |it| {
         LogLevel::named(it.text()?)
     })
 }
 
 /// Reads `hang-seconds`, which exists for one app and for all apps.
-pub(super) fn hang(table: Table<'_>) -> Result<Option<Duration>, Mistake> {
+pub(super) fn hang(table: Table<'_>) -> Option<Duration> {
     table.read("hang-seconds", "seconds of processor time, 1 to 3600", |it| {
         it.number().filter(|seconds| (1..=3600).contains(seconds)).map(Duration::from_secs)
     })
@@ -296,50 +296,51 @@ pub(super) fn path(value: &Value<'_>) -> Option<PathBuf> {
     value.text().filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-fn stage(table: Table<'_>, default: Stage) -> Result<Stage, Mistake> {
+fn stage(table: Table<'_>, default: Stage) -> Stage {
     let stage =
         table.read("stage", r#""guard", "control" or "observe""#, |it| match it.text()? {
             "guard" => Some(Stage::Guard(Fail::Closed)),
             "control" => Some(Stage::Control),
             "observe" => Some(Stage::Observe),
             _ => None,
-        })?;
-    let stage = stage.unwrap_or(default);
+        });
     let fail = table.read("fail", r#""open" or "closed""#, |it| match it.text()? {
         "open" => Some(Fail::Open),
         "closed" => Some(Fail::Closed),
         _ => None,
-    })?;
-    match (stage, fail, table.get("fail")) {
-        (Stage::Guard(_), Some(fail), _) => Ok(Stage::Guard(fail)),
-        (Stage::Control | Stage::Observe, _, Some(fail)) => Err(Mistake::new(
-            fail.at,
-            "fail decides about packets while a guard does not answer, and this app is no guard; \
-             leave it out, or say stage = \"guard\"",
-        )),
-        (stage, ..) => Ok(stage),
+    });
+    let is_refused = table.is_refused("stage", stage.as_ref());
+    match (stage.unwrap_or(default), fail) {
+        (Stage::Guard(_), Some(fail)) => Stage::Guard(fail),
+        (stage, Some(_)) if !is_refused => {
+            table.get("fail").expect("it was read").refuse_as(
+                "fail decides about packets while a guard does not answer, and this app is no guard; \
+                 leave it out, or say stage = \"guard\"",
+            );
+            stage
+        }
+        (stage, _) => stage,
     }
 }
 
-fn filter(table: Table<'_>, default: Filter) -> Result<Filter, Mistake> {
+fn filter(table: Table<'_>, default: Filter) -> Filter {
     let expected = "ethertypes from 0x0600 to 0xffff, such as 0x0806 for ARP";
     let ethertypes = table.list("ethertypes", expected, |it| {
         u16::try_from(it.number()?).ok().filter(|ethertype| *ethertype >= 0x600)
-    })?;
-    let dpids = table.list("dpids", DPIDS, dpid)?;
+    });
+    let dpids = table.list("dpids", DPIDS, dpid);
     for (key, len) in [
         ("ethertypes", ethertypes.as_ref().map_or(1, Vec::len)),
         ("dpids", dpids.as_ref().map_or(1, Vec::len)),
     ] {
         if let Some(list) = table.get(key).filter(|_| len == 0) {
-            let what = format!("{key} is an empty list; remove the key to select all");
-            return Err(Mistake::new(list.at, what));
+            list.refuse_as(format!("{key} is an empty list; remove the key to select all"));
         }
     }
-    Ok(Filter {
+    Filter {
         ethertypes: ethertypes.unwrap_or(default.ethertypes),
         dpids: dpids.unwrap_or(default.dpids),
-    })
+    }
 }
 
 /// Describes datapath ids, for error messages.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use control::app::Hosting;
 
 use super::suggestion::nearest;
-use super::value::{Mistake, Table, Value};
+use super::value::{Table, Value};
 
 /// Environment variables by name.
 pub type Environment = BTreeMap<String, String>;
@@ -33,28 +33,32 @@ pub const ENV_IN_KERNEL: &str = "an app in the kernel can have no env, as all ap
                                  with host = \"user\", or remove env";
 
 /// Reads the table `env` of an app with this hosting, if there is one.
-pub(super) fn read(table: &Table<'_>, host: Hosting) -> Result<Environment, Mistake> {
-    let Some(env) = table.get("env") else { return Ok(Environment::new()) };
-    let entries = env.entries().ok_or_else(|| {
-        env.mistake("a table of environment variables, such as { RUST_BACKTRACE = \"1\" }")
-    })?;
+pub(super) fn read(table: &Table<'_>, host: Hosting) -> Environment {
+    let Some(env) = table.get("env") else { return Environment::new() };
+    let Some(entries) = env.entries() else {
+        env.refuse("a table of environment variables, such as { RUST_BACKTRACE = \"1\" }");
+        return Environment::new();
+    };
     if host == Hosting::Kernel && !entries.is_empty() {
-        return Err(Mistake::new(env.at, ENV_IN_KERNEL));
+        env.refuse_as(ENV_IN_KERNEL);
+        return Environment::new();
     }
     if entries.len() > MOST {
-        let what = format!("env has {} variables; expected at most {MOST}", entries.len());
-        return Err(Mistake::new(env.at, what));
+        let len = entries.len();
+        env.refuse_as(format!("env has {len} variables; expected at most {MOST}"));
+        return Environment::new();
     }
     let variable = |(at, name, value): &(usize, &str, Value<'_>)| {
         if !is_allowed(name) {
-            return Err(Mistake::new(*at, refusal(name)));
+            table.findings.refuse(*at, refusal(name));
+            return None;
         }
         let expected = format!("text of at most {LONGEST_VALUE} bytes without a zero byte");
         let fits = |text: &&str| text.len() <= LONGEST_VALUE && !text.contains('\0');
         let text = value.read(&expected, |it| it.text().filter(fits))?;
-        Ok(((*name).to_owned(), text.to_owned()))
+        Some(((*name).to_owned(), text.to_owned()))
     };
-    entries.iter().map(variable).collect()
+    entries.iter().filter_map(variable).collect()
 }
 
 fn is_allowed(name: &str) -> bool {

@@ -13,7 +13,7 @@
 use control::policy::{Capability, Grant, TableSet};
 
 use super::app::{DPIDS, dpid};
-use super::value::{Mistake, Value};
+use super::value::Value;
 
 /// The capability whose scope has ids.
 const EXPERIMENTER: &str = "experimenter";
@@ -38,8 +38,8 @@ pub(super) fn known() -> String {
     format!("{}, \"experimenter:0x00002320\" (with its id), {SCOPED}", names.join(", "))
 }
 
-/// Reads a capability with a scope: one grant, or one for each experimenter.
-pub(super) fn scoped(value: &Value<'_>) -> Result<Vec<Grant>, Mistake> {
+/// Reads a capability with a scope: one grant, or one for each experimenter. Returns `None` if it is refused.
+pub(super) fn scoped(value: &Value<'_>) -> Option<Vec<Grant>> {
     let (name, scope) = named(value)?;
     let mut keys = vec!["dpids"];
     if name == EXPERIMENTER {
@@ -51,44 +51,45 @@ pub(super) fn scoped(value: &Value<'_>) -> Result<Vec<Grant>, Mistake> {
     }
     let what = format!("a scope in braces with the keys {}", keys.join(", "));
     if !scope.is_table() {
-        return Err(Mistake::new(
-            scope.at,
-            format!("the scope of {name} is no table; expected {what}"),
-        ));
+        scope.refuse_as(format!("the scope of {name} is no table; expected {what}"));
+        return None;
     }
+    let before = value.findings.count();
     let table = scope.table(&format!("the scope of {name}"), &keys)?;
-    let dpids = table.list("dpids", DPIDS, dpid)?;
+    let dpids = table.list("dpids", DPIDS, dpid);
     let number = |it: &Value<'_>| it.number().filter(|it| *it < TableSet::ALL.into());
     let tables = table.list("tables", "numbers of flow tables, 0 to 254", |it| {
         number(it).and_then(|it| u8::try_from(it).ok())
-    })?;
+    });
     let experimenter = |it: &Value<'_>| u32::try_from(it.number()?).ok();
-    let ids = table.list("ids", "numbers of experimenters such as 0x2320", experimenter)?;
+    let ids = table.list("ids", "numbers of experimenters such as 0x2320", experimenter);
     for (key, len) in [
         ("dpids", dpids.as_ref().map(Vec::len)),
         ("tables", tables.as_ref().map(Vec::len)),
         ("ids", ids.as_ref().map(Vec::len)),
     ] {
         if let (Some(0), Some(list)) = (len, table.get(key)) {
-            let what = format!(
+            list.refuse_as(format!(
                 "{key} of {name} is an empty list, which grants nothing; remove the capability, or name some"
-            );
-            return Err(Mistake::new(list.at, what));
+            ));
         }
+    }
+    if value.findings.count() > before {
+        return None;
     }
     let capabilities: Vec<Capability> = match (known, ids) {
         (Some(known), _) => vec![known],
         (None, Some(ids)) => ids.into_iter().map(Capability::Experimenter).collect(),
         (None, None) => {
-            let what = "experimenter without ids; expected ids = [0x2320] in its braces";
-            return Err(Mistake::new(scope.at, what));
+            scope.refuse_as("experimenter without ids; expected ids = [0x2320] in its braces");
+            return None;
         }
     };
     if known.is_some() && dpids.is_none() && tables.is_none() {
-        let what = format!(
+        scope.refuse_as(format!(
             "the scope of {name} is empty; write \"{name}\" for all switches, or expected {what}"
-        );
-        return Err(Mistake::new(scope.at, what));
+        ));
+        return None;
     }
     let (mut dpids, mut tables) = (dpids.unwrap_or_default(), tables.unwrap_or_default());
     dpids.sort_unstable();
@@ -96,16 +97,19 @@ pub(super) fn scoped(value: &Value<'_>) -> Result<Vec<Grant>, Mistake> {
     tables.sort_unstable();
     tables.dedup();
     let grant = |capability| Grant { capability, dpids: dpids.clone(), tables: tables.clone() };
-    Ok(capabilities.into_iter().map(grant).collect())
+    Some(capabilities.into_iter().map(grant).collect())
 }
 
-/// Returns name and scope of a capability in braces.
-fn named<'a>(value: &Value<'a>) -> Result<(String, Value<'a>), Mistake> {
+/// Returns name and scope of a capability in braces, or refuses it.
+fn named<'a>(value: &Value<'a>) -> Option<(String, Value<'a>)> {
     let names = || Capability::NAMED.iter().map(|(name, _)| *name).chain([EXPERIMENTER]);
     let mut name = String::new();
     let mut scope = *value;
     loop {
-        let (key, inner) = scope.only_entry().ok_or_else(|| value.mistake(SCOPED))?;
+        let Some((key, inner)) = scope.only_entry() else {
+            value.refuse(SCOPED);
+            return None;
+        };
         name = if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
         scope = inner;
         // `packet-out` is a capability, and `packet-out.reserved` too.
@@ -121,13 +125,13 @@ fn named<'a>(value: &Value<'a>) -> Result<(String, Value<'a>), Mistake> {
             continue;
         }
         if names().any(|known| known == name) {
-            return Ok((name, scope));
+            return Some((name, scope));
         }
-        let what = format!(
+        value.refuse_as(format!(
             "{name:?} is no capability with a scope; expected one of: {}",
             names().collect::<Vec<_>>().join(", ")
-        );
-        return Err(Mistake::new(value.at, what));
+        ));
+        return None;
     }
 }
 

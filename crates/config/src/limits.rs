@@ -13,7 +13,7 @@ use control::kernel::Tuning;
 use sdk::Limit;
 use sys::ring::{DEFAULT_CAPACITY, Room};
 
-use super::value::{Mistake, Table, Value};
+use super::value::{Table, Value};
 
 /// The keys of `limits`.
 pub const LIMITS_KEYS: [&str; Limit::ALL.len()] = [
@@ -104,15 +104,15 @@ impl Limits {
     }
 
     /// Reads the table `value`; `before` has the values of missing keys.
-    pub(super) fn read(value: Value<'_>, before: &Self) -> Result<Self, Mistake> {
-        let table = value.table("limits", &LIMITS_KEYS)?;
+    pub(super) fn read(value: Value<'_>, before: &Self) -> Self {
         let mut limits = before.clone();
+        let Some(table) = value.table("limits", &LIMITS_KEYS) else { return limits };
         for (limit, key) in Limit::ALL.into_iter().zip(LIMITS_KEYS) {
             if let Some(value) = table.get(key) {
-                limits.0[place(limit)] = bound(limit, value, limits.of(limit))?;
+                limits.0[place(limit)] = bound(limit, value, limits.of(limit));
             }
         }
-        Ok(limits)
+        limits
     }
 }
 
@@ -122,41 +122,44 @@ fn place(limit: Limit) -> usize {
 }
 
 /// Reads a limit from `value`; `before` has the missing value.
-fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Result<Bound, Mistake> {
+fn bound(limit: Limit, value: Value<'_>, before: Bound) -> Bound {
     let (least, most) = range(limit);
     let expected =
         format!("{}, from {} to {}", unit(limit), shown(limit, least), shown(limit, most));
     if limit == Limit::Queue {
         if !value.is_table() {
-            return Err(value.mistake("{ soft = ... }: ring-bytes determines the hard limit"));
+            value.refuse("{ soft = ... }: ring-bytes determines the hard limit");
+            return before;
         }
-        let table = value.table(limit.name(), &["soft"])?;
-        let soft = table.read("soft", &expected, |it| amount(limit, it, least, most))?;
-        return Ok(Bound { soft: soft.unwrap_or(before.soft), ..before });
+        let Some(table) = value.table(limit.name(), &["soft"]) else { return before };
+        let soft = table.read("soft", &expected, |it| amount(limit, it, least, most));
+        return Bound { soft: soft.unwrap_or(before.soft), ..before };
     }
     let bound = if value.is_table() {
-        let table = value.table(limit.name(), &BOTH)?;
+        let Some(table) = value.table(limit.name(), &BOTH) else { return before };
         let read = |table: Table<'_>, key, least| {
             table.read(key, &expected, |it| amount(limit, it, least, most))
         };
-        let (soft, hard) = (read(table, "soft", 0)?, read(table, "hard", least)?);
+        let (soft, hard) = (read(table, "soft", 0), read(table, "hard", least));
+        if table.is_refused("hard", hard.as_ref()) {
+            return before;
+        }
         match (soft, hard) {
             (Some(soft), hard) => Bound { soft, hard: hard.unwrap_or(before.hard) },
             (None, hard) => hard.map_or(before, Bound::hard),
         }
     } else {
         let expected = format!("{expected}; or {{ soft = ..., hard = ... }}");
-        Bound::hard(value.read(&expected, |it| amount(limit, it, least, most))?)
+        value.read(&expected, |it| amount(limit, it, least, most)).map_or(before, Bound::hard)
     };
     if bound.soft > bound.hard {
-        let what = format!(
+        value.refuse_as(format!(
             "{limit} has a soft limit of {}, which is above its hard limit of {}; expected it below",
             limit.shown(bound.soft),
             limit.shown(bound.hard)
-        );
-        return Err(Mistake::new(value.at, what));
+        ));
     }
-    Ok(bound)
+    bound
 }
 
 /// Returns the valid hard limits; below, no app could start. For waiting packet-ins, the valid soft ones.

@@ -9,10 +9,10 @@ use control::policy::Capability;
 use thiserror::Error;
 use toml::de::DeTable;
 
-use super::app::{AppConfig, NAME_FORM, is_name};
+use super::app::{AppConfig, NAME_FORM};
+use super::findings::{Finding, Findings};
 use super::position::line_and_column;
-use super::rights;
-use super::value::{Mistake, Table};
+use super::value::Table;
 
 /// The keys of `app.toml`.
 pub const MANIFEST_KEYS: [&str; 9] = [
@@ -65,25 +65,33 @@ impl Manifest {
         Self::understand(text).map_err(|it| mistake(text, it))
     }
 
-    fn understand(text: &str) -> Result<Self, Mistake> {
-        let parsed = DeTable::parse(text).map_err(|error| Mistake::syntax(&error))?;
-        let table = Table::new("app.toml", &MANIFEST_KEYS, 0, parsed.get_ref())?;
-        let missing = |key, form| Mistake::new(0, format!("{key} is missing; expected {form}"));
-        let name = table.read("name", NAME_FORM, |it| it.text().filter(|it| is_name(it)))?;
-        name.ok_or_else(|| missing("name", NAME_FORM))?;
-        let version =
-            table.read("version", VERSION_FORM, |it| it.text().filter(|it| is_version(it)))?;
-        let version = version.ok_or_else(|| missing("version", VERSION_FORM))?.to_owned();
-        let mut app = AppConfig::read(table, &Manifests::new())?;
-        if table.get("capabilities").is_none() {
+    fn understand(text: &str) -> Result<Self, Finding> {
+        let parsed = DeTable::parse(text).map_err(|error| Finding::syntax(&error))?;
+        let findings = Findings::default();
+        let table = Table::new("app.toml", &MANIFEST_KEYS, 0, parsed.get_ref(), &findings);
+        for (key, form) in [("name", NAME_FORM), ("version", VERSION_FORM)] {
+            if table.get(key).is_none() {
+                findings.refuse(0, format!("{key} is missing; expected {form}"));
+            }
+        }
+        let version = table.read("version", VERSION_FORM, |it| {
+            it.text().filter(|it| is_version(it)).map(str::to_owned)
+        });
+        let app = AppConfig::read(table, &Manifests::new()).map(|app| AppConfig { at: 0, ..app });
+        let has_capabilities = table.get("capabilities").is_some();
+        let notices = findings.into_notices().map_err(|mistakes| {
+            mistakes.into_iter().next().expect("there is a mistake if there are no notices")
+        })?;
+        let mut app = app.expect("an app without a mistake is read");
+        if !has_capabilities {
             app.capabilities = vec![Capability::PacketIn.into()];
         }
-        let notice = rights::notice(table).map(|it| mistake(text, it).to_string());
-        Ok(Self { version, app: AppConfig { at: 0, ..app }, notice })
+        let notice = notices.into_iter().next().map(|it| mistake(text, it).to_string());
+        Ok(Self { version: version.expect("a version without a mistake is read"), app, notice })
     }
 }
 
-fn mistake(text: &str, Mistake { at, what }: Mistake) -> ManifestMistake {
+fn mistake(text: &str, Finding { at, what }: Finding) -> ManifestMistake {
     let (line, column) = line_and_column(text, at);
     ManifestMistake { line, column, what }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use control::northbound::{Loopback, OfctlRest};
 
-use super::value::{Mistake, Table, Value};
+use super::value::{Table, Value, read_each};
 
 /// The keys of `[northbound]`.
 pub const NORTHBOUND_KEYS: [&str; 6] =
@@ -48,10 +48,10 @@ impl Default for Northbound {
 
 impl Northbound {
     /// Reads `[northbound]` of the file `top`.
-    pub(super) fn read(top: &Table<'_>) -> Result<Self, Mistake> {
+    pub(super) fn read(top: &Table<'_>) -> Self {
         let default = Self::default();
-        let Some(table) = top.get("northbound") else { return Ok(default) };
-        let table = table.table("[northbound]", &NORTHBOUND_KEYS)?;
+        let table = top.get("northbound").and_then(|it| it.table("[northbound]", &NORTHBOUND_KEYS));
+        let Some(table) = table else { return default };
         let address = "an address and a port such as \"127.0.0.1:8181\" (plain HTTP for this machine) or \"0.0.0.0:8443\" (TLS), or a \
                        list of them";
         let routes = "an address of this machine alone and a port, such as \"127.0.0.1:8182\"";
@@ -59,43 +59,44 @@ impl Northbound {
                         needed)";
         let names = table.list("names", "a host name such as \"controller.example\"", |it| {
             it.text().filter(|it| is_host_name(it)).map(str::to_ascii_lowercase)
-        })?;
+        });
         if names.as_ref().is_some_and(|names| names.len() > MOST_NAMES)
             && let Some(value) = table.get("names")
         {
-            return Err(value.mistake(&format!("at most {MOST_NAMES} names")));
+            value.refuse(&format!("at most {MOST_NAMES} names"));
         }
-        Ok(Self {
+        Self {
             enabled: table
-                .read("enabled", "true or false", Value::boolean)?
+                .read("enabled", "true or false", Value::boolean)
                 .unwrap_or(default.enabled),
-            api: addresses(&table, address)?,
+            api: addresses(&table, address),
             loopback: table
-                .read("loopback", loopback, |it| it.text()?.parse().ok())?
+                .read("loopback", loopback, |it| it.text()?.parse().ok())
                 .unwrap_or_default(),
             names: names.unwrap_or_default(),
             ofctl: table
-                .read("ofctl-rest", "\"off\", \"read\" or \"write\"", |it| it.text()?.parse().ok())?
+                .read("ofctl-rest", "\"off\", \"read\" or \"write\"", |it| it.text()?.parse().ok())
                 .unwrap_or_default(),
             // Nobody authenticates there.
             app_routes: table.read("app-routes", routes, |it| {
                 it.text()?.parse().ok().filter(|it: &SocketAddr| it.ip().is_loopback())
-            })?,
-        })
+            }),
+        }
     }
 }
 
 /// Reads one address or a list of them.
-fn addresses(table: &Table<'_>, expected: &str) -> Result<Vec<SocketAddr>, Mistake> {
-    let Some(value) = table.get("api") else { return Ok(Vec::new()) };
+fn addresses(table: &Table<'_>, expected: &str) -> Vec<SocketAddr> {
+    let Some(value) = table.get("api") else { return Vec::new() };
     let address = |it: &Value<'_>| it.text()?.parse().ok();
     let Some(elements) = value.elements() else {
-        return Ok(vec![value.read(expected, address)?]);
+        return value.read(expected, address).into_iter().collect();
     };
     if elements.is_empty() || elements.len() > MOST_ADDRESSES {
-        return Err(value.mistake(&format!("1 to {MOST_ADDRESSES} addresses")));
+        value.refuse(&format!("1 to {MOST_ADDRESSES} addresses"));
+        return Vec::new();
     }
-    elements.iter().map(|element| element.read(expected, address)).collect()
+    read_each(&elements, expected, address).unwrap_or_default()
 }
 
 /// Returns whether this is a host name (RFC 1123), which no browser shows for anything else.

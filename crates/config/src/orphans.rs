@@ -1,6 +1,6 @@
 //! Reads what becomes of the flows, groups and meters of apps that are not in the configuration any more.
 
-use super::value::{Mistake, Table};
+use super::value::Table;
 
 /// What becomes of flows, groups and meters of apps that have run before and are not in the configuration any more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,14 +14,14 @@ pub enum Orphans {
 
 impl Orphans {
     /// Reads the key `orphans`.
-    pub(super) fn read(controller: &Table<'_>) -> Result<Self, Mistake> {
+    pub(super) fn read(controller: &Table<'_>) -> Self {
         let orphans =
             controller.read("orphans", "\"remove\" or \"keep\"", |it| match it.text()? {
                 "remove" => Some(Self::Remove),
                 "keep" => Some(Self::Keep),
                 _ => None,
-            })?;
-        Ok(orphans.unwrap_or_default())
+            });
+        orphans.unwrap_or_default()
     }
 }
 

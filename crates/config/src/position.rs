@@ -39,6 +39,11 @@ pub(super) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     (1 + lines, 1 + before[line_start..].chars().count())
 }
 
+/// Returns the line of the byte `at`, counted from 1.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    line_and_column(text, at).0
+}
+
 /// Returns the byte offset of the value of `key` in the table `section`, if `text` has it.
 pub(super) fn of_key(text: &str, section: &str, key: &str) -> Option<usize> {
     let top = DeTable::parse(text).ok()?;

@@ -8,7 +8,7 @@ use control::app::Hosting;
 use control::zone::Framework;
 
 use super::app::{host_named, path};
-use super::value::{Mistake, Table};
+use super::value::{Table, Value};
 
 /// Values of `host`, for error messages.
 pub(super) const HOSTS: &str = r#""user", "kernel", "python" or "ryu""#;
@@ -53,14 +53,16 @@ impl Python {
     pub(super) fn read(
         table: &Table<'_>,
         object: &mut Option<PathBuf>,
-    ) -> Result<(Option<Hosting>, Option<Self>), Mistake> {
+    ) -> (Option<Hosting>, Option<Self>) {
         let host = table.read("host", HOSTS, |it| {
             let text = it.text()?;
             let framework = framework_named(text);
             host_named(text).or(framework.map(|_| Hosting::User)).map(|host| (host, framework))
-        })?;
+        });
         let framework = match host {
             Some((_, Some(framework))) => Some(framework),
+            // The refused host may have been one for Python.
+            None if table.get("host").is_some() => Some(Framework::Ryu),
             Some((Hosting::User, None)) | None => {
                 let is_python = object.as_deref().is_some_and(is_source);
                 is_python.then_some(Framework::Python)
@@ -71,26 +73,26 @@ impl Python {
         let Some(framework) = framework else {
             for key in ["python-path", "options", "listen"] {
                 if let Some(value) = table.get(key) {
-                    let what =
-                        format!("{key} is for apps in Python; add host = \"python\" or \"ryu\"");
-                    return Err(Mistake::new(value.at, what));
+                    value.refuse_as(format!(
+                        "{key} is for apps in Python; add host = \"python\" or \"ryu\""
+                    ));
                 }
             }
-            return Ok((host, None));
+            return (host, None);
         };
         let module = object.as_deref().and_then(module_name);
         if module.is_some() {
             *object = None;
         }
-        let directories = table.list("python-path", "the path of a directory", path)?;
+        let directories = table.list("python-path", "the path of a directory", path);
         let read = Self {
             framework,
             module,
             path: directories.unwrap_or_default(),
-            options: options(table)?,
-            listen: listen(table)?,
+            options: options(table),
+            listen: listen(table),
         };
-        Ok((host, Some(read)))
+        (host, Some(read))
     }
 }
 
@@ -126,40 +128,41 @@ pub fn module_name(object: &Path) -> Option<String> {
     (!is_source(object) && text.split('.').all(is_part)).then(|| text.to_owned())
 }
 
-fn options(table: &Table<'_>) -> Result<BTreeMap<String, String>, Mistake> {
-    let Some(value) = table.get("options") else { return Ok(BTreeMap::new()) };
-    let entries = value.entries().ok_or_else(|| {
-        value.mistake("a table of the app's options, such as { observe-links = \"true\" }")
-    })?;
+fn options(table: &Table<'_>) -> BTreeMap<String, String> {
+    let Some(value) = table.get("options") else { return BTreeMap::new() };
+    let Some(entries) = value.entries() else {
+        value.refuse("a table of the app's options, such as { observe-links = \"true\" }");
+        return BTreeMap::new();
+    };
     if entries.len() > MOST_OPTIONS {
-        let what = format!("options has {}; expected at most {MOST_OPTIONS}", entries.len());
-        return Err(Mistake::new(value.at, what));
+        value.refuse_as(format!("options has {}; expected at most {MOST_OPTIONS}", entries.len()));
+        return BTreeMap::new();
     }
-    let option = |(at, name, value): &(usize, &str, super::value::Value<'_>)| {
+    let option = |(at, name, value): &(usize, &str, Value<'_>)| {
         if name.len() > LONGEST_OPTION {
-            return Err(Mistake::new(*at, "the name of an option is too long"));
+            table.findings.refuse(*at, "the name of an option is too long");
+            return None;
         }
         let expected = format!("text of at most {LONGEST_OPTION} bytes");
         let text =
             value.read(&expected, |it| it.text().filter(|text| text.len() <= LONGEST_OPTION))?;
-        Ok(((*name).to_owned(), text.to_owned()))
+        Some(((*name).to_owned(), text.to_owned()))
     };
-    entries.iter().map(option).collect()
+    entries.iter().filter_map(option).collect()
 }
 
-fn listen(table: &Table<'_>) -> Result<Vec<(String, SocketAddr)>, Mistake> {
+fn listen(table: &Table<'_>) -> Vec<(String, SocketAddr)> {
     let expected = "a name and an address such as \"wsapi=127.0.0.1:8080\"";
     let listen = table.list("listen", expected, |it| {
         let (name, address) = it.text()?.split_once('=')?;
         let is_name = !name.is_empty() && name.len() <= 40 && name.is_ascii();
         Some((name.to_owned(), address.parse().ok()?)).filter(|_| is_name)
-    })?;
+    });
     let listen = listen.unwrap_or_default();
     if let Some(value) = table.get("listen").filter(|_| listen.len() > MOST_LISTENERS) {
-        let what = format!("listen has {}; expected at most {MOST_LISTENERS}", listen.len());
-        return Err(Mistake::new(value.at, what));
+        value.refuse_as(format!("listen has {}; expected at most {MOST_LISTENERS}", listen.len()));
     }
-    Ok(listen)
+    listen
 }
 
 #[cfg(test)]

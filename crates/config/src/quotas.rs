@@ -3,7 +3,7 @@
 use control::service::ServiceQuotas;
 
 use super::limits::bytes;
-use super::value::{Mistake, Table, Value};
+use super::value::{Table, Value};
 
 /// The keys of `[storage]`.
 pub const STORAGE_KEYS: [&str; 2] = ["bytes-per-app", "keys-per-app"];
@@ -17,36 +17,23 @@ const BYTES: (u64, u64) = (64 << 10, 64 << 30);
 /// Valid numbers of keys.
 const KEYS: (u64, u64) = (1, 1 << 32);
 
-/// Reads the quotas of the file `top`. Adds the first mistake of each table to `mistakes`.
-pub(super) fn read(top: &Table<'_>, mistakes: &mut Vec<Mistake>) -> ServiceQuotas {
+/// Reads the quotas of the file `top`.
+pub(super) fn read(top: &Table<'_>) -> ServiceQuotas {
     let mut quotas = ServiceQuotas::default();
-    mistakes.extend(read_storage(top, &mut quotas).err());
-    mistakes.extend(read_log(top, &mut quotas).err());
+    if let Some(storage) = top.get("storage").and_then(|it| it.table("[storage]", &STORAGE_KEYS)) {
+        quotas.storage_bytes = size(&storage, "bytes-per-app").unwrap_or(quotas.storage_bytes);
+        let (least, most) = KEYS;
+        let expected = format!("a number from {least} to {most}");
+        let keys = storage.read("keys-per-app", &expected, |it| it.number().filter(within(KEYS)));
+        quotas.storage_keys = keys.unwrap_or(quotas.storage_keys);
+    }
+    if let Some(log) = top.get("log").and_then(|it| it.table("[log]", &LOG_KEYS)) {
+        quotas.log_bytes = size(&log, "bytes-per-program").unwrap_or(quotas.log_bytes);
+    }
     quotas
 }
 
-fn read_storage(top: &Table<'_>, quotas: &mut ServiceQuotas) -> Result<(), Mistake> {
-    if let Some(storage) = top.get("storage") {
-        let storage = storage.table("[storage]", &STORAGE_KEYS)?;
-        quotas.storage_bytes = size(&storage, "bytes-per-app")?.unwrap_or(quotas.storage_bytes);
-        let (least, most) = KEYS;
-        let expected = format!("a number from {least} to {most}");
-        let keys =
-            storage.read("keys-per-app", &expected, |it| it.number().filter(within(KEYS)))?;
-        quotas.storage_keys = keys.unwrap_or(quotas.storage_keys);
-    }
-    Ok(())
-}
-
-fn read_log(top: &Table<'_>, quotas: &mut ServiceQuotas) -> Result<(), Mistake> {
-    if let Some(log) = top.get("log") {
-        let log = log.table("[log]", &LOG_KEYS)?;
-        quotas.log_bytes = size(&log, "bytes-per-program")?.unwrap_or(quotas.log_bytes);
-    }
-    Ok(())
-}
-
-fn size<'a>(table: &Table<'a>, key: &'a str) -> Result<Option<u64>, Mistake> {
+fn size<'a>(table: &Table<'a>, key: &'a str) -> Option<u64> {
     let amount = |it: &Value<'_>| it.number().or_else(|| bytes(it.text()?)).filter(within(BYTES));
     table.read(key, "bytes, such as \"16 MiB\", from 64 KiB to 64 GiB", amount)
 }

@@ -10,7 +10,7 @@ use sdk::services::Service;
 use sdk::services::broker::LONGEST_HOST;
 
 use super::app::is_name;
-use super::value::{Mistake, Table, Value};
+use super::value::{Table, Value};
 use super::{fs_read, grants};
 
 /// An element of `capabilities`.
@@ -155,97 +155,102 @@ impl Granted {
     }
 }
 
-/// Reads the grants of `table` to an app with this hosting; `default` has the values of missing keys.
-pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Result<Granted, Mistake> {
+/// Reads the grants of `table` to an app with this hosting; `default` has the values of missing keys. Adds a notice if the
+/// list `capabilities` lacks `packet-in`, which is granted nevertheless: lists of earlier versions do not have it.
+pub(super) fn read(table: Table<'_>, host: Hosting, default: Granted) -> Granted {
+    let before = table.findings.count();
     let mut granted = default;
     if let Some(value) = table.get("capabilities") {
-        let services = granted.services;
-        granted = Granted { services, ..listed(&value)? };
-        if is_packet_in_implied(&granted) {
-            granted.capabilities.insert(0, Capability::PacketIn.into());
+        let mut listed = listed(&value);
+        if is_packet_in_implied(&listed) {
+            value.advise(without_packet_in(&listed));
+            listed.capabilities.insert(0, Capability::PacketIn.into());
         }
+        granted = Granted { services: granted.services, ..listed };
     }
     let named = "\"storage\", \"broker\", \"topology\", \"hosts\", \"stats\" or \"apps\"";
     let for_apps = |it: &Value<'_>| Service::named(it.text()?).filter(|it| it.is_for_apps());
-    if let Some(mut services) = table.list("services", named, for_apps)? {
+    if let Some(mut services) = table.list("services", named, for_apps) {
         services.sort_unstable();
         services.dedup();
         granted.services = services;
     }
-    let Granted { read, services, service_rights, .. } = &granted;
-    let at = |key| table.get(key).map_or(table.at, |it| it.at);
+    if table.findings.count() == before {
+        compare(&table, host, &granted);
+    }
+    granted
+}
+
+/// Refuses grants that an app with this hosting cannot have, or not without others.
+fn compare(table: &Table<'_>, host: Hosting, granted: &Granted) {
+    let Granted { read, services, service_rights, .. } = granted;
+    let refuse = |key, what| {
+        table.findings.refuse(table.get(key).map_or(table.at, |it| it.at), what);
+    };
     if host == Hosting::Kernel
         && let Some(why) = only_in_a_zone(read, service_rights)
     {
-        return Err(Mistake::new(at("capabilities"), why));
+        refuse("capabilities", why.to_owned());
     }
-    let lacking = service_rights.iter().find_map(|right| {
-        Some((right, right.service().filter(|service| !services.contains(service))?))
-    });
-    if let Some((right, service)) = lacking {
-        let what = format!(
-            "{right} is a right with the service {service}; add services = [\"{service}\"]"
-        );
-        return Err(Mistake::new(at("capabilities"), what));
+    for right in service_rights {
+        if let Some(service) = right.service().filter(|service| !services.contains(service)) {
+            refuse(
+                "capabilities",
+                format!(
+                    "{right} is a right with the service {service}; add services = [\"{service}\"]"
+                ),
+            );
+        }
     }
-    if let Some((service, right)) = services.iter().find_map(|it| Some((it, granted.lacks(*it)?))) {
-        let what = format!(
-            "the service {service} needs the capability {right}; add \"{right}\" to capabilities"
-        );
-        return Err(Mistake::new(at("services"), what));
+    for service in services {
+        if let Some(right) = granted.lacks(*service) {
+            refuse(
+                "services",
+                format!(
+                    "the service {service} needs the capability {right}; add \"{right}\" to capabilities"
+                ),
+            );
+        }
     }
-    Ok(granted)
 }
 
-/// Returns the [`notice`]s of tables that were read, whose valid keys are `keys`.
-pub(super) fn notices<'a>(
-    tables: Value<'a>,
-    keys: &[&str],
-) -> impl Iterator<Item = Mistake> + use<'a> {
-    let tables = tables.elements().unwrap_or_default().into_iter();
-    let tables: Vec<Table<'a>> = tables.filter_map(|it| it.table("", keys).ok()).collect();
-    tables.into_iter().filter_map(notice)
-}
-
-/// Returns a notice if the list `capabilities` of `table` lacks `packet-in`, which is granted nevertheless: lists of
-/// earlier versions do not have it.
-pub(super) fn notice(table: Table<'_>) -> Option<Mistake> {
-    let value = table.get("capabilities")?;
-    let granted = listed(&value).ok().filter(is_packet_in_implied)?;
+/// The notice that a list of capabilities lacks `packet-in`, with the list to replace it by.
+fn without_packet_in(granted: &Granted) -> String {
     let listed = [Capability::PacketIn.into()].into_iter().chain(granted.capabilities.clone());
     let listed = listed.map(|grant: Grant| grant.toml());
-    let others = Granted { capabilities: Vec::new(), ..granted }.names();
+    let others = Granted { capabilities: Vec::new(), ..granted.clone() }.names();
     let listed: Vec<String> = listed.chain(others.iter().map(|it| format!("{it:?}"))).collect();
-    let what = format!(
+    format!(
         "capabilities lacks \"packet-in\", without which an app of the next version receives no packets; replace it by \
          capabilities = [{}]",
         listed.join(", ")
-    );
-    Some(Mistake::new(value.at, what))
+    )
 }
 
 fn is_packet_in_implied(granted: &Granted) -> bool {
     !granted.capabilities.iter().any(|grant| grant.capability == Capability::PacketIn)
 }
 
-/// Reads the elements of a list of capabilities.
-fn listed(value: &Value<'_>) -> Result<Granted, Mistake> {
+/// Reads the elements of a list of capabilities. Leaves out what it refuses.
+fn listed(value: &Value<'_>) -> Granted {
     let forms = format!("{}, {}, {FORMS}", grants::known(), fs_read::FORM);
-    let elements = value
-        .elements()
-        .ok_or_else(|| value.mistake(&format!("a list in brackets; each element: {forms}")))?;
     let mut granted = Granted::default();
+    let Some(elements) = value.elements() else {
+        value.refuse(&format!("a list in brackets; each element: {forms}"));
+        return granted;
+    };
     for element in elements {
-        match right(&element, &forms)? {
-            Right::Kernel(grants) => granted.capabilities.extend(grants),
-            Right::Read(path) => granted.read.push(path),
-            Right::Service(right) => granted.service_rights.push(right),
+        match right(&element, &forms) {
+            Some(Right::Kernel(grants)) => granted.capabilities.extend(grants),
+            Some(Right::Read(path)) => granted.read.push(path),
+            Some(Right::Service(right)) => granted.service_rights.push(right),
+            None => {}
         }
     }
-    Ok(granted)
+    granted
 }
 
-fn right(value: &Value<'_>, forms: &str) -> Result<Right, Mistake> {
+fn right(value: &Value<'_>, forms: &str) -> Option<Right> {
     if value.is_table() {
         return grants::scoped(value).map(Right::Kernel);
     }

@@ -6,7 +6,7 @@ use control::service::ServiceKind;
 
 use super::app::is_name;
 use super::limits::bytes;
-use super::value::{Mistake, Table, Value};
+use super::value::{Table, Value};
 
 /// The keys of a restart policy, in `[supervision]`, in its tables, and in `restart` of an app.
 pub const RESTART_KEYS: [&str; 4] =
@@ -75,24 +75,20 @@ pub struct RestartKeys {
 }
 
 impl RestartKeys {
-    fn read(table: &Table<'_>) -> Result<Self, Mistake> {
+    fn read(table: &Table<'_>) -> Self {
         let count = |it: &Value<'_>| u32::try_from(it.number()?).ok().filter(|n| within(*n, MOST));
-        Ok(Self {
-            min_run: seconds(table, "min-run-seconds", (0.1, 3600.0))?,
-            longest_pause: seconds(table, "longest-pause-seconds", (1.0, 3600.0))?,
-            restarts: table.read("restarts", "a number from 1 to 100000", count)?,
-            window: seconds(table, "window-seconds", (1.0, 604_800.0))?,
-        })
+        Self {
+            min_run: seconds(table, "min-run-seconds", (0.1, 3600.0)),
+            longest_pause: seconds(table, "longest-pause-seconds", (1.0, 3600.0)),
+            restarts: table.read("restarts", "a number from 1 to 100000", count),
+            window: seconds(table, "window-seconds", (1.0, 604_800.0)),
+        }
     }
 
     /// Reads the table at `key`, if there is one.
-    pub(super) fn read_at<'a>(
-        table: &Table<'a>,
-        key: &'a str,
-        name: &str,
-        keys: &[&str],
-    ) -> Result<Self, Mistake> {
-        table.get(key).map_or(Ok(Self::default()), |it| Self::read(&it.table(name, keys)?))
+    pub(super) fn read_at<'a>(table: &Table<'a>, key: &'a str, name: &str, keys: &[&str]) -> Self {
+        let table = table.get(key).and_then(|it| it.table(name, keys));
+        table.map_or_else(Self::default, |it| Self::read(&it))
     }
 
     /// Returns `policy` with the values of these keys.
@@ -157,18 +153,19 @@ impl Supervision {
     }
 
     /// Reads `[supervision]` of the file `top`.
-    pub(super) fn read(top: &Table<'_>) -> Result<Self, Mistake> {
+    pub(super) fn read(top: &Table<'_>) -> Self {
         let default = Self::default();
-        let Some(table) = top.get("supervision") else { return Ok(default) };
-        let table = table.table("[supervision]", &SUPERVISION_KEYS)?;
-        let all = RestartKeys::read(&table)?;
+        let table =
+            top.get("supervision").and_then(|it| it.table("[supervision]", &SUPERVISION_KEYS));
+        let Some(table) = table else { return default };
+        let all = RestartKeys::read(&table);
         let service = |key| {
-            let own = RestartKeys::read_at(&table, key, "a restart policy", &RESTART_KEYS)?;
-            Ok(own.over(all.over(RestartPolicy::default())))
+            let own = RestartKeys::read_at(&table, key, "a restart policy", &RESTART_KEYS);
+            own.over(all.over(RestartPolicy::default()))
         };
         // The kernel is not held, so it has no number of restarts: [safe-mode] has.
         let pauses =
-            RestartKeys::read_at(&table, "kernel", "[supervision.kernel]", &RESTART_KEYS[..2])?;
+            RestartKeys::read_at(&table, "kernel", "[supervision.kernel]", &RESTART_KEYS[..2]);
         let kernel = RestartPolicy {
             min_run: pauses.min_run.or(all.min_run).unwrap_or(default.kernel.min_run),
             ..pauses.over(default.kernel)
@@ -178,24 +175,24 @@ impl Supervision {
         };
         let services =
             |it: &Value<'_>| usize::try_from(it.number()?).ok().filter(|it| within(*it, (2, 3)));
-        Ok(Self {
+        Self {
             apps: all.over(default.apps),
             kernel,
-            services: [service("log")?, service("storage")?, service("broker")?],
-            hang: seconds(&table, "hang-seconds", (1.0, 3600.0))?.unwrap_or(default.hang),
+            services: [service("log"), service("storage"), service("broker")],
+            hang: seconds(&table, "hang-seconds", (1.0, 3600.0)).unwrap_or(default.hang),
             leak_growth: table
-                .read("leak-growth", "bytes, such as \"256 MiB\", from 64 KiB to 1024 GiB", growth)?
+                .read("leak-growth", "bytes, such as \"256 MiB\", from 64 KiB to 1024 GiB", growth)
                 .unwrap_or(default.leak_growth),
-            leak_window: seconds(&table, "leak-window-seconds", (4.0, 86_400.0))?
+            leak_window: seconds(&table, "leak-window-seconds", (4.0, 86_400.0))
                 .unwrap_or(default.leak_window),
             failed_services: table
-                .read("failed-services", "a number of services, 2 or 3", services)?
+                .read("failed-services", "a number of services, 2 or 3", services)
                 .unwrap_or(default.failed_services),
-            failed_services_window: seconds(&table, "failed-services-seconds", (1.0, 3600.0))?
+            failed_services_window: seconds(&table, "failed-services-seconds", (1.0, 3600.0))
                 .unwrap_or(default.failed_services_window),
-            upgrade_watch: seconds(&table, "upgrade-watch-seconds", (1.0, 3600.0))?
+            upgrade_watch: seconds(&table, "upgrade-watch-seconds", (1.0, 3600.0))
                 .unwrap_or(default.upgrade_watch),
-        })
+        }
     }
 }
 
@@ -225,20 +222,20 @@ impl Default for SafeMode {
 
 impl SafeMode {
     /// Reads `[safe-mode]` of the file `top`.
-    pub(super) fn read(top: &Table<'_>) -> Result<Self, Mistake> {
+    pub(super) fn read(top: &Table<'_>) -> Self {
         let default = Self::default();
-        let Some(table) = top.get("safe-mode") else { return Ok(default) };
-        let table = table.table("[safe-mode]", &SAFE_MODE_KEYS)?;
+        let table = top.get("safe-mode").and_then(|it| it.table("[safe-mode]", &SAFE_MODE_KEYS));
+        let Some(table) = table else { return default };
         let name = |it: &Value<'_>| it.text().filter(|name| is_name(name)).map(ToOwned::to_owned);
         let count = |it: &Value<'_>| u32::try_from(it.number()?).ok().filter(|n| within(*n, MOST));
-        Ok(Self {
-            apps: table.list("apps", super::NAME_FORM, name)?,
+        Self {
+            apps: table.list("apps", super::NAME_FORM, name),
             kernel_restarts: table
-                .read("kernel-restarts", "a number from 1 to 100000", count)?
+                .read("kernel-restarts", "a number from 1 to 100000", count)
                 .unwrap_or(default.kernel_restarts),
-            window: seconds(&table, "window-seconds", (1.0, 604_800.0))?.unwrap_or(default.window),
-            health: seconds(&table, "health-seconds", (0.1, 600.0))?.unwrap_or(default.health),
-        })
+            window: seconds(&table, "window-seconds", (1.0, 604_800.0)).unwrap_or(default.window),
+            health: seconds(&table, "health-seconds", (0.1, 600.0)).unwrap_or(default.health),
+        }
     }
 }
 
@@ -249,11 +246,7 @@ fn within<T: PartialOrd + Copy>(number: T, (least, most): (T, T)) -> bool {
     least <= number && number <= most
 }
 
-fn seconds<'a>(
-    table: &Table<'a>,
-    key: &'a str,
-    bounds: (f64, f64),
-) -> Result<Option<Duration>, Mistake> {
+fn seconds<'a>(table: &Table<'a>, key: &'a str, bounds: (f64, f64)) -> Option<Duration> {
     let expected = format!("seconds, {} to {}", bounds.0, bounds.1);
     table.read(key, &expected, |it| {
         it.decimal().filter(|it| within(*it, bounds)).map(Duration::from_secs_f64)

@@ -1,6 +1,12 @@
+//! Tests of whole files, and of the documents that describe their keys.
+
+use std::path::{Path, PathBuf};
+
 use control::app::Hosting;
+use control::kernel::PlainTcp;
 use control::log::LogLevel;
-use control::policy::{Capability, Fail, Grant, Quota, Stage};
+use control::policy::{Band, Capability, Fail, Grant, Policy, Quota, Stage};
+use control::service::ServiceQuotas;
 
 use super::tuning::DEPRECATED;
 use super::*;
@@ -163,17 +169,69 @@ fn mistake_names_line_found_and_expected_value() {
     }
 }
 
-#[test]
-fn all_sections_are_read_in_spite_of_mistakes() {
-    let text = "[controler]\n[controller]\nworkers = 0\nplain = 1\n[zones]\n[log]\nx = 1\n\
-                [[app]]\nname = \"a\"\nstage = 1\n[[app]]\nname = \"b\"\nhost = 2\n";
+/// Returns the places and the texts of all mistakes.
+fn mistakes(text: &str) -> Vec<(String, String)> {
     let mistakes = Config::parse_all("/r.toml".into(), text.into()).unwrap_err();
-    let places: Vec<String> = mistakes
-        .iter()
-        .map(|mistake| mistake.to_string().split(": ").next().unwrap().to_owned())
-        .collect();
-    let expected = ["1:2", "4:9", "7:1", "10:9", "13:8"];
-    assert_eq!(places, expected.map(|place| format!("/r.toml:{place}")));
+    let mistakes = mistakes.iter().map(|mistake| {
+        let text = mistake.to_string();
+        let (place, what) = text.strip_prefix("/r.toml:").unwrap().split_once(": ").unwrap();
+        (place.to_owned(), what.to_owned())
+    });
+    mistakes.collect()
+}
+
+fn places(text: &str) -> Vec<String> {
+    mistakes(text).into_iter().map(|(place, _)| place).collect()
+}
+
+#[test]
+fn all_mistakes_are_found() {
+    let text = "[controler]\n[controller]\nworkers = 0\nplain = 1\nlisten = [\"a\", \"[::1]:1\", 7]\n\
+                port = 1\n[zones]\nhang-seconds = 0\nrequire = 1\n[log]\nx = 1\ny = 2\n\
+                [supervision]\nkernel = { restarts = 1, min-run-seconds = 0 }\nleak-growth = 1\n\
+                [[app]]\nstage = 1\nenabled = 2\nlimits = { threads = 0, memory = \"1\" }\n\
+                [[app]]\nname = \"b\"\nhost = 2\npace = 0\ncapabilities = [\"x\", \"y\", { flow.write = { tables = [256], a = 1 } }]\n\
+                [[app]]\nname = \"b\"\n";
+    let expected = [
+        "1:2", "3:11", "4:9", "5:11", "5:27", "6:1", "8:16", "9:11", "11:1", "12:1", "14:12",
+        "14:44", "15:15", "16:1", "17:9", "18:11", "19:22", "19:34", "22:8", "23:8", "24:17",
+        "24:22", "24:54", "24:60", "25:1",
+    ];
+    assert_eq!(places(text), expected);
+}
+
+#[test]
+fn one_mistake_is_reported_once() {
+    for (text, expected) in [
+        // The refused value could be one with which the other keys are valid.
+        ("stage = \"gaurd\"\nfail = \"open\"", "3:9"),
+        ("host = \"pyton\"\npython-path = [\"a\"]\noptions = { a = \"1\" }", "3:8"),
+        ("services = [\"topology\"]\ncapabilities = [\"topology.raed\"]", "4:17"),
+        ("services = [\"storge\"]\ncapabilities = [\"storage.read:b\"]", "3:13"),
+        ("limits = { memory = { soft = \"1 GiB\", hard = \"2 G\" } }", "3:46"),
+        ("fail = 1", "3:8"),
+        ("ethertypes = [1]", "3:15"),
+        ("capabilities = [{ experimenter = { ids = [-1] } }]", "3:43"),
+        ("band = [2, 1]\n[[app]]\nname = \"b\"\nband = [1, 2]", "3:8"),
+    ] {
+        assert_eq!(places(&format!("[[app]]\nname = \"a\"\n{text}")), [expected], "{text}");
+    }
+}
+
+#[test]
+fn each_overlap_is_found() {
+    let band = "band = [10, 20]";
+    let text = apps(&[("a", band), ("b", band), ("c", ""), ("d", band)]);
+    assert_eq!(places(&format!("[controller]\nworkers = 0\n{text}")), ["2:11", "8:8", "14:8"]);
+}
+
+#[test]
+fn each_line_that_is_no_toml_is_found() {
+    let text = "[[app]]\nname = 'x\nstage = \"control\nfail = tru e\nenabled = 2\n= 4\n[zones\n";
+    let mistakes = mistakes(text);
+    let lines: Vec<&str> = mistakes.iter().filter_map(|(at, _)| at.split(':').next()).collect();
+    assert_eq!(lines, ["2", "3", "4", "6", "7"], "and no other mistakes");
+    assert!(mistakes.iter().all(|(_, what)| what.starts_with("this is not TOML: ")));
 }
 
 #[test]
@@ -260,14 +318,6 @@ fn overlapping_bands_are_refused() {
     assert!(error.contains("toml:6:8: band is [48000, 48001]"), "{error}");
 }
 
-#[test]
-fn named_file_must_exist_and_be_text() {
-    assert!(Config::load(Some(Path::new("/nowhere.toml"))).is_err());
-    assert_eq!(Config::load(Some(Path::new("/dev/null"))).unwrap().apps, None);
-    let endless = Config::load(Some(Path::new("/dev/zero"))).unwrap_err();
-    assert!(std::error::Error::source(&endless).unwrap().to_string().contains("longer than"));
-}
-
 /// The default file with its keys uncommented.
 fn default_file_switched_on() -> String {
     let text = include_str!("../../../etc/rosemary.toml");
@@ -320,66 +370,4 @@ fn every_key_and_every_capability_is_documented() {
     for name in MANIFEST_KEYS {
         assert!(manual.contains(&format!("`{name}`")), "{name} is not in docs/packages.md");
     }
-}
-
-#[test]
-fn require_is_best_or_full() {
-    let require = |value: &str| {
-        let text = format!("[zones]\nrequire = {value}\n");
-        Config::parse("/r.toml".into(), text).map(|it| it.require).map_err(|it| it.to_string())
-    };
-    assert_eq!(require("\"full\""), Ok(Require::Full));
-    assert_eq!(require("\"best\""), Ok(Require::Best));
-    assert_eq!(Config::default().require, Require::Best);
-    let error = require("\"all\"").unwrap_err();
-    assert!(error.contains("/r.toml:2:") && error.contains("\"best\" or \"full\""), "{error}");
-}
-
-#[test]
-fn pipe_instead_of_file_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let pipe = dir.path().join("rosemary.toml");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
-        .unwrap();
-    let refused = || {
-        let error = Config::load(Some(&pipe)).unwrap_err();
-        let source = std::error::Error::source(&error).unwrap().to_string();
-        assert_eq!(source, "it is a pipe, which may block; name a regular file");
-    };
-    refused();
-    let both = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
-    refused();
-    io::Write::write_all(&mut &both, b"[controller]\n").unwrap();
-    refused();
-}
-
-#[test]
-fn null_device_has_the_defaults() {
-    assert_eq!(Config::load(Some(Path::new("/dev/null"))).unwrap().apps, None);
-}
-
-#[test]
-fn requirement_names_parse() {
-    assert_eq!(Require::named("full"), Some(Require::Full));
-    assert_eq!(Require::named("best"), Some(Require::Best));
-    assert_eq!(Require::named("Full"), None);
-}
-
-#[test]
-fn runtime_dir_is_found_in_a_file_with_mistakes() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("rosemary.toml");
-    for (text, found) in [
-        ("[controller]\nruntime-dir = \"run\"\nnonsense", Some(dir.path().join("run"))),
-        ("  runtime-dir=\"/run/x\" # here\n[[app", Some("/run/x".into())),
-        ("[controller]\nruntme-dir = \"/run/x\"\n", Some("/run/x".into())),
-        ("runtime_dir = \"/a\"\nruntime-dir = \"/b\"\n", Some("/b".into())),
-        ("state-dir = \"/a\"\n", None),
-        ("runtime-dir = 7\n", None),
-        ("", None),
-    ] {
-        std::fs::write(&file, text).unwrap();
-        assert_eq!(Config::runtime_dir_of(&file), found, "{text}");
-    }
-    assert_eq!(Config::runtime_dir_of(&dir.path().join("missing")), None);
 }

@@ -4,11 +4,12 @@ use control::app::Hosting;
 use control::policy::Capability;
 use package::PublicKey;
 
+use super::Limit;
 use super::app::{AppConfig, is_name, stage_name};
 use super::limits::Limits;
+use super::position::line_of;
 use super::rights::{self, Granted};
-use super::value::{Mistake, Table, Value};
-use super::{Limit, line_of};
+use super::value::{Table, Value};
 
 /// The keys of a `[[trust]]`.
 pub const TRUST_KEYS: [&str; 9] = [
@@ -141,67 +142,71 @@ impl ExcessiveRequest {
     }
 }
 
-/// Reads all `[[trust]]` tables.
-pub(super) fn read(value: Value<'_>, text: &str) -> Result<Vec<Trust>, Mistake> {
-    let expected = "tables that begin with [[trust]], in two brackets";
-    let tables = value.elements().ok_or_else(|| value.mistake(expected))?;
+/// Reads all `[[trust]]` tables. Leaves those out that have no valid name and key.
+pub(super) fn read(value: Value<'_>, text: &str) -> Vec<Trust> {
+    let Some(tables) = value.elements() else {
+        value.refuse("tables that begin with [[trust]], in two brackets");
+        return Vec::new();
+    };
     if let Some(first) = tables.get(MOST) {
-        let what = format!("this is [[trust]] number {}; expected at most {MOST}", MOST + 1);
-        return Err(Mistake::new(first.at, what));
+        first.refuse_as(format!("this is [[trust]] number {}; expected at most {MOST}", MOST + 1));
+        return Vec::new();
     }
     let mut all: Vec<(Trust, usize)> = Vec::new();
-    for table in tables {
-        let table = table.table("[[trust]]", &TRUST_KEYS)?;
-        let one = read_one(table)?;
+    for value in tables {
+        let Some(table) = value.table("[[trust]]", &TRUST_KEYS) else { continue };
+        let Some(one) = read_one(table) else { continue };
         // Compares the ids of the keys, because a signature contains only the id.
         let same = |(it, _): &&(Trust, usize)| it.key.id() == one.key.id() || it.name == one.name;
         if let Some((_, at)) = all.iter().find(same) {
-            let what = format!(
+            value.refuse_as(format!(
                 "the [[trust]] in line {} has the same name or key; expected one of each",
                 line_of(text, *at)
-            );
-            return Err(Mistake::new(table.at, what));
+            ));
         }
         all.push((one, table.at));
     }
-    Ok(all.into_iter().map(|(trust, _)| trust).collect())
+    all.into_iter().map(|(trust, _)| trust).collect()
 }
 
-fn read_one(table: Table<'_>) -> Result<Trust, Mistake> {
-    let missing = |key: &str, what: &str| {
-        Mistake::new(table.at, format!("a [[trust]] without {key}; expected {key} = {what}"))
-    };
-    let form = "1 to 40 letters, digits, dots, hyphens or at signs";
-    let name = table.read("name", form, |it| it.text().filter(|name| is_developer(name)))?;
-    let name = name.ok_or_else(|| missing("name", form))?.to_owned();
-    let form = "a public key of 56 letters that begins with RWQ, as `rosemary key new` or minisign prints it";
-    let key = table.read("key", form, |it| it.text()?.parse().ok())?;
-    let key = key.ok_or_else(|| missing("key", form))?;
+/// Reads a `[[trust]]`. Returns `None` if it has no valid name or key.
+fn read_one(table: Table<'_>) -> Option<Trust> {
+    let name_form = "1 to 40 letters, digits, dots, hyphens or at signs";
+    let name = table.read("name", name_form, |it| it.text().filter(|name| is_developer(name)));
+    let key_form = "a public key of 56 letters that begins with RWQ, as `rosemary key new` or minisign prints it";
+    let key = table.read("key", key_form, |it| it.text()?.parse().ok());
+    for (key, form) in [("name", name_form), ("key", key_form)] {
+        if table.get(key).is_none() {
+            let what = format!("a [[trust]] without {key}; expected {key} = {form}");
+            table.findings.refuse(table.at, what);
+        }
+    }
     let app = |it: &Value<'_>| it.text().filter(|name| is_name(name)).map(ToOwned::to_owned);
-    let apps = table.list("apps", "an app's name", app)?;
+    let apps = table.list("apps", "an app's name", app);
     let stage = |it: &Value<'_>| {
         let stages = ["guard", "control", "observe"];
         stages.into_iter().find(|stage| Some(*stage) == it.text())
     };
-    let stages = table.list("stages", r#""guard", "control" or "observe""#, stage)?;
+    let stages = table.list("stages", r#""guard", "control" or "observe""#, stage);
     let default = Granted { capabilities: vec![Capability::PacketIn.into()], ..<_>::default() };
-    let granted = rights::read(table, Hosting::User, default)?;
+    let granted = rights::read(table, Hosting::User, default);
     let default = Limits::default();
-    let limits = table.get("limits").map(|it| Limits::read(it, &default)).transpose()?;
+    let limits = table.get("limits").map(|it| Limits::read(it, &default));
     let digest = |it: &Value<'_>| {
         let text = it.text().filter(|text| text.len() == 64)?.to_ascii_lowercase();
         text.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(text)
     };
     let form = "the SHA-256 of a package, 64 hexadecimal digits, as `sha256sum` prints it";
-    let revoked_packages = table.list("revoked-packages", form, digest)?;
-    Ok(Trust {
-        name,
-        key,
+    let revoked_packages = table.list("revoked-packages", form, digest);
+    let revoked = table.read("revoked", "true or false", Value::boolean);
+    Some(Trust {
+        name: name?.to_owned(),
+        key: key?,
         apps,
         stages: stages.unwrap_or(STAGES.into()),
         granted,
         limits: limits.unwrap_or_default(),
-        revoked: table.read("revoked", "true or false", Value::boolean)?.unwrap_or(false),
+        revoked: revoked.unwrap_or(false),
         revoked_packages: revoked_packages.unwrap_or_default(),
     })
 }

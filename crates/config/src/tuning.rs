@@ -4,7 +4,7 @@ use control::kernel::Tuning;
 use thiserror::Error;
 
 use super::limits::bytes;
-use super::value::{Mistake, Table, Value};
+use super::value::{Table, Value};
 
 /// Keys that only measurements need, and the environment variables that replace them.
 pub(super) const DEPRECATED: [(&str, &str); 3] =
@@ -17,18 +17,6 @@ pub struct InvalidVariable {
     name: &'static str,
     value: String,
     expected: &'static str,
-}
-
-/// Returns the deprecated keys that the table has: the position of each, and a notice.
-pub(super) fn deprecated(controller: &Table<'_>) -> Vec<Mistake> {
-    let notice = |(key, variable)| {
-        let value = controller.get(key)?;
-        let what = format!(
-            "{key} is deprecated and will go: remove it, or set the environment variable {variable} for measurements"
-        );
-        Some(Mistake::new(value.at, what))
-    };
-    DEPRECATED.into_iter().filter_map(notice).collect()
 }
 
 /// Replaces values by those of the environment variables `ROSEMARY_PIN` (`true` or `false`), `ROSEMARY_READ_BYTES` (bytes)
@@ -70,10 +58,17 @@ fn read_variable<T>(
     }
 }
 
-/// Reads the tuning keys; missing keys have their defaults.
-pub(super) fn read(controller: &Table<'_>) -> Result<Tuning, Mistake> {
+/// Reads the tuning keys; missing keys have their defaults. Adds a notice for each deprecated key.
+pub(super) fn read(controller: &Table<'_>) -> Tuning {
+    for (key, variable) in DEPRECATED {
+        if let Some(value) = controller.get(key) {
+            value.advise(format!(
+                "{key} is deprecated and will go: remove it, or set the environment variable {variable} for measurements"
+            ));
+        }
+    }
     let usual = Tuning::default();
-    let pin = controller.read("pin", "true or false", Value::boolean)?;
+    let pin = controller.read("pin", "true or false", Value::boolean);
     let size = |key, expected, fits: fn(&u32) -> bool| {
         controller.read(key, expected, |it| {
             let amount = it.number().or_else(|| bytes(it.text()?))?;
@@ -82,25 +77,25 @@ pub(super) fn read(controller: &Table<'_>) -> Result<Tuning, Mistake> {
     };
     let read = size("read-bytes", "bytes, such as \"256 KiB\", from 4 KiB to 1 MiB", |amount| {
         Tuning::READ.contains(amount)
-    })?;
+    });
     let ring = size(
         "ring-bytes",
         "bytes, such as \"512 KiB\", a power of two from 256 KiB to 4 MiB",
         |amount| Tuning::RING.contains(amount) && amount.is_power_of_two(),
-    )?;
+    );
     let batch = controller.read("batch", "a number from 1 to 64", |it| {
         u16::try_from(it.number()?).ok().filter(|batch| Tuning::BATCH.contains(batch))
-    })?;
+    });
     let ports = controller.read("switch-ports", "a number from 0 to 16777216", |it| {
         u32::try_from(it.number()?).ok().filter(|ports| Tuning::PORTS.contains(ports))
-    })?;
-    Ok(Tuning {
+    });
+    Tuning {
         pin: pin.unwrap_or(usual.pin),
         read: read.unwrap_or(usual.read),
         ring: ring.unwrap_or(usual.ring),
         batch: batch.unwrap_or(usual.batch),
         ports: ports.unwrap_or(usual.ports),
-    })
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
-//! Reads a TOML table key by key, so that an error names the line, the value found and the values
+//! Reads a TOML table key by key, so that a mistake names the line, the value found and the values
 //! expected.
+//!
+//! A value with a mistake is noted in the [`Findings`] of the text, and then reads as a missing one.
 //!
 //! `serde` was rejected: its errors name the type instead of the valid values, and say `unknown field`
 //! without the closest key.
@@ -9,28 +11,8 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::findings::Findings;
 use super::suggestion::nearest;
-
-/// A mistake, and its position in the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mistake {
-    /// Byte offset.
-    pub(super) at: usize,
-    /// The value found and the value expected, as a phrase.
-    pub(super) what: String,
-}
-
-impl Mistake {
-    pub(super) fn new(at: usize, what: impl Into<String>) -> Self {
-        Self { at, what: what.into() }
-    }
-
-    /// Returns the mistake that a text is not TOML.
-    pub(super) fn syntax(error: &toml::de::Error) -> Self {
-        let at = error.span().map_or(0, |span| span.start);
-        Self::new(at, format!("this is not TOML: {}", error.message().replace('\n', "; ")))
-    }
-}
 
 /// A value and its position.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +20,8 @@ pub(super) struct Value<'a> {
     key: &'a str,
     pub(super) at: usize,
     is: &'a DeValue<'a>,
+    /// The mistakes and notices of the text.
+    pub(super) findings: &'a Findings,
 }
 
 /// A table of the file with known keys only.
@@ -45,48 +29,42 @@ pub(super) struct Value<'a> {
 pub(super) struct Table<'a> {
     /// Byte offset of its beginning.
     pub(super) at: usize,
-    table: &'a DeTable<'a>,
+    is: &'a DeTable<'a>,
+    /// The mistakes and notices of the text.
+    pub(super) findings: &'a Findings,
 }
 
 impl<'a> Table<'a> {
-    /// Returns the table `name`, whose valid keys are `keys`.
+    /// Returns the table `name`. Refuses its keys other than `keys`.
     pub(super) fn new(
         name: &str,
         keys: &[&str],
         at: usize,
         table: &'a DeTable<'a>,
-    ) -> Result<Self, Mistake> {
-        match Self::lenient(name, keys, at, table) {
-            (table, None) => Ok(table),
-            (_, Some(mistake)) => Err(mistake),
-        }
-    }
-
-    /// Returns the table `name`, and the mistake if it has a key that is not one of `keys`.
-    pub(super) fn lenient(
-        name: &str,
-        keys: &[&str],
-        at: usize,
-        table: &'a DeTable<'a>,
-    ) -> (Self, Option<Mistake>) {
-        let unknown = table.keys().filter(|key| !keys.contains(&&**key.get_ref()));
-        let unknown = unknown.min_by_key(|key| key.span().start);
-        let mistake = unknown.map(|key| {
+        findings: &'a Findings,
+    ) -> Self {
+        for key in table.keys().filter(|key| !keys.contains(&&**key.get_ref())) {
             let found: &str = key.get_ref();
             let meant = nearest(found, keys.iter().copied());
             let meant = meant.map_or_else(String::new, |key| format!("did you mean `{key}`? "));
             let valid = keys.join(", ");
             let what =
                 format!("unknown key {found:?} in {name}; {meant}the valid keys are: {valid}");
-            Mistake::new(key.span().start, what)
-        });
-        (Self { at, table }, mistake)
+            findings.refuse(key.span().start, what);
+        }
+        Self { at, is: table, findings }
     }
 
     /// Returns the value of `key`, if the table has it.
     pub(super) fn get(&self, key: &'a str) -> Option<Value<'a>> {
-        let value = self.table.get(key)?;
-        Some(Value { key, at: value.span().start, is: value.get_ref() })
+        let value = self.is.get(key)?;
+        let (at, is) = (value.span().start, value.get_ref());
+        Some(Value { key, at, is, findings: self.findings })
+    }
+
+    /// Returns whether the table has `key` with a value that was refused when it was `read`.
+    pub(super) fn is_refused<T>(&self, key: &str, read: Option<&T>) -> bool {
+        read.is_none() && self.is.contains_key(key)
     }
 
     /// Converts the value of `key` with `read`, if the table has it; `expected` describes valid values.
@@ -95,43 +73,65 @@ impl<'a> Table<'a> {
         key: &'a str,
         expected: &str,
         read: impl Fn(&Value<'a>) -> Option<T>,
-    ) -> Result<Option<T>, Mistake> {
-        self.get(key).map(|value| value.read(expected, read)).transpose()
+    ) -> Option<T> {
+        self.get(key)?.read(expected, read)
     }
 
-    /// Converts each element of the list at `key` with `read`, if the table has it.
+    /// Converts each element of the list at `key` with `read`, if the table has it. Returns `None` if one is refused.
     pub(super) fn list<T>(
         &self,
         key: &'a str,
         expected: &str,
         read: impl Fn(&Value<'a>) -> Option<T>,
-    ) -> Result<Option<Vec<T>>, Mistake> {
-        let Some(value) = self.get(key) else { return Ok(None) };
-        let list = value.elements().ok_or_else(|| {
-            value.mistake(&format!("a list in brackets; each element: {expected}"))
-        })?;
-        list.iter().map(|element| element.read(expected, &read)).collect::<Result<_, _>>().map(Some)
+    ) -> Option<Vec<T>> {
+        let value = self.get(key)?;
+        let Some(elements) = value.elements() else {
+            value.refuse(&format!("a list in brackets; each element: {expected}"));
+            return None;
+        };
+        read_each(&elements, expected, read)
     }
 }
 
+/// Converts all `elements` with `read`. Returns `None` if one is refused.
+pub(super) fn read_each<'a, T>(
+    elements: &[Value<'a>],
+    expected: &str,
+    read: impl Fn(&Value<'a>) -> Option<T>,
+) -> Option<Vec<T>> {
+    // All are read before the result is known, so that each mistake is found.
+    let elements: Vec<Option<T>> = elements.iter().map(|it| it.read(expected, &read)).collect();
+    elements.into_iter().collect()
+}
+
 impl<'a> Value<'a> {
-    /// Converts the value with `read`; `expected` describes valid values.
-    pub(super) fn read<T>(
-        &self,
-        expected: &str,
-        read: impl Fn(&Self) -> Option<T>,
-    ) -> Result<T, Mistake> {
-        read(self).ok_or_else(|| self.mistake(expected))
+    /// Converts the value with `read`, or refuses it; `expected` describes valid values.
+    pub(super) fn read<T>(&self, expected: &str, read: impl Fn(&Self) -> Option<T>) -> Option<T> {
+        let converted = read(self);
+        if converted.is_none() {
+            self.refuse(expected);
+        }
+        converted
     }
 
-    /// Returns the mistake that the value is not as expected.
-    pub(super) fn mistake(&self, expected: &str) -> Mistake {
+    /// Refuses the value, as it is not as expected.
+    pub(super) fn refuse(&self, expected: &str) {
         // The words in quotation marks are valid values.
         let valid = expected.split('"').skip(1).step_by(2);
         let meant = self.text().and_then(|text| nearest(text, valid));
         let meant = meant.map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
         let (key, shown) = (self.key, self.shown());
-        Mistake::new(self.at, format!("{key} is {shown}; expected {expected}{meant}"))
+        self.refuse_as(format!("{key} is {shown}; expected {expected}{meant}"));
+    }
+
+    /// Refuses the value for the reason `what`.
+    pub(super) fn refuse_as(&self, what: impl Into<String>) {
+        self.findings.refuse(self.at, what);
+    }
+
+    /// Adds a notice about the value.
+    pub(super) fn advise(&self, what: impl Into<String>) {
+        self.findings.advise(self.at, what);
     }
 
     pub(super) fn text(&self) -> Option<&'a str> {
@@ -170,26 +170,29 @@ impl<'a> Value<'a> {
         let mut entries = self.is.as_table()?.iter();
         let (key, value) = entries.next().filter(|_| entries.next().is_none())?;
         let key: &'a str = key.get_ref();
-        Some((key, Self { key, at: value.span().start, is: value.get_ref() }))
+        let (at, is) = (value.span().start, value.get_ref());
+        Some((key, Self { key, at, is, findings: self.findings }))
     }
 
     /// Returns the entries of a table with any keys, in their order in the text: position and name of the key, and the value.
     pub(super) fn entries(&self) -> Option<Vec<(usize, &'a str, Self)>> {
         let entry = |(key, value): (&'a Spanned<Cow<'a, str>>, &'a Spanned<DeValue<'a>>)| {
             let name: &'a str = key.get_ref();
-            let value = Self { key: name, at: value.span().start, is: value.get_ref() };
-            (key.span().start, name, value)
+            let (at, is) = (value.span().start, value.get_ref());
+            (key.span().start, name, Self { key: name, at, is, findings: self.findings })
         };
         let mut entries: Vec<_> = self.is.as_table()?.iter().map(entry).collect();
         entries.sort_unstable_by_key(|(at, ..)| *at);
         Some(entries)
     }
 
-    /// Returns the value as a table whose valid keys are `keys`.
-    pub(super) fn table(&self, name: &str, keys: &[&str]) -> Result<Table<'a>, Mistake> {
+    /// Returns the value as a table whose valid keys are `keys`. Refuses any other value.
+    pub(super) fn table(&self, name: &str, keys: &[&str]) -> Option<Table<'a>> {
         let table = self.is.as_table();
-        let table = table.ok_or_else(|| self.mistake(&format!("a table, as {name} begins")))?;
-        Table::new(name, keys, self.at, table)
+        if table.is_none() {
+            self.refuse(&format!("a table, as {name} begins"));
+        }
+        Some(Table::new(name, keys, self.at, table?, self.findings))
     }
 
     /// Returns the elements of the value as a list.
@@ -198,6 +201,7 @@ impl<'a> Value<'a> {
             key: self.key,
             at: it.span().start,
             is: it.get_ref(),
+            findings: self.findings,
         };
         Some(self.is.as_array()?.iter().map(element).collect())
     }

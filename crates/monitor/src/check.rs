@@ -1,7 +1,7 @@
 //! Checks the operator's choices: the configuration, the apps' files and objects, packages, keys.
 //!
 //! `rosemary up` does this before it starts a process, and stops at the first mistake. `rosemary up --check` reports every
-//! mistake. It starts only `rosemary-security`, which inspects packages and keys, and for a moment each app in a sandbox,
+//! mistake of the configuration, or else every mistake of the others. It starts only `rosemary-security`, which inspects packages and keys, and for a moment each app in a sandbox,
 //! connected to nothing ([`trial_load`]).
 
 use std::path::{Path, PathBuf};
