@@ -119,10 +119,10 @@ fn config(args: &FaucetArgs, package: Option<&Path>) -> anyhow::Result<String> {
         ("FAUCET_PROMETHEUS_ADDR", &address),
         ("FAUCET_PROMETHEUS_PORT", &port),
     ]
-    .map(|(name, value)| format!("\"env.{name}\" = {}\n", quoted(value)));
+    .map(|(name, value)| format!("{name} = {}\n", quoted(value)));
     Ok(format!(
         "# Made by `rosemary faucet`.\n\n[[app]]\nname = \"faucet\"\nhost = \"ryu\"\nobject = \"faucet.faucet\"\n\
-         band = [1, 65535]\ncapabilities = [{capabilities}]\nlisten = [{}]\n{path}\n[app.options]\nrenew-flows = \"true\"\n{}",
+         band = [1, 65535]\ncapabilities = [{capabilities}]\nlisten = [{}]\n{path}options = {{ renew-flows = \"true\" }}\n\n[app.env]\n{}",
         quoted(&format!("prometheus={}", args.prometheus)),
         environment.concat(),
     ))
@@ -163,7 +163,9 @@ mod tests {
             "{notice}"
         );
         assert!(text.contains(&dir) && has("topology.probe"), "{text}");
-        assert_eq!(python.options["env.FAUCET_PROMETHEUS_PORT"], "9302");
+        assert_eq!(apps[0].env["FAUCET_PROMETHEUS_PORT"], "9302");
+        assert_eq!(python.options["renew-flows"], "true");
+        assert_eq!(read.notices, [""; 0]);
     }
 
     #[test]

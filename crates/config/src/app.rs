@@ -223,7 +223,11 @@ impl AppConfig {
             services,
             service_rights,
             limits: limits.unwrap_or_else(|| default.limits.clone()),
-            env: environment::read(&table, host.unwrap_or_default()),
+            env: environment::read(
+                &table,
+                host.unwrap_or_default(),
+                python.as_ref().map(|it| it.framework),
+            ),
             hang: hang(table),
             on_stop: on_stop(table),
             log_level: log_level(table),

@@ -1,11 +1,16 @@
 //! Reads `env` of an `[[app]]`: environment variables of the app's process.
 //!
-//! Only harmless names are allowed. The dynamic linker and the C library obey many others, such as `LD_PRELOAD`. The zone sets
-//! the variables when it confines itself (`sys/src/sandbox`), so such a variable would come too late for the zone itself.
+//! The zone sets the variables when it confines itself (`sys/src/sandbox`), after the start of its process. So variables that are
+//! read at the start, such as `LD_PRELOAD`, would have no effect, and are refused. Of the others, apps in Python may have all:
+//! libraries of Python have many of their own. Other apps may have some of the C library and of Rust, and names of their own.
+//!
+//! Apps of Ryu once set variables by options, as `options = { "env.NAME" = "value" }`. Such a variable joins those of `env`, with a
+//! notice.
 
 use std::collections::BTreeMap;
 
 use control::app::Hosting;
+use control::zone::Framework;
 
 use super::suggestion::nearest;
 use super::value::{Table, Value};
@@ -18,6 +23,12 @@ const NAMES: [&str; 5] = ["RUST_BACKTRACE", "RUST_LIB_BACKTRACE", "TZ", "LANG", 
 
 /// The beginning of names whose meaning the app defines itself.
 const OWN_PREFIX: &str = "APP_";
+
+/// The beginnings of names that the dynamic linker, the C library, Python and Rosemary read at the start of the process.
+const READ_AT_START: [&str; 5] = ["LD_", "GLIBC_", "MALLOC_", "PYTHON", "ROSEMARY_"];
+
+/// The beginning of an option that sets a variable of an app of Ryu.
+pub(super) const OPTION_PREFIX: &str = "env.";
 
 /// Maximum number of variables of an app.
 const MOST: usize = 32;
@@ -32,51 +43,111 @@ const LONGEST_VALUE: usize = 1024;
 pub const ENV_IN_KERNEL: &str = "an app in the kernel can have no env, as all apps there share the kernel's; run it \
                                  with host = \"user\", or remove env";
 
-/// Reads the table `env` of an app with this hosting, if there is one.
-pub(super) fn read(table: &Table<'_>, host: Hosting) -> Environment {
-    let Some(env) = table.get("env") else { return Environment::new() };
-    let Some(entries) = env.entries() else {
-        env.refuse("a table of environment variables, such as { RUST_BACKTRACE = \"1\" }");
-        return Environment::new();
-    };
-    if host == Hosting::Kernel && !entries.is_empty() {
-        env.refuse_as(ENV_IN_KERNEL);
+/// A variable in the text: position, name and value.
+type Entry<'a> = (usize, &'a str, Value<'a>);
+
+/// Reads the variables of an app with this hosting, and with this framework if it is written in Python.
+pub(super) fn read(table: &Table<'_>, host: Hosting, framework: Option<Framework>) -> Environment {
+    let mut entries = of_env(table, host);
+    for option in of_options(table, framework) {
+        let (at, name, _) = option;
+        if entries.iter().any(|(_, other, _)| *other == name) {
+            let what =
+                format!("env sets {name}, too; remove \"{OPTION_PREFIX}{name}\" from options");
+            table.findings.refuse(at, what);
+        } else {
+            entries.push(option);
+        }
+    }
+    let len = entries.len();
+    if len > MOST
+        && let Some(first) = table.get("env").or_else(|| table.get("options"))
+    {
+        first.refuse_as(format!("env has {len} variables; expected at most {MOST}"));
         return Environment::new();
     }
-    if entries.len() > MOST {
-        let len = entries.len();
-        env.refuse_as(format!("env has {len} variables; expected at most {MOST}"));
-        return Environment::new();
-    }
-    let variable = |(at, name, value): &(usize, &str, Value<'_>)| {
-        if !is_allowed(name) {
-            table.findings.refuse(*at, refusal(name));
+    let variable = |(at, name, value): Entry<'_>| {
+        if let Some(what) = refusal(name, framework.is_some()) {
+            table.findings.refuse(at, what);
             return None;
         }
         let expected = format!("text of at most {LONGEST_VALUE} bytes without a zero byte");
         let fits = |text: &&str| text.len() <= LONGEST_VALUE && !text.contains('\0');
         let text = value.read(&expected, |it| it.text().filter(fits))?;
-        Some(((*name).to_owned(), text.to_owned()))
+        Some((name.to_owned(), text.to_owned()))
     };
-    entries.iter().filter_map(variable).collect()
+    entries.into_iter().filter_map(variable).collect()
 }
 
-fn is_allowed(name: &str) -> bool {
+/// Returns the entries of the table `env`, if there is one.
+fn of_env<'a>(table: &Table<'a>, host: Hosting) -> Vec<Entry<'a>> {
+    let Some(env) = table.get("env") else { return Vec::new() };
+    match env.entries() {
+        None => {
+            env.refuse("a table of environment variables, such as { RUST_BACKTRACE = \"1\" }");
+            Vec::new()
+        }
+        Some(entries) if host == Hosting::Kernel && !entries.is_empty() => {
+            env.refuse_as(ENV_IN_KERNEL);
+            Vec::new()
+        }
+        Some(entries) => entries,
+    }
+}
+
+/// Returns the variables among the options of an app of Ryu, with a notice about each. Refuses them for other frameworks, which
+/// never set them.
+fn of_options<'a>(table: &Table<'a>, framework: Option<Framework>) -> Vec<Entry<'a>> {
+    let options = table.get("options").and_then(|it| it.entries()).unwrap_or_default();
+    let mut variables = Vec::new();
+    for (at, option, value) in options {
+        let Some(name) = option.strip_prefix(OPTION_PREFIX) else { continue };
+        let instead =
+            format!("{option:?} of options; write the variable as env = {{ {name} = ... }}");
+        match framework {
+            Some(Framework::Ryu) => {
+                table.findings.advise(at, format!("a later version will not accept {instead}"));
+                variables.push((at, name, value));
+            }
+            Some(Framework::Python) => {
+                table.findings.refuse(at, format!("no variable is set by {instead}"));
+            }
+            None => {} // it has no options, which has been refused
+        }
+    }
+    variables
+}
+
+/// Returns why an app cannot have the variable `name`, if so.
+fn refusal(name: &str, in_python: bool) -> Option<String> {
+    let fits = name.len() <= LONGEST_NAME;
     let is_own = |rest: &str| {
         let fits = |it: u8| it.is_ascii_uppercase() || it.is_ascii_digit() || it == b'_';
-        !rest.is_empty() && name.len() <= LONGEST_NAME && rest.bytes().all(fits)
+        !rest.is_empty() && rest.bytes().all(fits)
     };
-    NAMES.contains(&name) || name.strip_prefix(OWN_PREFIX).is_some_and(is_own)
-}
-
-fn refusal(name: &str) -> String {
+    let is_of_any = NAMES.contains(&name) || name.strip_prefix(OWN_PREFIX).is_some_and(is_own);
+    let is_variable = name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_')
+        && name.starts_with(|it: char| !it.is_ascii_digit());
+    let is_late = READ_AT_START.iter().any(|start| name.starts_with(start));
+    if fits && (is_of_any || (in_python && is_variable && !is_late)) {
+        return None;
+    }
     let meant = nearest(name, NAMES).map_or_else(String::new, |it| format!("did you mean {it}? "));
     let shown: String = name.chars().take(LONGEST_NAME).collect();
-    format!(
-        "{shown:?} is no variable that an app can have; {meant}allowed are {}, and names of capital letters, digits and \
-         underscores that begin with {OWN_PREFIX}, at most {LONGEST_NAME} long",
-        NAMES.join(", ")
-    )
+    Some(if in_python {
+        format!(
+            "{shown:?} is no variable that an app in Python can have; {meant}allowed are names of letters, digits and underscores, at \
+             most {LONGEST_NAME} long, that do not begin with {}: those are read at the start of the process, before env is set{}",
+            READ_AT_START.join(", "),
+            if name == "PYTHONPATH" { "; use python-path" } else { "" }
+        )
+    } else {
+        format!(
+            "{shown:?} is no variable that an app can have; {meant}allowed are {}, and names of capital letters, digits and \
+             underscores that begin with {OWN_PREFIX}, at most {LONGEST_NAME} long",
+            NAMES.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -107,6 +178,54 @@ mod tests {
         let table = "[app.env]\nRUST_BACKTRACE = \"1\"\nAPP_COLOUR = \"blue\"";
         assert_eq!(environment(table), Ok(expected));
         assert_eq!(environment(&variables(MOST)).unwrap().len(), MOST);
+    }
+
+    #[test]
+    fn apps_in_python_may_have_other_variables() {
+        let ryu = "host = \"ryu\"\nobject = \"a.b\"\n";
+        let read = environment(&format!("{ryu}env = {{ FAUCET_LOG = \"x\", http_proxy = \"y\" }}"));
+        let expected = [("FAUCET_LOG", "x"), ("http_proxy", "y")];
+        let expected: Environment = expected.map(|(name, it)| (name.into(), it.into())).into();
+        assert_eq!(read, Ok(expected));
+        for (keys, part) in [
+            ("env = { LD_PRELOAD = \"\" }", "\"LD_PRELOAD\" is no variable"),
+            ("env = { PYTHONPATH = \"\" }", "before env is set; use python-path"),
+            ("env = { \"A=B\" = \"\" }", "names of letters"),
+            ("env = { \"\" = \"\" }", "names of letters"),
+        ] {
+            let error = environment(&format!("{ryu}{keys}")).unwrap_err();
+            assert!(error.starts_with("/r.toml:5:9: ") && error.contains(part), "{keys}: {error}");
+        }
+    }
+
+    #[test]
+    fn option_of_ryu_that_sets_a_variable_joins_env_with_a_notice() {
+        let text = "[[app]]\nname = \"a\"\nhost = \"ryu\"\nobject = \"a.b\"\nenv = { TZ = \"UTC\" }\n\
+                    options = { \"env.FAUCET_LOG\" = \"secret\", other = \"1\" }\n";
+        let config = Config::parse("/r.toml".into(), text.into()).unwrap();
+        let app = config.app("a").unwrap();
+        assert_eq!((app.env["FAUCET_LOG"].as_str(), app.env["TZ"].as_str()), ("secret", "UTC"));
+        let options: Vec<&String> = app.python.as_ref().unwrap().options.keys().collect();
+        assert_eq!(options, ["other"]);
+        let [notice] = &config.notices[..] else { panic!("{:?}", config.notices) };
+        let remedy =
+            "\"env.FAUCET_LOG\" of options; write the variable as env = { FAUCET_LOG = ... }";
+        assert!(notice.starts_with("/r.toml:6:13: ") && notice.ends_with(remedy), "{notice}");
+    }
+
+    #[test]
+    fn option_that_sets_no_variable_is_refused() {
+        let option = "options = { \"env.TZ\" = \"UTC\" }";
+        for (keys, part) in [
+            ("host = \"python\"\nobject = \"a.py\"", "no variable is set by \"env.TZ\" of options"),
+            ("host = \"ryu\"\nenv = { TZ = \"UTC\" }", "env sets TZ, too; remove \"env.TZ\""),
+        ] {
+            let error = environment(&format!("{keys}\n{option}")).unwrap_err();
+            assert!(error.starts_with("/r.toml:5:13: ") && error.contains(part), "{keys}: {error}");
+        }
+        let error =
+            environment("host = \"ryu\"\noptions = { \"env.LD_PRELOAD\" = \"\" }").unwrap_err();
+        assert!(error.contains("\"LD_PRELOAD\" is no variable"), "{error}");
     }
 
     #[test]

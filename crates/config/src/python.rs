@@ -8,6 +8,7 @@ use control::app::Hosting;
 use control::zone::Framework;
 
 use super::app::{host_named, path};
+use super::environment::OPTION_PREFIX;
 use super::value::{Table, Value};
 
 /// Values of `host`, for error messages.
@@ -128,6 +129,7 @@ pub fn module_name(object: &Path) -> Option<String> {
     (!is_source(object) && text.split('.').all(is_part)).then(|| text.to_owned())
 }
 
+/// Reads the options, without those that set environment variables.
 fn options(table: &Table<'_>) -> BTreeMap<String, String> {
     let Some(value) = table.get("options") else { return BTreeMap::new() };
     let Some(entries) = value.entries() else {
@@ -139,6 +141,9 @@ fn options(table: &Table<'_>) -> BTreeMap<String, String> {
         return BTreeMap::new();
     }
     let option = |(at, name, value): &(usize, &str, Value<'_>)| {
+        if name.starts_with(OPTION_PREFIX) {
+            return None; // an environment variable
+        }
         if name.len() > LONGEST_OPTION {
             table.findings.refuse(*at, "the name of an option is too long");
             return None;
