@@ -68,7 +68,7 @@ impl<'lab> Ring<'lab> {
             "eth_src={from},eth_dst={to},eth_type=0x0800,ipv4_src={source},ipv4_dst={destination},ip_proto=1"
         );
         let in_port = self.h1.port().to_string();
-        let text = self.run(&["trace", "1", &packet, "--in-port", &in_port, "--json"])?;
+        let text = self.run(&["trace", "s1", &packet, "--in-port", &in_port, "--json"])?;
         schema::check("trace", &text)?;
         let trace: Value = serde_json::from_str(&text)?;
         let hops = trace["hops"].as_array().context("hops")?;

@@ -32,12 +32,16 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
         ("status", &["status"][..]),
         ("switches", &["switches"]),
         ("switch", &["switches", "1"]),
+        ("switch", &["switches", "s1"]),
         ("ports", &["ports"]),
+        ("ports", &["ports", "s1"]),
         ("flows", &["flows", "of:0000000000000001"]),
+        ("flows", &["flows", "s1"]),
         ("apps", &["apps"]),
         ("app", &["apps", "learning-switch"]),
         ("top", &["top"]),
         ("orphans", &["flows", "--orphans"]),
+        ("orphans", &["flows", "s1", "--orphans"]),
         ("incidents", &["incidents"]),
         ("change", &["app", "restart", "learning-switch"]),
         ("packages", &["app", "list"]),
@@ -83,13 +87,17 @@ fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
     let received = port["rx_packets"].as_u64().context("Open vSwitch counts packets")?;
     ensure!(received >= 5, "the pings: {port}");
 
-    let mut unknown = net.lab.command(rosemary_binary());
-    let unknown = unknown.args(["ports", "7"]).stdin(Stdio::null()).output()?;
-    let error = String::from_utf8(unknown.stderr)?;
-    ensure!(
-        unknown.status.code() == Some(1) && error.contains(&format!("connected: {dpid}")),
-        "{error}"
-    );
+    let connected = format!("connected: {dpid} (s1)");
+    for (unknown, why) in [
+        ("7", "00:00:00:00:00:00:00:07 is not connected"),
+        ("s11", "no connected switch has the name s11; did you mean s1?"),
+    ] {
+        let mut command = net.lab.command(rosemary_binary());
+        let output = command.args(["ports", unknown]).stdin(Stdio::null()).output()?;
+        let error = String::from_utf8(output.stderr)?;
+        ensure!(output.status.code() == Some(1), "{error}");
+        ensure!(error.contains(why) && error.contains(&connected), "{error}");
+    }
     completions(net)
 }
 
@@ -131,7 +139,11 @@ fn completions(net: &Net<'_>) -> anyhow::Result<()> {
         );
         Ok(net.lab.run("bash", &["-c", &script, &rosemary])?)
     };
-    ensure!(completed("flows ''", "2")? == "0000000000000001\n", "{}", completed("flows ''", "2")?);
+    ensure!(
+        completed("flows ''", "2")? == "0000000000000001 s1\n",
+        "{}",
+        completed("flows ''", "2")?
+    );
     let apps = completed("logs lear", "2")?;
     ensure!(apps.contains("learning-switch") && !apps.contains("firewall"), "{apps}");
     let apps = completed("apps lear", "2")?;
@@ -142,8 +154,8 @@ fn completions(net: &Net<'_>) -> anyhow::Result<()> {
     ensure!(levels.contains("debug") && !levels.contains("learning-switch"), "{levels}");
     // Options may name the instance.
     for (words, place, expected) in [
-        ("flows --runtime-dir /run/rosemary ''", "4", "0000000000000001\n"),
-        ("flows --runtime-dir = /run/rosemary ''", "5", "0000000000000001\n"),
+        ("flows --runtime-dir /run/rosemary ''", "4", "0000000000000001 s1\n"),
+        ("flows --runtime-dir = /run/rosemary ''", "5", "0000000000000001 s1\n"),
         ("flows --runtime-dir /nowhere ''", "4", "\n"),
     ] {
         let found = completed(words, place)?;
@@ -174,12 +186,16 @@ fn completions(net: &Net<'_>) -> anyhow::Result<()> {
         );
         Ok(net.lab.run("zsh", &["-fc", &script, &rosemary])?)
     };
-    ensure!(completed("flows ''", "3")? == "0000000000000001\n", "{}", completed("flows ''", "3")?);
+    ensure!(
+        completed("flows ''", "3")? == "0000000000000001 s1\n",
+        "{}",
+        completed("flows ''", "3")?
+    );
     let apps = completed("app stop ''", "4")?;
     ensure!(apps.contains("learning-switch"), "{apps}");
     for (words, place, expected) in [
-        ("flows --runtime-dir /run/rosemary ''", "5", "0000000000000001"),
-        ("flows --runtime-dir=/run/rosemary ''", "4", "0000000000000001"),
+        ("flows --runtime-dir /run/rosemary ''", "5", "0000000000000001 s1"),
+        ("flows --runtime-dir=/run/rosemary ''", "4", "0000000000000001 s1"),
         ("flows --runtime-dir=/nowhere ''", "4", ""),
     ] {
         let found = completed(words, place)?;

@@ -166,7 +166,7 @@ fn real_switches(lab: &Lab, of: Of) -> anyhow::Result<()> {
     };
     schema::check("topology", &run(&["topology", "--json"])?)?;
     schema::check("links", &run(&["links", "--json"])?)?;
-    schema::check("path", &run(&["path", "1", "2", "--json"])?)?;
+    schema::check("path", &run(&["path", "s1", "s2", "--json"])?)?;
     let shown =
         [run(&["topology"])?, run(&["links", "--wide"])?, run(&["path", "1", "2", "--wide"])?];
     for text in &shown {
@@ -176,7 +176,7 @@ fn real_switches(lab: &Lab, of: Of) -> anyhow::Result<()> {
     ensure!(run(&["topology", "--dot"])?.contains(" -- "));
     ensure!(run(&["topology", "--svg"])?.matches("<line").count() == 1);
 
-    run(&["switch", "drain", "2"])?;
+    run(&["switch", "drain", "s2"])?;
     ensure!(graph()?.is_drained(Dpid(2)) && run(&["topology"])?.contains("drained"));
     let status = rosemary.status()?.context("it answers")?;
     let pid = status.app("topology").and_then(|app| app.pid).context("topology runs")?;

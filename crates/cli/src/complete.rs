@@ -121,7 +121,7 @@ complete -c rosemary -n '__fish_seen_subcommand_from up' -l app -x -a '(__rosema
 /// The names that a word can be completed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Names {
-    /// Datapath ids of the connected switches.
+    /// Datapath ids and names of the connected switches.
     Switches,
     /// Apps that run, are installed or configured.
     Apps,
@@ -176,11 +176,16 @@ pub fn names(kind: Names, instance: &InstancePaths) -> anyhow::Result<()> {
     say::data(names.iter().flat_map(|name| [name, "\n"]).collect::<String>())
 }
 
-/// Returns the datapath ids in the form with 16 digits, as bash takes a colon for the end of a word.
+/// Returns the datapath ids in the form with 16 digits, as bash takes a colon for the end of a word, and the names.
 fn switches(instance: &InstancePaths) -> anyhow::Result<Vec<String>> {
     let switches = client::connect(instance)?.kernel()?.switches()?;
     let number = |text: &str| text.parse::<Dpid>().ok().map(|dpid| format!("{:016x}", dpid.0));
-    Ok(switches.iter().filter_map(|switch| number(&switch.dpid)).collect())
+    let numbers: Vec<String> = switches.iter().filter_map(|it| number(&it.dpid)).collect();
+    // The shells would interpret other characters.
+    let is_plain =
+        |name: &String| name.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_.".contains(&it));
+    let names = switches.into_iter().filter_map(|it| it.name).filter(is_plain);
+    Ok(numbers.into_iter().chain(names).collect())
 }
 
 /// Returns the apps that run or are installed, and those of the configuration. A source that is missing adds none.

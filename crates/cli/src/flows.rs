@@ -5,20 +5,21 @@ mod write;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use control::query::FlowStatus;
 use monitor::options::InstancePaths;
-use openflow::Dpid;
 
 pub use self::write::FlowsChange;
-use crate::client::{self, Kernel};
+use crate::client;
 use crate::say;
+use crate::switch_name::{SwitchName, about_switch, not_connected};
 use crate::table::{Table, output_width};
 
-const AFTER_HELP: &str = "\
-SWITCH is a datapath id in any usual form: 00:00:00:00:00:00:00:01, 0000000000000001, of:0000000000000001, 0x1 or \
-1. OWNER is the app that wrote the flow, \"kernel\" for \
+const AFTER_HELP: &str = concat!(
+    about_switch!(),
+    " \
+OWNER is the app that wrote the flow, \"kernel\" for \
 a flow of Rosemary itself, or \"other\". AGE is the time since the flow was added; IDLE and HARD are its timeouts: after \
 IDLE without a packet, or after HARD in any case, the switch removes it.
 
@@ -26,7 +27,8 @@ IDLE without a packet, or after HARD in any case, the switch removes it.
 SWITCH; --orphans remove removes them.
 
 Exit codes: 0 the switch answered; 1 it did not answer or is not connected, or Rosemary does not run; 2 wrong \
-usage.";
+usage."
+);
 
 /// Options of `rosemary flows`.
 #[derive(Debug, Clone, Args)]
@@ -35,9 +37,9 @@ pub struct FlowsArgs {
     /// A change; without it, flows are shown.
     #[command(subcommand)]
     pub change: Option<FlowsChange>,
-    /// Datapath id of the switch, such as 00:00:00:00:00:00:00:01, 0x1 or 1; only --orphans works without it
+    /// The switch: its datapath id, such as 00:00:00:00:00:00:00:01, 0x1 or 1, or its name; only --orphans works without it
     #[arg(required_unless_present = "orphans")]
-    pub switch: Option<Dpid>,
+    pub switch: Option<SwitchName>,
     /// Show or remove what apps that do not run any more own in the switches
     #[arg(long, value_enum, value_name = "ACTION", num_args = 0..=1, default_missing_value = "show")]
     pub orphans: Option<OrphansAction>,
@@ -70,8 +72,9 @@ pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
         return write::run(change);
     }
     let kernel = client::connect(&args.instance)?.kernel()?;
-    let switch = match (args.orphans, args.switch) {
-        (Some(action), _) => return orphans::run(&kernel, action, args),
+    let switch = args.switch.as_ref().map(|it| it.dpid_of(&kernel)).transpose()?;
+    let switch = match (args.orphans, switch) {
+        (Some(action), switch) => return orphans::run(&kernel, action, switch, args),
         (None, Some(switch)) => switch,
         (None, None) => bail!("name a switch, or use --orphans"),
     };
@@ -87,29 +90,6 @@ pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
     } else {
         say::table(&table(&flows).format(output_width(args.wide)))
     }
-}
-
-/// Returns the error about a switch that is not connected, with the connected ones.
-pub(crate) fn not_connected(kernel: &Kernel, dpid: Dpid) -> anyhow::Error {
-    match kernel.switches() {
-        Ok(switches) => {
-            let switches: Vec<String> = switches.into_iter().map(|switch| switch.dpid).collect();
-            anyhow!("{}", with_connected(dpid, &switches))
-        }
-        Err(error) => error.into(),
-    }
-}
-
-fn with_connected(dpid: Dpid, switches: &[String]) -> String {
-    const MOST: usize = 16;
-    let others = match switches {
-        [] => "no switch is connected".to_owned(),
-        all if all.len() > MOST => {
-            format!("connected: {}, and {} more", all[..MOST].join(", "), all.len() - MOST)
-        }
-        all => format!("connected: {}", all.join(", ")),
-    };
-    format!("{dpid} is not connected; {others}")
 }
 
 /// Formats one line per flow.
@@ -146,17 +126,6 @@ fn table(flows: &[FlowStatus]) -> Table<11> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn not_connected_error_names_connected_switches() {
-        let one = "00:00:00:00:00:00:00:01".to_owned();
-        assert_eq!(
-            with_connected(Dpid(2), std::slice::from_ref(&one)),
-            "00:00:00:00:00:00:00:02 is not connected; connected: 00:00:00:00:00:00:00:01"
-        );
-        assert!(with_connected(Dpid(2), &[]).ends_with("is not connected; no switch is connected"));
-        assert!(with_connected(Dpid(2), &vec![one; 20]).ends_with(", and 4 more"));
-    }
 
     #[test]
     fn each_flow_is_one_line() {

@@ -6,6 +6,7 @@
 //! | [`status`] | `rosemary status`: shows programs and switches |
 //! | [`pki`] | `rosemary pki`: creates keys and certificates for TLS |
 //! | [`switches`], [`ports`], [`apps`] | `rosemary switches`, `rosemary ports`, `rosemary apps`: show one kind in full |
+//! | [`switch_name`] | a switch on the command line: its datapath id or its name |
 //! | [`top`] | `rosemary top`: shows the resource use of each program, live |
 //! | [`token`] | `rosemary token`, `rosemary ui`: tokens of the HTTP interface |
 //! | [`logs`] | `rosemary logs`, `rosemary app logs`: show log lines |
@@ -60,6 +61,7 @@ pub mod say;
 pub mod scaffold;
 pub mod stats;
 pub mod status;
+pub mod switch_name;
 pub mod switches;
 mod table;
 pub mod token;

@@ -8,26 +8,28 @@ use openflow::Dpid;
 use serde::Serialize;
 
 use crate::client::{self, Kernel};
-use crate::flows::not_connected;
 use crate::say;
+use crate::switch_name::{SwitchName, about_switch, not_connected};
 use crate::table::{Table, output_width};
 
-const AFTER_HELP: &str = "\
-SWITCH is a datapath id in any usual form: 00:00:00:00:00:00:00:01, 0000000000000001, of:0000000000000001, 0x1 or \
-1. STATE is `down` if the port was switched off or has no link. SPEED is that of the link in Mbit/s. RX counts what \
+const AFTER_HELP: &str = concat!(
+    about_switch!(),
+    " \
+STATE is `down` if the port was switched off or has no link. SPEED is that of the link in Mbit/s. RX counts what \
 the switch received at the port, TX what it sent. A dash means that the switch does not count it (null in JSON).
 
 Rosemary requests the counters from the switches now. A switch that does not answer in time is reported, and the others \
 are shown.
 
-Exit codes: 0 all switches answered; 1 one did not answer or is not connected, or Rosemary does not run; 2 wrong usage.";
+Exit codes: 0 all switches answered; 1 one did not answer or is not connected, or Rosemary does not run; 2 wrong usage."
+);
 
 /// Options of `rosemary ports`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct PortsArgs {
-    /// Datapath id of a switch, such as 00:00:00:00:00:00:00:01, 0x1 or 1 [default: all switches]
-    pub switch: Option<Dpid>,
+    /// A switch: its datapath id, such as 00:00:00:00:00:00:00:01, 0x1 or 1, or its name [default: all switches]
+    pub switch: Option<SwitchName>,
     /// Print JSON: a list with an object per port
     #[arg(long)]
     pub json: bool,
@@ -55,8 +57,8 @@ struct Line {
 pub fn run(args: &PortsArgs) -> anyhow::Result<()> {
     let kernel = client::connect(&args.instance)?.kernel()?;
     let (mut lines, mut failed) = (Vec::new(), None);
-    let switches: Vec<String> = match args.switch {
-        Some(dpid) => vec![dpid.to_string()],
+    let switches: Vec<String> = match &args.switch {
+        Some(switch) => vec![switch.dpid_of(&kernel)?.to_string()],
         None => kernel.switches()?.into_iter().map(|switch| switch.dpid).collect(),
     };
     if switches.is_empty() {

@@ -13,6 +13,7 @@ use view::stats::{PortLine, Report, SampleLine, TableLine, TrafficLine, report, 
 
 use crate::client::{self, Provided};
 use crate::say;
+use crate::switch_name::SwitchName;
 use crate::table::{Table, output_width};
 
 const AFTER_HELP: &str = "\
@@ -30,8 +31,8 @@ Exit codes: 0 success; 1 no such switch or port, or the service or Rosemary does
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct StatsArgs {
-    /// Datapath id of a switch, such as 00:00:00:00:00:00:00:01, 0x1 or 1 [default: all switches]
-    pub switch: Option<Dpid>,
+    /// A switch: its datapath id, such as 00:00:00:00:00:00:00:01, 0x1 or 1, or its name [default: all switches]
+    pub switch: Option<SwitchName>,
     /// Show the rates of this port of SWITCH over the last minutes
     #[arg(long, value_name = "PORT", requires = "switch", value_parser = parse_port)]
     pub history: Option<PortNo>,
@@ -59,19 +60,21 @@ fn parse_port(text: &str) -> Result<PortNo, String> {
 /// # Errors
 /// Rosemary or the service does not run, there is no such switch or port, or the output cannot be written.
 pub fn run(args: &StatsArgs) -> anyhow::Result<()> {
-    let service = client::connect(&args.instance)?.service(Service::Stats)?;
-    if let (Some(dpid), Some(port)) = (args.switch, args.history) {
+    let monitor = client::connect(&args.instance)?;
+    let service = monitor.service(Service::Stats)?;
+    let switch = args.switch.as_ref().map(|it| it.dpid(&monitor)).transpose()?;
+    if let (Some(dpid), Some(port)) = (switch, args.history) {
         return show_history(&service, dpid, port, args);
     }
     let records = records(&service).filter_map(|slot| Record::of_slot(&slot));
-    let report = report(records.collect(), args.switch, sys::clock::now_ns() / 1_000_000);
+    let report = report(records.collect(), switch, sys::clock::now_ns() / 1_000_000);
     if args.json {
         let json = serde_json::to_string(&report).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))?;
     } else {
         show(&report, args)?;
     }
-    match args.switch {
+    match switch {
         Some(dpid) if report.switches.is_empty() => {
             bail!(
                 "there are no figures of {dpid}; `rosemary switches` shows the connected switches"

@@ -230,6 +230,7 @@ mod tests {
             },
             switches: Some(vec![SwitchStatus {
                 dpid: "00:00:00:00:00:00:00:01".into(),
+                name: Some("br0".into()),
                 version: "1.3".into(),
                 address: "127.0.0.1:43210".into(),
                 transport: "tls 1.3".into(),
@@ -274,7 +275,7 @@ mod tests {
             r#""apps":[{"name":"learning-switch","number":1,"stage":"control","band":[1,65535],"#,
             r#""host":"user","demoted":null,"version":null,"sha256":null,"origin":"shipped","signed_by":null,"pid":null,"uid":1879048193,"#,
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
-            r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","#,
+            r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","name":"br0","version":"1.3","#,
             r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
             r#""n_tables":254,"table_size":1000000,"flows":95,"fullest":{"table":0,"flows":95,"#,
             r#""size":100,"nearly_full":true,"app":"learning-switch"},"#,
@@ -308,8 +309,8 @@ kernel                     running  2    1879048192  0         -
 service storage            running  3    1879113729  0         -
 app learning-switch  user  waiting  -    1879048193  1         killed by SIGKILL
 
-SWITCH                   OPENFLOW  ADDRESS          TRANSPORT  CONNECTION  PORTS  FLOWS  PACKET-INS  DROPPED  UNGUARDED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
-00:00:00:00:00:00:00:01  1.3       127.0.0.1:43210  tls 1.3    1           2      95     5           0        0          2          4            0        0
+SWITCH                   NAME  OPENFLOW  ADDRESS          TRANSPORT  CONNECTION  PORTS  FLOWS  PACKET-INS  DROPPED  UNGUARDED  FLOW-MODS  PACKET-OUTS  REFUSED  ERRORS
+00:00:00:00:00:00:00:01  br0   1.3       127.0.0.1:43210  tls 1.3    1           2      95     5           0        0          2          4            0        0
 "
         );
     }

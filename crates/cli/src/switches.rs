@@ -12,33 +12,36 @@ use serde::Serialize;
 use view::status::fullest;
 
 use crate::client::{self, ClientError, Kernel};
-use crate::flows::not_connected;
 use crate::ports;
 use crate::say;
+use crate::switch_name::{SwitchName, about_switch, not_connected};
 use crate::table::{Table, output_width};
 
-const AFTER_HELP: &str = "\
-CONNECTION is the number of the present connection, which no other connection gets. The counters start with it. \
+const AFTER_HELP: &str = concat!(
+    "\
+NAME is that of the switch's local port, which Open vSwitch calls like the bridge. CONNECTION is the number of the present connection, which no other connection gets. The counters start with it. \
 DROPPED counts packet-ins that were dropped because apps did not keep up, UNGUARDED those that were dropped because a \
 guard was silent or down. FLOW-MODS and PACKET-OUTS count messages of apps to the switch, REFUSED those that the kernel \
 refused, ERRORS error messages of the switch. FLOWS is the number that the switch reported last.
 
 With SWITCH, Rosemary requests the description, tables and ports from the switch now; what it does not report in time is \
-left out (null in JSON) with the reason. SWITCH is a datapath id in any usual form: 00:00:00:00:00:00:00:01, \
-0000000000000001, of:0000000000000001, 0x1 or 1. LOOKUPS counts packets that were looked up in the table, MATCHED those \
+left out (null in JSON) with the reason. ",
+    about_switch!(),
+    " LOOKUPS counts packets that were looked up in the table, MATCHED those \
 that matched one of its flows. `rosemary ports --help` explains the columns of ports.
 
-In JSON the columns have the names dpid (SWITCH), version (OPENFLOW), address, transport, epoch (CONNECTION), ports, flows, \
+In JSON the columns have the names dpid (SWITCH), name, version (OPENFLOW), address, transport, epoch (CONNECTION), ports, flows, \
 packet_ins, dropped, guarded (UNGUARDED), flow_mods, packet_outs, refused and errors.
 
-Exit codes: 0 Rosemary and the switch answered; 1 one of them did not; 2 wrong usage.";
+Exit codes: 0 Rosemary and the switch answered; 1 one of them did not; 2 wrong usage."
+);
 
 /// Options of `rosemary switches`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct SwitchesArgs {
-    /// Datapath id of a switch, to show its description, tables and ports
-    pub switch: Option<Dpid>,
+    /// A switch, by its datapath id or its name, to show its description, tables and ports
+    pub switch: Option<SwitchName>,
     /// Print JSON: a list with an object per switch, or the object of SWITCH
     #[arg(long)]
     pub json: bool,
@@ -56,8 +59,8 @@ pub struct SwitchesArgs {
 /// Rosemary is not running or does not answer, or the output cannot be written.
 pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
     let kernel = client::connect(&args.instance)?.kernel()?;
-    if let Some(dpid) = args.switch {
-        return show_one(&kernel, dpid, args);
+    if let Some(switch) = &args.switch {
+        return show_one(&kernel, switch.dpid_of(&kernel)?, args);
     }
     let switches = kernel.switches()?;
     if args.json {
@@ -123,8 +126,9 @@ impl FullSwitch {
     /// Returns the text, and notes about columns that were left out.
     fn text(&self, width: Option<usize>) -> (String, Vec<String>) {
         let Self { status, description, tables, port_list } = self;
+        let name = status.name.as_ref().map_or_else(String::new, |name| format!(" ({name})"));
         let mut text = format!(
-            "Switch {}, OpenFlow {}\nConnection {} over {} from {}\n",
+            "Switch {}{name}, OpenFlow {}\nConnection {} over {} from {}\n",
             status.dpid, status.version, status.epoch, status.transport, status.address
         );
         if let Some(SwitchDescription { manufacturer, hardware, software, serial, datapath }) =
@@ -176,9 +180,10 @@ impl FullSwitch {
 }
 
 /// Returns one line per switch.
-pub(crate) fn table(switches: &[SwitchStatus]) -> Table<14> {
+pub(crate) fn table(switches: &[SwitchStatus]) -> Table<15> {
     let mut table = Table::new([
         "SWITCH",
+        "NAME",
         "OPENFLOW",
         "ADDRESS",
         "TRANSPORT",
@@ -204,10 +209,12 @@ pub(crate) fn table(switches: &[SwitchStatus]) -> Table<14> {
         "OPENFLOW",
         "DROPPED",
         "PACKET-INS",
+        "NAME",
     ]);
     for switch in switches {
         table.row([
             &switch.dpid,
+            switch.name.as_deref().unwrap_or("-"),
             &switch.version,
             &switch.address,
             &switch.transport,
@@ -238,7 +245,7 @@ mod tests {
 
     #[test]
     fn switch_in_full_has_description_tables_and_ports() {
-        let status = r#"{"dpid":"00:00:00:00:00:00:00:01","version":"1.3","address":"127.0.0.1:1","transport":"tcp",
+        let status = r#"{"dpid":"00:00:00:00:00:00:00:01","name":"s1","version":"1.3","address":"127.0.0.1:1","transport":"tcp",
             "epoch":3,"ports":1,"packet_ins":5,"dropped":0,"flow_mods":2,"packet_outs":4,"refused":0,"errors":1}"#;
         let table = |table, flows| TableStatus {
             table,
@@ -263,7 +270,7 @@ mod tests {
         assert_eq!(
             full.text(Some(80)).0,
             "\
-Switch 00:00:00:00:00:00:00:01, OpenFlow 1.3
+Switch 00:00:00:00:00:00:00:01 (s1), OpenFlow 1.3
 Connection 3 over tcp from 127.0.0.1:1
 Nicira, Inc., Open vSwitch, 3.1.0
 Serial number None, datapath s1

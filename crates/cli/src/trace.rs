@@ -3,15 +3,14 @@
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use monitor::options::InstancePaths;
-use openflow::Dpid;
 use sdk::services::Service;
 use sdk::services::table::Table as _;
 use sdk::topology::Graph;
 use view::trace::{Packet, trace};
 
 use crate::client;
-use crate::flows::not_connected;
 use crate::say;
+use crate::switch_name::{SwitchName, not_connected};
 
 const AFTER_HELP: &str = "\
 PACKET is key=value text with the names of OpenFlow or of ovs-ofctl, such as \
@@ -29,8 +28,8 @@ Exit codes: 0 the switch was traced; 1 it did not answer or is not connected, or
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct TraceArgs {
-    /// Datapath id of the switch that the packet enters, such as 00:00:00:00:00:00:00:01, 0x1 or 1
-    pub switch: Dpid,
+    /// The switch that the packet enters: its datapath id, such as 00:00:00:00:00:00:00:01, 0x1 or 1, or its name
+    pub switch: SwitchName,
     /// The packet as key=value text, or the hexadecimal digits of a frame
     pub packet: String,
     /// The port that the packet comes in through
@@ -52,14 +51,15 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     let packet = Packet::read(&args.packet, args.in_port).map_err(|why| anyhow!("{why}"))?;
     let monitor = client::connect(&args.instance)?;
     let kernel = monitor.kernel()?;
+    let switch = args.switch.dpid_of(&kernel)?;
     let switches = kernel.switches()?;
-    if !switches.iter().any(|it| it.dpid == args.switch.to_string()) {
-        return Err(not_connected(&kernel, args.switch));
+    if !switches.iter().any(|it| it.dpid == switch.to_string()) {
+        return Err(not_connected(&kernel, switch));
     }
     let topology = monitor.service(Service::Topology);
     let graph = topology.ok().map(|table| Graph::of(table.records().map(|(_, record)| record)));
     let has_links = graph.is_some();
-    let way = trace(args.switch, &packet, kernel, switches, graph)?;
+    let way = trace(switch, &packet, kernel, switches, graph)?;
     if !has_links {
         say::note(
             "links are not known, because the topology service does not run; this is the way through one switch",

@@ -293,6 +293,10 @@ pub struct AppCounters {
 pub struct SwitchStatus {
     /// Its datapath identifier.
     pub dpid: String,
+    /// The name of its local port, which is that of the bridge in Open vSwitch. The switch chooses it, and others can have the same.
+    /// `None` if the switch reports no local port, or one without a name.
+    #[serde(default)]
+    pub name: Option<String>,
     /// The OpenFlow version spoken with it, as `1.3`.
     pub version: String,
     /// Its address and port.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use dal::{SwitchInfo, Table};
-use openflow::{Capabilities, Dpid, Features, PortDesc, Version};
+use openflow::{Capabilities, Dpid, Features, PortDesc, PortNo, Version};
 
 use crate::back_pressure::PERIOD;
 use crate::buffer_table::BufferTable;
@@ -232,6 +232,12 @@ impl Switch {
         self.ports.values().filter(|port| port.port_no.is_physical()).count()
     }
 
+    /// Returns the name of its local port, if it has one.
+    fn name(&self) -> Option<String> {
+        let name = self.ports.get(&PortNo::LOCAL.0)?.name.to_string();
+        (!name.is_empty()).then_some(name)
+    }
+
     /// Returns its status for operators.
     pub(crate) fn status(
         &self,
@@ -252,6 +258,7 @@ impl Switch {
         } = self.counters;
         SwitchStatus {
             dpid: self.dpid.to_string(),
+            name: self.name(),
             version: self.version.to_string(),
             address: address.to_string(),
             transport: transport.to_owned(),
@@ -280,7 +287,7 @@ impl Switch {
 
 #[cfg(test)]
 mod tests {
-    use openflow::{MacAddr, PortNo};
+    use openflow::MacAddr;
 
     use super::*;
 
@@ -327,17 +334,27 @@ mod tests {
     }
 
     #[test]
-    fn local_port_is_not_counted() {
-        let port = |number| PortDesc::new(PortNo(number), MacAddr([2; 6]), "eth");
-        let info = SwitchInfo {
-            version: Version::V1_3,
-            dpid: Dpid(1),
-            n_tables: 1,
-            n_buffers: 0,
-            capabilities: Capabilities(0),
-            actions: 0,
-            ports: vec![port(1), port(2), port(PortNo::LOCAL.0)],
+    fn local_port_is_not_counted_and_names_the_switch() {
+        let port = |number, name| PortDesc::new(PortNo(number), MacAddr([2; 6]), name);
+        let named = |ports| {
+            let info = SwitchInfo {
+                version: Version::V1_3,
+                dpid: Dpid(1),
+                n_tables: 1,
+                n_buffers: 0,
+                capabilities: Capabilities(0),
+                actions: 0,
+                ports,
+            };
+            let switch = Switch::new(info, 1);
+            (switch.physical_ports(), switch.name())
         };
-        assert_eq!(Switch::new(info, 1).physical_ports(), 2);
+        let local = PortNo::LOCAL.0;
+        assert_eq!(
+            named(vec![port(1, "eth1"), port(2, "eth2"), port(local, "br0")]),
+            (2, Some("br0".into()))
+        );
+        assert_eq!(named(vec![port(1, "eth1"), port(local, "")]), (1, None));
+        assert_eq!(named(vec![port(1, "eth1")]), (1, None));
     }
 }

@@ -3,21 +3,29 @@
 use anyhow::{Context as _, bail};
 use control::query::{Orphan, Orphans};
 
-use super::{FlowsArgs, OrphansAction, not_connected};
+use openflow::Dpid;
+
+use super::{FlowsArgs, OrphansAction};
 use crate::client::Kernel;
 use crate::say;
+use crate::switch_name::not_connected;
 use crate::table::{Table, output_width};
 
 /// Reads the switches and prints.
 ///
 /// # Errors
 /// The kernel does not reply, the switch is not connected, or a switch did not answer.
-pub(super) fn run(kernel: &Kernel, action: OrphansAction, args: &FlowsArgs) -> anyhow::Result<()> {
-    let dpid = args.switch.map(|switch| switch.0);
+pub(super) fn run(
+    kernel: &Kernel,
+    action: OrphansAction,
+    switch: Option<Dpid>,
+    args: &FlowsArgs,
+) -> anyhow::Result<()> {
+    let dpid = switch.map(|switch| switch.0);
     let read = |remove| -> anyhow::Result<Orphans> {
         let orphans = kernel.orphans(dpid, remove).context("cannot read the switches")?;
-        match (orphans, args.switch) {
-            (Some(orphans), _) => Ok(only(args, orphans)),
+        match (orphans, switch) {
+            (Some(orphans), _) => Ok(only(switch, orphans)),
             (None, Some(switch)) => Err(not_connected(kernel, switch)),
             (None, None) => Ok(Orphans::default()),
         }
@@ -53,8 +61,8 @@ pub(super) fn run(kernel: &Kernel, action: OrphansAction, args: &FlowsArgs) -> a
 }
 
 /// The entries of the chosen switch.
-fn only(args: &FlowsArgs, mut orphans: Orphans) -> Orphans {
-    if let Some(switch) = args.switch {
+fn only(switch: Option<Dpid>, mut orphans: Orphans) -> Orphans {
+    if let Some(switch) = switch {
         let dpid = switch.to_string();
         orphans.found.retain(|orphan| orphan.dpid == dpid);
     }

@@ -3,13 +3,14 @@
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
 use monitor::options::InstancePaths;
-use openflow::{Dpid, FlowModCommand, Version};
+use openflow::{FlowModCommand, Version};
 use sdk::services::Service;
 use sdk::services::operator::{Answer, Request};
 use serde_json::{Map, Value, json};
 
 use crate::client;
 use crate::say;
+use crate::switch_name::SwitchName;
 
 const AFTER_HELP: &str = "\
 MATCH is a list of fields of OpenFlow 1.3, such as in_port=1,eth_type=0x800,ipv4_dst=10.0.0.0/8; without it every packet \
@@ -60,8 +61,8 @@ pub struct DeleteArgs {
 /// Options that name flows.
 #[derive(Debug, Clone, Args)]
 pub struct FlowArgs {
-    /// Datapath id of the switch, such as 00:00:00:00:00:00:00:01, 0x1 or 1
-    pub switch: Dpid,
+    /// The switch: its datapath id, such as 00:00:00:00:00:00:00:01, 0x1 or 1, or its name
+    pub switch: SwitchName,
     /// The packets that match
     #[arg(long = "match", value_name = "MATCH", default_value = "")]
     pub match_: String,
@@ -94,20 +95,22 @@ pub(super) fn run(change: &FlowsChange) -> anyhow::Result<()> {
         }
     };
     let message = ofctl::flow_mod(Version::V1_3, &request, command)?;
-    let service = client::connect(&flow.instance)?.service(Service::Operator)?;
-    let dpid = flow.switch.0;
-    let answer = service.request(&Request::Change { dpid, message: &message }.encode())?;
+    let monitor = client::connect(&flow.instance)?;
+    let switch = flow.switch.dpid(&monitor)?;
+    let service = monitor.service(Service::Operator)?;
+    let request = Request::Change { dpid: switch.0, message: &message };
+    let answer = service.request(&request.encode())?;
     match Answer::decode(&answer).context("the app operator sent an answer of another version")? {
         Answer::Done { priority: Some(priority) } => {
-            say::note(format!("{} has the flow, with priority {priority}", flow.switch));
+            say::note(format!("{switch} has the flow, with priority {priority}"));
             Ok(())
         }
         Answer::Done { priority: None } => {
-            say::note(format!("{} has the change", flow.switch));
+            say::note(format!("{switch} has the change"));
             Ok(())
         }
         Answer::Later { why } => {
-            say::note(format!("{} gets the change later: {why}", flow.switch));
+            say::note(format!("{switch} gets the change later: {why}"));
             Ok(())
         }
         Answer::Refused { why, .. } => Err(anyhow!("{why}")),

@@ -1,5 +1,7 @@
 //! `rosemary path`: shows how packets get from one place of the network to another.
 
+use std::str::FromStr;
+
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use monitor::options::InstancePaths;
@@ -12,13 +14,15 @@ use view::topology::{PathEnd, PathLine, host_at, name_of};
 use super::{load, note_unsettled};
 use crate::client;
 use crate::say;
+use crate::switch_name::SwitchName;
 use crate::table::{Table, output_width};
 
 /// Most paths that are shown.
 const MOST_PATHS: u8 = 64;
 
 const AFTER_HELP: &str = "\
-FROM and TO are Ethernet or IP addresses of hosts, which the service `hosts` knows, or datapath ids of switches.
+FROM and TO are Ethernet or IP addresses of hosts, which the service `hosts` knows, or switches: \
+their datapath ids, or their names as `rosemary switches` shows them.
 
 Each line is a link that the path takes. `forwarding` may use any path of the least cost. With --count, further paths follow in \
 the order of their cost; with --disjoint these have no link in common, and their costs add up to the least sum.
@@ -30,9 +34,9 @@ Exit codes: 0 shown; 1 there is no path, or Rosemary or a service does not run; 
 #[command(after_help = AFTER_HELP)]
 pub struct PathArgs {
     /// Where the path begins
-    pub from: PathEnd,
+    pub from: EndName,
     /// Where the path ends
-    pub to: PathEnd,
+    pub to: EndName,
     /// Show up to this number of paths
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST_PATHS)))]
@@ -51,14 +55,46 @@ pub struct PathArgs {
     pub instance: InstancePaths,
 }
 
+/// An operator's word for an end of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndName {
+    /// A host, or the datapath id of a switch.
+    End(PathEnd),
+    /// The name of a switch.
+    Named(SwitchName),
+}
+
+impl FromStr for EndName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mistake = match text.parse() {
+            Ok(end) => return Ok(Self::End(end)),
+            Err(mistake) => mistake,
+        };
+        text.parse().map(Self::Named).map_err(|_| format!("{mistake}, or its name"))
+    }
+}
+
+impl EndName {
+    /// Returns the end that is meant.
+    fn end(&self, instance: &InstancePaths) -> anyhow::Result<PathEnd> {
+        match self {
+            Self::End(end) => Ok(*end),
+            Self::Named(switch) => Ok(PathEnd::Switch(switch.dpid(&client::connect(instance)?)?)),
+        }
+    }
+}
+
 /// Shows the paths.
 ///
 /// # Errors
 /// There is no path, Rosemary or a service does not run, or the output cannot be written.
 pub fn run(args: &PathArgs) -> anyhow::Result<()> {
     let graph = load(&args.instance)?;
-    let at = |place| switch_of(place, &graph, &args.instance);
-    let ((from, from_port), (to, to_port)) = (at(args.from)?, at(args.to)?);
+    let (from_end, to_end) = (args.from.end(&args.instance)?, args.to.end(&args.instance)?);
+    let at = |end| switch_of(end, &graph, &args.instance);
+    let ((from, from_port), (to, to_port)) = (at(from_end)?, at(to_end)?);
     let count = usize::from(args.count);
     let paths = if args.disjoint && from != to {
         graph.disjoint_paths(from, to, count)
@@ -75,7 +111,7 @@ pub fn run(args: &PathArgs) -> anyhow::Result<()> {
         bail!("no path leads from {from} to {to}: see `rosemary links`");
     }
     if !args.json {
-        for (place, dpid, port) in [(args.from, from, from_port), (args.to, to, to_port)] {
+        for (place, dpid, port) in [(from_end, from, from_port), (to_end, to, to_port)] {
             if let Some(port) = port {
                 say::note(format_args!("{place} is at switch {dpid}, port {port}"));
             }
@@ -132,4 +168,18 @@ fn switch_of(
         bail!("switch {dpid} is not connected: see `rosemary topology`");
     }
     Ok((dpid, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place_is_a_host_or_a_switch() {
+        let place = |text: &str| text.parse::<EndName>();
+        assert_eq!(place("0x1"), Ok(EndName::End(PathEnd::Switch(Dpid(1)))));
+        assert!(matches!(place("10.0.0.1"), Ok(EndName::End(PathEnd::Host(_)))));
+        assert_eq!(place("s1"), Ok(EndName::Named(SwitchName::Name("s1".into()))));
+        assert!(place("no place").unwrap_err().ends_with("datapath id of a switch, or its name"));
+    }
 }

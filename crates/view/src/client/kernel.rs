@@ -136,6 +136,7 @@ mod tests {
     fn switch(number: u64) -> SwitchStatus {
         SwitchStatus {
             dpid: format!("00:00:00:00:00:00:00:{number:02x}"),
+            name: None,
             version: "1.3".into(),
             address: "127.0.0.1:43210".into(),
             transport: "tcp".into(),
