@@ -146,7 +146,8 @@ impl Zone {
     /// Kills the process if it is stopped, or if events wait in its rings and it handles none.
     pub(super) fn check_events(&mut self, counters: &AppCounters) {
         let Some(pid) = self.program.pid() else { return };
-        let stalled = self.events.check(counters, Activity::of(pid), self.longest_call);
+        let activity = || Activity::of(pid, counters.waiting > 0);
+        let stalled = self.events.check(counters, activity, self.longest_call);
         if let Some(stalled) = stalled {
             self.program.kill_for_own_failure(&format!("its app hung: {stalled}"));
         }

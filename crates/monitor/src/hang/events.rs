@@ -15,6 +15,9 @@
 //! The last row is for an app whose other threads leave the main thread little processor time. A main thread that a
 //! debugger holds counts as asleep. Only a developer can do that, as an app cannot call ptrace(2).
 //!
+//! While no event waits, only a stopped main thread counts. It is looked for less often than events, as each look reads files
+//! of `/proc`, for each app that does nothing ([`look_interval`]).
+//!
 //! A throttled app thus gets as much processor time as any other. Time is counted in the kernel's answers, which are
 //! [`PERIOD`] apart, so none passes while the whole machine stands still.
 
@@ -68,7 +71,7 @@ impl std::fmt::Display for Stalled {
     }
 }
 
-/// The activity of a zone's process, as the system reports it; `None` where `/proc` cannot be read.
+/// The activity of a zone's process, as the system reports it; `None` where `/proc` was not read or cannot be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Activity {
     /// The main thread.
@@ -78,15 +81,28 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// Reads the activity of process `pid`.
-    pub(crate) fn of(pid: u32) -> Self {
-        Self { thread: main_thread(pid).ok(), process: processor_time(pid).ok() }
+    /// Reads the activity of process `pid`. Its other threads only matter while events wait.
+    pub(crate) fn of(pid: u32, events_wait: bool) -> Self {
+        let process = if events_wait { processor_time(pid).ok() } else { None };
+        Self { thread: main_thread(pid).ok(), process }
     }
 }
 
 /// Watches whether one zone handles its events.
 #[derive(Debug, Default)]
-pub(crate) struct EventProgress(Option<Stall>);
+pub(crate) struct EventProgress {
+    stall: Option<Stall>,
+    /// How long no event has waited since the last look at the process.
+    idle: Duration,
+}
+
+/// The longest time between two looks at a process for which no event waits. A stopped one is ended up to this time later.
+const MOST_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Returns the time between two looks at a process for which no event waits.
+fn look_interval(longest_call: Duration) -> Duration {
+    (longest_call / 2).min(MOST_LOOK_INTERVAL)
+}
 
 /// The time since a zone handled its last event, while others wait.
 #[derive(Debug, Clone, Copy, Default)]
@@ -138,18 +154,26 @@ impl Stall {
 impl EventProgress {
     /// A new process runs.
     pub(crate) fn restart(&mut self) {
-        self.0 = None;
+        *self = Self::default();
     }
 
-    /// Takes an answer of the kernel and the activity of the zone's process.
+    /// Takes an answer of the kernel, and reads the activity of the zone's process where it matters.
     pub(crate) fn check(
         &mut self,
         counters: &AppCounters,
-        activity: Activity,
+        activity: impl FnOnce() -> Activity,
         longest_call: Duration,
     ) -> Option<Stalled> {
         let AppCounters { handled, waiting, .. } = *counters;
-        let stall = self.0.take();
+        let stall = self.stall.take();
+        if waiting == 0 && stall.is_none() {
+            self.idle += PERIOD;
+            if self.idle < look_interval(longest_call) {
+                return None;
+            }
+        }
+        self.idle = Duration::ZERO;
+        let activity = activity();
         let is_stopped = activity.thread.is_some_and(|thread| thread.stopped);
         if waiting == 0 && !is_stopped {
             return None;
@@ -157,7 +181,7 @@ impl EventProgress {
         let Some(mut stall) = stall.filter(|stall| stall.handled == handled) else {
             let mut stall = Stall { handled, ..Stall::default() };
             stall.take(activity);
-            self.0 = Some(stall);
+            self.stall = Some(stall);
             return None;
         };
         stall.lasted += PERIOD;
@@ -167,7 +191,7 @@ impl EventProgress {
         }
         let (used, of_process) = (stall.thread.since_first(), stall.process.since_first());
         let Stall { lasted, stopped, idle, .. } = stall;
-        self.0 = Some(stall);
+        self.stall = Some(stall);
         let (busy_limit, idle_limit) = (longest_call * CALLS, longest_call * IDLE_FACTOR);
         let by_thread = stopped >= longest_call || used >= busy_limit || idle >= idle_limit;
         let by_process = lasted >= idle_limit && of_process >= busy_limit;
@@ -213,7 +237,7 @@ mod tests {
         let mut passed = Duration::ZERO;
         while passed <= most {
             let (counters, activity) = at(passed);
-            let stalled = progress.check(&counters, activity, LONGEST);
+            let stalled = progress.check(&counters, || activity, LONGEST);
             if stalled.is_some() {
                 return stalled;
             }
@@ -326,10 +350,34 @@ mod tests {
     }
 
     #[test]
+    fn idle_zone_is_looked_at_rarely() {
+        let looks = std::cell::Cell::new(0);
+        let mut progress = EventProgress::default();
+        let mut check = |waiting, thread| {
+            let activity = || {
+                looks.set(looks.get() + 1);
+                alone(thread)
+            };
+            progress.check(&counters(7, waiting), activity, LONGEST * 5)
+        };
+        (0..200).for_each(|_| assert_eq!(check(0, SLEEPS), None));
+        assert_eq!(looks.take(), 20, "every 5 s of 100 s");
+        (0..10).for_each(|_| assert_eq!(check(1, SLEEPS), None));
+        assert_eq!(looks.take(), 10, "at each check while an event waits");
+        assert_eq!(check(0, SLEEPS), None);
+        // A stopped one is found with the next look, and ended after the longest time of a call.
+        let until_ended = (1..100).find(|_| check(0, STOPPED).is_some()).unwrap();
+        assert!(
+            PERIOD * until_ended <= LONGEST * 5 + look_interval(LONGEST * 5) + PERIOD,
+            "{until_ended}"
+        );
+    }
+
+    #[test]
     fn new_process_starts_without_stall() {
         let mut progress = EventProgress::default();
         for _ in 0..1_000 {
-            assert_eq!(progress.check(&counters(7, 3), alone(STOPPED), LONGEST), None);
+            assert_eq!(progress.check(&counters(7, 3), || alone(STOPPED), LONGEST), None);
             progress.restart();
         }
     }
