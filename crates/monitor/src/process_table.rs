@@ -8,27 +8,31 @@
 //! kernel ends -----> start it again, without the app in which it ended; zones keep running and
 //!                    get new rings after its next Ready
 //! ```
+//!
+//! Here are the table, its poll sources and the zones' messages; `kernel_messages.rs` has the kernel's, `stopping.rs` the end of all
+//! programs, `status.rs` the reports to operators.
 
 mod app_limits;
 mod health;
+mod kernel_messages;
 mod missing_flows;
 mod providers;
 mod replacing;
 mod routes;
 mod safety;
+mod status;
+mod stopping;
 mod verbs;
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use control::app::AppId;
-use control::app_report::AppReport;
-use control::incident::{self, Cause, Evidence};
-use control::kernel::{KernelReply, KernelRequest, MAX_WORKERS};
+use control::kernel::KernelRequest;
 use control::service::ClientRights;
-use tracing::{error, info, warn};
+use tracing::warn;
 
 use self::app_limits::AppLimits;
 use self::replacing::KernelSwap;
@@ -43,14 +47,12 @@ use crate::installation::Installation;
 use crate::kernel_process::KernelProcess;
 use crate::kernel_settings::KernelSettings;
 use crate::northbound::{Northbound, NorthboundPort};
-use crate::program::{Port, Program, ProgramExit};
+use crate::program::{Port, Program};
 use crate::rights;
 use crate::service_table::{ServiceEvent, ServiceSettings, ServiceSlot, ServiceTable};
-use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::users::Users;
 use config::Require;
-use control::operator::{AppStatus, KernelStatus, ProgramUsage, ServiceStatus};
 
 /// The most messages that one peer's socket is read for in one turn of the loop, so that no peer starves the others.
 pub(crate) const MESSAGES_PER_TURN: usize = 64;
@@ -335,128 +337,6 @@ impl ProcessTable {
         }
     }
 
-    fn receive_from_kernel(&mut self, now: Instant) {
-        for _ in 0..MESSAGES_PER_TURN {
-            let Some((reply, fds)) = self.kernel.receive(now) else { return };
-            if let Err(why) = self.handle_kernel_reply(reply, fds, now) {
-                self.kernel.program.kill(why);
-            }
-        }
-    }
-
-    /// Handles a message of the kernel. The error says how the message breaks the protocol.
-    fn handle_kernel_reply(
-        &mut self,
-        reply: KernelReply,
-        fds: Vec<OwnedFd>,
-        now: Instant,
-    ) -> Result<(), &'static str> {
-        match reply {
-            KernelReply::Confined { report } => self.kernel.program.confined(&report, fds),
-            KernelReply::Ready => self.kernel_ready(now),
-            KernelReply::Attached { app, capacity, batch } => {
-                // An app in the kernel has no zone, and so no rings.
-                let zone = self.app_by_id(app).and_then(App::zone_mut);
-                let requested = zone.is_some_and(|zone| match fds.as_slice() {
-                    [] => zone.rings_failed("the monitor can open no more descriptors", now),
-                    fds => zone.rings_made((capacity, batch), fds),
-                });
-                return requested.then_some(()).ok_or("it sent rings without a request");
-            }
-            KernelReply::NotAttached { app, why } => {
-                let zone = self.app_by_id(app).and_then(App::zone_mut);
-                let requested = zone.is_some_and(|zone| zone.rings_failed(&why, now));
-                return requested.then_some(()).ok_or("it refused rings without a request");
-            }
-            KernelReply::Hosted { app, version, instances } => {
-                return self.hosted((app, &version, instances), now);
-            }
-            KernelReply::Demoted { app, why } => {
-                // During a stop no zone is started, so the app stays where it is.
-                let announced = self.is_stopping
-                    || self.app_by_id(app).is_some_and(|app| app.failed_in_kernel(&why, now));
-                return announced
-                    .then_some(())
-                    .ok_or("it demoted an app that is not in the kernel");
-            }
-            KernelReply::Fault { app, why } => {
-                if let Some(zone) = self.app_by_id(app).and_then(App::zone_mut) {
-                    zone.fault(&why);
-                }
-            }
-            KernelReply::FlowsMissing { dpid, loss, ms, suppressed } => {
-                self.flows_were_missing(dpid, loss, ms, suppressed);
-            }
-            KernelReply::SetAside { app, record } => {
-                let name = self.app_by_id(app).map(|app| app.name.clone());
-                let size = record.len() / 2;
-                let record = shortened(&record, 256);
-                error!(app = name, size, record, "set a record aside that ended the app twice");
-            }
-        }
-        Ok(())
-    }
-
-    /// The kernel reports that it hosts a number of instances of an app, which are connected with the app's services. The error
-    /// says how the message breaks the protocol.
-    fn hosted(
-        &mut self,
-        (app, version, instances): (AppId, &str, u16),
-        now: Instant,
-    ) -> Result<(), &'static str> {
-        if !(1..=MAX_WORKERS).contains(&instances) {
-            return Err("it loaded an impossible number of instances of an app");
-        }
-        let pid = self.kernel.program.pid();
-        let place = self.apps.iter().position(|it| it.id == app && it.role().serves());
-        let hosted = place.and_then(|place| Some((AppSlot(place), self.apps.get_mut(place)?)));
-        let Some((slot, app)) = hosted else {
-            return Err("it loaded an app that does not exist");
-        };
-        if !app.loaded_in_kernel(version, instances, pid) {
-            return Err("it loaded an app that is not in the kernel");
-        }
-        if app.is_in_kernel() {
-            self.services.connect_app(app, &mut self.kernel.program);
-            self.connect_provided(slot);
-            self.connect_apps_service(slot, now);
-        }
-        Ok(())
-    }
-
-    /// The kernel reports that it is ready: zones start, and those that run are connected to it.
-    fn kernel_ready(&mut self, now: Instant) {
-        if self.kernel.program.mark_ready(now) {
-            info!(pid = self.kernel.program.pid(), "kernel was ready");
-            for slot in self.app_slots() {
-                if let Some(app) = self.app_mut(slot) {
-                    app.request_start(now);
-                }
-                self.attach(slot);
-            }
-            self.forget_stopped_apps();
-        }
-    }
-
-    /// The kernel has ended: the app that is to blame gets a zone.
-    fn kernel_ended(&mut self, exit: &ProgramExit, now: Instant) {
-        self.limits.service.disconnect();
-        let blamed = self.kernel.ended(exit, &self.apps, now);
-        let incident = self.kernel.program.incidents_mut().last();
-        self.note_end_of_kernel(&exit.how, now);
-        for app in &mut self.apps {
-            app.kernel_ended();
-            if blamed == Some(app.id) && app.is_in_kernel() && !self.is_stopping {
-                app.demote(&format!("the kernel ended in it: {}", exit.how), now);
-                self.demotions.record(&app.name, app.demoted().unwrap_or_default());
-                if let Some(id) = incident {
-                    let reaction = format!("app {} moved from the kernel to a zone", app.name);
-                    self.incidents.reaction(id, reaction);
-                }
-            }
-        }
-    }
-
     /// The operator allows the app to run in the kernel again. It does so from the next kernel on that is started while
     /// the app is to be hosted there. Returns whether the app was demoted.
     ///
@@ -466,70 +346,12 @@ impl ProcessTable {
         self.demotions.clear(app)
     }
 
-    /// Restarts all programs. The monitor keeps the listening sockets, so switches can connect as soon as the next kernel
-    /// is ready.
-    fn restart_all(&mut self, why: &str, now: Instant) {
-        error!(why, "restarted Rosemary: all its programs end and start again");
-        let evidence = Evidence::fact(why);
-        let incident = self.incidents.open(incident::Program::monitor(), Cause::Services, evidence);
-        self.incidents.reaction(incident, "all programs were ended and started again");
-        self.incidents.close(incident, None);
-        self.apps.iter_mut().filter_map(App::zone_mut).for_each(|zone| zone.restart(now));
-        self.services.iter_mut().for_each(|service| service.restart(now));
-        self.northbound.iter_mut().for_each(|it| it.restart(now));
-        self.kernel.restart(now);
-    }
-
     /// Measures all programs, and acts on limits that apps exceed.
     pub(crate) fn measure(&mut self, now: Instant) {
         self.apps.iter_mut().for_each(|app| app.measure(now));
         self.kernel.measure(now);
         self.services.measure(now);
         self.northbound.iter_mut().for_each(|it| it.measure(now));
-    }
-
-    /// Asks all programs to end, except the log service. See [`stop_log`](Self::stop_log).
-    pub(crate) fn stop(&mut self, now: Instant) {
-        self.is_stopping = true;
-        self.apps.iter_mut().for_each(App::cancel_restart);
-        self.apps.iter_mut().filter_map(App::zone_mut).for_each(|zone| zone.stop(now));
-        self.services.stop_all_but_log(now);
-        self.northbound.iter_mut().for_each(|it| it.stop(now));
-        self.kernel.stop(now);
-    }
-
-    /// Stops the log service when it has stored the last lines of the others, or shortly before `deadline`.
-    pub(crate) fn stop_log(&mut self, deadline: Instant, now: Instant) {
-        let others_stopped = self.kernel.program.is_stopped()
-            && self.apps.iter().all(App::is_stopped)
-            && self.northbound.iter().all(Northbound::is_stopped)
-            && self.services.all_but_log_stopped();
-        self.services.stop_log(others_stopped, deadline, now);
-    }
-
-    /// Kills all programs.
-    pub(crate) fn kill(&mut self, why: &str) {
-        self.programs_mut().for_each(|program| program.kill(why));
-    }
-
-    /// Gives up programs that did not end even though they were killed.
-    pub(crate) fn abandon(&mut self) {
-        self.programs_mut().for_each(Program::abandon);
-    }
-
-    /// Returns whether all programs have stopped.
-    pub(crate) fn all_stopped(&self) -> bool {
-        self.kernel.program.is_stopped()
-            && self.apps.iter().all(App::is_stopped)
-            && self.northbound.iter().all(Northbound::is_stopped)
-            && self.services.all_stopped()
-    }
-
-    fn programs_mut(&mut self) -> impl Iterator<Item = &mut Program> {
-        let zones = self.apps.iter_mut().filter_map(App::program_mut);
-        let services = self.services.iter_mut().map(|service| &mut service.program);
-        let northbound = self.northbound.iter_mut().map(Northbound::program_mut);
-        zones.chain(services).chain(northbound).chain([&mut self.kernel.program])
     }
 
     /// The incidents of all programs.
@@ -545,39 +367,6 @@ impl ProcessTable {
     /// The services, for a connection to one of them.
     pub(crate) fn services_mut(&mut self) -> &mut ServiceTable {
         &mut self.services
-    }
-
-    /// The status of all programs for operators.
-    pub(crate) fn status(&self) -> (KernelStatus, Vec<ServiceStatus>, Vec<AppStatus>) {
-        let kernel = self.kernel.status();
-        let apps = self.apps.iter().filter(|app| app.role().serves());
-        let status =
-            |app: &App| AppStatus { limited: self.limits.phrase(&app.name), ..app.status(&kernel) };
-        let apps = apps.map(status).collect();
-        let mut services = self.services.status();
-        services.extend(self.northbound.iter().map(Northbound::status));
-        (kernel, services, apps)
-    }
-
-    /// The report about the app with this name for operators.
-    ///
-    /// # Errors
-    /// There is none; the phrase lists the apps.
-    pub(crate) fn app_report(&self, name: &str) -> Result<AppReport, String> {
-        let mut report = self.app_named(name)?.report(&self.kernel.status());
-        report.status.limited = self.limits.phrase(name);
-        report.routes = self.address_of_routes(name);
-        Ok(report)
-    }
-
-    /// The usage of all programs for operators: the kernel, the services, the apps.
-    pub(crate) fn usage(&self) -> impl Iterator<Item = ProgramUsage> {
-        let program = &self.kernel.program;
-        let kernel = (program.pid(), program.lifecycle().state());
-        let apps = self.apps.iter().filter(|app| app.role().serves());
-        let apps = apps.map(move |app| app.usage(kernel));
-        let services = self.services.usage().chain(self.northbound.iter().map(Northbound::usage));
-        [self.kernel.usage()].into_iter().chain(services).chain(apps)
     }
 
     fn app_slots(&self) -> impl Iterator<Item = AppSlot> + use<> {

@@ -3,6 +3,9 @@
 //! The program's messages arrive on its control socket, its end on its pidfd, its lines on two pipes. The monitor never
 //! waits for any of them.
 
+mod control_socket;
+mod ending;
+mod kind;
 mod process;
 mod reaction;
 
@@ -13,70 +16,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use sys::cgroup::Controller;
-use sys::channel::{Channel, ChannelError};
 use sys::process::{Memory, PidNamespace, Usage};
 use sys::sandbox::Report;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
-use self::process::{Killed, Process};
+pub(crate) use self::ending::ProgramExit;
+pub(crate) use self::kind::ProgramKind;
+use self::process::Process;
 pub(crate) use self::reaction::end_of_hold;
 use self::reaction::{next, reaction};
 use crate::incidents::{Incidents, ProgramIncidents};
-use crate::lifecycle::{Due, Ended, Lifecycle, Next};
+use crate::lifecycle::{Due, Lifecycle, Next};
 use crate::output::Stream;
 use crate::sandbox::RefusedCalls;
-use crate::text::shortened;
 use crate::usage::Enforcement;
 use crate::usage::meter::Sample;
 use config::{Limits, RestartPolicy};
-use control::incident::{self, Cause};
+use control::incident::Cause;
 use control::log::LogLevel;
 use control::operator::ProgramState;
 use control::sabotage::{self, Sabotage};
-use sdk::Limit;
-
-/// Which program this is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ProgramKind {
-    /// The kernel.
-    Kernel,
-    /// The service of this name.
-    Service(&'static str),
-    /// The zone of the app of this name.
-    Zone(String),
-}
-
-impl ProgramKind {
-    /// The program's name in the log.
-    fn name(&self) -> String {
-        match self {
-            Self::Kernel => "kernel".into(),
-            Self::Service(name) => format!("service {name}"),
-            Self::Zone(app) => format!("zone {app}"),
-        }
-    }
-
-    /// The program as incidents name it.
-    fn of_incidents(&self) -> incident::Program {
-        match self {
-            Self::Kernel => incident::Program::kernel(),
-            Self::Service(name) => incident::Program::service(name),
-            Self::Zone(app) => incident::Program::app(app),
-        }
-    }
-
-    /// The name under which the program's own lines stand in the log.
-    pub(crate) fn author(&self) -> String {
-        match self {
-            Self::Kernel => "kernel".into(),
-            Self::Service(name) => format!("service {name}"),
-            Self::Zone(app) => format!("app {app}"),
-        }
-    }
-}
 
 /// A descriptor of a program that the supervisor polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,18 +82,6 @@ pub(crate) struct Program {
     log_level: LogLevel,
     /// Whether its cgroup has another name than usual, as another process has the usual one.
     is_in_second_group: bool,
-}
-
-/// How a program ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ProgramExit {
-    /// The exit status, or why the monitor killed it, as a phrase.
-    pub(crate) how: String,
-    /// Whether the program's own code is to blame: it ended without being asked to, or it exceeded a time or resource
-    /// limit. False if it was asked to stop or was killed for a message that breaks the protocol.
-    pub(crate) by_itself: bool,
-    /// The cause that the exit status shows.
-    pub(crate) cause: Cause,
 }
 
 impl Program {
@@ -352,76 +300,6 @@ impl Program {
         Some(memory.map(|memory| memory.without_rings(self.enforcement.rings())))
     }
 
-    /// Sends it `request`. A process whose control socket is full is killed, since it does not read it.
-    pub(crate) fn send<T: Serialize>(&mut self, request: &T, fds: &[BorrowedFd<'_>]) {
-        match self.try_send(request, fds) {
-            // A closed socket means that the process ends; its pidfd reports that.
-            Ok(()) | Err(ChannelError::Closed) => {}
-            Err(ChannelError::WouldBlock) => self.kill("it did not read its control socket"),
-            Err(error) => self.kill(&error.to_string()),
-        }
-    }
-
-    /// Sends it `request`, and leaves it alone if it does not read.
-    ///
-    /// # Errors
-    /// The request could not be sent.
-    pub(crate) fn try_send<T: Serialize>(
-        &self,
-        request: &T,
-        fds: &[BorrowedFd<'_>],
-    ) -> Result<(), ChannelError> {
-        let control = self.process.as_ref().and_then(|process| process.control.as_ref());
-        control.ok_or(ChannelError::Closed)?.send(request, fds)
-    }
-
-    /// Sends it `request` on behalf of an operator.
-    ///
-    /// The request is refused unless most of the control socket is free, so operators cannot crowd out the monitor's own
-    /// requests.
-    ///
-    /// # Errors
-    /// The request could not be sent.
-    pub(crate) fn send_for_operator<T: Serialize>(
-        &self,
-        request: &T,
-        fds: &[BorrowedFd<'_>],
-    ) -> Result<(), ChannelError> {
-        let control = self.process.as_ref().and_then(|process| process.control.as_ref());
-        if control.is_some_and(Channel::is_crowded) {
-            return Err(ChannelError::WouldBlock);
-        }
-        self.try_send(request, fds)
-    }
-
-    /// Receives its next message; `None` if none is there. A malformed message gets the process killed.
-    ///
-    /// The message's descriptors are missing if the monitor can open no more.
-    pub(crate) fn receive<T: DeserializeOwned>(
-        &mut self,
-        now: Instant,
-    ) -> Option<(T, Vec<OwnedFd>)> {
-        let process = self.process.as_mut()?;
-        match process.control.as_ref()?.receive() {
-            Ok(message) => return Some(message),
-            Err(ChannelError::WouldBlock) => {}
-            Err(ChannelError::OutOfDescriptors(message)) => match message.read() {
-                Ok(message) => {
-                    warn!(program = self.name, "received a message without its descriptors");
-                    return Some((message, Vec::new()));
-                }
-                Err(error) => self.kill(&shortened(&error.to_string(), 200)),
-            },
-            Err(ChannelError::Closed) => {
-                // A closed socket stays readable: polled further, it would keep the loop awake.
-                process.control = None;
-                self.lifecycle.ending(now);
-            }
-            Err(error) => self.kill(&shortened(&error.to_string(), 200)),
-        }
-        None
-    }
-
     /// The program reports that it is ready. Returns whether it was still starting.
     pub(crate) fn mark_ready(&mut self, now: Instant) -> bool {
         let is_first = self.lifecycle.ready();
@@ -451,100 +329,6 @@ impl Program {
     pub(crate) fn request_restart(&mut self, now: Instant) -> bool {
         self.lifecycle.restart(now)
     }
-
-    /// Kills it for breaking the protocol, or because it has to stop. Its pidfd reports the end.
-    pub(crate) fn kill(&mut self, why: &str) {
-        self.kill_process(why, false, Cause::Protocol);
-    }
-
-    /// Kills it because it makes no progress. Its pidfd reports the end.
-    pub(crate) fn kill_for_own_failure(&mut self, why: &str) {
-        self.kill_process(why, true, Cause::Hang);
-    }
-
-    /// Kills it because it leaks memory. Its pidfd reports the end.
-    pub(crate) fn kill_for_leak(&mut self, why: &str) {
-        self.kill_process(why, true, Cause::Leak);
-    }
-
-    /// Kills it for exceeding `limit`, and does not start it again before `until`.
-    pub(crate) fn kill_for_limit(&mut self, limit: Limit, why: &str, until: Instant) {
-        self.lifecycle.pause(until);
-        self.kill_process(why, true, Cause::Limit { limit: limit.name().into() });
-    }
-
-    /// Kills it for `cause`. Its own code is to blame if `is_own_failure`.
-    fn kill_process(&mut self, why: &str, is_own_failure: bool, cause: Cause) {
-        if let Some(process) = self.process.as_mut().filter(|process| process.killed.is_none()) {
-            process.killed = Some(Killed { why: why.to_owned(), is_own_failure, cause });
-            warn!(program = self.name, pid = process.child.pid(), why, "killed the program");
-            process.child.kill();
-            self.lifecycle.killed();
-        }
-    }
-
-    /// Reaps the process after its pidfd became readable; `None` if it has not ended after all.
-    pub(crate) fn reap(&mut self, now: Instant) -> Option<ProgramExit> {
-        let process = self.process.as_mut()?;
-        let (exit, cause) = process.try_reap(&self.limits)?;
-        let pid = process.child.pid();
-        // Before the line about the end, so that the log shows the program's last lines first.
-        process.output.read_rest(now);
-        let killed = process.killed.take();
-        self.process = None;
-        self.refused_calls.over();
-        let exit = match &killed {
-            Some(Killed { why, is_own_failure: true, .. }) => format!("{exit}: {why}"),
-            _ => exit,
-        };
-        let is_excused = self.lifecycle.is_excused();
-        let exit = sabotaged(exit);
-        let Ended { ran, next: then } = self.lifecycle.ended(now, exit.clone());
-        let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
-        if then == Next::Stay || is_excused {
-            info!(program, pid, exit, ran, "stopped");
-        } else if let Next::HeldForRestarts(why) = then {
-            let hint = end_of_hold(&self.kind, why);
-            error!(program, pid, exit, ran, %why, hint, "died too often and was held");
-        } else {
-            warn!(program, pid, exit, ran, next, "died");
-        }
-        if then != Next::Stay && !is_excused {
-            let mut facts = vec![exit.clone(), format!("process {pid} ran {ran}")];
-            let cause = match &killed {
-                // The monitor's own reason counts: the exit status of a killed process is always SIGKILL.
-                Some(Killed { why, cause, .. }) => {
-                    facts.push(why.clone());
-                    cause.clone()
-                }
-                None => cause.clone(),
-            };
-            self.incidents.ended(cause, facts, reaction(then), now);
-            self.record_hold(then, now);
-        }
-        let own_failure = killed.as_ref().is_none_or(|killed| killed.is_own_failure);
-        let by_itself = then != Next::Stay && own_failure && !is_excused;
-        Some(ProgramExit { how: killed.map_or(exit, |killed| killed.why), by_itself, cause })
-    }
-
-    /// Gives up a process that did not end even though it was killed.
-    pub(crate) fn abandon(&mut self) {
-        if let Some(process) = self.process.take() {
-            error!(program = self.name, pid = process.child.pid(), "left a killed process behind");
-            // Dropping the child would wait for it, and so keep the monitor from ending.
-            std::mem::forget(process.child);
-        }
-    }
-}
-
-/// Breaks the report of an end, or keeps descriptors, if the monitor is to be broken.
-fn sabotaged(exit: String) -> String {
-    if sabotage::is(Sabotage::LeakFd) {
-        for _ in 0..10 {
-            std::mem::forget(std::fs::File::open("/dev/null"));
-        }
-    }
-    if sabotage::is(Sabotage::WrongBlame) { "exited with status 0".to_owned() } else { exit }
 }
 
 #[cfg(test)]
@@ -570,7 +354,7 @@ mod tests {
         assert!(!program.advance(now));
         assert!(program.lifecycle().last_exit().unwrap().contains("/nowhere"));
         assert!(program.advance(now + RestartPolicy::default().min_run));
-        let (incidents, _) = program.incidents_mut().all().page(incident::IncidentId(0));
+        let (incidents, _) = program.incidents_mut().all().page(control::incident::IncidentId(0));
         assert_eq!(incidents[0].cause, Cause::NotStarted);
     }
 }

@@ -21,28 +21,27 @@
 //! them does.
 
 mod aside;
+mod error;
+mod guest;
 mod load;
+mod monitor_messages;
+mod sleep;
 
-use std::io;
 use std::num::NonZeroU16;
-use std::os::fd::OwnedFd;
-use std::time::Duration;
 
-use control::flight::FlightRecorder;
-use control::zone::{ZoneReply, ZoneRequest};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sdk::Alert;
+use control::zone::ZoneReply;
+use sdk::abi::RecordKind;
 pub use sdk::abi::host::{Answer, WholeRecord};
-use sdk::abi::host::{Failed, Gathered, Host as _, HostedApp, LoadError};
-use sdk::abi::{MAX_BATCH as MAX_ALERTS, RecordKind};
-use sys::channel::{Channel, ChannelError};
+use sdk::abi::host::{Gathered, Host as _, HostedApp};
+use sys::channel::Channel;
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, DoorbellSender};
-use sys::ring::{DownWriter, MAX_BATCH, PeerFault, RingFds, UpReader, ZoneEnd};
+use sys::ring::{DownWriter, MAX_BATCH, UpReader};
 use sys::sandbox::seccomp::Profile;
-use thiserror::Error;
 use tracing::info;
 
+pub use self::error::{ZoneError, reported};
+pub use self::guest::Guest;
 pub use self::load::{Code, Confined, PythonInZone, confine};
 use crate::host::ZoneHost;
 
@@ -54,67 +53,6 @@ const CONTROL_NS: u64 = 10_000_000;
 /// each batch, the kernel would spend its time on wake-ups, and on a shared core it would interrupt the zone.
 const MAX_UNRUNG_NS: u64 = 100_000;
 
-/// Why a zone ends.
-#[derive(Debug, Error)]
-pub enum ZoneError {
-    /// The monitor has ended, or sent something unexpected.
-    #[error("the monitor: {0}; rosemary-zone is started by the monitor, see `rosemary up`")]
-    Monitor(#[from] ChannelError),
-    /// Standard output could not be prepared for the lines that the app prints.
-    #[error("standard output: {0}")]
-    Stdout(io::Error),
-    /// The monitor sent a message that is not allowed at this point.
-    #[error("the monitor sent {0}")]
-    OutOfOrder(&'static str),
-    /// The process could not give up its privileges, or a granted path cannot be shown; the app was not loaded.
-    #[error("could not be confined: {0}")]
-    Confine(io::Error),
-    /// Mechanisms of the sandbox are missing, and the operator requires all of them.
-    #[error("the sandbox has gaps, and zones.require is \"full\": {0}")]
-    Gaps(String),
-    /// The object differs from the one that the monitor named.
-    #[error("the object's SHA-256 is {found}, not {expected}: it was not loaded")]
-    OtherObject {
-        /// The digest that the monitor sent.
-        expected: String,
-        /// The digest of the object.
-        found: String,
-    },
-    /// The object could not be loaded.
-    #[error("could not load the app's object: {0}")]
-    Load(io::Error),
-    /// The configuration could not be read.
-    #[error("could not read the app's configuration: {0}")]
-    Config(io::Error),
-    /// The object is not an app for this host.
-    #[error(transparent)]
-    NotAnApp(#[from] LoadError),
-    /// The app failed.
-    #[error(transparent)]
-    App(#[from] Failed),
-    /// The app's Python code raised an exception that it did not catch.
-    #[error("the app raised {0}")]
-    Raised(String),
-    /// The app's Python code could not be imported.
-    #[error("the app could not be imported: {0}")]
-    Import(String),
-    /// The monitor sent an app that this program does not host.
-    #[error("this program hosts no {0}")]
-    OtherHost(&'static str),
-    /// The flight recorder of the monitor cannot be mapped.
-    #[error("the monitor's flight recorder: {0}")]
-    Watch(io::Error),
-    /// The memory of the table that the app publishes cannot be mapped.
-    #[error("the memory of its table: {0}")]
-    Table(io::Error),
-    /// The rings of the kernel cannot be mapped.
-    #[error("the kernel's rings: {0}")]
-    Rings(io::Error),
-    /// The kernel broke the contract of the ring, which is a bug in Rosemary.
-    #[error("the kernel broke the ring's contract: {0}")]
-    Kernel(#[from] PeerFault),
-}
-
 /// Runs a zone until the monitor stops it or the app fails. Sends the error to the monitor.
 ///
 /// # Errors
@@ -122,51 +60,6 @@ pub enum ZoneError {
 pub fn run(monitor: &Channel) -> Result<(), ZoneError> {
     let result = load(monitor).and_then(|zone| zone.map_or(Ok(()), |mut it| it.serve(monitor)));
     reported(monitor, result)
-}
-
-/// Sends the error of `result`, if it is one, to the monitor.
-///
-/// # Errors
-/// That error.
-pub fn reported<T>(monitor: &Channel, result: Result<T, ZoneError>) -> Result<T, ZoneError> {
-    if let Err(error) = &result {
-        let why = error.to_string();
-        let reply = match error {
-            ZoneError::NotAnApp(_) | ZoneError::Import(_) => ZoneReply::Unfit { why },
-            ZoneError::Load(_) => ZoneReply::NotLoaded { why },
-            _ => ZoneReply::Failed { why },
-        };
-        // This fails if the monitor has ended. Otherwise the monitor notices the exit in any case.
-        let _ = monitor.send(&reply, &[]);
-    }
-    result
-}
-
-/// An app, as the event loop calls it.
-pub trait Guest {
-    /// Returns what carries out the app's calls.
-    fn host(&mut self) -> &mut ZoneHost;
-
-    /// Calls the app with a batch of records, or with none as a wake-up.
-    ///
-    /// # Errors
-    /// The app must not be called again, and the messages of this call must not be sent.
-    fn on_records(&mut self, now_ns: u64, records: &[WholeRecord<'_>])
-    -> Result<Answer, ZoneError>;
-}
-
-impl Guest for HostedApp<ZoneHost> {
-    fn host(&mut self) -> &mut ZoneHost {
-        Self::host(self)
-    }
-
-    fn on_records(
-        &mut self,
-        now_ns: u64,
-        records: &[WholeRecord<'_>],
-    ) -> Result<Answer, ZoneError> {
-        Ok(Self::on_records(self, now_ns, records)?)
-    }
 }
 
 /// A zone with a loaded app.
@@ -404,127 +297,6 @@ impl<A: Guest> Zone<A> {
             self.snapshot_of = Some(number + 1).filter(|next| *next < self.rings.len());
         }
         Ok(Turn::Worked)
-    }
-
-    /// Sleeps until there is something to do. The last turn of each ring says what that ring waits for.
-    fn sleep(&mut self, monitor: &Channel) {
-        let Some(up_bell) = &self.up_bell else {
-            let _ = poll(&mut [PollFd::new(monitor, PollFlags::IN)], None);
-            return;
-        };
-        let mut waiting = false;
-        // While the zone reads another ring's part of the snapshot, records of this ring wait.
-        let counts = |number: usize, turn: Turn| {
-            self.snapshot_of.is_none_or(|ring| ring == number) || turn == Turn::NeedsRoom { had: 0 }
-        };
-        let ZoneHost { messages, services, server, watched, .. } = self.app.host();
-        for (number, (ring, messages)) in self.rings.iter().zip(&mut *messages).enumerate() {
-            waiting |= match ring.turn {
-                turn if !counts(number, turn) => false,
-                Turn::NeedsRoom { had } => messages.prepare_to_wait_for_room(had),
-                Turn::Worked | Turn::Idle => messages.prepare_to_sleep(&ring.records),
-            };
-        }
-        if !waiting {
-            // Without room, the zone would not call the app when its timer expires either.
-            let no_room =
-                self.rings.first().is_some_and(|ring| ring.turn == Turn::NeedsRoom { had: 0 });
-            let timeout = self.times.wake_at_ns.filter(|_| !no_room).map(|wake_at| {
-                let wait = Duration::from_nanos(wake_at.saturating_sub(now_ns()));
-                wait.try_into().unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 })
-            });
-            let mut fds =
-                vec![PollFd::new(up_bell, PollFlags::IN), PollFd::new(monitor, PollFlags::IN)];
-            fds.extend(services.fds());
-            fds.extend(server.fds());
-            let own = fds.len();
-            fds.extend(watched.fds().filter(|_| !no_room));
-            let polled = poll(&mut fds, timeout.as_ref()); // interrupted: look again
-            if fds.first().is_some_and(|bell| !bell.revents().is_empty()) {
-                up_bell.silence();
-            }
-            if polled.is_ok() && fds.len() > own {
-                let results: Vec<_> = fds[own..].iter().map(PollFd::revents).collect();
-                drop(fds);
-                watched.polled(&results);
-            }
-        }
-        messages.iter_mut().for_each(DownWriter::awake);
-    }
-
-    /// Handles the monitor's messages. Returns `false` if one of them stops the zone.
-    fn read_control(&mut self, monitor: &Channel) -> Result<bool, ZoneError> {
-        loop {
-            match monitor.receive() {
-                Ok((ZoneRequest::Stop, _)) => return Ok(false),
-                Ok((ZoneRequest::Rings { capacity, batch }, fds)) => {
-                    self.batch = usize::from(batch).clamp(1, MAX_BATCH);
-                    self.use_rings(capacity, fds)?;
-                }
-                Ok((ZoneRequest::Alert { limit, numbers }, _)) => {
-                    // More alerts than limits can wait only while no kernel runs.
-                    if self.alerts.len() == MAX_ALERTS {
-                        self.alerts.drop_oldest(1);
-                    }
-                    let (head, body) = Alert::to_record(limit, numbers);
-                    self.alerts.push(&head.words(), &body);
-                }
-                Ok((ZoneRequest::LogLevel { level }, _)) => self.app.host().log_level = level,
-                Ok((ZoneRequest::Watch, fds)) => self.record_calls(fds)?,
-                Ok((ZoneRequest::Service { name }, fds)) => {
-                    let mut fds = fds.into_iter();
-                    let socket = fds.next();
-                    let socket = socket.ok_or(ZoneError::OutOfOrder("Service without a socket"))?;
-                    self.app.host().services.connect(&name, socket, fds.next().as_ref());
-                }
-                Ok((ZoneRequest::Client(client), fds)) => {
-                    let socket = fds.into_iter().next();
-                    let socket = socket.ok_or(ZoneError::OutOfOrder("Client without a socket"))?;
-                    self.app.host().server.connect(client, socket);
-                }
-                Ok((ZoneRequest::Load { .. } | ZoneRequest::Try { .. }, _)) => {
-                    return Err(ZoneError::OutOfOrder("Load twice"));
-                }
-                Err(ChannelError::WouldBlock) => return Ok(true),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// Starts to record the app's calls in the monitor's flight recorder.
-    fn record_calls(&mut self, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
-        let fd = fds.into_iter().next().ok_or(ZoneError::OutOfOrder("Watch without its memory"))?;
-        let recorder = FlightRecorder::map(&fd).map_err(ZoneError::Watch)?;
-        self.app.host().flight_slot = Some(recorder.slot(0));
-        Ok(())
-    }
-
-    /// Starts to use the rings of a new kernel. They begin with a snapshot, by which the app forgets its earlier state.
-    fn use_rings(&mut self, capacity: u32, fds: Vec<OwnedFd>) -> Result<(), ZoneError> {
-        // The earlier kernel, if there was one, answers no more.
-        self.app.host().pending.lose(&mut self.lost);
-        // Unmaps the old rings first: the limit of address space has room for one kernel's rings.
-        self.rings.clear();
-        self.app.host().messages.clear();
-        let mut fds = fds.into_iter();
-        self.up_bell = fds.next().map(Doorbell::from_fd);
-        let (mut rings, mut writers) = (Vec::new(), Vec::new());
-        while let Some(up) = fds.next() {
-            let (Some(down), Some(down_bell)) = (fds.next(), fds.next()) else {
-                return Err(ZoneError::OutOfOrder("Rings without all their descriptors"));
-            };
-            let ZoneEnd { records, messages } =
-                ZoneEnd::map(&RingFds { up, down }, capacity).map_err(ZoneError::Rings)?;
-            let down_bell = DoorbellSender::from_fd(down_bell);
-            rings.push(Ring { records, down_bell, unrung_ns: None, turn: Turn::Idle });
-            writers.push(messages);
-        }
-        if rings.is_empty() {
-            return Err(ZoneError::OutOfOrder("Rings without any"));
-        }
-        (self.rings, self.app.host().messages) = (rings, writers);
-        (self.next, self.snapshot_of) = (0, Some(0));
-        Ok(())
     }
 }
 

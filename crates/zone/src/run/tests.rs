@@ -1,6 +1,7 @@
 //! Tests the event loop of a zone with the kernel's ends of its rings.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use control::service::ServiceClient;
 use control::zone::SwitchNumbers;

@@ -1,0 +1,133 @@
+//! An app and the kernel that hosts it, or may host it: its announcement, its load, and its way out of the kernel.
+
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use control::app::Hosting as Host;
+use control::incident::{self, Cause, Evidence};
+use control::kernel::AppSpec;
+use tracing::{info, warn};
+
+use super::App;
+use super::connections::names;
+use super::hosting::Hosting;
+use crate::text::{harmless, shortened};
+
+impl App {
+    /// Returns whether the kernel hosts the app.
+    pub(crate) fn is_in_kernel(&self) -> bool {
+        matches!(self.hosting, Hosting::Kernel(_))
+    }
+
+    /// Why the kernel no longer hosts the app, if so.
+    pub(crate) fn demoted(&self) -> Option<&str> {
+        self.hosting.demoted()
+    }
+
+    /// Reads the files for a kernel that is about to start, if it is to host the app.
+    ///
+    /// A kernel receives its apps at its start only. If the files cannot be read now, the app gets a zone, which waits
+    /// for them.
+    pub(crate) fn prepare_for_kernel(&mut self, now: Instant) {
+        if self.runs_in_kernel()
+            && let Err(why) = self.files.read(&self.name)
+        {
+            self.demote(&why, now);
+        }
+    }
+
+    /// A kernel was started, with the app if it hosts it.
+    pub(crate) fn kernel_started(&mut self) {
+        let is_stopped = self.intent.is_stopped();
+        if let Hosting::Kernel(in_kernel) = &mut self.hosting
+            && !is_stopped
+        {
+            in_kernel.kernel_started();
+        }
+    }
+
+    /// How the app is announced to a kernel at its start.
+    pub(crate) fn announcement(&self) -> AppSpec {
+        let config_size = u32::try_from(self.config_for_kernel().len()).unwrap_or(u32::MAX);
+        let (app, name, policy) = (self.id, self.name.clone(), self.policy_in_force());
+        // A kernel does not load an app that the operator has stopped.
+        let host = if self.runs_in_kernel() { Host::Kernel } else { Host::User };
+        let (log_level, services) = (self.log_level(), names(&self.services));
+        AppSpec { app, name, policy, host, log_level, config_size, services }
+    }
+
+    /// The object for a kernel that is to host the app.
+    pub(crate) fn object_for_kernel(&self) -> Option<BorrowedFd<'_>> {
+        self.files.object().filter(|_| self.runs_in_kernel())
+    }
+
+    /// The configuration for a kernel that is to host the app; empty for an app in a zone.
+    pub(crate) fn config_for_kernel(&self) -> &[u8] {
+        if self.runs_in_kernel() { self.files.config() } else { &[] }
+    }
+
+    /// The kernel reports that it has loaded this number of instances of the app. Returns whether a kernel was started with
+    /// the app.
+    pub(crate) fn loaded_in_kernel(
+        &mut self,
+        version: &str,
+        instances: u16,
+        kernel: Option<u32>,
+    ) -> bool {
+        let uid = self.uid();
+        // The report of a worker may arrive after another worker's instance got the app demoted.
+        if let Hosting::Kernel(in_kernel) = &mut self.hosting
+            && in_kernel.loaded(instances)
+        {
+            let shown = shortened(version, 40);
+            info!(
+                app = self.name,
+                version = shown,
+                pid = kernel,
+                uid,
+                "app was loaded into the kernel"
+            );
+            self.files.version = Some(harmless(version, 40));
+        }
+        self.hosting.kernel_starts() > 0
+    }
+
+    /// Takes the app out of the kernel, now and for later kernels, and wants a zone for it. Returns whether the app was
+    /// ever to run in the kernel.
+    pub(crate) fn demote(&mut self, why: &str, now: Instant) -> bool {
+        let why = harmless(why, 200);
+        if self.hosting.demote(&why, || self.zone_settings.make()) {
+            warn!(
+                app = self.name,
+                why, "app was taken out of the kernel; it gets a zone of its own"
+            );
+            self.files.forget_loaded();
+            self.request_start(now);
+        }
+        self.hosting.demoted().is_some()
+    }
+
+    /// The kernel reports that the app failed in it, and goes on without the app. Returns whether the app was ever to run
+    /// in the kernel.
+    pub(crate) fn failed_in_kernel(&mut self, why: &str, now: Instant) -> bool {
+        let was_in_kernel = self.is_in_kernel();
+        let announced = self.demote(why, now);
+        if was_in_kernel && let Some(program) = self.hosting.zone_mut().map(|it| &mut it.program) {
+            let of_app = program.incidents_mut();
+            let evidence = Evidence::fact(harmless(why, 400));
+            let incidents = of_app.all().clone();
+            let id = incidents.open(incident::Program::app(&self.name), Cause::Panic, evidence);
+            incidents.reaction(id, "moved from the kernel to a zone");
+            of_app.adopt(id, Cause::Panic, now);
+        }
+        announced
+    }
+
+    /// The kernel has ended. A zone keeps running.
+    pub(crate) fn kernel_ended(&mut self) {
+        match &mut self.hosting {
+            Hosting::Kernel(in_kernel) => in_kernel.kernel_ended(),
+            Hosting::Zone { zone, .. } => zone.kernel_ended(),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Handles the messages of an app's zone, and its end.
+//!
+//! A zone may be hostile. The monitor takes its messages as claims about the zone itself, and accepts them in order only: one
+//! `Loaded`, and nothing after a `Failed`. A zone that floods its socket is therefore killed at its second message.
+
+use std::time::Instant;
+
+use control::incident::Cause;
+use control::operator::ProgramState;
+use control::zone::ZoneReply;
+use tracing::{error, info};
+
+use super::App;
+use crate::program::{ProgramKind, end_of_hold};
+use crate::text::{harmless, shortened};
+
+/// The effect of a zone's message on other processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ZoneEvent {
+    /// There was no message.
+    Nothing,
+    /// The message concerned the zone only.
+    Handled,
+    /// The app is loaded and can be connected to the kernel and to services.
+    Loaded,
+}
+
+impl App {
+    /// Receives the zone's next message.
+    pub(crate) fn receive(&mut self, now: Instant) -> ZoneEvent {
+        let Some(zone) = self.hosting.zone_mut() else { return ZoneEvent::Nothing };
+        let Some((reply, fds)) = zone.program.receive::<ZoneReply>(now) else {
+            return ZoneEvent::Nothing;
+        };
+        if zone.has_failed {
+            zone.program.kill("it sent a message after it had failed");
+            return ZoneEvent::Handled;
+        }
+        match reply {
+            // The process confines itself before it loads the app, so this message is not the app's.
+            ZoneReply::Confined { report } => zone.program.confined(&report, fds),
+            ZoneReply::Loaded { version } => {
+                if zone.program.mark_ready(now) {
+                    self.loaded(&version);
+                    return ZoneEvent::Loaded;
+                }
+                // A zone that is being stopped may have loaded just before.
+                if zone.program.lifecycle().state() != ProgramState::Stopping {
+                    zone.program.kill("it reported twice that it is loaded");
+                }
+            }
+            ZoneReply::Unfit { why } => self.hold(&why, None, now),
+            ZoneReply::NotLoaded { why } => {
+                if zone.hold.load_failed(self.files.fingerprint()) {
+                    let hint =
+                        "if the app needs a missing library, install it and start Rosemary again";
+                    self.hold(&why, Some(hint), now);
+                } else {
+                    self.failed(&why, now);
+                }
+            }
+            ZoneReply::Failed { why } => self.failed(&why, now),
+            ZoneReply::Incident { summary, evidence } => {
+                self.reports.record(&self.name, &summary, &evidence, now);
+            }
+        }
+        ZoneEvent::Handled
+    }
+
+    /// The zone has loaded the app.
+    fn loaded(&mut self, version: &str) {
+        let Some(zone) = self.hosting.zone_mut() else { return };
+        let (pid, uid, shown) =
+            (zone.program.pid(), self.zone_settings.uid(), shortened(version, 40));
+        info!(app = self.name, version = shown, pid, uid, "app was loaded");
+        zone.hold.loaded();
+        self.files.version = Some(harmless(version, 40));
+        self.files.note_good();
+        self.meter.reset_alerts();
+    }
+
+    /// The zone reports that the app cannot go on: it is started again.
+    fn failed(&mut self, why: &str, now: Instant) {
+        let Some(zone) = self.hosting.zone_mut() else { return };
+        let (object, why) = (self.files.object_path().display(), shortened(why, 400));
+        error!(app = self.name, %object, why, "app failed");
+        self.failure = Some(harmless(&why, 400));
+        zone.has_failed = true;
+        zone.program.incidents_mut().reported(Cause::Panic, &why);
+        zone.program.mark_ending(now);
+    }
+
+    /// The zone reports that the app cannot run with its files: it is held until one of them changes.
+    fn hold(&mut self, why: &str, hint: Option<&str>, now: Instant) {
+        let Some(zone) = self.hosting.zone_mut() else { return };
+        let object = self.files.object_path().display();
+        let config = self.files.config_path().map(|path| path.display().to_string());
+        let shown = shortened(why, 400);
+        error!(app = self.name, %object, config, why = shown, hint, "app was held until one of its files changes");
+        zone.hold.reject(self.files.fingerprint(), harmless(why, 400));
+        self.files.note_bad();
+        self.failure = Some(harmless(why, 400));
+        zone.has_failed = true;
+        zone.program.incidents_mut().reported(Cause::Unfit, &shown);
+        zone.program.mark_unfit(now);
+    }
+
+    /// The zone's process has ended. Returns whether the kernel holds rings of it.
+    pub(crate) fn zone_ended(&mut self, now: Instant) -> bool {
+        let Some(zone) = self.hosting.zone_mut() else { return false };
+        if let Some(why) = zone.program.lifecycle().too_many_restarts() {
+            let kind = ProgramKind::Zone(self.name.clone());
+            let why = format!("{why}; {}", end_of_hold(&kind, why));
+            zone.hold.reject(self.files.fingerprint(), why);
+        }
+        zone.ended(now)
+    }
+}

@@ -1,0 +1,71 @@
+//! Ends all programs: to stop Rosemary, or to start them again.
+
+use std::time::Instant;
+
+use control::incident::{self, Cause, Evidence};
+use tracing::error;
+
+use super::ProcessTable;
+use crate::app::App;
+use crate::northbound::Northbound;
+use crate::program::Program;
+
+impl ProcessTable {
+    /// Restarts all programs. The monitor keeps the listening sockets, so switches can connect as soon as the next kernel
+    /// is ready.
+    pub(super) fn restart_all(&mut self, why: &str, now: Instant) {
+        error!(why, "restarted Rosemary: all its programs end and start again");
+        let evidence = Evidence::fact(why);
+        let incident = self.incidents.open(incident::Program::monitor(), Cause::Services, evidence);
+        self.incidents.reaction(incident, "all programs were ended and started again");
+        self.incidents.close(incident, None);
+        self.apps.iter_mut().filter_map(App::zone_mut).for_each(|zone| zone.restart(now));
+        self.services.iter_mut().for_each(|service| service.restart(now));
+        self.northbound.iter_mut().for_each(|it| it.restart(now));
+        self.kernel.restart(now);
+    }
+
+    /// Asks all programs to end, except the log service. See [`stop_log`](Self::stop_log).
+    pub(crate) fn stop(&mut self, now: Instant) {
+        self.is_stopping = true;
+        self.apps.iter_mut().for_each(App::cancel_restart);
+        self.apps.iter_mut().filter_map(App::zone_mut).for_each(|zone| zone.stop(now));
+        self.services.stop_all_but_log(now);
+        self.northbound.iter_mut().for_each(|it| it.stop(now));
+        self.kernel.stop(now);
+    }
+
+    /// Stops the log service when it has stored the last lines of the others, or shortly before `deadline`.
+    pub(crate) fn stop_log(&mut self, deadline: Instant, now: Instant) {
+        let others_stopped = self.kernel.program.is_stopped()
+            && self.apps.iter().all(App::is_stopped)
+            && self.northbound.iter().all(Northbound::is_stopped)
+            && self.services.all_but_log_stopped();
+        self.services.stop_log(others_stopped, deadline, now);
+    }
+
+    /// Kills all programs.
+    pub(crate) fn kill(&mut self, why: &str) {
+        self.programs_mut().for_each(|program| program.kill(why));
+    }
+
+    /// Gives up programs that did not end even though they were killed.
+    pub(crate) fn abandon(&mut self) {
+        self.programs_mut().for_each(Program::abandon);
+    }
+
+    /// Returns whether all programs have stopped.
+    pub(crate) fn all_stopped(&self) -> bool {
+        self.kernel.program.is_stopped()
+            && self.apps.iter().all(App::is_stopped)
+            && self.northbound.iter().all(Northbound::is_stopped)
+            && self.services.all_stopped()
+    }
+
+    fn programs_mut(&mut self) -> impl Iterator<Item = &mut Program> {
+        let zones = self.apps.iter_mut().filter_map(App::program_mut);
+        let services = self.services.iter_mut().map(|service| &mut service.program);
+        let northbound = self.northbound.iter_mut().map(Northbound::program_mut);
+        zones.chain(services).chain(northbound).chain([&mut self.kernel.program])
+    }
+}

@@ -1,0 +1,121 @@
+//! Kills a program, and records how it ended.
+
+use std::time::Instant;
+
+use control::incident::Cause;
+use control::sabotage::{self, Sabotage};
+use sdk::Limit;
+use tracing::{error, info, warn};
+
+use super::Program;
+use super::process::Killed;
+use super::reaction::{end_of_hold, next, reaction};
+use crate::lifecycle::{Ended, Next};
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProgramExit {
+    /// The exit status, or why the monitor killed it, as a phrase.
+    pub(crate) how: String,
+    /// Whether the program's own code is to blame: it ended without being asked to, or it exceeded a time or resource
+    /// limit. False if it was asked to stop or was killed for a message that breaks the protocol.
+    pub(crate) by_itself: bool,
+    /// The cause that the exit status shows.
+    pub(crate) cause: Cause,
+}
+
+impl Program {
+    /// Kills it for breaking the protocol, or because it has to stop. Its pidfd reports the end.
+    pub(crate) fn kill(&mut self, why: &str) {
+        self.kill_process(why, false, Cause::Protocol);
+    }
+
+    /// Kills it because it makes no progress. Its pidfd reports the end.
+    pub(crate) fn kill_for_own_failure(&mut self, why: &str) {
+        self.kill_process(why, true, Cause::Hang);
+    }
+
+    /// Kills it because it leaks memory. Its pidfd reports the end.
+    pub(crate) fn kill_for_leak(&mut self, why: &str) {
+        self.kill_process(why, true, Cause::Leak);
+    }
+
+    /// Kills it for exceeding `limit`, and does not start it again before `until`.
+    pub(crate) fn kill_for_limit(&mut self, limit: Limit, why: &str, until: Instant) {
+        self.lifecycle.pause(until);
+        self.kill_process(why, true, Cause::Limit { limit: limit.name().into() });
+    }
+
+    /// Kills it for `cause`. Its own code is to blame if `is_own_failure`.
+    fn kill_process(&mut self, why: &str, is_own_failure: bool, cause: Cause) {
+        if let Some(process) = self.process.as_mut().filter(|process| process.killed.is_none()) {
+            process.killed = Some(Killed { why: why.to_owned(), is_own_failure, cause });
+            warn!(program = self.name, pid = process.child.pid(), why, "killed the program");
+            process.child.kill();
+            self.lifecycle.killed();
+        }
+    }
+
+    /// Reaps the process after its pidfd became readable; `None` if it has not ended after all.
+    pub(crate) fn reap(&mut self, now: Instant) -> Option<ProgramExit> {
+        let process = self.process.as_mut()?;
+        let (exit, cause) = process.try_reap(&self.limits)?;
+        let pid = process.child.pid();
+        // Before the line about the end, so that the log shows the program's last lines first.
+        process.output.read_rest(now);
+        let killed = process.killed.take();
+        self.process = None;
+        self.refused_calls.over();
+        let exit = match &killed {
+            Some(Killed { why, is_own_failure: true, .. }) => format!("{exit}: {why}"),
+            _ => exit,
+        };
+        let is_excused = self.lifecycle.is_excused();
+        let exit = sabotaged(exit);
+        let Ended { ran, next: then } = self.lifecycle.ended(now, exit.clone());
+        let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
+        if then == Next::Stay || is_excused {
+            info!(program, pid, exit, ran, "stopped");
+        } else if let Next::HeldForRestarts(why) = then {
+            let hint = end_of_hold(&self.kind, why);
+            error!(program, pid, exit, ran, %why, hint, "died too often and was held");
+        } else {
+            warn!(program, pid, exit, ran, next, "died");
+        }
+        if then != Next::Stay && !is_excused {
+            let mut facts = vec![exit.clone(), format!("process {pid} ran {ran}")];
+            let cause = match &killed {
+                // The monitor's own reason counts: the exit status of a killed process is always SIGKILL.
+                Some(Killed { why, cause, .. }) => {
+                    facts.push(why.clone());
+                    cause.clone()
+                }
+                None => cause.clone(),
+            };
+            self.incidents.ended(cause, facts, reaction(then), now);
+            self.record_hold(then, now);
+        }
+        let own_failure = killed.as_ref().is_none_or(|killed| killed.is_own_failure);
+        let by_itself = then != Next::Stay && own_failure && !is_excused;
+        Some(ProgramExit { how: killed.map_or(exit, |killed| killed.why), by_itself, cause })
+    }
+
+    /// Gives up a process that did not end even though it was killed.
+    pub(crate) fn abandon(&mut self) {
+        if let Some(process) = self.process.take() {
+            error!(program = self.name, pid = process.child.pid(), "left a killed process behind");
+            // Dropping the child would wait for it, and so keep the monitor from ending.
+            std::mem::forget(process.child);
+        }
+    }
+}
+
+/// Breaks the report of an end, or keeps descriptors, if the monitor is to be broken.
+fn sabotaged(exit: String) -> String {
+    if sabotage::is(Sabotage::LeakFd) {
+        for _ in 0..10 {
+            std::mem::forget(std::fs::File::open("/dev/null"));
+        }
+    }
+    if sabotage::is(Sabotage::WrongBlame) { "exited with status 0".to_owned() } else { exit }
+}
