@@ -72,13 +72,13 @@ ui-test: ui build ## the page in Chromium, with a ring of real switches: minutes
 DEB := target/deb
 
 # debian/rules compiles into target/deb with names of directories that are the same on every machine.
-deb: ui ## a Debian package of the release build, checked by lintian: target/deb/rosemary_*.deb (CHECK=1: build it twice, compare)
+deb: ui ## Debian packages of the release build, checked by lintian: target/deb/rosemary*.deb (CHECK=1: build them twice, compare)
 	@.ci/need cargo cc dh lintian
 	@rm -f $(DEB)/*.deb
 	@DESTDIR=$(CURDIR)/$(DEB) debian/rules clean binary
-	@lintian --allow-root --fail-on error,warning --info $(DEB)/rosemary_*.deb
+	@lintian --allow-root --fail-on error,warning --info $(DEB)/rosemary*.deb
 	@$(if $(CHECK),tests/deb/twice)
-	@ls -l $(DEB)/rosemary_*.deb
+	@ls -l $(DEB)/rosemary*.deb
 
 demo: build ## hosts of a ring ping while a link is cut and the app is killed (OF=1.0 or 1.3, KEEP=1)
 	@.ci/need $(LAB)
