@@ -141,6 +141,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 test: check build python ## everything: check, then the system tests against Open vSwitch
 	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace faketime zsh curl promtool
 	target/python/bin/python3 -m unittest discover --start-directory python/tests
+	target/python/bin/python3 -m unittest discover --start-directory experiments/tests
 	@etc/make-ryu.sh $(RYU)
 	@etc/make-faucet.sh $(FAUCET)
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \

@@ -25,17 +25,21 @@ class Failed(Exception):
     """The reason why a measurement cannot be made, as text."""
 
 
-# The Debian packages of the programs that experiments start, unless they have the program's name.
-PACKAGES = {"cc": "build-essential", "ovs-testcontroller": "openvswitch-testcontroller",
-            "ss": "iproute2", "taskset": "util-linux"}
+# The Debian packages of the programs that experiments start, unless they have the program's name. .ci/need has them as well.
+PACKAGES = {
+    "cc": "build-essential", "ip": "iproute2", "nsenter": "util-linux",
+    "ovs-testcontroller": "openvswitch-testcontroller", "ovs-vsctl": "openvswitch-switch",
+    "ovs-vswitchd": "openvswitch-switch", "ovsdb-server": "openvswitch-switch", "ovsdb-tool": "openvswitch-switch",
+    "ping": "iputils-ping", "ss": "iproute2", "taskset": "util-linux", "unshare": "util-linux",
+}
 
 
 def need(*programs):
     """Fails with the Debian packages to install if one of these programs is missing."""
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
-        packages = " ".join(PACKAGES.get(program, program) for program in missing)
-        raise Failed(f"not found in PATH: {', '.join(missing)}; type: apt-get install {packages}")
+        packages = dict.fromkeys(PACKAGES.get(program, program) for program in missing)
+        raise Failed(f"not found in PATH: {', '.join(missing)}; type: apt-get install {' '.join(packages)}")
 
 
 def cores():
