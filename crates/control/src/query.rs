@@ -286,6 +286,25 @@ pub struct AppCounters {
     /// Bytes of its messages that wait now because of its pace.
     #[serde(default)]
     pub paced: u64,
+    /// How long packet-ins took.
+    #[serde(default)]
+    pub latencies: Latencies,
+}
+
+/// The upper bounds of the buckets of [`Latencies`], in microseconds. The last bucket has none.
+pub const LATENCY_BOUNDS_US: [u64; 16] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 2_500_000, 5_000_000, 10_000_000,
+];
+
+/// Times from the moment at which the kernel read packet-ins of a switch until the app had handled them. They are samples: each worker
+/// times at most one batch of an app at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latencies {
+    /// The samples of each bucket.
+    pub counts: [u64; LATENCY_BOUNDS_US.len() + 1],
+    /// Their sum in microseconds.
+    pub sum_us: u64,
 }
 
 /// A connected switch. Its counters start with its present connection.

@@ -79,6 +79,7 @@ metrics! {
     APP_PACKET_INS = Counter "rosemary_app_packet_ins_total" ["app"] "Packet-ins that the app received.";
     APP_DROPPED = Counter "rosemary_app_packet_ins_dropped_total" ["app"] "Packet-ins that were dropped for the app because it did not keep up or did not run.";
     APP_PASSED_OVER = Counter "rosemary_app_packet_ins_passed_over_total" ["app"] "Packet-ins that did not wait for the app because it answered too late.";
+    APP_LATENCY = Histogram "rosemary_app_packet_in_duration_seconds" ["app"] "Time from the moment at which the kernel read a packet-in until the app had handled it, sampled: at most one batch of each app and worker at once.";
     APP_SKIPPED = Gauge "rosemary_app_skipped" ["app"] "Whether no packet waits for the app because it answers too late.";
     APP_MESSAGES = Counter "rosemary_app_messages_total" ["app", "type"] "Messages of the app that were sent to switches: flow_mod (with groups, meters, ports and tables), packet_out and request.";
     APP_REFUSED = Counter "rosemary_app_messages_refused_total" ["app"] "Messages of the app that the kernel refused.";

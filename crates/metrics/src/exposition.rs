@@ -35,21 +35,50 @@ impl Exposition {
         }
         self.head(metric);
         for (values, value) in samples {
-            self.text.push_str(metric.name);
-            self.labels(metric.labels, &values);
-            let _ = writeln!(self.text, " {value}");
+            self.sample(metric, "", (metric.labels, &values), &value);
         }
     }
 
     /// Writes a histogram without labels.
     pub(crate) fn histogram(&mut self, metric: &Metric, histogram: &Histogram) {
-        self.head(metric);
-        let name = metric.name;
-        for (bound, count) in histogram.buckets() {
-            let _ = writeln!(self.text, "{name}_bucket{{le=\"{bound}\"}} {count}");
+        self.histograms(metric, [([], histogram.clone())]);
+    }
+
+    /// Writes a family of histograms: the values of its labels for each. A family without samples is left out.
+    pub(crate) fn histograms<const N: usize>(
+        &mut self,
+        metric: &Metric,
+        samples: impl IntoIterator<Item = ([String; N], Histogram)>,
+    ) {
+        debug_assert_eq!(metric.labels.len(), N, "{}", metric.name);
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return;
         }
-        let (sum, count) = (histogram.sum_seconds(), histogram.count());
-        let _ = writeln!(self.text, "{name}_sum {sum}\n{name}_count {count}");
+        self.head(metric);
+        let with_bound: Vec<&str> = metric.labels.iter().copied().chain(["le"]).collect();
+        for (values, histogram) in samples {
+            for (bound, count) in histogram.buckets() {
+                let values: Vec<String> = values.iter().cloned().chain([bound]).collect();
+                self.sample(metric, "_bucket", (&with_bound, &values), &count);
+            }
+            let labels = (metric.labels, &values[..]);
+            self.sample(metric, "_sum", labels, &histogram.sum_seconds());
+            self.sample(metric, "_count", labels, &histogram.count());
+        }
+    }
+
+    fn sample(
+        &mut self,
+        metric: &Metric,
+        suffix: &str,
+        (names, values): (&[&str], &[String]),
+        value: &dyn Display,
+    ) {
+        self.text.push_str(metric.name);
+        self.text.push_str(suffix);
+        self.labels(names, values);
+        let _ = writeln!(self.text, " {value}");
     }
 
     fn head(&mut self, metric: &Metric) {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use control::query::LATENCY_BOUNDS_US;
+
 /// A histogram of durations. Its upper bounds ascend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
@@ -16,6 +18,12 @@ impl Histogram {
     pub const ANSWERS: &'static [f64] =
         &[0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
 
+    /// The bounds of the times of packet-ins, as the kernel has them.
+    pub(crate) const PACKET_INS: &'static [f64; LATENCY_BOUNDS_US.len()] = &[
+        0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+        5.0, 10.0,
+    ];
+
     /// Bounds from 10 milliseconds to an hour, for incidents.
     pub const INCIDENTS: &'static [f64] =
         &[0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 60.0, 600.0, 3600.0];
@@ -23,6 +31,12 @@ impl Histogram {
     /// Creates an empty histogram with these upper bounds in seconds.
     pub fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len() + 1], sum: Duration::ZERO }
+    }
+
+    /// Creates a histogram of counts that another program made: those up to each bound and above the one before, and those above all.
+    pub(crate) fn of(bounds: &'static [f64], counts: &[u64], sum: Duration) -> Self {
+        debug_assert_eq!(counts.len(), bounds.len() + 1, "the last bucket has no bound");
+        Self { bounds, counts: counts.to_vec(), sum }
     }
 
     /// Counts a duration.
@@ -60,6 +74,13 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_of_packet_ins_are_those_of_the_kernel() {
+        let bounds =
+            Histogram::PACKET_INS.iter().map(|it| Duration::from_secs_f64(*it).as_micros());
+        assert!(bounds.eq(LATENCY_BOUNDS_US.map(u128::from)));
+    }
 
     #[test]
     fn buckets_are_cumulative() {

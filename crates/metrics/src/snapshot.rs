@@ -1,9 +1,10 @@
 //! Makes the text of a snapshot.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use control::operator::{ProgramState, ProgramUsage, Status};
-use control::query::{AppCounters, SwitchStatus};
+use control::query::{AppCounters, Latencies, SwitchStatus};
 
 use crate::catalogue as it;
 use crate::exposition::Exposition;
@@ -152,6 +153,12 @@ fn about_apps(apps: &[AppCounters], out: &mut Exposition) {
     out.family(it::APP_PACKET_INS, of(|it| it.delivered));
     out.family(it::APP_DROPPED, of(|it| it.dropped));
     out.family(it::APP_PASSED_OVER, of(|it| it.passed_over));
+    let latencies = apps.iter().map(|app| {
+        let Latencies { counts, sum_us } = &app.latencies;
+        let sum = Duration::from_micros(*sum_us);
+        ([app.name.clone()], Histogram::of(Histogram::PACKET_INS, counts, sum))
+    });
+    out.histograms(it::APP_LATENCY, latencies);
     out.family(it::APP_SKIPPED, of(|it| it.skipped.into()));
     let messages = apps.iter().flat_map(|app| {
         [("flow_mod", app.flow_mods), ("packet_out", app.packet_outs), ("request", app.requests)]

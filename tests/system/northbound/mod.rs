@@ -4,6 +4,7 @@ mod app_routes;
 mod changes;
 mod hostile;
 mod kills;
+mod metrics;
 mod roles;
 mod routes;
 mod sockets;

@@ -378,17 +378,22 @@ impl AppPort {
         self.hosting.kernel_mut()?.app.host().lines.rest(now)
     }
 
-    /// Calls the app in this process; see [`Hosted::call`]. `None` if it does not run here.
+    /// Calls the app in this process, in a turn that began at `turn`; see [`Hosted::call`]. `None` if it does not run here.
     pub(crate) fn call(
         &mut self,
         now_ns: u64,
         verdicts: &mut Vec<Verdict>,
+        turn: Instant,
     ) -> Option<Result<usize, String>> {
+        let is_timed = self.latency.times_call(self.counts.delivered);
         let hosted = self.hosting.kernel_mut()?;
         let before = hosted.records.size();
         let called = hosted.call(now_ns, verdicts);
         let handled = before.saturating_sub(hosted.records.size());
         self.load.throughput_mut().handled_in_kernel(handled);
+        if is_timed {
+            self.latency.add(turn.elapsed());
+        }
         Some(called)
     }
 }

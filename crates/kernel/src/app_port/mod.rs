@@ -5,6 +5,7 @@
 //! * [`backlog`] and [`replay`]: packet-ins for an app that is away, and their delivery when it is back.
 //! * [`quota`] and [`throttle`]: what the app may send, and how often it is served if it wastes the kernel's time.
 //! * [`load`]: how full the app is.
+//! * [`latency`]: how long packet-ins take until the app has handled them.
 //!
 //! `docs/decisions/0001-ring-commit-protocol.md`, "After a death", gives the reasons. In short: packet-ins that were not
 //! done are delivered again behind a snapshot, those that may have ended the zone one at a time. Switches and ports are
@@ -16,6 +17,7 @@ mod counts;
 mod fullness;
 mod hosted;
 mod hosting;
+mod latency;
 mod load;
 mod messages;
 mod outbox;
@@ -48,6 +50,7 @@ use crate::switch::Switch;
 use control::app::AppId;
 use control::kernel::Tuning;
 use control::policy::Policy;
+use control::query::Latencies;
 
 use self::backlog::Backlog;
 #[cfg(test)]
@@ -55,6 +58,7 @@ pub(crate) use self::backlog::LARGER;
 pub(crate) use self::counts::{Counts, DropReport};
 pub(crate) use self::fullness::Fill;
 use self::hosting::Hosting;
+use self::latency::Latency;
 use self::load::Load;
 pub(crate) use self::messages::{Alike, Messages};
 pub(crate) use self::quota::{Metered, QuotaMeter};
@@ -84,6 +88,7 @@ pub(crate) struct AppPort {
     snapshot: Snapshot,
     backlog: Backlog,
     load: Load,
+    latency: Latency,
     /// Bytes of a ring of the app, and most records in one call of it.
     capacity: u32,
     batch: usize,
@@ -133,6 +138,7 @@ impl AppPort {
             snapshot: Snapshot::new(slot),
             backlog: Backlog::default(),
             load: Load::default(),
+            latency: Latency::default(),
             capacity: tuning.ring,
             batch: tuning.batch.into(),
             lost: 0,
@@ -151,6 +157,7 @@ impl AppPort {
     fn stop(&mut self) -> Hosting {
         self.snapshot.phase = Phase::Down;
         self.load.reset();
+        self.latency.forget();
         std::mem::replace(&mut self.hosting, Hosting::Nowhere)
     }
 
@@ -232,6 +239,24 @@ impl AppPort {
     /// call returns, so none wait.
     pub(crate) fn waiting(&self) -> u32 {
         self.hosting.zone().map_or(0, |rings| rings.ring.outstanding())
+    }
+
+    /// Notes the end of a turn that began at `turn`, for the times of packet-ins.
+    pub(crate) fn note_latency(&mut self, turn: Instant) {
+        if let Hosting::Zone(rings) = &self.hosting {
+            let records = (self.counts.handled, rings.ring.outstanding());
+            self.latency.note(self.counts.delivered, records, turn);
+        }
+    }
+
+    /// Lets the next call of an app in this process be timed.
+    pub(crate) fn arm_latency(&mut self) {
+        self.latency.arm();
+    }
+
+    /// How long packet-ins took.
+    pub(crate) fn latencies(&self) -> Latencies {
+        self.latency.samples()
     }
 
     /// Whether the app has handled this number of records. An app in the kernel must have handled all that it was given.

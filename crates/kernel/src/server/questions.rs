@@ -277,6 +277,7 @@ fn add(app: &mut AppCounters, other: &AppCounters) {
         unsent,
         delayed,
         paced,
+        latencies,
     } = *other;
     app.delivered += delivered;
     app.dropped += dropped;
@@ -294,6 +295,10 @@ fn add(app: &mut AppCounters, other: &AppCounters) {
     app.unsent += unsent;
     app.delayed += delayed;
     app.paced += paced;
+    for (count, other) in app.latencies.counts.iter_mut().zip(latencies.counts) {
+        *count += other;
+    }
+    app.latencies.sum_us = app.latencies.sum_us.saturating_add(latencies.sum_us);
 }
 
 #[cfg(test)]

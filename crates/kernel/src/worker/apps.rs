@@ -204,8 +204,9 @@ impl Worker {
         }
     }
 
-    /// Continues snapshots and replays, and publishes the records for zones and the messages for other workers.
-    pub(super) fn pump(&mut self) {
+    /// Continues snapshots and replays, and publishes the records for zones and the messages for other workers, at the end of a turn
+    /// that began `now`.
+    pub(super) fn pump(&mut self, now: Instant) {
         for slot in AppSlot::first(self.dispatch.app_ports.len()) {
             let app_port = &mut self.dispatch.app_ports[slot];
             if app_port.has_work() {
@@ -214,6 +215,7 @@ impl Worker {
                     roster.get(dpid).is_some_and(|entry| entry.epoch == epoch)
                 });
             }
+            app_port.note_latency(now);
             app_port.publish();
         }
         self.forwarder.wake(&self.channels.pool);
@@ -317,6 +319,7 @@ impl Worker {
                 unsent,
                 delayed: app_port.counts.delayed,
                 paced,
+                latencies: app_port.latencies(),
             }
         };
         let unsent = unsent.into_iter().zip(paced);

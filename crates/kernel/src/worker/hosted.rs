@@ -138,7 +138,7 @@ impl Worker {
         let app_port = &mut self.dispatch.app_ports[slot];
         let noted = note(&mut self.calls.flight_slot, app_port.app);
         let called = match cause {
-            Cause::Records => app_port.call(now_ns(), &mut verdicts),
+            Cause::Records => app_port.call(now_ns(), &mut verdicts, now),
             Cause::Answers => app_port.call_with_answers(now_ns()),
         };
         drop(noted);

@@ -203,7 +203,7 @@ impl Worker {
                 worker.host(app, &object, log_level, &services);
             }
         }
-        worker.pump(); // gives the apps in this process their empty snapshot
+        worker.pump(now); // gives the apps in this process their empty snapshot
         Ok(worker)
     }
 
@@ -234,7 +234,7 @@ impl Worker {
             self.move_on(now); // before the calls, so that these include the packets
             self.call_apps(now);
             self.move_on(now);
-            self.pump();
+            self.pump(now);
             self.reader.resume(&mut self.switches, &mut self.dispatch, now);
             self.flush(now);
             self.reader.end_turn(is_cut_short, self.timers.next_tick, now);
@@ -342,6 +342,7 @@ impl Worker {
         answers::expire_requests(&mut self.switches, app_ports, &self.channels, now);
         self.settle_claims(now);
         report_drops(&mut self.dispatch.app_ports, now);
+        self.dispatch.app_ports.iter_mut().for_each(AppPort::arm_latency);
         self.log_limits.report_late(&mut self.dispatch, now);
         self.log_limits.report_skipped(&mut self.dispatch, now);
         self.log_limits.report_suppressed(&mut self.dispatch.app_ports, now);

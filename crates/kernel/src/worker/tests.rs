@@ -22,6 +22,7 @@ use control::query::{AppCounters, SwitchStatus};
 mod claims;
 mod drivers;
 mod hosted;
+mod latency;
 mod paced;
 mod peers;
 mod runs;

@@ -60,7 +60,8 @@ fn incidents() -> IncidentCounts {
 fn whole(switches: &[SwitchStatus]) -> String {
     let mut kernel_queries = Histogram::new(Histogram::ANSWERS);
     kernel_queries.observe(Duration::from_micros(200));
-    let app = AppCounters { name: "a\"\\\nb".into(), delivered: 12, ..AppCounters::default() };
+    let mut app = AppCounters { name: "a\"\\\nb".into(), delivered: 12, ..AppCounters::default() };
+    (app.latencies.counts[7], app.latencies.counts[16], app.latencies.sum_us) = (2, 1, 20_500_000);
     text(&Snapshot {
         version: "0.1.0",
         status: Some(&status()),
@@ -92,6 +93,11 @@ fn every_metric_has_a_sample() {
         "rosemary_switch_messages_total{dpid=\"00:00:00:00:00:00:00:01\",type=\"error\"} 6",
         "rosemary_switch_packet_ins_dropped_total{dpid=\"00:00:00:00:00:00:00:01\",reason=\"guard\"} 2",
         "rosemary_app_packet_ins_total{app=\"a\\\"\\\\\\nb\"} 12",
+        "rosemary_app_packet_in_duration_seconds_bucket{app=\"a\\\"\\\\\\nb\",le=\"0.01\"} 0",
+        "rosemary_app_packet_in_duration_seconds_bucket{app=\"a\\\"\\\\\\nb\",le=\"0.025\"} 2",
+        "rosemary_app_packet_in_duration_seconds_bucket{app=\"a\\\"\\\\\\nb\",le=\"+Inf\"} 3",
+        "rosemary_app_packet_in_duration_seconds_sum{app=\"a\\\"\\\\\\nb\"} 20.5",
+        "rosemary_app_packet_in_duration_seconds_count{app=\"a\\\"\\\\\\nb\"} 3",
         "rosemary_kernel_query_duration_seconds_bucket{le=\"0.0003\"} 1",
         "rosemary_kernel_query_duration_seconds_bucket{le=\"+Inf\"} 1",
     ] {

@@ -114,7 +114,7 @@ impl Bench {
     }
 
     fn call(&mut self) -> Result<usize, String> {
-        let called = self.app_port.call(0, &mut self.verdicts).unwrap();
+        let called = self.app_port.call(0, &mut self.verdicts, Instant::now()).unwrap();
         let mut messages = Messages::default();
         self.sent.clear();
         while called.is_ok()
@@ -220,7 +220,7 @@ fn timer_expires_while_records_always_wait() {
     let mut bench = Bench::live();
     for (now_ns, woken) in [(0, 0), (76, 0), (77, 1), (78, 2)] {
         assert!(bench.packet(2, 0));
-        let called = bench.app_port.call(now_ns, &mut bench.verdicts);
+        let called = bench.app_port.call(now_ns, &mut bench.verdicts, Instant::now());
         assert_eq!((called, WOKEN.get()), (Some(Ok(1)), woken), "at {now_ns} ns");
     }
 }

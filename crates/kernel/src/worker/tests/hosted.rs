@@ -27,7 +27,7 @@ impl App for OnlySends {
 fn app_that_only_sends_does_not_block_its_worker() {
     let bench = Bench::with(1, |worker| {
         worker.dispatch.app_ports[0].host_linked::<OnlySends>();
-        worker.pump();
+        worker.pump(Instant::now());
     });
     let mut fake = bench.connect([7]).pop().unwrap();
     let burst: Vec<u8> = (0..=255).chain(0..=255).flat_map(packet_in).collect();
