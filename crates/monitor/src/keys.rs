@@ -43,6 +43,9 @@ use crate::users::Users;
 /// The file with the authorities for switches.
 pub const CA_CERT: &str = "ca-cert.pem";
 
+/// The file with the key of that authority. Only the commands that make certificates read it.
+pub const CA_KEY: &str = "ca-key.pem";
+
 /// The file with the controller's certificate.
 pub const CONTROLLER_CERT: &str = "controller-cert.pem";
 
@@ -351,19 +354,50 @@ fn check_writers(path: &Path, metadata: &Metadata) -> Result<(), StartError> {
 
 fn refusal(path: &Path, purpose: KeyPurpose, error: &io::Error) -> StartError {
     let why = match error.kind() {
-        io::ErrorKind::NotFound => match purpose {
-            KeyPurpose::Switches => "it is missing; `rosemary pki init` creates all files".to_owned(),
-            KeyPurpose::Users => {
-                "it is missing; `rosemary pki api NAME --force` creates the files of the HTTP interface"
-                    .to_owned()
-            }
-        },
+        io::ErrorKind::NotFound => missing(path, purpose),
         io::ErrorKind::PermissionDenied => {
             "it cannot be read by the user who starts Rosemary".to_owned()
         }
         _ => error.to_string(),
     };
     fault(path, why)
+}
+
+/// Says that a file or the directory is missing, and which command makes it without replacing what need not be replaced.
+fn missing(path: &Path, purpose: KeyPurpose) -> String {
+    let names = FILES.map(|file| file_name(purpose, file));
+    let is_file = path.file_name().is_some_and(|it| names.iter().any(|name| it == *name));
+    let dir = if is_file { path.parent().unwrap_or(path) } else { path };
+    let has = |name: &str| !is_missing(&dir.join(name));
+    let has_any = names.iter().chain([&CA_KEY]).any(|name| has(name));
+    let has_authority = has(CA_CERT) && has(CA_KEY);
+    let pki = match purpose {
+        KeyPurpose::Switches => dir,
+        KeyPurpose::Users => dir.parent().unwrap_or(dir),
+    };
+    let pki = pki.display();
+    let back = "it is missing; put it back, as from a backup";
+    match purpose {
+        KeyPurpose::Switches if !has_any => {
+            format!("it is missing; `rosemary pki init --dir '{pki}'` creates all files")
+        }
+        KeyPurpose::Switches if has_authority => {
+            format!(
+                "{back}, or make a new one with `rosemary pki controller --force --dir '{pki}'`"
+            )
+        }
+        KeyPurpose::Switches => format!(
+            "{back}; if it is lost, `rosemary pki init --force --dir '{pki}'` makes a new authority, and every switch needs a new \
+             certificate"
+        ),
+        KeyPurpose::Users if has_authority || !has_any => format!(
+            "it is missing; `rosemary pki api NAME --force --dir '{pki}'` creates the files of the HTTP interface"
+        ),
+        KeyPurpose::Users => format!(
+            "{back}; if it is lost, `rosemary pki api NAME --new-authority --dir '{pki}'` makes a new authority, and every user needs a \
+             new certificate"
+        ),
+    }
 }
 
 fn fault(path: &Path, why: String) -> StartError {
@@ -458,13 +492,25 @@ mod tests {
     }
 
     #[test]
-    fn missing_file_is_named() {
-        for name in [CA_CERT, CONTROLLER_CERT, CONTROLLER_KEY] {
+    fn missing_file_is_named_with_the_command_that_makes_it() {
+        for (name, has_ca_key, command) in [
+            (CA_CERT, true, "rosemary pki init --force --dir"),
+            (CONTROLLER_CERT, true, "rosemary pki controller --force --dir"),
+            (CONTROLLER_KEY, true, "rosemary pki controller --force --dir"),
+            (CONTROLLER_KEY, false, "rosemary pki init --force --dir"),
+        ] {
             let dir = keys();
+            if has_ca_key {
+                write(&dir.path().join(CA_KEY), b"key", 0o600);
+            }
             std::fs::remove_file(dir.path().join(name)).unwrap();
             let error = refused(dir.path());
-            assert!(error.contains(name) && error.contains("rosemary pki init"), "{error}");
+            let command = format!("{command} '{}'", dir.path().display());
+            assert!(error.contains(name) && error.contains(&command), "{error}");
         }
+        let empty = tempfile::tempdir().unwrap();
+        let error = refused(empty.path());
+        assert!(error.contains("rosemary pki init --dir"), "{error}");
     }
 
     #[test]

@@ -286,6 +286,28 @@ mod tests {
     }
 
     #[test]
+    fn no_certificate_begins_after_a_revocation_in_the_future() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = &parent.path().join("pki");
+        api(&api_args(dir)).unwrap();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let make = |name: &str, before| {
+            let revoked = RevokedUser { name: "alice".into(), before };
+            let list = revoked_text(&[revoked]).unwrap();
+            std::fs::write(dir.join("api/revoked.json"), list).unwrap();
+            let common = Common { force: true, ..common(dir) };
+            user(&UserArgs { name: name.into(), role: Role::Viewer, common })
+        };
+        make("alice", now.as_secs() + 3).unwrap();
+        let year = 365 * 24 * 3600;
+        for before in [now.as_secs() + year, u64::MAX] {
+            let error = make("alice", before).unwrap_err().to_string();
+            assert!(error.contains("set it") && error.contains("another name"), "{error}");
+            make("alice-2", before).unwrap();
+        }
+    }
+
+    #[test]
     fn missing_authority_error_names_the_command() {
         let parent = tempfile::tempdir().unwrap();
         let args =

@@ -35,6 +35,9 @@ const AUTHORITY_DAYS: u32 = 3650;
 /// Default validity of an issued certificate, in days.
 pub(crate) const DAYS: u32 = 825;
 
+/// How far the begin of a certificate may be ahead of the clock: a few revocations within a second each count a second more.
+const AHEAD: Duration = Duration::from_secs(300);
+
 /// A name by which clients call the HTTP interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServerName {
@@ -160,7 +163,7 @@ impl Authority {
     /// ones were revoked.
     ///
     /// # Errors
-    /// The system cannot provide random numbers.
+    /// The revocation is ahead of the clock, or the system cannot provide random numbers.
     pub(crate) fn user(
         &self,
         name: &str,
@@ -170,7 +173,16 @@ impl Authority {
     ) -> anyhow::Result<Issued> {
         let mut params = params(name, days);
         if let Some(seconds) = revoked {
-            let begin = (SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).into();
+            let begin = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+            let begin = begin.filter(|begin| *begin <= SystemTime::now() + AHEAD);
+            // Earlier certificates of the user may begin at any time before the revocation, so a new one must not.
+            let begin = begin.with_context(|| {
+                format!(
+                    "the certificates of {name} that begin before {seconds} (seconds since 1970) were revoked, and the clock has not come \
+                     so far: it is wrong now, or it was then. If it is wrong now, set it. Otherwise choose another name for the user"
+                )
+            })?;
+            let begin = begin.into();
             params.not_before = params.not_before.max(begin);
         }
         params.subject_alt_names = vec![SanType::URI(users::uri(role, name).try_into()?)];

@@ -31,7 +31,7 @@ use clap::{Args, Subcommand};
 use config::Config;
 use control::security::KeyPurpose;
 use keys::{Keys, datapaths};
-use monitor::keys::{CA_CERT, CONTROLLER_CERT, CONTROLLER_KEY};
+use monitor::keys::{CA_CERT, CA_KEY, CONTROLLER_CERT, CONTROLLER_KEY};
 use monitor::options::TlsDir;
 use openflow::Dpid;
 use serde::Serialize;
@@ -40,8 +40,6 @@ use zeroize::Zeroizing;
 use self::files::New;
 use self::make::{Authority, DAYS, Issued};
 use crate::say;
-
-const CA_KEY: &str = "ca-key.pem";
 
 /// The consequence of replacing keys for switches.
 const REPLACED: &str = "After that, certificates of the replaced authority are worthless, and nobody with only the replaced \
