@@ -10,8 +10,15 @@ find "$work" -mindepth 1 -maxdepth 1 ! -name node_modules -exec rm -rf {} +
 cp -R ui/. "$work"
 cd "$work"
 
-major=$(node -p 'process.versions.node.split(".")[0]')
-[ "$major" -ge 18 ] || { echo "ui: Node.js 18 or newer is needed, and this is $(node --version)" >&2; exit 1; }
+# Debian bookworm has 18.19 or 18.20. The packages of the page name 18.12 as the oldest.
+command -v node >/dev/null && command -v npm >/dev/null || {
+  echo "ui: Node.js and npm are missing; install Node.js 18.12 or newer, on Debian: apt-get install nodejs npm" >&2
+  exit 1
+}
+node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 18 || (major == 18 && minor >= 12) ? 0 : 1)' || {
+  echo "ui: Node.js 18.12 or newer is needed, and $(command -v node) is $(node --version); name a newer one first in PATH" >&2
+  exit 1
+}
 # The packages are those of the lock file; they are installed again when it changes.
 if ! cmp -s package-lock.json node_modules/.rosemary-lock; then
   npm ci --ignore-scripts --no-audit --no-fund
