@@ -83,6 +83,8 @@ enum State {
     Open(Arc<Link>),
     /// The app broke the protocol, and has not been started again since.
     Broken(EndOfLink),
+    /// The app has ended. It is remembered, so that requests to it are counted apart from those to names of no app.
+    Ended,
 }
 
 impl AppRoutes {
@@ -114,7 +116,7 @@ impl AppRoutes {
         match end {
             EndOfLink::Closed => {
                 debug!(app, "an app with routes has ended");
-                links.remove(app);
+                links.insert(app.to_owned(), State::Ended);
             }
             EndOfLink::Broken(_) => {
                 let hint = "its routes return when it is started again";
@@ -143,6 +145,14 @@ impl AppRoutes {
 
     fn state(&self, app: &str) -> Option<State> {
         lock(&self.links).get(app).cloned()
+    }
+
+    /// Forgets an app that has ended and is not to run any more.
+    fn forget(&self, app: &str) {
+        let mut links = lock(&self.links);
+        if let Some(State::Ended) = links.get(app) {
+            links.remove(app);
+        }
     }
 }
 
@@ -175,7 +185,7 @@ async fn answer(api: &Arc<Api>, request: Request) -> Answer {
             let hint = format!("`rosemary app restart {app}` starts it again; see `rosemary logs`");
             return Err(Problem::bad_answer(end.to_string(), hint));
         }
-        None => return Err(explain(api, app).await),
+        Some(State::Ended) | None => return Err(explain(api, app).await),
     };
     let (parts, body) = request.into_parts();
     let body = tokio::time::timeout(limits::REQUEST_TIME, receive(body, MOST_REQUEST_BODY));
@@ -274,8 +284,10 @@ fn soon(problem: Problem) -> Problem {
 
 /// Says why an app has no connection, and what to do.
 async fn explain(api: &Arc<Api>, app: String) -> Problem {
-    let unknown =
-        || Problem::not_found(format!("no app {app} runs"), "`rosemary apps` lists the apps");
+    let unknown = || {
+        api.app_routes.forget(&app);
+        Problem::not_found(format!("no app {app} runs"), "`rosemary apps` lists the apps")
+    };
     // Anybody on this machine can ask for names that do not exist.
     let status = api.recent_status().await;
     if status.is_some_and(|status| status.apps.iter().all(|it| it.name != app)) {
@@ -367,6 +379,24 @@ mod tests {
         assert_eq!(held.len(), MOST_OF_ALL / MOST_ANSWER_BODY);
         held.pop();
         assert!(routes.reserve().is_ok(), "a client has received its answer, or has gone");
+    }
+
+    #[test]
+    fn app_that_restarts_pays_for_itself() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let routes = Arc::new(AppRoutes::default());
+            assert_eq!(routes.payer("/apps/web/x"), Payer::NoApp);
+            let (ours, theirs) = sys::packets::Packets::pair().unwrap();
+            routes.connect("web".into(), ours.into_fd());
+            drop(theirs);
+            while !matches!(routes.state("web"), Some(State::Ended)) {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(routes.payer("/apps/web/x"), Payer::App("web".into()));
+            routes.forget("web");
+            assert_eq!(routes.payer("/apps/web/x"), Payer::NoApp, "it left the configuration");
+        });
     }
 
     #[test]

@@ -27,6 +27,15 @@ pub(crate) enum How {
 }
 
 impl How {
+    /// Whether a change of the credentials, or time, may end the user's standing. A connection on this machine has the same user as
+    /// long as it lasts.
+    pub(crate) fn may_end(self) -> bool {
+        match self {
+            Self::Token | Self::Session | Self::Certificate => true,
+            Self::Unix | Self::Loopback | Self::Nobody => false,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Token => "token",

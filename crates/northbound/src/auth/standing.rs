@@ -43,6 +43,11 @@ impl Standing {
         Self { check: Box::new(check), changed, expires: None, is_over: false }
     }
 
+    /// For a client whose standing does not end: it is never checked.
+    pub(crate) fn lasting(changed: watch::Receiver<Arc<Credentials>>) -> Self {
+        Self { check: Box::new(|| Some(None)), changed, expires: None, is_over: false }
+    }
+
     /// Whether the client is still admitted.
     pub(crate) fn holds(&mut self) -> bool {
         let has_expired = self.expires.is_some_and(|end| SystemTime::now() >= end);
@@ -122,6 +127,18 @@ mod tests {
         runtime().block_on(standing.ended());
         assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
         assert!(SystemTime::now() > end && !standing.holds());
+    }
+
+    #[test]
+    fn lasting_standing_outlives_every_change() {
+        let sender = watch::Sender::new(Arc::new(Credentials::default()));
+        let mut standing = Standing::lasting(sender.subscribe());
+        sender.send_replace(Arc::new(Credentials::default()));
+        assert!(standing.holds());
+        runtime().block_on(async {
+            let ended = tokio::time::timeout(Duration::from_millis(30), standing.ended());
+            assert!(ended.await.is_err());
+        });
     }
 
     #[test]
