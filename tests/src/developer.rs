@@ -169,21 +169,60 @@ pub fn refused(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
     Ok(refused_with(lab, args)?.1)
 }
 
-/// Waits until the audit records are exactly `expected`, from the first one on: who did what, and when it was refused.
+/// Waits until there are exactly these audit records, from the first one on: who did what, and the state before and after. `...` in
+/// an expected record stands for any text.
 ///
 /// # Errors
 /// They differ.
 pub fn must_have_audited(lab: &Lab, expected: &[&str]) -> anyhow::Result<()> {
+    wait_for_records(lab, expected, |records| {
+        records.len() == expected.len()
+            && records.iter().zip(expected).all(|(record, expected)| fits(record, expected))
+    })
+}
+
+/// Waits until each of these audit records is among those that there are. `...` stands for any text.
+///
+/// # Errors
+/// One is missing.
+pub fn must_be_audited(lab: &Lab, expected: &[&str]) -> anyhow::Result<()> {
+    wait_for_records(lab, expected, |records| {
+        expected.iter().all(|expected| records.iter().any(|record| fits(record, expected)))
+    })
+}
+
+fn wait_for_records(
+    lab: &Lab,
+    expected: &[&str],
+    are_right: impl Fn(&[String]) -> bool,
+) -> anyhow::Result<()> {
     // A line is on its way to the log store for a moment.
     lab.wait_for(format!("the audit records are {expected:#?}"), SOON, |evidence| {
-        let lines = rosemary(lab, &["logs", "audit", "--json"]).unwrap_or_default();
-        let records = lines.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
-        let records: Vec<_> =
-            records.filter_map(|it| it["text"].as_str().map(str::to_owned)).collect();
+        let records = audit_records(lab);
         evidence.0 = format!("{records:#?}");
-        Ok((records == expected).then_some(()))
+        Ok(are_right(&records).then_some(()))
     })?;
     Ok(())
+}
+
+/// The audit records.
+pub fn audit_records(lab: &Lab) -> Vec<String> {
+    let lines = rosemary(lab, &["logs", "audit", "--json"]).unwrap_or_default();
+    let records = lines.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
+    records.filter_map(|it| it["text"].as_str().map(str::to_owned)).collect()
+}
+
+/// Whether `text` is `pattern`, in which `...` stands for any text.
+fn fits(text: &str, pattern: &str) -> bool {
+    match pattern.split_once("...") {
+        None => text == pattern,
+        Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {
+            text.char_indices()
+                .map(|(at, _)| at)
+                .chain([text.len()])
+                .any(|at| fits(&text[at..], rest))
+        }),
+    }
 }
 
 /// Runs `rosemary` with `args`. Returns its exit code, 1 or 78, and what it said on standard error.

@@ -65,8 +65,11 @@ fn running_instance_is_saved_and_everything_returns() {
         ensure!(!s1.dump_flows()?.iter().any(|it| it.contains("priority=49600")));
         let changes = [
             "user 0 requested: enable operator (change 1)",
-            "user 0 made the token \"ci\" for admin",
-            "user 0 revoked the token ci",
+            "user 0: enable operator (change 1) is done: ...app operator: enabled as configured -> by an operator, state ...",
+            "user 0: add a flow to 00:00:00:00:00:00:00:01: none -> priority=49600,in_port=1 actions=output:2",
+            "user 0 made the token \"ci\" (...): none -> role admin, without an end",
+            "user 0: delete flows of 00:00:00:00:00:00:00:01: priority=49600,in_port=1 actions=output:2 -> none",
+            "user 0 revoked the token \"ci\" (...): role admin, without an end -> none",
         ];
         must_have_audited(lab, &changes)?;
         up.stop(Signal::TERM)?;

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of};
+use rosemary_tests::developer::must_be_audited;
 use rosemary_tests::in_a_lab;
 use rosemary_tests::net::{Net, SOON};
 use serde_json::{Value, json};
@@ -57,6 +58,8 @@ fn flow(of: Of, net: &Net<'_>, lab: &Lab) -> anyhow::Result<()> {
         "priority": 11111, "match": {"in_port": 1}, "actions": [{"type": "OUTPUT", "port": 2}],
     });
     ensure!(post(lab, "/stats/flowentry/add", &add)? == 200);
+    let record = "user 0: add a flow to 00:00:00:00:00:00:00:01: none -> priority=...in_port=1 cookie:0x1 actions=output:2";
+    must_be_audited(lab, &[record])?;
     let flows = shown(lab, 11_111)?;
     ensure!(flows.len() == 1, "{flows:?}");
     ensure!(

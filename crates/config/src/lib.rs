@@ -12,6 +12,7 @@
 mod app;
 mod apps;
 mod band;
+mod changes;
 mod config;
 mod controller;
 mod environment;
@@ -41,6 +42,7 @@ mod zones;
 pub use app::{APP_KEYS, AppConfig, NAME_FORM, OnStop, host_name, host_named, is_name, stage_name};
 pub use apps::{MOST_APPS, MOST_ELEMENTS};
 pub use band::NONE as NO_BAND;
+pub use changes::changes;
 pub use config::{Config, DEFAULT_APP, TOP_KEYS};
 pub use controller::CONTROLLER_KEYS;
 pub use environment::{ENV_IN_KERNEL, Environment};

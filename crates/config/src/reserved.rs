@@ -204,7 +204,7 @@ fn collect(path: &str, value: &DeValue<'_>, found: &mut BTreeMap<String, String>
 }
 
 /// Formats a value so that equal values have equal texts.
-fn shown(value: &DeValue<'_>) -> String {
+pub(super) fn shown(value: &DeValue<'_>) -> String {
     match value {
         DeValue::Array(list) => {
             let elements: Vec<String> = list.iter().map(|it| shown(it.get_ref())).collect();

@@ -62,7 +62,7 @@ impl From<Level> for LogLevel {
         match level {
             Level::Error => Self::Error,
             Level::Warn => Self::Warn,
-            Level::Info => Self::Info,
+            Level::Info | Level::Audit => Self::Info,
             Level::Debug => Self::Debug,
         }
     }

@@ -71,16 +71,34 @@ pub enum OperatorRequest {
         /// The name in the certificates.
         name: String,
     },
-    /// Write an audit record: the sender has done this. Answered by [`OperatorReply::Done`].
-    Audit {
-        /// What, as a phrase.
-        what: String,
-    },
     /// Report the incidents from this number on. Answered by [`OperatorReply::Incidents`].
     Incidents {
         /// The lowest number.
         from: IncidentId,
     },
+}
+
+impl OperatorRequest {
+    /// Whether the HTTP interface may send it. That recognises users by tokens and certificates, so a token of its own would outlive
+    /// whoever takes it over, and no route needs more.
+    pub fn may_be_of_http_interface(&self) -> bool {
+        match self {
+            Self::AddToken(_) | Self::RevokeUser { .. } => false,
+            Self::As { request, .. } => request.may_be_of_http_interface(),
+            Self::Status
+            | Self::App { .. }
+            | Self::Usage
+            | Self::Kernel
+            | Self::Log
+            | Self::Service { .. }
+            | Self::Change(_)
+            | Self::ChangeReport { .. }
+            | Self::Config
+            | Self::Tokens
+            | Self::RevokeToken { .. }
+            | Self::Incidents { .. } => true,
+        }
+    }
 }
 
 /// Sent by the monitor to an operator's command.
@@ -102,8 +120,6 @@ pub enum OperatorReply {
     Service,
     /// A change, as far as it has come.
     Change(ChangeReport),
-    /// It is done.
-    Done,
     /// The text of the configuration. Descriptor: sealed memory with the text, without secrets.
     Config {
         /// The file; `None` if there is none.
@@ -405,4 +421,20 @@ pub struct Amount {
     pub soft: Option<u64>,
     /// The hard limit, which cannot be exceeded; `None` for no limit.
     pub hard: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http_interface_makes_no_users() {
+        let revoke = OperatorRequest::RevokeUser { name: "alice".into() };
+        let on_behalf =
+            |request| OperatorRequest::As { who: "x".into(), request: Box::new(request) };
+        assert!(!revoke.may_be_of_http_interface());
+        assert!(!on_behalf(revoke).may_be_of_http_interface());
+        let revoke = OperatorRequest::RevokeToken { which: "ci".into() };
+        assert!(on_behalf(revoke).may_be_of_http_interface());
+    }
 }

@@ -192,6 +192,11 @@ pub enum ZoneReply {
         /// The reason, as a phrase.
         why: String,
     },
+    /// The app, which provides a service, has made a change that an operator requested.
+    Audit {
+        /// Who, what, and the state before and after.
+        record: String,
+    },
     /// The app reports an incident of the network.
     Incident {
         /// What happened, as a phrase.

@@ -39,6 +39,7 @@ mod app;
 mod apps_service;
 mod attachment;
 mod attribution;
+mod audit;
 mod backtrace;
 mod change;
 mod check;

@@ -163,6 +163,12 @@ pub(crate) fn audit(text: &str) {
     add("audit", LogLevel::Info, text);
 }
 
+/// Adds an audit record that `app` has written: it has changed something that a user requested. Such records count separately,
+/// so that no app displaces those of the monitor.
+pub(crate) fn audit_on(app: &str, text: &str) {
+    add(&program_on("audit", app), LogLevel::Info, text);
+}
+
 /// The app that a trusted program's line is about, by its fields.
 ///
 /// Text from an app stands in quotes, in which further quotes are escaped. So an app cannot write such a field.

@@ -34,7 +34,7 @@ pub fn run(zone: &Path) -> io::Result<Report> {
         ZoneReply::Failed { why } | ZoneReply::Unfit { why } | ZoneReply::NotLoaded { why } => {
             Err(io::Error::other(why))
         }
-        ZoneReply::Loaded { .. } | ZoneReply::Incident { .. } => {
+        ZoneReply::Loaded { .. } | ZoneReply::Incident { .. } | ZoneReply::Audit { .. } => {
             Err(io::Error::other("rosemary-zone loaded an app in a probe"))
         }
     }

@@ -13,9 +13,9 @@ use sys::process::Usage;
 use tracing::{debug, info, warn};
 
 use crate::admin_server::{AdminServer, OperatorId};
+use crate::audit;
 use crate::change::Changes;
-use crate::log_forwarder;
-use crate::northbound::{self, Northbound, NorthboundPort};
+use crate::northbound::{self, Northbound, NorthboundPort, Revocation};
 use crate::notify::{Condition, ServiceManager, Stage};
 use crate::process_table::{self, MESSAGES_PER_TURN, ProcessTable};
 use crate::service_table::ServiceTable;
@@ -333,6 +333,10 @@ impl Supervisor {
     ) -> (OperatorReply, Vec<OwnedFd>) {
         let unavailable = |why: String| OperatorReply::Unavailable { why };
         let without = |reply: OperatorReply| (reply, Vec::new());
+        if requester.is_northbound && !request.may_be_of_http_interface() {
+            let why = "the HTTP interface may neither make tokens nor revoke certificates";
+            return without(OperatorReply::Refused { why: why.into() });
+        }
         match request {
             OperatorRequest::Status => without(OperatorReply::Status(self.status(now))),
             OperatorRequest::App { name } => {
@@ -360,7 +364,8 @@ impl Supervisor {
                 }
             }
             OperatorRequest::Service { name } => {
-                match self.processes.connect_operator(&name, requester.uid) {
+                let user = Some(requester.uid).filter(|_| !requester.is_northbound);
+                match self.processes.connect_operator(&name, user) {
                     Ok(fds) => (OperatorReply::Service, fds.into()),
                     Err(why) => without(unavailable(why)),
                 }
@@ -383,7 +388,7 @@ impl Supervisor {
                 Ok((reply, text)) => (reply, vec![text]),
                 Err(why) => without(unavailable(why)),
             },
-            OperatorRequest::AddToken(token) => without(self.add_token(token, requester)),
+            OperatorRequest::AddToken(token) => without(self.add_token(&token, requester)),
             OperatorRequest::Tokens => {
                 let northbound = self.processes.northbound_mut();
                 let tokens = northbound.map(|it| OperatorReply::Tokens(it.tokens()));
@@ -393,24 +398,13 @@ impl Supervisor {
                 let northbound = self.processes.northbound_mut();
                 let revoked =
                     northbound.map_or(Err(NO_NORTHBOUND.into()), |it| it.revoke_token(&which));
-                if let Ok(1..) = revoked {
-                    let which = shortened(&which, 100);
-                    log_forwarder::audit(&format!("{} revoked the token {which}", requester.who));
+                for token in revoked.iter().flatten() {
+                    audit::token(&requester.who, token, false);
                 }
-                without(revoked.map_or_else(unavailable, OperatorReply::Revoked))
+                let count = revoked.map(|tokens| OperatorReply::Revoked(tokens.len()));
+                without(count.unwrap_or_else(unavailable))
             }
             OperatorRequest::RevokeUser { name } => without(self.revoke_user(&name, requester)),
-            OperatorRequest::Audit { what } if !requester.is_northbound => {
-                let why = format!(
-                    "only the HTTP interface reports what others did: {}",
-                    shortened(&what, 40)
-                );
-                without(OperatorReply::Refused { why })
-            }
-            OperatorRequest::Audit { what } => {
-                log_forwarder::audit(&format!("{} did: {}", requester.who, shortened(&what, 400)));
-                without(OperatorReply::Done)
-            }
             OperatorRequest::As { .. } => {
                 let why = "only the HTTP interface acts on behalf of others".into();
                 without(OperatorReply::Refused { why })
@@ -418,7 +412,7 @@ impl Supervisor {
         }
     }
 
-    /// Begins a change, and writes an audit record about it.
+    /// Begins a change. An audit record tells if it could not begin; others are written while it is made.
     fn begin_change(
         &mut self,
         request: ChangeRequest,
@@ -426,28 +420,21 @@ impl Supervisor {
         requester: &Requester,
         now: Instant,
     ) -> Result<ChangeReport, String> {
-        let what = request.change.to_string();
+        let what = audit::phrase(&request.change);
         let begun = self.changes.begin((request, fds), &requester.who, &mut self.processes, now);
-        let outcome = match &begun {
-            Ok(report) => format!("change {}", report.id),
-            Err(why) => format!("refused: {why}"),
-        };
-        log_forwarder::audit(&format!("{} requested: {what} ({outcome})", requester.who));
+        if let Err(why) = &begun {
+            audit::not_begun(&requester.who, &what, why);
+        }
         begun
     }
 
-    fn add_token(&mut self, token: TokenRecord, requester: &Requester) -> OperatorReply {
+    fn add_token(&mut self, token: &TokenRecord, requester: &Requester) -> OperatorReply {
         let Some(northbound) = self.processes.northbound_mut() else {
             return OperatorReply::Unavailable { why: NO_NORTHBOUND.into() };
         };
-        let (name, role) = (shortened(&token.name, 100), token.role);
-        let kind = if token.one_time { "one-time token" } else { "token" };
-        match northbound.add_token(token) {
+        match northbound.add_token(token.clone()) {
             Ok(()) => {
-                log_forwarder::audit(&format!(
-                    "{} made the {kind} {name:?} for {role}",
-                    requester.who
-                ));
+                audit::token(&requester.who, token, true);
                 OperatorReply::Interface { api: northbound.api() }
             }
             Err(why) => OperatorReply::Unavailable { why },
@@ -456,13 +443,10 @@ impl Supervisor {
 
     fn revoke_user(&mut self, name: &str, requester: &Requester) -> OperatorReply {
         let northbound = self.processes.northbound_mut();
-        match northbound.map_or(Ok((None, None)), |it| it.revoke_user(name)) {
-            Ok((dir, before)) => {
-                if let Some(before) = before {
-                    let (who, name) = (&requester.who, shortened(name, 100));
-                    log_forwarder::audit(&format!(
-                        "{who} revoked the certificates of {name} that begin before {before}"
-                    ));
+        match northbound.map_or(Ok(Revocation::default()), |it| it.revoke_user(name)) {
+            Ok(Revocation { dir, earlier, before }) => {
+                if let Some(before) = before.filter(|_| before != earlier) {
+                    audit::revoked_user(&requester.who, name, earlier, before);
                 }
                 OperatorReply::RevokedUser { dir, before }
             }

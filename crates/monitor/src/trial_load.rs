@@ -35,9 +35,12 @@ pub(crate) fn load(
         Ok(ZoneReply::Unfit { why } | ZoneReply::NotLoaded { why } | ZoneReply::Failed { why }) => {
             Err(harmless(&why, LONGEST_REASON))
         }
-        Ok(ZoneReply::Loaded { .. } | ZoneReply::Confined { .. } | ZoneReply::Incident { .. }) => {
-            Ok(())
-        }
+        Ok(
+            ZoneReply::Loaded { .. }
+            | ZoneReply::Confined { .. }
+            | ZoneReply::Incident { .. }
+            | ZoneReply::Audit { .. },
+        ) => Ok(()),
         Err(error) => Err(format!("it could not be tried: {error}")),
     }
 }

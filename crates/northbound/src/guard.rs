@@ -106,8 +106,11 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
             let hint = "send it from this machine; /api/v1 serves others, with a token";
             return Err(Problem::forbidden("this address serves this machine alone", hint));
         }
-        From::Tcp { role: ListenerRole::Ofctl, .. } => {
-            return Ok(ofctl::serve(api.clone(), request).await);
+        From::Tcp { role: ListenerRole::Ofctl, client, server, .. } => {
+            let changes = !matches!(request.method().as_str(), "GET" | "HEAD");
+            let uid = if changes { local_uid(api, client, server) } else { None };
+            let user = uid.map_or("an unknown local user".into(), |uid| format!("user {uid}"));
+            return Ok(ofctl::serve(api.clone(), user, request).await);
         }
         From::Tcp { role: ListenerRole::Apps, .. } => {
             return Ok(app_routes::serve(api.clone(), request).await);
@@ -222,6 +225,11 @@ fn is_local(client: SocketAddr, server: SocketAddr) -> bool {
     client.ip().to_canonical().is_loopback() && server.ip().to_canonical().is_loopback()
 }
 
+/// The user of the client of a connection on this machine, if the system knows it.
+fn local_uid(api: &Api, client: SocketAddr, server: SocketAddr) -> Option<u32> {
+    api.peers.as_ref().and_then(|peers| peers.uid(client, server).ok())
+}
+
 fn of_loopback(api: &Api, client: SocketAddr, server: SocketAddr) -> Principal {
     let viewer = |who: String| Principal {
         who,
@@ -234,7 +242,7 @@ fn of_loopback(api: &Api, client: SocketAddr, server: SocketAddr) -> Principal {
         Loopback::None => Principal::nobody(),
         Loopback::Viewer => viewer("a local user".into()),
         Loopback::User => {
-            let uid = api.peers.as_ref().and_then(|peers| peers.uid(client, server).ok());
+            let uid = local_uid(api, client, server);
             let Some(uid) = uid else { return viewer("an unknown local user".into()) };
             let principal = viewer(format!("user {uid}"));
             if uid == 0 || uid == api.settings.uid {
@@ -278,7 +286,13 @@ fn of_token(api: &Api, token: &str) -> Result<Principal, Problem> {
         });
     }
     let record = tokens::find(&credentials, token, now_s, false).ok_or_else(unknown_token)?;
-    let who = format!("token {} ({})", record.name, record.id);
+    // A name may have any characters; it must not look like the rest of an audit record.
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
+    let who = if record.name.chars().all(is_plain) {
+        format!("token {} ({})", record.name, record.id)
+    } else {
+        format!("token {:?} ({})", record.name, record.id)
+    };
     let expires = record.expires.map(moment);
     Ok(Principal { who, role: Some(record.role), how: How::Token, session: None, expires })
 }

@@ -3,6 +3,7 @@
 use control::change::{AppVerb, Change, ChangeRequest};
 use sdk::services::Service;
 use sdk::services::operator::{Answer, Refused, Request};
+use sdk::services::user::for_user;
 use view::client::ClientError;
 
 use crate::problem::Problem;
@@ -11,16 +12,18 @@ use crate::state::Api;
 /// Most bytes of a reply of a switch.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Requests a change, or the owner's numbers. For blocking threads.
+/// Requests a change for `who`, or the owner's numbers. The owner writes the audit record. For blocking threads.
 ///
 /// # Errors
 /// The owner does not run or does not answer.
 pub(crate) fn request(
     api: &Api,
     service: Service,
+    who: &str,
     request: &Request<'_>,
 ) -> Result<Answer, ClientError> {
-    let answer = api.ask_service(service, |owner| owner.request(&request.encode()))?;
+    let request = for_user(who, &request.encode());
+    let answer = api.ask_service(service, |owner| owner.request(&request))?;
     Answer::decode(&answer).ok_or(ClientError::Unexpected { peer: service.name() })
 }
 

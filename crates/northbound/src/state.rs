@@ -16,7 +16,6 @@ use view::client::{ClientError, Kernel, Monitor, Provided};
 use crate::app_routes::AppRoutes;
 use crate::auth::peer::Peers;
 use crate::auth::session::Sessions;
-use crate::call::Call;
 use crate::events::Events;
 use crate::limits::{self, Rates};
 use crate::metrics::Metrics;
@@ -131,13 +130,6 @@ impl Api {
             Arc::make_mut(credentials).tokens.retain(|token| token.id != id);
             credentials.tokens.len() < before
         })
-    }
-
-    /// Has the monitor write an audit record about something that it did not do itself.
-    pub(crate) async fn audit(self: &Arc<Self>, call: &Call, what: &str) {
-        let (who, what) = (call.principal.who.clone(), what.to_owned());
-        // A monitor that does not answer ends this process.
-        let _ = self.monitor(move |monitor| monitor.audit(&who, &what)).await;
     }
 
     /// Runs `ask` with the connection to the monitor.

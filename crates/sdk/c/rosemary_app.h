@@ -267,6 +267,10 @@ static inline uint64_t rosemary_lost(const struct rosemary_record *record) {
 
 enum { ROSEMARY_LOG_ERROR = 1, ROSEMARY_LOG_WARN = 2, ROSEMARY_LOG_INFO = 3, ROSEMARY_LOG_DEBUG = 4 };
 
+/* A level for apps that provide a service: the line is an audit record of a change that an operator has requested. In other apps it is
+ * the same as ROSEMARY_LOG_INFO. */
+enum { ROSEMARY_LOG_AUDIT = 5 };
+
 /* The functions that an application can call; there is no other way to the outside. Valid until `destroy` returns.
  * `log` may be called from `create` on, the others only during `on_batch`. */
 struct rosemary_host {

@@ -4,6 +4,7 @@
 //! [`Network::publish`]; the host passes the table and its changes to the clients. [`Event::Client`](crate::Event::Client)
 //! are requests that the table does not answer.
 
+use crate::abi::Level;
 use crate::network::Network;
 use crate::services::table::Slot;
 use thiserror::Error;
@@ -121,6 +122,12 @@ impl Network<'_> {
     pub fn answer(&mut self, request: ClientRequest, more: bool, body: &[u8]) {
         assert!(body.len() <= crate::services::MAX_MESSAGE, "an answer of at most MAX_MESSAGE");
         self.host().answer(request, more, body);
+    }
+
+    /// Writes an audit record about a change that a client with the right `operator` has requested: who, what, and the state before
+    /// and after. At most 1024 bytes of it are kept.
+    pub fn audit(&mut self, record: &str) {
+        self.host().log(Level::Audit, record);
     }
 
     /// Records an incident that an operator should know of: what happened, and the evidence. The monitor accepts a few per

@@ -22,6 +22,9 @@ use crate::watched::Watched;
 /// Most incidents of a batch.
 const MOST_INCIDENTS: usize = 16;
 
+/// Most audit records of a batch that go to the monitor.
+const MOST_AUDITS: usize = 64;
+
 /// The host that the app calls through the app ABI.
 #[derive(Debug)]
 pub struct ZoneHost {
@@ -42,6 +45,8 @@ pub struct ZoneHost {
     pub server: Server,
     /// Incidents that the app reported in the current batch.
     pub incidents: Vec<(String, String)>,
+    /// Audit records that the app wrote in the current batch.
+    pub audits: Vec<String>,
     /// Whether the current batch came by no ring. The app cannot stop its records then: no other app gets them.
     pub aside: bool,
     /// The descriptors that the app itself waits for.
@@ -64,6 +69,7 @@ impl ZoneHost {
             services,
             server: Server::default(),
             incidents: Vec::new(),
+            audits: Vec::new(),
             aside: false,
             watched: Watched::default(),
             flight_slot: None,
@@ -131,7 +137,13 @@ impl Host for ZoneHost {
     }
 
     fn log(&mut self, level: Level, text: &str) {
-        log(&self.app, self.log_level, level, text);
+        // This bounds the memory of one batch. A record beyond it is a line of the app's own log.
+        let is_audit = level == Level::Audit && self.server.is_provider();
+        if is_audit && self.audits.len() < MOST_AUDITS {
+            self.audits.push(text.to_owned());
+        } else {
+            log(&self.app, self.log_level, level, text);
+        }
     }
 
     fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
@@ -172,7 +184,7 @@ pub fn log(app: &str, admitted: LogLevel, level: Level, text: &str) {
     match level {
         Level::Error => error!(target: APP, app, "{text}"),
         Level::Warn => warn!(target: APP, app, "{text}"),
-        Level::Info => info!(target: APP, app, "{text}"),
+        Level::Info | Level::Audit => info!(target: APP, app, "{text}"),
         Level::Debug => debug!(target: APP, app, "{text}"),
     }
 }

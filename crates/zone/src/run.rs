@@ -29,10 +29,11 @@ mod sleep;
 
 use std::num::NonZeroU16;
 
+use control::log::LogLevel;
 use control::zone::ZoneReply;
-use sdk::abi::RecordKind;
 pub use sdk::abi::host::{Answer, WholeRecord};
 use sdk::abi::host::{Gathered, Host as _, HostedApp};
+use sdk::abi::{Level, RecordKind};
 use sys::channel::Channel;
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, DoorbellSender};
@@ -43,7 +44,7 @@ use tracing::info;
 pub use self::error::{ZoneError, reported};
 pub use self::guest::Guest;
 pub use self::load::{Code, Confined, PythonInZone, confine};
-use crate::host::ZoneHost;
+use crate::host::{ZoneHost, log};
 
 /// A busy zone reads its control socket after this many batches or this many nanoseconds, whichever comes first.
 const CONTROL_BATCHES: u32 = 256;
@@ -231,7 +232,7 @@ impl<A: Guest> Zone<A> {
         Ok(self.turn_of_services()? || self.turn_of_clients()? || self.wake()?)
     }
 
-    /// Notifies clients of changes, and the monitor of incidents.
+    /// Notifies clients of changes, and the monitor of incidents and of audit records.
     fn finish_turn(&mut self, monitor: &Channel) {
         let host = self.app.host();
         host.server.notify();
@@ -239,6 +240,12 @@ impl<A: Guest> Zone<A> {
             // The monitor reads few messages per turn of its loop. A report that it does not accept now is only logged.
             if monitor.send(&ZoneReply::Incident { summary, evidence }, &[]).is_err() {
                 tracing::warn!("could not report an incident, as the monitor does not read");
+            }
+        }
+        for record in std::mem::take(&mut host.audits) {
+            if monitor.send(&ZoneReply::Audit { record: record.clone() }, &[]).is_err() {
+                let text = format!("the monitor did not accept an audit record: {record}");
+                log(host.name(), LogLevel::Debug, Level::Warn, &text);
             }
         }
     }

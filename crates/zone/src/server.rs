@@ -97,6 +97,11 @@ impl Server {
         self.push(ClientNews::Connected, id, (app, 0), &body);
     }
 
+    /// Whether the app provides a service.
+    pub fn is_provider(&self) -> bool {
+        self.published.is_some()
+    }
+
     /// Writes a record of the table. Returns `false` if there is no such slot.
     pub fn publish(&mut self, slot: u32, record: &Slot) -> bool {
         // A record without a kind would be invisible to some readers only.

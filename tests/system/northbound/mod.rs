@@ -1,6 +1,7 @@
 //! The HTTP interface: what it serves, whom it admits, and what hostile clients achieve.
 
 mod app_routes;
+mod audit;
 mod changes;
 mod hostile;
 mod kills;

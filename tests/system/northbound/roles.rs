@@ -117,8 +117,8 @@ fn tokens_are_hashed_listed_and_revoked_at_once() {
         revoke?;
         ensure!(status("GET", "/api/v1/apps", Some(&secret))? == 401);
         let expected = [
-            "user 0 made the token \"operator\" for operator",
-            "user 0 revoked the token operator",
+            "user 0 made the token \"operator\" (...): none -> role operator, valid for 3600 s",
+            "user 0 revoked the token \"operator\" (...): role operator, valid for 3600 s -> none",
         ];
         must_have_audited(lab, &expected)
     });

@@ -134,8 +134,9 @@ fn switch_is_drained_and_undrained() {
         lab.wait_for("the audit records say so", SOON, |evidence| {
             evidence.0 = rosemary(lab, &["logs", "audit"]).unwrap_or_default();
             let dpid = "00:00:00:00:00:00:00:01";
-            let has = |what: &str| evidence.0.contains(&format!("user 0 did: {what} {dpid}"));
-            Ok((has("drain") && has("undrain")).then_some(()))
+            let has = |what: &str| evidence.0.contains(&format!("user 0: {what}"));
+            let drained = has(&format!("drain {dpid}: not drained -> drained"));
+            Ok((drained && has(&format!("undrain {dpid}: drained -> not drained"))).then_some(()))
         })?;
         Ok(())
     });
@@ -244,11 +245,18 @@ fn uploaded_package_is_run_by_an_upgrade() {
         })?;
         let expected = [
             "user 0 requested: stage a package of hub (change 1)", // the foreign one
+            "user 0: stage a package of hub (change 1) was refused: ...",
             "user 0 requested: stage a package of hub (change 2)", // the wrong signature
-            "user 0 requested: upgrade hub (change 3)",            // too early
+            "user 0: stage a package of hub (change 2) was refused: ...",
+            "user 0 requested: upgrade hub (change 3)", // too early
+            "user 0: upgrade hub (change 3) was refused: ...",
             "user 0 requested: stage a package of hub (change 4)",
+            "user 0: stage a package of hub (change 4) is done: app hub: staged package no -> yes",
             "user 0 requested: upgrade hub (change 5)",
+            "user 0: upgrade hub (change 5) is done, and watched: app hub: ...sha256 ... -> ..., staged package yes -> no, \
+             version 0.1.0 -> 0.2.0",
             "user 0 requested: rollback hub (change 6)",
+            "user 0: rollback hub (change 6) is done: app hub: ...version 0.2.0 -> 0.1.0",
         ];
         must_have_audited(lab, &expected)?;
         // What became of each change.

@@ -8,11 +8,12 @@ use rosemary_sdk::services::operator::Refused;
 use rosemary_sdk::wanted::{At, WantError, flow_name};
 use rosemary_sdk::{Dpid, FlowMod, Match, Network, SendError, Switch, Xid};
 
+use super::record::{Entries, Record};
 use super::selection::covers;
 use super::{Numbering, Owner, Refusal};
 
 /// The bits of a cookie that clients may use; the library has the one above them.
-const COOKIE: u64 = (1 << 47) - 1;
+pub(super) const COOKIE: u64 = (1 << 47) - 1;
 
 /// A change that was begun.
 #[derive(Debug, Default)]
@@ -25,6 +26,8 @@ pub(super) struct Change {
     pub(super) declared: Vec<Declared>,
     /// The flow's priority on the switch.
     pub(super) priority: Option<u16>,
+    /// Describes it for the audit record.
+    pub(super) record: Record,
 }
 
 /// An entry whose declaration has changed.
@@ -130,7 +133,9 @@ impl Owner {
             Kind::PortMod => {
                 let port = PortMod::decode(message).map_err(malformed)?;
                 let xid = network.port_mod(self.switch(dpid)?, &port).map_err(not_sent)?;
-                Change { sent: vec![xid], ..Change::default() }
+                let what = format!("configure port {} of {dpid}", port.port_no);
+                let record = Record::of(what, Entries::Unknown, Entries::one(&port));
+                Change { sent: vec![xid], record, ..Change::default() }
             }
             kind => return Err(rule(format!("{kind:?} is not a change of an owner of flows"))),
         };
@@ -165,29 +170,44 @@ impl Owner {
         network: &mut Network<'_>,
     ) -> Result<Change, Refusal> {
         let switch = self.switch(dpid)?;
-        let mut change = Change::default();
         let flow = FlowMod {
             command: FlowModCommand::Add,
             priority: self.priority(flow.priority, network)?,
             cookie_mask: 0,
             ..flow.clone()
         };
-        change.priority = network.own_numbers().priorities.0.checked_add(flow.priority);
+        let lowest = network.own_numbers().priorities.0;
+        let what = format!("add a flow to {dpid}");
+        let mut change = Change {
+            priority: lowest.checked_add(flow.priority),
+            record: Record::of(what, Entries::Unknown, Entries::flow(&flow, lowest)),
+            ..Change::default()
+        };
         let once = FlowModFlags::CHECK_OVERLAP.0 | FlowModFlags::RESET_COUNTS.0;
         if flow.idle_timeout != 0 || flow.hard_timeout != 0 || flow.flags.0 & once != 0 {
             network.flow_mod(switch, &flow).map_err(not_sent)?;
             change.sent.push(network.last_xid());
         } else {
-            change.declared.push(self.declare(dpid, &flow)?);
+            let (declared, before) = self.declare(dpid, &flow, lowest)?;
+            change.declared.push(declared);
+            change.record.before = before;
         }
         Ok(change)
     }
 
-    fn declare(&mut self, dpid: Dpid, flow: &FlowMod<'_>) -> Result<Declared, Refusal> {
+    /// Wants a flow. Returns what was declared, and the flow in its place before, with the priority that it has on the switch.
+    fn declare(
+        &mut self,
+        dpid: Dpid,
+        flow: &FlowMod<'_>,
+        lowest: u16,
+    ) -> Result<(Declared, Entries), Refusal> {
         let is_it = |it: &FlowMod<'_>| {
             (it.table_id, it.priority) == (flow.table_id, flow.priority) && it.match_ == flow.match_
         };
-        let earlier = self.wanted.flows(dpid).map(|(_, it)| it).find(is_it).map(|it| encode(&it));
+        let earlier = self.wanted.flows(dpid).map(|(_, it)| it).find(is_it);
+        let before = earlier.as_ref().map_or_else(Entries::default, |it| Entries::flow(it, lowest));
+        let earlier = earlier.map(|it| encode(&it));
         self.wanted.flow(At::One(dpid), flow).map_err(not_wanted)?;
         let undo = earlier.flatten().map_or_else(
             || Undo::NoFlow {
@@ -197,7 +217,7 @@ impl Owner {
             },
             Undo::Flow,
         );
-        Ok(Declared { name: flow_name(flow), undo })
+        Ok((Declared { name: flow_name(flow), undo }, before))
     }
 
     fn modify(
@@ -210,14 +230,18 @@ impl Owner {
         let Some(request) = self.with_priority(flow, network)? else {
             return self.modified_nothing(switch, flow, network);
         };
-        let covered: Vec<FlowMod<'_>> = self.covered(dpid, &request);
+        let lowest = network.own_numbers().priorities.0;
+        let (covered, before) = self.covered(dpid, &request, lowest);
         if covered.is_empty() && switch.version == Version::V1_0 {
             return self.add(dpid, flow, network);
         }
-        let mut change = Change::default();
+        let mut change =
+            Change { record: Record::none("modify flows of", dpid), ..Change::default() };
+        change.record.before = before;
         for covered in covered {
             let changed = FlowMod { instructions: request.instructions, ..covered };
-            change.declared.push(self.declare(dpid, &changed)?);
+            change.declared.push(self.declare(dpid, &changed, lowest)?.0);
+            change.record.after.add_flow(&changed, lowest);
         }
         // Flows with timeouts are only in the switch.
         if switch.version > Version::V1_0 {
@@ -237,7 +261,7 @@ impl Owner {
         if switch.version == Version::V1_0 {
             return self.add(switch.dpid, flow, network);
         }
-        Ok(Change::default())
+        Ok(Change { record: Record::none("modify flows of", switch.dpid), ..Change::default() })
     }
 
     fn delete(
@@ -246,15 +270,18 @@ impl Owner {
         flow: &FlowMod<'_>,
         network: &mut Network<'_>,
     ) -> Result<Change, Refusal> {
+        let lowest = network.own_numbers().priorities.0;
+        let mut change =
+            Change { record: Record::none("delete flows of", dpid), ..Change::default() };
         let Some(request) = self.with_priority(flow, network)? else {
-            return self.switch(dpid).map(|_| Change::default());
+            return self.switch(dpid).map(|_| change);
         };
-        let covered = self.covered(dpid, &request);
+        let (covered, before) = self.covered(dpid, &request, lowest);
+        change.record.before = before;
         let switch = match self.switch(dpid) {
             Err(_) if !covered.is_empty() => None, // it is no longer wanted there
             switch => Some(switch?),
         };
-        let mut change = Change::default();
         for flow in &covered {
             self.wanted.drop_flow(At::One(dpid), flow.table_id, flow.priority, &flow.match_);
             change.declared.push(Declared { name: flow_name(flow), undo: Undo::Nothing });
@@ -276,19 +303,24 @@ impl Owner {
         Ok(change)
     }
 
-    /// Returns the wanted flows that a modify or delete covers, without their instructions.
-    fn covered(&self, dpid: Dpid, request: &FlowMod<'_>) -> Vec<FlowMod<'static>> {
+    /// Returns the wanted flows that a modify or delete covers, without their instructions, and what a record shows of them.
+    fn covered(
+        &self,
+        dpid: Dpid,
+        request: &FlowMod<'_>,
+        lowest: u16,
+    ) -> (Vec<FlowMod<'static>>, Entries) {
         let flows = self.wanted.flows(dpid).map(|(_, flow)| flow);
-        flows
-            .filter(|flow| covers(request, flow))
-            .map(|flow| {
-                FlowMod::add(flow.match_.clone())
-                    .table(flow.table_id)
-                    .priority(flow.priority)
-                    .cookie(flow.cookie)
-                    .flags(flow.flags)
-            })
-            .collect()
+        let mut shown = Entries::default();
+        let covered = flows.filter(|flow| covers(request, flow)).map(|flow| {
+            shown.add_flow(&flow, lowest);
+            FlowMod::add(flow.match_.clone())
+                .table(flow.table_id)
+                .priority(flow.priority)
+                .cookie(flow.cookie)
+                .flags(flow.flags)
+        });
+        (covered.collect(), shown)
     }
 
     /// Converts the priority of a modify or delete; `None` if no flow can have it.

@@ -9,20 +9,23 @@
 //! | `change.rs` | what a change does to the wanted entries, and which messages it sends |
 //! | `selection.rs` | which flows a modify or delete covers |
 //! | `pending.rs` | requests that wait for a switch |
+//! | `record.rs` | what a change did, for the audit record |
 //! | `priorities.rs` | assigns priorities of the band to requested ones |
 
 mod change;
 mod numbered;
 mod pending;
 mod priorities;
+mod record;
 mod selection;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use rosemary_sdk::openflow::{Kind, MultipartReply};
 use rosemary_sdk::services::operator::{Answer, MOST_BYTES, Numbers, Refused, Request};
 use rosemary_sdk::services::storage::{Answer as Stored, Expect};
+use rosemary_sdk::services::user::requester;
 use rosemary_sdk::services::{RequestId, Service};
 use rosemary_sdk::serving::{ClientEvent, ClientId, ClientRequest};
 use rosemary_sdk::wanted::{Notice, Settings, Wanted};
@@ -64,7 +67,8 @@ pub(super) struct Owner {
     numbering: Numbering,
     wanted: Wanted,
     switches: BTreeMap<Dpid, Switch>,
-    clients: BTreeSet<ClientId>,
+    /// The names of the clients that may request changes.
+    clients: BTreeMap<ClientId, String>,
     pending: Pending,
     priorities: Priorities,
     loading: Loading,
@@ -80,7 +84,7 @@ impl Owner {
             numbering,
             wanted: Wanted::new(settings),
             switches: BTreeMap::new(),
-            clients: BTreeSet::new(),
+            clients: BTreeMap::new(),
             pending: Pending::default(),
             priorities: Priorities::default(),
             loading: if numbering == Numbering::Assigned { Loading::Due } else { Loading::Done },
@@ -140,9 +144,9 @@ impl Owner {
 
     fn client(&mut self, event: &ClientEvent<'_>, network: &mut Network<'_>) {
         match event {
-            ClientEvent::Connected { client, rights, .. } => {
+            ClientEvent::Connected { client, rights, name, .. } => {
                 if rights.split(' ').any(|right| right == "operator") {
-                    self.clients.insert(*client);
+                    self.clients.insert(*client, (*name).to_owned());
                 }
             }
             ClientEvent::Disconnected(client) => {
@@ -177,9 +181,11 @@ impl Owner {
         network: &mut Network<'_>,
     ) -> Result<(), Refusal> {
         let malformed = || (Refused::Malformed, "the request is malformed".to_owned());
-        if !self.clients.contains(&request.client) {
+        let Some(client) = self.clients.get(&request.client) else {
             return Err((Refused::NotGranted, "only operators may use this service".into()));
-        }
+        };
+        let (who, body) = requester(client, body);
+        let who = who.to_owned();
         if !self.is_ready() {
             let why = "the entries of the last run are being read; try again";
             return Err((Refused::Unavailable, why.into()));
@@ -203,7 +209,8 @@ impl Owner {
                 Err((Refused::Unavailable, "too many requests wait; try again".into()))
             }
             Request::Change { dpid, message } => {
-                let change = self.change(Dpid(dpid), message, network)?;
+                let mut change = self.change(Dpid(dpid), message, network)?;
+                change.record.who = who;
                 self.pending.add(Waiting::new(request, Dpid(dpid), change, network.now()));
                 let notices = self.wanted.on_wake(network);
                 self.notices(notices, network);

@@ -1,11 +1,14 @@
 //! Carries out changes of groups and meters, which differ from flows in that a number names each: [`Numbered`].
 
+use std::fmt::Display;
+
 use rosemary_sdk::openflow::{GroupMod, GroupModCommand, MeterMod, MeterModCommand};
 use rosemary_sdk::services::operator::Refused;
 use rosemary_sdk::wanted::{At, WantError, Wanted};
 use rosemary_sdk::{Dpid, Network, SendError, Switch, Xid};
 
 use super::change::{Change, Declared, Undo, not_sent, not_wanted};
+use super::record::{Entries, Record};
 use super::{Owner, Refusal};
 
 /// The command of a change.
@@ -17,7 +20,7 @@ pub(super) enum Command {
 }
 
 /// A group-mod or a meter-mod.
-pub(super) trait Numbered: Sized {
+pub(super) trait Numbered: Sized + Display {
     /// Its kind in messages.
     const NAME: &'static str;
     /// The number that means all of them.
@@ -62,9 +65,14 @@ impl Owner {
             (Command::Modify, true) => return Err(refused("does not exist; add it")),
             _ => {}
         }
+        let verb = if new.command() == Command::Add { "add" } else { "modify" };
+        let what = format!("{verb} {} {number} of {dpid}", T::NAME);
+        let mut before = Entries::default();
+        before.add(earlier.iter());
+        let record = Record::of(what, before, Entries::one(&new));
         new.want(&mut self.wanted, At::One(dpid)).map_err(not_wanted)?;
         let undo = earlier.into_iter().next().map_or_else(|| T::undo_new(number), T::undo_to);
-        let mut change = Change::default();
+        let mut change = Change { record, ..Change::default() };
         change.declared.push(Declared { name: format!("{} {number}", T::NAME), undo });
         Ok(change)
     }
@@ -75,7 +83,11 @@ impl Owner {
         earlier: Vec<T>,
         network: &mut Network<'_>,
     ) -> Result<Change, Refusal> {
-        let mut change = Change::default();
+        let mut before = Entries::default();
+        before.add(earlier.iter());
+        let what = format!("delete {}s of {dpid}", T::NAME);
+        let record = Record::of(what, before, Entries::default());
+        let mut change = Change { record, ..Change::default() };
         if earlier.is_empty() {
             return self.switch(dpid).map(|_| change);
         }

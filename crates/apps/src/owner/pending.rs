@@ -161,6 +161,7 @@ impl Pending {
             let settled = waiting.change.declared.is_empty() || is_settled(waiting.dpid);
             let answer = waiting.answer(is_saved, settled, now);
             if let Some(answer) = &answer {
+                network.audit(&waiting.change.record.text(answer));
                 network.answer(waiting.request, false, &answer.encode());
             }
             answer.is_none()

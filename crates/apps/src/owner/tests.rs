@@ -7,6 +7,7 @@ use rosemary_sdk::abi::RecordKind;
 use rosemary_sdk::openflow;
 use rosemary_sdk::services::Outcome;
 use rosemary_sdk::services::storage::{KeysWriter, Request as StorageRequest};
+use rosemary_sdk::services::user::for_user;
 use rosemary_sdk::serving::ClientNews;
 use rosemary_sdk::testing::{AlignedRecord, Bench, Sent};
 use rosemary_sdk::{Action, App, FlowMod, Match, PortNo};
@@ -193,6 +194,66 @@ fn added_flow_is_in_the_switch_and_in_the_storage() {
     let stored = lab.stored;
     let mut lab = Lab::new::<OnSwitch>(Version::V1_3, stored);
     assert_eq!(lab.flow_mods(), [], "it is no longer wanted");
+}
+
+#[test]
+fn changes_leave_audit_records() {
+    let mut lab = Lab::new::<OnSwitch>(Version::V1_3, BTreeMap::new());
+    let (one, two) = ([Action::output(PortNo(2))], [Action::output(PortNo(3))]);
+    let flow = FlowMod::add(in_port(1)).priority(700);
+    lab.change(&flow.clone().apply(&one));
+    lab.change(&flow.clone().apply(&two));
+    lab.change(&FlowMod::add(in_port(9)).priority(7).idle_timeout(5));
+    lab.change(&FlowMod::delete(Match::new()));
+    lab.change(&FlowMod::delete(Match::new()));
+    lab.error = Some([0, 2, 0, 4]); // bad action, bad out port
+    lab.change(&flow.apply(&one));
+    let dpid = "00:00:00:00:00:00:00:01";
+    let expected = [
+        format!("x: add a flow to {dpid}: none -> priority=700,in_port=1 actions=output:2"),
+        format!(
+            "x: add a flow to {dpid}: priority=700,in_port=1 actions=output:2 -> priority=700,in_port=1 actions=output:3"
+        ),
+        format!("x: add a flow to {dpid}: unknown -> priority=7,in_port=9 idle:5 actions=drop"),
+        format!("x: delete flows of {dpid}: priority=700,in_port=1 actions=output:3 -> none"),
+        format!("x: delete flows of {dpid}: none -> none"),
+    ];
+    let log = lab.bench.log();
+    let records: Vec<&str> = log.iter().filter_map(|it| it.strip_prefix("Audit: ")).collect();
+    assert_eq!(records[..5], expected);
+    assert!(
+        records[5].starts_with(&format!("x: add a flow to {dpid} was refused: ")),
+        "{records:?}"
+    );
+    assert_eq!(records.len(), 6);
+}
+
+#[test]
+fn user_of_the_http_interface_is_in_the_record() {
+    let mut lab = Lab::new::<OnSwitch>(Version::V1_3, BTreeMap::new());
+    let http = ClientId(3);
+    let body = ClientEvent::connected_body("northbound", "operator");
+    lab.event(AlignedRecord::client(
+        ClientNews::Connected,
+        ClientRequest { client: http, id: 0 },
+        0,
+        &body,
+    ));
+    let message = encoded(&FlowMod::add(in_port(1)).priority(7));
+    let body = for_user("token ci", &Request::Change { dpid: 1, message: &message }.encode());
+    for client in [http, OPERATOR] {
+        let id = ClientRequest { client, id: 5 };
+        lab.event(AlignedRecord::client(ClientNews::Request, id, 0, &body));
+    }
+    let log = lab.bench.log();
+    let records: Vec<&str> = log.iter().filter_map(|it| it.strip_prefix("Audit: ")).collect();
+    assert!(records.len() == 1 && records[0].starts_with("token ci: add a flow"), "{records:?}");
+    let answers = lab.bench.answers();
+    assert_eq!(answers.len(), 2, "{answers:?}");
+    assert!(
+        matches!(Answer::decode(&answers[1].body), Some(Answer::Refused { .. })),
+        "x names no users"
+    );
 }
 
 #[test]

@@ -99,6 +99,8 @@ fn drain_counts_when_it_is_stored() {
     bench.event(AlignedRecord::service(Service::Storage, Outcome::Answered, asked.id, &done));
     assert!(is_drained(&mut bench, 2) && !is_drained(&mut bench, 1));
     assert_eq!(answer_of(&mut bench), Some(Ok(())));
+    let record = "Audit: operator: drain 00:00:00:00:00:00:00:02: not drained -> drained";
+    assert!(bench.log().iter().any(|it| it == record));
 
     ask(
         &mut bench,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use rosemary_sdk::services::storage::{Answer, Expect};
 use rosemary_sdk::services::topology::{Refused, Request, encode_answer};
+use rosemary_sdk::services::user::requester;
 use rosemary_sdk::services::{RequestId, Service};
 use rosemary_sdk::serving::{ClientEvent, ClientId, ClientRequest};
 use rosemary_sdk::{Dpid, Event, Network};
@@ -23,6 +24,8 @@ const MOST_DRAINED: usize = 4096;
 struct Client {
     name: String,
     may_drain: bool,
+    /// Whether it is no app, so that its changes are audited.
+    is_operator: bool,
 }
 
 /// A request that waits for the storage.
@@ -30,8 +33,8 @@ struct Client {
 enum Waiting {
     /// The keys of an earlier process.
     Keys,
-    /// A change.
-    Change { dpid: Dpid, on: bool, request: ClientRequest },
+    /// A change, and who requests it. Those of operators are audited.
+    Change { dpid: Dpid, on: bool, request: ClientRequest, who: String, is_operator: bool },
 }
 
 /// See the module's documentation.
@@ -68,9 +71,11 @@ impl Drains {
     ) {
         match event {
             ClientEvent::Connected { client, name, rights, .. } => {
-                let may_drain =
-                    rights.split(' ').any(|right| right == "operator" || right == "topology.drain");
-                self.clients.insert(*client, Client { name: (*name).to_owned(), may_drain });
+                let has = |wanted| rights.split(' ').any(|right| right == wanted);
+                let is_operator = has("operator");
+                let may_drain = is_operator || has("topology.drain");
+                let name = (*name).to_owned();
+                self.clients.insert(*client, Client { name, may_drain, is_operator });
             }
             ClientEvent::Disconnected(client) => drop(self.clients.remove(client)),
             ClientEvent::Request { request, body, .. } => {
@@ -89,8 +94,14 @@ impl Drains {
         discovery: &Discovery,
         network: &mut Network<'_>,
     ) -> Result<(), Refused> {
+        let client = self.clients.get(&request.client).filter(|client| client.may_drain);
+        let (who, body) = match client {
+            Some(client) if client.is_operator => requester(&client.name, body),
+            Some(client) => (client.name.as_str(), body),
+            None => ("", body),
+        };
         let Request::Drain { dpid, on } = Request::decode(body).ok_or(Refused::Malformed)?;
-        if !self.clients.get(&request.client).is_some_and(|client| client.may_drain) {
+        if client.is_none() {
             return Err(Refused::NotGranted);
         }
         if on && !discovery.is_drained(dpid) && discovery.drained() >= MOST_DRAINED {
@@ -107,7 +118,9 @@ impl Drains {
             network.warn(&format!("could not store the drain of {dpid}: {error}"));
             Refused::NotStored
         })?;
-        self.waiting.insert(id, Waiting::Change { dpid, on, request });
+        let is_operator = client.is_some_and(|client| client.is_operator);
+        let who = who.to_owned();
+        self.waiting.insert(id, Waiting::Change { dpid, on, request, who, is_operator });
         Ok(())
     }
 
@@ -136,11 +149,20 @@ impl Drains {
             (Waiting::Keys, Some(_)) => {
                 network.error("could not read which switches are drained: see `rosemary status`");
             }
-            (Waiting::Change { dpid, on, request }, Some(Answer::Done { .. })) => {
+            (
+                Waiting::Change { dpid, on, request, who, is_operator },
+                Some(Answer::Done { .. }),
+            ) => {
+                let before = discovery.is_drained(*dpid);
                 discovery.set_drained(*dpid, *on);
-                let name = self.clients.get(&request.client).map_or("", |it| &it.name);
                 let what = if *on { "began" } else { "ended" };
-                network.info(&format!("{what} the drain of switch {dpid}, as {name} requested"));
+                network.info(&format!("{what} the drain of switch {dpid}, as {who} requested"));
+                if *is_operator {
+                    let state = |drained| if drained { "drained" } else { "not drained" };
+                    let verb = if *on { "drain" } else { "undrain" };
+                    let (before, after) = (state(before), state(*on));
+                    network.audit(&format!("{who}: {verb} {dpid}: {before} -> {after}"));
+                }
                 network.answer(*request, false, &encode_answer(Ok(())));
             }
             (Waiting::Change { request, .. }, _) => {

@@ -89,7 +89,7 @@ impl Host for KernelHost {
         match level {
             Level::Error => error!(target: APP, app, suppressed, "{text}"),
             Level::Warn => warn!(target: APP, app, suppressed, "{text}"),
-            Level::Info => info!(target: APP, app, suppressed, "{text}"),
+            Level::Info | Level::Audit => info!(target: APP, app, suppressed, "{text}"),
             Level::Debug => debug!(target: APP, app, suppressed, "{text}"),
         }
     }

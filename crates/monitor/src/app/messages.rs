@@ -11,6 +11,7 @@ use control::zone::ZoneReply;
 use tracing::{error, info};
 
 use super::App;
+use crate::log_forwarder;
 use crate::program::{ProgramKind, end_of_hold};
 use crate::text::{harmless, shortened};
 
@@ -28,6 +29,7 @@ pub(crate) enum ZoneEvent {
 impl App {
     /// Receives the zone's next message.
     pub(crate) fn receive(&mut self, now: Instant) -> ZoneEvent {
+        let is_provider = self.provides().is_some();
         let Some(zone) = self.hosting.zone_mut() else { return ZoneEvent::Nothing };
         let Some((reply, fds)) = zone.program.receive::<ZoneReply>(now) else {
             return ZoneEvent::Nothing;
@@ -60,6 +62,12 @@ impl App {
                 }
             }
             ZoneReply::Failed { why } => self.failed(&why, now),
+            ZoneReply::Audit { .. } if !is_provider => {
+                zone.program.kill("it wrote an audit record and provides no service");
+            }
+            ZoneReply::Audit { record } => {
+                log_forwarder::audit_on(&self.name, &shortened(&record, 1024));
+            }
             ZoneReply::Incident { summary, evidence } => {
                 self.reports.record(&self.name, &summary, &evidence, now);
             }

@@ -7,23 +7,26 @@
 //! ```
 //!
 //! A change is checked first, begun, and then watched until the programs that it concerns have the state that it is to
-//! bring about. Nothing here waits: the operator's command asks for reports. Each change is logged with the user.
+//! bring about. Nothing here waits: the operator's command asks for reports. Each change is logged with the user, and leaves two audit
+//! records: at its beginning, and with the differences that it has made.
 //!
 //! | files | contents |
 //! | --- | --- |
 //! | `new_config.rs` | a configuration or a package that arrives over the HTTP interface |
 //! | `planner.rs` | reads a configuration and the apps' files, in a thread |
 //! | `difference.rs` | which programs the result concerns |
+//! | `facts.rs` | the state of programs before and after a change |
 //! | `applying.rs` | starts, replaces and stops these programs, and undoes that |
 //! | `verbs.rs` | start, stop and restart of one app, and the level of its log |
 
 mod applying;
 pub(crate) mod difference;
+mod facts;
 mod new_config;
 pub(crate) mod planner;
 mod verbs;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,12 +37,15 @@ use control::operator::{InactiveApp, OperatorReply};
 use tracing::{info, warn};
 
 use self::applying::{Phase, Purpose};
+use self::facts::Facts;
 use self::new_config::{NewConfig, staged_files};
 use self::planner::Planner;
 use self::verbs::Goal;
+use crate::audit;
 use crate::overrides::Overrides;
 use crate::process_table::{Environment, ProcessTable};
 use crate::service_table::ServiceSettings;
+use crate::text::harmless;
 
 /// How long programs may take to reach the state that a change is to bring about.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -75,11 +81,27 @@ pub(crate) struct Changes {
 #[derive(Debug)]
 struct Running {
     report: ChangeReport,
+    /// Who requested it, for audit records.
+    who: String,
     what: String,
     purpose: Purpose,
+    /// The app that it names.
+    named: Option<String>,
+    /// The state before it, or before its last audit record.
+    before: Before,
+    /// The state in the last audit record.
+    recorded: ChangeState,
     confirmed: bool,
     phase: Phase,
     until: Instant,
+}
+
+/// The state before a change.
+#[derive(Debug)]
+struct Before {
+    facts: Facts,
+    /// The text of the configuration, if the change may replace it.
+    config: Option<String>,
 }
 
 impl Changes {
@@ -121,7 +143,7 @@ impl Changes {
             return Err("Rosemary is in safe mode; end it with `rosemary safe-mode exit`".into());
         }
         self.made += 1;
-        let what = change.to_string();
+        let what = audit::phrase(&change);
         info!(who, change = what, confirmed, "operator requested a change");
         let report = ChangeReport {
             id: self.made,
@@ -149,8 +171,27 @@ impl Changes {
             }
             Change::LeaveSafeMode | Change::LogLevel { .. } => Purpose::Verb,
         };
+        audit::requested(who, &what, report.id);
+        let named = audit::named(&change).map(str::to_owned);
+        let config = matches!(purpose, Purpose::Reload { .. });
+        let before = Before {
+            facts: Facts::now(&self.basis, processes, named.as_deref()),
+            config: config.then(|| self.basis.config.text().to_owned()),
+        };
         let (phase, until) = (Phase::Reaching(Goal::None), now + TIMEOUT);
-        let mut running = Running { report, what, purpose, confirmed, phase, until };
+        let (who, recorded) = (who.to_owned(), ChangeState::Running);
+        let mut running = Running {
+            report,
+            who,
+            what,
+            purpose,
+            named,
+            before,
+            recorded,
+            confirmed,
+            phase,
+            until,
+        };
         running.report.state = match change {
             Change::App { app, verb } if matches!(running.purpose, Purpose::Verb) => {
                 running.begin_verb(app, verb, processes, now)
@@ -228,6 +269,7 @@ impl Changes {
         if matches!(running.report.state, ChangeState::Running | ChangeState::Watching) {
             running.advance(basis, processes, now);
         }
+        running.record(basis, processes);
         if !matches!(running.report.state, ChangeState::Running | ChangeState::Watching) {
             self.finish();
         }
@@ -269,5 +311,39 @@ impl Changes {
         if self.finished.len() > KEPT {
             self.finished.pop_front();
         }
+    }
+}
+
+impl Running {
+    /// Writes an audit record if the change has come to an end, or to a point from which it may still be undone. A dry run changes
+    /// nothing, and an upgrade that ran well while it was watched changes nothing more.
+    fn record(&mut self, basis: &Basis, processes: &ProcessTable) {
+        if self.report.state == self.recorded {
+            return;
+        }
+        let earlier = std::mem::replace(&mut self.recorded, self.report.state.clone());
+        let outcome = match &self.report.state {
+            ChangeState::Running | ChangeState::Planned => return,
+            ChangeState::Done if earlier == ChangeState::Watching => return,
+            ChangeState::Done => "is done".to_owned(),
+            ChangeState::Watching => "is done, and watched".to_owned(),
+            ChangeState::Unconfirmed => "was not made, as it needs a confirmation".to_owned(),
+            ChangeState::Refused { why } => format!("was refused: {}", harmless(why, 400)),
+            ChangeState::Undone { why } => format!("was undone: {}", harmless(why, 400)),
+            ChangeState::Incomplete { why } => format!("is incomplete: {}", harmless(why, 400)),
+        };
+        let facts = Facts::now(basis, processes, self.named.as_deref());
+        let named = self.named.iter().map(|app| format!("app {app}"));
+        let steps = self.report.steps.iter().map(|step| step.program.clone());
+        let concerned: BTreeSet<String> = named.chain(steps).collect();
+        let concerns = |program: &str| concerned.contains(program);
+        let mut differences = self.before.facts.differences(&facts, concerns);
+        if let Some(before) = &self.before.config {
+            let keys = config::changes(before, basis.config.text());
+            differences.extend(keys.unwrap_or_else(|why| vec![format!("not TOML: {why}")]));
+        }
+        let id = self.report.id;
+        audit::over((&self.who, &self.what, id), &outcome, &differences);
+        self.before.facts = facts;
     }
 }

@@ -68,6 +68,17 @@ pub(crate) struct NorthboundInput {
     pub(crate) keys: Option<UserKeys>,
 }
 
+/// A user in the list of revoked users.
+#[derive(Debug, Default)]
+pub(crate) struct Revocation {
+    /// The directory of the list; `None` without keys.
+    pub(crate) dir: Option<PathBuf>,
+    /// Before the list was read again: the time before which refused certificates begin.
+    pub(crate) earlier: Option<u64>,
+    /// The same now.
+    pub(crate) before: Option<u64>,
+}
+
 /// The HTTP interface.
 #[derive(Debug)]
 pub(crate) struct Northbound {
@@ -286,31 +297,29 @@ impl Northbound {
         Ok(())
     }
 
-    /// Revokes tokens, which are invalid at once. Returns their number.
+    /// Revokes tokens, which are invalid at once. Returns them.
     ///
     /// # Errors
     /// Why none is revoked, as a phrase.
-    pub(crate) fn revoke_token(&mut self, which: &str) -> Result<usize, String> {
+    pub(crate) fn revoke_token(&mut self, which: &str) -> Result<Vec<TokenRecord>, String> {
         let revoked = self.input.tokens.revoke(which)?;
         self.send_credentials();
         Ok(revoked)
     }
 
-    /// Reads the list of revoked users again, which takes effect at once. Returns its directory, or `None` without keys, and the time
-    /// before which refused certificates of the user `name` begin.
+    /// Reads the list of revoked users again, which takes effect at once. Returns its entry of the user `name`.
     ///
     /// # Errors
     /// The list cannot be read, or is damaged. The earlier one stays in effect.
-    pub(crate) fn revoke_user(
-        &mut self,
-        name: &str,
-    ) -> Result<(Option<PathBuf>, Option<u64>), StartError> {
-        let Some(keys) = &mut self.input.keys else { return Ok((None, None)) };
+    pub(crate) fn revoke_user(&mut self, name: &str) -> Result<Revocation, StartError> {
+        let Some(keys) = &mut self.input.keys else { return Ok(Revocation::default()) };
+        let known =
+            |keys: &UserKeys| keys.revoked.iter().find(|it| it.name == name).map(|it| it.before);
+        let earlier = known(keys);
         keys.read_revoked()?;
-        let before = keys.revoked.iter().find(|it| it.name == name).map(|it| it.before);
-        let dir = keys.dir.clone();
+        let (dir, before) = (keys.dir.clone(), known(keys));
         self.send_credentials();
-        Ok((Some(dir), before))
+        Ok(Revocation { dir: Some(dir), earlier, before })
     }
 
     /// By what users are recognised now.

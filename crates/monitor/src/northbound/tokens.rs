@@ -113,15 +113,16 @@ impl Tokens {
         })
     }
 
-    /// Removes a token, by its identifier or its name. Returns the number of removed ones.
+    /// Removes tokens, by an identifier or a name. Returns them.
     ///
     /// # Errors
     /// Why it is not removed, as a phrase.
-    pub(crate) fn revoke(&mut self, which: &str) -> Result<usize, String> {
+    pub(crate) fn revoke(&mut self, which: &str) -> Result<Vec<TokenRecord>, String> {
         let before = self.credentials.tokens.clone();
-        self.credentials.tokens.retain(|it| it.id != which && it.name != which);
-        let removed = before.len() - self.credentials.tokens.len();
-        if removed > 0
+        let is_it = |it: &TokenRecord| it.id == which || it.name == which;
+        self.credentials.tokens.retain(|it| !is_it(it));
+        let removed: Vec<_> = before.iter().filter(|it| is_it(it)).cloned().collect();
+        if !removed.is_empty()
             && let Err(why) = self.store()
         {
             self.credentials.tokens = before;
@@ -217,9 +218,9 @@ mod tests {
         for id in ["a1", "b2", "c3"] {
             tokens.add(token(id, if id == "a1" { "one" } else { "two" })).unwrap();
         }
-        assert_eq!(tokens.revoke("a1"), Ok(1));
-        assert_eq!(tokens.revoke("two"), Ok(2));
-        assert_eq!(tokens.revoke("two"), Ok(0));
+        assert_eq!(tokens.revoke("a1"), Ok(vec![token("a1", "one")]));
+        assert_eq!(tokens.revoke("two"), Ok(vec![token("b2", "two"), token("c3", "two")]));
+        assert_eq!(tokens.revoke("two"), Ok(Vec::new()));
         assert!(Tokens::load(dir.path()).unwrap().list().is_empty());
     }
 

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use control::operator::{ProgramState, UnservedService};
 use control::service::{ClientRights, ServiceClient};
 use sdk::services::Service;
+use sdk::services::user::HTTP_INTERFACE;
 use sys::packets::Packets;
 use tracing::warn;
 
@@ -64,7 +65,7 @@ impl ProcessTable {
     pub(crate) fn connect_operator(
         &mut self,
         name: &str,
-        uid: u32,
+        user: Option<u32>,
     ) -> Result<[OwnedFd; 2], String> {
         let service = Service::named(name).filter(|service| service.table_slots().is_some());
         let service =
@@ -79,7 +80,9 @@ impl ProcessTable {
         let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
         theirs.refuse_descriptors();
         let rights = ClientRights { names: vec!["operator".into()], ..ClientRights::default() };
-        let client = ServiceClient { app: 0, name: format!("operator {uid}"), rights };
+        // The provider writes it into audit records; only the HTTP interface names the users for whom it acts.
+        let client = user.map_or_else(|| HTTP_INTERFACE.to_owned(), |uid| format!("user {uid}"));
+        let client = ServiceClient { app: 0, name: client, rights };
         let table = provider.add_client(client, theirs.as_fd())?;
         Ok([ours.into_fd(), table])
     }

@@ -97,8 +97,7 @@ async fn flow(api: Arc<Api>, call: Call, adds: bool) -> Answer {
         }
     }
     let message = ::ofctl::flow_mod(Version::V1_3, &body, command).map_err(wrong)?;
-    let what = if adds { "add a flow to" } else { "delete flows of" };
-    write(api, call, dpid, message, what).await
+    write(api, call.principal.who.clone(), dpid, message).await
 }
 
 async fn group(api: Arc<Api>, call: Call, adds: bool) -> Answer {
@@ -110,7 +109,7 @@ async fn group(api: Arc<Api>, call: Call, adds: bool) -> Answer {
         (true, false) => GroupModCommand::Add,
     };
     let message = ::ofctl::group_mod(&body, command).map_err(wrong)?;
-    write(api, call, dpid, message, if adds { "set a group of" } else { "delete a group of" }).await
+    write(api, call.principal.who.clone(), dpid, message).await
 }
 
 async fn meter(api: Arc<Api>, call: Call, adds: bool) -> Answer {
@@ -122,7 +121,7 @@ async fn meter(api: Arc<Api>, call: Call, adds: bool) -> Answer {
         (true, false) => MeterModCommand::Add,
     };
     let message = ::ofctl::meter_mod(&body, command).map_err(wrong)?;
-    write(api, call, dpid, message, if adds { "set a meter of" } else { "delete a meter of" }).await
+    write(api, call.principal.who.clone(), dpid, message).await
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is used with `map_err`")]
@@ -130,15 +129,14 @@ fn wrong(error: ::ofctl::OfctlError) -> Problem {
     Problem::invalid(error.to_string(), "see docs/northbound.md for the members of the body")
 }
 
-async fn write(api: Arc<Api>, call: Call, dpid: Dpid, message: Vec<u8>, what: &str) -> Answer {
-    let who = call.principal.who.clone();
+async fn write(api: Arc<Api>, who: String, dpid: Dpid, message: Vec<u8>) -> Answer {
     let answer = api
         .wait(move |api| {
             let request = Request::Change { dpid: dpid.0, message: &message };
-            match owner::request(api, Service::Operator, &request) {
+            match owner::request(api, Service::Operator, &who, &request) {
                 Err(ClientError::Unavailable(_)) => {
                     owner::start(api, &who)?;
-                    owner::request(api, Service::Operator, &request)
+                    owner::request(api, Service::Operator, &who, &request)
                 }
                 answer => answer,
             }
@@ -148,7 +146,6 @@ async fn write(api: Arc<Api>, call: Call, dpid: Dpid, message: Vec<u8>, what: &s
         OwnerAnswer::Refused { refused, why } => return Err(owner::problem(refused, why)),
         OwnerAnswer::Later { why } => Some(why),
         OwnerAnswer::Done { priority } => {
-            api.audit(&call, &format!("{what} {dpid}")).await;
             let answer = json!({"state": "applied", "priority": priority});
             return reply::done(StatusCode::OK, &answer);
         }
@@ -160,6 +157,5 @@ async fn write(api: Arc<Api>, call: Call, dpid: Dpid, message: Vec<u8>, what: &s
             ));
         }
     };
-    api.audit(&call, &format!("{what} {dpid}, later")).await;
     reply::done(StatusCode::ACCEPTED, &json!({"state": "pending", "why": written}))
 }

@@ -6,6 +6,7 @@ use openflow::PortNo;
 use sdk::services::layout::records;
 use sdk::services::stats::{self, History, HistoryRequest};
 use sdk::services::topology::{Request, decode_answer};
+use sdk::services::user::for_user;
 use sdk::services::{Service, table::Table as _};
 use sdk::topology::Graph;
 use serde::Serialize;
@@ -211,7 +212,7 @@ async fn undrain(api: Arc<Api>, call: Call) -> Answer {
 
 async fn set_drain(api: Arc<Api>, call: Call, on: bool) -> Answer {
     let dpid = call.dpid()?;
-    let request = Request::Drain { dpid, on }.encode();
+    let request = for_user(&call.principal.who, &Request::Drain { dpid, on }.encode());
     let (answer, connected) = api
         .service(Service::Topology, move |service| {
             let answer = service.request(&request)?;
@@ -221,7 +222,6 @@ async fn set_drain(api: Arc<Api>, call: Call, on: bool) -> Answer {
     match decode_answer(&answer) {
         Some(Ok(())) => {
             let drained = Drained { dpid: dpid.to_string(), drained: on, connected };
-            api.audit(&call, &format!("{} {dpid}", if on { "drain" } else { "undrain" })).await;
             reply::done(StatusCode::OK, &drained)
         }
         Some(Err(refused)) => {

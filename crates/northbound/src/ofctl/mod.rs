@@ -64,15 +64,17 @@ type Outcome = Result<Option<Value>, Fault>;
 /// A request after it was admitted.
 #[derive(Debug)]
 struct Wish {
+    /// The user of this machine who sends it, for the audit record of a change.
+    user: String,
     method: String,
     path: Vec<String>,
     body: Value,
     may_write: bool,
 }
 
-/// Handles an admitted request.
-pub(crate) async fn serve(api: Arc<Api>, request: Request) -> Response {
-    let outcome = match read(&api, request).await {
+/// Handles an admitted request of this local user.
+pub(crate) async fn serve(api: Arc<Api>, user: String, request: Request) -> Response {
+    let outcome = match read(&api, user, request).await {
         Err(fault) => Err(fault),
         Ok(wish) => api
             .wait(move |api| Ok::<_, ClientError>(handle(api, &wish)))
@@ -93,7 +95,7 @@ fn answer(status: StatusCode, media: &'static str, text: String) -> Response {
     response
 }
 
-async fn read(api: &Api, request: Request) -> Result<Wish, Fault> {
+async fn read(api: &Api, user: String, request: Request) -> Result<Wish, Fault> {
     let method = request.method().as_str().to_owned();
     let path = segments(request.uri().path()).map_err(Fault::invalid)?;
     let body = Limited::new(request.into_body(), limits::BODY).collect();
@@ -106,7 +108,7 @@ async fn read(api: &Api, request: Request) -> Result<Wish, Fault> {
     } else {
         serde_json::from_slice(&body).map_err(|error| Fault::invalid(error.to_string()))?
     };
-    Ok(Wish { method, path, body, may_write: api.settings.ofctl == OfctlRest::Write })
+    Ok(Wish { user, method, path, body, may_write: api.settings.ofctl == OfctlRest::Write })
 }
 
 /// Handles a request. For blocking threads.
@@ -133,9 +135,11 @@ fn handle(api: &Api, wish: &Wish) -> Outcome {
             Err(Fault(StatusCode::FORBIDDEN, why.into()))
         }
         ("POST", ["stats", what, command]) => {
-            stats::write(api, what, command, &wish.body).map(|()| None)
+            stats::write(api, &wish.user, (what, command), &wish.body).map(|()| None)
         }
-        ("DELETE", ["stats", "flowentry", "clear", dpid]) => stats::clear(api, dpid).map(|()| None),
+        ("DELETE", ["stats", "flowentry", "clear", dpid]) => {
+            stats::clear(api, &wish.user, dpid).map(|()| None)
+        }
         ("POST", ["stats", "role"]) => {
             let why = "the roles of the connection belong to Rosemary";
             Err(Fault(StatusCode::NOT_IMPLEMENTED, why.into()))

@@ -41,7 +41,7 @@ fn switch(api: &Api, dpid: &Value) -> Result<(u64, Version), Fault> {
 
 /// The owner's numbers, to show what clients requested.
 fn own(api: &Api) -> Result<Own, Fault> {
-    match owner::request(api, Service::Ofctl, &Request::Numbers)? {
+    match owner::request(api, Service::Ofctl, "", &Request::Numbers)? {
         Answer::Numbers(numbers) => Ok(Own {
             priorities: numbers.assigned.iter().map(|(asked, on)| (*on, *asked)).collect(),
             groups: numbers.groups,
@@ -136,14 +136,19 @@ fn ports_1_0(api: &Api, dpid: u64) -> Result<Value, Fault> {
 }
 
 /// `DELETE /stats/flowentry/clear/DPID`
-pub(super) fn clear(api: &Api, dpid: &str) -> Result<(), Fault> {
+pub(super) fn clear(api: &Api, user: &str, dpid: &str) -> Result<(), Fault> {
     let (dpid, version) = switch(api, &dpid.into())?;
     let all = if version == Version::V1_0 { json!({}) } else { json!({"table_id": "ALL"}) };
-    change(api, dpid, &::ofctl::flow_mod(version, &all, FlowModCommand::Delete)?)
+    change(api, user, dpid, &::ofctl::flow_mod(version, &all, FlowModCommand::Delete)?)
 }
 
 /// `POST /stats/WHAT/COMMAND`
-pub(super) fn write(api: &Api, what: &str, command: &str, body: &Value) -> Result<(), Fault> {
+pub(super) fn write(
+    api: &Api,
+    user: &str,
+    (what, command): (&str, &str),
+    body: &Value,
+) -> Result<(), Fault> {
     if what == "experimenter" {
         let why = "no experimenter's message is granted to clients of this interface";
         return Err(Fault(StatusCode::NOT_IMPLEMENTED, why.into()));
@@ -194,11 +199,11 @@ pub(super) fn write(api: &Api, what: &str, command: &str, body: &Value) -> Resul
         }
         _ => return Err(unknown()),
     };
-    change(api, dpid, &message)
+    change(api, user, dpid, &message)
 }
 
-fn change(api: &Api, dpid: u64, message: &[u8]) -> Result<(), Fault> {
-    match owner::request(api, Service::Ofctl, &Request::Change { dpid, message })? {
+fn change(api: &Api, user: &str, dpid: u64, message: &[u8]) -> Result<(), Fault> {
+    match owner::request(api, Service::Ofctl, user, &Request::Change { dpid, message })? {
         Answer::Done { .. } | Answer::Later { .. } => Ok(()),
         other => Err(fault(other)),
     }

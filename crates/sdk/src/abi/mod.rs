@@ -456,6 +456,9 @@ pub enum Level {
     Info = 3,
     /// Details, as of each message.
     Debug = 4,
+    /// A change that an operator has requested of the service which the application provides: a line for the audit records.
+    /// In other applications the same as `Info`.
+    Audit = 5,
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 //! | [`operator`] | changes of switches that people request |
 //! | [`stats`] | counters and rates of switches |
 //! | [`table`] | tables that services publish, and the changes of their records |
+//! | [`user`] | the user for whom the HTTP interface sends a request |
 //! | [`wire`] | the layout of requests and answers |
 //!
 //! A packet on the socket between a zone and a service, all numbers little endian:
@@ -38,6 +39,7 @@ pub mod stats;
 pub mod storage;
 pub mod table;
 pub mod topology;
+pub mod user;
 pub mod wire;
 
 use std::os::fd::OwnedFd;

@@ -129,18 +129,6 @@ impl Monitor {
         self.change_report(&OperatorRequest::As { who: who.into(), request })
     }
 
-    /// Has an audit record written that the user `who` has done `what`. Only the HTTP interface may do so.
-    ///
-    /// # Errors
-    /// The monitor does not reply, or refuses.
-    pub fn audit(&self, who: &str, what: &str) -> Result<(), ClientError> {
-        let request = Box::new(OperatorRequest::Audit { what: what.into() });
-        match self.request(&OperatorRequest::As { who: who.into(), request })? {
-            (OperatorReply::Done, _) => Ok(()),
-            (reply, _) => Err(refusal(reply)),
-        }
-    }
-
     /// Requests a change in the name of the user `who`, with descriptors that belong to it. Only the HTTP interface may do so.
     ///
     /// # Errors
@@ -280,7 +268,6 @@ fn refusal(reply: OperatorReply) -> ClientError {
         | OperatorReply::Usage(_)
         | OperatorReply::Kernel
         | OperatorReply::Log
-        | OperatorReply::Done
         | OperatorReply::Config { .. }
         | OperatorReply::Interface { .. }
         | OperatorReply::Tokens(_)

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, ensure};
 use cli::lab::Rosemary;
 use control::northbound::Role;
-use rosemary_tests::developer::{refused, rosemary};
+use rosemary_tests::developer::{audit_records, refused, rosemary};
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};
 use serde_json::Value;
@@ -65,7 +65,9 @@ fn revoked_user_is_refused_at_once() {
         let mut lines = printed.lines();
         ensure!(lines.next() == Some("200 1") && lines.last() == Some("401 0"), "{printed}");
         let before = revoked["before"].as_u64().context("a time")?;
-        let record = format!("user 0 revoked the certificates of alice that begin before {before}");
+        let record = format!(
+            "user 0 revoked the certificates of \"alice\": valid -> revoked if they begin before {before} (seconds since 1970)"
+        );
         lab.wait_for("the audit record says so", SOON, |evidence| {
             evidence.0 = rosemary(lab, &["logs", "audit"]).unwrap_or_default();
             Ok(evidence.0.contains(&record).then_some(()))
@@ -79,7 +81,12 @@ fn revoked_user_is_refused_at_once() {
         rosemary(lab, &other)?;
         let error = refused(lab, &["pki", "revoke-user", "bob", "--dir", "/run/lab/other"])?;
         ensure!(error.contains("still accepts the certificates of bob"), "{error}");
+        // The list is read again, and has no news of alice.
+        refused(lab, &["pki", "revoke-user", "alice", "--dir", "/run/lab/other"])?;
         ensure!(it.status(apps, Some(&bob), &[]) == Ok(200));
+        let revocations =
+            audit_records(lab).into_iter().filter(|it| it.contains("certificates of"));
+        ensure!(revocations.eq([record]), "{:#?}", audit_records(lab));
         // The next start knows the list.
         let Instance { pki, rosemary: up, .. } = it;
         up.stop(rustix::process::Signal::TERM)?;

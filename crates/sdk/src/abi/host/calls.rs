@@ -211,6 +211,7 @@ pub(super) unsafe extern "C" fn log<H: Host>(
         1 => Level::Error,
         2 => Level::Warn,
         3 => Level::Info,
+        5 => Level::Audit,
         _ => Level::Debug,
     };
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);
