@@ -38,6 +38,8 @@ pub(crate) struct Connections(Mutex<Counts>);
 struct Counts {
     tcp: usize,
     apps: usize,
+    /// Of those, the ones whose last request was to this app.
+    of_app: HashMap<String, usize>,
     unix: usize,
     /// Of those over TLS, by the sources of clients.
     tls: HashMap<IpAddr, usize>,
@@ -78,6 +80,17 @@ impl Counts {
         }
     }
 
+    /// A connection that was counted for this app is not any more.
+    fn leave(&mut self, app: Option<String>) {
+        let Some(app) = app else { return };
+        if let Some(count) = self.of_app.get_mut(&app) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_app.remove(&app);
+            }
+        }
+    }
+
     fn remove(&mut self, kind: Kind) {
         match kind {
             Kind::Tcp => self.tcp -= 1,
@@ -97,8 +110,33 @@ impl Counts {
 
 /// A connection that is counted until this is dropped.
 pub(crate) struct Slot {
-    all: Arc<Connections>,
     kind: Kind,
+    app: AppOfConnection,
+}
+
+/// The app for whose routes a connection is counted: that of its last request.
+#[derive(Debug, Clone)]
+pub(crate) struct AppOfConnection {
+    all: Arc<Connections>,
+    app: Arc<Mutex<Option<String>>>,
+}
+
+impl AppOfConnection {
+    /// Counts the connection for `app`. Returns `false` if that app has too many others.
+    pub(crate) fn count_for(&self, app: &str) -> bool {
+        let mut current = lock(&self.app);
+        if current.as_deref() == Some(app) {
+            return true;
+        }
+        let mut counts = lock(&self.all.0);
+        if counts.of_app.get(app).is_some_and(|count| *count >= limits::CONNECTIONS_OF_APP) {
+            return false;
+        }
+        counts.leave(current.take());
+        *counts.of_app.entry(app.to_owned()).or_default() += 1;
+        *current = Some(app.to_owned());
+        true
+    }
 }
 
 impl Connections {
@@ -109,13 +147,17 @@ impl Connections {
             return None;
         }
         counts.add(kind);
-        Some(Slot { all: self.clone(), kind })
+        let app = AppOfConnection { all: self.clone(), app: Arc::default() };
+        Some(Slot { kind, app })
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        lock(&self.all.0).remove(self.kind);
+        let app = lock(&self.app.app).take();
+        let mut counts = lock(&self.app.all.0);
+        counts.leave(app);
+        counts.remove(self.kind);
     }
 }
 
@@ -156,7 +198,7 @@ pub(crate) async fn serve_tcp(
         };
         let Ok(server) = stream.local_addr() else { continue };
         let server = SocketAddr::new(server.ip().to_canonical(), server.port());
-        let from = From::Tcp { role, client, server };
+        let from = From::Tcp { role, client, server, app: slot.app.clone() };
         tokio::spawn(serve_one(api.clone(), from, Impatient::new(stream, slot)));
     }
 }
@@ -322,5 +364,22 @@ mod tests {
         drop((tcp, one));
         assert!(lock(&all.0).tls.is_empty());
         assert!(all.enter(Kind::Tcp).is_some() && all.enter(Kind::Unix).is_none());
+    }
+
+    #[test]
+    fn clients_of_one_app_leave_connections_to_the_others() {
+        let all = Arc::new(Connections::default());
+        let mut slots: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Apps)).collect();
+        let counted = slots.iter().filter(|it| it.app.count_for("web")).count();
+        assert_eq!(counted, limits::CONNECTIONS_OF_APP);
+        assert!(slots[0].app.count_for("web"), "it is counted once");
+        // A connection whose requests go to another app counts for that one.
+        assert!(slots[0].app.count_for("other"));
+        let last = slots.pop().unwrap();
+        assert!(last.app.count_for("web") && !slots.last().unwrap().app.count_for("web"));
+        drop(last);
+        assert!(slots.last().unwrap().app.count_for("web"));
+        drop(slots);
+        assert!(lock(&all.0).of_app.is_empty());
     }
 }

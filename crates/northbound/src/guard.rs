@@ -20,6 +20,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use control::northbound::{ListenerRole, Loopback, Role};
 
+use crate::accept::AppOfConnection;
 use crate::app_routes;
 use crate::auth::session::Sessions;
 use crate::auth::standing::Standing;
@@ -50,6 +51,8 @@ pub(crate) enum From {
         client: SocketAddr,
         /// This end.
         server: SocketAddr,
+        /// The app for whose routes it is counted.
+        app: AppOfConnection,
     },
     /// Over the Unix socket, whose mode admits root, Rosemary's user and the group `rosemary`.
     Unix,
@@ -100,7 +103,7 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
     check_origin(&request, matches!(from, From::Tls { .. }))?;
     let routes = match from {
         // Neither knows users.
-        From::Tcp { role: ListenerRole::Ofctl | ListenerRole::Apps, client, server }
+        From::Tcp { role: ListenerRole::Ofctl | ListenerRole::Apps, client, server, .. }
             if !is_local(client, server) =>
         {
             let hint = "send it from this machine; /api/v1 serves others, with a token";
@@ -112,7 +115,12 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
             let user = uid.map_or("an unknown local user".into(), |uid| format!("user {uid}"));
             return Ok(ofctl::serve(api.clone(), user, request).await);
         }
-        From::Tcp { role: ListenerRole::Apps, .. } => {
+        From::Tcp { role: ListenerRole::Apps, ref app, .. } => {
+            if let Payer::App(name) = &payer
+                && !app.count_for(name)
+            {
+                return Err(app_routes::too_many_connections(name));
+            }
             return Ok(app_routes::serve(api.clone(), request).await);
         }
         From::Tcp { role: ListenerRole::Metrics, .. } => &api.metrics_routes,

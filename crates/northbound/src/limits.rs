@@ -13,6 +13,9 @@ pub(crate) const CONNECTIONS: usize = 1_750;
 /// The most connections for routes of apps. They are counted apart, so that clients of apps take no place of the API's.
 pub(crate) const APP_CONNECTIONS: usize = 250;
 
+/// The most connections for the routes of one app, so that clients of an app leave some to the others.
+pub(crate) const CONNECTIONS_OF_APP: usize = 100;
+
 /// The most connections over TLS.
 pub(crate) const TLS_CONNECTIONS: usize = 1_500;
 

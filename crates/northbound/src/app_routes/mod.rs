@@ -278,6 +278,14 @@ fn of_developer(app: &str) -> String {
     format!("this is a mistake of the app {app}; tell its developer")
 }
 
+/// Refuses a request over a connection that exceeds the app's share, and has it closed.
+pub(crate) fn too_many_connections(app: &str) -> Problem {
+    let most = limits::CONNECTIONS_OF_APP;
+    let detail = format!("the clients of {app} have {most} connections already");
+    let problem = Problem::unavailable(detail, "close some of them, and try again");
+    soon(problem).header(header::CONNECTION, "close")
+}
+
 fn soon(problem: Problem) -> Problem {
     problem.header(header::RETRY_AFTER, "1")
 }
