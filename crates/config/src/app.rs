@@ -1,22 +1,23 @@
 //! Reads an `[[app]]` of the configuration.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use control::app::Hosting;
 use control::log::LogLevel;
 use control::policy::{Band, Capability, Fail, Filter, Grant, Policy, Quota, Stage};
+use sdk::Limit;
 use sdk::services::Service;
-use sdk::{Dpid, Limit};
 
 use super::environment::{self, Environment};
 use super::limits::Limits;
-use super::manifest::Manifests;
 use super::python::Python;
 use super::rights::{self, Granted, ServiceRight};
 use super::shipped;
 use super::supervision::{RESTART_KEYS, RestartKeys};
 use super::value::{Table, Value};
+use super::words::{DPIDS, NAME_FORM, dpid, is_name, path};
 
 /// The keys of an `[[app]]`.
 pub const APP_KEYS: [&str; 23] = [
@@ -48,12 +49,8 @@ pub const APP_KEYS: [&str; 23] = [
 /// Highest pace. No switch takes more flow-mods per second.
 pub(crate) const MOST_PACE: u32 = 1_000_000;
 
-/// Maximum length of an app's name, in letters.
-const LONGEST_NAME: usize = 40;
-
-/// Describes a valid app name, for error messages.
-pub const NAME_FORM: &str =
-    "a name of lower-case letters, digits and hyphens that begins with a letter, at most 40 long";
+/// The apps of manifests, by name.
+pub type Manifests = BTreeMap<String, AppConfig>;
 
 /// The operator's settings of an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -280,24 +277,12 @@ pub(super) fn hang(table: Table<'_>) -> Option<Duration> {
     })
 }
 
-/// Returns whether this is a valid name of an app; it becomes part of paths, library names and log lines.
-pub fn is_name(text: &str) -> bool {
-    text.len() <= LONGEST_NAME
-        && text.starts_with(|first: char| first.is_ascii_lowercase())
-        && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-')
-}
-
 /// Returns the default capabilities of a stage: an observer may only receive packets.
 fn default_capabilities(stage: Stage) -> Vec<Grant> {
     match stage {
         Stage::Guard(_) | Stage::Control => Policy::default().capabilities,
         Stage::Observe => vec![Capability::PacketIn.into()],
     }
-}
-
-/// Reads a path that is not empty.
-pub(super) fn path(value: &Value<'_>) -> Option<PathBuf> {
-    value.text().filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 fn stage(table: Table<'_>, default: Stage) -> Stage {
@@ -347,41 +332,9 @@ fn filter(table: Table<'_>, default: Filter) -> Filter {
     }
 }
 
-/// Describes datapath ids, for error messages.
-pub(super) const DPIDS: &str = "datapath ids such as \"00:00:00:00:00:00:00:01\", \"0x1\" or 1";
-
-pub(super) fn dpid(value: &Value<'_>) -> Option<u64> {
-    match value.text() {
-        Some(text) => text.parse::<Dpid>().ok().map(|dpid| dpid.0),
-        None => value.number(),
-    }
-}
-
 fn band(value: &Value<'_>) -> Option<Band> {
     let [lowest, highest] = <[Value<'_>; 2]>::try_from(value.elements()?).ok()?;
     let priority = |it: Value<'_>| u16::try_from(it.number()?).ok();
     let (lowest, highest) = (priority(lowest)?, priority(highest)?);
     (1 <= lowest && lowest <= highest).then_some(Band { lowest, highest })
-}
-
-/// Returns the hosting with this name in the configuration.
-pub fn host_named(name: &str) -> Option<Hosting> {
-    [Hosting::User, Hosting::Kernel].into_iter().find(|host| host_name(*host) == name)
-}
-
-/// Returns the name of a hosting in the configuration.
-pub fn host_name(host: Hosting) -> &'static str {
-    match host {
-        Hosting::User => "user",
-        Hosting::Kernel => "kernel",
-    }
-}
-
-/// Returns the name of a stage in the configuration.
-pub fn stage_name(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Guard(_) => "guard",
-        Stage::Control => "control",
-        Stage::Observe => "observe",
-    }
 }

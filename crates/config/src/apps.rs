@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::app::{APP_KEYS, AppConfig};
-use super::manifest::Manifests;
+use super::app::{APP_KEYS, AppConfig, Manifests};
 use super::position::line_of;
 use super::value::Value;
 

@@ -10,12 +10,11 @@ use control::policy::Policy;
 use control::service::ServiceQuotas;
 use toml::de::DeTable;
 
-use super::app::AppConfig;
+use super::app::{AppConfig, Manifests};
 use super::controller::Controller;
 use super::error::ConfigError;
 use super::file::{self, default_file};
 use super::findings::{Finding, Findings};
-use super::manifest::Manifests;
 use super::northbound::Northbound;
 use super::orphans::Orphans;
 use super::position::{self, Position};

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use control::kernel::{MAX_WORKERS, PlainTcp, Tuning};
 
-use super::app::path;
 use super::orphans::Orphans;
 use super::tuning;
 use super::value::Table;
+use super::words::path;
 
 /// The keys of `[controller]`.
 pub const CONTROLLER_KEYS: [&str; 12] = [

@@ -12,8 +12,8 @@
 
 use control::policy::{Capability, Grant, TableSet};
 
-use super::app::{DPIDS, dpid};
 use super::value::Value;
+use super::words::{DPIDS, dpid};
 
 /// The capability whose scope has ids.
 const EXPERIMENTER: &str = "experimenter";

@@ -37,9 +37,10 @@ mod supervision;
 mod trust;
 mod tuning;
 mod value;
+mod words;
 mod zones;
 
-pub use app::{APP_KEYS, AppConfig, NAME_FORM, OnStop, host_name, host_named, is_name, stage_name};
+pub use app::{APP_KEYS, AppConfig, Manifests, OnStop};
 pub use apps::{MOST_APPS, MOST_ELEMENTS};
 pub use band::NONE as NO_BAND;
 pub use changes::changes;
@@ -49,7 +50,7 @@ pub use environment::{ENV_IN_KERNEL, Environment};
 pub use error::ConfigError;
 pub use file::{SYSTEM_CONFIG, default_file, runtime_dir_of, user_dir};
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
-pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake, Manifests};
+pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake};
 pub use northbound::{NORTHBOUND_KEYS, Northbound, is_host_name};
 pub use orphans::Orphans;
 pub use position::Position;
@@ -65,6 +66,7 @@ pub use supervision::{
 };
 pub use trust::{ExcessiveRequest, SHIPPED, TRUST_KEYS, Trust};
 pub use tuning::{InvalidVariable, with_environment};
+pub use words::{NAME_FORM, host_name, host_named, is_name, stage_name};
 pub use zones::{Require, ZONES_KEYS};
 
 #[cfg(test)]

@@ -3,16 +3,15 @@
 //! The keys mean the same as in an `[[app]]` of the configuration; keys that only operators may set are
 //! missing. Unlike there, a manifest without capabilities requests only packets.
 
-use std::collections::BTreeMap;
-
 use control::policy::Capability;
 use thiserror::Error;
 use toml::de::DeTable;
 
-use super::app::{AppConfig, NAME_FORM};
+use super::app::{AppConfig, Manifests};
 use super::findings::{Finding, Findings};
 use super::position::line_and_column;
 use super::value::Table;
+use super::words::NAME_FORM;
 
 /// The keys of `app.toml`.
 pub const MANIFEST_KEYS: [&str; 9] = [
@@ -29,9 +28,6 @@ pub const MANIFEST_KEYS: [&str; 9] = [
 
 const VERSION_FORM: &str =
     "letters, digits, dots, hyphens and plus signs, a digit first, at most 40 long";
-
-/// The apps of manifests, by name.
-pub type Manifests = BTreeMap<String, AppConfig>;
 
 /// A developer's description of an app.
 #[derive(Debug, Clone, PartialEq, Eq)]

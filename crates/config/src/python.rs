@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use control::app::Hosting;
 use control::zone::Framework;
 
-use super::app::{host_named, path};
 use super::environment::OPTION_PREFIX;
 use super::value::{Table, Value};
+use super::words::{host_named, path};
 
 /// Values of `host`, for error messages.
 pub(super) const HOSTS: &str = r#""user", "kernel", "python" or "ryu""#;

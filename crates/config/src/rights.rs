@@ -9,8 +9,8 @@ use control::service::Destination;
 use sdk::services::Service;
 use sdk::services::broker::LONGEST_HOST;
 
-use super::app::is_name;
 use super::value::{Table, Value};
+use super::words::is_name;
 use super::{fs_read, grants};
 
 /// An element of `capabilities`.

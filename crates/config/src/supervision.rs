@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use control::service::ServiceKind;
 
-use super::app::is_name;
 use super::limits::bytes;
 use super::value::{Table, Value};
+use super::words::{NAME_FORM, is_name};
 
 /// The keys of a restart policy, in `[supervision]`, in its tables, and in `restart` of an app.
 pub const RESTART_KEYS: [&str; 4] =
@@ -229,7 +229,7 @@ impl SafeMode {
         let name = |it: &Value<'_>| it.text().filter(|name| is_name(name)).map(ToOwned::to_owned);
         let count = |it: &Value<'_>| u32::try_from(it.number()?).ok().filter(|n| within(*n, MOST));
         Self {
-            apps: table.list("apps", super::NAME_FORM, name),
+            apps: table.list("apps", NAME_FORM, name),
             kernel_restarts: table
                 .read("kernel-restarts", "a number from 1 to 100000", count)
                 .unwrap_or(default.kernel_restarts),

@@ -5,11 +5,12 @@ use control::policy::Capability;
 use package::PublicKey;
 
 use super::Limit;
-use super::app::{AppConfig, is_name, stage_name};
+use super::app::AppConfig;
 use super::limits::Limits;
 use super::position::line_of;
 use super::rights::{self, Granted};
 use super::value::{Table, Value};
+use super::words::{is_name, stage_name};
 
 /// The keys of a `[[trust]]`.
 pub const TRUST_KEYS: [&str; 9] = [

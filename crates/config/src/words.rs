@@ -1,0 +1,60 @@
+//! Values that several tables have: names of apps, paths, datapath ids, and the names of hosts and stages.
+
+use std::path::PathBuf;
+
+use control::app::Hosting;
+use control::policy::Stage;
+use sdk::Dpid;
+
+use super::value::Value;
+
+/// Maximum length of an app's name, in letters.
+const LONGEST_NAME: usize = 40;
+
+/// Describes a valid app name, for error messages.
+pub const NAME_FORM: &str =
+    "a name of lower-case letters, digits and hyphens that begins with a letter, at most 40 long";
+
+/// Returns whether this is a valid name of an app; it becomes part of paths, library names and log lines.
+pub fn is_name(text: &str) -> bool {
+    text.len() <= LONGEST_NAME
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-')
+}
+
+/// Reads a path that is not empty.
+pub(super) fn path(value: &Value<'_>) -> Option<PathBuf> {
+    value.text().filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Describes datapath ids, for error messages.
+pub(super) const DPIDS: &str = "datapath ids such as \"00:00:00:00:00:00:00:01\", \"0x1\" or 1";
+
+pub(super) fn dpid(value: &Value<'_>) -> Option<u64> {
+    match value.text() {
+        Some(text) => text.parse::<Dpid>().ok().map(|dpid| dpid.0),
+        None => value.number(),
+    }
+}
+
+/// Returns the hosting with this name in the configuration.
+pub fn host_named(name: &str) -> Option<Hosting> {
+    [Hosting::User, Hosting::Kernel].into_iter().find(|host| host_name(*host) == name)
+}
+
+/// Returns the name of a hosting in the configuration.
+pub fn host_name(host: Hosting) -> &'static str {
+    match host {
+        Hosting::User => "user",
+        Hosting::Kernel => "kernel",
+    }
+}
+
+/// Returns the name of a stage in the configuration.
+pub fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Guard(_) => "guard",
+        Stage::Control => "control",
+        Stage::Observe => "observe",
+    }
+}
