@@ -173,6 +173,10 @@ fn attacker_is_throttled(lab: &Lab) -> anyhow::Result<()> {
     let settings = "action = \"throttle\"\npace = 20\nquiet = 3\n";
     let mut ring = Ring::start(lab, settings, ", \"apps.limit:changer\"")?;
     let middle = ring.first_middle()?;
+    // The process that a reload starts has all connections of its predecessor.
+    fs::write("/etc/rosemary/protection.toml", format!("{settings}# changed\n"))?;
+    let steps = ring.run(&["reload"])?;
+    ensure!(steps.contains("replace") && steps.contains("app protection"), "{steps}");
     lab.pause(Duration::from_secs(12))?;
     ring.attack(&middle, 20_000)?;
     ring.incident("protection", &["changer harms", "throttled to 20 flow-mods/s"])?;

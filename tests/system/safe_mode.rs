@@ -98,6 +98,22 @@ fn requested_safe_mode_runs_its_list_in_order_as_user_apps() {
 }
 
 #[test]
+fn apps_start_after_those_whose_services_they_use() {
+    in_a_lab_for(SOON * 8, |lab| {
+        let rules = "[safe-mode]\napps = [\"forwarding\"]\nhealth-seconds = 0.5\n";
+        configure(&[rules, "[[app]]\nname = \"forwarding\"\n"])?;
+        let mut net = Net::start_with(lab, Of::V1_3, &["--safe-mode"])?;
+        let (status, safe_mode) = wait_until_complete(&mut net)?;
+        ensure!(safe_mode.passed == ["topology", "hosts", "forwarding"], "{safe_mode:?}");
+        let reasons = status.health.reasons.join("\n");
+        ensure!(!reasons.contains("does not run"), "{reasons}");
+        let ping = net.h1.ping(&net.h2, 5, INTERVAL)?;
+        ensure!(ping.received > 0, "{ping:?}");
+        Ok(())
+    });
+}
+
+#[test]
 fn app_that_ends_the_kernel_again_and_again_is_named() {
     in_a_lab_for(SOON * 16, |lab| {
         let rules = "[safe-mode]\nkernel-restarts = 3\nhealth-seconds = 1\n";

@@ -90,6 +90,32 @@ fn stopped_storage_is_restarted_alone() {
     });
 }
 
+#[test]
+fn stopped_kernel_is_restarted() {
+    in_a_lab_for(SOON * 6, |lab| {
+        configure(&["[supervision]\nhang-seconds = 1\n", &format!("[[app]]\nname = \"{APP}\"\n")])?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        ensure!(net.h1.ping(&net.h2, 3, INTERVAL)?.received > 0);
+        let before = net.status()?;
+        let mut established = net.h1.ping_in_background(&net.h2, 200, INTERVAL)?;
+        established.wait_for(2, SOON)?;
+        let pid = before.programs.kernel.pid.context("the kernel runs")?;
+        let pid = Pid::from_raw(pid.try_into()?).context("it has a pid")?;
+        kill_process(pid, Signal::STOP)?;
+        let words = ["killed the program", "kernel", "it hung: it was stopped for", "allows 1"];
+        println!("{}", net.rosemary.wait_for_log(&words, Duration::from_secs(20))?);
+        let dpid = net.s1.dpid();
+        let after = net.rosemary.wait_for("another kernel serves the switch", SOON, |status| {
+            let is_new = status.programs.kernel.restarts == 1 && status.switch(&dpid).is_some();
+            is_new.then(|| status.clone())
+        })?;
+        ensure!(before.app(APP) == after.app(APP), "no app is blamed: {:?}", after.app(APP));
+        ensure!(established.finish()?.lost() == 0);
+        net.h3.ping(&net.h1, 1, INTERVAL)?;
+        Ok(())
+    });
+}
+
 /// A UDP port that makes the app of `tests/apps/moody.c` leak with every later call.
 const DRIP: u16 = 7006;
 

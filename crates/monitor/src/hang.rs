@@ -5,13 +5,14 @@
 //! long by the clock. In the kernel, whose workers serve all switches, time counts in which the worker that makes the call
 //! sleeps or receives processor time. Time in which it waits for a processor, or is stopped, does not count.
 //!
-//! [`workers`] detects a kernel that hangs in its own code, [`answers`] a service.
+//! [`workers`] detects a kernel that hangs in its own code, [`stops`] one that was stopped, [`answers`] a service.
 //!
 //! The watched process itself writes the memory that is read here ([`control::flight`]), so an app can forge it. [`events`]
 //! therefore judges a zone by what the kernel and the system observe.
 
 pub(crate) mod answers;
 pub(crate) mod events;
+pub(crate) mod stops;
 mod workers;
 
 use std::io;

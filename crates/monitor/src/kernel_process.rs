@@ -11,12 +11,13 @@ use control::flight::OngoingCall;
 use control::kernel::{KernelReply, KernelRequest, MOST_ABSENT, worker_name};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
-use sys::process::{PidNamespace, named_thread};
+use sys::process::{PidNamespace, main_thread, named_thread};
 use tracing::warn;
 
 use crate::app::App;
 use crate::attribution::{self, Attribution};
 use crate::backtrace::{CrashedKernel, NotMade, PendingBacktrace};
+use crate::hang::stops::StopWatch;
 use crate::hang::{DEFAULT_LONGEST_CALL, HangDetector, Progress};
 use crate::kernel_settings::KernelSettings;
 use crate::process_table::Environment;
@@ -37,6 +38,7 @@ pub(crate) struct KernelProcess {
     run_as: Option<u32>,
     /// Watches the calls of apps and the loops of workers while the process runs.
     hang_detector: Option<HangDetector>,
+    stop_watch: StopWatch,
     /// Where the process hung or leaked, if the monitor killed it for that.
     hung_in: Option<HungIn>,
     /// Whether an operator's change has stopped it, so that it starts again once it has ended.
@@ -76,6 +78,7 @@ impl KernelProcess {
             settings,
             run_as: around.users.for_kernel(),
             hang_detector: None,
+            stop_watch: StopWatch::new(rules.hang),
             hung_in: None,
             must_restart: false,
             executable: None,
@@ -103,6 +106,7 @@ impl KernelProcess {
         self.program.start(now);
         self.meter.restart();
         self.leak.restart();
+        self.stop_watch.restart();
         if self.program.pid().is_none() {
             return;
         }
@@ -158,7 +162,7 @@ impl KernelProcess {
         self.hang_detector.as_ref().filter(|_| self.hung_in.is_none()).map(HangDetector::next_due)
     }
 
-    /// Kills a process that hangs, in one of its apps or in its own code.
+    /// Kills a process that hangs, in one of its apps or in its own code, or was stopped for too long.
     pub(crate) fn check_hang(&mut self, apps: &[App], now: Instant) {
         if self.hang_check_due().is_none_or(|at| now < at) {
             return;
@@ -166,8 +170,10 @@ impl KernelProcess {
         let Some(detector) = &mut self.hang_detector else { return };
         let pid = self.program.pid();
         let thread = |worker| named_thread(pid?, &worker_name(worker)).ok();
-        if let Some(stuck) = detector.check_workers(thread) {
-            self.program.kill_for_own_failure(&stuck.to_string());
+        let stopped = self.stop_watch.check(pid.and_then(|pid| main_thread(pid).ok()));
+        let stuck = detector.check_workers(thread).map(|stuck| stuck.to_string());
+        if let Some(why) = stopped.map(|stopped| stopped.to_string()).or(stuck) {
+            self.program.kill_for_own_failure(&why);
             self.hung_in = Some(HungIn::KernelCode);
             return;
         }

@@ -65,18 +65,24 @@ impl Health {
                 program(format!("the app {}", it.name), it.state, it.last_exit.as_deref());
             }
         }
+        let starts = |command: &str| match programs.safe_mode {
+            None => format!("`{command}` starts it"),
+            // No command starts a single app then.
+            Some(_) => "see `rosemary safe-mode status`".into(),
+        };
         let is_stopped = |app: &&AppStatus| app.state == ProgramState::Stopped;
         for app in programs.apps.iter().filter(|app| app.stage == "guard").filter(is_stopped) {
             let name = &app.name;
+            let starts = starts(&format!("rosemary app start {name}"));
             reasons.push(format!(
                 "the guard {name} is stopped, so packets without a flow pass without its verdict or, if it fails \
-                 closed, are dropped; `rosemary app start {name}` starts it"
+                 closed, are dropped; {starts}"
             ));
         }
         for UnservedService { service, clients, remedy } in &programs.unserved {
-            let clients = clients.join(", ");
+            let (clients, starts) = (clients.join(", "), starts(remedy));
             reasons.push(format!(
-                "the service {service} does not run, and these apps use it: {clients}; `{remedy}` starts it"
+                "the service {service} does not run, and these apps use it: {clients}; {starts}"
             ));
         }
         for app in &programs.apps {

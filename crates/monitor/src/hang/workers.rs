@@ -3,7 +3,7 @@
 //! A worker hangs if its loop begins no new turn while its thread uses [`LONGEST_TURN`] of processor time, or for
 //! [`IDLE_LIMIT`]. A sleeping worker turns ten times a second, so its turn number stands still only while the worker is
 //! busy, waits for something that does not come, or receives no processor time. A runnable thread receives enough for
-//! one turn in a minute, and a stopped thread is not counted. While a worker calls an app, its turn may last as long as
+//! one turn in a minute. A stopped thread is not counted here ([`stops`](super::stops)). While a worker calls an app, its turn may last as long as
 //! that call may, which [`HangDetector::check`](super::HangDetector::check) limits.
 
 use std::time::Duration;

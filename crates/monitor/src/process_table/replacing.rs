@@ -260,7 +260,7 @@ impl ProcessTable {
     }
 
     /// Takes apps out of the table that have ended, and connects their successors.
-    pub(super) fn advance_replacing(&mut self) {
+    pub(super) fn advance_replacing(&mut self, now: Instant) {
         if self.apps.iter().all(|app| app.role() == Role::Current) {
             return;
         }
@@ -286,7 +286,7 @@ impl ProcessTable {
             let Some(app) = self.apps.get(slot.0) else { continue };
             let is_former = |other: &App| other.name == app.name && other.role() == Role::Leaving;
             if app.role() == Role::Successor && !self.apps.iter().any(is_former) {
-                self.take_over(slot);
+                self.take_over(slot, now);
             }
         }
         if self.apps.iter().all(|app| app.role() == Role::Current) {
@@ -294,7 +294,7 @@ impl ProcessTable {
         }
     }
 
-    fn take_over(&mut self, slot: AppSlot) {
+    fn take_over(&mut self, slot: AppSlot, now: Instant) {
         if let Some(app) = self.app_mut(slot) {
             app.become_current();
             info!(app = app.name, "the new process of an app took over");
@@ -305,6 +305,7 @@ impl ProcessTable {
         {
             self.services.connect_app(app, &mut self.kernel.program);
             self.connect_provided(slot);
+            self.connect_apps_service(slot, now);
             self.connect_routes(slot);
         }
     }

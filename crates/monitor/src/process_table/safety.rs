@@ -63,6 +63,31 @@ impl SafeMode {
     }
 }
 
+/// The names of apps in the order of their start.
+#[derive(Debug, Default)]
+struct Order(Vec<String>);
+
+impl Order {
+    /// Adds an app after those of `apps` whose services it uses. Without them its trial would show nothing.
+    fn add(&mut self, app: &App, apps: &[&App]) {
+        self.add_behind(app, apps, &mut Vec::new());
+    }
+
+    /// `clients` are the apps for which this one is added: apps may use each other's services.
+    fn add_behind<'a>(&mut self, app: &'a App, apps: &[&'a App], clients: &mut Vec<&'a str>) {
+        if self.0.contains(&app.name) || clients.contains(&&*app.name) {
+            return;
+        }
+        clients.push(&app.name);
+        let serves = |other: &&&App| other.provides().is_some_and(|service| app.uses(service));
+        for provider in apps.iter().filter(serves) {
+            self.add_behind(provider, apps, clients);
+        }
+        clients.pop();
+        self.0.push(app.name.clone());
+    }
+}
+
 impl ProcessTable {
     /// Sets the operator's rule and list of apps.
     pub(crate) fn set_safe_mode(&mut self, settings: &config::SafeMode) {
@@ -129,19 +154,27 @@ impl ProcessTable {
         self.safe_mode.running = Some(Running { sequence, incident, starts: 0 });
     }
 
-    /// The apps to start in safe mode, in their order: the operator's list, or all with guards first.
+    /// The apps to start in safe mode, in their order: the operator's list, or all with guards first; each after the apps
+    /// whose services it uses.
     fn order_in_safe_mode(&self) -> Vec<String> {
         let is_to_run = |app: &&App| app.role() == Role::Current && !app.is_stopped_by_operator();
         let mut apps: Vec<&App> = self.apps.iter().filter(is_to_run).collect();
-        let Some(list) = &self.safe_mode.apps else {
-            apps.sort_by_key(|app| (!app.is_guard(), app.order()));
-            return apps.iter().map(|app| app.name.clone()).collect();
-        };
-        let runs = |name: &&String| apps.iter().any(|app| app.name == **name);
-        for name in list.iter().filter(|name| !runs(name)) {
-            warn!(app = name, "an app of [safe-mode] apps does not run here; it was left out");
+        apps.sort_by_key(|app| (!app.is_guard(), app.order()));
+        let mut order = Order::default();
+        match &self.safe_mode.apps {
+            None => apps.iter().for_each(|app| order.add(app, &apps)),
+            Some(list) => {
+                for name in list {
+                    let Some(app) = apps.iter().find(|app| app.name == *name) else {
+                        let why = "it does not run here";
+                        warn!(app = name, why, "left an app of [safe-mode] apps out");
+                        continue;
+                    };
+                    order.add(app, &apps);
+                }
+            }
         }
-        list.iter().filter(runs).cloned().collect()
+        order.0
     }
 
     /// Performs the steps of the sequence that are due.

@@ -15,7 +15,7 @@ impl ProcessTable {
         if self.is_stopping {
             return;
         }
-        self.advance_replacing();
+        self.advance_replacing(now);
         if self.kernel.must_restart() && self.make_swaps() && self.kernel.take_restart() {
             self.kernel.program.request_start(now);
         }
