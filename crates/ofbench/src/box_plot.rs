@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use crate::figure::{self, Axis, BOTTOM, COLOURS, LEFT, RIGHT, TOP};
+use crate::figure::{self, Axis, BOTTOM, LEFT, RIGHT, Style, TOP};
 use crate::measure::summary::Summary;
 
 /// A box.
@@ -28,7 +28,7 @@ pub struct BoxPlot {
     pub title: String,
     /// Label of the vertical axis, with unit.
     pub y_label: String,
-    /// Names of the groups; those after the third have no colour of their own.
+    /// Names of the groups, at most [`MOST`](figure::MOST). A chart without names has a single group.
     pub groups: Vec<String>,
     /// The boxes, from left to right.
     pub columns: Vec<Column>,
@@ -40,36 +40,44 @@ impl BoxPlot {
     /// Writes the chart to a file.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Like [`svg`](Self::svg), or the file cannot be written.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        std::fs::write(path, self.svg())
+        std::fs::write(path, self.svg()?)
     }
 
     /// Returns the SVG text.
-    #[must_use]
-    pub fn svg(&self) -> String {
+    ///
+    /// # Errors
+    /// There are more than [`MOST`](figure::MOST) groups, or a box is in a group without a name.
+    pub fn svg(&self) -> io::Result<String> {
+        let groups = self.groups.len().max(1);
+        let styles = figure::styles("groups", groups)?.into_iter();
+        let styles: Vec<Style> = styles.map(Style::without_dashes).collect();
+        if let Some(column) = self.columns.iter().find(|column| column.group >= groups) {
+            let Column { label, group, .. } = column;
+            let why = format!(
+                "the box {label} is in group {group}, and only {groups} groups have a name; name them all"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let axis = self.axis();
-        let mut svg = figure::head(&self.title);
+        let names = self.groups.iter().map(String::as_str);
+        let mut svg =
+            figure::head(&self.title, &names.zip(styles.iter().copied()).collect::<Vec<_>>());
         figure::text(&mut svg, (LEFT, TOP - 8.0), "", &self.y_label);
         for (value, words) in axis.ticks() {
             let at = axis.place(*value);
             figure::text(&mut svg, (LEFT - 6.0, at + 4.0), "text-anchor=\"end\"", words);
             figure::path(&mut svg, &format!("M{LEFT} {at:.1}H{RIGHT}"), "stroke=\"#ddd\"");
         }
-        let mut legend = LEFT;
-        for (name, colour) in self.groups.iter().zip(COLOURS) {
-            let words = format!("\u{25a0} {name}");
-            figure::text(&mut svg, (legend, 36.0), &format!("fill=\"{colour}\""), &words);
-            legend += 200.0;
-        }
         #[expect(clippy::cast_precision_loss, reason = "a chart has few boxes")]
         let width = (RIGHT - LEFT) / self.columns.len().max(1) as f64;
         let mut middle = LEFT + width / 2.0;
         for column in &self.columns {
-            self.draw(&mut svg, column, &axis, (middle, width));
+            self.draw(&mut svg, (column, styles[column.group]), &axis, (middle, width));
             middle += width;
         }
-        svg + "</svg>\n"
+        Ok(svg + figure::END)
     }
 
     fn axis(&self) -> Axis {
@@ -82,12 +90,17 @@ impl BoxPlot {
         Axis::up_to(most, (BOTTOM, TOP))
     }
 
-    fn draw(&self, svg: &mut String, column: &Column, axis: &Axis, (middle, width): (f64, f64)) {
-        let colour = COLOURS[column.group.min(COLOURS.len() - 1)];
+    fn draw(
+        &self,
+        svg: &mut String,
+        (column, style): (&Column, Style),
+        axis: &Axis,
+        (middle, width): (f64, f64),
+    ) {
         let at = |value: f64| axis.place(value).clamp(TOP, BOTTOM);
         let Summary { p5, p25, median, p75, p95, .. } = column.summary;
         let half = (width * 0.3).min(16.0);
-        let stroke = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"");
+        let stroke = format!("fill=\"none\" {} stroke-width=\"1.5\"", style.stroke());
         let (low, high) = (at(p25), at(p75));
         let mut way =
             format!("M{middle:.1} {:.1}V{low:.1}M{middle:.1} {high:.1}V{:.1}", at(p5), at(p95));
@@ -111,6 +124,8 @@ impl BoxPlot {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn plot(logarithmic: bool, groups: &[&[f64]]) -> BoxPlot {
@@ -122,7 +137,7 @@ mod tests {
         BoxPlot {
             title: "a < b".into(),
             y_label: "us".into(),
-            groups: vec!["TCP".into(), "TLS".into()],
+            groups: (0..groups.len()).map(|number| format!("group {number}")).collect(),
             columns: groups.iter().enumerate().map(column).collect(),
             logarithmic,
         }
@@ -131,17 +146,38 @@ mod tests {
     #[test]
     fn svg_has_a_box_per_group() {
         let samples: Vec<f64> = (0..=100).map(f64::from).collect();
-        let svg = plot(false, &[&samples, &samples]).svg();
-        assert!(svg.contains("a &lt; b") && svg.contains("TLS") && svg.contains(">1 ms<"), "{svg}");
+        let svg = plot(false, &[&samples, &samples]).svg().unwrap();
+        assert!(
+            svg.contains("a &lt; b") && svg.contains("group 1") && svg.contains(">1 ms<"),
+            "{svg}"
+        );
         assert_eq!(svg.matches("stroke-width=\"1.5\"").count(), 2);
         assert!(svg.contains(&format!("V{TOP:.1}")) || svg.contains("V69.8"), "{svg}");
+    }
+
+    #[test]
+    fn each_group_has_its_colour() {
+        let svg = plot(false, &[&[1.0][..]; figure::MOST]).svg().unwrap();
+        let boxes = svg.lines().filter(|it| it.contains("stroke-width=\"1.5\""));
+        let colours: BTreeSet<&str> = boxes.map(|it| it.split("stroke=").nth(1).unwrap()).collect();
+        assert_eq!(colours.len(), figure::MOST, "{svg}");
+    }
+
+    #[test]
+    fn groups_without_a_colour_or_a_name_are_refused() {
+        let error = plot(false, &[&[1.0][..]; figure::MOST + 1]).svg().unwrap_err();
+        assert!(error.to_string().contains("at most 6 groups"), "{error}");
+        let mut unnamed = plot(false, &[&[1.0][..]; 2]);
+        unnamed.groups.pop();
+        let error = unnamed.svg().unwrap_err();
+        assert!(error.to_string().contains("1 ms is in group 1"), "{error}");
     }
 
     #[test]
     fn empty_and_zero_values_are_drawn() {
         for logarithmic in [false, true] {
             for groups in [&[][..], &[&[0.0, 0.0][..]]] {
-                let svg = plot(logarithmic, groups).svg();
+                let svg = plot(logarithmic, groups).svg().unwrap();
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
             }
         }

@@ -74,7 +74,7 @@ fn svg(chart: Chart) -> anyhow::Result<String> {
             lines: lines.map(|line| Line { name: line.name, points: line.points }).collect(),
             marks: Vec::new(),
         };
-        return Ok(figure.svg());
+        return Ok(figure.svg()?);
     }
     let column = |it: BoxOf| -> anyhow::Result<Column> {
         let summary = summary(&it.summary)
@@ -88,7 +88,7 @@ fn svg(chart: Chart) -> anyhow::Result<String> {
         columns: chart.boxes.into_iter().map(column).collect::<Result<_, _>>()?,
         logarithmic: chart.logarithmic,
     };
-    Ok(plot.svg())
+    Ok(plot.svg()?)
 }
 
 /// Reads the parts of a summary that a box shows.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  title
-//!  -- first line   -- second line
+//!  -- first line   -- second line   -- third line
+//!  -- fourth line
 //!  y label
 //!  100 |---------:------------      ':' is a mark
 //!   50 |---------:------------
@@ -24,14 +25,26 @@ pub(crate) const RIGHT: f64 = WIDTH - 30.0;
 pub(crate) const TOP: f64 = 60.0;
 pub(crate) const BOTTOM: f64 = HEIGHT - 45.0;
 
-/// Distance between the names of two lines.
-const LEGEND: f64 = 220.0;
+/// Names in one row of the legend.
+const LEGEND_COLUMNS: usize = 3;
+
+/// Distance between two names of the legend in the same row.
+const LEGEND_WIDTH: f64 = (RIGHT - LEFT) / 3.0;
+
+/// Height of a row of the legend. The first one is above the plot area.
+const LEGEND_HEIGHT: f64 = 16.0;
 
 /// Maximum number of intervals between the ticks of an axis.
 const INTERVALS: f64 = 5.0;
 
-/// Colours that are distinguishable with red-green colour blindness.
-pub(crate) const COLOURS: [&str; 3] = ["#0072b2", "#e69f00", "#d55e00"];
+/// Maximum number of lines or groups in a chart.
+pub const MOST: usize = 6;
+
+/// Colours of lines and groups. They are distinguishable with red-green colour blindness.
+const COLOURS: [&str; MOST] = ["#0072b2", "#e69f00", "#d55e00", "#009e73", "#cc79a7", "#000000"];
+
+/// Dashes of lines, for print without colours. The first line is solid.
+const DASHES: [&str; MOST] = ["none", "8 3", "2 2", "8 3 2 3", "14 4", "4 4"];
 
 /// A line of a chart.
 #[derive(Debug, Clone)]
@@ -51,7 +64,7 @@ pub enum Scale {
     Logarithmic,
 }
 
-/// A chart with up to three lines. No value may be negative.
+/// A chart with up to [`MOST`] lines. No value may be negative.
 #[derive(Debug, Clone)]
 pub struct Figure {
     /// Title.
@@ -62,7 +75,7 @@ pub struct Figure {
     pub y_label: String,
     /// Scale of the horizontal axis.
     pub scale: Scale,
-    /// Lines; those after the third are left out.
+    /// Lines.
     pub lines: Vec<Line>,
     /// Marked x values, each with a description.
     pub marks: Vec<(f64, String)>,
@@ -72,16 +85,20 @@ impl Figure {
     /// Writes the chart to a file.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// There are more than [`MOST`] lines, or the file cannot be written.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        std::fs::write(path, self.svg())
+        std::fs::write(path, self.svg()?)
     }
 
     /// Returns the SVG text.
-    #[must_use]
-    pub fn svg(&self) -> String {
+    ///
+    /// # Errors
+    /// There are more than [`MOST`] lines.
+    pub fn svg(&self) -> io::Result<String> {
+        let styles = styles("lines", self.lines.len())?;
         let (x, y) = (self.x_axis(), self.y_axis());
-        let mut svg = head(&self.title);
+        let names = self.lines.iter().map(|line| line.name.as_str());
+        let mut svg = head(&self.title, &names.zip(styles.iter().copied()).collect::<Vec<_>>());
         text(&mut svg, (WIDTH / 2.0, HEIGHT - 8.0), "text-anchor=\"middle\"", &self.x_label);
         text(&mut svg, (LEFT, TOP - 8.0), "", &self.y_label);
         for (value, words) in &y.ticks {
@@ -98,22 +115,21 @@ impl Figure {
             let more = "stroke=\"#777\" stroke-dasharray=\"4 3\"";
             path(&mut svg, &format!("M{at:.1} {TOP}V{BOTTOM}"), more);
         }
-        let mut legend = LEFT;
-        for (line, colour) in self.lines.iter().zip(COLOURS) {
-            let name = format!("\u{2014} {}", line.name);
-            text(&mut svg, (legend, 36.0), &format!("fill=\"{colour}\""), &name);
-            legend += LEGEND;
+        for (line, style) in self.lines.iter().zip(styles) {
             let mut way = String::new();
             for (at, value) in self.drawn(line) {
                 let to = if way.is_empty() { 'M' } else { 'L' };
                 let _ = write!(way, "{to}{:.1} {:.1}", x.place(at), y.place(value));
             }
             if !way.is_empty() {
-                let more = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"");
-                path(&mut svg, &way, &more);
+                path(
+                    &mut svg,
+                    &way,
+                    &format!("fill=\"none\" {} stroke-width=\"2\"", style.stroke()),
+                );
             }
         }
-        svg + "</svg>\n"
+        Ok(svg + END)
     }
 
     /// Returns the points of a line that can be drawn.
@@ -229,16 +245,72 @@ fn label(value: f64, step: f64) -> String {
     crate::report::grouped(value, places)
 }
 
-/// Begins a chart: its size, its background and its title.
-pub(crate) fn head(title: &str) -> String {
+/// How a line or a group is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Style {
+    pub(crate) colour: &'static str,
+    /// Dashes; empty for groups, whose boxes have solid lines.
+    dashes: &'static str,
+}
+
+impl Style {
+    /// The style of the groups of a chart of boxes.
+    pub(crate) fn without_dashes(self) -> Self {
+        Self { dashes: "", ..self }
+    }
+
+    /// The attributes of a line.
+    pub(crate) fn stroke(self) -> String {
+        let Self { colour, dashes } = self;
+        match dashes {
+            "" => format!("stroke=\"{colour}\""),
+            _ => format!("stroke=\"{colour}\" stroke-dasharray=\"{dashes}\""),
+        }
+    }
+}
+
+/// Returns a style for each of `len` lines or groups; `what` names them in the error.
+///
+/// # Errors
+/// There are more than [`MOST`].
+pub(crate) fn styles(what: &str, len: usize) -> io::Result<Vec<Style>> {
+    if len > MOST {
+        let why = format!(
+            "a chart can have at most {MOST} {what}, and this one has {len}; draw several charts"
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    let styles = COLOURS.into_iter().zip(DASHES);
+    Ok(styles.map(|(colour, dashes)| Style { colour, dashes }).take(len).collect())
+}
+
+/// Begins a chart: its size, its background, its title, and the legend with names and styles. The rest is moved down by the
+/// rows of the legend. [`END`] ends it.
+pub(crate) fn head(title: &str, legend: &[(&str, Style)]) -> String {
+    let more_rows = legend.len().saturating_sub(1) / LEGEND_COLUMNS;
+    #[expect(clippy::cast_precision_loss, reason = "a legend has few rows")]
+    let place = |number: usize| number as f64;
+    let down = place(more_rows) * LEGEND_HEIGHT;
+    let height = HEIGHT + down;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
     );
     text(&mut svg, (LEFT, 18.0), "font-size=\"14\" font-weight=\"bold\"", title);
+    for (number, (name, style)) in legend.iter().enumerate() {
+        let x = LEFT + place(number % LEGEND_COLUMNS) * LEGEND_WIDTH;
+        let y = 36.0 + place(number / LEGEND_COLUMNS) * LEGEND_HEIGHT;
+        let more = format!("{} stroke-width=\"3\"", style.stroke());
+        path(&mut svg, &format!("M{x:.1} {:.1}h24", y - 4.0), &more);
+        text(&mut svg, (x + 30.0, y), &format!("fill=\"{}\"", style.colour), name);
+    }
+    let _ = writeln!(svg, "<g transform=\"translate(0 {down})\">");
     svg
 }
+
+/// The end of a chart.
+pub(crate) const END: &str = "</g>\n</svg>\n";
 
 pub(crate) fn text(svg: &mut String, (x, y): (f64, f64), more: &str, words: &str) {
     let words = words.replace('&', "&amp;").replace('<', "&lt;");
@@ -253,6 +325,8 @@ pub(crate) fn path(svg: &mut String, way: &str, more: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn figure(scale: Scale, lines: &[&[(f64, f64)]]) -> Figure {
@@ -275,12 +349,41 @@ mod tests {
     #[test]
     fn svg_has_a_path_per_line_and_escaped_text() {
         let line = [(0.0, 0.0), (10.0, 80.0)];
-        let svg = figure(Scale::Linear, &[&line, &line]).svg();
+        let svg = figure(Scale::Linear, &[&line, &line]).svg().unwrap();
         assert!(svg.contains("a &lt; b &amp; c") && svg.contains("exit()"), "{svg}");
         assert!(svg.contains(">seconds<") && svg.contains(">MiB<"), "{svg}");
         assert_eq!(svg.matches("stroke-width=\"2\"").count(), 2);
         assert!(svg.contains("M90.0 255.0L730.0 60.0"), "{svg}");
         assert!(svg.contains("M410.0 60V255\" stroke=\"#777\""), "{svg}");
+    }
+
+    #[test]
+    fn each_line_has_a_style_and_a_place_in_the_legend() {
+        let line = [(0.0, 0.0), (10.0, 80.0)];
+        let svg = figure(Scale::Linear, &[&line[..]; MOST]).svg().unwrap();
+        let of = |begin: &str, end: &str| -> BTreeSet<String> {
+            let lines = svg.lines().filter(|it| it.contains(end));
+            lines
+                .map(|it| it.split(begin).nth(1).unwrap().split('"').next().unwrap().into())
+                .collect()
+        };
+        let drawn = "stroke-width=\"2\"";
+        assert_eq!(of("stroke=\"", drawn).len(), MOST, "colours: {svg}");
+        assert_eq!(of("stroke-dasharray=\"", drawn).len(), MOST, "dashes: {svg}");
+        assert_eq!(of("d=\"", "stroke-width=\"3\"").len(), MOST, "the legend: {svg}");
+        // The second row of the legend is above the rest.
+        assert!(
+            svg.contains("viewBox=\"0 0 760 316\"") && svg.contains("translate(0 16)"),
+            "{svg}"
+        );
+        let one_row = figure(Scale::Linear, &[&line[..]; 3]).svg().unwrap();
+        assert!(one_row.contains("viewBox=\"0 0 760 300\""), "{one_row}");
+    }
+
+    #[test]
+    fn too_many_lines_are_refused() {
+        let error = figure(Scale::Linear, &[&[(1.0, 1.0)][..]; MOST + 1]).svg().unwrap_err();
+        assert!(error.to_string().contains("at most 6 lines, and this one has 7"), "{error}");
     }
 
     #[test]
@@ -309,10 +412,10 @@ mod tests {
     #[test]
     fn points_without_a_place_are_left_out() {
         let points = [(0.0, 1.0), (f64::NAN, 1.0), (10.0, f64::INFINITY), (10.0, 2.0)];
-        let svg = figure(Scale::Logarithmic, &[&points, &[]]).svg();
+        let svg = figure(Scale::Logarithmic, &[&points, &[]]).svg().unwrap();
         assert_eq!(svg.matches("stroke-width=\"2\"").count(), 1);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        let empty = figure(Scale::Linear, &[]).svg();
+        let empty = figure(Scale::Linear, &[]).svg().unwrap();
         assert!(!empty.contains("NaN") && !empty.contains("inf"), "{empty}");
     }
 }
