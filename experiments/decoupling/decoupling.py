@@ -24,6 +24,10 @@ SHORT = {"seconds": 2, "background": [1000]}
 LONG = {"seconds": 20, "background": [1000, 10_000, 100_000, 750_000]}
 
 
+# Fewest round trips of a baseline: the intervals of means are those of the normal distribution.
+LEAST_SAMPLES = 30
+
+
 def rate(interval):
     return f"{1000 / interval:g}"
 
@@ -36,14 +40,27 @@ def increase(row, base):
     return more, more - margin, more + margin
 
 
+def baseline_mistake(base):
+    """Returns why no row can be compared with this baseline; None if it is plausible."""
+    if not is_measured(base):
+        return f"it was not measured: {base['reason'] if base else 'there is no such row'}"
+    if base["count"] < LEAST_SAMPLES:
+        return f"it has {base['count']} round trips, and {LEAST_SAMPLES} are needed"
+    low, high = base["mean_ci95"]
+    if high - low > base["mean"]:
+        return f"its mean is {us(base['mean'])} us, with a 95 % interval from {us(low)} to {us(high)} us"
+    return None
+
+
 def measured_with(background, seconds, kinds):
     say(f"{NAME}: {background} rules")
     words = ["--only", "rates", "--rates", ",".join(map(rate, INTERVALS)), "--seconds", seconds]
     words += ["--background", background, "--max-flows", max(200_000, background)]
     rows, _ = measure_switch(*words)
     base = rows.get(BASELINE)
-    if not is_measured(base):
-        raise Failed(f"the baseline was not measured: {base}")
+    mistake = baseline_mistake(base)
+    if mistake:
+        raise Failed(f"the baseline with {background:,} rules is not plausible: {mistake}; measure longer with --seconds")
     lines = [["none", "-", "-", with_interval(base), with_interval(base, "mean"), "-", us(base["jitter"]), "-", "-"]]
     for change in CHANGES:
         for kind in kinds:
@@ -61,6 +78,8 @@ def line(change, kind, interval, rows, name, base):
     if not is_measured(trip):
         why = trip["reason"] if trip else "not measured"
         return [change, kind, f"{interval:g}", "-", "-", "-", "-", "-", why]
+    if trip["count"] < LEAST_SAMPLES:
+        return [change, kind, f"{interval:g}", "-", "-", "-", "-", "-", f"{trip['count']} round trips are too few"]
     more, low, high = increase(trip, base)
     remarks = trip.get("notes", []) + (followed or {}).get("notes", [])
     speed = f"{followed['median']:,.0f}" if is_measured(followed) else "-"

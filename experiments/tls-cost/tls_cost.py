@@ -38,6 +38,19 @@ def middle(rounds, name):
     return sorted(rows, key=lambda row: row["median"])[len(rows) // 2]
 
 
+def complete(rounds, name):
+    """Returns in how many rounds this row was measured, such as `2 of 3`, and the different reasons of the others."""
+    failed = [rows.get(name) for rows in rounds if not is_measured(rows.get(name))]
+    reasons = dict.fromkeys(row.get("reason", "no reason stated") if row else "not measured" for row in failed)
+    return f"{len(rounds) - len(failed)} of {len(rounds)}", list(reasons)
+
+
+def remarks(reasons):
+    """Formats the reasons of failed rounds by transport."""
+    texts = [f"{transport}: {' '.join(why.split())}" for transport, all_of in reasons.items() for why in all_of]
+    return "; ".join(texts) or "-"
+
+
 def switch_part(runs, rounds, keys, save):
     """Measures Open vSwitch over TCP and TLS in alternation; returns the middle rounds."""
     words = ["--only", "packet-in,flow-set-up,flow-mod", "--runs", runs, "--seconds", 1]
@@ -53,14 +66,16 @@ def switch_part(runs, rounds, keys, save):
     lines = []
     for name in ROWS:
         tcp, tls = (middle(measured[transport], name) for transport in ["TCP", "TLS"])
+        counts, reasons = zip(*(complete(measured[transport], name) for transport in ["TCP", "TLS"]))
+        why = remarks(dict(zip(["TCP", "TLS"], reasons)))
         if tcp is None or tls is None:
-            lines.append([name, "-", "-", "-", "-"])
+            lines.append([name, "-", "-", "-", "-", *counts, why])
             continue
         more = tls["median"] - tcp["median"]
         each = [b["median"] - a["median"] for a, b in pairs(measured, name)]
-        spread = f"{us(min(each))} to {us(max(each))}"
-        lines.append([name, tcp["unit"], with_interval(tcp), with_interval(tls), f"{us(more)} ({spread})"])
-    head = ["", "unit", "TCP", "TLS", "TLS - TCP, and over the rounds"]
+        spread = f"{us(min(each))} to {us(max(each))}" if each else "no round has both"
+        lines.append([name, tcp["unit"], with_interval(tcp), with_interval(tls), f"{us(more)} ({spread})", *counts, why])
+    head = ["", "unit", "TCP", "TLS", "TLS - TCP, and over the rounds", "rounds TCP", "rounds TLS", "remarks"]
     table("First packet of a flow: median and its 95 % interval", head, lines)
     boxes = []
     for name, part in zip(ROWS, PARTS):
@@ -121,14 +136,16 @@ def controllers(keys):
 def controller_part(seconds, rounds, keys):
     lines = []
     for name, start in controllers(keys):
-        found = {}
+        found, reasons = {}, {}
         for tls in [False, True]:
-            say(f"{NAME}: {name} over {'TLS' if tls else 'TCP'}")
+            transport = "TLS" if tls else "TCP"
+            say(f"{NAME}: {name} over {transport}")
             words = ["--tls-dir", keys.switch] if tls else []
             try:
                 controller = start(tls)
             except Failed as failed:
                 say(f"{name}: {failed}")
+                reasons[transport] = [last_line(failed)]
                 continue
             try:
                 words += ["--seconds", seconds, "--repeat", rounds, "--macs", 100]
@@ -138,11 +155,18 @@ def controller_part(seconds, rounds, keys):
                     fast.get("cpu_seconds_per_million")
             except Failed as failed:
                 say(f"{name}: {failed}")
+                reasons[transport] = [last_line(failed)]
             finally:
                 controller.stop()
-        lines.append([name, *row_of(found)])
-    head = ["controller", "answers/s TCP", "TLS", "latency us TCP", "TLS", "CPU s per million TCP", "TLS"]
+        lines.append([name, *row_of(found), remarks(reasons)])
+    head = ["controller", "answers/s TCP", "TLS", "latency us TCP", "TLS", "CPU s per million TCP", "TLS", "remarks"]
     table("Controllers under load: flow set-ups per second, latency of one, processor time", head, lines)
+
+
+def last_line(failed):
+    """Returns the last line of a failure, which a table has room for; all of it was printed before."""
+    lines = [line.strip() for line in str(failed).splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason stated"
 
 
 def row_of(found):
