@@ -111,6 +111,19 @@ fn mistake_names_line_found_and_expected_value() {
         ("a = 1\na = 2".into(), 2, "duplicate key", ""),
         ("[controler]".into(), 1, "controler", "did you mean `controller`"),
         (
+            "listen = [\"127.0.0.1:1\"]".into(),
+            1,
+            "\"listen\"",
+            "it belongs into [controller] of rosemary.toml",
+        ),
+        (app("workers = 2"), 4, "\"workers\"", "it belongs into [controller] of rosemary.toml"),
+        (
+            "[controller]\nrequire = \"full\"".into(),
+            2,
+            "\"require\"",
+            "it belongs into [zones] of rosemary.toml",
+        ),
+        (
             "[controller]\nport = 1".into(),
             2,
             "port",

@@ -11,8 +11,14 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::app::APP_KEYS;
+use super::controller::CONTROLLER_KEYS;
 use super::findings::Findings;
+use super::northbound::NORTHBOUND_KEYS;
+use super::quotas::{LOG_KEYS, STORAGE_KEYS};
 use super::suggestion::nearest;
+use super::supervision::{SAFE_MODE_KEYS, SUPERVISION_KEYS};
+use super::zones::ZONES_KEYS;
 
 /// A value and its position.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +52,11 @@ impl<'a> Table<'a> {
         for key in table.keys().filter(|key| !keys.contains(&&**key.get_ref())) {
             let found: &str = key.get_ref();
             let meant = nearest(found, keys.iter().copied());
-            let meant = meant.map_or_else(String::new, |key| format!("did you mean `{key}`? "));
+            let meant = match (meant, section_of(found)) {
+                (Some(key), _) => format!("did you mean `{key}`? "),
+                (None, Some(section)) => format!("it belongs into {section} of rosemary.toml; "),
+                (None, None) => String::new(),
+            };
             let valid = keys.join(", ");
             let what =
                 format!("unknown key {found:?} in {name}; {meant}the valid keys are: {valid}");
@@ -91,6 +101,21 @@ impl<'a> Table<'a> {
         };
         read_each(&elements, expected, read)
     }
+}
+
+/// Returns the section that has this key. A key of several sections belongs into the first one.
+fn section_of(key: &str) -> Option<&'static str> {
+    let sections: [(&str, &[&str]); 8] = [
+        ("[controller]", &CONTROLLER_KEYS),
+        ("[zones]", &ZONES_KEYS),
+        ("[supervision]", &SUPERVISION_KEYS),
+        ("[safe-mode]", &SAFE_MODE_KEYS),
+        ("[northbound]", &NORTHBOUND_KEYS),
+        ("[storage]", &STORAGE_KEYS),
+        ("[log]", &LOG_KEYS),
+        ("[[app]]", &APP_KEYS),
+    ];
+    sections.into_iter().find(|(_, keys)| keys.contains(&key)).map(|(section, _)| section)
 }
 
 /// Converts all `elements` with `read`. Returns `None` if one is refused.
