@@ -45,12 +45,15 @@ struct PacedQueue {
     /// Parts of tokens.
     credit: u64,
     refilled: Instant,
+    /// Whether messages had tokens when the queue was looked at last, and the output did not take them.
+    is_held_back: bool,
 }
 
 impl PacedQueue {
     fn new(app: AppSlot, pace: u32, now: Instant) -> Self {
         let (bytes, start, seen) = (Vec::new(), 0, 0);
-        Self { app, pace: Some(pace), bytes, start, seen, credit: most(pace), refilled: now }
+        let (pace, credit) = (Some(pace), most(pace));
+        Self { app, pace, bytes, start, seen, credit, refilled: now, is_held_back: false }
     }
 
     fn size(&self) -> usize {
@@ -133,6 +136,12 @@ impl PacedQueues {
         sizes.filter(|(_, size)| *size > 0)
     }
 
+    /// Returns the pace of an app if its queue is full because of it; `None` if there is room, or if the switch does not read.
+    pub(crate) fn exceeded_pace(&self, app: AppSlot) -> Option<u32> {
+        let queue = self.queues.iter().find(|queue| queue.app == app)?;
+        queue.pace.filter(|_| queue.size() > MOST_WAITING && !queue.is_held_back)
+    }
+
     /// Whether no queue has messages and no app is paced.
     pub(crate) fn is_empty(&self) -> bool {
         self.queues.iter().all(|queue| queue.pace.is_none() && queue.size() == 0)
@@ -185,10 +194,11 @@ impl PacedQueues {
             if end == queue.start {
                 continue;
             }
-            if send(queue.app, &queue.bytes[queue.start..end]) {
-                queue.start = end;
-            } else {
+            queue.is_held_back = !send(queue.app, &queue.bytes[queue.start..end]);
+            if queue.is_held_back {
                 queue.credit = credit; // the output is full: they stay
+            } else {
+                queue.start = end;
             }
             if queue.size() == 0 {
                 (queue.start, queue.seen) = (0, 0);
@@ -228,6 +238,24 @@ mod tests {
 
     fn barrier(number: u32) -> Vec<u8> {
         [vec![4, 20, 0, 8], number.to_be_bytes().to_vec()].concat()
+    }
+
+    #[test]
+    fn full_queue_is_due_to_the_pace_or_to_the_switch() {
+        let start = Instant::now();
+        let mut queues = PacedQueues::default();
+        queues.set_pace(app(), Some(100), start);
+        let most = MOST_WAITING / 80;
+        (0..most).for_each(|_| push(&mut queues, &flow_mod(0)));
+        assert_eq!(queues.exceeded_pace(app()), None, "there is room for one more");
+        (0..100).for_each(|_| push(&mut queues, &flow_mod(0)));
+        assert_eq!(queues.exceeded_pace(app()), Some(100));
+        assert_eq!(queues.exceeded_pace(AppSlot::new(4)), None);
+        let later = start + Duration::from_millis(50);
+        queues.release(later, |_, _| false);
+        assert_eq!(queues.exceeded_pace(app()), None, "the output does not take them");
+        queues.release(later + Duration::from_millis(50), |_, _| true);
+        assert_eq!(queues.exceeded_pace(app()), Some(100));
     }
 
     fn push(queues: &mut PacedQueues, message: &[u8]) {

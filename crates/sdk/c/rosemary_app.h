@@ -149,7 +149,7 @@ enum {
     ROSEMARY_REFUSED_SHAPE = 3,
     /* Applications may not send this kind of message. */
     ROSEMARY_REFUSED_KIND = 4,
-    /* The switch does not read its messages. */
+    /* Too many messages wait to be sent: the switch does not read them, or the application exceeds its pace. */
     ROSEMARY_REFUSED_FULL = 5,
     /* The operator has not granted the capability that it needs. */
     ROSEMARY_REFUSED_CAPABILITY = 6,

@@ -26,6 +26,9 @@ use control::query::{AppCounters, SENDERS, SwitchSender};
 /// Approximate number of records of one app in one turn, so that a busy app delays no other.
 const TURN: usize = 4096;
 
+/// What admits more messages of an app whose queue is full because of its pace.
+const PACED: &str = "its messages to this switch wait for its pace in flow-mods per second: send fewer, or raise `pace` in its [[app]]";
+
 impl Worker {
     /// Gives each app a turn: receives its messages and sends them.
     pub(super) fn serve_apps(&mut self, now: Instant) {
@@ -137,7 +140,11 @@ impl Worker {
         let admitted = rate.admit(now);
         // The search takes many checks: the worker makes it only for refusals that it logs.
         let missing = admitted.and_then(|_| app_port.rights.missing(dpid, why, message));
-        let remedy = missing.as_ref().map(ToString::to_string);
+        let connection = entry.and_then(|it| self.switches.get(it.key));
+        let paced = connection.filter(|_| why == Refusal::Full).and_then(|it| it.paced());
+        let pace = paced.and_then(|it| it.exceeded_pace(slot));
+        let paced = pace.map(|_| PACED.to_owned());
+        let remedy = missing.as_ref().map(ToString::to_string).or(paced);
         app_port.refused((dpid, epoch), why, message, remedy.as_deref());
         if let Some(suppressed) = admitted {
             let most =
@@ -148,10 +155,12 @@ impl Worker {
             let kind = Expects::of(message).map(tracing::field::display);
             // Displayed without quotes, so that the operator can copy the line.
             let display = tracing::field::display::<String>;
-            let (missing, remedy) =
-                missing.map(|it| (display(it.names()), display(it.line))).unzip();
+            let (missing, remedy) = match pace {
+                Some(_) => (None, Some(display(PACED.to_owned()))),
+                None => missing.map(|it| (display(it.names()), display(it.line))).unzip(),
+            };
             warn!(
-                app, %dpid, epoch, %why, kind, most_queued_by, bytes, suppressed, missing, remedy,
+                app, %dpid, epoch, %why, kind, most_queued_by, bytes, suppressed, missing, pace, remedy,
                 "refused a message of an app"
             );
         }

@@ -89,7 +89,7 @@ pub enum Refusal {
     Shape = 3,
     /// Applications may not send this kind of message.
     Kind = 4,
-    /// The switch does not read its messages.
+    /// Too many messages wait to be sent: the switch does not read them, or the app exceeds its pace.
     Full = 5,
     /// The operator has not granted the capability that it needs.
     Capability = 6,
@@ -149,7 +149,7 @@ impl std::fmt::Display for Refusal {
             Self::Epoch => "the switch has reconnected since",
             Self::Shape => "not a well-formed message of the switch's version",
             Self::Kind => "of a kind that applications may not send",
-            Self::Full => "the switch does not read what is sent to it",
+            Self::Full => "too many messages wait to be sent to the switch",
             Self::Capability => "the app lacks the capability that this message needs",
             Self::Priority => "its priority is outside the app's band",
             Self::Cookie => "its cookie has more than the app's 48 bits",

@@ -76,6 +76,37 @@ fn flow_mods_of_a_dead_app_are_sent_at_its_pace() {
     bench.stop();
 }
 
+/// A full queue is not the fault of a switch that reads.
+#[test]
+fn refusal_of_a_paced_app_names_its_pace() {
+    let (bench, _fakes, mut zone, at) = with_packet_in(1);
+    let most = (crate::pacing::MOST_WAITING / 50) as u64;
+    let portion = 200;
+    for first in (0..most).step_by(portion) {
+        write_flows(&mut zone, at.epoch, first..first + portion as u64);
+        handled(&mut zone, usize::from(first == 0));
+        wait_for("they are checked", || {
+            let counters = bench.counters();
+            (counters.flow_mods + counters.refused >= first + portion as u64).then_some(())
+        });
+    }
+    let remedies = wait_for("a refusal came", || {
+        let batch = zone.ends[0].0.records.batch(MAX_BATCH).unwrap();
+        let is_full = |record: &&[u8]| {
+            record[4..6] == (RecordKind::Refused as u16).to_le_bytes()
+                && record[40] == sdk::Refusal::Full as u8
+        };
+        let full: Vec<String> = batch
+            .iter()
+            .filter(is_full)
+            .map(|record| String::from_utf8_lossy(record).into_owned())
+            .collect();
+        (!full.is_empty()).then_some(full)
+    });
+    assert!(remedies[0].contains("raise `pace` in its [[app]]"), "{remedies:?}");
+    bench.stop();
+}
+
 #[test]
 fn other_app_does_not_wait_for_a_paced_one() {
     let (mut bench, fakes, mut zone, at) = with_packet_in(1);
