@@ -55,7 +55,7 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let name = manifest.app.name.as_str();
     let object = match &args.object {
         Some(object) => object.clone(),
-        None => compile(args, name)?,
+        None => compile(args, &manifest)?,
     };
     let bytes = monitor::installation::read_object(&object);
     if args.object.is_none() && object.extension().is_some_and(|it| it == ARCHIVE) {
@@ -75,18 +75,17 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<()> {
     }
     let stated = Descriptor::read(&bytes)
         .with_context(|| format!("{} is not the object of an app", object.display()))?;
-    for (what, in_manifest, in_object) in
-        [("name", name, &stated.name), ("version", &manifest.version, &stated.version)]
-    {
+    let is_rust = args.dir.join("Cargo.toml").is_file();
+    let in_source = if is_rust { "Cargo.toml" } else { "the source of the object" };
+    let of_name = if is_rust { "export_app!(..., name = ...) in the source" } else { in_source };
+    for (what, in_manifest, in_object, place) in [
+        ("name", name, &stated.name, of_name),
+        ("version", &manifest.version, &stated.version, in_source),
+    ] {
         if in_manifest != in_object {
             bail!(
                 "the {what} in app.toml is {in_manifest}, and in the object {in_object}; write the same into app.toml and \
-                 into {}",
-                if args.dir.join("Cargo.toml").is_file() {
-                    "Cargo.toml"
-                } else {
-                    "the source of the object"
-                }
+                 into {place}"
             );
         }
     }
@@ -104,10 +103,11 @@ fn write(args: &BuildArgs, manifest: &Manifest, text: &str, object: &[u8]) -> an
 }
 
 /// Compiles the app; returns the path of its object.
-fn compile(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
+fn compile(args: &BuildArgs, manifest: &Manifest) -> anyhow::Result<PathBuf> {
+    let name = manifest.app.name.as_str();
     let cargo = args.dir.join("Cargo.toml");
     if cargo.is_file() {
-        return by_cargo(&cargo, &args.arguments);
+        return by_cargo(&cargo, &manifest.version, &args.arguments);
     }
     if args.dir.join("Makefile").is_file() {
         let mut make = Command::new("make");
@@ -150,9 +150,40 @@ struct Message {
     filenames: Vec<PathBuf>,
 }
 
-/// Returns the path of the object that cargo built.
-fn by_cargo(manifest: &Path, arguments: &[OsString]) -> anyhow::Result<PathBuf> {
+/// The part of cargo's metadata that names the version of each package.
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    packages: Vec<CargoPackage>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CargoPackage {
+    manifest_path: PathBuf,
+    version: String,
+}
+
+/// Returns the version in the file `manifest`, which may inherit it from its workspace.
+fn cargo_version(manifest: &Path) -> anyhow::Result<Option<String>> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]).arg(manifest);
+    let output = cargo.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", output.status);
+    }
+    let metadata: Metadata =
+        serde_json::from_slice(&output.stdout).context("cargo metadata did not print JSON")?;
+    let ours = metadata.packages.into_iter().find(|it| it.manifest_path == manifest);
+    Ok(ours.map(|it| it.version))
+}
+
+/// Returns the path of the object that cargo built. Before it compiles, it compares the version with that of app.toml.
+fn by_cargo(manifest: &Path, version: &str, arguments: &[OsString]) -> anyhow::Result<PathBuf> {
     let manifest = fs::canonicalize(manifest)?;
+    if let Some(other) = cargo_version(&manifest)?.filter(|other| other != version) {
+        bail!(
+            "the version in app.toml is {version}, and in Cargo.toml {other}; write the same into both"
+        );
+    }
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--lib", "--message-format=json-render-diagnostics"]);
     cargo.arg("--manifest-path").arg(&manifest).args(arguments).stderr(Stdio::inherit());
@@ -216,8 +247,31 @@ mod tests {
             let (dir, args) = app(MANIFEST, object);
             let error = run(&args).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
+            assert!(error.ends_with("into the source of the object"), "{error}");
             assert!(!dir.path().join("my-app-1.2.3.rosemary").exists());
         }
+    }
+
+    #[test]
+    fn name_of_an_app_in_rust_is_in_its_source() {
+        let (dir, args) = app(MANIFEST, ("other", "1.2.3"));
+        fs::write(dir.path().join("Cargo.toml"), "").unwrap();
+        let error = run(&args).unwrap_err().to_string();
+        assert!(error.ends_with("into export_app!(..., name = ...) in the source"), "{error}");
+    }
+
+    #[test]
+    fn versions_are_compared_before_the_compilation() {
+        let (dir, args) = app(MANIFEST, ("my-app", "1.2.3"));
+        let cargo =
+            "[package]\nname = \"my-app\"\nversion = \"1.2.4\"\nedition = \"2024\"\n[workspace]\n";
+        fs::write(dir.path().join("Cargo.toml"), cargo).unwrap();
+        fs::create_dir(dir.path().join("src")).unwrap();
+        fs::write(dir.path().join("src/lib.rs"), "this does not compile").unwrap();
+        let error = run(&BuildArgs { object: None, ..args }).unwrap_err().to_string();
+        let expected = "the version in app.toml is 1.2.3, and in Cargo.toml 1.2.4";
+        assert!(error.starts_with(expected), "{error}");
+        assert!(!dir.path().join("target").exists(), "nothing was compiled");
     }
 
     #[test]
