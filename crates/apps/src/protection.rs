@@ -20,6 +20,8 @@
 //! services = ["apps", "topology", "stats", "storage"]
 //! capabilities = ["packet-in", "stats.read", "topology.read", "topology.drain", "apps.read"]   # and "apps.limit:NAME" to throttle
 //! ```
+//!
+//! If its configuration limits apps, it finds out at its start which ones it may limit (`protection/grants.rs`).
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +29,8 @@
 mod baseline;
 #[path = "protection/config.rs"]
 mod config;
+#[path = "protection/grants.rs"]
+mod grants;
 #[path = "protection/paths.rs"]
 mod paths;
 #[path = "protection/protector.rs"]
@@ -44,7 +48,11 @@ use rosemary_sdk::topology::Topology;
 use rosemary_sdk::{App, Dpid, Event, Network, PortNo, SendError, Switch, Xid, export_app};
 
 use self::config::Config;
+use self::grants::Grants;
 use self::protector::{Act, LEASE_SECONDS, Protector};
+
+/// The name of this app.
+const NAME: &str = "protection";
 
 /// Time from one reading of the counters to the next.
 const READ: Duration = Duration::from_millis(500);
@@ -75,6 +83,8 @@ struct Protection {
     awaited: Vec<(RequestId, Act)>,
     /// The request for the drains from before a restart.
     drains: Option<RequestId>,
+    /// Which apps this one may limit.
+    grants: Grants,
     said_unanswered: bool,
 }
 
@@ -97,6 +107,7 @@ impl App for Protection {
             read_at: Duration::ZERO,
             awaited: Vec::new(),
             drains: None,
+            grants: Grants::default(),
             said_unanswered: false,
         }
     }
@@ -196,6 +207,14 @@ impl Protection {
         network: &mut Network<'_>,
     ) {
         let answer = answer.ok().and_then(Answer::decode);
+        if self.grants.on_answer(request, answer.as_ref()) {
+            if let Some(setting) = self.protector.limiting()
+                && let Some(text) = self.grants.mistake(&setting)
+            {
+                network.error(&text);
+            }
+            return;
+        }
         let reading = self.reading.as_mut().filter(|(id, ..)| *id == request);
         match (answer, reading) {
             (Some(Answer::Apps(apps)), Some((_, _, known, _))) => *known = apps,
@@ -203,6 +222,7 @@ impl Protection {
                 known.extend(senders);
                 if !more && let Some((_, _, apps, senders)) = self.reading.take() {
                     self.said_unanswered = false;
+                    self.ask_for_grants(&apps, network);
                     self.protector.on_counters(network.now(), apps, &senders);
                     self.read_bytes(network);
                     self.decide(network);
@@ -219,6 +239,16 @@ impl Protection {
                 self.on_answered(request, Some("the monitor does not answer".into()), network);
             }
         }
+    }
+
+    /// Finds out which apps this one may limit, if its configuration limits apps.
+    fn ask_for_grants(&mut self, apps: &[AppCounters], network: &mut Network<'_>) {
+        if self.protector.limiting().is_none() {
+            return;
+        }
+        let suspects = apps.iter().filter(|app| app.name != NAME && app.limit.is_none());
+        let suspects = suspects.map(|app| app.name.as_str());
+        self.grants.ask(suspects.filter(|app| self.protector.may_suspect(app)), network);
     }
 
     /// A question gets no answer, which says nothing about the switch's delay.
@@ -248,6 +278,9 @@ impl Protection {
             // Only now: until then a crash must not make it forget the drain.
             (None, Act::Undrain(dpid)) => {
                 let _ = network.storage().delete(&key(*dpid), Expect::Anything);
+            }
+            (None, Act::Limit { incident: Some((summary, evidence)), .. }) => {
+                report(summary, evidence, network);
             }
             (None, _) => {}
         }
@@ -301,13 +334,12 @@ impl Protection {
                     self.topology.drain(network, *dpid, true)
                 }
                 Act::Undrain(dpid) => self.topology.drain(network, *dpid, false),
-                Act::Limit { app, measure, why } => {
+                Act::Limit { app, measure, why, .. } => {
                     network.limit_app(app, *measure, LEASE_SECONDS, why)
                 }
                 Act::Release(app) => network.release_app(app),
                 Act::Incident { summary, evidence } => {
-                    network.warn(&format!("{summary}: {evidence}"));
-                    network.report_incident(summary, evidence);
+                    report(summary, evidence, network);
                     continue;
                 }
                 Act::Log(text) => {
@@ -363,6 +395,11 @@ impl Protection {
         }
         network.wake_at(wake_at);
     }
+}
+
+fn report(summary: &str, evidence: &str, network: &mut Network<'_>) {
+    network.warn(&format!("{summary}: {evidence}"));
+    network.report_incident(summary, evidence);
 }
 
 /// The key of the storage for a drain of this app.

@@ -121,3 +121,79 @@ fn question_that_ends_with_an_error_is_no_slow_answer() {
     }
     assert!(questions.len() > 1, "another question follows");
 }
+
+#[test]
+fn missing_right_to_limit_is_an_error_at_the_start() {
+    for (granted, errors) in [(false, 1), (true, 0)] {
+        let mut bench = bench("action = \"throttle\"");
+        let counters = bench.asked().into_iter().find(|it| it.service == Service::Apps).unwrap();
+        let app = |(number, name): (u16, &str)| AppCounters {
+            number,
+            name: name.into(),
+            delivered: 0,
+            flow_mods: 0,
+            refused: 0,
+            delayed: 0,
+            limit: None,
+        };
+        let apps = [(1, "protection"), (2, "forwarding"), (3, "bulk")].map(app).to_vec();
+        answer(&mut bench, &counters, &Answer::Apps(apps).encode());
+        let senders = Answer::Senders { senders: Vec::new(), more: false };
+        answer(&mut bench, &counters, &senders.encode());
+        let release = Request::Release { app: "bulk" }.encode();
+        let asked = bench.asked();
+        let probes: Vec<_> = asked.iter().filter(|it| it.request[1..] == release).collect();
+        assert_eq!(probes.len(), 1, "{asked:?}");
+        let why = "the operator has not granted apps.limit:bulk".to_owned();
+        let reply = if granted { Answer::Done } else { Answer::Refused(why) };
+        answer(&mut bench, probes[0], &reply.encode());
+        let log = bench.log();
+        let said = |line: &&String| line.contains("action = \"throttle\" has no effect");
+        let said: Vec<_> = log.iter().filter(said).collect();
+        assert_eq!(said.len(), errors, "{log:?}");
+        assert!(said.iter().all(|line| line.contains("\"apps.read\", \"apps.limit:bulk\"]")));
+        assert!(bench.incidents().is_empty());
+    }
+}
+
+#[test]
+fn throttle_is_reported_when_it_is_in_force() {
+    let mut bench = bench("action = \"throttle\"");
+    bench.event(AlignedRecord::about(RecordKind::SwitchUp, switch()));
+    let mut sum = 0;
+    pass(&mut bench, 20_000, 0, &mut sum);
+    // The switch does not answer any more while the suspect sends.
+    let mut limits = Vec::new();
+    for _ in 0..5_000 {
+        bench.batch(&[]).unwrap();
+        sum += 500;
+        for request in bench.asked() {
+            if request.request[1..] == Request::Counters.encode() {
+                let bulk = AppCounters {
+                    number: 7,
+                    name: "bulk".into(),
+                    delivered: 0,
+                    flow_mods: sum / 1000,
+                    refused: 0,
+                    delayed: 0,
+                    limit: None,
+                };
+                let sender = Sender { dpid: Dpid(1), epoch: 1, app: 7, flow_mods: bulk.flow_mods };
+                answer(&mut bench, &request, &Answer::Apps(vec![bulk]).encode());
+                let senders = Answer::Senders { senders: vec![sender], more: false };
+                answer(&mut bench, &request, &senders.encode());
+            } else if matches!(Request::decode(&request.request[1..]), Some(Request::Limit { .. }))
+            {
+                limits.push(request);
+            }
+        }
+    }
+    assert!(!limits.is_empty() && bench.incidents().is_empty(), "{:?}", bench.log());
+    answer(&mut bench, &limits[0], &Answer::Done.encode());
+    let incidents = bench.incidents();
+    assert_eq!(incidents.len(), 1, "{incidents:?}");
+    assert!(
+        format!("{incidents:?}").contains("it is throttled to 20 flow-mods/s"),
+        "{incidents:?}"
+    );
+}

@@ -73,6 +73,16 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The first setting that limits apps, as the operator writes it; `None` if none does.
+    pub(crate) fn limiting(&self) -> Option<String> {
+        let keys = [("action", self.action), ("otherwise", self.otherwise)];
+        keys.into_iter().find_map(|(key, remedy)| match remedy {
+            Remedy::Limit(Measure::Throttle(_)) => Some(format!("{key} = \"throttle\"")),
+            Remedy::Limit(Measure::Suspend) => Some(format!("{key} = \"suspend\"")),
+            Remedy::Drain | Remedy::Report => None,
+        })
+    }
+
     /// Reads the operator's text.
     ///
     /// # Errors
@@ -142,6 +152,10 @@ mod tests {
             Config::read("action = \"throttle\"\npace = 7\nthreshold = 20\ntrusted = []").unwrap();
         assert_eq!(read.action, Remedy::Limit(Measure::Throttle(7)));
         assert_eq!((read.threshold, read.trusted.len()), (20, 0));
+        assert_eq!(read.limiting().as_deref(), Some("action = \"throttle\""));
+        assert_eq!(Config::default().limiting(), None);
+        let otherwise = Config::read("otherwise = \"suspend\"").unwrap();
+        assert_eq!(otherwise.limiting().as_deref(), Some("otherwise = \"suspend\""));
     }
 
     #[test]

@@ -41,8 +41,8 @@ pub(crate) enum Act {
     Drain(Dpid),
     /// Ends the drain of a switch.
     Undrain(Dpid),
-    /// Limits an app, or renews its limit.
-    Limit { app: String, measure: Measure, why: String },
+    /// Limits an app, or renews its limit. Once this is done, the incident with summary and evidence is reported, if there is one.
+    Limit { app: String, measure: Measure, why: String, incident: Option<(String, String)> },
     /// Ends the limit of an app.
     Release(String),
     /// Reports an incident.
@@ -123,6 +123,16 @@ impl Protector {
         let (remedy, app) = (Remedy::Drain, None);
         self.switches.entry(dpid).or_default().phase =
             Phase::Remedied { app, remedy, since: now, seen: now, renewed: now };
+    }
+
+    /// Whether an app could become a suspect.
+    pub(crate) fn may_suspect(&self, app: &str) -> bool {
+        !self.config.trusted.iter().any(|trusted| trusted == app)
+    }
+
+    /// The setting that limits apps, as the operator writes it; `None` if none does.
+    pub(crate) fn limiting(&self) -> Option<String> {
+        self.config.limiting()
     }
 
     /// Whether answers of a switch are wanted more often than in calm times.
@@ -303,20 +313,23 @@ impl Protector {
             remedy = self.config.otherwise;
             evidence = format!("{evidence}; the switch is not drained: {why}");
         }
-        let action = match remedy {
+        let summary = |action| format!("{name} harms {dpid} with flow-mods: {action}");
+        match remedy {
             Remedy::Drain => {
                 acts.push(Act::Drain(dpid));
-                format!("{dpid} is drained")
+                let summary = summary(format!("{dpid} is drained"));
+                acts.push(Act::Incident { summary, evidence });
             }
             Remedy::Limit(measure) => {
-                let why = evidence.clone();
-                acts.push(Act::Limit { app: name.clone(), measure, why });
-                format!("it is {measure}")
+                let (app, why) = (name.clone(), evidence.clone());
+                let incident = Some((summary(format!("it is {measure}")), evidence));
+                acts.push(Act::Limit { app, measure, why, incident });
             }
-            Remedy::Report => "nothing is done".to_owned(),
-        };
-        let summary = format!("{name} harms {dpid} with flow-mods: {action}");
-        acts.push(Act::Incident { summary, evidence });
+            Remedy::Report => {
+                let summary = summary("nothing is done".to_owned());
+                acts.push(Act::Incident { summary, evidence });
+            }
+        }
         let app = Some(app);
         self.set_phase(dpid, Phase::Remedied { app, remedy, since: now, seen: now, renewed: now });
     }
@@ -368,7 +381,7 @@ impl Protector {
         {
             renewed = now;
             let why = "the suspect still presses".to_owned();
-            acts.push(Act::Limit { app: name.clone(), measure, why });
+            acts.push(Act::Limit { app: name.clone(), measure, why, incident: None });
         }
         self.set_phase(dpid, Phase::Remedied { app, remedy, since, seen, renewed });
         if now.saturating_sub(seen) < Duration::from_secs(self.config.quiet) {
@@ -425,13 +438,18 @@ impl Protector {
                 watched.phase = Phase::Suspected { app, seen: now, gave_up: true };
             }
         }
+        let mut evidence = why.to_owned();
         let what = match refused {
+            Act::Limit { app, incident: Some((_, attack)), .. } => {
+                evidence = format!("{why}; {attack}");
+                format!("{app} harms a switch and could not be limited")
+            }
             Act::Drain(dpid) => format!("{dpid} could not be drained"),
             Act::Undrain(dpid) => format!("the drain of {dpid} could not be ended"),
             Act::Limit { app, .. } => format!("{app} could not be limited"),
             Act::Release(app) => format!("the limit of {app} could not be ended"),
             Act::Incident { .. } | Act::Log(_) => return Vec::new(),
         };
-        vec![Act::Incident { summary: what, evidence: why.to_owned() }]
+        vec![Act::Incident { summary: what, evidence }]
     }
 }

@@ -207,10 +207,17 @@ fn switch_without_other_paths_is_not_drained() {
     let mut sim = Sim::new("otherwise = \"suspend\"");
     (sim.drainable, sim.bulk, sim.answer) = (false, 500, Duration::from_millis(9));
     sim.pass(4.0);
-    let [Act::Limit { app, measure: Measure::Suspend, why }] = &sim.remedies()[..] else {
+    let [limit @ Act::Limit { app, measure: Measure::Suspend, why, .. }] = &sim.remedies()[..]
+    else {
         panic!("{:?}", sim.acts)
     };
     assert!(app == "bulk" && why.contains("not drained: no other path"), "{why}");
+    // It is an incident when the answer says whether it was done.
+    assert_eq!(sim.incidents(), []);
+    let refused = sim.protector.on_refused(limit, "not granted", sim.now);
+    let [Act::Incident { summary, evidence }] = &refused[..] else { panic!("{refused:?}") };
+    assert_eq!(summary, "bulk harms a switch and could not be limited");
+    assert!(evidence.starts_with("not granted; bulk sends 500 flow-mods/s"), "{evidence}");
 }
 
 #[test]
