@@ -117,7 +117,9 @@ fn show(id: u64, output: &Output) -> anyhow::Result<()> {
 
 /// Formats one line per incident, the oldest first.
 fn table(incidents: &[Incident]) -> Table<5> {
-    let mut table = Table::new(["ID", "TIME", "PROGRAM", "CAUSE", "LASTED"]).prose("CAUSE");
+    let head = ["ID", "TIME", "PROGRAM", "CAUSE", "LASTED"];
+    // A cause is worth more than a time that most incidents do not have.
+    let mut table = Table::new(head).expendable(&["LASTED"]).prose("CAUSE");
     for incident in incidents {
         let cause = match incident.count {
             1 => incident.cause.to_string(),
@@ -304,6 +306,16 @@ ID     TIME                  PROGRAM              CAUSE                   LASTED
 ";
         assert_eq!(text, expected);
         assert!(text.lines().all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn long_cause_takes_the_room_of_other_columns() {
+        let summary = "changer harms 00:00:00:00:00:00:00:01 with flow-mods".to_owned();
+        let reported = Incident { cause: Cause::Reported { summary }, ..incident() };
+        let formatted = table(&[reported]).format(Some(80));
+        let line = formatted.text.lines().nth(1).unwrap();
+        assert_eq!(line.chars().count(), 80, "{line}");
+        assert_eq!(formatted.left_out, ["LASTED"]);
     }
 
     #[test]

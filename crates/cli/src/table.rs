@@ -55,9 +55,11 @@ impl<const N: usize> Table<N> {
         Self { rows: vec![head.map(Into::into)], expendable: &[], hidden: None, prose: None }
     }
 
-    /// Allows leaving out the columns with these headings, the least important first.
+    /// Allows leaving out the columns with these headings, the least important first. Headings with | between them are left
+    /// out together.
     pub(crate) fn expendable(self, expendable: &'static [&'static str]) -> Self {
-        debug_assert!(expendable.iter().all(|it| self.rows[0].iter().any(|head| head == it)));
+        let mut headings = expendable.iter().flat_map(|it| it.split('|'));
+        debug_assert!(headings.all(|it| self.rows[0].iter().any(|head| head == it)));
         Self { expendable, ..self }
     }
 
@@ -97,10 +99,10 @@ impl<const N: usize> Table<N> {
         };
         while let Some(width) = width
             && needed(&widths, &shown) > width
-            && let Some(heading) = expendable.next()
+            && let Some(headings) = expendable.next()
         {
             for (cell, shown) in self.rows[0].iter().zip(&mut shown) {
-                *shown &= cell != heading;
+                *shown &= headings.split('|').all(|heading| cell != heading);
             }
         }
         let mut shortened = None;

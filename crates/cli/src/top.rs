@@ -34,8 +34,10 @@ const AFTER_HELP: &str = "\
 On a terminal: the arrow keys, Page Up, Page Down, Home and End scroll; q or Ctrl-C ends it.
 
 CPU% is relative to one processor. FDS are open descriptors. EVENTS/S counts the packet-ins that the app received in the last second. \
-MODS/S (changes of switches), OUTS/S (packet-outs) and ASKS/S (requests) count the messages that it sent. QUEUE \
-is the number of bytes that wait for the app now. DROPPED and REFUSED count since the kernel started. The mark ! \
+MODS/S (changes of switches), OUTS/S (packet-outs) and ASKS/S (requests) count the messages that it sent. LOG/S \
+is the number of bytes that it wrote to its log in the last second. QUEUE is the number of bytes that wait for the \
+app now. DROPPED (packet-ins that it did not receive), REFUSED (messages of it) and DELAYED (flow-mods of it that \
+waited because of its pace) count since the kernel started. The mark ! \
 shows a value above the app's soft limit, a dash an unknown value (null in JSON): for example, the memory of an \
 app in the kernel is part of the kernel's. Without a memory cgroup, MEMORY does not include names of missing \
 files and buffers of connections.
@@ -86,11 +88,11 @@ fn live(args: &TopArgs, mut usage: Vec<ProgramUsage>) -> anyhow::Result<()> {
     loop {
         let (rows, columns) = Screen::size();
         let table = table(&usage).format((!args.wide).then_some(columns));
-        let frame = frame(&table, rows, &mut scroll);
+        let frame = frame(&table, (rows, columns), &mut scroll);
         Screen::draw(&frame, columns).context("cannot write to the terminal")?;
         match Screen::key(next.saturating_duration_since(Instant::now()))? {
             Some(Key::End) => return Ok(()),
-            Some(Key::Scroll(step)) => scroll.step(step, rows),
+            Some(Key::Scroll(step)) => scroll.step(step),
             None => {}
         }
         if Instant::now() >= next {
@@ -137,47 +139,68 @@ impl Key {
     }
 }
 
-/// The first row that is shown.
+/// The part of the programs that is shown.
 #[derive(Debug, Clone, Copy, Default)]
-struct Scroll(usize);
+struct Scroll {
+    /// The first program.
+    first: usize,
+    /// The programs of a screen, as of the last [`frame`].
+    screen: usize,
+}
 
 impl Scroll {
-    /// Scrolls on a terminal of `rows` rows. [`frame`] keeps the result within the table.
-    fn step(&mut self, step: Step, rows: usize) {
-        let screen = rows.saturating_sub(FIXED_ROWS).max(1);
-        let screen = isize::try_from(screen).unwrap_or(isize::MAX);
-        self.0 = match step {
-            Step::Rows(rows) => self.0.saturating_add_signed(rows),
-            Step::Screens(screens) => self.0.saturating_add_signed(screens * screen),
+    /// Scrolls. [`frame`] keeps the result within the table.
+    fn step(&mut self, step: Step) {
+        let screen = isize::try_from(self.screen.max(1)).unwrap_or(isize::MAX);
+        self.first = match step {
+            Step::Rows(rows) => self.first.saturating_add_signed(rows),
+            Step::Screens(screens) => {
+                self.first.saturating_add_signed(screens.saturating_mul(screen))
+            }
             Step::First => 0,
             Step::Last => usize::MAX,
         };
     }
 }
 
-/// Rows of the screen for the headings and for the line at the bottom.
-const FIXED_ROWS: usize = 2;
-
-/// Returns the lines for a terminal of `rows` rows: the headings, as many programs as fit, and, if rows or columns are
-/// missing, a line that says so.
-fn frame(table: &Formatted, rows: usize, scroll: &mut Scroll) -> Vec<String> {
+/// Returns the lines for a terminal with these rows and columns: the headings, as many programs as fit, and, if rows or columns are
+/// missing, lines that say so.
+fn frame(table: &Formatted, (rows, columns): (usize, usize), scroll: &mut Scroll) -> Vec<String> {
     let mut lines = table.text.lines().map(ToOwned::to_owned);
     let head: Vec<String> = lines.next().into_iter().collect();
     let programs: Vec<String> = lines.collect();
-    let all_fit = programs.len() < rows && table.left_out.is_empty();
-    if all_fit {
-        scroll.0 = 0;
+    let all = programs.len();
+    if all < rows && table.left_out.is_empty() {
+        *scroll = Scroll { first: 0, screen: all };
         return [head, programs].concat();
     }
-    let room = rows.saturating_sub(FIXED_ROWS).max(1);
-    scroll.0 = scroll.0.min(programs.len().saturating_sub(room));
-    let shown: Vec<String> = programs.iter().skip(scroll.0).take(room).cloned().collect();
-    let (first, last, all) = (scroll.0 + 1, scroll.0 + shown.len(), programs.len());
-    let mut bottom = format!("{first}-{last} of {all} (arrows scroll, q ends)");
-    if let Some(note) = table.note() {
-        bottom = format!("{bottom}; {note}");
+    let bottom = |first: usize, last: usize| {
+        let place = format!("{first}-{last} of {all} (arrows scroll, q ends)");
+        wrapped(&table.note().map_or(place.clone(), |note| format!("{place}; {note}")), columns)
+    };
+    // No other place has more digits.
+    let below = bottom(all, all).len();
+    let room = rows.saturating_sub(head.len() + below).max(1);
+    let first = scroll.first.min(all.saturating_sub(room));
+    *scroll = Scroll { first, screen: room };
+    let shown: Vec<String> = programs.into_iter().skip(first).take(room).collect();
+    let bottom = bottom(first + 1, first + shown.len());
+    [head, shown, bottom].concat()
+}
+
+/// Breaks a text at spaces into lines of at most `width` characters; a longer word has a line of its own.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
     }
-    [head, shown, vec![bottom]].concat()
+    lines
 }
 
 /// The terminal in full-screen mode; dropping it restores the previous mode.
@@ -346,9 +369,9 @@ b                kernel app  running  42   -      -       -    -        -       
         let programs: Vec<_> = (0..10).map(|i| program(&format!("a{i}"), "app", &[])).collect();
         let table = table(&programs).format(None);
         let mut scroll = Scroll::default();
-        assert_eq!(frame(&table, 11, &mut scroll).len(), 11, "all fit");
+        assert_eq!(frame(&table, (11, 80), &mut scroll).len(), 11, "all fit");
         let shown = |scroll: &mut Scroll| {
-            let lines = frame(&table, 6, scroll);
+            let lines = frame(&table, (6, 80), scroll);
             let names = lines[1..5].iter().map(|it| it[..2].to_owned()).collect::<String>();
             (names, lines[5].split(" (").next().unwrap().to_owned())
         };
@@ -362,7 +385,7 @@ b                kernel app  running  42   -      -       -    -        -       
             (b"\x1b[A", "a0a1a2a3", "1-4 of 10"),
         ] {
             let Some(Key::Scroll(step)) = Key::of(keys) else { panic!("{keys:?}") };
-            scroll.step(step, 6);
+            scroll.step(step);
             assert_eq!(shown(&mut scroll), (names.into(), place.into()), "{keys:?}");
         }
         assert_eq!(Key::of(b"q"), Some(Key::End));
@@ -371,9 +394,30 @@ b                kernel app  running  42   -      -       -    -        -       
     #[test]
     fn narrow_screen_says_what_is_missing() {
         let formatted = table(&[program("learning-switch", "app", &[])]).format(Some(80));
-        let lines = frame(&formatted, 24, &mut Scroll::default());
-        assert!(lines[..2].iter().all(|line| line.len() <= 80), "{lines:?}");
-        assert!(lines[2].contains("left out: ") && lines[2].contains("--wide"), "{lines:?}");
+        let lines = frame(&formatted, (24, 80), &mut Scroll::default());
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:?}");
+        let bottom = lines[2..].join(" ");
+        assert!(bottom.starts_with("1-1 of 1 (arrows scroll, q ends); left out: "), "{bottom}");
+        assert!(bottom.ends_with("; --wide shows all columns"), "{bottom}");
+        // Page Down skips no row, although the bottom has several lines.
+        let programs: Vec<_> = (10..40).map(|i| program(&format!("a{i}"), "app", &[])).collect();
+        let formatted = table(&programs).format(Some(60));
+        let mut scroll = Scroll::default();
+        let lines = frame(&formatted, (12, 60), &mut scroll);
+        assert_eq!(lines.len(), 12);
+        let last = lines.iter().rfind(|line| line.starts_with('a')).unwrap()[1..3].to_owned();
+        scroll.step(Step::Screens(1));
+        let next = frame(&formatted, (12, 60), &mut scroll)[1][1..3].to_owned();
+        assert_eq!(next.parse::<u8>().unwrap(), 1 + last.parse::<u8>().unwrap());
+    }
+
+    #[test]
+    fn help_explains_the_columns() {
+        let table = table(&[]).text();
+        let unexplained = ["PROGRAM", "KIND", "STATE", "PID", "MEMORY", "THREADS", "RESTARTS"];
+        for heading in table.split_whitespace().filter(|it| !unexplained.contains(it)) {
+            assert!(AFTER_HELP.contains(&format!("{heading} ")), "{heading}");
+        }
     }
 
     #[test]
