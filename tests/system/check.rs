@@ -1,6 +1,7 @@
 //! `rosemary up --check`: the mistakes of a configuration are reported with their places, and nothing starts.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
@@ -17,6 +18,7 @@ const APP: &str = "[[app]]\nname = \"learning-switch\"\n";
 const MISTAKES: &[(&str, &[(&str, &str)])] = &[
     ("[[app", &[("1:", "not TOML")]),
     ("[controler]\n", &[("1:2", "did you mean `controller`?")]),
+    ("listen = []\n", &[("1:1", "it belongs into [controller]")]),
     ("[controller]\nlistn = []\n", &[("2:1", "did you mean `listen`?")]),
     ("[controller]\nlisten = [\"127.0.0.1\"]\n", &[("2:11", "expected an address and a port")]),
     ("[controller]\nlisten = [\"0.0.0.0:1\", \"127.0.0.1:1\"]\n", &[("2:10", "overlap")]),
@@ -51,6 +53,14 @@ const MISTAKES: &[(&str, &[(&str, &str)])] = &[
     ("APP capabilities = [\"flow.wrte\"]", &[("3:17", "did you mean \"flow.write\"?")]),
     ("APP capabilities = [\"fs.read:/run/rosemary\"]", &[("3:16", "/run/rosemary")]),
     ("APP limits = { memory = \"1 MiB\" }", &[("3:", "memory")]),
+    (
+        "APP dpids = [\"zz\"]\nlimits = { memory = \"1 MiB\" }",
+        &[("3:10", "dpids is \"zz\""), ("4:", "memory")],
+    ),
+    (
+        "[controller]\nworkers = 100\nplain = \"sometimes\"\n",
+        &[("2:11", "from 1 to 16"), ("3:9", "\"never\"")],
+    ),
     ("APP[[app]]\nname = \"learning-switch\"", &[("3:1", "in line 1")]),
     (
         "APP band = [2, 9]\n[[app]]\nname = \"firewall\"\nband = [9, 10]",
@@ -130,6 +140,81 @@ fn valid_configuration_and_other_commands_have_their_exit_codes() {
             code == 78 && stderr.contains("rosemary.toml:1:1: unknown key"),
             "{code}: {stderr}"
         );
+        Ok(())
+    });
+}
+
+/// Apps in Python as the operator configures them, with a part of the mistake, if there is one.
+const IN_PYTHON: &[(&str, Option<&str>)] = &[
+    ("host = \"python\"\nobject = \"good.py\"", None),
+    (
+        "host = \"python\"\nobject = \"missing.py\"",
+        Some("4:10: the object of the app pyx is missing"),
+    ),
+    (
+        "host = \"python\"\nobject = \"bad.py\"",
+        Some("SyntaxError: '(' was never closed; correct the file"),
+    ),
+    (
+        "host = \"python\"\nobject = \"object.py\"",
+        Some("it is a shared object, and the app's `host`"),
+    ),
+];
+
+#[test]
+fn app_in_python_is_checked_as_it_is_run() {
+    in_a_lab(|lab| {
+        let traces = Traces::look();
+        let app = "import rosemary\nclass Good(rosemary.App):\n    pass\n";
+        fs::write("/etc/rosemary/good.py", app)?;
+        fs::write("/etc/rosemary/bad.py", "import rosemary\nclass Bad(\n")?;
+        fs::copy("/proc/self/exe", "/etc/rosemary/object.py")?;
+        for (keys, mistake) in IN_PYTHON {
+            fs::write(CONFIG, format!("[[app]]\nname = \"pyx\"\n{keys}\n"))?;
+            let (code, stdout, stderr) = check(lab, &["--allow-unsigned"])?;
+            if let Some(part) = mistake {
+                ensure!(code == 78 && stderr.contains(part), "{keys}: {code}: {stderr}");
+                ensure!(stderr.starts_with(&format!("rosemary: {CONFIG}:4:10: ")), "{stderr}");
+                ensure!(!stderr.contains("build it again"), "{keys}: {stderr}");
+            } else {
+                ensure!(code == 0 && stdout.ends_with("apps: pyx\n"), "{keys}: {stdout}{stderr}");
+            }
+        }
+        fs::remove_file(CONFIG)?;
+        let (code, stdout, stderr) = check(lab, &["--app", "/etc/rosemary/good.py"])?;
+        ensure!(code == 0 && stdout.ends_with("apps: good\n"), "{stdout}{stderr}");
+        ensure!(traces.new_since() == [""; 0], "nothing was started");
+        Ok(())
+    });
+}
+
+#[test]
+fn missing_environment_of_python_has_a_place() {
+    in_a_lab(|lab| {
+        // The programs beside a virtual environment without rosemary-ryu.
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("without-ryu");
+        let _ = fs::remove_dir_all(&dir);
+        let programs = dir.join("programs");
+        fs::create_dir_all(&programs)?;
+        fs::create_dir(dir.join("python"))?;
+        let note = r#"{"interpreter": "/python", "boot": "/boot", "read": [], "ryu": false}"#;
+        fs::write(dir.join("python/rosemary-python.json"), note)?;
+        let rosemary = rosemary_binary();
+        for file in fs::read_dir(rosemary.parent().context("it has a directory")?)? {
+            let name = file?.file_name();
+            let is_program = |name: &str| name.starts_with("rosemary") && !name.contains('.');
+            if is_program(&name.to_string_lossy()) {
+                fs::hard_link(rosemary.with_file_name(&name), programs.join(&name))?;
+            }
+        }
+        let app = "[[app]]\nname = \"pyx\"\nobject = \"app.py\"\nhost = \"ryu\"\n";
+        fs::write(CONFIG, app)?;
+        fs::write("/etc/rosemary/app.py", "")?;
+        let check = ["up", "--check", "--allow-unsigned"];
+        let (code, _, stderr) = run(lab.command(programs.join("rosemary")).args(check))?;
+        let expected = format!("rosemary: {CONFIG}:4:8: the app pyx is written for Ryu");
+        ensure!(code == 78 && stderr.starts_with(&expected), "{code}: {stderr}");
+        fs::remove_dir_all(&dir)?;
         Ok(())
     });
 }

@@ -150,17 +150,31 @@ fn addresses(options: &Options, config: &Config) -> Result<(), StartError> {
     listen::check(&options.listen(config).required).map_err(|error| error.at(place()))
 }
 
-/// Checks that the file of an app's object can be a shared object.
+/// Checks that the file of an app's object can be read and has the kind that the app's host needs. Whether a file in Python is
+/// valid, only the interpreter can say ([`loading`]).
 fn object(app: &App, config: &Config) -> Result<(), StartError> {
     let Object::File(_) = &app.object else { return Ok(()) }; // rosemary-security has inspected the package
     let path = app.object.path();
-    let why = match read_object(path) {
-        Ok(bytes) if is_shared_object(&bytes) => return Ok(()),
-        Ok(_) => "it is not a shared object".to_owned(),
-        Err(error) => error.to_string(),
+    let why = match (read_object(path), &app.python) {
+        (Ok(bytes), None) if is_shared_object(&bytes) => return Ok(()),
+        (Ok(_), None) => "it is not a shared object".to_owned(),
+        (Ok(bytes), Some(_)) if is_shared_object(&bytes) => {
+            "it is a shared object, and the app's `host` expects a file in Python".to_owned()
+        }
+        (Ok(_), Some(_)) => return Ok(()),
+        (Err(error), _) => error.to_string(),
     };
-    let error = StartError::Object { app: app.name.clone(), object: path.to_owned(), why };
-    Err(error.at(config.position_of_app(&app.name, "object")))
+    Err(unloadable(app, why).at(config.position_of_app(&app.name, "object")))
+}
+
+/// The error of an app whose object cannot be loaded.
+fn unloadable(app: &App, why: String) -> StartError {
+    let remedy = match app.python {
+        Some(_) => "correct the file, or `object`",
+        None => "build it again, or correct `object`",
+    };
+    let object = app.object.path().to_owned();
+    StartError::Object { app: app.name.clone(), object, why, remedy }
 }
 
 /// Returns whether the file begins as a shared object: the magic number, and the type `ET_DYN` (elf(5)).
@@ -187,9 +201,7 @@ fn loading(app: &mut App, zone: &Path, own: &[PathBuf], config: &Config) -> Resu
             let place = config.position_of_app(&name, "config");
             return StartError::AppFile { app: name, why }.at(place);
         }
-        let place = config.position_of_app(&name, "object");
-        let object = app.object.path().to_owned();
-        StartError::Object { app: name, object, why }.at(place)
+        unloadable(app, why).at(config.position_of_app(&name, "object"))
     })
 }
 

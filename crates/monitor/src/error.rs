@@ -80,8 +80,8 @@ pub enum StartError {
         /// The app with the most similar name.
         similar: Option<String>,
     },
-    /// The object of an app is no shared object.
-    #[error("the object of the app {app}, {}, cannot be loaded: {why}; build it again, or correct `object`", object.display())]
+    /// The object of an app cannot be loaded.
+    #[error("the object of the app {app}, {}, cannot be loaded: {why}; {remedy}", object.display())]
     Object {
         /// Its name.
         app: String,
@@ -89,6 +89,8 @@ pub enum StartError {
         object: PathBuf,
         /// The problem.
         why: String,
+        /// What to do.
+        remedy: &'static str,
     },
     /// An app's own configuration cannot be read.
     #[error("the configuration of the app {app} cannot be used: {why}; correct `config`")]

@@ -72,7 +72,9 @@ impl App {
             other => other,
         };
         let python = python.map(|python| interpreter(&settings.name, python));
-        let python = python.transpose()?;
+        let python = python
+            .transpose()
+            .map_err(|error| error.at(config.position_of_app(&settings.name, "host")))?;
         let hang = settings.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
         let restart = settings.restart.over(config.supervision.apps);
         let AppConfig { name, config: file, host, read, limits, env, on_stop, log_level, .. } =
