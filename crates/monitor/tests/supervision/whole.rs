@@ -42,7 +42,7 @@ fn bad_configuration_prevents_the_start() {
     instance.config = instance.path("rosemary.toml");
     let numbers = instance.path("state/apps.json");
     for (config, args, said, code) in [
-        ("[[app]]\nnam = \"a\"\n", &[][..], "rosemary.toml:2:1: unknown key \"nam\"", 78),
+        ("[[app]]\nnam = \"a\"\n", &[][..], "rosemary.toml:1:1: an [[app]] without a name", 78),
         ("[[app]]\nname = \"a\"\n", &[], "rosemary.toml:2:8: the app a is missing; looked for", 78),
         (
             "[[app]]\nname = \"a\"\nobject = \"x.so\"",
