@@ -19,6 +19,8 @@
 //! Keys that are replaced later take effect at the next start. The list of revoked users is read again whenever
 //! `rosemary pki revoke-user` has changed it.
 
+mod revoked;
+
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
@@ -30,7 +32,6 @@ use std::time::SystemTime;
 use config::Config;
 use control::northbound::RevokedUser;
 use control::security::{KeyFile, KeyPurpose, SecurityReply, SecurityRequest};
-use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 use zeroize::Zeroizing;
 
@@ -39,6 +40,8 @@ use crate::installation::Installation;
 use crate::one_shot;
 use crate::options::TlsDir;
 use crate::users::Users;
+
+pub use self::revoked::{MOST_REVOKED, REVOKED, keep_revoked, read_revoked, revoked_text};
 
 /// The file with the authorities for switches.
 pub const CA_CERT: &str = "ca-cert.pem";
@@ -60,15 +63,6 @@ pub const API_CERT: &str = "cert.pem";
 
 /// The file with the private key of the HTTP interface.
 pub const API_KEY: &str = "key.pem";
-
-/// The file with the users whose certificates were revoked, beside the keys of the HTTP interface.
-pub const REVOKED: &str = "revoked.json";
-
-/// The version of that file's format.
-const REVOKED_FORMAT: u32 = 1;
-
-/// The most revoked users, so that they fit into one message together with the tokens.
-pub const MOST_REVOKED: usize = 400;
 
 /// The number of files of a set, and of descriptors that a process receives for them.
 pub(crate) const FDS: usize = 3;
@@ -117,61 +111,6 @@ impl UserKeys {
         self.revoked = users;
         Ok(())
     }
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RevokedFile {
-    format: u32,
-    users: Vec<RevokedUser>,
-}
-
-/// Reads the list of revoked users in `dir`, the directory of the keys of the HTTP interface. Without a file it is empty.
-///
-/// # Errors
-/// [`StartError::Keys`]: the file cannot be read, is damaged, or others may change it.
-pub fn read_revoked(dir: &Path) -> Result<Vec<RevokedUser>, StartError> {
-    let path = dir.join(REVOKED);
-    if is_missing(&path) {
-        return Ok(Vec::new());
-    }
-    let text = read_file(&path, KeyPurpose::Users, false)?;
-    let damaged = |why: String| {
-        let hint = "put it back from a backup, or remove it and type `rosemary pki revoke-user NAME` for each revoked user";
-        fault(&path, format!("it is damaged: {why}; {hint}"))
-    };
-    let file: RevokedFile =
-        serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-    if file.format != REVOKED_FORMAT {
-        return Err(damaged(format!("its format is {}, not {REVOKED_FORMAT}", file.format)));
-    }
-    if file.users.len() > MOST_REVOKED {
-        return Err(damaged(format!("it has more than {MOST_REVOKED} users")));
-    }
-    Ok(file.users)
-}
-
-/// Adds to `users` the revocations of `earlier` that it lacks, or has with an earlier time. Returns their names.
-pub fn keep_revoked(users: &mut Vec<RevokedUser>, earlier: &[RevokedUser]) -> Vec<String> {
-    let mut kept = Vec::new();
-    for old in earlier {
-        match users.iter_mut().find(|it| it.name == old.name) {
-            Some(user) if user.before >= old.before => continue,
-            Some(user) => user.before = old.before,
-            None => users.push(old.clone()),
-        }
-        kept.push(old.name.clone());
-    }
-    kept
-}
-
-/// Writes a list of revoked users as [`read_revoked`] reads it.
-///
-/// # Errors
-/// JSON cannot express it, which does not happen.
-pub fn revoked_text(users: &[RevokedUser]) -> serde_json::Result<String> {
-    let file = RevokedFile { format: REVOKED_FORMAT, users: users.to_vec() };
-    Ok(serde_json::to_string_pretty(&file)? + "\n")
 }
 
 /// Reads the keys in the directory that the operator means and has them checked. Returns `None` if the
@@ -411,18 +350,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn lost_revocations_are_kept() {
-        let revoked = |name: &str, before| RevokedUser { name: name.into(), before };
-        let mut users = vec![revoked("alice", 3), revoked("carol", 9)];
-        let earlier = [revoked("alice", 5), revoked("bob", 4), revoked("carol", 8)];
-        assert_eq!(keep_revoked(&mut users, &earlier), ["alice", "bob"]);
-        assert_eq!(users, [revoked("alice", 5), revoked("carol", 9), revoked("bob", 4)]);
-        assert!(keep_revoked(&mut users, &earlier).is_empty());
-    }
-
     /// A directory whose files hold their own names.
-    fn keys() -> tempfile::TempDir {
+    pub(super) fn keys() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
         for (name, mode) in [(CONTROLLER_CERT, 0o644), (CONTROLLER_KEY, 0o600), (CA_CERT, 0o644)] {
@@ -431,7 +360,7 @@ mod tests {
         dir
     }
 
-    fn write(path: &Path, bytes: &[u8], mode: u32) {
+    pub(super) fn write(path: &Path, bytes: &[u8], mode: u32) {
         std::fs::write(path, bytes).unwrap();
         std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
@@ -533,25 +462,6 @@ mod tests {
             let error = refused(dir.path());
             assert!(error.contains("chmod go-w"), "{error}");
         }
-    }
-
-    #[test]
-    fn revoked_users_are_read_and_a_damaged_list_is_refused() {
-        let dir = keys();
-        assert_eq!(read_revoked(dir.path()).unwrap(), []);
-        let users = [RevokedUser { name: "alice".into(), before: 7 }];
-        let path = dir.path().join(REVOKED);
-        write(&path, revoked_text(&users).unwrap().as_bytes(), 0o600);
-        assert_eq!(read_revoked(dir.path()).unwrap(), users);
-        let user = RevokedUser { name: "a".repeat(64), before: u64::MAX };
-        let too_many = revoked_text(&vec![user; MOST_REVOKED + 1]).unwrap();
-        for damaged in ["", "{}", r#"{"format":2,"users":[]}"#, &too_many] {
-            write(&path, damaged.as_bytes(), 0o600);
-            let error = read_revoked(dir.path()).unwrap_err().to_string();
-            assert!(error.contains("revoked.json") && error.contains("revoke-user"), "{error}");
-        }
-        write(&path, revoked_text(&users).unwrap().as_bytes(), 0o666);
-        assert!(read_revoked(dir.path()).unwrap_err().to_string().contains("chmod go-w"));
     }
 
     #[test]
