@@ -1,4 +1,4 @@
-//! Sends an application's requests to services: other processes, each of which owns one kind of state.
+//! Sends an application's requests to services. A service is another process and owns one kind of state.
 //!
 //! A call sends a message. The answer is an event in a later batch with the call's [`RequestId`]; see
 //! `docs/decisions/0003-services.md`. The operator's configuration names the services that an application reaches.
