@@ -22,9 +22,6 @@ _FLAGS = {
     "explicit-drop",
 }
 
-# An option `env.NAME` sets an environment variable, such as those that Faucet reads.
-_VARIABLE = "env."
-
 # An option that replaces the flows of an earlier life without a gap (`renewal.py`).
 _RENEWS = "renew-flows"
 
@@ -33,7 +30,7 @@ def arguments(options: dict[str, str], listeners: list[listening.Listener]) -> l
     """Returns the options of the zone as those of `ryu-manager`. The web server has the port of the listener `wsapi`."""
     found = [f"--wsapi-port={it.port}" for it in listeners if it.name == "wsapi"]
     for name, value in options.items():
-        if name.startswith(_VARIABLE) or name == _RENEWS:
+        if name == _RENEWS:
             continue
         if name in _FLAGS:
             is_on = value.lower() in ("", "1", "true", "yes", "on")
@@ -57,9 +54,6 @@ def main(zone: Any) -> None:
 
 def prepare(zone: Any) -> Any:
     """Makes eventlet and the modules of Ryu run in this zone. Returns the switchboard."""
-    for name, value in zone.options.items():
-        if name.startswith(_VARIABLE):
-            os.environ[name.removeprefix(_VARIABLE)] = value
     os.environ.setdefault("EVENTLET_NO_GREENDNS", "yes")
     # Without it, `~` is looked up in the system's users, which takes a socket.
     os.environ.setdefault("HOME", "/tmp")
