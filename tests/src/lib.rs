@@ -17,6 +17,7 @@ pub mod emulated;
 pub mod experiment;
 pub mod fake;
 pub mod flow_table;
+pub mod greeter;
 pub mod http;
 pub mod judge;
 pub mod mark;

@@ -2,8 +2,6 @@
 //! restarts.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
@@ -13,6 +11,7 @@ use cli::status::Report;
 use control::operator::ProgramState;
 use control::operator::ProgramUsage;
 use rosemary_tests::apps::{configure, in_c, in_rust};
+use rosemary_tests::greeter::Greeter;
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
@@ -111,15 +110,10 @@ fn foreign_data_requires_a_grant() {
 #[test]
 fn broker_connects_only_to_granted_hosts() {
     in_a_lab(|lab| {
-        let listener = TcpListener::bind("127.0.0.1:7007")?;
+        let greeter = Greeter::listen()?;
         let keys = "services = [\"broker\"]\ncapabilities = [\"net.connect:127.0.0.1:7007\"]";
         let mut rosemary = start(lab, keys)?;
-        let (mut peer, _) = listener.accept()?;
-        peer.set_read_timeout(Some(Duration::from_secs(10)))?;
-        let mut line = String::new();
-        BufReader::new(peer.try_clone()?).read_line(&mut line)?;
-        ensure!(line == "hello\n", "{line:?}");
-        peer.write_all(b"welcome\n")?;
+        greeter.welcome()?;
         rosemary.wait_for_log(&["keeper", "heard", "welcome"], SOON)?;
         rosemary.wait_for_log(&["keeper", "broker: Ok(NotGranted)"], SOON)?;
         let words = ["denied", "app=\"keeper\"", "net.connect:localhost:7007"];
@@ -177,17 +171,12 @@ fn kernel_app_keeps_its_data_over_restarts_and_demotion() {
 #[test]
 fn kernel_app_connects_through_the_broker() {
     in_a_lab(|lab| {
-        let listener = TcpListener::bind("127.0.0.1:7007")?;
+        let greeter = Greeter::listen()?;
         let keys = "host = \"kernel\"\nservices = [\"broker\"]\n\
                     capabilities = [\"net.connect:127.0.0.1:7007\"]";
         configure(&["[controller]\nworkers = 1\n\n", FULL, &in_rust("keeper", keys)])?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
-        let (mut peer, _) = listener.accept()?;
-        peer.set_read_timeout(Some(Duration::from_secs(10)))?;
-        let mut line = String::new();
-        BufReader::new(peer.try_clone()?).read_line(&mut line)?;
-        ensure!(line == "hello\n", "{line:?}");
-        peer.write_all(b"welcome\n")?;
+        greeter.welcome()?;
         rosemary.wait_for_log(&["keeper", "heard", "welcome"], SOON)?;
         rosemary.wait_for_log(&["denied", "app=\"keeper\"", "net.connect:localhost:7007"], SOON)?;
         let log = rosemary.log();

@@ -1,12 +1,11 @@
 //! Apps in Python that use the broker, the service `apps`, drains and meters.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Of, Rosemary};
 use rosemary_tests::apps::configure;
+use rosemary_tests::greeter::Greeter;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{developer, in_a_lab, kill};
 
@@ -31,18 +30,9 @@ fn app_in_python_connects_through_the_broker() {
                     capabilities = [\"packet-in\", \"flow.write\", \"net.connect:127.0.0.1:7007\", \
                     \"net.connect:127.0.0.1:7008\"]";
         configure(&[&app_of("connecting", "connecting", keys)])?;
-        let listener = TcpListener::bind("127.0.0.1:7007")?;
+        let greeter = Greeter::listen()?;
         let mut net = Net::start_with(lab, Of::V1_3, &[])?;
-        let welcome = || -> anyhow::Result<()> {
-            let (mut peer, _) = listener.accept()?;
-            peer.set_read_timeout(Some(Duration::from_secs(10)))?;
-            let mut line = String::new();
-            BufReader::new(peer.try_clone()?).read_line(&mut line)?;
-            ensure!(line == "hello\n", "{line:?}");
-            peer.write_all(b"welcome\n")?;
-            Ok(())
-        };
-        welcome()?;
+        greeter.welcome()?;
         let lines = [
             "heard: welcome",
             "localhost:7007: BrokerRefused: the operator has not granted this host and port",
@@ -64,7 +54,7 @@ fn app_in_python_connects_through_the_broker() {
             "connecting",
             &["127.0.0.1:7008: Unavailable: the service broker"],
         )?;
-        welcome()?;
+        greeter.welcome()?;
         let log = net.rosemary.log();
         ensure!(!log.contains("refused a system call"), "{log}");
         ensure!(net.status()?.app("connecting").is_some_and(|app| app.restarts == 0), "{log}");
