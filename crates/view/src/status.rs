@@ -305,7 +305,7 @@ mod tests {
             health.reasons,
             [
                 "the app a is held: killed by SIGSEGV",
-                "the service hosts does not run, and these apps use it: a, b; `rosemary app start hosts` starts it",
+                "the service hosts does not run, and these apps use it: a, b; see `rosemary safe-mode status`",
                 "the app a goes on with its last good files: line 3 is wrong",
                 "Rosemary is in safe mode: the kernel ended 5 times in 60 s",
                 "the app b is held, as safe mode named it: killed by SIGSEGV",
@@ -315,5 +315,10 @@ mod tests {
                 "the switches are unknown: the kernel is starting",
             ]
         );
+
+        programs.safe_mode = None;
+        let health = Health::of(&findings(&programs));
+        let unserved = "the service hosts does not run, and these apps use it: a, b; `rosemary app start hosts` starts it";
+        assert_eq!(health.reasons[1], unserved);
     }
 }
