@@ -336,7 +336,11 @@ fn invalid_keys_prevent_the_start() {
         lab.run("chmod", &["600", &key.display().to_string()])?;
         assert!(up(&keys)?.contains("not the key of the certificate"));
         fs::remove_file(&key)?;
-        assert!(up(&keys)?.contains("rosemary pki init"));
+        let make = format!("rosemary pki controller --force --dir '{}'", pki.dir());
+        assert!(up(&keys)?.contains(&make));
+        let words = ["pki", "controller", "--force", "--dir", pki.dir()];
+        lab.run(&rosemary_binary().display().to_string(), &words)?; // the advice works
+        assert!(key.exists());
         if !Path::new("/etc/rosemary/pki").exists() {
             assert!(up(&["--plain", "never"])?.contains("no switch could connect"));
         }
