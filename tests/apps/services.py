@@ -52,6 +52,7 @@ class Services(App):
 
     def on_service_up(self, event, network):
         network.info(f"up: {event.service}")
+        self.last.pop(event.service, None)  # what the new process answers is news
         if event.service == "storage":
             storage = network.storage()
             storage.put(b"once", b"a value", Expect.NOTHING)
