@@ -258,7 +258,7 @@ fn app_in_python_uses_services_and_outlives_them_over_openflow_1_3() {
 /// Time limit of a step that needs other programs to restart.
 const LATER: Duration = Duration::from_secs(30);
 
-/// What the app logs once these services answer it again.
+/// Lines of the app's log when these services have answered it.
 const HOSTS_BACK: &str = "hosts: 10.0.0.1 is at";
 const STATS_BACK: &str = "stats: flows";
 
