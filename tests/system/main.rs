@@ -20,6 +20,7 @@ mod faucet;
 mod firewall;
 mod forbidden_messages;
 mod forwarding;
+mod forwarding_bridges;
 mod full_tables;
 mod granted_files;
 mod guards;

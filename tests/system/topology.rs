@@ -16,6 +16,7 @@ use openflow::{
     Action, Dpid, Header, Kind, MacAddr, PacketIn, PacketOut, PortDesc, PortNo, PortReason,
     PortState, PortStatus, Version, append,
 };
+use rosemary_sdk::packet::lldp::NEAREST_BRIDGE;
 use rosemary_sdk::services::Service;
 use rosemary_sdk::services::table::Table as _;
 use rosemary_sdk::services::topology::{Endpoint, Record};
@@ -285,7 +286,8 @@ impl Attacker {
                 let packet_out = PacketOut::decode(message).ok()?;
                 let is_out =
                     packet_out.actions.iter().next() == Some(Action::output(PortNo(number)));
-                is_out.then(|| packet_out.data.to_vec())
+                (is_out && packet_out.data.starts_with(&NEAREST_BRIDGE.0))
+                    .then(|| packet_out.data.to_vec())
             });
             self.switch.received.clear();
             if let Some(probe) = probe {

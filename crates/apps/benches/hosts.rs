@@ -148,8 +148,9 @@ fn topology() -> Vec<Slot> {
     let port = |port| {
         let at = Endpoint { dpid: Dpid(1), port: PortNo(port) };
         let (hw_addr, name) = (MacAddr([2; 6]), [0; 16]);
-        let (live, edge, link) = (true, true, false);
-        Record::Port(PortRecord { at, hw_addr, speed_kbps: 0, name, live, edge, link }).encode()
+        let (live, edge, link, shared) = (true, true, false, false);
+        Record::Port(PortRecord { at, hw_addr, speed_kbps: 0, name, live, edge, link, shared })
+            .encode()
     };
     (1..=PORTS).map(port).collect()
 }

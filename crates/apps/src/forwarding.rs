@@ -19,6 +19,9 @@
 //! capabilities = ["packet-in", "packet-out", "flow.write", "group.write", "stats.read", "topology.read", "hosts.read"]
 //! ```
 //!
+//! A bridge without OpenFlow is a segment: the topology states which port of it is used in each part of the network. Where a
+//! segment is the only connection of two parts, it is a link whose hosts are known at one of its ends.
+//!
 //! The decisions are in [`forwarder`], without I/O.
 
 #![forbid(unsafe_code)]
@@ -192,12 +195,12 @@ impl Forwarding {
 }
 
 fn facts(graph: &Graph) -> Facts {
-    let edges = graph.switches().flat_map(|switch| graph.ports(switch.dpid));
-    let edges = edges.filter(|port| port.edge && port.live);
-    let ports = graph.switches().flat_map(|switch| graph.ports(switch.dpid));
-    let is_undetermined =
-        |port: &&PortRecord| port.live && !port.edge && !port.link && port.at.port.is_physical();
-    let undetermined = ports.filter(is_undetermined).count();
+    let ports =
+        || graph.switches().flat_map(|switch| graph.ports(switch.dpid)).filter(|it| it.live);
+    let ends = |is_wanted: fn(&PortRecord) -> bool| {
+        ports().filter(|port| is_wanted(port)).map(|port| (port.at.dpid, port.at.port)).collect()
+    };
+    let is_undetermined = |port: &&PortRecord| !has_role(port) && port.at.port.is_physical();
     let link = |link: &LinkRecord| LinkFacts {
         from: (link.from.dpid, link.from.port),
         to: (link.to.dpid, link.to.port),
@@ -206,11 +209,18 @@ fn facts(graph: &Graph) -> Facts {
     };
     Facts {
         switches: graph.switches().map(|it| (it.dpid, it.drained)).collect(),
-        edges: edges.map(|port| (port.at.dpid, port.at.port)).collect(),
+        edges: ends(|port| port.edge),
         links: graph.links().map(link).collect(),
-        undetermined,
+        blocked: ends(|port| port.shared && !port.edge && !port.link),
+        segments: ends(|port| port.shared && port.edge && port.link),
+        undetermined: ports().filter(is_undetermined).count(),
         is_settled: graph.is_settled(),
     }
+}
+
+/// Whether it is known what a port leads to.
+fn has_role(port: &PortRecord) -> bool {
+    port.edge || port.link || port.shared
 }
 
 fn on_hosts(forwarder: &mut Forwarder, news: &TableEvent, outlet: &mut Outlet<'_, '_>) {

@@ -207,11 +207,12 @@ fn on_change(tracker: &mut Tracker, change: &Change, now: Duration) {
 
 /// States what a record of the topology's table says about a port, if it is about one.
 fn state_port(tracker: &mut Tracker, record: &Slot, now: Duration) {
-    if let Some(Record::Port(PortRecord { at, link, edge, .. })) = Record::decode(record) {
-        let behind = match (link, edge) {
-            (true, _) => Behind::Link,
-            (false, true) => Behind::Edge,
-            (false, false) => Behind::Undecided,
+    if let Some(Record::Port(PortRecord { at, link, edge, shared, .. })) = Record::decode(record) {
+        let behind = match (link, edge, shared) {
+            (true, true, true) => Behind::Segment,
+            (true, _, _) | (false, false, true) => Behind::Link,
+            (false, true, _) => Behind::Edge,
+            (false, false, false) => Behind::Undecided,
         };
         tracker.behind(at, behind, now);
     }

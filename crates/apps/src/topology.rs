@@ -10,6 +10,7 @@
 //! | `topology/port.rs` | the state of a port, with its probe window |
 //! | `topology/discovery.rs` | what events mean: which links exist, and which probes are refused |
 //! | `topology/rounds.rs` | what time means: probes that are due, silent links, the records of the table |
+//! | `topology/segments.rs` | ports that a bridge without OpenFlow joins, and which of them are used |
 //! | `topology/latency.rs` | which links are too slow to be a cable |
 //! | `topology/report.rs` | incidents, a bounded number |
 //! | `topology/publication.rs` | the slots of the table |
@@ -49,6 +50,8 @@ mod publication;
 mod report;
 #[path = "topology/rounds.rs"]
 mod rounds;
+#[path = "topology/segments.rs"]
+mod segments;
 
 use std::time::Duration;
 

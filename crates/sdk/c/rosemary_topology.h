@@ -35,8 +35,11 @@ enum {
 /* Flags of a switch. */
 enum { ROSEMARY_SWITCH_DRAINED = 1 };
 
-/* Flags of a port: packets can leave through it; no switch is behind it, so floods may leave; a link begins or ends there. */
-enum { ROSEMARY_PORT_LIVE = 1, ROSEMARY_PORT_EDGE = 2, ROSEMARY_PORT_LINK = 4 };
+/*
+ * Flags of a port: packets can leave through it; no switch is behind it, so floods may leave; a link begins or ends there; a
+ * bridge without OpenFlow joins it with other ports. A port of a bridge that is no edge and has no link is not used.
+ */
+enum { ROSEMARY_PORT_LIVE = 1, ROSEMARY_PORT_EDGE = 2, ROSEMARY_PORT_LINK = 4, ROSEMARY_PORT_SHARED = 8 };
 
 /* Flags of a link: its latency is that of a relay. */
 enum { ROSEMARY_LINK_SUSPICIOUS = 1 };

@@ -56,7 +56,10 @@ fn expected(table: &[Slot]) -> String {
             ),
             Record::Port(it) => format!(
                 "2 {} {:x} {:x} 0 0 {:x} {}{} 0 0 0 0",
-                u8::from(it.live) | u8::from(it.edge) << 1 | u8::from(it.link) << 2,
+                u8::from(it.live)
+                    | u8::from(it.edge) << 1
+                    | u8::from(it.link) << 2
+                    | u8::from(it.shared) << 3,
                 it.at.dpid.0,
                 it.at.port.0,
                 it.speed_kbps,

@@ -52,6 +52,10 @@ pub(crate) struct Facts {
     /// Ports that floods may leave through.
     pub(crate) edges: Vec<End>,
     pub(crate) links: Vec<LinkFacts>,
+    /// Ports of bridges that another port of the same bridge replaces.
+    pub(crate) blocked: Vec<End>,
+    /// Ports at which the hosts of a bridge are known that joins two parts of the network. The bridge is a link, too.
+    pub(crate) segments: Vec<End>,
     /// Number of ports that are up and whose probe window has not passed.
     pub(crate) undetermined: usize,
     /// Whether links may be missing because the topology has just started.
@@ -83,6 +87,8 @@ pub(crate) struct Forwarder {
     /// Hosts of a switch to which [`join_locally`](Self::join_locally) has added flows: they are where the table of hosts
     /// says. All are without VLAN.
     local: HostTable<Dpid>,
+    /// When the present second of drop flows at blocked ports began, and their number.
+    drops: (Duration, u32),
     /// Whether there are packets with a VLAN tag.
     has_tags: bool,
     /// Questions of hosts that are flooded again.
@@ -108,6 +114,7 @@ impl Forwarder {
             moves: Moves::default(),
             storm: Storm::new(config.storm_control),
             local: HostTable::new(),
+            drops: (Duration::ZERO, 0),
             has_tags: false,
             held: Vec::new(),
             to_examine: VecDeque::new(),
@@ -211,7 +218,9 @@ impl Forwarder {
         let links = self.facts.links.iter().copied();
         let links = links.filter(|link| is_up(link.from) && is_up(link.to));
         let edges = self.facts.edges.iter().copied().filter(|end| is_up(*end));
-        let before = std::mem::replace(&mut self.net, Net::new(switches, edges, links));
+        let mut net = Net::new(switches, edges, links);
+        net.add_segments(self.facts.blocked.iter().copied(), self.facts.segments.iter().copied());
+        let before = std::mem::replace(&mut self.net, net);
         self.distances.clear();
         self.plans.clear();
         let lost: Vec<End> = before.link_ends().filter(|end| !self.net.has_link(*end)).collect();
@@ -371,13 +380,15 @@ impl Forwarder {
             let Some(ingress) = route.ingress else { continue };
             let (src, vlan) = key.source();
             let source = world.host(src, vlan).filter(|it| !it.is_contested);
-            if source.is_some_and(|it| it.at != ingress) {
+            let to = world.host(key.dst, vlan).map(|to| self.nearest(to.at, ingress.0));
+            let toward = to.map_or(ingress.0, |to| to.0);
+            if source.is_some_and(|it| self.nearest(it.at, toward) != ingress) {
                 self.end_route(&key, world);
                 continue;
             }
             // While no destination is known, the flows stay: better ones are not known.
-            let Some(to) = world.host(key.dst, vlan) else { continue };
-            let Some(order) = self.hops(&key, ingress, to.at, world) else {
+            let Some(to) = to else { continue };
+            let Some(order) = self.hops(&key, ingress, to, world) else {
                 // Flows without an end could send packets round in circles, by backups of backups.
                 if why == Why::Cut {
                     self.end_route(&key, world);
@@ -445,10 +456,23 @@ impl Forwarder {
 
     fn next_port(&mut self, from: Dpid, to: Dpid, salt: u64) -> Option<PortNo> {
         let (from, to) = (self.net.find(from)?, self.net.find(to)?);
+        let distances = self.distances(to);
+        next_hop(&self.net, from, &distances, salt % SALTS)
+    }
+
+    fn distances(&mut self, to: usize) -> Rc<Distances> {
         let net = &self.net;
-        let distances =
-            self.distances.entry(to).or_insert_with(|| Rc::new(net.distances(to, None))).clone();
-        next_hop(net, from, &distances, salt % SALTS)
+        self.distances.entry(to).or_insert_with(|| Rc::new(net.distances(to, None))).clone()
+    }
+
+    /// Returns the port at which packets between a switch and a host at `place` enter or leave: if the host is at a segment,
+    /// that of its ports which is nearer to the switch.
+    fn nearest(&mut self, place: End, switch: Dpid) -> End {
+        let Some(other) = self.net.other_end(place) else { return place };
+        let Some(to) = self.net.find(switch) else { return place };
+        let distances = self.distances(to);
+        let cost = |end: End| self.net.find(end.0).map_or(u64::MAX, |at| distances.cost(at));
+        if cost(other) < cost(place) { other } else { place }
     }
 
     /// A switch removed a flow of this app.

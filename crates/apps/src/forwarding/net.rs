@@ -5,7 +5,7 @@
 //! a penalty for suspicious links and for drained switches: both are used only if there is no other path.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use rosemary_sdk::{Dpid, PortNo};
 
@@ -42,6 +42,8 @@ pub(crate) enum PortKind {
     Tree,
     /// Another switch, over a link that floods do not use.
     OffTree,
+    /// A bridge whose hosts are reached through another port.
+    Blocked,
     /// Not known yet, or down.
     Unknown,
 }
@@ -74,6 +76,9 @@ pub(crate) struct Node {
 pub(crate) struct Net {
     index: HashMap<Dpid, usize>,
     nodes: Vec<Node>,
+    blocked: HashSet<End>,
+    /// Ports with the hosts of a bridge that is a link, too.
+    segments: HashSet<End>,
 }
 
 /// The cost from each switch to one destination.
@@ -103,7 +108,7 @@ impl Net {
         };
         let nodes: Vec<Node> = facts.iter().map(node).collect();
         let index = nodes.iter().enumerate().map(|(at, node)| (node.dpid, at)).collect();
-        let mut net = Self { index, nodes };
+        let mut net = Self { index, nodes, ..Self::default() };
         net.add_links(links);
         for (dpid, port) in edges {
             if let Some(node) = net.index.get(&dpid).and_then(|at| net.nodes.get_mut(*at)) {
@@ -112,6 +117,28 @@ impl Net {
         }
         net.grow_trees();
         net
+    }
+
+    /// States what bridges without OpenFlow join: ports that are not used, and ports with the hosts of a bridge that joins
+    /// two parts of the network.
+    pub(crate) fn add_segments(
+        &mut self,
+        blocked: impl IntoIterator<Item = End>,
+        segments: impl IntoIterator<Item = End>,
+    ) {
+        self.blocked.extend(blocked);
+        self.segments.extend(segments);
+    }
+
+    /// Returns the other port of a segment that joins two parts of the network, if hosts of the segment are known at `end`.
+    pub(crate) fn other_end(&self, end: End) -> Option<End> {
+        self.segments.contains(&end).then(|| self.peer(end))?
+    }
+
+    /// Returns whether a port leads to a segment that joins two parts of the network. The bridge brings a packet that enters
+    /// here to the other port itself.
+    pub(crate) fn is_bridge(&self, end: End) -> bool {
+        self.segments.contains(&end) || self.peer(end).is_some_and(|it| self.segments.contains(&it))
     }
 
     fn add_links(&mut self, links: impl IntoIterator<Item = LinkFacts>) {
@@ -181,6 +208,8 @@ impl Net {
             PortKind::OffTree
         } else if node.edges.contains(&end.1) {
             PortKind::Edge
+        } else if self.blocked.contains(&end) {
+            PortKind::Blocked
         } else {
             PortKind::Unknown
         }
@@ -274,6 +303,11 @@ impl Distances {
     /// Returns whether every path from a switch uses a suspicious link or a drained switch, or none is known.
     pub(crate) fn are_poor(&self, from: usize) -> bool {
         self.costs.get(from).is_none_or(|cost| *cost >= PENALTY)
+    }
+
+    /// Returns the cost from a switch; `u64::MAX` if there is no path.
+    pub(crate) fn cost(&self, from: usize) -> u64 {
+        self.costs.get(from).copied().unwrap_or(u64::MAX)
     }
 
     /// Returns whether the destination can be reached from a switch.

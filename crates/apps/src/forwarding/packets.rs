@@ -19,6 +19,10 @@ const PROBE_MAC: MacAddr = rosemary_sdk::services::hosts::PROBE_MAC;
 const MOST_HELD: usize = 256;
 const HELD_FOR: Duration = Duration::from_secs(3);
 
+/// Drop flows in a second at ports of bridges that are not used.
+const MOST_DROPS: u32 = 200;
+const SECOND: Duration = Duration::from_secs(1);
+
 /// A question of a host that is flooded again later.
 #[derive(Debug)]
 pub(super) struct Held {
@@ -37,10 +41,27 @@ impl Forwarder {
             return;
         }
         let kind = self.net.kind(at);
+        if kind == PortKind::Blocked {
+            return self.on_blocked(Key { src, dst, tag: tag(data) }, packet_in, world);
+        }
         if kind == PortKind::Edge && !self.is_within_budget(packet_in.switch, at, src, world) {
             return;
         }
         self.forward(packet_in, kind, world);
+    }
+
+    /// Drops a packet from a bridge that has sent it to the port that is used, too. The switch drops those that follow, while
+    /// there are few such pairs of addresses: somebody may invent any number.
+    fn on_blocked(&mut self, key: Key, packet_in: &PacketIn<'_>, world: &mut impl World) {
+        send_packet(packet_in, Vec::new(), world);
+        let now = world.now();
+        if now.saturating_sub(self.drops.0) >= SECOND {
+            self.drops = (now, 0);
+        }
+        if self.drops.1 < MOST_DROPS {
+            self.drops.1 += 1;
+            drop_for_a_while(key, packet_in, world);
+        }
     }
 
     /// Forwards a packet that is within the budgets.
@@ -73,7 +94,7 @@ impl Forwarder {
         let is_early = match kind {
             PortKind::Edge => self.facts.undetermined > 0,
             PortKind::Unknown => port.is_host_port(),
-            PortKind::Tree | PortKind::OffTree => false,
+            PortKind::Tree | PortKind::OffTree | PortKind::Blocked => false,
         };
         if is_early && neighbours::is_question(data) {
             self.hold(packet_in, world.now());
@@ -150,7 +171,7 @@ impl Forwarder {
     fn flood(&self, packet_in: &PacketIn<'_>, kind: PortKind, world: &mut impl World) {
         let may_flood = match kind {
             PortKind::Edge | PortKind::Tree => true,
-            PortKind::OffTree => false,
+            PortKind::OffTree | PortKind::Blocked => false,
             PortKind::Unknown => !packet_in.in_port.is_host_port(), // an operator's packet
         };
         let out = if may_flood {
@@ -172,12 +193,12 @@ impl Forwarder {
         world: &mut impl World,
     ) {
         let here = (packet_in.switch.dpid, packet_in.in_port);
-        let out = if to.at.0 == here.0 {
-            Some(to.at.1)
-        } else {
-            self.next_port(here.0, to.at.0, key.salt())
-        };
-        let Some(out) = out.filter(|_| to.at != here) else {
+        let destination = to.at;
+        let to = self.nearest(destination, here.0);
+        let out =
+            if to.0 == here.0 { Some(to.1) } else { self.next_port(here.0, to.0, key.salt()) };
+        let is_bridged = out == Some(here.1) && self.net.is_bridge(here);
+        let Some(out) = out.filter(|_| to != here && !is_bridged) else {
             send_packet(packet_in, Vec::new(), world); // without a path, or it has heard it already
             if out.is_none() && self.facts.is_settled && kind == PortKind::Edge {
                 drop_for_a_while(key, packet_in, world);
@@ -185,16 +206,21 @@ impl Forwarder {
             return;
         };
         let from = world.host(key.src, key.vlan()).filter(|from| !from.is_contested);
-        if let Some(Location { at: from, .. }) = from {
+        if let Some(Location { at: place, .. }) = from {
+            let is_at_segment = self.net.other_end(place).is_some();
+            let from = self.nearest(place, to.0);
             let is_from_there = match kind {
                 PortKind::Edge => from == here,
-                PortKind::Tree | PortKind::OffTree => self.net.kind(from) == PortKind::Edge,
-                PortKind::Unknown => false,
+                PortKind::Tree | PortKind::OffTree => {
+                    is_at_segment || self.net.kind(from) == PortKind::Edge
+                }
+                PortKind::Blocked | PortKind::Unknown => false,
             };
-            if is_from_there && from.0 == to.at.0 && self.routes.get(&key).is_none() {
-                self.join_locally(key, from, to.at.1, world);
+            let to = self.nearest(destination, from.0);
+            if is_from_there && from.0 == to.0 && self.routes.get(&key).is_none() {
+                self.join_locally(key, from, to.1, world);
             } else if is_from_there {
-                self.ensure_route(key, from, to.at, world);
+                self.ensure_route(key, from, to, world);
             }
         }
         let out = if out == here.1 { PortNo::IN_PORT } else { out };

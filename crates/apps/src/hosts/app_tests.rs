@@ -18,8 +18,8 @@ fn switch(dpid: u64) -> Switch {
 
 fn port_record(port: u32, edge: bool, link: bool) -> Slot {
     let at = Endpoint { dpid: Dpid(1), port: PortNo(port) };
-    let (hw_addr, name) = (MacAddr([2; 6]), [0; 16]);
-    Record::Port(PortRecord { at, hw_addr, speed_kbps: 0, name, live: true, edge, link }).encode()
+    let (hw_addr, name, live, shared) = (MacAddr([2; 6]), [0; 16], true, false);
+    Record::Port(PortRecord { at, hw_addr, speed_kbps: 0, name, live, edge, link, shared }).encode()
 }
 
 /// A switch with three ports: an edge, a link and one that is not decided.

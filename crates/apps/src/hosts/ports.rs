@@ -37,6 +37,8 @@ pub(super) enum Behind {
     Edge,
     /// Another switch.
     Link,
+    /// Hosts, and a bridge without OpenFlow to other switches.
+    Segment,
 }
 
 #[derive(Debug)]
@@ -130,6 +132,7 @@ impl Ports {
             return Vec::new();
         }
         let waited = self.take_waiting(at);
+        // At a segment they may be hosts of another switch.
         if behind == Behind::Edge { waited } else { Vec::new() }
     }
 

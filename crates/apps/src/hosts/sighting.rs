@@ -112,6 +112,12 @@ pub(super) fn read(frame: &[u8]) -> Reading {
     }
 }
 
+/// Returns the source of a frame and its VLAN, without a judgement.
+pub(super) fn sender(frame: &[u8]) -> Option<(MacAddr, u16)> {
+    let (source, behind) = frame.get(6..)?.split_first_chunk()?;
+    Some((MacAddr(*source), vlan(behind)))
+}
+
 /// Reads the VLAN behind the two addresses.
 fn vlan(behind_addresses: &[u8]) -> u16 {
     let Some(&[tpid_high, tpid_low, high, low]) = behind_addresses.first_chunk() else {

@@ -7,6 +7,7 @@
 //! | an unknown host at an edge | learns it, while port and table have room |
 //! | a known host at another edge, its port down | moves it |
 //! | a known host at another edge, its port up | probes it at its port: a claim |
+//! | a known host at a segment, which a bridge joins to other switches | nothing: its packet may have passed them |
 //! | an address of another host | gives it to the claimant only if the owner does not answer |
 //! | a silent host | probes it, and forgets it without an answer |
 
@@ -14,7 +15,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use rosemary_sdk::openflow::{Dpid, MacAddr};
-use rosemary_sdk::services::hosts::Host;
+use rosemary_sdk::services::hosts::{Host, PROBE_MAC};
 use rosemary_sdk::services::topology::Endpoint;
 
 use super::claims::{Claim, Claims, Due, Subject};
@@ -84,6 +85,9 @@ impl Tracker {
     /// Handles a packet that came in at a port.
     pub(super) fn packet(&mut self, at: Endpoint, frame: &[u8], now: Duration) {
         let Some(behind) = self.ports.behind(at).filter(|it| *it != Behind::Link) else { return };
+        if behind == Behind::Segment && !self.is_of_segment(at, frame) {
+            return;
+        }
         match sighting::read(frame) {
             Reading::Nothing => {}
             Reading::Host(sighting) => self.see(at, behind, sighting, now),
@@ -93,7 +97,7 @@ impl Tracker {
             }
             Reading::Forged { sender, stated, what } => {
                 // At an undecided port the sender may be behind another switch, which reports it.
-                if behind == Behind::Edge {
+                if matches!(behind, Behind::Edge | Behind::Segment) {
                     let report = Report::Forged { what, sender: sender.mac, stated, at };
                     self.reports.report(report, now.as_secs());
                 }
@@ -167,10 +171,24 @@ impl Tracker {
         self.claims.next().map_or(self.next_tick, |next| next.min(self.next_tick))
     }
 
+    /// Whether a packet that came in at a segment says something about a host there. A host that is known elsewhere sent it
+    /// from there, and a bridge forwarded it. A host whose place is contested must answer the probe: other packets of it may
+    /// come from the second place. Switches forward no answers to probes.
+    fn is_of_segment(&self, at: Endpoint, frame: &[u8]) -> bool {
+        let Some((mac, vlan)) = sighting::sender(frame) else { return false };
+        let known = self.directory.find(mac, vlan).and_then(|id| self.directory.get(id));
+        known.is_none_or(|known| {
+            let is_answer = frame.starts_with(&PROBE_MAC.0);
+            let is_here = known.place() == at && (is_answer || !known.host.is_contested);
+            is_here || !self.ports.is_live(known.place())
+        })
+    }
+
     fn see(&mut self, at: Endpoint, behind: Behind, sighting: Sighting, now: Duration) {
         let is_here = |id| self.directory.get(id).is_some_and(|known| known.place() == at);
+        let is_decided = behind != Behind::Undecided;
         let is_known = self.directory.find(sighting.mac, sighting.vlan).is_some_and(is_here);
-        if behind == Behind::Edge || is_known {
+        if is_decided || is_known {
             self.learn(at, sighting, now);
         } else {
             self.ports.wait(at, sighting);

@@ -2,6 +2,7 @@
 
 use rosemary_sdk::abi::RecordKind;
 use rosemary_sdk::openflow::{PacketOut as Decoded, Version};
+use rosemary_sdk::packet::lldp::NEAREST_BRIDGE;
 use rosemary_sdk::services::storage::{Answer, KeysWriter, Request as StorageRequest};
 use rosemary_sdk::services::topology::{Record, Refused, Request, decode_answer};
 use rosemary_sdk::services::{Outcome, Service};
@@ -32,7 +33,8 @@ fn bench() -> Bench {
     }
     let mut frames = sent.iter().filter_map(|sent| {
         let packet_out = Decoded::decode(&sent.message).ok()?;
-        let is_out = packet_out.actions.iter().next() == Some(Action::output(PortNo(2)));
+        let is_out = packet_out.actions.iter().next() == Some(Action::output(PortNo(2)))
+            && packet_out.data.starts_with(&NEAREST_BRIDGE.0);
         (sent.dpid == Dpid(1) && is_out).then(|| packet_out.data.to_vec())
     });
     let frame = frames.next_back().expect("each port is probed");
@@ -158,8 +160,8 @@ fn forged_probe_is_an_incident() {
     let mut bench = bench();
     (0..6000).for_each(|_| drop(bench.batch(&[])));
     let from = rosemary_sdk::services::topology::Endpoint { dpid: Dpid(1), port: PortNo(1) };
-    let forged =
-        probe::Probe { from, nonce: 1 }.write(rosemary_sdk::MacAddr([2; 6]), &Seal::random());
+    let forged = probe::Probe { reach: probe::Reach::Link, from, nonce: 1 }
+        .write(rosemary_sdk::MacAddr([2; 6]), &Seal::random());
     bench.event(AlignedRecord::packet_in(switch(2), PortNo(2), &forged));
     let incidents = bench.incidents();
     assert!(incidents.len() == 1 && incidents[0].0.contains("forged LLDP"), "{incidents:?}");

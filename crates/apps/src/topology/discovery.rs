@@ -22,9 +22,11 @@ use rosemary_sdk::{Dpid, MacAddr, Port, PortChange, PortNo, Switch, Xid};
 use super::latency::{Recent, STREAK, Samples};
 use super::pacer::Pacer;
 use super::port::{Link, PortState};
-use super::probe::{NoProbe, Probe, Seal};
+use super::probe::{NoProbe, Probe, Reach, Seal};
 use super::publication::{Key, Publication};
 use super::report::{Doubt, Reports};
+use super::rounds::Outgoing;
+use super::segments::Segments;
 
 /// How long a probe is believed after it was sent.
 pub(super) const PROBE_LIFE: Duration = Duration::from_secs(3);
@@ -69,6 +71,10 @@ pub(super) struct Discovery {
     pub(super) dirty: BTreeSet<Key>,
     pub(super) effects: Vec<Effect>,
     reports: Reports,
+    /// Ports that a bridge joins.
+    pub(super) segments: Segments,
+    /// The second probe of the port whose first was sent last.
+    pub(super) second_probe: Option<Outgoing>,
     /// Ports of absent switches behind which hosts were known, and since when.
     remembered: HashMap<Endpoint, Duration>,
     /// The latest samples of the latency of links.
@@ -109,6 +115,8 @@ impl Discovery {
             dirty: BTreeSet::new(),
             effects: Vec::new(),
             reports: Reports::default(),
+            segments: Segments::default(),
+            second_probe: None,
             remembered: HashMap::new(),
             recent: Recent::default(),
             delay: Duration::ZERO,
@@ -244,7 +252,8 @@ impl Discovery {
             return self.host_traffic(at, frame, now);
         }
         match Probe::read(frame, &self.seal) {
-            Ok(probe) => self.probe(probe, at, now),
+            Ok(probe) if probe.reach == Reach::Link => self.probe(probe, at, now),
+            Ok(probe) => self.second_probe(probe, at, now),
             Err(NoProbe::Forged) => {
                 let summary = format!("forged LLDP arrived at {at}: it made no link");
                 let evidence = "its tag is not that of this process. A host or a switch forges links, or \
@@ -295,6 +304,9 @@ impl Discovery {
         let Some(sent) = self.state(from).and_then(|port| port.probe(probe.nonce)).copied() else {
             return;
         };
+        if self.is_over_segment(from, at) {
+            return self.segments.hear(from, at, now);
+        }
         match sent.arrived {
             Some(first) if first == at => return, // the switch reported it twice
             Some(first) => {
@@ -319,6 +331,66 @@ impl Discovery {
             sent.arrived = Some(at);
         }
         self.crossed(from, at, age, now);
+    }
+
+    /// Whether a probe comes over a bridge that forwards also first probes now: the ports are known to be joined, and the
+    /// hosts that are known there are those of the segment.
+    fn is_over_segment(&mut self, from: Endpoint, at: Endpoint) -> bool {
+        let mut knows_hosts = |end| self.state(end).is_some_and(|port| port.host_since.is_some());
+        (knows_hosts(from) || knows_hosts(at)) && self.segments.are_joined(from, at)
+    }
+
+    /// Handles a second probe with the right tag: its port and this one are joined by a bridge, if no link is known.
+    fn second_probe(&mut self, probe: Probe, at: Endpoint, now: Duration) {
+        let from = probe.from;
+        let sent_at = Duration::from_nanos(probe.nonce);
+        let age = now.saturating_sub(sent_at);
+        if age > PROBE_LIFE {
+            if self.is_overloaded || self.segments.are_joined(from, at) {
+                return; // it is late, like others
+            }
+            let summary = format!("an old probe of {from} arrived at {at}: it joined no ports");
+            let seconds = age.as_secs_f64();
+            let evidence =
+                format!("it was sent {seconds:.1} s before; it was replayed or kept back");
+            return self.report(Doubt::Replayed, at, now, summary, evidence);
+        }
+        let mut is_usable = |end| {
+            let port = self.state(end).filter(|port| port.is_live(now));
+            port.is_some_and(|port| !port.has_link() && sent_at >= port.up_since())
+        };
+        if !is_usable(from) || !is_usable(at) {
+            return;
+        }
+        if self.state(from).and_then(|port| port.probe(probe.nonce)).is_none() {
+            return;
+        }
+        if from == at {
+            let summary =
+                format!("loop behind {at}: a probe came back to the port where it had left");
+            let evidence = "a bridge behind this port has a loop, or a host sends probes back; the port receives no \
+                            floods. Remove the loop";
+            self.refuse_relay(from, at, now);
+            return self.report(Doubt::Reflected, at, now, summary, evidence.to_owned());
+        }
+        self.segments.hear(from, at, now);
+    }
+
+    /// Decides which ports of segments are used. Returns those for which this has changed.
+    pub(super) fn assign_segments(&mut self, now: Duration) -> Vec<Endpoint> {
+        let switches = &self.switches;
+        let link = |at: &Endpoint| switches.get(&at.dpid)?.ports.get(&at.port)?.link;
+        let links = || {
+            let ends = switches.iter().flat_map(|(dpid, state)| {
+                state.ports.keys().map(|port| Endpoint { dpid: *dpid, port: *port })
+            });
+            let pairs = ends.filter_map(|from| {
+                let to = link(&from)?.to;
+                link(&to).filter(|back| back.to == from).map(|_| (from.dpid, to.dpid))
+            });
+            pairs.collect()
+        };
+        self.segments.assign(links, now)
     }
 
     /// Whether hosts behind one of the ports speak against a link. Reports it if so.
@@ -414,6 +486,10 @@ impl Discovery {
         if let Some(port) = self.state(at) {
             port.incoming = Some(from);
         }
+        for end in [from, at] {
+            self.segments.forget(end);
+        }
+        self.segments.links_changed();
         self.dirty.extend([Key::Link(from), Key::Port(from), Key::Port(at)]);
         self.effects.push(Effect::Debug(format!("found a link from {from} to {at}")));
         // The other direction is probably there, too.
@@ -452,6 +528,8 @@ impl Discovery {
 
     /// Ends the links at a port. The ports at their other ends begin a probe window.
     fn end_links(&mut self, at: Endpoint, now: Duration) {
+        self.segments.forget(at);
+        self.segments.links_changed();
         let Some(port) = self.state(at) else { return };
         let out = port.link.take().map(|link| link.to);
         let incoming = port.incoming.take();

@@ -7,6 +7,7 @@ use rosemary_sdk::{MacAddr, Port, PortNo};
 
 use super::discovery::PROBE_LIFE;
 use super::latency::Samples;
+use super::segments::Role;
 
 /// When the probes of a window are sent, from its begin on.
 const WINDOW_PROBES: [Duration; 4] = [
@@ -242,6 +243,12 @@ impl PortState {
         nonce
     }
 
+    /// Whether a second probe, which bridges forward, leaves with the one that was sent last: no link is known, and in the
+    /// window only with every other probe, as a link has usually answered the first.
+    pub(super) fn wants_second_probe(&self) -> bool {
+        !self.has_link() && self.window.is_none_or(|window| window.probes % 2 == 0)
+    }
+
     /// Returns the probe with this nonce, if it is remembered.
     pub(super) fn probe(&mut self, nonce: u64) -> Option<&mut Sent> {
         self.sent.iter_mut().flatten().find(|sent| sent.nonce == nonce)
@@ -279,6 +286,7 @@ impl PortState {
     pub(super) fn next_visit(
         &self,
         is_overloaded: bool,
+        is_shared: bool,
         usual: Duration,
         now: Duration,
     ) -> Duration {
@@ -291,11 +299,15 @@ impl PortState {
         now + match &self.link {
             Some(link) if link.unanswered > 1 && !is_overloaded => RETRY_INTERVAL,
             Some(_) => LINK_INTERVAL,
+            None if is_shared => LINK_INTERVAL,
             None => EDGE_INTERVAL,
         }
     }
 
-    pub(super) fn record(&self, at: Endpoint, now: Duration) -> PortRecord {
+    /// Returns its record. `role` is what it is used for if it belongs to a segment.
+    pub(super) fn record(&self, at: Endpoint, role: Option<Role>, now: Duration) -> PortRecord {
+        let has_no_hosts =
+            matches!(role, Some(Role::Blocked | Role::Bridge { has_hosts: false, .. }));
         PortRecord {
             at,
             hw_addr: self.hw_addr,
@@ -303,8 +315,9 @@ impl PortState {
             name: self.name,
             live: self.is_live(now),
             // Nobody can plug a cable into the switch's own port.
-            edge: self.is_edge(now) || (at.port == PortNo::LOCAL && self.is_up),
-            link: self.has_link(),
+            edge: (self.is_edge(now) && !has_no_hosts) || (at.port == PortNo::LOCAL && self.is_up),
+            link: self.has_link() || matches!(role, Some(Role::Bridge { .. })),
+            shared: role.is_some(),
         }
     }
 

@@ -14,6 +14,9 @@
 //! hard to forge after many samples. HMAC is the standard one, and it takes a microsecond for each frame. Rejected: `SipHash`,
 //! which is faster, because its margin is smaller and this code never sends a probe per packet.
 //!
+//! A second probe of the same content goes to all stations, so bridges forward it. Its subtype is 3, and its tag covers one
+//! byte more, so neither kind can be made of the other.
+//!
 //! The nonce is the time at which the probe was sent, in nanoseconds. Only the values inside of the tag's cover count; the
 //! texts are for people who read LLDP on a host.
 
@@ -24,8 +27,10 @@ use rosemary_sdk::services::topology::Endpoint;
 use rosemary_sdk::{Dpid, MacAddr, PortNo};
 use sha2::Sha256;
 
-/// An organisation's number that nobody owns, as it is locally administered, and the subtype of these probes.
-const OWN: [u8; 4] = [0x02, b'R', b'O', 2];
+/// An organisation's number that nobody owns, as it is locally administered, and the subtypes of these probes.
+const OWN: [u8; 3] = [0x02, b'R', b'O'];
+const LINK: u8 = 2;
+const SEGMENT: u8 = 3;
 
 /// Time to live of the content, in seconds.
 const SECONDS: u16 = 10;
@@ -55,14 +60,28 @@ impl Seal {
         Self(Hmac::new_from_slice(key).expect("HMAC takes keys of any size"))
     }
 
-    fn tag(&self, covered: &[u8]) -> Hmac<Sha256> {
-        self.0.clone().chain_update(covered)
+    fn tag(&self, reach: Reach, covered: &[u8]) -> Hmac<Sha256> {
+        let tag = self.0.clone().chain_update(covered);
+        match reach {
+            Reach::Link => tag,
+            Reach::Segment => tag.chain_update([SEGMENT]),
+        }
     }
+}
+
+/// Who receives a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// The other end of a link: no bridge forwards it.
+    Link,
+    /// All ports of a segment: bridges forward it.
+    Segment,
 }
 
 /// The content of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Probe {
+    pub(super) reach: Reach,
     /// The port that it leaves through.
     pub(super) from: Endpoint,
     /// When it was sent, in nanoseconds; different for each probe of a port.
@@ -82,16 +101,24 @@ impl Probe {
     /// Makes the frame for a port with this address.
     pub(super) fn write(self, hw_addr: MacAddr, seal: &Seal) -> Vec<u8> {
         let (dpid, port) = (self.from.dpid.to_string(), self.from.port.0.to_string());
-        let mut own = [&OWN[..], &self.covered()].concat();
-        own.extend(&seal.tag(&self.covered()).finalize().into_bytes()[..TAG]);
-        lldp::frame(
+        let subtype = match self.reach {
+            Reach::Link => LINK,
+            Reach::Segment => SEGMENT,
+        };
+        let mut own = [&OWN[..], &[subtype], &self.covered()].concat();
+        own.extend(&seal.tag(self.reach, &self.covered()).finalize().into_bytes()[..TAG]);
+        let mut frame = lldp::frame(
             hw_addr,
             Id { subtype: LOCAL, id: dpid.as_bytes() },
             Id { subtype: LOCAL, id: port.as_bytes() },
             SECONDS,
             &[Tlv { kind: ORGANISATION, value: &own }],
         )
-        .expect("all values are short")
+        .expect("all values are short");
+        if self.reach == Reach::Segment {
+            frame[..6].copy_from_slice(&MacAddr::BROADCAST.0);
+        }
+        frame
     }
 
     /// Reads a frame.
@@ -102,9 +129,18 @@ impl Probe {
         let packet = ethernet::packet(frame).filter(|packet| packet.ethertype == ethernet::LLDP);
         let unit = packet.and_then(|packet| Lldp::decode(packet.payload)).ok_or(NoProbe::Other)?;
         let mut own = unit.others().filter(|tlv| tlv.kind == ORGANISATION);
-        let own = own.find_map(|tlv| tlv.value.strip_prefix(&OWN)).ok_or(NoProbe::Other)?;
+        let reach = |subtype| match subtype {
+            LINK => Some(Reach::Link),
+            SEGMENT => Some(Reach::Segment),
+            _ => None,
+        };
+        let own = own.find_map(|tlv| {
+            let (subtype, own) = tlv.value.strip_prefix(&OWN)?.split_first()?;
+            Some((reach(*subtype)?, own))
+        });
+        let (reach, own) = own.ok_or(NoProbe::Other)?;
         let (covered, tag) = own.split_at_checked(COVERED).ok_or(NoProbe::Forged)?;
-        if tag.len() != TAG || seal.tag(covered).verify_truncated_left(tag).is_err() {
+        if tag.len() != TAG || seal.tag(reach, covered).verify_truncated_left(tag).is_err() {
             return Err(NoProbe::Forged);
         }
         let number = |range: std::ops::Range<usize>| {
@@ -112,7 +148,7 @@ impl Probe {
         };
         let port = u32::try_from(number(8..12)).map_err(|_| NoProbe::Forged)?;
         let from = Endpoint { dpid: Dpid(number(0..8)), port: PortNo(port) };
-        Ok(Self { from, nonce: number(12..20) })
+        Ok(Self { reach, from, nonce: number(12..20) })
     }
 
     fn covered(self) -> [u8; COVERED] {
@@ -130,7 +166,7 @@ mod tests {
 
     const FROM: Endpoint =
         Endpoint { dpid: Dpid(0x0102_0304_0506_0708), port: PortNo(0x1122_3344) };
-    const PROBE: Probe = Probe { from: FROM, nonce: 0x0a0b_0c0d_0e0f_1011 };
+    const PROBE: Probe = Probe { reach: Reach::Link, from: FROM, nonce: 0x0a0b_0c0d_0e0f_1011 };
     const PORT_ADDRESS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
     #[test]
@@ -166,6 +202,21 @@ mod tests {
         }
         for end in 0..frame.len() - 2 {
             assert!(Probe::read(&frame[..end], &seal).is_err(), "{end}");
+        }
+    }
+
+    #[test]
+    fn second_probe_passes_bridges_and_is_sealed_for_itself() {
+        let seal = Seal::random();
+        let second = Probe { reach: Reach::Segment, ..PROBE };
+        let frames = [PROBE, second].map(|probe| probe.write(PORT_ADDRESS, &seal));
+        assert_eq!(frames[0][..6], lldp::NEAREST_BRIDGE.0);
+        assert_eq!(frames[1][..6], MacAddr::BROADCAST.0);
+        assert_eq!(Probe::read(&frames[1], &seal), Ok(second));
+        let subtype = frames[0].len() - 2 - TAG - COVERED - 1;
+        for (mut frame, other) in frames.into_iter().zip([SEGMENT, LINK]) {
+            frame[subtype] = other;
+            assert_eq!(Probe::read(&frame, &seal), Err(NoProbe::Forged));
         }
     }
 

@@ -31,6 +31,8 @@ pub(super) enum Doubt {
     Outdated,
     /// A port has a link to a third one.
     Conflict,
+    /// A bridge joins the port with others.
+    Segment,
     /// The latency is that of a relay.
     Slow,
     TooManyPorts,

@@ -6,9 +6,11 @@ use rosemary_sdk::services::topology::{Endpoint, LinkRecord, Record, Slot, Switc
 use rosemary_sdk::{Dpid, PortNo, Switch, Xid};
 
 use super::discovery::{Discovery, Effect};
-use super::port::Link;
-use super::probe::Probe;
+use super::port::{Link, PortState};
+use super::probe::{Probe, Reach};
 use super::publication::{Full, Key};
+use super::report::Doubt;
+use super::segments::Role;
 
 /// The time between two rounds.
 const ROUND: Duration = Duration::from_secs(1);
@@ -46,6 +48,9 @@ pub(super) struct Outgoing {
 impl Discovery {
     /// Returns the next probe that is due, and notes that it is sent now.
     pub(super) fn next_probe(&mut self, now: Duration) -> Option<Outgoing> {
+        if let Some(second) = self.second_probe.take() {
+            return Some(second);
+        }
         loop {
             let at = self.pacer.next(now)?;
             if let Some(probe) = self.visit(at, now) {
@@ -72,6 +77,49 @@ impl Discovery {
             self.effects.push(Effect::Measure(state.switch));
         }
         self.settle(now);
+        self.look_at_segments(now);
+    }
+
+    /// Forgets silent segments, and reports new ones when the windows of their ports have passed: until then the other end
+    /// of a link may be taken for one.
+    fn look_at_segments(&mut self, now: Duration) {
+        if !self.is_overloaded {
+            for at in self.segments.expire(now) {
+                if let Some(port) = self.state(at).filter(|port| port.is_live(now)) {
+                    port.begin_window(); // nobody knows what is there now
+                    self.pacer.schedule(at, now);
+                }
+                self.dirty.insert(Key::Port(at));
+            }
+        }
+        let switches = &self.switches;
+        let is_early = |at: Endpoint| {
+            let port = switches.get(&at.dpid).and_then(|state| state.ports.get(&at.port));
+            port.is_some_and(PortState::is_in_window)
+        };
+        for (at, role) in self.segments.take_unreported(is_early) {
+            let (summary, evidence) = match role {
+                Role::Blocked => {
+                    let used = self.segments.used(at).map_or(String::new(), |it| it.to_string());
+                    let summary = format!("loop behind {at}: the port is not used");
+                    let evidence = format!(
+                        "a switch or bridge without OpenFlow joins it with {used}, through which its hosts are \
+                         reached. Unplug one of them. If no other path joins the switches, join them directly"
+                    );
+                    (summary, evidence)
+                }
+                // The other ports of the segment name it.
+                Role::Open | Role::Bridge { has_hosts: false, .. } => continue,
+                Role::Bridge { to, .. } => {
+                    let summary = format!("a bridge without OpenFlow joins {at} and {to}");
+                    let evidence = "it is the only connection of two parts of the network, so their traffic passes \
+                                    it. Join the switches directly if nobody put it there"
+                        .to_owned();
+                    (summary, evidence)
+                }
+            };
+            self.report(Doubt::Segment, at, now, summary, evidence);
+        }
     }
 
     /// Notes that a barrier request was sent to a switch.
@@ -111,6 +159,9 @@ impl Discovery {
 
     /// Returns the slots of the table that change, and their records.
     pub(super) fn flush(&mut self, now: Duration) -> Vec<(u32, Slot)> {
+        for at in self.assign_segments(now) {
+            self.dirty.extend([Key::Port(at), Key::Link(at)]);
+        }
         let mut writes = Vec::new();
         for key in std::mem::take(&mut self.dirty) {
             let record = self.record(key, now);
@@ -135,6 +186,7 @@ impl Discovery {
     fn visit(&mut self, at: Endpoint, now: Duration) -> Option<Outgoing> {
         self.dirty.insert(Key::Port(at)); // what depends on time may have changed
         let (is_overloaded, usual) = (self.is_overloaded, self.delay);
+        let is_shared = self.segments.role(at).is_some();
         let port = self.state(at)?;
         if let Some(until) = port.held_until(now) {
             self.pacer.schedule(at, until);
@@ -146,22 +198,29 @@ impl Discovery {
         let port = self.state(at).filter(|port| port.is_up())?;
         let has_ended = port.end_window(usual, now);
         if has_ended || !port.wants_probe() {
-            let next = port.next_visit(is_overloaded, usual, now);
+            let next = port.next_visit(is_overloaded, is_shared, usual, now);
             self.pacer.schedule(at, next);
             return None;
         }
         let nonce = port.send(now);
-        let (hw_addr, next) = (port.hw_addr, port.next_visit(is_overloaded, usual, now));
+        let next = port.next_visit(is_overloaded, is_shared, usual, now);
+        let (hw_addr, wants_second) = (port.hw_addr, port.wants_second_probe());
         self.pacer.schedule(at, next);
-        let frame = Probe { from: at, nonce }.write(hw_addr, &self.seal);
         let switch = self.switches.get(&at.dpid)?.switch;
-        Some(Outgoing { switch, port: at.port, frame })
+        let probe = |reach| {
+            let frame = Probe { reach, from: at, nonce }.write(hw_addr, &self.seal);
+            Outgoing { switch, port: at.port, frame }
+        };
+        self.second_probe = wants_second.then(|| probe(Reach::Segment));
+        Some(probe(Reach::Link))
     }
 
     /// Ends the link that begins at a port; the opposite direction may go on.
     fn end_silent_link(&mut self, at: Endpoint) {
         let Some(port) = self.state(at) else { return };
         let Some(link) = port.link.take() else { return };
+        self.segments.links_changed();
+        let Some(port) = self.state(at) else { return };
         if !port.has_link() {
             port.begin_window();
         }
@@ -210,6 +269,14 @@ impl Discovery {
         }
     }
 
+    /// Returns the link over a segment that begins at a port, if the segment carries the traffic of two parts.
+    fn segment_link(&self, from: Endpoint) -> Option<Link> {
+        match self.segments.role(from)? {
+            Role::Bridge { to, found, .. } => Some(Link::new(to, found)),
+            Role::Open | Role::Blocked => None,
+        }
+    }
+
     /// Returns what the table has to show of a thing; `None` if it does not exist.
     fn record(&self, key: Key, now: Duration) -> Option<Record> {
         match key {
@@ -226,11 +293,11 @@ impl Discovery {
             }
             Key::Port(at) => {
                 let port = self.switches.get(&at.dpid)?.ports.get(&at.port)?;
-                Some(Record::Port(port.record(at, now)))
+                Some(Record::Port(port.record(at, self.segments.role(at), now)))
             }
             Key::Link(from) => {
                 let port = self.switches.get(&from.dpid)?.ports.get(&from.port)?;
-                let link = port.link?;
+                let link = port.link.or_else(|| self.segment_link(from))?;
                 let far = self.switches.get(&link.to.dpid)?.ports.get(&link.to.port)?;
                 let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
                 Some(Record::Link(LinkRecord {

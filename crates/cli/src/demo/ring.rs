@@ -140,6 +140,7 @@ mod tests {
                 live: true,
                 edge: true,
                 link: false,
+                shared: false,
             })
         };
         let switches = (1..=3).flat_map(|dpid| [Record::Switch(switch(dpid)), host(dpid)]);

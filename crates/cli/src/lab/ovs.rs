@@ -293,7 +293,10 @@ impl<'lab> Switch<'lab> {
     }
 
     /// Connects an interface of the lab to the next free port; returns the port's number.
-    pub(super) fn plug(&self, interface: &str) -> Result<u16, LabError> {
+    ///
+    /// # Errors
+    /// Open vSwitch failed.
+    pub fn plug(&self, interface: &str) -> Result<u16, LabError> {
         let port = self.ports.get() + 1;
         let request = format!("ofport_request={port}");
         let add = ["add-port", &self.name, interface, "--", "set", "interface", interface];

@@ -18,6 +18,7 @@ fn port(at: Endpoint, name: &[u8], link: bool) -> Slot {
         live: true,
         edge: !link,
         link,
+        shared: false,
     })
     .encode()
 }

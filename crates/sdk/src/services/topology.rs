@@ -53,6 +53,7 @@ pub struct SwitchRecord {
 }
 
 /// A port of a connected switch.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the record")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortRecord {
     /// The switch and the number.
@@ -69,6 +70,10 @@ pub struct PortRecord {
     pub edge: bool,
     /// Whether a link enters or leaves there.
     pub link: bool,
+    /// Whether a bridge without OpenFlow joins it with other ports. If it is no edge and has no link, another port of the
+    /// bridge is used in its place, and packets that enter here are to be dropped. With a link, the bridge joins two parts of
+    /// the network, and hosts of the bridge are known at the port that is also an edge.
+    pub shared: bool,
 }
 
 /// One direction of a link between two switches.
@@ -115,6 +120,7 @@ mod flag {
     pub(super) const LIVE: u64 = 1 << 8;
     pub(super) const EDGE: u64 = 2 << 8;
     pub(super) const LINK: u64 = 4 << 8;
+    pub(super) const SHARED: u64 = 8 << 8;
     pub(super) const SUSPICIOUS: u64 = 1 << 8;
     pub(super) const SETTLED: u64 = 1 << 8;
 }
@@ -142,7 +148,8 @@ impl Record {
             Self::Port(it) => {
                 let flags = flag(it.live, flag::LIVE)
                     | flag(it.edge, flag::EDGE)
-                    | flag(it.link, flag::LINK);
+                    | flag(it.link, flag::LINK)
+                    | flag(it.shared, flag::SHARED);
                 let bytes = it.hw_addr.0.iter();
                 let address = bytes.fold(0, |word, byte| word << 8 | u64::from(*byte));
                 let word =
@@ -185,6 +192,7 @@ impl Record {
                     live: has(flag::LIVE),
                     edge: has(flag::EDGE),
                     link: has(flag::LINK),
+                    shared: has(flag::SHARED),
                 })
             }
             LINK => Self::Link(LinkRecord {
@@ -287,12 +295,11 @@ mod tests {
         let switch = (any::<(u64, u32, u32, bool)>()).prop_map(|(dpid, epoch, ports, drained)| {
             Record::Switch(SwitchRecord { dpid: Dpid(dpid), epoch, ports, drained })
         });
-        let port = (endpoint(), any::<([u8; 6], u64, [u8; 16], bool, bool, bool)>()).prop_map(
-            |(at, (address, speed_kbps, name, live, edge, link))| {
+        let port = (endpoint(), any::<([u8; 6], u64, [u8; 16], bool, bool, bool, bool)>())
+            .prop_map(|(at, (address, speed_kbps, name, live, edge, link, shared))| {
                 let hw_addr = MacAddr(address);
-                Record::Port(PortRecord { at, hw_addr, speed_kbps, name, live, edge, link })
-            },
-        );
+                Record::Port(PortRecord { at, hw_addr, speed_kbps, name, live, edge, link, shared })
+            });
         let link = (endpoint(), endpoint(), any::<(u32, u64, u64, bool)>()).prop_map(
             |(from, to, (metric, latency_ns, found_ns, suspicious))| {
                 Record::Link(LinkRecord { from, to, metric, latency_ns, found_ns, suspicious })

@@ -29,6 +29,7 @@ fn edge_port(at: Endpoint) -> Record {
         live: true,
         edge: true,
         link: false,
+        shared: false,
     })
 }
 

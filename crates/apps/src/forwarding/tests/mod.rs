@@ -8,7 +8,7 @@ use openflow::Version;
 use proptest::prelude::*;
 use rosemary_sdk::{Dpid, MacAddr, PortNo};
 
-use self::sim::{Sim, frame, mac_of};
+use self::sim::{Bridge, Sim, frame, mac_of};
 use crate::net::End;
 
 const V1_0: Version = Version::V1_0;
@@ -90,6 +90,68 @@ proptest! {
         prop_assert_eq!(sim.flow_count(), 0, "flows stay behind");
         prop_assert_eq!(sim.forwarder.routes().len(), 0);
     }
+}
+
+/// Hosts behind a bridge, and behind switches, reach each other: each packet arrives once, and established pairs cause no
+/// packet-in.
+fn reaches_all_with_a_bridge(pairs: &[(usize, usize)], count: usize, joins_parts: bool) {
+    for seed in 0..20 {
+        let version = if seed % 2 == 0 { V1_3 } else { V1_0 };
+        let mut sim = Sim::new(&vec![version; count], pairs, seed);
+        let end = |dpid, port| (Dpid(dpid), PortNo(port));
+        let behind = [end(0, 1), end(0, 2)];
+        let mut ends = vec![end(1, 9), end(2, 9)];
+        if !joins_parts {
+            ends.push(end(2, 10));
+        }
+        ends.extend(behind);
+        sim.world.bridge = Bridge::new(ends, joins_parts);
+        let mut hosts: Vec<(End, MacAddr)> = (1..=count).map(host).collect();
+        hosts.extend(behind.into_iter().zip([mac_of(101), mac_of(102)]));
+        for (at, mac) in &hosts[count..] {
+            sim.world.hosts.insert(*at, *mac);
+        }
+        sim.update_topology();
+        sim.settle();
+        let others = |from: &End| {
+            let ends = hosts.iter().map(|(at, _)| *at).filter(|at| at != from);
+            ends.collect::<BTreeSet<End>>()
+        };
+        for (at, mac) in &hosts {
+            let mut arrivals = sim.arrivals(*at, frame(*mac, MacAddr::BROADCAST, None, 0));
+            arrivals.sort();
+            assert_eq!(arrivals, others(at).into_iter().collect::<Vec<_>>(), "{at:?}: {seed}");
+        }
+        for round in 0..2 {
+            for (at, src) in &hosts {
+                for (to, dst) in hosts.iter().filter(|(to, _)| to != at) {
+                    let arrivals = sim.arrivals(*at, frame(*src, *dst, None, 0));
+                    assert_eq!(arrivals, [*to], "{at:?} to {to:?}, round {round}, seed {seed}");
+                }
+            }
+            if round == 0 {
+                sim.world.seen_packet_ins = 0;
+            }
+        }
+        assert_eq!(sim.world.seen_packet_ins, 0, "seed {seed}");
+        // The same topology once more moves no route.
+        sim.update_topology();
+        sim.settle();
+        let (at, to) = (hosts[0], hosts[count]);
+        assert_eq!(sim.arrivals(at.0, frame(at.1, to.1, None, 0)), [to.0]);
+        assert_eq!(sim.arrivals(to.0, frame(to.1, at.1, None, 0)), [at.0]);
+        assert_eq!(sim.world.seen_packet_ins, 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn bridge_at_two_switches_of_a_ring_closes_no_loop() {
+    reaches_all_with_a_bridge(&ring(3), 3, false);
+}
+
+#[test]
+fn bridge_that_alone_joins_two_switches_carries_their_traffic() {
+    reaches_all_with_a_bridge(&[(1, 2)], 3, true);
 }
 
 #[test]

@@ -25,6 +25,21 @@ pub(crate) struct SimSwitch {
     inbox: VecDeque<Message>,
 }
 
+/// A bridge without OpenFlow. Its ports are ports of switches, and hosts as ports of a switch 0.
+#[derive(Debug, Default)]
+pub(crate) struct Bridge {
+    pub(crate) ends: Vec<End>,
+    /// Whether it is the only connection of two switches, the first two ends; otherwise only the first is used.
+    pub(crate) joins_parts: bool,
+    learned: HashMap<MacAddr, End>,
+}
+
+impl Bridge {
+    pub(crate) fn new(ends: Vec<End>, joins_parts: bool) -> Self {
+        Self { ends, joins_parts, learned: HashMap::new() }
+    }
+}
+
 /// All but the forwarder.
 #[derive(Debug)]
 pub(crate) struct World1 {
@@ -35,6 +50,7 @@ pub(crate) struct World1 {
     /// Links that are cut; a switch knows it at once.
     cut: BTreeSet<End>,
     pub(crate) hosts: BTreeMap<End, MacAddr>,
+    pub(crate) bridge: Bridge,
     pub(crate) table: HashMap<(MacAddr, u16), Location>,
     pub(crate) addresses: HashMap<(IpAddr, u16), MacAddr>,
     /// Packets under way: where they arrive.
@@ -110,6 +126,7 @@ impl Sim {
             links,
             cut: BTreeSet::new(),
             hosts,
+            bridge: Bridge::default(),
             table: HashMap::new(),
             addresses: HashMap::new(),
             packets: Vec::new(),
@@ -178,10 +195,27 @@ impl Sim {
             metric: 1,
             is_suspicious: false,
         });
+        let bridge = &world.bridge;
+        let used = bridge.ends.first().copied();
+        let on_switches = bridge.ends.iter().copied().filter(|(dpid, _)| *dpid != Dpid(0));
+        let over_bridge = |from: usize, to: usize| LinkFacts {
+            from: bridge.ends[from],
+            to: bridge.ends[to],
+            metric: 1,
+            is_suspicious: false,
+        };
+        let links: Vec<LinkFacts> = if bridge.joins_parts {
+            links.chain([over_bridge(0, 1), over_bridge(1, 0)]).collect()
+        } else {
+            links.collect()
+        };
+        let edges = world.hosts.keys().copied().filter(|(dpid, _)| *dpid != Dpid(0));
         let facts = Facts {
             switches: world.versions.keys().map(|it| (*it, world.drained.contains(it))).collect(),
-            edges: world.hosts.keys().copied().filter(|_| world.undetermined == 0).collect(),
-            links: links.collect(),
+            edges: edges.chain(used).filter(|_| world.undetermined == 0).collect(),
+            links,
+            blocked: on_switches.skip(1).filter(|_| !bridge.joins_parts).collect(),
+            segments: used.into_iter().filter(|_| bridge.joins_parts).collect(),
             undetermined: world.undetermined,
             is_settled: true,
         };
@@ -278,7 +312,7 @@ impl Sim {
         self.world.seen_packet_ins += 1;
         let switch = Switch { dpid: at.0, epoch: 1, version: self.world.versions[&at.0] };
         let mac = MacAddr(*frame[6..].first_chunk().unwrap());
-        if self.world.hosts.contains_key(&at) {
+        if self.world.hosts.contains_key(&at) || self.world.bridge.ends.first() == Some(&at) {
             let vlan = if frame[12..14] == [0x81, 0] {
                 u16::from_be_bytes([frame[14], frame[15]])
             } else {
@@ -395,6 +429,9 @@ impl World1 {
     }
 
     fn on_packet(&mut self, at: End, frame: Vec<u8>) {
+        if at.0 == Dpid(0) {
+            return self.over_bridge(at, &frame);
+        }
         let switch = &self.switches[&at.0];
         let matching = switch.flows.iter().filter(|flow| covers(&flow.match_, at.1, &frame));
         let Some(flow) = matching.max_by_key(|flow| flow.priority) else {
@@ -434,7 +471,23 @@ impl World1 {
         live.get(chosen).copied()
     }
 
+    /// Forwards a packet as a bridge does that learns.
+    fn over_bridge(&mut self, from: End, frame: &[u8]) {
+        let address = |at: usize| MacAddr(*frame[at..].first_chunk().unwrap());
+        let bridge = &mut self.bridge;
+        bridge.learned.insert(address(6), from);
+        let known = bridge.learned.get(&address(0));
+        let to = known.map_or(&bridge.ends[..], std::slice::from_ref);
+        for end in to.iter().filter(|end| **end != from) {
+            let into = if end.0 == Dpid(0) { &mut self.received } else { &mut self.packets };
+            into.push((*end, frame.to_vec()));
+        }
+    }
+
     fn output(&mut self, from: End, frame: Vec<u8>) {
+        if self.bridge.ends.contains(&from) {
+            return self.over_bridge(from, &frame);
+        }
         if let Some(to) = self.links.get(&from) {
             if !self.cut.contains(&from) {
                 self.packets.push((*to, frame));

@@ -102,6 +102,40 @@ fn host_behind_a_link_is_not_learned() {
 }
 
 #[test]
+fn segment_shows_its_own_hosts_only() {
+    let (segment, home) = (at(1, 1), at(2, 1));
+    let mut net = Net::new();
+    net.behind(segment, Behind::Undecided);
+    net.packet(segment, &udp(BOB, Ipv4Addr::new(10, 0, 0, 2)));
+    net.behind(segment, Behind::Segment);
+    assert_eq!(net.host(BOB), None, "it may be behind another switch");
+    net.packet(home, &arp(ALICE, IP));
+    net.packet(segment, &arp(ALICE, IP));
+    assert_eq!(net.pass(seconds(2)), [], "the bridge forwarded the packet; nobody is asked");
+    assert_eq!(net.place(ALICE), Some(home));
+    net.packet(segment, &arp(BOB, Ipv4Addr::new(10, 0, 0, 2)));
+    assert_eq!(net.place(BOB), Some(segment));
+    // Bob is at a switch now: only packets that pass the segment come in there.
+    net.packet(home, &arp(BOB, Ipv4Addr::new(10, 0, 0, 2)));
+    assert_eq!(net.pass(Duration::from_millis(10)).len(), 1, "he is asked at the segment");
+    net.packet(segment, &arp(BOB, Ipv4Addr::new(10, 0, 0, 2)));
+    net.pass(seconds(2));
+    assert_eq!(net.place(BOB), Some(home));
+    // Mallory claims the place of a host of the segment that answers.
+    net.packet(segment, &arp(MALLORY, Ipv4Addr::new(10, 0, 0, 3)));
+    net.packet(home, &arp(MALLORY, Ipv4Addr::new(10, 0, 0, 3)));
+    let mut answer = arp(MALLORY, Ipv4Addr::new(10, 0, 0, 3));
+    answer[..6].copy_from_slice(&PROBE_MAC.0);
+    net.packet(segment, &answer);
+    net.pass(seconds(2));
+    assert_eq!(net.place(MALLORY), Some(segment));
+    // A port that is gone holds nobody.
+    net.port(home, 1, false);
+    net.packet(segment, &arp(ALICE, IP));
+    assert_eq!(net.place(ALICE), Some(segment));
+}
+
+#[test]
 fn first_packet_counts_once_its_port_is_an_edge() {
     let mut net = Net::new();
     net.behind(at(1, 2), Behind::Undecided);

@@ -5,14 +5,15 @@ use std::time::Duration;
 use rosemary_sdk::MacAddr;
 
 use super::net::{DOWN, MS, Net, arp, at, line, line_links, pair};
-use crate::probe::{Probe, Seal};
+use crate::probe::{Probe, Reach, Seal};
 
 #[test]
 fn forged_probe_makes_no_link_and_raises_an_incident() {
     let mut net = line();
     net.run(Duration::from_secs(6));
     let nonce = u64::try_from(net.now.as_nanos()).unwrap();
-    let forged = Probe { from: at(1, 1), nonce }.write(MacAddr([2; 6]), &Seal::random());
+    let forged =
+        Probe { reach: Reach::Link, from: at(1, 1), nonce }.write(MacAddr([2; 6]), &Seal::random());
     net.packet(at(3, 4), &forged);
     // Another port in the place of that of a valid probe.
     let mut changed = net.last_probe(at(1, 1));
@@ -56,7 +57,8 @@ fn incidents_of_a_port_are_bounded() {
     let mut net = line();
     net.run(Duration::from_secs(6));
     for _ in 0..1000 {
-        let frame = Probe { from: at(1, 1), nonce: 1 }.write(MacAddr([2; 6]), &Seal::random());
+        let frame = Probe { reach: Reach::Link, from: at(1, 1), nonce: 1 }
+            .write(MacAddr([2; 6]), &Seal::random());
         net.packet(at(3, 4), &frame);
         net.run(MS);
     }

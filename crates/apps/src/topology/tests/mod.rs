@@ -3,10 +3,12 @@
 //! | file | content |
 //! | --- | --- |
 //! | `net.rs` | the simulation: cables with a latency |
+//! | `segments.rs` | bridges without OpenFlow |
 //! | `attacks.rs` | attackers that do what the published attacks do |
 
 mod attacks;
 mod net;
+mod segments;
 
 use std::time::Duration;
 

@@ -44,9 +44,15 @@ pub(super) struct Net {
     epochs: BTreeMap<Dpid, u32>,
     /// Where a frame arrives that leaves a port, and after what time.
     pub(super) cables: BTreeMap<Endpoint, (Endpoint, Duration)>,
+    /// Bridges without OpenFlow, by their ports.
+    pub(super) bridges: Vec<Vec<Endpoint>>,
+    /// Whether bridges forward also what must stay on its link.
+    pub(super) bridges_forward_all: bool,
     underway: Vec<(Duration, Endpoint, Vec<u8>)>,
-    /// All probes that left, with their time.
+    /// All first probes that left, with their time.
     pub(super) sent: Vec<(Duration, Endpoint, Vec<u8>)>,
+    /// The same for second probes.
+    pub(super) sent_second: Vec<(Duration, Endpoint, Vec<u8>)>,
     pub(super) table: BTreeMap<u32, Slot>,
     pub(super) incidents: Vec<String>,
 }
@@ -61,8 +67,11 @@ impl Net {
             now: Duration::from_secs(100),
             epochs: BTreeMap::new(),
             cables: BTreeMap::new(),
+            bridges: Vec::new(),
+            bridges_forward_all: false,
             underway: Vec::new(),
             sent: Vec::new(),
+            sent_second: Vec::new(),
             table: BTreeMap::new(),
             incidents: Vec::new(),
         };
@@ -129,7 +138,15 @@ impl Net {
             if let Some((to, latency)) = self.cables.get(&from) {
                 self.underway.push((now + *latency, *to, probe.frame.clone()));
             }
-            self.sent.push((now, from, probe.frame));
+            let is_second = probe.frame[..6] == [0xff; 6];
+            if is_second || self.bridges_forward_all {
+                for bridge in self.bridges.iter().filter(|ends| ends.contains(&from)) {
+                    let others = bridge.iter().filter(|end| **end != from);
+                    self.underway.extend(others.map(|to| (now + MS, *to, probe.frame.clone())));
+                }
+            }
+            let sent = if is_second { &mut self.sent_second } else { &mut self.sent };
+            sent.push((now, from, probe.frame));
         }
         for (slot, record) in self.discovery.flush(now) {
             self.table.insert(slot, record);
