@@ -232,6 +232,47 @@ pub enum KernelRequest {
     Stop,
 }
 
+/// Flows that a switch had lost, and that are restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingFlows {
+    /// The switch's datapath identifier.
+    pub dpid: String,
+    /// How the kernel has noticed it.
+    pub loss: FlowLoss,
+    /// Number of flows whose loss the kernel has noticed. Those of apps that are no guards are not among them.
+    pub flows: u64,
+    /// Time from the first notice to the restoration, in milliseconds.
+    pub ms: u64,
+    /// Events like this one that were not reported since the last.
+    pub suppressed: Option<u64>,
+}
+
+/// How the kernel has noticed that a switch had lost flows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FlowLoss {
+    /// The switch reported the removal of the kernel's table-miss entry.
+    EntryReported,
+    /// The switch no longer lists the kernel's table-miss entry.
+    EntryNotListed,
+    /// The switch reported the removal of flows of the guard with this name.
+    OfGuard(String),
+}
+
+impl fmt::Display for FlowLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EntryReported => {
+                f.write_str("the switch reported the removal of the table-miss entry")
+            }
+            Self::EntryNotListed => f.write_str("the switch no longer lists the table-miss entry"),
+            Self::OfGuard(name) => write!(
+                f,
+                "the switch reported the removal of flows of the guard {name} that Rosemary had not deleted"
+            ),
+        }
+    }
+}
+
 /// Sent by the kernel to the monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KernelReply {
@@ -286,18 +327,9 @@ pub enum KernelReply {
         /// The reason, as a phrase.
         why: String,
     },
-    /// A switch had lost the kernel's own flows, most likely with those of apps. Guards have put theirs back, and then the
-    /// kernel its own.
-    FlowsMissing {
-        /// The switch's datapath identifier.
-        dpid: String,
-        /// How the kernel has noticed it, as a phrase.
-        loss: String,
-        /// Time from then to the restoration, in milliseconds.
-        ms: u64,
-        /// Events like this one that were not reported since the last.
-        suppressed: Option<u64>,
-    },
+    /// A switch had lost flows of the kernel or of a guard, most likely with those of other apps. Guards have put theirs
+    /// back, and then the kernel its own.
+    FlowsMissing(MissingFlows),
     /// A record has ended the app twice. The kernel will not deliver it again.
     SetAside {
         /// The app.

@@ -161,6 +161,8 @@ pub(crate) enum Allowed {
         sweeps: Option<Sweep>,
         /// The table into which it may put one more flow.
         adds_to: Option<u8>,
+        /// Whether it deletes flows.
+        deletes: bool,
     },
     /// A group-mod.
     GroupMod,
@@ -353,7 +355,13 @@ impl Rights {
             _ => Buffer::Used { at },
         };
         let adds_to = reach::adds_to(version, flow_mod.command, message);
-        Ok(Checked { version, allowed: Allowed::FlowMod { sweeps, adds_to }, buffer, mark })
+        let deletes = matches!(flow_mod.command, Command::Delete | Command::DeleteStrict);
+        Ok(Checked {
+            version,
+            allowed: Allowed::FlowMod { sweeps, adds_to, deletes },
+            buffer,
+            mark,
+        })
     }
 
     fn packet_out(&self, version: Version, message: &[u8]) -> Result<Checked, Refusal> {

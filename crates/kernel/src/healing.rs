@@ -1,7 +1,9 @@
-//! Decides when a switch that has lost the kernel's flows gets them back, and in which order.
+//! Decides when a switch that has lost flows of the kernel or of a guard gets them back, and in which order.
 //!
 //! Whoever deletes all flows of a switch (`ovs-ofctl del-flows`, another controller) also deletes the kernel's table-miss
-//! entry. The switch reports that removal, or the entry is missing when the kernel [checks](EntryCheck). Then:
+//! entry. The switch reports that removal, or the entry is missing when the kernel [checks](EntryCheck). Whoever deletes
+//! some flows may delete those of guards alone. The switch reports these if they were added with `SEND_FLOW_REM`, as wanted
+//! flows are. Then:
 //!
 //! ```text
 //!          loss noticed          INTERVAL since the last one      guards have answered, or PATIENCE is over
@@ -12,6 +14,13 @@
 //!   such a flow before the flow that drops it exists.
 //! * At the end, the kernel restores its entry, and the other apps may put their flows back.
 //! * A restoration is reported if the switch then stays connected for [`GRACE`].
+//!
+//! One delete causes a report for each flow. The kernel sends a barrier when it begins a restoration, and no report before the
+//! reply causes another one: the guards' flow-mods come after the barrier, so those reports are of the same delete or of
+//! one before it.
+//!
+//! A guard, an app with `flow.write.any` and the kernel delete guards' flows themselves. Reports within [`OWN_PATIENCE`]
+//! of such a delete are no loss. A guard that keeps its flows with the SDK's library restores them in that case, too.
 //!
 //! In OpenFlow 1.0 a delete of all flows by the only app that writes flows deletes the kernel's entry too. The kernel sends its
 //! entry again behind such a message, so the report of that removal is no loss.
@@ -36,6 +45,13 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Longest time until the report of a removal that the only app with flows has caused.
 const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Time after a delete by a guard, by an app with `flow.write.any` or by the kernel within which reports of removed flows of
+/// guards are taken for its effect.
+const OWN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Longest time until the reply to the barrier at the begin of a restoration.
+const BARRIER_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Most removals whose reports are awaited.
 const MOST_EXPECTED: usize = 16;
 
@@ -45,22 +61,15 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// Time without a reply after which a check is repeated.
 const CHECK_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How the kernel has noticed that its flows are gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How the kernel has noticed that flows are gone. A later variant says more than an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Loss {
-    /// The switch has reported the removal.
-    Reported,
-    /// The switch does not list the entry any more.
+    /// The switch has reported the removal of a flow of this guard.
+    Guard(AppSlot),
+    /// The switch does not list the kernel's entry any more.
     NotListed,
-}
-
-impl std::fmt::Display for Loss {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Reported => "the switch reported the removal of the table-miss entry",
-            Self::NotListed => "the switch no longer lists the table-miss entry",
-        })
-    }
+    /// The switch has reported the removal of the kernel's entry.
+    Reported,
 }
 
 /// A guard that has received the event about the loss.
@@ -81,6 +90,12 @@ pub(crate) struct Healing {
     began: Option<Instant>,
     /// A further loss during a restoration.
     again: Option<Loss>,
+    /// Number of losses since the last restoration that was reported.
+    flows: u64,
+    /// When the barrier was sent whose reply ends the reports of the same delete.
+    barrier: Option<Instant>,
+    /// When a guard, or another sender that may, last deleted flows of guards.
+    deleted: Option<Instant>,
     /// When removals of the entry were sent that their sender has already made up for; the oldest first.
     expected: VecDeque<Instant>,
     /// Restorations that are not reported yet, the oldest first.
@@ -92,6 +107,8 @@ pub(crate) struct Healing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Restored {
     pub(crate) loss: Loss,
+    /// Number of flows whose loss was noticed.
+    pub(crate) flows: u64,
     /// How long the switch was without its flows since the kernel noticed it.
     pub(crate) time: Duration,
     /// When it ended.
@@ -133,16 +150,54 @@ impl Healing {
         self.expected.pop_front().is_some()
     }
 
-    /// Notes that the kernel's entry is gone.
+    /// Notes that a guard, or another sender that may, deletes flows of guards.
+    pub(crate) fn note_delete(&mut self, now: Instant) {
+        self.deleted = Some(now);
+    }
+
+    /// Notes that the kernel's entry, or a flow of a guard, is gone.
     pub(crate) fn note_loss(&mut self, loss: Loss, now: Instant) {
-        if loss == Loss::Reported && self.is_expected(now) {
+        let since = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
+        let is_expected = match loss {
+            Loss::Reported => self.is_expected(now),
+            Loss::Guard(_) => since(self.deleted).is_some_and(|time| time < OWN_PATIENCE),
+            Loss::NotListed => false,
+        };
+        if is_expected {
             return;
         }
-        match self.state {
-            State::Whole => self.state = State::Noticed { loss, at: now },
-            State::Noticed { .. } => {}
-            State::Guards { .. } => self.again = Some(loss),
+        if since(self.barrier).is_some_and(|time| time < BARRIER_PATIENCE) {
+            return self.note_same_loss(loss);
         }
+        match &mut self.state {
+            State::Whole => {
+                self.state = State::Noticed { loss, at: now };
+                self.flows += 1;
+            }
+            State::Noticed { .. } => self.note_same_loss(loss),
+            State::Guards { .. } => self.again = self.again.max(Some(loss)),
+        }
+    }
+
+    /// Notes a further flow that was lost with the ones before.
+    fn note_same_loss(&mut self, more: Loss) {
+        match &mut self.state {
+            State::Noticed { loss, .. } | State::Guards { loss, .. } => {
+                *loss = more.max(*loss);
+                self.flows += 1;
+            }
+            State::Whole => {
+                if let Some(restored) = self.unreported.back_mut() {
+                    restored.loss = more.max(restored.loss);
+                    restored.flows += 1;
+                }
+            }
+        }
+    }
+
+    /// Notes that the switch has handled the barrier of the last restoration, or refused it.
+    pub(crate) fn barrier_passed(&mut self) {
+        self.barrier = None;
     }
 
     /// Whether flows of this app are refused because those of the guards come first.
@@ -151,13 +206,13 @@ impl Healing {
         !matches!(self.state, State::Whole) && !matches!(policy.stage, Stage::Guard(_))
     }
 
-    /// Begins a restoration if one is due.
+    /// Begins a restoration if one is due. The caller then sends a barrier, before the guards learn of the loss.
     pub(crate) fn begin(&mut self, now: Instant) -> bool {
         let State::Noticed { loss, at } = self.state else { return false };
         let is_due =
             self.began.is_none_or(|began| now.saturating_duration_since(began) >= INTERVAL);
         if is_due {
-            self.began = Some(now);
+            (self.began, self.barrier) = (Some(now), Some(now));
             self.state = State::Guards { loss, noticed: at, since: now, waiting: Vec::new() };
         }
         is_due
@@ -178,9 +233,13 @@ impl Healing {
             return false;
         }
         let time = now.saturating_duration_since(*noticed);
-        self.unreported.push_back(Restored { loss: *loss, time, at: now });
+        let flows = std::mem::take(&mut self.flows);
+        self.unreported.push_back(Restored { loss: *loss, flows, time, at: now });
         self.state = match self.again.take() {
-            Some(loss) => State::Noticed { loss, at: now },
+            Some(loss) => {
+                self.flows = 1;
+                State::Noticed { loss, at: now }
+            }
             None => State::Whole,
         };
         true
@@ -298,6 +357,7 @@ mod tests {
         healing.note_loss(Loss::NotListed, now);
         assert!(healing.begin(now), "the switch does not list the entry");
         healing.end(|_| true, now);
+        healing.barrier_passed();
         let later = now + INTERVAL + REPORT_PATIENCE;
         healing.note_loss(Loss::Reported, later);
         assert!(healing.begin(later));
@@ -335,6 +395,7 @@ mod tests {
         for now in (0..1000).map(|tick| start + step * tick) {
             healing.note_loss(Loss::Reported, now);
             begun += u32::from(healing.begin(now));
+            healing.barrier_passed();
             healing.end(|_| true, now);
         }
         assert_eq!(begun, 10, "in ten seconds");
@@ -345,10 +406,61 @@ mod tests {
         let (mut healing, now) = (Healing::default(), Instant::now());
         healing.note_loss(Loss::Reported, now);
         healing.begin(now);
+        healing.barrier_passed();
         healing.note_loss(Loss::Reported, now);
         assert!(healing.end(|_| true, now));
         assert!(healing.holds_back(&Policy::default()), "the next one is noticed");
         assert!(!healing.begin(now) && healing.begin(now + INTERVAL));
+    }
+
+    /// Returns the restorations that are reported after `now`.
+    fn reports(healing: &mut Healing, now: Instant) -> Vec<(Loss, u64)> {
+        let later = now + GRACE;
+        std::iter::from_fn(|| healing.take_report(later)).map(|it| (it.loss, it.flows)).collect()
+    }
+
+    #[test]
+    fn reports_of_one_delete_cause_one_restoration() {
+        let (mut healing, now) = (Healing::default(), Instant::now());
+        let of_guard = Loss::Guard(AppSlot::new(0));
+        healing.note_loss(of_guard, now);
+        assert!(healing.begin(now));
+        healing.note_loss(of_guard, now);
+        assert!(healing.end(|_| true, now));
+        healing.note_loss(Loss::Reported, now); // behind the guard's answer and before the reply to the barrier
+        healing.note_loss(of_guard, now);
+        healing.barrier_passed();
+        assert!(!healing.holds_back(&Policy::default()) && !healing.begin(now + INTERVAL));
+        assert_eq!(reports(&mut healing, now), [(Loss::Reported, 4)]);
+        healing.note_loss(of_guard, now + INTERVAL);
+        assert!(healing.begin(now + INTERVAL), "another delete");
+        assert!(healing.end(|_| true, now + INTERVAL));
+        assert_eq!(reports(&mut healing, now + INTERVAL), [(of_guard, 1)]);
+    }
+
+    #[test]
+    fn missing_reply_to_the_barrier_hides_a_loss_for_a_bounded_time() {
+        let (mut healing, now) = (Healing::default(), Instant::now());
+        healing.note_loss(Loss::Reported, now);
+        assert!(healing.begin(now) && healing.end(|_| true, now));
+        let later = now + BARRIER_PATIENCE;
+        healing.note_loss(Loss::Guard(AppSlot::new(0)), later);
+        assert!(healing.begin(later));
+    }
+
+    #[test]
+    fn flows_that_a_guard_deletes_are_no_loss() {
+        let (mut healing, now) = (Healing::default(), Instant::now());
+        healing.note_delete(now);
+        let of_guard = Loss::Guard(AppSlot::new(0));
+        healing.note_loss(of_guard, now + OWN_PATIENCE / 2);
+        assert!(!healing.begin(now + OWN_PATIENCE / 2));
+        healing.note_loss(Loss::Reported, now);
+        assert!(healing.begin(now), "the kernel's entry is not the guard's");
+        healing.end(|_| true, now);
+        healing.barrier_passed();
+        healing.note_loss(of_guard, now + OWN_PATIENCE);
+        assert!(healing.begin(now + OWN_PATIENCE));
     }
 
     #[test]

@@ -72,6 +72,8 @@ pub(crate) enum By {
     Kernel(AppId),
     /// The kernel, which checks that its own entry is there.
     EntryCheck,
+    /// The kernel, which restores the switch's flows.
+    Healing,
     /// The kernel, which reads the switch's flows.
     FlowReader,
 }
@@ -245,7 +247,9 @@ impl TransactionTable {
         self.pending.retain(|_, pending| {
             let silence = now.saturating_duration_since(pending.last_part);
             let over = match pending.by {
-                By::App(_) | By::Kernel(_) | By::EntryCheck | By::FlowReader => silence >= PATIENCE,
+                By::App(_) | By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader => {
+                    silence >= PATIENCE
+                }
                 By::Operator(_) => {
                     silence >= OPERATORS_PATIENCE
                         || now.saturating_duration_since(pending.began) >= LONGEST_ANSWER
@@ -264,7 +268,7 @@ impl TransactionTable {
     /// The pending questions of operators.
     pub(crate) fn questions(&self) -> impl Iterator<Item = u64> {
         self.pending.values().filter_map(|pending| match pending.by {
-            By::App(_) | By::Kernel(_) | By::EntryCheck | By::FlowReader => None,
+            By::App(_) | By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader => None,
             By::Operator(question) => Some(question),
         })
     }

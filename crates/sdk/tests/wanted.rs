@@ -288,6 +288,48 @@ fn lost_flows_are_restored() {
 }
 
 #[test]
+fn deleted_flow_is_restored_at_once() {
+    for version in VERSIONS {
+        for config in ["", "all", "at-once"] {
+            let mut world = with_three(config, &[version]);
+            let report = world.switches[0].remove(1).expect("the flow asks for a report");
+            world.deliver(vec![report]);
+            assert_eq!(world.present(0), three(), "{version} {config}");
+        }
+    }
+}
+
+#[test]
+fn own_removal_causes_no_reading() {
+    let mut world = with_three("", &[Version::V1_3]);
+    let readings = world.switches[0].readings;
+    world.tell(1, 0, 1, 0);
+    assert_eq!(world.present(0).len(), 2);
+    assert_eq!(world.switches[0].readings, readings);
+}
+
+#[test]
+fn flow_of_an_earlier_version_is_reported_from_now_on() {
+    let mut world = with_three("", &[Version::V1_3]);
+    world.switches[0].report_none();
+    let changes = world.switches[0].changes;
+    world.restart_app();
+    (0..3).for_each(|number| world.tell(0, 0, number, 0));
+    assert_eq!(world.switches[0].changes, changes + 3);
+    assert!(world.switches[0].remove(0).is_some());
+}
+
+#[test]
+fn switch_that_lists_no_flags_is_left_alone_soon() {
+    let mut world = with_three("", &[Version::V1_3]);
+    world.switches[0].lists_flags = false;
+    (0..3).for_each(|_| world.tell(9, 1, 0, 0));
+    let changes = world.switches[0].changes;
+    world.tell(9, 1, 0, 0);
+    assert_eq!(world.switches[0].changes, changes);
+}
+
+#[test]
 fn unread_switch_is_read_by_the_library() {
     let mut world = World::new("declare forget", &[Version::V1_3]);
     world.delivers = false;

@@ -151,7 +151,7 @@ mod tests {
         meter.charge(&[], quota, now);
         meter.charge(&[9, 14], quota, now);
         let kinds = [
-            Allowed::FlowMod { sweeps: None, adds_to: None },
+            Allowed::FlowMod { sweeps: None, adds_to: None, deletes: false },
             Allowed::PacketOut,
             Allowed::Request(Expects::only(Kind::BarrierReply)),
         ];
@@ -166,7 +166,7 @@ mod tests {
         let now = Instant::now();
         let quota = Quota { flow_mods: 2, packet_outs: 1, requests: 1 };
         meter.refresh(now);
-        let flow_mod = Allowed::FlowMod { sweeps: None, adds_to: None };
+        let flow_mod = Allowed::FlowMod { sweeps: None, adds_to: None, deletes: false };
         let sent: Vec<bool> = (0..3).map(|_| send(&mut meter, flow_mod, quota)).collect();
         assert_eq!(sent, [true, true, false]);
         assert!(!send(&mut meter, Allowed::GroupMod, quota));

@@ -81,7 +81,10 @@ fn admitted_flow_carries_the_apps_number() {
     for (version, at) in [(Version::V1_0, COOKIE_1_0), (Version::V1_3, COOKIE_1_3)] {
         let mut message = bytes(|out| own().cookie(0xabc).encode(version, 0, out));
         let checked = usual().check(version, &message).unwrap();
-        assert_eq!(checked.allowed, Allowed::FlowMod { sweeps: None, adds_to: Some(0) });
+        assert_eq!(
+            checked.allowed,
+            Allowed::FlowMod { sweeps: None, adds_to: Some(0), deletes: false }
+        );
         checked.mark(APP, &mut message);
         assert_eq!(message[at..at + 8], [0, 7, 0, 0, 0, 0, 0x0a, 0xbc]);
         assert_eq!(FlowMod::decode(&message).unwrap().cookie, 0x0007_0000_0000_0abc);

@@ -316,9 +316,8 @@ impl Server {
                 }
             }
             WorkerEvent::Flows { question, part } => self.flows(question, part),
-            WorkerEvent::FlowsMissing { dpid, loss, ms, suppressed } => {
-                let missing = KernelReply::FlowsMissing { dpid, loss, ms, suppressed };
-                report_to(&self.monitor, &missing, &[])?;
+            WorkerEvent::FlowsMissing(missing) => {
+                report_to(&self.monitor, &KernelReply::FlowsMissing(missing), &[])?;
             }
             WorkerEvent::Ended => return Err(ServerError::Worker),
             WorkerEvent::Fault { app, fault } => {

@@ -5,7 +5,8 @@
 
 use std::time::Instant;
 
-use openflow::{Dpid, ErrorMessage, FlowRemoved, Kind};
+use control::policy::Stage;
+use openflow::{Dpid, ErrorMessage, FlowRemoved, FlowRemovedReason, Kind};
 use sdk::abi::RecordKind;
 use sys::rate::Rate;
 use tracing::field::{DisplayValue, display};
@@ -21,6 +22,7 @@ use crate::connection::{Connection, Up};
 use crate::dispatch::Dispatch;
 use crate::flow_reader::AbsentApps;
 use crate::healing::Loss;
+use crate::ids::AppSlot;
 use crate::rewrite;
 use crate::transactions::{Answers, By, Sender};
 
@@ -54,6 +56,7 @@ impl Replies<'_> {
             By::Operator(question) => return flow_part(self.channels, question, &answers, message),
             By::Kernel(app) => return self.counted(app, message),
             By::EntryCheck => return self.entry_part(message, answers.last),
+            By::Healing => return switch.healing.barrier_passed(),
             By::FlowReader => return self.reading_part(message, answers.last),
         };
         let Some(app_port) = living(&mut self.dispatch.app_ports, sender) else { return };
@@ -95,7 +98,7 @@ impl Replies<'_> {
                 self.channels.flows_failed(question, why);
                 None
             }
-            By::Kernel(_) | By::EntryCheck => None, // the kernel repeats the request when it needs the number
+            By::Kernel(_) | By::EntryCheck | By::Healing => None, // the kernel repeats the request when it needs the number
             By::FlowReader => {
                 self.reading_failed();
                 None
@@ -118,12 +121,13 @@ impl Replies<'_> {
         let by = up.and_then(|up| {
             let by = up.transactions.error(xid);
             up.switch.counters.errors +=
-                u64::from(!matches!(by, Some(By::FlowReader | By::EntryCheck)));
+                u64::from(!matches!(by, Some(By::FlowReader | By::EntryCheck | By::Healing)));
             by
         });
         match by {
             Some(By::FlowReader) => return self.reading_failed(), // if it has no groups or meters
-            Some(By::EntryCheck) => return, // the next check is as far away as after no answer
+            // The next check is as far away as after no answer, and so is the end of a restoration.
+            Some(By::EntryCheck | By::Healing) => return,
             _ => {}
         }
         if by.is_none() {
@@ -182,18 +186,26 @@ impl Replies<'_> {
         let Some(switch) = self.connection.switch_mut() else { return };
         let owner = rewrite::owner(removed.cookie);
         if owner == rewrite::KERNEL {
-            return self.kernel_flow_lost(Loss::Reported);
+            return self.flow_lost(Loss::Reported);
         }
-        let Some(app_port) =
-            self.dispatch.app_ports.iter_mut().find(|app_port| app_port.app == owner)
-        else {
+        let mut app_ports = AppSlot::first(self.dispatch.app_ports.len());
+        let Some(slot) = app_ports.find(|slot| self.dispatch.app_ports[*slot].app == owner) else {
             debug!(dpid = %switch.dpid, removed.cookie, "ignored the removal of a flow that belongs to no app");
             return;
         };
         self.copy.clear();
         self.copy.extend_from_slice(message);
         rewrite::flow_removed(switch.version, self.copy);
+        let app_port = &mut self.dispatch.app_ports[slot];
         app_port.flow_removed(switch, removed, self.copy);
+        let is_guard = matches!(app_port.policy.stage, Stage::Guard(_));
+        // The guard's own delete may wait longer than it counts.
+        let is_paced = self.connection.paced().is_some_and(|paced| paced.size() > 0);
+        if removed.reason == FlowRemovedReason::Delete
+            && (is_guard && app_port.is_attached() && !is_paced)
+        {
+            self.flow_lost(Loss::Guard(slot));
+        }
     }
 }
 
@@ -214,7 +226,7 @@ pub(super) fn expire_requests(
             By::Operator(question) => {
                 channels.flows_failed(question, "the switch does not answer".to_owned());
             }
-            By::Kernel(_) | By::EntryCheck | By::FlowReader => {} // the kernel repeats the request when it needs the number
+            By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader => {} // the kernel repeats the request when it needs the number
         });
     }
 }

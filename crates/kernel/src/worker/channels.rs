@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::ids::WorkerId;
 use crate::pool::WorkerPool;
 use control::app::{AbsentApp, AppId};
-use control::kernel::Tuning;
+use control::kernel::{MissingFlows, Tuning};
 use control::log::LogLevel;
 use control::policy::Policy;
 use control::query::{AppCounters, Orphans, SwitchSender, SwitchStatus};
@@ -166,17 +166,8 @@ pub enum WorkerEvent {
         /// The part.
         part: answer_part::Part,
     },
-    /// A switch had lost the kernel's flows, which are restored.
-    FlowsMissing {
-        /// The switch.
-        dpid: String,
-        /// How the kernel has noticed it, as a phrase.
-        loss: String,
-        /// Time until the restoration, in milliseconds.
-        ms: u64,
-        /// Further events like this one before, which were not reported.
-        suppressed: Option<u64>,
-    },
+    /// A switch had lost flows of the kernel or of a guard, which are restored.
+    FlowsMissing(MissingFlows),
     /// The worker's thread has ended.
     Ended,
     /// An app's zone broke the contract of its ring.

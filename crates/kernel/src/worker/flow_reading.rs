@@ -149,9 +149,13 @@ impl Replies<'_> {
                     removal.flows(&owners, message);
                     let app_ports = &mut self.dispatch.app_ports;
                     if reading.band_check.is_some() {
+                        let size = out.len();
                         let (part, to) = ((version, message), (&mut *out, is_full));
                         let next_xid = || session.xid();
                         remove_earlier_flows(&mut reading, part, app_ports, to, next_xid, self.now);
+                        if out.len() > size {
+                            switch.healing.note_delete(self.now);
+                        }
                     }
                     let part = (&owners[..], message);
                     inform(switch, &mut reading.inform, app_ports, part, self.copy);

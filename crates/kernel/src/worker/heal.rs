@@ -1,10 +1,12 @@
-//! Restores the flows of a switch that has lost the kernel's: guards' flows first ([`healing`](crate::healing)).
+//! Restores the flows of a switch that has lost those of the kernel or of a guard: guards' flows first
+//! ([`healing`](crate::healing)).
 
 use std::time::Instant;
 
+use control::kernel::{FlowLoss, MissingFlows};
 use control::policy::Stage;
 use openflow::{
-    FlowStatsRequest, Match, MultipartReply, MultipartRequest, PortNo, ReplyBody, Version,
+    FlowStatsRequest, Kind, Match, MultipartReply, MultipartRequest, PortNo, ReplyBody, Version,
 };
 
 use super::WorkerEvent;
@@ -12,6 +14,7 @@ use super::answers::Replies;
 use super::channels::WorkerChannels;
 use super::inbound::table_miss;
 use super::log_limits::LogLimits;
+use crate::app_port::AppPort;
 use crate::check::{APP_SHIFT, Expects, OWN_BITS};
 use crate::connection::{Connection, Up};
 use crate::dispatch::Dispatch;
@@ -22,8 +25,8 @@ use crate::switch::Switch;
 use crate::transactions::By;
 
 impl Replies<'_> {
-    /// Handles the loss of the kernel's own entry.
-    pub(super) fn kernel_flow_lost(&mut self, loss: Loss) {
+    /// Handles the loss of the kernel's own entry or of a guard's flow.
+    pub(super) fn flow_lost(&mut self, loss: Loss) {
         if let Some(switch) = self.connection.switch_mut() {
             switch.healing.note_loss(loss, self.now);
         }
@@ -40,7 +43,7 @@ impl Replies<'_> {
             _ => false,
         };
         if switch.healing.check.part(lists_entry, is_last, self.now) {
-            self.kernel_flow_lost(Loss::NotListed);
+            self.flow_lost(Loss::NotListed);
         }
     }
 }
@@ -79,9 +82,14 @@ pub(super) fn advance(
     let is_queued =
         connection.queued().is_some() || connection.paced().is_some_and(|paced| paced.size() > 0);
     let Connection { phase, session, out, .. } = connection;
-    let Some(Up { switch, .. }) = phase.up_mut() else { return };
-    report(switch, channels, log_limits, now);
+    let Some(Up { switch, transactions, .. }) = phase.up_mut() else { return };
+    report(switch, &dispatch.app_ports, channels, log_limits, now);
     if switch.healing.begin(now) {
+        let xid = session.xid();
+        openflow::append(out, |out| Kind::BarrierRequest.encode_empty(switch.version, xid, out))
+            .expect("every version has this message");
+        let expects = Expects::only(Kind::BarrierReply);
+        transactions.begin_for_kernel(xid, By::Healing, expects, now);
         for slot in AppSlot::first(dispatch.app_ports.len()) {
             let app_port = &mut dispatch.app_ports[slot];
             if app_port.rights.writes_flows()
@@ -112,15 +120,25 @@ pub(super) fn advance(
 /// Reports the restorations after which the switch has stayed connected.
 fn report(
     switch: &mut Switch,
+    app_ports: &[AppPort],
     channels: &WorkerChannels,
     log_limits: &mut LogLimits,
     now: Instant,
 ) {
-    while let Some(Restored { loss, time, .. }) = switch.healing.take_report(now) {
+    while let Some(Restored { loss, flows, time, .. }) = switch.healing.take_report(now) {
         if let Some(suppressed) = log_limits.missing.admit(now) {
-            let (dpid, loss) = (switch.dpid.to_string(), loss.to_string());
+            let loss = match loss {
+                Loss::Reported => FlowLoss::EntryReported,
+                Loss::NotListed => FlowLoss::EntryNotListed,
+                Loss::Guard(slot) => {
+                    let guard = app_ports.get(slot.index()).map(|port| port.name.clone());
+                    FlowLoss::OfGuard(guard.unwrap_or_default())
+                }
+            };
+            let dpid = switch.dpid.to_string();
             let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-            channels.notify(WorkerEvent::FlowsMissing { dpid, loss, ms, suppressed });
+            let missing = MissingFlows { dpid, loss, flows, ms, suppressed };
+            channels.notify(WorkerEvent::FlowsMissing(missing));
         }
     }
 }

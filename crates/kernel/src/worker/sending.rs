@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use control::flight::{EventKind, FlightSlot, Noted};
+use control::policy::Stage;
 use dal::AnySession;
 use sdk::Refusal;
 
@@ -252,6 +253,11 @@ impl<'r> Sending<'r> {
             self.transactions.begin(ids.xid, ids.sender, expects, self.now);
         }
         self.count(checked.allowed, alike.count - refused);
+        if let Allowed::FlowMod { sweeps, deletes: true, .. } = checked.allowed
+            && (sweeps.is_some() || matches!(self.app_port.policy.stage, Stage::Guard(_)))
+        {
+            self.switch.healing.note_delete(self.now);
+        }
         if let Allowed::FlowMod { sweeps: Some(sweep), .. } = checked.allowed {
             self.append_pending();
             table_miss(self.switch.version, self.session.xid(), self.out);

@@ -62,9 +62,7 @@ impl ProcessTable {
                     zone.fault(&why);
                 }
             }
-            KernelReply::FlowsMissing { dpid, loss, ms, suppressed } => {
-                self.flows_were_missing(dpid, loss, ms, suppressed);
-            }
+            KernelReply::FlowsMissing(missing) => self.flows_were_missing(missing),
             KernelReply::SetAside { app, record } => {
                 let name = self.app_by_id(app).map(|app| app.name.clone());
                 let size = record.len() / 2;

@@ -3,30 +3,31 @@
 use std::time::Duration;
 
 use control::incident::{Cause, Evidence, Program};
+use control::kernel::{FlowLoss, MissingFlows};
 use tracing::warn;
 
 use super::ProcessTable;
 
 impl ProcessTable {
-    /// Logs that a switch had lost the kernel's flow, and records the incident, which is over. `suppressed` such events were
-    /// not reported before.
-    pub(super) fn flows_were_missing(
-        &self,
-        dpid: String,
-        loss: String,
-        ms: u64,
-        suppressed: Option<u64>,
-    ) {
+    /// Logs that a switch had lost flows of the kernel or of a guard, and records the incident, which is over.
+    pub(super) fn flows_were_missing(&self, missing: MissingFlows) {
+        let MissingFlows { dpid, loss, flows, ms, suppressed } = missing;
+        let is_entry = !matches!(loss, FlowLoss::OfGuard(_));
+        let loss = loss.to_string();
         warn!(
             dpid,
             loss,
+            flows,
             ms,
             suppressed,
             "flows were missing on a switch; guards put theirs back first, then the kernel its own"
         );
-        let cause = Cause::MissingFlows { switch: dpid, flows: 1 };
+        let cause = Cause::MissingFlows { switch: dpid, flows };
         let mut evidence = Evidence::fact(loss);
-        evidence.facts.push("it is the kernel's own flow, most likely not the only one".into());
+        if is_entry {
+            let own = "it is the kernel's own flow, most likely not the only one";
+            evidence.facts.push(own.into());
+        }
         evidence.facts.extend(
             suppressed.map(|count| format!("{count} such events before were not reported")),
         );

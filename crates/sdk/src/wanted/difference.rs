@@ -9,7 +9,7 @@ use openflow::{
     MeterBand, MeterConfig, MeterFlags, MultipartReply, PortNo, ReplyBody, Version,
 };
 
-use super::entry::{Content, Key, MARK, flow_key};
+use super::entry::{Content, Key, MARK, flow_key, on_switch};
 use super::set::{EntryId, WantedSet};
 use super::{Exception, Owns, Settings};
 use crate::Switch;
@@ -43,6 +43,8 @@ pub(super) enum Change {
     Instructions(u64),
     /// Its cookie or flags, too.
     Whole,
+    /// Only that the switch does not report its removal. The number is a fingerprint of what the switch lists.
+    Unreported(u64),
     /// It expires.
     Timeouts,
 }
@@ -173,10 +175,16 @@ impl Comparison<'_> {
         if (flow.idle_timeout, flow.hard_timeout) != (0, 0) {
             return self.plan.changed.push((id, Change::Timeouts));
         }
-        let is_same_flow = flow.cookie == wanted.cookie
-            && (!has_flags || (flow.flags.0 ^ wanted.flags.0) & FLOW_FLAGS == 0);
+        let other_flags = (flow.flags.0 ^ on_switch(wanted.flags).0) & FLOW_FLAGS;
+        let other_flags = if has_flags { other_flags } else { 0 };
+        let is_unreported = other_flags == FlowModFlags::SEND_FLOW_REM.0;
+        let is_same_flow = flow.cookie == wanted.cookie && (other_flags == 0 || is_unreported);
         let is_same = self.own.is_same(&wanted.instructions, &flow.instructions);
         match (is_same_flow, is_same) {
+            (true, true) if is_unreported => {
+                let listed = fingerprint(&flow.instructions);
+                self.plan.changed.push((id, Change::Unreported(listed)));
+            }
             (true, true) => self.plan.kept += 1,
             (true, false) => {
                 let listed = fingerprint(&flow.instructions);

@@ -247,6 +247,11 @@ impl std::fmt::Display for Key {
     }
 }
 
+/// The flags with which a wanted flow is added: the switch reports its removal, so that the library restores it at once.
+pub(super) fn on_switch(flags: FlowModFlags) -> FlowModFlags {
+    flags | FlowModFlags::SEND_FLOW_REM
+}
+
 /// Returns the key of a flow.
 pub(super) fn flow_key(table: u8, priority: u16, match_: Match) -> Key {
     Key::Flow { table, priority, match_ }

@@ -39,7 +39,8 @@
 //! export_app!(Mirror, name = "mirror");
 //! ```
 //!
-//! * **Missing** entries are restored. An entry that the switch has as wanted is not touched: its counters and its age go
+//! * **Missing** entries are restored. The library adds its flows with `SEND_FLOW_REM`, so that it learns at once that
+//!   somebody deleted one; the application receives that event, too. An entry that the switch has as wanted is not touched: its counters and its age go
 //!   on.
 //! * **Stray** entries are removed: flows that the library itself once added, which it recognises by [`MARK`] in their
 //!   cookies, and groups and meters that were wanted once. With [`Owns::All`] these are all entries of the application.
@@ -450,7 +451,7 @@ impl Wanted {
             }
             Event::FlowRemoved(removed) if removed.cookie & MARK != 0 || !self.is_marked() => {
                 self.with_site(removed.switch.dpid, network, |site, turn| {
-                    site.check(turn.network.now());
+                    site.removed(removed, turn);
                 });
             }
             Event::Reply(reply) => {

@@ -21,11 +21,14 @@ use std::time::Duration;
 
 use super::Settings;
 use super::difference::{Listing, Plan, Stray};
-use super::entry::Key;
+use super::entry::{Key, flow_key};
 use super::notice::Notice;
 use super::set::{EntryId, WantedSet};
 use super::window::{Op, Window};
+use openflow::{FlowMod, Version};
+
 use crate::Switch;
+use crate::event::FlowRemoved;
 use crate::network::{Network, Xid};
 
 /// Room for messages that the library leaves to the application, in bytes.
@@ -52,6 +55,9 @@ const RING_PAUSE: Duration = Duration::from_millis(1);
 
 /// Time after which entries that may or may not be in a switch are looked for.
 const CHECK_SOON: Duration = Duration::from_millis(200);
+
+/// Time after which a switch is read because it removed a flow that may have been wanted.
+const CHECK_UNSURE: Duration = Duration::from_secs(1);
 
 /// Most bytes of a listing, and of notes about failures.
 const MOST_LISTED: usize = 64 << 20;
@@ -229,6 +235,25 @@ impl Site {
     /// Reads the switch as soon as nothing else is underway.
     pub(super) fn check(&mut self, now: Duration) {
         self.check_by(now);
+    }
+
+    /// Handles the removal of a flow: reads the switch if the flow is wanted, and so was not removed by the library.
+    pub(super) fn removed(&mut self, removed: &FlowRemoved<'_>, turn: &Turn<'_, '_, '_>) {
+        let Ok(flow) = removed.decode() else { return self.check_by(turn.now()) };
+        let own = turn.network.own_priority(flow.priority);
+        let stated = [own, Some(FlowMod::DEFAULT_PRIORITY)].into_iter().flatten();
+        let mut keys = stated.map(|it| flow_key(removed.table_id, it, flow.match_.clone()));
+        let is_wanted = keys.any(|key| {
+            let mut as_listed = self.known.as_listed.values().filter_map(Listed::key);
+            turn.set.at(self.switch.dpid, &key).is_some() || as_listed.any(|listed| *listed == key)
+        });
+        if is_wanted {
+            self.check_by(turn.now());
+        } else if self.switch.version == Version::V1_0 {
+            // OpenFlow 1.0 cannot express all matches, so it may be a wanted flow. An application that removes many flows
+            // must not read all others each time.
+            self.check_by(turn.now() + CHECK_UNSURE);
+        }
     }
 
     fn check_by(&mut self, at: Duration) {

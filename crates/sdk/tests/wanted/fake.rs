@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use openflow::{
-    ErrorMessage, Field, FlowMod, FlowModCommand, FlowModFlags, FlowStats, GroupDesc, GroupMod,
-    GroupModCommand, Header, Kind, Match, MeterBand, MeterConfig, MeterFlags, MeterMod,
-    MeterModCommand, MultipartReply, MultipartRequest, ReplyBody, Version, append,
+    ErrorMessage, Field, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
+    FlowStats, GroupDesc, GroupMod, GroupModCommand, Header, Kind, Match, MeterBand, MeterConfig,
+    MeterFlags, MeterMod, MeterModCommand, MultipartReply, MultipartRequest, ReplyBody, Version,
+    append,
 };
 use rosemary_sdk::abi::RecordKind;
 use rosemary_sdk::services::storage::{Answer, KeysWriter, Request};
@@ -39,8 +40,12 @@ pub(crate) struct FakeSwitch {
     pub(crate) capacity: usize,
     /// Lists matches without VLANs.
     pub(crate) hides_vlans: bool,
+    /// Lists the flags of flows.
+    pub(crate) lists_flags: bool,
     /// Number of flow-mods, group-mods and meter-mods.
     pub(crate) changes: usize,
+    /// Number of requests for a listing of the flows.
+    pub(crate) readings: usize,
     clock: u64,
 }
 
@@ -53,7 +58,9 @@ impl FakeSwitch {
             meters: BTreeMap::new(),
             capacity: usize::MAX,
             hides_vlans: false,
+            lists_flags: true,
             changes: 0,
+            readings: 0,
             clock: 0,
         }
     }
@@ -89,6 +96,7 @@ impl FakeSwitch {
             }
             Kind::MultipartRequest => {
                 let request = MultipartRequest::decode(message).unwrap();
+                self.readings += usize::from(matches!(request, MultipartRequest::Flow(_)));
                 self.list(&request, header.xid, RecordKind::Reply)
             }
             other => panic!("{other} is not expected"),
@@ -167,7 +175,7 @@ impl FakeSwitch {
                 }
             }
             (FlowModCommand::DeleteStrict, Some(place)) => {
-                self.flows.remove(place);
+                return self.remove(place).into_iter().collect();
             }
             (FlowModCommand::DeleteStrict, None) => {}
             (FlowModCommand::Modify | FlowModCommand::Delete, _) => {
@@ -175,6 +183,39 @@ impl FakeSwitch {
             }
         }
         Vec::new()
+    }
+
+    /// Has no flow whose removal is reported.
+    pub(crate) fn report_none(&mut self) {
+        for flow in &mut self.flows {
+            let silent = FlowMod { flags: FlowModFlags::default(), ..flow.flow_mod() };
+            let mut message = Vec::new();
+            append(&mut message, |out| silent.encode(self.at.version, 0, out)).unwrap();
+            flow.message = message;
+        }
+    }
+
+    /// Removes a flow as a delete does; returns the report if the flow asks for it.
+    pub(crate) fn remove(&mut self, place: usize) -> Option<AlignedRecord> {
+        let removed = self.flows.remove(place);
+        let flow = removed.flow_mod();
+        let is_reported = flow.flags.contains(FlowModFlags::SEND_FLOW_REM);
+        let report = FlowRemoved {
+            match_: self.shown(&flow.match_),
+            cookie: flow.cookie,
+            priority: flow.priority,
+            reason: FlowRemovedReason::Delete,
+            table_id: flow.table_id,
+            duration: std::time::Duration::ZERO,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            packet_count: removed.packets,
+            byte_count: 0,
+        };
+        let mut message = Vec::new();
+        append(&mut message, |out| report.encode(self.at.version, 0, out)).unwrap();
+        let reason = FlowRemovedReason::Delete.wire();
+        is_reported.then(|| AlignedRecord::flow_removed(self.at, flow.cookie, reason, &message))
     }
 
     fn group_mod(&mut self, message: &[u8]) -> Vec<AlignedRecord> {
@@ -230,7 +271,7 @@ impl FakeSwitch {
         match request {
             MultipartRequest::Flow(wanted) => {
                 let flows: Vec<FlowMod<'_>> = self.flows.iter().map(Flow::flow_mod).collect();
-                let is_old = self.at.version == Version::V1_0;
+                let hides_flags = self.at.version == Version::V1_0 || !self.lists_flags;
                 let shown = flows
                     .iter()
                     .zip(&self.flows)
@@ -242,7 +283,7 @@ impl FakeSwitch {
                         priority: flow.priority,
                         idle_timeout: flow.idle_timeout,
                         hard_timeout: flow.hard_timeout,
-                        flags: if is_old { FlowModFlags::default() } else { flow.flags },
+                        flags: if hides_flags { FlowModFlags::default() } else { flow.flags },
                         cookie: flow.cookie,
                         packet_count: kept.packets,
                         byte_count: 0,

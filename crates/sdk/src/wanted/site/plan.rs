@@ -46,7 +46,7 @@ impl Site {
     pub(super) fn find_listed_otherwise(&mut self, plan: &mut Plan, set: &WantedSet) {
         let mut found = Vec::new();
         for (id, change) in &plan.changed {
-            if let Change::Instructions(listed) = change {
+            if let Change::Instructions(listed) | Change::Unreported(listed) = change {
                 found.push((*id, Listed::Content(*listed)));
             }
         }
@@ -96,7 +96,10 @@ impl Site {
         plan.missing.retain(|id| !self.known.failed.contains(id) && !is_listed(id, &plan.stray));
         plan.changed.retain(|(id, change)| {
             let is_usual = match (change, self.known.as_listed.get(id)) {
-                (Change::Instructions(now), Some(Listed::Content(before))) => now == before,
+                (
+                    Change::Instructions(now) | Change::Unreported(now),
+                    Some(Listed::Content(before)),
+                ) => now == before,
                 _ => false,
             };
             !self.known.failed.contains(id) && !is_usual
@@ -116,7 +119,7 @@ impl Site {
         let missing = plan.missing.into_iter().map(|id| (rank(&id), id, Op::Put(id)));
         let changed = plan.changed.into_iter().map(|(id, change)| match change {
             Change::Instructions(_) => (rank(&id), id, Op::Modify(id)),
-            Change::Whole => (rank(&id), id, Op::Put(id)),
+            Change::Whole | Change::Unreported(_) => (rank(&id), id, Op::Put(id)),
             Change::Timeouts => (rank(&id), id, Op::Replace(id)),
         });
         let mut puts: Vec<_> = missing.chain(changed).collect();

@@ -7,7 +7,7 @@ use openflow::{
     MeterModCommand, Version,
 };
 
-use super::super::entry::{Content, Key};
+use super::super::entry::{Content, Key, on_switch};
 use super::super::window::{MOST, Op};
 use super::{Phase, RING_PAUSE, ROOM_LEFT, Site, Turn};
 use crate::Switch;
@@ -91,6 +91,7 @@ impl Site {
                         if is_change && switch.version > Version::V1_0 {
                             flow.cookie = 0; // a modify would take it for a condition
                         }
+                        flow.flags = on_switch(flow.flags);
                         network.flow_mod(switch, &flow)?;
                         Ok(Some(network.last_xid()))
                     }
