@@ -8,12 +8,14 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary, Switch};
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use rosemary_tests::net::{INTERVAL, Net, Over, SOON};
 use rosemary_tests::pki::{Pki, SwitchKeys};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+
+use crate::duplicate_datapath_ids::refused;
 
 const PORT: &str = "127.0.0.1:6653";
 
@@ -95,6 +97,10 @@ fn certificate_of_another_datapath_is_rejected() {
             ["claims the datapath 00:00:00:00:00:00:00:01", "00:02, 00:00:00:00:00:00:00:03"];
         println!("{}", rosemary.wait_for_log(&words, SOON)?);
         assert_eq!(rosemary.status()?.and_then(|it| it.switches).map(|it| it.len()), Some(0));
+        let incidents = refused(&mut rosemary, lab, ("127.0.0.1", &s1.dpid()))?;
+        ensure!(incidents.len() == 1, "Open vSwitch connects again and again: {incidents:?}");
+        let facts = incidents[0]["evidence"]["facts"].to_string();
+        ensure!(words.iter().all(|word| facts.contains(word)), "{facts}");
         pki.switch("s1", &["--dpid", &s1.dpid()])?.give_to(&s1)?;
         rosemary.wait_for_switch(&s1)?;
         Ok(())

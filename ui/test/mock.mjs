@@ -157,6 +157,11 @@ export function initial() {
       version: 1, id: 2, time: Date.now() * 1e6 - 3e11, program: { kind: 'app', name: 'firewall' }, cause: { kind: 'signal', signal: 11 }, count: 3,
       evidence: { facts: ['it was handling a packet-in of switch 00:00:00:00:00:00:00:01', 'its resident memory was 14 MiB'], blamed: null, called: [] },
       reaction: ['restarted it after 1 s', 'held it: it ended 50 times in an hour'], open: true, duration_ms: null,
+    }, {
+      version: 1, id: 1, time: Date.now() * 1e6 - 4e11, program: { kind: 'kernel', name: 'kernel' }, count: 1,
+      cause: { kind: 'refused-switch', switch: '00:00:00:00:00:00:00:01', address: '10.0.0.9' },
+      evidence: { facts: ['00:00:00:00:00:00:00:01 is connected already, from 10.0.0.1:4711'], blamed: null, called: [] },
+      reaction: ['the kernel closed the connection'], open: false, duration_ms: null,
     }],
     log: Array.from({ length: 40 }, (_, index) => ({ number: index, time: (Date.now() - (40 - index) * 1000) * 1e6, level: index % 9 ? 'info' : 'warn', program: 'app forwarding', text: `path was computed hops=${index}` })),
   };

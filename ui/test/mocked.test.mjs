@@ -64,6 +64,12 @@ test('hostile text stays text', () => {
   });
 });
 
+test('refused switch is named with its address', () =>
+  withPage(initial(), {}, async (page) => {
+    await show(page, '#/incidents');
+    await page.getByText(`refused 10.0.0.9, which claimed to be switch ${DPID}`).waitFor();
+  }));
+
 test('keyboard reaches everything, and Escape cancels', () =>
   withPage(initial(), {}, async (page) => {
     await show(page, '#/apps/forwarding');

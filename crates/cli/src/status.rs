@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use control::operator::{InactiveApp, Status};
+use control::operator::{InactiveApp, RefusedConnection, Status};
 use monitor::options::InstancePaths;
 pub use view::status::Report;
 use view::status::Verdict;
@@ -18,7 +18,7 @@ use crate::say;
 use crate::switches;
 use crate::table::{Table, output_width};
 
-/// Switches that the kernel refused never appear in a table, only in its log.
+/// The kernel's log has all connections that it refused, those that claimed no datapath id among them.
 const NO_SWITCH: &str =
     "No switch is connected. `rosemary logs kernel` shows connections that were refused.\n";
 
@@ -28,6 +28,9 @@ changed), if Rosemary is in safe mode, if an app is \
 skipped or was moved out of the kernel, if a program is above a soft limit, if a table of a switch is nearly full, or if \
 the switches are unknown, as while the kernel restarts. Each reason is printed; in JSON, \"health\" has \"verdict\" and \
 \"reasons\". If the switches are unknown, \"switches\" is null there and \"switches_error\" contains the reason.
+
+`Refused` shows each connection that, within the last five minutes, claimed the datapath id of a connected switch, or one that \
+its certificate does not name. `rosemary incidents` keeps them.
 
 HOST is `user` for an app in a process of its own and `kernel` for an app in the kernel. `rosemary switches --help` \
 explains the columns about switches.
@@ -93,6 +96,7 @@ fn text(report: &Report, width: Option<usize>) -> (String, Vec<String>) {
     text.push_str(&programs.text);
     text.push('\n');
     text.push_str(&inactive(status));
+    text.push_str(&refused(status));
     let mut notes: Vec<String> =
         programs.note().map(|note| format!("programs: {note}")).into_iter().collect();
     match switches.as_deref() {
@@ -153,6 +157,18 @@ fn inactive(status: &Status) -> String {
     let app = |app: &InactiveApp| format!("{} ({})", app.name, app.state);
     let apps: Vec<String> = status.inactive.iter().map(app).collect();
     if apps.is_empty() { String::new() } else { format!("Not running: {}\n\n", apps.join(", ")) }
+}
+
+/// Returns a line for each connection that was refused lately, if there are any.
+fn refused(status: &Status) -> String {
+    let line = |RefusedConnection { address, why, seconds_ago, .. }: &RefusedConnection| {
+        format!("Refused {address} {seconds_ago} s ago: {why}\n")
+    };
+    let mut lines: String = status.refused.iter().map(line).collect();
+    if !lines.is_empty() {
+        lines.push('\n');
+    }
+    lines
 }
 
 fn pid(pid: Option<u32>) -> String {
@@ -225,6 +241,7 @@ mod tests {
                 }],
                 inactive: Vec::new(),
                 unserved: Vec::new(),
+                refused: Vec::new(),
                 rejected: None,
                 safe_mode: None,
             },
@@ -332,6 +349,21 @@ SWITCH                   NAME  OPENFLOW  ADDRESS          TRANSPORT  CONNECTION 
         report.programs.inactive = vec![InactiveApp { name, state }];
         let (text, _) = text(&report, None);
         assert!(text.contains("\nNot running: hub (installed)\n\nSWITCH"), "{text}");
+    }
+
+    #[test]
+    fn refused_connections_are_shown_beside_switches() {
+        let mut report = report();
+        report.programs.refused = vec![RefusedConnection {
+            dpid: "00:00:00:00:00:00:00:01".into(),
+            address: [10, 0, 0, 9].into(),
+            why: "00:00:00:00:00:00:00:01 is connected already".into(),
+            seconds_ago: 3,
+        }];
+        let line =
+            "\nRefused 10.0.0.9 3 s ago: 00:00:00:00:00:00:00:01 is connected already\n\nSWITCH";
+        let (text, _) = text(&report, None);
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

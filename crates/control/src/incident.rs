@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use sys::process::Exit;
@@ -148,6 +149,13 @@ pub enum Cause {
         /// The number of missing flows.
         flows: u64,
     },
+    /// A connection claimed a datapath that it may not have.
+    RefusedSwitch {
+        /// The datapath identifier that it claimed.
+        switch: String,
+        /// Its address.
+        address: IpAddr,
+    },
     /// The app reported an event of the network.
     Reported {
         /// What happened, as a phrase.
@@ -191,6 +199,9 @@ impl fmt::Display for Cause {
             Self::MissingFlows { switch, flows } => {
                 let flows = if *flows == 1 { "1 flow".into() } else { format!("{flows} flows") };
                 return write!(f, "{flows} missing on switch {switch}");
+            }
+            Self::RefusedSwitch { switch, address } => {
+                return write!(f, "refused {address}, which claimed to be switch {switch}");
             }
             Self::LimitedByApp { by, pace: None } => return write!(f, "suspended by {by}"),
             Self::LimitedByApp { by, pace: Some(pace) } => {
@@ -377,6 +388,9 @@ mod tests {
         let missing = Cause::MissingFlows { switch: "1".into(), flows: 3 };
         let json = serde_json::to_string(&missing).unwrap();
         assert_eq!(json, r#"{"kind":"missing-flows","switch":"1","flows":3}"#);
+        let refused = Cause::RefusedSwitch { switch: "1".into(), address: [10, 0, 0, 9].into() };
+        let json = serde_json::to_string(&refused).unwrap();
+        assert_eq!(json, r#"{"kind":"refused-switch","switch":"1","address":"10.0.0.9"}"#);
         assert_eq!(serde_json::to_string(&Cause::SafeMode).unwrap(), r#"{"kind":"safe-mode"}"#);
     }
 

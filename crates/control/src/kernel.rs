@@ -232,6 +232,17 @@ pub enum KernelRequest {
     Stop,
 }
 
+/// A connection that claimed a datapath that it may not have: its certificate is for others, or the datapath is connected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedSwitch {
+    /// The datapath identifier that it claimed.
+    pub dpid: String,
+    /// Its address.
+    pub address: SocketAddr,
+    /// Why it was refused, as a phrase.
+    pub why: String,
+}
+
 /// Flows that a switch had lost, and that are restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingFlows {
@@ -330,6 +341,8 @@ pub enum KernelReply {
     /// A switch had lost flows of the kernel or of a guard, most likely with those of other apps. Guards have put theirs
     /// back, and then the kernel its own.
     FlowsMissing(MissingFlows),
+    /// A connection was refused the datapath that it claimed. A flood of them is reported in part.
+    SwitchRefused(RefusedSwitch),
     /// A record has ended the app twice. The kernel will not deliver it again.
     SetAside {
         /// The app.

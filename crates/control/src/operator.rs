@@ -4,7 +4,7 @@
 //! monitor answers for itself and for the processes that it started. For other questions it passes a
 //! connection to the process that can answer them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -215,12 +215,28 @@ pub struct Status {
     /// The services that apps name and whose provider an operator stopped or disabled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unserved: Vec<UnservedService>,
+    /// The connections that were refused lately because they claimed a datapath that they may not have, the last first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedConnection>,
     /// Why the last reload of the configuration was refused, as a phrase, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
     /// Safe mode, if Rosemary is in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safe_mode: Option<Box<SafeModeStatus>>,
+}
+
+/// A connection that was refused because it claimed a datapath that it may not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedConnection {
+    /// The datapath identifier that it claimed.
+    pub dpid: String,
+    /// Its address, without the port.
+    pub address: IpAddr,
+    /// Why it was refused, as a phrase.
+    pub why: String,
+    /// Time since the last attempt, in seconds.
+    pub seconds_ago: u64,
 }
 
 /// How far safe mode has come.

@@ -17,6 +17,7 @@ mod health;
 mod kernel_messages;
 mod missing_flows;
 mod providers;
+mod refused_switches;
 mod replacing;
 mod routes;
 mod safety;
@@ -35,6 +36,7 @@ use control::service::ClientRights;
 use tracing::warn;
 
 use self::app_limits::AppLimits;
+use self::refused_switches::RefusedSwitches;
 use self::replacing::KernelSwap;
 use self::safety::SafeMode;
 use crate::app::{App, Role, ZoneEvent};
@@ -105,6 +107,7 @@ pub(crate) struct ProcessTable {
     swaps: Vec<KernelSwap>,
     safe_mode: SafeMode,
     limits: AppLimits,
+    refused_switches: RefusedSwitches,
     /// Whether the programs were asked to stop.
     is_stopping: bool,
 }
@@ -146,6 +149,7 @@ impl ProcessTable {
             swaps: Vec::new(),
             safe_mode: SafeMode::default(),
             limits: AppLimits::default(),
+            refused_switches: RefusedSwitches::default(),
             is_stopping: false,
         })
     }

@@ -468,6 +468,7 @@ impl Supervisor {
             apps,
             inactive: self.changes.inactive().to_vec(),
             unserved: self.processes.unserved(),
+            refused: self.processes.refused_switches(now),
             rejected: self.changes.rejected().map(Into::into),
             safe_mode: self.processes.safe_mode_status().map(Box::new),
         }

@@ -309,6 +309,7 @@ mod tests {
             apps: Vec::new(),
             inactive: Vec::new(),
             unserved: Vec::new(),
+            refused: Vec::new(),
             rejected: None,
             safe_mode: None,
         }

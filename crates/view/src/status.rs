@@ -256,6 +256,7 @@ mod tests {
             apps: vec![app("a", ProgramState::Running)],
             inactive: Vec::new(),
             unserved: Vec::new(),
+            refused: Vec::new(),
             rejected: None,
             safe_mode: None,
         };

@@ -62,7 +62,7 @@ export function limitValue(limit: string, value: number | null): string {
 export const limitName = (limit: string): string => limit.replaceAll('-', ' ').replace('cpu', 'processor').replace(' per second', '/s');
 
 /** The cause of an incident, as a phrase. */
-export function cause(it: { kind: string; signal?: number; code?: number; limit?: string; summary?: string; switch?: string; flows?: number }): string {
+export function cause(it: { kind: string; signal?: number; code?: number; limit?: string; summary?: string; switch?: string; flows?: number; address?: string }): string {
   switch (it.kind) {
     case 'signal':
       return `signal ${it.signal}`;
@@ -74,6 +74,8 @@ export function cause(it: { kind: string; signal?: number; code?: number; limit?
       return it.summary ?? 'reported';
     case 'missing-flows':
       return `${it.flows} flows missing at ${it.switch}`;
+    case 'refused-switch':
+      return `refused ${it.address}, which claimed to be switch ${it.switch}`;
     default:
       return it.kind.replaceAll('-', ' ');
   }

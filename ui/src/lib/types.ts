@@ -209,7 +209,7 @@ export interface Incident {
   id: number;
   time: number;
   program: { kind: string; name: string };
-  cause: { kind: string; signal?: number; code?: number; limit?: string; summary?: string; switch?: string; flows?: number };
+  cause: { kind: string; signal?: number; code?: number; limit?: string; summary?: string; switch?: string; flows?: number; address?: string };
   count: number;
   evidence: {
     facts: string[];

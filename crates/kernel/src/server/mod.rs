@@ -319,6 +319,9 @@ impl Server {
             WorkerEvent::FlowsMissing(missing) => {
                 report_to(&self.monitor, &KernelReply::FlowsMissing(missing), &[])?;
             }
+            WorkerEvent::SwitchRefused(refused) => {
+                report_to(&self.monitor, &KernelReply::SwitchRefused(refused), &[])?;
+            }
             WorkerEvent::Ended => return Err(ServerError::Worker),
             WorkerEvent::Fault { app, fault } => {
                 report_to(&self.monitor, &KernelReply::Fault { app, why: fault }, &[])?;

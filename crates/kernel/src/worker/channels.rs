@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::ids::WorkerId;
 use crate::pool::WorkerPool;
 use control::app::{AbsentApp, AppId};
-use control::kernel::{MissingFlows, Tuning};
+use control::kernel::{MissingFlows, RefusedSwitch, Tuning};
 use control::log::LogLevel;
 use control::policy::Policy;
 use control::query::{AppCounters, Orphans, SwitchSender, SwitchStatus};
@@ -168,6 +168,8 @@ pub enum WorkerEvent {
     },
     /// A switch had lost flows of the kernel or of a guard, which are restored.
     FlowsMissing(MissingFlows),
+    /// A connection claimed a datapath that it may not have, and is closed.
+    SwitchRefused(RefusedSwitch),
     /// The worker's thread has ended.
     Ended,
     /// An app's zone broke the contract of its ring.

@@ -3,18 +3,21 @@
 use std::time::{Duration, Instant};
 
 use dal::{Closed, Description, Event, Received, SwitchInfo};
-use openflow::{Action, FlowMod, FlowModFlags, Match, PortNo, PortReason, PortStatus, Version};
+use openflow::{
+    Action, Dpid, FlowMod, FlowModFlags, Match, PortNo, PortReason, PortStatus, Version,
+};
 use tracing::{debug, info, warn};
 
-use super::Worker;
 use super::answers::Replies;
 use super::flow_reading;
 use super::hosted::note_received;
 use super::roster::Entry;
+use super::{Worker, WorkerEvent};
 use crate::check::APP_SHIFT;
 use crate::connection::Claim;
 use crate::ids::ConnId;
 use crate::rewrite::{self, KERNEL};
+use control::kernel::RefusedSwitch;
 use control::sabotage::{self, Sabotage};
 
 /// Time in which the known connection of a datapath must answer a probe when another one claims the datapath.
@@ -192,8 +195,11 @@ impl Worker {
         info: SwitchInfo,
         now: Instant,
     ) -> Result<(), Closed> {
+        if let Err(why) = self.switches[id].check_claim(info.dpid) {
+            self.report_refused(id, info.dpid, &why, now);
+            return Err(why);
+        }
         let connection = &mut self.switches[id];
-        connection.check_claim(info.dpid)?;
         connection.hold_ports(info.ports.len())?;
         let datapath = self.channels.pool.claim_datapath(info.dpid.0, self.channels.me);
         connection.phase.begin_claim(Claim { info, since: now, datapath, ports: Vec::new() });
@@ -247,6 +253,15 @@ impl Worker {
         self.switches.roster.insert(dpid.0, id, epoch);
     }
 
+    /// Reports to the monitor that a connection has claimed a datapath that it may not have. The caller closes the connection.
+    fn report_refused(&mut self, id: ConnId, dpid: Dpid, why: &Closed, now: Instant) {
+        if self.log_limits.claims.admit(now).is_some() {
+            let address = self.switches[id].address;
+            let refused = RefusedSwitch { dpid: dpid.to_string(), address, why: why.to_string() };
+            self.channels.notify(WorkerEvent::SwitchRefused(refused));
+        }
+    }
+
     /// Decides between two connections of one datapath: the known one stays if it has sent anything since it was
     /// probed, and is closed after [`PROBE`] otherwise.
     pub(super) fn settle_claims(&mut self, now: Instant) {
@@ -259,8 +274,9 @@ impl Worker {
                 let known = &self.switches[other];
                 if known.session.last_received() > since {
                     let address = known.address.to_string();
-                    let why = Closed::Duplicate { dpid, address }.to_string();
-                    self.close(id, &why, now);
+                    let why = Closed::Duplicate { dpid, address };
+                    self.report_refused(id, dpid, &why, now);
+                    self.close(id, &why.to_string(), now);
                     continue;
                 }
                 if now.saturating_duration_since(since) < PROBE {

@@ -32,6 +32,8 @@ pub(super) struct LogLimits {
     pub(super) malformed: Rate,
     /// Flows were missing on a switch.
     pub(super) missing: Rate,
+    /// Connections claimed datapaths that they may not have: reports to the monitor.
+    pub(super) claims: Rate,
     /// Flows of absent apps, or of apps whose band has moved, were removed from a switch.
     pub(super) removed: Rate,
 }
@@ -54,6 +56,7 @@ impl LogLimits {
             errors: rate(),
             malformed: rate(),
             missing: rate(),
+            claims: rate(),
             removed: rate(),
         }
     }

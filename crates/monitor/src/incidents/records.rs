@@ -1,9 +1,11 @@
 //! The incidents in memory: at most [`MOST`], with at most [`MOST_BYTES`] of JSON.
 //!
-//! If there are too many, the oldest incident of the program with the most incidents is dropped. A program that crashes
-//! again and again thus displaces its own incidents, and not those of others.
+//! If there are too many, the oldest one of the program and the kind of cause with the most incidents is dropped. A program
+//! that crashes again and again thus displaces its own incidents, and not those of others. Refused switches displace
+//! refused switches, and not crashes of the kernel.
 
 use std::collections::{HashMap, VecDeque};
+use std::mem::{Discriminant, discriminant};
 
 use control::incident::{Cause, Evidence, FORMAT, Frame, Incident, IncidentId, Program};
 
@@ -44,6 +46,13 @@ struct Entry {
     incident: Incident,
     /// Its size as JSON.
     size: usize,
+}
+
+impl Entry {
+    /// The incidents of a program with one kind of cause.
+    fn group(&self) -> (&Program, Discriminant<Cause>) {
+        (&self.incident.program, discriminant(&self.incident.cause))
+    }
 }
 
 impl Records {
@@ -150,13 +159,13 @@ impl Records {
 
     fn drop_excess(&mut self) {
         while self.entries.len() > MOST || self.bytes > MOST_BYTES {
-            let mut counts: HashMap<&Program, usize> = HashMap::new();
+            let mut counts: HashMap<(&Program, Discriminant<Cause>), usize> = HashMap::new();
             for entry in &self.entries {
-                *counts.entry(&entry.incident.program).or_default() += 1;
+                *counts.entry(entry.group()).or_default() += 1;
             }
-            // Of several programs with the same number, the one with the oldest incident loses it.
+            // Of several groups with the same number, the one with the oldest incident loses it.
             let most = counts.values().copied().max().unwrap_or_default();
-            let oldest = self.entries.iter().find(|it| counts[&it.incident.program] == most);
+            let oldest = self.entries.iter().find(|it| counts[&it.group()] == most);
             let Some(id) = oldest.map(|entry| entry.incident.id) else { return };
             self.remove(id);
         }
@@ -221,6 +230,19 @@ mod tests {
         let ids: Vec<u64> = records.entries.iter().map(|entry| entry.incident.id.0).collect();
         assert_eq!((ids.len(), ids[0]), (MOST, first.0));
         assert_eq!(ids.last(), Some(&(3 * MOST as u64 + 1)));
+    }
+
+    #[test]
+    fn refused_switches_keep_crashes_of_the_kernel() {
+        let mut records = Records::default();
+        let crash = add(&mut records, Program::kernel());
+        for host in 0..2 * MOST {
+            let cause =
+                Cause::RefusedSwitch { switch: host.to_string(), address: [10, 0, 0, 9].into() };
+            records.open(1, Program::kernel(), cause, Evidence::default());
+        }
+        let first = records.entries.front().map(|entry| entry.incident.id);
+        assert_eq!((records.entries.len(), first), (MOST, Some(crash)));
     }
 
     #[test]

@@ -63,6 +63,7 @@ impl ProcessTable {
                 }
             }
             KernelReply::FlowsMissing(missing) => self.flows_were_missing(missing),
+            KernelReply::SwitchRefused(refused) => self.switch_was_refused(refused, now),
             KernelReply::SetAside { app, record } => {
                 let name = self.app_by_id(app).map(|app| app.name.clone());
                 let size = record.len() / 2;
