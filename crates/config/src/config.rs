@@ -123,8 +123,11 @@ impl Config {
         Self::parse_all(file, text).map_err(first)
     }
 
-    /// Like [`parse`](Self::parse). Errors: all mistakes.
-    pub(super) fn parse_all(file: PathBuf, text: String) -> Result<Self, Vec<ConfigError>> {
+    /// Like [`parse`](Self::parse).
+    ///
+    /// # Errors
+    /// [`ConfigError::Mistake`] for each mistake, as [`load_all`](Self::load_all) finds them.
+    pub fn parse_all(file: PathBuf, text: String) -> Result<Self, Vec<ConfigError>> {
         match Self::understand(&file, &text, None) {
             Ok(config) => Ok(Self { file: Some(file), text, ..config }),
             Err(mistakes) => Err(errors(&file, &text, mistakes)),

@@ -96,25 +96,22 @@ pub fn differing(old: &str, new: &str) -> Result<Vec<String>, String> {
 /// Reads `new`, which is to replace the file `path` with the content `old`.
 ///
 /// # Errors
-/// [`ConfigError`]: it has a mistake, or changes what is reserved.
-pub fn successor(path: PathBuf, old: &str, new: &str) -> Result<Config, ConfigError> {
-    let not_toml = |why: String| ConfigError::Reserved {
-        path: path.clone(),
-        what: format!("it is not TOML: {why}"),
-    };
-    // A text that is no configuration gets the usual message, with its line.
-    Config::parse(path.clone(), new.to_owned())?;
+/// All its mistakes, or [`ConfigError::Reserved`]: it changes what is reserved.
+pub fn successor(path: PathBuf, old: &str, new: &str) -> Result<Config, Vec<ConfigError>> {
+    let refused = |what| vec![ConfigError::Reserved { path: path.clone(), what }];
+    let not_toml = |why: String| refused(format!("it is not TOML: {why}"));
+    // A text that is no configuration gets the usual messages, with their lines.
+    Config::parse_all(path.clone(), new.to_owned())?;
     let new = restore(new, old).map_err(not_toml)?;
     let keys = differing(old, &new).map_err(not_toml)?;
     if !keys.is_empty() {
-        let what = format!(
+        return Err(refused(format!(
             "it changes {}, which only the file itself can change; edit {} on the machine, then reload",
             keys.join(", "),
             path.display()
-        );
-        return Err(ConfigError::Reserved { path, what });
+        )));
     }
-    Config::parse(path, new)
+    Config::parse_all(path, new)
 }
 
 /// A secret in a text.

@@ -78,6 +78,20 @@ fn configuration_is_applied_and_stored_and_reserved_keys_are_not() {
             ensure!(std::fs::read_to_string(CONFIG)? == before, "{key}");
         }
 
+        let text = "[controller]\nworkers = \"two\"\nlistn = 1\n[zones]\nrequire = \"some\"\n";
+        let checked = request("POST", "/api/v1/config/validate", &toml, text.as_bytes())?;
+        let body = checked.json();
+        let mistakes = body["mistakes"].as_array().context("a list")?;
+        let places = mistakes.iter().map(|mistake| mistake["what"].to_string());
+        ensure!(places.clone().count() == 3 && body["valid"] == false, "{checked:?}");
+        for (line, mistake) in [2, 3, 5].iter().zip(places) {
+            ensure!(mistake.contains(&format!("{CONFIG}:{line}:")), "{mistake}");
+        }
+        let planned = request("POST", "/api/v1/config/plan", &toml, text.as_bytes())?;
+        let detail = planned.json()["detail"].to_string();
+        let has_all = [2, 3, 5].iter().all(|line| detail.contains(&format!("{CONFIG}:{line}:")));
+        ensure!(planned.status == 409 && has_all, "{planned:?}");
+
         let text = format!("# mine\n{shown}\n[[app]]\nname = \"learning-switch\"\n");
         let planned = request("POST", "/api/v1/config/plan", &toml, text.as_bytes())?;
         ensure!(

@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use config::{Config, ConfigError, reserved};
+use config::{Config, reserved};
 use package::MAX_PACKAGE;
 
 use crate::error::StartError;
@@ -47,21 +47,19 @@ impl NewConfig {
     /// Checks the text against the file that it is to replace, and parses it.
     ///
     /// # Errors
-    /// The file has changed since the user saw it, or the text has a mistake or changes what is reserved.
-    pub(super) fn parse(&self, file: Option<PathBuf>) -> Result<Config, StartError> {
-        let no_file = || {
-            StartError::Upload(
-                "there is no file for the configuration; name one with --config".into(),
-            )
-        };
-        let file = file.ok_or_else(no_file)?;
-        let old = read(&file).map_err(StartError::Upload)?;
-        if digest(&old).map_err(StartError::Upload)? != *self.expected {
+    /// The file has changed since the user saw it, the text changes what is reserved, or all mistakes of the text.
+    pub(super) fn parse(&self, file: Option<PathBuf>) -> Result<Config, Vec<StartError>> {
+        let refused = |what| vec![StartError::Upload(what)];
+        let no_file = "there is no file for the configuration; name one with --config";
+        let file = file.ok_or_else(|| refused(no_file.into()))?;
+        let old = read(&file).map_err(refused)?;
+        if digest(&old).map_err(refused)? != *self.expected {
             let what = "the configuration has changed since you read it; read it again, and repeat your change";
-            return Err(StartError::Upload(what.into()));
+            return Err(refused(what.into()));
         }
         let file = std::path::absolute(&file).unwrap_or(file);
-        reserved::successor(file, &old, &self.text).map_err(ConfigError::into)
+        let config = reserved::successor(file, &old, &self.text);
+        config.map_err(|all| all.into_iter().map(StartError::from).collect())
     }
 }
 
@@ -195,7 +193,7 @@ mod tests {
         store(&config).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
-        let late = new.parse(Some(path)).unwrap_err().to_string();
+        let late = new.parse(Some(path)).unwrap_err()[0].to_string();
         assert!(late.contains("has changed since"), "{late}");
     }
 
@@ -205,13 +203,16 @@ mod tests {
         let path = dir.path().join("rosemary.toml");
         std::fs::write(&path, "").unwrap();
         let expected = digest("").unwrap();
-        for (text, part) in [
-            ("[controller]\nplain = \"any\"\n", "controller.plain"),
-            ("[northbound]\nenabled = false\n", "northbound"),
-            ("[controller]\nworkers = 0\n", "rosemary.toml:2:"),
+        for (text, parts) in [
+            ("[controller]\nplain = \"any\"\n", &["controller.plain"][..]),
+            ("[northbound]\nenabled = false\n", &["northbound"]),
+            ("[controller]\nworkers = 0\nlistn = 1\n", &["rosemary.toml:2:", "rosemary.toml:3:"]),
         ] {
-            let error = new(text, &expected).parse(Some(path.clone())).unwrap_err().to_string();
-            assert!(error.contains(part), "{error}");
+            let errors = new(text, &expected).parse(Some(path.clone())).unwrap_err();
+            assert_eq!(errors.len(), parts.len(), "{errors:?}");
+            for (error, part) in errors.iter().zip(parts) {
+                assert!(error.to_string().contains(part), "{error}");
+            }
         }
         assert!(NewConfig::receive(Vec::new(), "").is_err());
     }

@@ -194,7 +194,7 @@ impl Planner {
                 config.map_err(|all| all.into_iter().map(StartError::from).collect::<Vec<_>>())?
             }
             Source::Known(config) => *config,
-            Source::New(new) => new.parse(self.config_file()).map_err(one)?,
+            Source::New(new) => new.parse(self.config_file())?,
             Source::Staged(app, files) => {
                 let config = Config::load(options.instance.config.as_deref());
                 let config = config.map_err(|error| one(error.into()))?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::http::{StatusCode, header};
-use config::{Config, ConfigError, reserved};
+use config::{Config, reserved};
 use control::change::{Change, ChangeReport, ChangeRequest};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -37,7 +37,7 @@ pub(crate) struct Mistake {
 pub(crate) struct Checked {
     /// Whether the text could be applied as far as the text alone shows.
     valid: bool,
-    /// The mistakes.
+    /// All mistakes, in the order of the text; with more than 100, the last one says so.
     mistakes: Vec<Mistake>,
     /// The keys that it changes and that only the file itself can change.
     reserved: Vec<String>,
@@ -94,15 +94,9 @@ async fn check(api: Arc<Api>, call: Call) -> Answer {
 fn checked(file: PathBuf, text: String, old: &str) -> Checked {
     // Hidden values are equal in both texts, so they count as unchanged.
     let reserved = reserved::differing(old, &text).unwrap_or_default();
-    let mistakes = match Config::parse(file, text) {
-        Ok(_) => Vec::new(),
-        Err(error @ (ConfigError::Mistake { .. } | ConfigError::Reserved { .. })) => {
-            vec![Mistake { what: error.to_string() }]
-        }
-        Err(ConfigError::Unreadable { .. }) => {
-            vec![Mistake { what: "the text cannot be read".into() }]
-        }
-    };
+    let mistakes = Config::parse_all(file, text).err().unwrap_or_default();
+    let mistakes: Vec<_> =
+        mistakes.iter().map(|mistake| Mistake { what: mistake.to_string() }).collect();
     Checked { valid: mistakes.is_empty() && reserved.is_empty(), mistakes, reserved }
 }
 
@@ -157,4 +151,26 @@ pub(crate) fn sealed(name: &str, bytes: &[u8]) -> Result<std::os::fd::OwnedFd, P
     sys::shm::sealed_copy(name, bytes).map_err(|error| {
         Problem::unavailable(format!("there is no memory for the body: {error}"), "try again later")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_mistakes_of_a_text_are_reported() {
+        let text = "[controller]\nworkers = \"two\"\nlistn = 1\n[zones]\nrequire = \"some\"\n";
+        let checked = checked("/r.toml".into(), text.into(), "");
+        let places = checked.mistakes.iter().map(|mistake| mistake.what.split(' ').next());
+        let places: Vec<_> = places.flatten().collect();
+        assert!(!checked.valid);
+        assert_eq!(places, ["/r.toml:2:11:", "/r.toml:3:1:", "/r.toml:5:11:"]);
+    }
+
+    #[test]
+    fn text_without_mistakes_is_valid() {
+        let text = "[controller]\nworkers = 2\n";
+        let checked = checked("/r.toml".into(), text.into(), text);
+        assert!(checked.valid && checked.mistakes.is_empty() && checked.reserved.is_empty());
+    }
 }
