@@ -30,6 +30,8 @@
 mod config;
 #[path = "forwarding/fast.rs"]
 mod fast;
+#[path = "forwarding/flooded.rs"]
+mod flooded;
 #[path = "forwarding/forwarder.rs"]
 mod forwarder;
 #[path = "forwarding/groups.rs"]

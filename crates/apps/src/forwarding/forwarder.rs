@@ -2,7 +2,8 @@
 //!
 //! A packet between known hosts gets a route: flows on its path for packets of that pair. All other packets are flooded
 //! along the spanning tree, switch by switch, and out of the ports of hosts. A packet always passes the flow tables of each
-//! switch on its way, so flows of guards stop it there.
+//! switch on its way, so flows of guards stop it there. A packet that is flooded stays so: a switch that its copy reaches when
+//! the destination is known does not send it along the path.
 //!
 //! Only a source whose place the table of hosts confirms gets a route. Other packets are forwarded one by one: the host is
 //! new or moves, or somebody pretends to be it.
@@ -20,6 +21,7 @@ use rosemary_sdk::{Dpid, MacAddr, PortNo, Switch};
 
 pub(crate) use self::kept::Kept;
 use super::config::Config;
+use super::flooded::Flooded;
 use super::moves::{Move, Moves, remove};
 use super::net::{Distances, End, LinkFacts, Net, PortKind, SwitchFacts};
 use super::peers::Peers;
@@ -91,6 +93,8 @@ pub(crate) struct Forwarder {
     drops: (Duration, u32),
     /// Whether there are packets with a VLAN tag.
     has_tags: bool,
+    /// Packets to unknown hosts whose copies are under way.
+    flooded: Flooded,
     /// Questions of hosts that are flooded again.
     held: Vec<packets::Held>,
     /// Routes that are to be compared with the present network.
@@ -116,6 +120,7 @@ impl Forwarder {
             local: HostTable::new(),
             drops: (Duration::ZERO, 0),
             has_tags: false,
+            flooded: Flooded::default(),
             held: Vec::new(),
             to_examine: VecDeque::new(),
             next_step: Duration::ZERO,

@@ -76,11 +76,18 @@ impl Forwarder {
             self.on_tags(world);
         }
         if !dst.is_multicast() {
-            match world.host(dst, key.vlan()) {
-                Some(to) => self.on_unicast(packet_in, kind, key, to, world),
-                None => self.flood(packet_in, kind, world),
+            let now = world.now();
+            if kind == PortKind::Tree && self.flooded.contains(data, now) {
+                return self.flood(packet_in, kind, world);
             }
-            return;
+            let Some(to) = world.host(dst, key.vlan()) else {
+                self.flooded.insert(data, now);
+                return self.flood(packet_in, kind, world);
+            };
+            if kind == PortKind::Edge {
+                self.flooded.remove(data);
+            }
+            return self.on_unicast(packet_in, kind, key, to, world);
         }
         let answer = (kind == PortKind::Edge)
             .then(|| neighbours::answer(data, |ip, vlan| world.address(ip, vlan)))

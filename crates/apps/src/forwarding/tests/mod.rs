@@ -3,6 +3,7 @@
 pub(crate) mod sim;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use openflow::Version;
 use proptest::prelude::*;
@@ -10,6 +11,7 @@ use rosemary_sdk::{Dpid, MacAddr, PortNo};
 
 use self::sim::{Bridge, Sim, frame, mac_of};
 use crate::net::End;
+use crate::world::Location;
 
 const V1_0: Version = Version::V1_0;
 const V1_3: Version = Version::V1_3;
@@ -212,7 +214,7 @@ fn drained_switch_carries_only_its_own_hosts_and_nothing_is_lost() {
                 for _ in 0..3 {
                     sim.step();
                 }
-                sim.world.now += std::time::Duration::from_millis(3);
+                sim.world.now += Duration::from_millis(3);
                 sim.forwarder.go_on(&mut sim.world);
             }
             sim.settle();
@@ -238,6 +240,40 @@ fn restart_sends_no_flow_again() {
     sim.restart();
     assert_eq!(format!("{:?}", sim.world.switches), before);
     assert_eq!(sim.forwarder.routes().len(), 30);
+}
+
+/// Sends a packet to a host that becomes known while the copies of the packet are under way.
+fn learned_during_a_flood(pairs: &[(usize, usize)], count: usize) {
+    for (seed, run) in (0_u64..).zip(0..300_usize) {
+        let mut sim = Sim::new(&vec![V1_3; count], pairs, seed);
+        let (from, to) = (run % count + 1, (run / count + 1) % count + 1);
+        let ((at, src), (place, dst)) = (host(from), host(to));
+        if from == to {
+            continue;
+        }
+        sim.world.received.clear();
+        sim.send(at, frame(src, dst, None, 1));
+        for _ in 0..sim.world.random(3 * count) {
+            sim.step();
+        }
+        sim.world.table.insert((dst, 0), Location { at: place, is_contested: false });
+        sim.settle();
+        let arrivals: Vec<End> = sim.world.received.iter().map(|(end, _)| *end).collect();
+        let copies = arrivals.iter().filter(|end| **end == place).count();
+        assert_eq!(copies, 1, "from {from} to {to}, seed {seed}: {arrivals:?}");
+        // The same bytes again: no longer flooded, and again they arrive once.
+        sim.world.now += Duration::from_millis(1);
+        assert_eq!(sim.arrivals(at, frame(src, dst, None, 1)), [place], "seed {seed}");
+        assert_eq!(sim.arrivals(place, frame(dst, src, None, 1)), [at], "seed {seed}");
+    }
+}
+
+#[test]
+fn host_that_is_learned_during_a_flood_gets_the_packet_once() {
+    learned_during_a_flood(&ring(3), 3);
+    learned_during_a_flood(&ring(4), 4);
+    learned_during_a_flood(&ring(6), 6);
+    learned_during_a_flood(&[(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (4, 1)], 5);
 }
 
 #[test]
