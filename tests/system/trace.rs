@@ -40,7 +40,7 @@ const FLOWS_1_0: [&str; 6] = [
 ];
 
 /// Packets, each for all tables.
-const PACKETS: [&str; 14] = [
+const PACKETS: [&str; 16] = [
     "in_port=1,arp,dl_src=02:00:00:00:00:01,arp_op=1,arp_spa=10.0.0.1,arp_tpa=10.0.0.2",
     "in_port=2,arp,dl_src=02:00:00:00:00:01,arp_op=1,arp_spa=10.0.0.1,arp_tpa=10.0.0.2",
     "in_port=1,icmp,nw_src=10.0.0.1,nw_dst=10.9.3.4,nw_ttl=64",
@@ -55,6 +55,8 @@ const PACKETS: [&str; 14] = [
     "in_port=1,dl_vlan=7,dl_vlan_pcp=2,dl_type=0x9999",
     "in_port=1,udp6,ipv6_src=fe80::1,ipv6_dst=fe80::2,udp_dst=9,nw_ttl=64",
     "in_port=1,dl_src=02:00:00:00:00:01,dl_type=0x1234",
+    "in_port=LOCAL,udp,nw_dst=10.0.0.2,udp_dst=54,nw_ttl=64",
+    "in_port=local,icmp,nw_src=10.0.0.1,nw_dst=10.9.3.4,nw_ttl=64",
 ];
 
 /// The priorities of the entries and the ports of the outputs.

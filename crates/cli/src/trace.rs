@@ -6,7 +6,7 @@ use monitor::options::InstancePaths;
 use sdk::services::Service;
 use sdk::services::table::Table as _;
 use sdk::topology::Graph;
-use view::trace::{Packet, trace};
+use view::trace::{InPort, Packet, trace};
 
 use crate::client;
 use crate::say;
@@ -32,9 +32,9 @@ pub struct TraceArgs {
     pub switch: SwitchName,
     /// The packet as key=value text, or the hexadecimal digits of a frame
     pub packet: String,
-    /// The port that the packet comes in through
+    /// The port that the packet comes in through: its number, or LOCAL for the switch itself
     #[arg(long, value_name = "PORT")]
-    pub in_port: Option<u32>,
+    pub in_port: Option<InPort>,
     /// Print JSON: an object with the switches that the packet reaches
     #[arg(long)]
     pub json: bool,

@@ -93,6 +93,8 @@ fn network_and_programs_are_shown() {
         let trace =
             format!("/api/v1/trace?dpid={dpid}&packet=in_port%3D1,dl_src%3D02:00:00:00:00:01");
         ensure!(get_json(&trace)?["hops"][0]["switch"] == dpid.as_str(), "{trace}");
+        let local = get_json(&format!("/api/v1/trace?dpid={dpid}&packet=icmp&in_port=local"))?;
+        ensure!(local["hops"][0]["in_port"] == 0xffff_fffe_u32, "{local}");
         for path in
             ["hosts", "links", "stats", "apps", "incidents", "usage", "logs", "status", "config"]
         {

@@ -22,7 +22,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .query(&[
                 Param::required("dpid", Form::Dpid, "The switch that the packet enters"),
                 Param::required("packet", Form::Text, "The packet as key=value text, or the hexadecimal digits of a frame"),
-                Param::new("in_port", Form::Number(0, 0xffff_ffff), "The port that it comes in through"),
+                Param::new("in_port", Form::Text, "The port that it comes in through: its number, or LOCAL for the switch itself"),
             ])
             .json("Trace")
             .problems(&[404, 503, 504]),
@@ -31,9 +31,11 @@ pub(crate) fn routes() -> Vec<Route> {
 
 async fn trace(api: Arc<Api>, call: Call) -> Answer {
     let dpid = parse_dpid(call.query("dpid").unwrap_or_default())?;
-    let in_port = call.query_number("in_port").and_then(|it| u32::try_from(it).ok());
-    let packet = Packet::read(call.query("packet").unwrap_or_default(), in_port);
     let hint = "write it as in `in_port=1,dl_src=02:00:00:00:00:01,icmp,nw_dst=10.0.0.2`";
+    let in_port = call.query("in_port").filter(|it| !it.is_empty()).map(str::parse).transpose();
+    let in_port =
+        in_port.map_err(|why: String| Problem::invalid(format!("in_port: {why}"), hint))?;
+    let packet = Packet::read(call.query("packet").unwrap_or_default(), in_port);
     let packet = packet.map_err(|why| Problem::invalid(why, hint))?;
     let way = api
         .wait(move |api| {

@@ -22,7 +22,7 @@ use sdk::services::topology::Endpoint;
 use sdk::topology::Graph;
 use thiserror::Error;
 
-pub use self::packet::Packet;
+pub use self::packet::{InPort, Packet};
 use self::pipeline::{Entry, Port, Tables};
 pub use self::way::Way;
 use self::way::{Hop, Network, follow};
@@ -113,6 +113,11 @@ impl Network for Live {
         let at = Endpoint { dpid: from, port: PortNo(port) };
         let link = self.graph.as_ref()?.link_from(at)?;
         Some((link.to.dpid, link.to.port.0))
+    }
+
+    fn is_shared(&self, dpid: Dpid, port: u32) -> bool {
+        let at = Endpoint { dpid, port: PortNo(port) };
+        self.graph.as_ref().and_then(|graph| graph.port(at)).is_some_and(|port| port.shared)
     }
 }
 

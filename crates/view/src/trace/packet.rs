@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 use openflow::ethernet::{ARP, IPV4, IPV6, is_vlan_tag, packet};
 use openflow::ip::IpPacket;
-use openflow::{Field, MacAddr, Match};
+use openflow::{Field, MacAddr, Match, PortNo};
 
 /// Numbers of fields.
 pub(super) mod number {
@@ -63,6 +64,8 @@ enum Form {
     Number {
         bits: u32,
     },
+    /// A port's number, or `LOCAL`.
+    Port,
     Mac,
     V4,
     V6,
@@ -74,9 +77,9 @@ enum Form {
 
 /// Keys that name one field, each with the field and its form: the names of OpenFlow, and those of Open vSwitch.
 const KEYS: [(&str, u8, Form); 54] = {
-    use Form::{Mac, Number, Tos, V4, V6, Vid};
+    use Form::{Mac, Number, Port, Tos, V4, V6, Vid};
     [
-        ("in_port", IN_PORT, Number { bits: 32 }),
+        ("in_port", IN_PORT, Port),
         ("metadata", METADATA, Number { bits: 64 }),
         ("eth_dst", ETH_DST, Mac),
         ("dl_dst", ETH_DST, Mac),
@@ -149,6 +152,25 @@ const WORDS: [(&str, u16, Option<u8>); 12] = [
     ("sctp6", IPV6, Some(SCTP)),
 ];
 
+/// The port that a packet comes in through: a number, or `LOCAL` for the switch itself, as `ofproto/trace` reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InPort(u32);
+
+/// What [`InPort`] reads.
+const IN_PORTS: &str = "the number of a port, or LOCAL";
+
+impl FromStr for InPort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("LOCAL") {
+            return Ok(Self(PortNo::LOCAL.0));
+        }
+        let number = parse_number("in_port", text, 32).ok().and_then(|it| u32::try_from(it).ok());
+        number.map(Self).ok_or_else(|| format!("expected {IN_PORTS}"))
+    }
+}
+
 /// The fields of a packet in a switch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Packet(BTreeMap<u8, u128>);
@@ -158,12 +180,12 @@ impl Packet {
     ///
     /// # Errors
     /// A phrase that names the mistake and the expected form.
-    pub fn read(text: &str, in_port: Option<u32>) -> Result<Self, String> {
+    pub fn read(text: &str, in_port: Option<InPort>) -> Result<Self, String> {
         let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();
         let is_frame = digits.len() >= 28 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         let mut packet = if is_frame { Self::of_digits(&digits)? } else { Self::of_text(text)? };
         if let Some(port) = in_port {
-            packet.0.insert(IN_PORT, port.into());
+            packet.0.insert(IN_PORT, port.0.into());
         }
         if !packet.0.contains_key(&IN_PORT) {
             return Err("in which port? Add in_port=N to the packet, or --in-port N".into());
@@ -213,6 +235,9 @@ impl Packet {
         let expected = |what: &str| format!("{key}={value}: expected {what}");
         let number = match form {
             Form::Number { bits } => parse_number(key, value, *bits)?,
+            Form::Port => {
+                value.parse().map(|InPort(port)| port.into()).map_err(|_| expected(IN_PORTS))?
+            }
             Form::Mac => {
                 let mac: MacAddr = value.parse().map_err(|_| expected("an Ethernet address"))?;
                 mac.0.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
@@ -445,7 +470,7 @@ fn parse_number(key: &str, value: &str, bits: u32) -> Result<u128, String> {
 /// Prints the fields that are not 0, as [`Packet::read`] accepts them.
 impl fmt::Display for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "in_port={}", self.in_port())?;
+        write!(f, "in_port={}", PortNo(self.in_port()))?;
         let is_shown =
             |field: u8, value: u128| value != 0 && !matches!(field, IN_PORT | IN_PHY_PORT);
         for (field, value) in self.0.iter().filter(|(field, value)| is_shown(**field, **value)) {
@@ -468,7 +493,7 @@ impl fmt::Display for Packet {
                 Form::Number { .. } | Form::Tos if *field == ETH_TYPE => {
                     write!(f, ",{key}={value:#06x}")?;
                 }
-                Form::Number { .. } | Form::Tos => write!(f, ",{key}={value}")?,
+                Form::Number { .. } | Form::Port | Form::Tos => write!(f, ",{key}={value}")?,
             }
         }
         Ok(())

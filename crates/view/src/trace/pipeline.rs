@@ -249,8 +249,8 @@ impl<'t, 'm: 't> Run<'t, 'm> {
     fn output_to(&mut self, port: PortNo) {
         match port {
             PortNo::CONTROLLER => self.output(To::Controller),
-            PortNo::LOCAL => self.output(To::Local),
             PortNo::NORMAL => self.output(To::Normal),
+            PortNo::IN_PORT if self.in_port == PortNo::LOCAL.0 => self.output(To::Local),
             PortNo::IN_PORT => self.output(To::Port(self.in_port)),
             PortNo::FLOOD | PortNo::ALL => {
                 let in_port = self.in_port;
@@ -263,6 +263,7 @@ impl<'t, 'm: 't> Run<'t, 'm> {
             PortNo(port) if port == self.in_port => {
                 self.note("not sent back through the port that it came in through".into());
             }
+            PortNo::LOCAL => self.output(To::Local),
             PortNo(port) => {
                 if !self.tables.is_port_up(port) {
                     self.note(format!("port {port} does not exist or is down"));

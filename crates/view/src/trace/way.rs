@@ -18,6 +18,9 @@ pub(super) trait Network {
 
     /// Returns the port at the other end of a link.
     fn link(&self, from: Dpid, port: u32) -> Option<(Dpid, u32)>;
+
+    /// Returns whether a bridge without OpenFlow joins a port with other ports of switches.
+    fn is_shared(&self, at: Dpid, port: u32) -> bool;
 }
 
 /// The way of a packet, as JSON.
@@ -151,9 +154,13 @@ pub(super) fn follow(at: Dpid, packet: &Packet, network: &mut impl Network) -> R
             }
         };
         for ((to, packet), sent) in hop.packets.iter().zip(&mut hop.outputs) {
-            if let To::Port(port) = to
-                && let Some((dpid, far_port)) = network.link(at, *port)
-            {
+            let To::Port(port) = to else { continue };
+            if network.is_shared(at, *port) {
+                hop.notes.push(format!(
+                    "behind port {port} is a bridge without OpenFlow: it decides which of its hosts and switches get the packet"
+                ));
+            }
+            if let Some((dpid, far_port)) = network.link(at, *port) {
                 sent.to_switch = Some(dpid.to_string());
                 sent.to_port = Some(far_port);
                 waiting.push_back((dpid, packet.entering(far_port)));
@@ -242,6 +249,10 @@ mod tests {
             let next = from.0 % self.switches + 1;
             (port == 2 && (self.is_closed || next != 1)).then_some((Dpid(next), 1))
         }
+
+        fn is_shared(&self, at: Dpid, port: u32) -> bool {
+            (at, port) == (Dpid(9), 2)
+        }
     }
 
     fn packet() -> Packet {
@@ -263,6 +274,14 @@ mod tests {
   output 2
 "
         );
+    }
+
+    #[test]
+    fn bridge_without_openflow_is_noted() {
+        let mut network = Ring { switches: 9, is_closed: false };
+        let way = follow(Dpid(8), &packet(), &mut network).unwrap();
+        assert!(way.hops[0].notes.is_empty() && way.hops[1].notes.len() == 1, "{way}");
+        assert!(way.to_string().ends_with("which of its hosts and switches get the packet\n"));
     }
 
     #[test]

@@ -17,6 +17,17 @@ fn keys_of_both_kinds_are_read() {
 }
 
 #[test]
+fn switch_itself_is_an_in_port() {
+    let local = read("in_port=LOCAL,icmp,nw_dst=10.0.0.2");
+    assert_eq!(local.in_port(), PortNo::LOCAL.0);
+    assert_eq!(read("in_port=local,icmp,nw_dst=10.0.0.2"), local);
+    assert_eq!(Packet::read("icmp,nw_dst=10.0.0.2", "Local".parse().ok()).unwrap(), local);
+    assert!(local.to_string().starts_with("in_port=LOCAL,"), "{local}");
+    assert!(local.is_matched_by(&Match::new().in_port(PortNo::LOCAL)));
+    assert!("4294967296".parse::<InPort>().is_err() && "0x1".parse() == Ok(InPort(1)));
+}
+
+#[test]
 fn mistakes_are_named() {
     for (text, part) in [
         ("icmp", "in which port?"),
@@ -25,6 +36,8 @@ fn mistakes_are_named() {
         ("in_port=1,dl_src=5", "expected an Ethernet address"),
         ("in_port=1,tp_dst=80", "needs a protocol"),
         ("in_port=1,vlan_pcp=9", "at most 3 bits"),
+        ("in_port=outside", "expected the number of a port, or LOCAL"),
+        ("in_port=4294967296", "expected the number of a port, or LOCAL"),
     ] {
         let error = Packet::read(text, None).unwrap_err();
         assert!(error.contains(part), "{text}: {error}");
@@ -35,18 +48,18 @@ fn mistakes_are_named() {
 fn frame_has_the_fields_of_its_text() {
     let frame = "020000000002 020000000001 8100 6007 0800 \
                  45b80028 00000000 40010000 0a000001 0a000002 0800 0000 00000000 0000000000000000";
-    let packet = Packet::read(frame, Some(3)).unwrap();
+    let packet = Packet::read(frame, Some(InPort(3))).unwrap();
     let text = "in_port=3,dl_dst=02:00:00:00:00:02,dl_src=02:00:00:00:00:01,dl_vlan=7,dl_vlan_pcp=3,\
                 icmp,nw_tos=184,nw_src=10.0.0.1,nw_dst=10.0.0.2,icmp_type=8";
     assert_eq!(packet, read(text), "{packet}");
     let arp = "ffffffffffff 020000000001 0806 0001 0800 0604 0001 020000000001 0a000001 000000000000 0a000002";
     let text = "in_port=3,dl_dst=ff:ff:ff:ff:ff:ff,dl_src=02:00:00:00:00:01,arp,arp_op=1,\
                 arp_sha=02:00:00:00:00:01,arp_spa=10.0.0.1,arp_tpa=10.0.0.2";
-    assert_eq!(Packet::read(arp, Some(3)).unwrap(), read(text));
-    assert!(Packet::read("0200", Some(3)).is_err());
+    assert_eq!(Packet::read(arp, Some(InPort(3))).unwrap(), read(text));
+    assert!(Packet::read("0200", Some(InPort(3))).is_err());
     for size in 14..40 {
         let digits: String = frame.chars().filter(|c| !c.is_whitespace()).take(2 * size).collect();
-        Packet::read(&digits, Some(1)).unwrap(); // cut anywhere
+        Packet::read(&digits, Some(InPort(1))).unwrap(); // cut anywhere
     }
 }
 
