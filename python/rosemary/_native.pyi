@@ -674,7 +674,15 @@ class SwitchRecord:
 @final
 class PortRecord:
     def __new__(
-        cls, at: Endpoint, hw_addr: bytes, speed_kbps: int, name: bytes, live: bool, edge: bool, link: bool
+        cls,
+        at: Endpoint,
+        hw_addr: bytes,
+        speed_kbps: int,
+        name: bytes,
+        live: bool,
+        edge: bool,
+        link: bool,
+        shared: bool = False,
     ) -> PortRecord: ...
     @property
     def at(self) -> Endpoint: ...
@@ -690,6 +698,8 @@ class PortRecord:
     def edge(self) -> bool: ...
     @property
     def link(self) -> bool: ...
+    @property
+    def shared(self) -> bool: ...
 
 @final
 class LinkRecord:

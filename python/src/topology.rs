@@ -72,6 +72,7 @@ impl SwitchRecord {
 }
 
 /// A port of a connected switch.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the record")]
 #[pyclass(frozen, get_all, module = "rosemary")]
 #[derive(Debug)]
 pub(crate) struct PortRecord {
@@ -89,12 +90,17 @@ pub(crate) struct PortRecord {
     edge: bool,
     /// Whether a link enters or leaves there.
     link: bool,
+    /// Whether a bridge without OpenFlow joins it with other ports. If it is no edge and has no link, another port of the
+    /// bridge is used in its place.
+    shared: bool,
 }
 
 #[pymethods]
 impl PortRecord {
     #[new]
-    #[pyo3(signature = (at, hw_addr, speed_kbps, name, live, edge, link))]
+    #[pyo3(signature = (at, hw_addr, speed_kbps, name, live, edge, link, shared = false))]
+    #[expect(clippy::too_many_arguments, reason = "the fields of the record, named in Python")]
+    #[expect(clippy::fn_params_excessive_bools, reason = "each is a flag of the record")]
     fn new(
         at: Endpoint,
         hw_addr: Py<PyBytes>,
@@ -103,8 +109,9 @@ impl PortRecord {
         live: bool,
         edge: bool,
         link: bool,
+        shared: bool,
     ) -> Self {
-        Self { at, hw_addr, speed_kbps, name, live, edge, link }
+        Self { at, hw_addr, speed_kbps, name, live, edge, link, shared }
     }
 
     fn __repr__(&self) -> String {
@@ -237,6 +244,7 @@ fn port_record(py: Python<'_>, it: &records::PortRecord) -> PortRecord {
         live: it.live,
         edge: it.edge,
         link: it.link,
+        shared: it.shared,
     }
 }
 

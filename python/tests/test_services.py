@@ -169,6 +169,10 @@ class Services(unittest.TestCase):
         self.assertEqual({hop: 1}[Hop(Endpoint(1, 2), Endpoint(3, 4))], 1)
         event = TopologyEvent("changed", [(None, rosemary.LinkRecord(hop.from_, hop.to))])
         self.assertEqual(event.changes[0][1].to.port, 4)
+        port = rosemary.PortRecord(Endpoint(1, 2), bytes(6), 0, b"p2", True, False, False)
+        self.assertFalse(port.shared)
+        port = rosemary.PortRecord(Endpoint(1, 2), bytes(6), 0, b"p2", True, False, False, shared=True)
+        self.assertTrue(port.shared and not port.link)
         self.assertEqual(Topology().graph().switches(), [])
         self.assertIsNone(Topology().graph().path(1, 2))
 

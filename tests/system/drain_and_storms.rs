@@ -60,6 +60,13 @@ impl<'lab> Ring<'lab> {
         Ok(String::from_utf8(output.stdout)?)
     }
 
+    /// The lines for the operator that a command writes beside its data.
+    fn notes(&self, args: &[&str]) -> anyhow::Result<String> {
+        let output = self.lab.command(rosemary_binary()).args(args).output()?;
+        ensure!(output.status.success(), "{args:?}: {output:?}");
+        Ok(String::from_utf8(output.stderr)?)
+    }
+
     /// The datapath ids of the switches that a ping from h1 to h3 passes, by `rosemary trace`.
     fn traced(&self) -> anyhow::Result<Vec<String>> {
         let (from, to) = (self.h1.mac(), self.h3.mac());
@@ -83,6 +90,10 @@ fn drained_switch_loses_its_paths(lab: &Lab, of: Of) -> anyhow::Result<()> {
     schema::check("path", &path)?;
     let path: Value = serde_json::from_str(&path)?;
     assert_eq!(path[0]["hops"].as_array().map(Vec::len), Some(2), "{path}");
+    // The second switch has a host, which is to be known.
+    ring.lab.wait_for("h2 reaches h1", SOON * 2, |_| {
+        Ok((ring.h2.ping(&ring.h1, 1, INTERVAL)?.received == 1).then_some(()))
+    })?;
     let before = ring.traced()?;
     assert_eq!(before.len(), 3, "{before:?}");
     let middle =
@@ -92,7 +103,10 @@ fn drained_switch_loses_its_paths(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let mut pings = ring.h1.ping_in_background(&ring.h3, 1000, INTERVAL)?;
     pings.wait_for(50, SOON)?;
     let began = Instant::now();
-    ring.run(&["switch", "drain", &middle])?;
+    let notes = ring.notes(&["switch", "drain", &middle])?;
+    let has_host = middle == ring.switches[1].dpid();
+    ensure!(notes.contains("traffic remains: 1 host is attached") == has_host, "{notes}");
+    ensure!(!notes.contains("no other path") && !notes.contains("warning"), "{notes}");
     ring.lab.wait_for("the path avoids the switch", SOON, |_| {
         let now = ring.traced().unwrap_or_default();
         Ok((now.len() == 3 && !now.contains(&middle)).then_some(()))
@@ -104,7 +118,20 @@ fn drained_switch_loses_its_paths(lab: &Lab, of: Of) -> anyhow::Result<()> {
         let is_route = |flow: &String| flow.contains("dl_dst=") && flow.contains(&ring.h3.mac());
         Ok((!flows.iter().any(is_route)).then_some(()))
     })?;
+    let notes = ring.notes(&["topology"])?;
+    let named = format!("switch {middle} is drained, and traffic remains: 1 host");
+    ensure!(notes.contains(&named) == has_host, "{notes}");
+    // A drain of the switch on the other side is in its way: then no other path is left.
+    let other = ring.switches.iter().map(Switch::dpid).find(|it| !before.contains(it));
+    let other = other.context("a fourth switch")?;
+    let notes = ring.notes(&["switch", "drain", &other])?;
+    ensure!(notes.contains("traffic remains: no other path leads from"), "{notes}");
+    schema::check("topology", &ring.run(&["topology", "--json"])?)?;
+    ring.run(&["switch", "undrain", &other])?;
     ring.run(&["switch", "undrain", &middle])?;
+    let notes = ring.notes(&["switch", "drain", "0x99"])?;
+    ensure!(notes.contains("warning: no switch 00:00:00:00:00:00:00:99 is connected"), "{notes}");
+    ring.run(&["switch", "undrain", "0x99"])?;
     let report = pings.finish()?;
     ensure!(report.lost() == 0, "a drain loses nothing, and {} pings were lost", report.lost());
     ring.rosemary.must_run()?;

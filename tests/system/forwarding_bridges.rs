@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use cli::lab::{Host, Lab, Of, Rosemary, Switch};
 use rosemary_tests::apps::configure;
 use rosemary_tests::net::SOON;
-use rosemary_tests::{in_a_lab_without_capture_for, rosemary_binary};
+use rosemary_tests::{in_a_lab_without_capture_for, rosemary_binary, schema};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -66,6 +66,35 @@ fn incidents(lab: &Lab) -> anyhow::Result<String> {
     Ok(lab.run(&rosemary_binary().display().to_string(), &["incidents", "--json"])?)
 }
 
+/// Runs a command of an operator, and returns its data and its notes.
+fn shown(lab: &Lab, args: &[&str]) -> anyhow::Result<(String, String)> {
+    let output = lab.command(rosemary_binary()).args(args).output()?;
+    ensure!(output.status.success(), "{args:?}: {output:?}");
+    Ok((String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?))
+}
+
+/// Checks the number of links between two hosts, as `rosemary path` finds it, and returns the notes.
+fn path(lab: &Lab, from: &Host<'_>, to: &Host<'_>, links: usize) -> anyhow::Result<String> {
+    let (from, to) = (from.address(), to.address());
+    let (json, _) = shown(lab, &["path", &from, &to, "--json"])?;
+    schema::check("path", &json)?;
+    let paths: Vec<Value> = serde_json::from_str(&json)?;
+    ensure!(paths[0]["hops"].as_array().map(Vec::len) == Some(links), "{from} to {to}: {json}");
+    Ok(shown(lab, &["path", &from, &to])?.1)
+}
+
+/// The ports that `rosemary topology --json` marks as joined by a bridge, and those that are not used.
+fn shared_ports(lab: &Lab) -> anyhow::Result<(usize, usize)> {
+    let (json, _) = shown(lab, &["topology", "--json"])?;
+    schema::check("topology", &json)?;
+    let topology: Value = serde_json::from_str(&json)?;
+    let switches = topology["switches"].as_array().context("switches")?.iter();
+    let ports = switches.filter_map(|switch| switch["ports"].as_array()).flatten();
+    let shared: Vec<&Value> = ports.filter(|port| port["shared"] == true).collect();
+    let unused = shared.iter().filter(|port| port["edge"] == false && port["link"] == false);
+    Ok((shared.len(), unused.count()))
+}
+
 /// Packets that the bridge has received.
 fn bridged(lab: &Lab) -> anyhow::Result<u64> {
     let text = lab.run("ip", &["-n", "br", "-s", "-j", "link", "show", "master", "br0"])?;
@@ -105,6 +134,13 @@ fn bridge_that_alone_joins_two_switches_carries_their_traffic() {
             Ok((h1.ping(&h2, 2, INTERVAL)?.received == 2).then_some(()))
         })?;
         all_reach_all(&[&h1, &h2, &h3])?;
+        let notes = path(lab, &h1, &h2, 1)?;
+        ensure!(notes.contains("is a bridge without OpenFlow"), "{notes}");
+        for host in [&h1, &h2] {
+            let notes = path(lab, host, &h3, 0)?;
+            ensure!(notes.contains("is at the bridge without OpenFlow between switch"), "{notes}");
+        }
+        ensure!(shared_ports(lab)? == (2, 0));
         // The bridge begins to forward LLDP: the ports stay joined.
         lab.run(
             "ip",
@@ -146,6 +182,13 @@ fn bridge_at_two_switches_of_a_ring_causes_no_storm() {
         })?;
         let (begin, before) = (Instant::now(), bridged(lab)?);
         all_reach_all(&[&h1, &h2, &h3, &h4])?;
+        // h4 is at the first switch, although the bridge also leads to the second.
+        path(lab, &h2, &h4, 1)?;
+        path(lab, &h1, &h4, 0)?;
+        ensure!(shared_ports(lab)? == (2, 1));
+        let (_, notes) = shown(lab, &["topology"])?;
+        ensure!(notes.contains("00:00:00:00:00:00:00:02 port"), "{notes}");
+        ensure!(notes.contains("is not used: a bridge without OpenFlow leads to"), "{notes}");
         h4.run("ping", &["-c", "20", "-i", "0.05", "-b", "-W", "1", "10.0.0.255"]).ok();
         std::thread::sleep(Duration::from_secs(2));
         let packets = bridged(lab)? - before;

@@ -29,8 +29,8 @@ export function network() {
   const topology = {
     settled: true,
     switches: switches.map((it) => ({
-      dpid: it.dpid, drained: false,
-      ports: ['1', '2', '3', '4'].map((port) => ({ port, name: `s-eth${port}`, hw_addr: '02:00:00:00:00:01', speed_kbps: 10_000_000, live: true, edge: port > '2', link: port < '3' })),
+      dpid: it.dpid, drained: it.dpid === dpid(2), remaining: it.dpid === dpid(2) ? ['1 host is attached to it: move it to another switch'] : [],
+      ports: ['1', '2', '3', '4'].map((port) => ({ port, name: `s-eth${port}`, hw_addr: '02:00:00:00:00:01', speed_kbps: 10_000_000, live: true, edge: port === '3', link: port < '3', shared: port === '4' })),
     })),
     links,
   };
@@ -99,7 +99,7 @@ export function api(state) {
             ...it,
             description: state.description ?? { manufacturer: 'Nicira, Inc.', hardware: 'Open vSwitch', software: '3.1.0', serial: 'None', datapath: 's1' },
             tables: [{ table: 0, name: 'classifier', flows: 14, size: 1000000, lookups: 90333, matched: 90210 }],
-            port_list: ['1', '2', '3', 'LOCAL'].map((port) => ({ port, name: state.portName ?? `s1-eth${port}`, hw_addr: '02:00:00:00:00:01', up: port !== '2' || !state.cut, speed_kbps: 10_000_000, rx_packets: 9, tx_packets: 9, rx_bytes: 9e9, tx_bytes: 4e8, rx_dropped: 0, tx_dropped: 0, rx_errors: 0, tx_errors: 0 })),
+            port_list: ['1', '2', '3', '4', 'LOCAL'].map((port) => ({ port, name: state.portName ?? `s1-eth${port}`, hw_addr: '02:00:00:00:00:01', up: port !== '2' || !state.cut, speed_kbps: 10_000_000, rx_packets: 9, tx_packets: 9, rx_bytes: 9e9, tx_bytes: 4e8, rx_dropped: 0, tx_dropped: 0, rx_errors: 0, tx_errors: 0 })),
           },
         };
       }

@@ -97,6 +97,20 @@ test('viewer sees actions that are switched off', () =>
     assert.ok(await page.getByRole('button', { name: 'Stop' }).isDisabled());
   }));
 
+test('port of a bridge that is not used is marked', () =>
+  withPage(initial(), {}, async (page) => {
+    await show(page, `#/switches/${DPID}`);
+    const row = page.getByRole('row').filter({ hasText: 'bridge, not used' });
+    await row.waitFor();
+    assert.match(await row.innerText(), /^4\s+s1-eth4/);
+  }));
+
+test('drained switch names the traffic that remains', () =>
+  withPage(initial(), {}, async (page) => {
+    await show(page, '#/switches/00:00:00:00:00:00:00:02');
+    await page.getByText('Traffic remains: 1 host is attached to it: move it to another switch.').waitFor();
+  }));
+
 test('page says when Rosemary does not answer', async () => {
   const { server, port } = await serve(DIST, 0);
   const page = await open(browser, `http://127.0.0.1:${port}/`);

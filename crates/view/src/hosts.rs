@@ -1,10 +1,10 @@
 //! The hosts as operators see them. The JSON of [`Line`] is a stable interface.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-use openflow::MacAddr;
-use sdk::services::hosts::{Host, Record, UNTAGGED, records};
+use openflow::{Dpid, MacAddr};
+use sdk::services::hosts::{Host, Record, UNTAGGED, hosts, records};
 use sdk::services::table::Table;
 use serde::Serialize;
 
@@ -52,6 +52,15 @@ pub struct Line {
     pub known_seconds: u64,
     /// Whether packets with its address come in at another port, too.
     pub contested: bool,
+}
+
+/// Counts the hosts at each switch.
+pub fn by_switch(service: &impl Table) -> BTreeMap<Dpid, usize> {
+    let mut counts = BTreeMap::new();
+    for host in hosts(service) {
+        *counts.entry(host.dpid).or_default() += 1;
+    }
+    counts
 }
 
 /// Reads all hosts with their addresses, in the order of switches and ports.

@@ -1,9 +1,10 @@
 //! The topology as operators see it: switches, links, paths. The JSON of these types is a stable interface.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
-use openflow::{Dpid, MacAddr, PortNo};
+use openflow::{Dpid, MacAddr};
 use sdk::services::hosts;
 use sdk::services::topology::{Endpoint, LinkRecord, PortRecord, SwitchRecord};
 use sdk::topology::{Graph, Path};
@@ -38,6 +39,7 @@ pub struct Link {
 }
 
 /// A port of a switch; its JSON is a stable interface.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the record")]
 #[derive(Debug, Clone, Serialize)]
 pub struct Port {
     /// The port's number; `LOCAL` for the switch itself.
@@ -54,6 +56,8 @@ pub struct Port {
     pub edge: bool,
     /// Whether a link begins there.
     pub link: bool,
+    /// Whether a bridge without OpenFlow joins it with other ports. If it is no edge and has no link, it is not used.
+    pub shared: bool,
 }
 
 /// A switch; its JSON is a stable interface.
@@ -63,6 +67,8 @@ pub struct Switch {
     pub dpid: String,
     /// Whether an operator keeps traffic away from it.
     pub drained: bool,
+    /// Why it carries traffic although it is drained, as phrases that say what to do; empty if it need not carry any.
+    pub remaining: Vec<String>,
     /// Its ports.
     pub ports: Vec<Port>,
 }
@@ -108,6 +114,7 @@ impl From<&PortRecord> for Port {
             live: port.live,
             edge: port.edge,
             link: port.link,
+            shared: port.shared,
         }
     }
 }
@@ -131,11 +138,22 @@ pub fn has_both_directions(link: &LinkRecord, graph: &Graph) -> bool {
     graph.link_from(link.to).is_some_and(|back| back.to == link.from)
 }
 
-/// Returns the whole topology.
-pub fn topology(graph: &Graph) -> Topology {
+/// Returns whether a bridge without OpenFlow leads from a port to another that is used in its place.
+pub fn is_unused(port: &PortRecord) -> bool {
+    port.shared && !port.edge && !port.link
+}
+
+/// Returns whether a link is a bridge without OpenFlow that joins two parts of the network.
+pub fn is_bridge(link: &LinkRecord, graph: &Graph) -> bool {
+    [link.from, link.to].iter().all(|end| graph.port(*end).is_some_and(|port| port.shared))
+}
+
+/// Returns the whole topology. `hosts` are the numbers of hosts at switches, or `None` if the service `hosts` does not run.
+pub fn topology(graph: &Graph, hosts: Option<&BTreeMap<Dpid, usize>>) -> Topology {
     let switch = |switch: &SwitchRecord| Switch {
         dpid: switch.dpid.to_string(),
         drained: switch.drained,
+        remaining: if switch.drained { remaining(switch.dpid, graph, hosts) } else { Vec::new() },
         ports: graph.ports(switch.dpid).map(Port::from).collect(),
     };
     Topology {
@@ -143,6 +161,47 @@ pub fn topology(graph: &Graph) -> Topology {
         switches: switches(graph).iter().map(switch).collect(),
         links: directions(graph).iter().map(|link| Link::of(link, graph)).collect(),
     }
+}
+
+/// Returns why a drained switch carries traffic, as phrases that say what to do; none if it need not carry any. `hosts` as for
+/// [`topology`].
+pub fn remaining(dpid: Dpid, graph: &Graph, hosts: Option<&BTreeMap<Dpid, usize>>) -> Vec<String> {
+    let mut why = Vec::new();
+    match hosts.map(|hosts| hosts.get(&dpid).copied().unwrap_or(0)) {
+        Some(0) => {}
+        Some(1) => why.push("1 host is attached to it: move it to another switch".to_owned()),
+        Some(count) => {
+            why.push(format!("{count} hosts are attached to it: move them to another switch"));
+        }
+        None => why.push(
+            "hosts may be attached to it, which are not known because the service `hosts` does not run".to_owned(),
+        ),
+    }
+    if let Some((one, other)) = parts_joined_by(dpid, graph) {
+        why.push(format!(
+            "no other path leads from switch {one} to switch {other}, except over drained switches: add a link between them"
+        ));
+    }
+    why
+}
+
+/// Returns two neighbours of a switch between which no path leads over other switches that are not drained.
+fn parts_joined_by(dpid: Dpid, graph: &Graph) -> Option<(Dpid, Dpid)> {
+    let neighbours = |of: Dpid| {
+        let ports = graph.ports(of).filter(|port| graph.is_usable(port.at));
+        ports.filter_map(|port| Some(graph.link_from(port.at)?.to.dpid)).filter(|it| *it != dpid)
+    };
+    let around: BTreeSet<Dpid> = neighbours(dpid).collect();
+    let first = *around.first()?;
+    // The switches that packets from the first neighbour reach. A drained switch is an end of a path, not a part of it.
+    let (mut reached, mut open) = (BTreeSet::from([first]), vec![first]);
+    while let Some(at) = open.pop() {
+        if at != first && graph.is_drained(at) {
+            continue;
+        }
+        open.extend(neighbours(at).filter(|next| reached.insert(*next)));
+    }
+    around.into_iter().find(|it| !reached.contains(it)).map(|other| (first, other))
 }
 
 /// The name of a port: printable ASCII; other bytes are escaped, because the switch chooses them.
@@ -219,6 +278,61 @@ impl From<&Path> for PathLine {
     }
 }
 
+/// Where a path begins or ends in the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attachment {
+    /// A switch.
+    Switch(Dpid),
+    /// The port at which a host is known.
+    Host(Endpoint),
+}
+
+impl Attachment {
+    /// Returns the switch.
+    pub fn dpid(self) -> Dpid {
+        match self {
+            Self::Switch(dpid) => dpid,
+            Self::Host(at) => at.dpid,
+        }
+    }
+
+    /// Returns the switches by which packets enter and leave the network here: two for a host at a bridge that joins two
+    /// parts of the network. The switch at which the host is known is the first.
+    fn entries(self, graph: &Graph) -> Vec<Dpid> {
+        let bridge = match self {
+            Self::Switch(_) => None,
+            Self::Host(at) => bridge_at(at, graph),
+        };
+        [Some(self.dpid()), bridge.map(|it| it.to.dpid)].into_iter().flatten().collect()
+    }
+}
+
+/// Returns the bridge without OpenFlow that joins two parts of the network, if its hosts are known at this port.
+pub fn bridge_at(at: Endpoint, graph: &Graph) -> Option<LinkRecord> {
+    graph.port(at).filter(|port| port.shared && port.edge)?;
+    graph.link_from(at).filter(|link| is_bridge(link, graph)).copied()
+}
+
+/// Returns up to `count` paths between two places, the best first. From a host at a bridge that joins two parts of the network,
+/// packets enter by the nearer port of the bridge. Between hosts at the same port there is one path without links.
+pub fn paths(
+    graph: &Graph,
+    [from, to]: [Attachment; 2],
+    count: usize,
+    disjoint: bool,
+) -> Vec<Path> {
+    let pairs = from.entries(graph).into_iter().flat_map(|one| {
+        let others = to.entries(graph).into_iter();
+        others.map(move |other| (one, other))
+    });
+    let nearest = pairs.min_by_key(|(one, other)| graph.distance(*one, *other).unwrap_or(u64::MAX));
+    match nearest {
+        Some((one, other)) if disjoint && one != other => graph.disjoint_paths(one, other, count),
+        Some((one, other)) => graph.paths(one, other, count),
+        None => Vec::new(),
+    }
+}
+
 /// Returns where a host is attached.
 ///
 /// # Errors
@@ -226,7 +340,7 @@ impl From<&Path> for PathLine {
 pub fn host_at(
     name: HostName,
     table: &impl sdk::services::table::Table,
-) -> Result<(Dpid, PortNo), String> {
+) -> Result<Endpoint, String> {
     let macs: Vec<(MacAddr, u16)> = match name {
         HostName::Mac(mac) => {
             hosts::hosts(table).filter(|host| host.mac == mac).map(|it| (it.mac, it.vlan)).collect()
@@ -237,7 +351,8 @@ pub fn host_at(
         }
     };
     let found = macs.iter().filter_map(|(mac, vlan)| hosts::find_host(table, *mac, *vlan));
-    let mut places: Vec<(Dpid, PortNo)> = found.map(|host| (host.dpid, host.port)).collect();
+    let mut places: Vec<Endpoint> =
+        found.map(|host| Endpoint { dpid: host.dpid, port: host.port }).collect();
     places.sort_unstable();
     places.dedup();
     let place = PathEnd::Host(name);

@@ -126,10 +126,15 @@ fn switch_is_drained_and_undrained() {
             ensure!(answer.status == 200, "{answer:?}");
             let json = answer.json();
             ensure!(json["drained"] == on && json["connected"] == true, "{json}");
+            let remaining = json["remaining"].as_array().context("a list")?;
+            ensure!(on || remaining.is_empty(), "{json}");
             lab.wait_for("the topology says so", SOON, |_| {
                 Ok((drained().ok() == Some(on)).then_some(()))
             })?;
         }
+        let absent = request("POST", "/api/v1/switches/153/drain", &[], b"")?.json();
+        ensure!(absent["connected"] == false && absent["remaining"] == json!([]), "{absent}");
+        request("POST", "/api/v1/switches/153/undrain", &[], b"")?;
         // The drain is requested until the app is ready.
         lab.wait_for("the audit records say so", SOON, |evidence| {
             evidence.0 = rosemary(lab, &["logs", "audit"]).unwrap_or_default();

@@ -166,11 +166,13 @@ export interface TopologyPort {
   live: boolean;
   edge: boolean;
   link: boolean;
+  /** Whether a bridge without OpenFlow joins it with other ports; if it is no edge and has no link, it is not used. */
+  shared: boolean;
 }
 
 export interface Topology {
   settled: boolean;
-  switches: { dpid: string; drained: boolean; ports: TopologyPort[] }[];
+  switches: { dpid: string; drained: boolean; remaining: string[]; ports: TopologyPort[] }[];
   links: DirectedLink[];
 }
 

@@ -3,10 +3,12 @@
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use monitor::options::InstancePaths;
+use sdk::Dpid;
 use sdk::services::Service;
 use sdk::services::table::Table as _;
 use sdk::services::topology::{Request, decode_answer};
 use sdk::topology::Graph;
+use view::topology::remaining;
 
 use crate::client;
 use crate::say;
@@ -15,7 +17,10 @@ use crate::switch_name::SwitchName;
 const AFTER_HELP: &str = "\
 Apps such as `forwarding` move their paths away from a drained switch; only traffic of its own hosts still passes it. A \
 drain stays until `undrain`, also over restarts of Rosemary and of the switch. The switch need not be connected \
-if its datapath id names it.
+if its datapath id names it: the drain is kept until it connects.
+
+The command says why traffic remains: hosts are attached to the switch, or no other path leads around it. `rosemary topology` says \
+it later, too.
 
 Exit codes: 0 done; 1 Rosemary or the service does not run, or it could not store the change; 2 wrong usage.";
 
@@ -58,11 +63,29 @@ pub fn run(command: &SwitchCommand) -> anyhow::Result<()> {
         Some(Err(refused)) => return Err(refused).context("the topology service refused"),
         None => bail!("the topology service sent an unexpected answer"),
     }
-    let is_connected = Graph::of(service.records().map(|(_, it)| it)).switch(switch).is_some();
+    let graph = Graph::of(service.records().map(|(_, it)| it));
     let what = if on { "is drained" } else { "is no longer drained" };
     say::note(format_args!("switch {switch} {what}"));
-    if !is_connected {
-        say::note("it is not connected now");
+    if graph.switch(switch).is_none() {
+        say::note(absent(switch, on));
+    } else if on {
+        for why in remaining(switch, &graph, super::hosts(&args.instance).as_ref()) {
+            say::note(format_args!("traffic remains: {why}"));
+        }
     }
     Ok(())
+}
+
+/// Returns the warning about a switch that is not connected.
+fn absent(switch: Dpid, on: bool) -> String {
+    if on {
+        format!(
+            "warning: no switch {switch} is connected. If the datapath id is right, the drain begins when the switch connects; \
+             otherwise remove it: `rosemary switch undrain {switch}`. `rosemary switches` lists the connected ones"
+        )
+    } else {
+        format!(
+            "no switch {switch} is connected; if it was drained, it is no longer when it connects"
+        )
+    }
 }

@@ -6,7 +6,7 @@ use monitor::options::InstancePaths;
 use sdk::services::topology::{Endpoint, LinkRecord};
 use sdk::topology::Graph;
 
-use view::topology::{Link, directions, has_both_directions, latency_us, name_of};
+use view::topology::{Link, directions, has_both_directions, is_bridge, latency_us, name_of};
 
 use super::{load, note_unsettled};
 use crate::say;
@@ -16,8 +16,9 @@ const AFTER_HELP: &str = "\
 Each line is a link between two ports. METRIC is its cost, from the speed of its ports: 1 at 100 Gbit/s, 10 at 10 Gbit/s \
 or an unknown speed, 100 at 1 Gbit/s. LATENCY is the estimated time of a packet on it, a dash if it was not measured.
 
-STATE is `one-way` if only one direction is known, which no path uses, and `suspicious` if its latency is that of a relay \
-rather than of a cable. JSON lists each direction.
+STATE is `one-way` if only one direction is known, which no path uses, `suspicious` if its latency is that of a relay \
+rather than of a cable, and `bridge` if a bridge without OpenFlow joins the ports, with hosts of its own. JSON lists each \
+direction.
 
 Exit codes: 0 shown; 1 Rosemary or the service does not run; 2 wrong usage.";
 
@@ -86,6 +87,9 @@ pub(super) fn table(graph: &Graph, links: &[LinkRecord]) -> Table<9> {
 }
 
 fn state(graph: &Graph, link: &LinkRecord) -> &'static str {
+    if is_bridge(link, graph) {
+        return "bridge"; // both directions are known, and its latency is not measured
+    }
     let back = graph.link_from(link.to).filter(|back| back.to == link.from);
     let is_suspicious = link.suspicious || back.is_some_and(|back| back.suspicious);
     match (back.is_some(), is_suspicious) {

@@ -6,15 +6,19 @@ pub mod links;
 pub mod path;
 mod svg;
 
+use std::collections::BTreeMap;
+
 use anyhow::Context as _;
 use clap::Args;
 use monitor::options::InstancePaths;
+use sdk::Dpid;
 use sdk::openflow::PortNo;
 use sdk::services::Service;
 use sdk::services::table::Table as _;
-use sdk::services::topology::{PortRecord, SwitchRecord};
+use sdk::services::topology::{Endpoint, PortRecord, SwitchRecord};
 use sdk::topology::Graph;
-use view::topology::{switches, topology};
+use view::hosts::by_switch;
+use view::topology::{is_unused, remaining, switches, topology};
 
 use crate::client;
 use crate::say;
@@ -22,7 +26,8 @@ use crate::table::{Table, output_width};
 
 const AFTER_HELP: &str = "\
 PORTS counts the ports, LINKS those with a link to another switch, and EDGE those that have none: hosts are there. NEIGHBOURS \
-are the switches at the other ends. STATE is `drained` after `rosemary switch drain`.
+are the switches at the other ends. STATE is `drained` after `rosemary switch drain`. Below the table are drained switches that \
+still carry traffic, and ports that are not used, because a bridge without OpenFlow joins them with another port.
 
 --dot prints the input of Graphviz: `rosemary topology --dot | dot -Tsvg`. --svg prints a drawing that needs no other \
 program. Broken lines are links of which only one direction is known, red ones are suspicious: their latency is that of a relay.
@@ -60,7 +65,8 @@ pub struct TopologyArgs {
 pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
     let graph = load(&args.instance)?;
     if args.json {
-        let json = serde_json::to_string(&topology(&graph)).context("cannot write JSON")?;
+        let topology = topology(&graph, hosts(&args.instance).as_ref());
+        let json = serde_json::to_string(&topology).context("cannot write JSON")?;
         return say::data(format_args!("{json}\n"));
     }
     if args.dot {
@@ -75,6 +81,18 @@ pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
     } else {
         say::table(&table(&graph, &switches).format(output_width(args.wide)))?;
         say::note(format_args!("{} switches, {links} links", switches.len()));
+        let is_drained = switches.iter().any(|switch| switch.drained);
+        let hosts = is_drained.then(|| hosts(&args.instance)).flatten();
+        for SwitchRecord { dpid, .. } in switches.iter().filter(|switch| switch.drained) {
+            for why in remaining(*dpid, &graph, hosts.as_ref()) {
+                say::note(format_args!("switch {dpid} is drained, and traffic remains: {why}"));
+            }
+        }
+        for port in unused_ports(&graph) {
+            say::note(format_args!(
+                "{port} is not used: a bridge without OpenFlow leads to another port that is used: see `rosemary incidents`"
+            ));
+        }
     }
     note_unsettled(&graph);
     Ok(())
@@ -89,11 +107,24 @@ pub fn load(instance: &InstancePaths) -> anyhow::Result<Graph> {
     Ok(Graph::of(table.records().map(|(_, record)| record)))
 }
 
+/// Counts the hosts at each switch; `None` if the service `hosts` does not run.
+fn hosts(instance: &InstancePaths) -> Option<BTreeMap<Dpid, usize>> {
+    let table = client::connect(instance).ok()?.service(Service::Hosts).ok()?;
+    Some(by_switch(&table))
+}
+
 /// Says that links may be missing, if that is so.
 fn note_unsettled(graph: &Graph) {
     if !graph.is_settled() {
         say::note("the service has not probed all ports yet: links may be missing");
     }
+}
+
+/// Returns the ports that another port of the same bridge replaces.
+fn unused_ports(graph: &Graph) -> Vec<Endpoint> {
+    let switches = switches(graph);
+    let ports = switches.iter().flat_map(|switch| graph.ports(switch.dpid));
+    ports.filter(|port| is_unused(port)).map(|port| port.at).collect()
 }
 
 fn table(graph: &Graph, switches: &[SwitchRecord]) -> Table<6> {

@@ -56,6 +56,51 @@ fn is_harmless(text: &str) -> bool {
     !text.contains(['\x1b', '\u{fffd}']) && text.chars().all(|it| it == '\n' || !it.is_control())
 }
 
+/// Switches 1 and 2, which a bridge joins at their ports 2, and 3, with a cable from port 2 to port 3 of 2. A second bridge
+/// leads to port 4 of 1 and, not used, to port 4 of 2. Hosts are at each port 1 and at the bridges.
+pub(super) fn bridges() -> Graph {
+    let port = |at: Endpoint, edge, link, shared| {
+        let (hw_addr, speed_kbps, name) = (MacAddr([2, 0, 0, 0, 0, 1]), 1_000_000, [0; 16]);
+        let record = PortRecord { at, hw_addr, speed_kbps, name, live: true, edge, link, shared };
+        Record::Port(record).encode()
+    };
+    let switch = |dpid| {
+        let (epoch, ports, drained) = (1, 4, false);
+        Record::Switch(SwitchRecord { dpid: Dpid(dpid), epoch, ports, drained }).encode()
+    };
+    Graph::of([
+        Record::Status { settled: true }.encode(),
+        switch(1),
+        switch(2),
+        switch(3),
+        port(end(1, 1), true, false, false),
+        port(end(2, 1), true, false, false),
+        port(end(3, 1), true, false, false),
+        port(end(1, 2), true, true, true),
+        port(end(2, 2), false, true, true),
+        port(end(1, 4), true, false, true),
+        port(end(2, 4), false, false, true),
+        port(end(2, 3), false, true, false),
+        port(end(3, 2), false, true, false),
+        link(end(1, 2), end(2, 2), false),
+        link(end(2, 2), end(1, 2), false),
+        link(end(2, 3), end(3, 2), false),
+        link(end(3, 2), end(2, 3), false),
+    ])
+}
+
+#[test]
+fn bridges_without_openflow_are_shown() {
+    let graph = bridges();
+    let json = serde_json::to_value(topology(&graph, None)).unwrap();
+    let shared = |switch: usize, place: usize| &json["switches"][switch]["ports"][place]["shared"];
+    assert_eq!([shared(0, 0), shared(0, 1), shared(1, 3)], [false, true, true], "{json}");
+    assert_eq!(unused_ports(&graph), [end(2, 4)]);
+    let text = links::table(&graph, &links::pairs(&graph)).text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[1].ends_with("  bridge") && lines[2].ends_with("  -"), "{text}");
+}
+
 #[test]
 fn tables_list_switches_and_links() {
     let graph = graph();
@@ -78,7 +123,7 @@ SWITCH                   PORTS  LINKS  EDGE  NEIGHBOURS               STATE
 
 #[test]
 fn json_has_all_of_the_topology() {
-    let json = serde_json::to_value(topology(&graph())).unwrap();
+    let json = serde_json::to_value(topology(&graph(), None)).unwrap();
     assert_eq!(json["settled"], true);
     assert_eq!(json["switches"][1]["drained"], true);
     assert_eq!(json["switches"][0]["ports"][1]["name"], "h1");
@@ -86,6 +131,50 @@ fn json_has_all_of_the_topology() {
     assert_eq!(json["links"].as_array().unwrap().len(), 3);
     assert_eq!(json["links"][0]["latency_us"], 1500.0);
     assert_eq!(json["links"][2]["both_directions"], false);
+}
+
+#[test]
+fn traffic_that_remains_on_a_drained_switch_is_explained() {
+    // 1 to 4 are a ring, and 5 is behind 1.
+    let network = |drained: &[u64]| {
+        let switch = |dpid| {
+            let (epoch, ports) = (1, 2);
+            let drained = drained.contains(&dpid);
+            Record::Switch(SwitchRecord { dpid: Dpid(dpid), epoch, ports, drained }).encode()
+        };
+        let pairs = [(1, 2), (2, 3), (3, 4), (4, 1), (1, 5)];
+        let cables = pairs.into_iter().zip(1..).flat_map(|((from, to), number)| {
+            let ends = (end(from, number), end(to, number));
+            let ports = [port(ends.0, b"", true), port(ends.1, b"", true)];
+            ports.into_iter().chain([link(ends.0, ends.1, false), link(ends.1, ends.0, false)])
+        });
+        Graph::of((1..=5).map(switch).chain(cables))
+    };
+    let none = BTreeMap::new();
+    let why = |drained: &[u64], of: u64| remaining(Dpid(of), &network(drained), Some(&none));
+    assert_eq!(why(&[2], 2), [""; 0], "the others are a line");
+    assert_eq!(why(&[5], 5), [""; 0], "it is an end");
+    let text = &why(&[1], 1)[0];
+    assert!(
+        text.starts_with("no other path leads from switch 00:00:00:00:00:00:00:02 to"),
+        "{text}"
+    );
+    assert!(text.contains(":05, except over drained"), "{text}");
+    assert_eq!(
+        (why(&[2, 4], 2).len(), why(&[2, 4], 4).len()),
+        (1, 1),
+        "each is in the other's way"
+    );
+    assert_eq!(why(&[2, 3], 2), [""; 0], "a drained neighbour is reached from the other side");
+    let hosts = BTreeMap::from([(Dpid(2), 1), (Dpid(3), 12)]);
+    let graph = network(&[2, 3]);
+    let why = |of: u64, hosts| remaining(Dpid(of), &graph, hosts).join("; ");
+    assert_eq!(why(2, Some(&hosts)), "1 host is attached to it: move it to another switch");
+    assert!(why(3, Some(&hosts)).starts_with("12 hosts are attached"), "{}", why(3, Some(&hosts)));
+    assert!(why(3, None).contains("the service `hosts` does not run"));
+    let json = serde_json::to_value(topology(&graph, Some(&hosts))).unwrap();
+    assert_eq!(json["switches"][1]["remaining"].as_array().map(Vec::len), Some(1), "{json}");
+    assert_eq!(json["switches"][0]["remaining"].as_array().map(Vec::len), Some(0), "{json}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Links, paths, hosts and counters, which services know that apps provide.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use openflow::PortNo;
+use openflow::{Dpid, PortNo};
 use sdk::services::layout::records;
 use sdk::services::stats::{self, History, HistoryRequest};
 use sdk::services::topology::{Request, decode_answer};
@@ -13,7 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use view::client::{ClientError, Provided};
 use view::hosts::HostName;
-use view::topology::{Link, PathEnd, PathLine};
+use view::topology::{Attachment, Link, PathEnd, PathLine};
 
 use crate::call::Call;
 use crate::problem::Problem;
@@ -34,8 +35,10 @@ pub(crate) struct Drained {
     dpid: String,
     /// Whether traffic is kept away from it.
     drained: bool,
-    /// Whether it is connected.
+    /// Whether it is connected. If not, the drain begins when it connects.
     connected: bool,
+    /// Why it carries traffic although it is drained, as phrases that say what to do; empty if it need not carry any.
+    remaining: Vec<String>,
 }
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -105,8 +108,18 @@ fn graph(table: &Provided) -> Graph {
 }
 
 async fn topology(api: Arc<Api>, call: Call) -> Answer {
-    let topology = with_graph(&api, view::topology::topology).await?;
-    reply::json(&call, &topology)
+    let topology = api.wait(|api| -> Result<_, ClientError> {
+        let hosts = hosts_by_switch(api);
+        api.ask_service(Service::Topology, |table| {
+            Ok(view::topology::topology(&graph(table), hosts.as_ref()))
+        })
+    });
+    reply::json(&call, &topology.await?)
+}
+
+/// Counts the hosts at each switch; `None` if the service `hosts` does not run.
+fn hosts_by_switch(api: &Api) -> Option<BTreeMap<Dpid, usize>> {
+    api.ask_service(Service::Hosts, |table| Ok(view::hosts::by_switch(table))).ok()
 }
 
 async fn links(api: Arc<Api>, call: Call) -> Answer {
@@ -126,26 +139,23 @@ async fn paths(api: Arc<Api>, call: Call) -> Answer {
     let disjoint = call.flag("disjoint");
     let paths = api.wait(move |api| -> Result<Vec<PathLine>, Problem> {
         let place = |end| match end {
-            PathEnd::Switch(dpid) => Ok(dpid),
+            PathEnd::Switch(dpid) => Ok(Attachment::Switch(dpid)),
             PathEnd::Host(name) => {
                 let found = api.ask_service(Service::Hosts, |table| {
                     Ok(view::topology::host_at(name, table))
                 })?;
-                found.map(|(dpid, _)| dpid).map_err(|why| Problem::not_found(why, hint))
+                found.map(Attachment::Host).map_err(|why| Problem::not_found(why, hint))
             }
         };
-        let (from, to) = (place(ends[0])?, place(ends[1])?);
+        let ends = [place(ends[0])?, place(ends[1])?];
         api.ask_service(Service::Topology, |table| {
             let graph = graph(table);
-            if let Some(absent) = [from, to].into_iter().find(|it| graph.switch(*it).is_none()) {
+            let switches = ends.map(Attachment::dpid);
+            if let Some(absent) = switches.into_iter().find(|it| graph.switch(*it).is_none()) {
                 let detail = format!("switch {absent} is not connected");
                 return Ok(Err(Problem::not_found(detail, hint)));
             }
-            let paths = if disjoint && from != to {
-                graph.disjoint_paths(from, to, count)
-            } else {
-                graph.paths(from, to, count)
-            };
+            let paths = view::topology::paths(&graph, ends, count, disjoint);
             Ok(Ok(paths.iter().map(PathLine::from).collect()))
         })?
     });
@@ -213,15 +223,22 @@ async fn undrain(api: Arc<Api>, call: Call) -> Answer {
 async fn set_drain(api: Arc<Api>, call: Call, on: bool) -> Answer {
     let dpid = call.dpid()?;
     let request = for_user(&call.principal.who, &Request::Drain { dpid, on }.encode());
-    let (answer, connected) = api
-        .service(Service::Topology, move |service| {
+    let done = api.wait(move |api| -> Result<_, ClientError> {
+        let hosts = if on { hosts_by_switch(api) } else { None };
+        api.ask_service(Service::Topology, |service| {
             let answer = service.request(&request)?;
-            Ok((answer, graph(service).switch(dpid).is_some()))
+            let graph = graph(service);
+            let connected = graph.switch(dpid).is_some();
+            let is_asked = on && connected;
+            let remaining =
+                is_asked.then(|| view::topology::remaining(dpid, &graph, hosts.as_ref()));
+            Ok((answer, connected, remaining.unwrap_or_default()))
         })
-        .await?;
+    });
+    let (answer, connected, remaining) = done.await?;
     match decode_answer(&answer) {
         Some(Ok(())) => {
-            let drained = Drained { dpid: dpid.to_string(), drained: on, connected };
+            let drained = Drained { dpid: dpid.to_string(), drained: on, connected, remaining };
             reply::done(StatusCode::OK, &drained)
         }
         Some(Err(refused)) => {
