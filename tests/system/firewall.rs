@@ -4,12 +4,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use cli::lab::{Host, Lab, Of};
 use control::operator::ProgramState;
 use rosemary_tests::apps::configure;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, kill};
+use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use serde_json::Value;
 
 /// The apps in rosemary.toml. The firewall's band is above the learning switch's: 63488 to 65535.
 const APPS: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
@@ -160,4 +161,43 @@ fn firewall_restores_and_cleans_its_flows_in_1_3() {
 #[test]
 fn firewall_restores_and_cleans_its_flows_in_1_0() {
     looks_after_its_flows(Of::V1_0);
+}
+
+#[test]
+fn rule_without_room_is_an_incident_until_there_is_room() {
+    in_a_lab(|lab| {
+        let mut net = start(lab, Of::V1_3, "[[deny]]\nto = \"10.0.0.2\"\n")?;
+        lab.wait_for("the rule's flow is there", SOON, |_| {
+            Ok(drops(&net).is_ok_and(|flows| flows.len() == 1).then_some(()))
+        })?;
+        net.s1.hold_flows(1)?; // the flows that are there stay
+        fs::write(rules_file(), "[[deny]]\nto = \"10.0.0.2\"\n[[deny]]\nto = \"10.0.0.8\"\n")?;
+        let pid = net.rosemary.wait_for("it runs", SOON, |status| status.app("firewall")?.pid)?;
+        kill(pid)?;
+        let reason = net.rosemary.wait_for("the status names the problem", SOON, |status| {
+            let mut reasons = status.health.reasons.iter();
+            reasons.find(|reason| reason.contains("the app firewall: ")).cloned()
+        })?;
+        println!("{reason}");
+        ensure!(reason.contains("switch 00:00:00:00:00:00:00:01 has no room for "), "{reason}");
+        ensure!(
+            reason.contains("the flow table is full") && reason.contains("remove flows"),
+            "{reason}"
+        );
+        let is_open = || -> anyhow::Result<bool> {
+            let binary = rosemary_binary().display().to_string();
+            let text = lab.run(&binary, &["incidents", "--json"])?;
+            let all: Vec<Value> = serde_json::from_str(&text)?;
+            let mut own = all.iter().filter(|it| it.to_string().contains("has no room for"));
+            let own = own.next_back().with_context(|| text.clone())?;
+            own["open"].as_bool().context("open or not")
+        };
+        ensure!(is_open()?);
+        net.s1.hold_flows(100)?;
+        net.rosemary.wait_for("Rosemary is healthy", SOON * 4, |status| {
+            status.health.reasons.is_empty().then_some(())
+        })?;
+        ensure!(!is_open()? && drops(&net)?.len() == 2);
+        Ok(())
+    });
 }

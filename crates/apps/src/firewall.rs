@@ -16,22 +16,25 @@
 //!
 //! The library for wanted flows ([`rosemary_sdk::wanted`]) puts the flows into the switches: all at once into a switch that
 //! connects or has lost its flows, before any packet can pass. It reads each switch every few seconds, adds missing flows
-//! and deletes those that no rule needs since the rules have changed. A flow that is there keeps its counters.
+//! and deletes those that no rule needs since the rules have changed. A flow that is there keeps its counters. A rule that a switch
+//! refuses, or has no room for, is a problem that `rosemary status` shows until the switch has it (`firewall/problems.rs`).
 
 #![forbid(unsafe_code)]
 
 #[path = "firewall/packet.rs"]
 mod packet;
+#[path = "firewall/problems.rs"]
+mod problems;
 #[path = "firewall/rules.rs"]
 mod rules;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rosemary_sdk::wanted::{At, Notice, Owns, Settings, Wanted};
-use rosemary_sdk::{App, Dpid, Event, FlowMod, Network, PacketIn, export_app};
+use rosemary_sdk::{App, Event, FlowMod, Network, PacketIn, export_app};
 
 use self::packet::Packet;
+use self::problems::Problems;
 use self::rules::Rules;
 
 /// The time from one reading of the switches' flows to the next.
@@ -45,8 +48,7 @@ const PRIORITY: u16 = 0;
 struct Firewall {
     rules: Rules,
     wanted: Wanted,
-    /// The switches for which the log already names a rule that they do not have.
-    said_unfit: BTreeSet<Dpid>,
+    problems: Problems,
     /// Whether the log already says that the firewall cannot read the switches' flows.
     said_blind: bool,
 }
@@ -63,7 +65,7 @@ impl App for Firewall {
         Self {
             rules: Rules::default(),
             wanted: Wanted::new(settings),
-            said_unfit: BTreeSet::new(),
+            problems: Problems::default(),
             said_blind: false,
         }
     }
@@ -91,21 +93,21 @@ impl App for Firewall {
                     );
                 }
             }
-            Event::SwitchUp(switch) => {
-                self.said_unfit.remove(&switch.dpid);
+            // The library sends all entries again; what a switch still refuses is reported again.
+            Event::SwitchUp(switch) | Event::FlowsMissing(switch) | Event::SwitchDown(switch) => {
+                self.problems.forget(switch.dpid);
             }
+            Event::SnapshotBegin => self.problems.clear(),
             Event::PacketIn(packet_in) => self.on_packet(packet_in, network),
             _ => {}
         }
-        for notice in self.wanted.on_event(&event, network) {
-            self.on_notice(&notice, network);
-        }
+        let notices = self.wanted.on_event(&event, network);
+        self.on_notices(&notices, network);
     }
 
     fn on_wake(&mut self, network: &mut Network<'_>) {
-        for notice in self.wanted.on_wake(network) {
-            self.on_notice(&notice, network);
-        }
+        let notices = self.wanted.on_wake(network);
+        self.on_notices(&notices, network);
     }
 }
 
@@ -118,9 +120,19 @@ impl Firewall {
         }
     }
 
+    fn on_notices(&mut self, notices: &[Notice], network: &mut Network<'_>) {
+        for notice in notices {
+            self.on_notice(notice, network);
+        }
+        if let Some(problem) = self.problems.news() {
+            network.set_problem(Some(&*problem).filter(|it| !it.is_empty()));
+        }
+    }
+
     fn on_notice(&mut self, notice: &Notice, network: &mut Network<'_>) {
         match notice {
             Notice::Reconciled { switch, restored, changed, removed, .. } => {
+                self.problems.reconciled(switch.dpid);
                 let added = restored + changed;
                 if added > 0 || *removed > 0 {
                     network.info(&format!(
@@ -131,7 +143,7 @@ impl Firewall {
             }
             // Once for each switch: what one rule cannot, a similar one cannot either.
             Notice::Failed { switch, cookie, why, .. } => {
-                if self.said_unfit.insert(switch.dpid) {
+                if self.problems.refused(switch.dpid, *cookie, why) {
                     network.error(&format!(
                         "rule {cookie} cannot be put into {}, which speaks OpenFlow {}: {why}; it holds only for \
                          packets that reach the controller, as may others",
@@ -146,6 +158,10 @@ impl Firewall {
                          go are not put back"
                     ));
                 }
+            }
+            Notice::Full { switch, missing, why, .. } => {
+                self.problems.full(switch.dpid, *missing, why);
+                network.error(&notice.to_string());
             }
             other => network.error(&other.to_string()),
         }

@@ -212,6 +212,7 @@ mod tests {
             restarts: 0,
             last_exit: None,
             kept: None,
+            problem: None,
             limited: None,
         };
         let observer = AppStatus {

@@ -34,7 +34,10 @@ pub fn run(zone: &Path) -> io::Result<Report> {
         ZoneReply::Failed { why } | ZoneReply::Unfit { why } | ZoneReply::NotLoaded { why } => {
             Err(io::Error::other(why))
         }
-        ZoneReply::Loaded { .. } | ZoneReply::Incident { .. } | ZoneReply::Audit { .. } => {
+        ZoneReply::Loaded { .. }
+        | ZoneReply::Incident { .. }
+        | ZoneReply::Problem { .. }
+        | ZoneReply::Audit { .. } => {
             Err(io::Error::other("rosemary-zone loaded an app in a probe"))
         }
     }

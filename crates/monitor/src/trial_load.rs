@@ -39,6 +39,7 @@ pub(crate) fn load(
             ZoneReply::Loaded { .. }
             | ZoneReply::Confined { .. }
             | ZoneReply::Incident { .. }
+            | ZoneReply::Problem { .. }
             | ZoneReply::Audit { .. },
         ) => Ok(()),
         Err(error) => Err(format!("it could not be tried: {error}")),
@@ -91,7 +92,10 @@ fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io:
     let files: Vec<BorrowedFd<'_>> =
         app.object.sealed().into_iter().chain([config.as_fd()]).collect();
     let is_last = |reply: &ZoneReply| {
-        !matches!(reply, ZoneReply::Confined { .. } | ZoneReply::Incident { .. })
+        !matches!(
+            reply,
+            ZoneReply::Confined { .. } | ZoneReply::Incident { .. } | ZoneReply::Problem { .. }
+        )
     };
     one_shot::request_until(&executable, &request, &files, is_last)
 }

@@ -135,6 +135,14 @@ impl Network<'_> {
     pub fn report_incident(&mut self, summary: &str, evidence: &str) {
         self.host().report_incident(summary, evidence);
     }
+
+    /// States what keeps the application from doing its work, as a phrase that says what to do, or that nothing does any more.
+    ///
+    /// It is an incident, and a reason for which `rosemary status` calls Rosemary degraded, until the application states `None` or
+    /// ends. At most 1024 bytes of it are kept. In the kernel the text is only logged.
+    pub fn set_problem(&mut self, problem: Option<&str>) {
+        self.host().set_problem(problem.unwrap_or_default());
+    }
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ pub struct Recorder {
     published: BTreeMap<u32, Slot>,
     answers: Vec<ClientAnswer>,
     incidents: Vec<(String, String)>,
+    problem: Option<String>,
 }
 
 /// An answer of the application to a client.
@@ -181,6 +182,10 @@ impl Host for Recorder {
     fn report_incident(&mut self, summary: &str, evidence: &str) {
         self.incidents.push((summary.to_owned(), evidence.to_owned()));
     }
+
+    fn set_problem(&mut self, text: &str) {
+        self.problem = (!text.is_empty()).then(|| text.to_owned());
+    }
 }
 
 /// An application on a bench.
@@ -291,6 +296,11 @@ impl Bench {
     /// Returns the incidents that the application reported: summary and evidence.
     pub fn incidents(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.app.host().incidents)
+    }
+
+    /// Returns what keeps the application from doing its work, as it has stated.
+    pub fn problem(&mut self) -> Option<String> {
+        self.app.host().problem.clone()
     }
 
     /// Returns the lines that the application logged.

@@ -96,6 +96,9 @@ impl Health {
                 reasons.push(format!("the app {name} goes on with its last good files: {why}"));
             }
         }
+        for app in &programs.apps {
+            reasons.extend(app.problem.iter().map(|why| format!("the app {}: {why}", app.name)));
+        }
         if let Some(safe_mode) = &programs.safe_mode {
             reasons.push(format!("Rosemary is in safe mode: {}", safe_mode.why));
             reasons.extend(safe_mode.suspects.iter().map(|Suspect { app, why }| {
@@ -267,6 +270,7 @@ mod tests {
         programs.apps = vec![app("a", ProgramState::Held)];
         programs.apps[0].last_exit = Some("killed by SIGSEGV".into());
         programs.apps[0].kept = Some("line 3 is wrong".into());
+        programs.apps[0].problem = Some("rule 3 is in no switch".into());
         programs.safe_mode = Some(Box::new(SafeModeStatus {
             why: "the kernel ended 5 times in 60 s".into(),
             complete: false,
@@ -308,6 +312,7 @@ mod tests {
                 "the app a is held: killed by SIGSEGV",
                 "the service hosts does not run, and these apps use it: a, b; see `rosemary safe-mode status`",
                 "the app a goes on with its last good files: line 3 is wrong",
+                "the app a: rule 3 is in no switch",
                 "Rosemary is in safe mode: the kernel ended 5 times in 60 s",
                 "the app b is held, as safe mode named it: killed by SIGSEGV",
                 "the last reload was refused: rosemary.toml:7: no",

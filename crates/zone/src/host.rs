@@ -45,6 +45,8 @@ pub struct ZoneHost {
     pub server: Server,
     /// Incidents that the app reported in the current batch.
     pub incidents: Vec<(String, String)>,
+    /// What keeps the app from doing its work, as it stated last, if the monitor does not know it yet.
+    pub problem: Option<String>,
     /// Audit records that the app wrote in the current batch.
     pub audits: Vec<String>,
     /// Whether the current batch came by no ring. The app cannot stop its records then: no other app gets them.
@@ -69,6 +71,7 @@ impl ZoneHost {
             services,
             server: Server::default(),
             incidents: Vec::new(),
+            problem: None,
             audits: Vec::new(),
             aside: false,
             watched: Watched::default(),
@@ -171,6 +174,10 @@ impl Host for ZoneHost {
         if self.incidents.len() < MOST_INCIDENTS {
             self.incidents.push((summary.to_owned(), evidence.to_owned()));
         }
+    }
+
+    fn set_problem(&mut self, text: &str) {
+        self.problem = Some(text.to_owned());
     }
 }
 

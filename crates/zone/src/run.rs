@@ -242,6 +242,11 @@ impl<A: Guest> Zone<A> {
                 tracing::warn!("could not report an incident, as the monitor does not read");
             }
         }
+        if let Some(text) = host.problem.take()
+            && monitor.send(&ZoneReply::Problem { text: text.clone() }, &[]).is_err()
+        {
+            host.problem = Some(text); // the next turn tries again
+        }
         for record in std::mem::take(&mut host.audits) {
             if monitor.send(&ZoneReply::Audit { record: record.clone() }, &[]).is_err() {
                 let text = format!("the monitor did not accept an audit record: {record}");

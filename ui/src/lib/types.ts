@@ -86,6 +86,7 @@ export interface AppStatus extends Program {
   origin: string;
   signed_by: string | null;
   kept: string | null;
+  problem: string | null;
 }
 
 export interface Status {

@@ -1,6 +1,6 @@
 use openflow::{
-    FlowModCommand, FlowStats, Header, Instructions, Kind, MultipartReply, MultipartRequest,
-    ReplyBody, Version, append,
+    FlowModCommand, FlowModFlags, FlowStats, Header, Instructions, Kind, MultipartReply,
+    MultipartRequest, ReplyBody, Version, append,
 };
 use rosemary_sdk::abi::{Record, RecordKind, Refusal};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Sent};
@@ -33,8 +33,8 @@ fn add(version: Version) -> FlowModCommand {
     if version == Version::V1_0 { FlowModCommand::ModifyStrict } else { FlowModCommand::Add }
 }
 
-/// Confirms the messages in `sent`; returns the request for the switch's flows that the firewall sends within six seconds.
-fn look(bench: &mut Bench, at: Switch, sent: &[Sent]) -> Vec<Sent> {
+/// Confirms the messages in `sent`.
+fn confirm(bench: &mut Bench, at: Switch, sent: &[Sent]) {
     let is_barrier = |sent: &&Sent| {
         let header = Header::decode(&sent.message).unwrap();
         Kind::from_wire(at.version, header.kind) == Ok(Kind::BarrierRequest)
@@ -45,12 +45,22 @@ fn look(bench: &mut Bench, at: Switch, sent: &[Sent]) -> Vec<Sent> {
         Kind::BarrierReply.encode_empty(at.version, xid, &mut reply).unwrap();
         assert_eq!(bench.event(AlignedRecord::answer(RecordKind::Reply, at, &reply)), []);
     }
+}
+
+/// Confirms the messages in `sent`; returns the request for the switch's flows that the firewall sends within six seconds.
+fn look(bench: &mut Bench, at: Switch, sent: &[Sent]) -> Vec<Sent> {
+    confirm(bench, at, sent);
     let mut looks = (0..6_000).map(|_| bench.batch(&[]).unwrap().1);
     looks.find(|sent| !sent.is_empty()).expect("it looks") // a millisecond each
 }
 
 /// The reply to the look that is in `sent`, with these flows.
-fn reply(at: Switch, sent: &[Sent], flows: Vec<FlowStats<'_>>) -> AlignedRecord {
+fn reply(at: Switch, sent: &[Sent], mut flows: Vec<FlowStats<'_>>) -> AlignedRecord {
+    if at.version != Version::V1_0 {
+        for flow in &mut flows {
+            flow.flags = FlowModFlags::SEND_FLOW_REM;
+        }
+    }
     let xid = sent.iter().find_map(|sent| {
         MultipartRequest::decode(&sent.message).ok()?;
         Xid::of(&sent.message)
@@ -69,7 +79,7 @@ fn flow(match_: Match, rule: u64) -> FlowStats<'static> {
         priority: 1, // on the switch; the bench's band begins there
         idle_timeout: 0,
         hard_timeout: 0,
-        flags: openflow::FlowModFlags::default(),
+        flags: FlowModFlags::default(),
         cookie: rule,
         packet_count: 0,
         byte_count: 0,
@@ -205,6 +215,52 @@ fn inexpressible_rule_still_stops_packet_ins() {
     let log = bench.log();
     assert_eq!(log.len(), 1, "{log:?}");
     assert!(log[0].starts_with("Error: rule 1 cannot be put into 00:00:00:00:00:00:00:01"));
+    let problem = bench.problem().expect("a problem");
+    assert!(problem.contains("does not have rules 1, 2: "), "{problem}");
+    bench.event(AlignedRecord::about(RecordKind::SwitchDown, at));
+    assert_eq!(bench.problem(), None);
+}
+
+/// The switch's answer to a message: an error of this type and code.
+fn error(at: Switch, about: &Sent, (kind, code): (u16, u16)) -> AlignedRecord {
+    let xid = Xid::of(&about.message).unwrap().0.to_be_bytes();
+    let (kind, code) = (kind.to_be_bytes(), code.to_be_bytes());
+    let data = &about.message[..64.min(about.message.len())];
+    let length = u16::try_from(12 + data.len()).unwrap().to_be_bytes();
+    let head = [&[at.version.wire(), 1][..], &length, &xid, &kind, &code].concat();
+    AlignedRecord::answer(RecordKind::Error, at, &[&head, data].concat())
+}
+
+#[test]
+fn rule_that_a_switch_refuses_is_a_problem_until_it_has_it() {
+    let (mut bench, at) = (bench(), Bench::switch(1, Version::V1_3));
+    let sent = up(&mut bench, at);
+    assert_eq!(bench.problem(), None);
+    bench.event(error(at, &sent[0], (4, 9))); // OFPET_BAD_MATCH, OFPBMC_BAD_PREREQ
+    let problem = bench.problem().expect("a problem");
+    assert!(problem.contains("switch 00:00:00:00:00:00:00:01 does not have rule 1: "), "{problem}");
+    assert!(problem.contains("BAD_PREREQ") && problem.contains("change or remove"), "{problem}");
+    up(&mut bench, Switch { epoch: 2, ..at });
+    assert_eq!(bench.problem(), None, "the switch takes it now");
+}
+
+#[test]
+fn full_table_is_a_problem_until_there_is_room() {
+    let (mut bench, at) = (bench(), Bench::switch(1, Version::V1_3));
+    let sent = up(&mut bench, at);
+    bench.event(error(at, &sent[0], (5, 1))); // OFPET_FLOW_MOD_FAILED, OFPFMFC_TABLE_FULL
+    confirm(&mut bench, at, &sent);
+    bench.batch(&[]).unwrap();
+    let problem = bench.problem().expect("a problem");
+    assert!(
+        problem.contains("has no room for 1 flow of rules: the flow table is full"),
+        "{problem}"
+    );
+    let mut looks = (0..40_000).map(|_| bench.batch(&[]).unwrap().1);
+    let sent = looks.find(|sent| !sent.is_empty()).expect("it tries again");
+    let sent = bench.event(reply(at, &sent, vec![]));
+    confirm(&mut bench, at, &sent);
+    assert_eq!(bench.problem(), None);
 }
 
 #[test]

@@ -67,6 +67,7 @@ impl AppText {
         ];
         lines.extend(self.config.iter().map(|path| ("config", path.display().to_string())));
         lines.extend(app.kept.iter().map(|why| ("kept", why.clone())));
+        lines.extend(app.problem.iter().map(|why| ("problem", why.clone())));
         lines
     }
 

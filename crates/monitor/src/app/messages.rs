@@ -71,6 +71,7 @@ impl App {
             ZoneReply::Incident { summary, evidence } => {
                 self.reports.record(&self.name, &summary, &evidence, now);
             }
+            ZoneReply::Problem { text } => self.reports.state_problem(&self.name, &text, now),
         }
         ZoneEvent::Handled
     }
@@ -115,6 +116,7 @@ impl App {
 
     /// The zone's process has ended. Returns whether the kernel holds rings of it.
     pub(crate) fn zone_ended(&mut self, now: Instant) -> bool {
+        self.reports.end_problem(now);
         let Some(zone) = self.hosting.zone_mut() else { return false };
         if let Some(why) = zone.program.lifecycle().too_many_restarts() {
             let kind = ProgramKind::Zone(self.name.clone());

@@ -1,9 +1,9 @@
-//! Records incidents of the network that an app reports, a bounded number per minute.
+//! Records incidents of the network that an app reports, and what keeps it from doing its work: a bounded number per minute.
 
 use std::time::{Duration, Instant};
 
-use control::incident::{Cause, Evidence, Program};
-use tracing::warn;
+use control::incident::{Cause, Evidence, IncidentId, Program};
+use tracing::{error, info, warn};
 
 use crate::incidents::Incidents;
 use crate::text::{harmless, shortened};
@@ -11,6 +11,9 @@ use crate::text::{harmless, shortened};
 /// Most incidents of an app in a period.
 const MOST: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(60);
+
+/// Most characters of a problem.
+const LONGEST: usize = 800;
 
 /// The incidents that one app reports.
 #[derive(Debug)]
@@ -20,24 +23,28 @@ pub(super) struct AppReports {
     period: Option<(Instant, u32)>,
     /// The number of reports that were not recorded since the last one that was.
     suppressed: u64,
+    problem: Option<Problem>,
+}
+
+/// What keeps the app from doing its work, in its own words.
+#[derive(Debug)]
+struct Problem {
+    text: String,
+    /// The incident; `None` if there were too many.
+    incident: Option<IncidentId>,
+    since: Instant,
 }
 
 impl AppReports {
     pub(super) fn new(incidents: Incidents) -> Self {
-        Self { incidents, period: None, suppressed: 0 }
+        Self { incidents, period: None, suppressed: 0, problem: None }
     }
 
     /// Records what `app` reports, unless it reports too much. The texts are claims of the app.
     pub(super) fn record(&mut self, app: &str, summary: &str, evidence: &str, now: Instant) {
-        let (since, count) = match self.period {
-            Some((since, count)) if now.saturating_duration_since(since) < PERIOD => (since, count),
-            _ => (now, 0),
-        };
-        if count >= MOST {
-            self.suppressed += 1;
+        if !self.admits(now) {
             return;
         }
-        self.period = Some((since, count + 1));
         let suppressed = std::mem::take(&mut self.suppressed);
         let not_recorded = (suppressed > 0).then_some(suppressed);
         let (what, why) = (shortened(summary, 200), shortened(evidence, 400));
@@ -51,13 +58,92 @@ impl AppReports {
         let id = self.incidents.open(Program::app(app), cause, facts);
         self.incidents.close(id, None);
     }
+
+    /// Takes what `app` states about its work: a problem lasts until it states another, or none with an empty text.
+    pub(super) fn state_problem(&mut self, app: &str, text: &str, now: Instant) {
+        if text.trim().is_empty() {
+            if self.problem.is_some() {
+                info!(app, "app reported that its problem was over");
+            }
+            return self.end_problem(now);
+        }
+        let shown = harmless(text, LONGEST);
+        if let Some(problem) = &mut self.problem {
+            if problem.text != shown {
+                problem.text.clone_from(&shown);
+                if let Some(id) = problem.incident {
+                    self.incidents.amend(id, |evidence| *evidence = Evidence::fact(shown));
+                }
+            }
+            return;
+        }
+        error!(app, problem = shortened(text, LONGEST), "app reported a problem");
+        let incident = self.admits(now).then(|| {
+            let cause = Cause::Reported { summary: harmless(text, 200) };
+            self.incidents.open(Program::app(app), cause, Evidence::fact(shown.clone()))
+        });
+        self.problem = Some(Problem { text: shown, incident, since: now });
+    }
+
+    /// The problem is over, or the process that stated it has ended.
+    pub(super) fn end_problem(&mut self, now: Instant) {
+        if let Some(Problem { incident: Some(id), since, .. }) = self.problem.take() {
+            self.incidents.close(id, Some(now.saturating_duration_since(since)));
+        }
+    }
+
+    /// What keeps the app from doing its work.
+    pub(super) fn problem(&self) -> Option<&str> {
+        self.problem.as_ref().map(|problem| problem.text.as_str())
+    }
+
+    /// Counts an incident, and returns whether it may be recorded.
+    fn admits(&mut self, now: Instant) -> bool {
+        let (since, count) = match self.period {
+            Some((since, count)) if now.saturating_duration_since(since) < PERIOD => (since, count),
+            _ => (now, 0),
+        };
+        let admits = count < MOST;
+        if admits {
+            self.period = Some((since, count + 1));
+        } else {
+            self.suppressed += 1;
+        }
+        admits
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use control::incident::IncidentId;
-
     use super::*;
+
+    #[test]
+    fn problem_is_one_incident_while_it_lasts() {
+        let incidents = Incidents::in_memory();
+        let mut reports = AppReports::new(incidents.clone());
+        let now = Instant::now();
+        let all = || incidents.page(IncidentId(0)).0;
+        reports.state_problem("firewall", "", now);
+        assert!(reports.problem().is_none() && all().is_empty());
+        reports.state_problem("firewall", "rule 1 is not in switch 1", now);
+        reports.state_problem("firewall", "rules 1\x1b and 2 are not", now);
+        assert_eq!(reports.problem(), Some(r"rules 1\u{1b} and 2 are not"));
+        let first = all().remove(0);
+        assert_eq!((first.open, all().len()), (true, 1));
+        assert_eq!(first.cause.to_string(), "rule 1 is not in switch 1");
+        assert_eq!(first.evidence.facts, [r"rules 1\u{1b} and 2 are not"]);
+        reports.state_problem("firewall", " ", now + Duration::from_millis(30));
+        assert!(reports.problem().is_none());
+        let first = all().remove(0);
+        assert_eq!((first.open, first.duration_ms), (false, Some(30)));
+        for _ in 0..100 {
+            reports.state_problem("firewall", "again", now);
+            reports.end_problem(now);
+        }
+        assert_eq!(all().len(), MOST as usize, "no flood of incidents");
+        reports.state_problem("firewall", "again", now);
+        assert_eq!(reports.problem(), Some("again"), "the status shows it all the same");
+    }
 
     #[test]
     fn reports_beyond_the_bound_are_counted() {

@@ -71,6 +71,7 @@ impl App {
             restarts,
             last_exit: last_exit.map(Into::into),
             kept: self.kept.clone(),
+            problem: self.reports.problem().map(Into::into),
             limited: None, // the process table knows
         }
     }

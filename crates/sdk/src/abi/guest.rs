@@ -389,6 +389,13 @@ impl Host {
         };
     }
 
+    /// States a problem.
+    pub(crate) fn set_problem(&mut self, text: &str) {
+        let size = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        // SAFETY: as in `reserve`; the text has that many bytes.
+        unsafe { (self.table().set_problem)(self.table, text.as_ptr().cast::<c_char>(), size) };
+    }
+
     /// Records an incident.
     pub(crate) fn report_incident(&mut self, summary: &str, evidence: &str) {
         let size = |text: &str| u32::try_from(text.len()).unwrap_or(u32::MAX);

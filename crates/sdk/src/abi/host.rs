@@ -80,6 +80,13 @@ pub trait Host: 'static {
     fn report_incident(&mut self, summary: &str, evidence: &str) {
         self.log(Level::Warn, &format!("{summary}: {evidence}"));
     }
+    /// States what keeps the application from doing its work; nothing if `text` is empty.
+    fn set_problem(&mut self, text: &str) {
+        match text {
+            "" => self.log(Level::Info, "the problem is over"),
+            text => self.log(Level::Error, text),
+        }
+    }
 }
 
 /// Why the host cannot run an object.
@@ -402,6 +409,7 @@ pub(super) fn functions<H: Host>(host: &H) -> HostFunctions {
         publish: calls::publish::<H>,
         answer: calls::answer::<H>,
         report_incident: calls::report_incident::<H>,
+        set_problem: calls::set_problem::<H>,
     }
 }
 

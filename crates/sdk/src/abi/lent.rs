@@ -106,6 +106,10 @@ impl<H: Host> Host for Box<H> {
     fn report_incident(&mut self, summary: &str, evidence: &str) {
         (**self).report_incident(summary, evidence);
     }
+
+    fn set_problem(&mut self, text: &str) {
+        (**self).set_problem(text);
+    }
 }
 
 #[cfg(test)]

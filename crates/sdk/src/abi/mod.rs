@@ -394,6 +394,8 @@ pub struct HostFunctions {
         evidence: *const c_char,
         evidence_size: u32,
     ),
+    pub set_problem:
+        unsafe extern "C" fn(host: *const HostFunctions, text: *const c_char, size: u32),
 }
 
 /// The former name of [`HostFunctions`]; [`hosts::HostTable`](crate::hosts::HostTable) is something else.

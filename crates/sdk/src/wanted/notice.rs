@@ -11,7 +11,7 @@ use crate::Switch;
 #[non_exhaustive]
 pub enum Notice {
     /// A switch has what is wanted, as far as no [`Failed`](Self::Failed) and no [`Full`](Self::Full) says otherwise.
-    /// Once for each connection, and later when something was done.
+    /// Once for each connection, later when something was done, and when there is room again after a [`Full`](Self::Full).
     Reconciled {
         /// The switch.
         switch: Switch,

@@ -335,12 +335,14 @@ impl Site {
             turn.notices.push(Notice::Full { switch, missing, why, again_in });
             self.check_at = Some(turn.now() + FULL_PAUSE);
         }
+        let is_full = missing > 0;
         if std::mem::take(&mut self.work.is_open) {
             let Work { since, restored, changed, removed, kept, .. } =
                 std::mem::take(&mut self.work);
             let (switch, took) = (self.switch, turn.now().saturating_sub(since));
-            let has_reported = std::mem::replace(&mut self.has_reported, true);
-            if has_reported && restored + changed + removed == 0 {
+            // After a lack of room, the application learns when it is over.
+            let has_reported = std::mem::replace(&mut self.has_reported, !is_full);
+            if (has_reported || is_full) && restored + changed + removed == 0 {
                 return;
             }
             turn.notices.push(Notice::Reconciled {

@@ -28,6 +28,7 @@ fn report() -> AppReport {
         restarts: 2,
         last_exit: Some("killed by SIGSEGV".into()),
         kept: None,
+        problem: None,
         limited: Some("throttled to 50 flow-mods/s for each switch, by protection".into()),
     };
     let write = Grant { dpids: vec![1], tables: vec![0, 1], ..Capability::FlowWrite.into() };

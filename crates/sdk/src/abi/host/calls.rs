@@ -178,6 +178,18 @@ pub(super) unsafe extern "C" fn report_incident<H: Host>(
     inner.host.report_incident(&summary, &evidence);
 }
 
+pub(super) unsafe extern "C" fn set_problem<H: Host>(
+    host: *const HostFunctions,
+    text: *const c_char,
+    size: u32,
+) {
+    // SAFETY: called by the application with the table that it was given.
+    let inner = unsafe { inner::<H>(host) };
+    // SAFETY: the ABI's contract: text of that many bytes.
+    let text = unsafe { short_text(text, size) };
+    inner.host.set_problem(&text);
+}
+
 /// Copies the beginning of a text of the application.
 ///
 /// # Safety
