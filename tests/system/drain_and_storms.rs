@@ -1,5 +1,6 @@
 //! `forwarding` on real switches while an operator looks at paths, drains a switch, and a host floods the controller.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -192,4 +193,47 @@ fn storm_of_a_host_is_stopped_in_1_3() {
 fn storm_of_a_host_is_stopped_in_1_0() {
     // tshark 4.0 reads the second output of a packet-out of OpenFlow 1.0 as data.
     in_a_lab_without_capture_for(LIMIT, |lab| storm_is_stopped(lab, Of::V1_0));
+}
+
+/// Hosts that nobody knows yet send to each other at the same time, without ARP: their packets are flooded until the hosts are
+/// known, in the middle of a flood. In each round they have other addresses.
+#[test]
+fn packets_between_unknown_hosts_arrive_once() {
+    in_a_lab_without_capture_for(LIMIT, |lab| {
+        let mut ring = Ring::start(lab, Of::V1_3)?;
+        let mut replies = 0;
+        for round in 11..=30 {
+            let hosts = [&ring.h1, &ring.h2, &ring.h3];
+            let address = |at: usize| format!("10.{round}.0.{}", at + 1);
+            let mac = |at: usize| format!("02:00:00:00:{round}:{:02}", at + 1);
+            let mut pings = Vec::new();
+            for (at, host) in hosts.iter().enumerate() {
+                host.run("ip", &["address", "flush", "dev", "eth0"])?;
+                host.run("ip", &["link", "set", "eth0", "address", &mac(at)])?;
+                let prefix = format!("{}/24", address(at));
+                host.run("ip", &["address", "add", &prefix, "dev", "eth0"])?;
+                let others: Vec<usize> = (0..hosts.len()).filter(|it| *it != at).collect();
+                for other in &others {
+                    let (to, mac) = (address(*other), mac(*other));
+                    host.run("ip", &["neigh", "replace", &to, "lladdr", &mac, "dev", "eth0"])?;
+                }
+                let ping = |it: &usize| format!("ping -n -c 5 -i 0.01 -W 1 {} & ", address(*it));
+                pings.push(others.iter().map(ping).collect::<String>() + "wait");
+            }
+            let begin = |(host, script): (&&Host<'_>, &String)| {
+                let mut command = host.command("sh");
+                command.args(["-c", script]).stdout(Stdio::piped()).spawn()
+            };
+            let running: Vec<_> = hosts.iter().zip(&pings).map(begin).collect::<Result<_, _>>()?;
+            for ping in running {
+                let text = String::from_utf8(ping.wait_with_output()?.stdout)?;
+                ensure!(!text.contains("DUP!"), "round {round}: {text}");
+                replies += text.matches("icmp_seq=").count();
+            }
+        }
+        println!("{replies} of 600 pings were answered");
+        ensure!(replies > 540, "{replies} of 600 pings were answered");
+        ring.rosemary.must_run()?;
+        Ok(())
+    });
 }

@@ -1,98 +1,103 @@
-//! Remembers which unicast packets were flooded, because nobody knew where their destination is.
+//! Remembers for which pairs of hosts a packet was flooded lately, because nobody knew where the destination was.
 //!
-//! The copies of such a packet reach other switches later, when the destination may be known. If a switch then sent its copy
-//! along the shortest path, the destination could receive two: that copy, and the one that came along the spanning tree. So
-//! each copy goes on along the tree. Packets are known by a hash of their bytes, for one to two [`PERIOD`]s.
+//! Copies of such a packet may still be under way when the destination is known. If a switch then sent one along the shortest
+//! path, by the app or by a flow, the destination could receive two: that copy, and the one that came along the spanning
+//! tree. So the packets of the pair, and its route, keep to the tree for [`PERIOD`].
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher, RandomState};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// Time after which packets begin to be forgotten: longer than a copy is under way, also while the controller is busy.
+use super::routes::Key;
+
+/// How long a pair keeps to the tree: longer than a copy is under way, also while the controller is busy.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Most packets that are remembered of a period. Beyond it the older ones are forgotten earlier.
+/// Most pairs. Beyond it the oldest is forgotten.
 const MOST: usize = 4096;
 
 /// See the module's description.
 #[derive(Debug, Default)]
 pub(crate) struct Flooded {
-    hasher: RandomState,
-    latest: HashSet<u64>,
-    earlier: HashSet<u64>,
-    /// When the latest period began.
-    since: Duration,
+    /// When a packet of each pair was last flooded.
+    last: HashMap<Key, Duration>,
+    /// When to look at each pair.
+    queue: VecDeque<(Duration, Key)>,
 }
 
 impl Flooded {
-    /// Remembers that a packet is flooded.
-    pub(crate) fn insert(&mut self, frame: &[u8], now: Duration) {
-        self.expire(now);
-        if self.latest.len() >= MOST {
-            self.earlier = std::mem::take(&mut self.latest);
+    /// Remembers that a packet of a pair is flooded.
+    pub(crate) fn insert(&mut self, key: Key, now: Duration) {
+        if self.last.insert(key, now).is_some() {
+            return;
         }
-        self.latest.insert(self.hasher.hash_one(frame));
+        if self.queue.len() >= MOST
+            && let Some((_, oldest)) = self.queue.pop_front()
+        {
+            self.last.remove(&oldest);
+        }
+        self.queue.push_back((now + PERIOD, key));
     }
 
-    /// Returns whether a packet was flooded.
-    pub(crate) fn contains(&mut self, frame: &[u8], now: Duration) -> bool {
-        self.expire(now);
-        if self.latest.is_empty() && self.earlier.is_empty() {
-            return false; // as nearly always
-        }
-        let hash = self.hasher.hash_one(frame);
-        self.latest.contains(&hash) || self.earlier.contains(&hash)
+    /// Returns whether packets of a pair keep to the tree.
+    pub(crate) fn contains(&self, key: &Key) -> bool {
+        self.last.contains_key(key)
     }
 
-    /// Forgets a packet: its host has sent the same bytes again, and those are not flooded.
-    pub(crate) fn remove(&mut self, frame: &[u8]) {
-        if !self.latest.is_empty() || !self.earlier.is_empty() {
-            let hash = self.hasher.hash_one(frame);
-            self.latest.remove(&hash);
-            self.earlier.remove(&hash);
+    /// Forgets pairs without a flood for [`PERIOD`], and returns them.
+    pub(crate) fn expire(&mut self, now: Duration) -> Vec<Key> {
+        let mut expired = Vec::new();
+        while let Some((_, key)) = self.queue.front().copied().filter(|(at, _)| *at <= now) {
+            self.queue.pop_front();
+            match self.last.get(&key) {
+                Some(last) if *last + PERIOD > now => self.queue.push_back((*last + PERIOD, key)),
+                _ => {
+                    self.last.remove(&key);
+                    expired.push(key);
+                }
+            }
         }
+        expired
     }
 
-    fn expire(&mut self, now: Duration) {
-        let age = now.saturating_sub(self.since);
-        if age >= PERIOD {
-            let latest = std::mem::take(&mut self.latest);
-            self.earlier = if age >= 2 * PERIOD { HashSet::new() } else { latest };
-            self.since = now;
-        }
+    /// Returns when [`expire`](Self::expire) has something to do.
+    pub(crate) fn wake_at(&self) -> Option<Duration> {
+        self.queue.front().map(|(at, _)| *at)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rosemary_sdk::MacAddr;
+
     use super::*;
 
+    fn key(number: usize) -> Key {
+        let [.., a, b, c] = number.to_be_bytes();
+        Key { src: MacAddr([2, 0, 0, a, b, c]), dst: MacAddr([4; 6]), tag: None }
+    }
+
     #[test]
-    fn packets_are_forgotten_after_one_to_two_periods() {
+    fn pairs_are_forgotten_after_their_last_flood() {
         let mut flooded = Flooded::default();
-        let now = Duration::from_secs(100);
-        flooded.insert(b"one", now);
-        assert!(flooded.contains(b"one", now + PERIOD));
-        assert!(!flooded.contains(b"two", now + PERIOD));
-        flooded.insert(b"two", now + PERIOD);
-        assert!(
-            !flooded.contains(b"one", now + 2 * PERIOD)
-                && flooded.contains(b"two", now + 2 * PERIOD)
-        );
-        flooded.remove(b"two");
-        assert!(!flooded.contains(b"two", now + 2 * PERIOD));
-        flooded.insert(b"three", now + 2 * PERIOD);
-        assert!(!flooded.contains(b"three", now + 9 * PERIOD));
+        let (now, step) = (Duration::from_secs(100), PERIOD / 2);
+        flooded.insert(key(1), now);
+        flooded.insert(key(2), now);
+        flooded.insert(key(1), now + step);
+        assert_eq!(flooded.wake_at(), Some(now + PERIOD));
+        assert_eq!(flooded.expire(now + step), []);
+        assert_eq!(flooded.expire(now + PERIOD), [key(2)]);
+        assert!(flooded.contains(&key(1)) && !flooded.contains(&key(2)));
+        assert_eq!(flooded.expire(now + PERIOD + step), [key(1)]);
+        assert_eq!((flooded.wake_at(), flooded.last.len()), (None, 0));
     }
 
     #[test]
     fn memory_is_bounded() {
         let mut flooded = Flooded::default();
-        let now = Duration::from_secs(100);
         for number in 0..10 * MOST {
-            flooded.insert(&number.to_be_bytes(), now);
+            flooded.insert(key(number), Duration::from_secs(100));
         }
-        assert!(flooded.latest.len() + flooded.earlier.len() <= 2 * MOST);
-        assert!(flooded.contains(&(10 * MOST - 1).to_be_bytes(), now));
+        assert_eq!((flooded.last.len(), flooded.queue.len()), (MOST, MOST));
+        assert!(flooded.contains(&key(10 * MOST - 1)) && !flooded.contains(&key(0)));
     }
 }

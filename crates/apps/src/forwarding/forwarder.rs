@@ -2,8 +2,8 @@
 //!
 //! A packet between known hosts gets a route: flows on its path for packets of that pair. All other packets are flooded
 //! along the spanning tree, switch by switch, and out of the ports of hosts. A packet always passes the flow tables of each
-//! switch on its way, so flows of guards stop it there. A packet that is flooded stays so: a switch that its copy reaches when
-//! the destination is known does not send it along the path.
+//! switch on its way, so flows of guards stop it there. After a flood to an unknown host, the packets of that pair keep to the
+//! spanning tree for a while, so that no copy takes another way.
 //!
 //! Only a source whose place the table of hosts confirms gets a route. Other packets are forwarded one by one: the host is
 //! new or moves, or somebody pretends to be it.
@@ -25,7 +25,7 @@ use super::flooded::Flooded;
 use super::moves::{Move, Moves, remove};
 use super::net::{Distances, End, LinkFacts, Net, PortKind, SwitchFacts};
 use super::peers::Peers;
-use super::plan::{Plan, next_hop, plan};
+use super::plan::{Plan, next_hop, plan, tree_plan};
 use super::routes::{Hops, KIND_SHIFT, Key, LOCAL, Route, Routes};
 use super::storm::Storm;
 use super::world::{Act, Flow, Message, World};
@@ -93,7 +93,7 @@ pub(crate) struct Forwarder {
     drops: (Duration, u32),
     /// Whether there are packets with a VLAN tag.
     has_tags: bool,
-    /// Packets to unknown hosts whose copies are under way.
+    /// Pairs of hosts with copies of a flooded packet under way.
     flooded: Flooded,
     /// Questions of hosts that are flooded again.
     held: Vec<packets::Held>,
@@ -276,6 +276,7 @@ impl Forwarder {
             self.listing_ends = None;
             self.end_listing(world);
         }
+        self.to_examine.extend(self.flooded.expire(now));
         let may_examine = self.listing_ends.is_none() && self.facts.is_settled;
         if may_examine && !self.to_examine.is_empty() && self.next_step <= now {
             self.next_step = now + STEP_EVERY;
@@ -284,7 +285,8 @@ impl Forwarder {
             self.move_routes(keys, Why::Better, world);
         }
         let step = (may_examine && !self.to_examine.is_empty()).then_some(self.next_step);
-        [step, self.moves.wake_at(), self.listing_ends].into_iter().flatten().min()
+        let expiry = self.flooded.wake_at();
+        [step, self.moves.wake_at(), self.listing_ends, expiry].into_iter().flatten().min()
     }
 
     pub(crate) fn on_barrier(&mut self, switch: Switch, world: &mut impl World) {
@@ -427,7 +429,12 @@ impl Forwarder {
         to: End,
         world: &mut impl World,
     ) -> Option<Vec<(End, Act)>> {
-        let plan = self.plan(from.0, to.0, key.salt())?;
+        let plan = if self.flooded.contains(key) {
+            let (from, to) = (self.net.find(from.0)?, self.net.find(to.0)?);
+            Rc::new(tree_plan(&self.net, from, to)?)
+        } else {
+            self.plan(from.0, to.0, key.salt())?
+        };
         let mut hops = Vec::with_capacity(plan.steps.len());
         for step in &plan.steps {
             let dpid = self.net.node(step.at.0).dpid;
@@ -459,8 +466,12 @@ impl Forwarder {
             .clone()
     }
 
-    fn next_port(&mut self, from: Dpid, to: Dpid, salt: u64) -> Option<PortNo> {
+    fn next_port(&mut self, from: Dpid, to: Dpid, key: &Key) -> Option<PortNo> {
         let (from, to) = (self.net.find(from)?, self.net.find(to)?);
+        if self.flooded.contains(key) {
+            return self.net.tree_path(from, to)?.first().map(|link| link.port);
+        }
+        let salt = key.salt();
         let distances = self.distances(to);
         next_hop(&self.net, from, &distances, salt % SALTS)
     }

@@ -5,6 +5,7 @@
 //! a penalty for suspicious links and for drained switches: both are used only if there is no other path.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use rosemary_sdk::{Dpid, PortNo};
@@ -223,6 +224,28 @@ impl Net {
         let links: BTreeSet<PortNo> = node.links.iter().map(|link| link.port).collect();
         let edges = node.edges.iter().filter(|port| !links.contains(port));
         node.tree.iter().chain(edges).copied().filter(|port| *port != in_port).collect()
+    }
+
+    /// Returns the links from one switch to another along the spanning tree.
+    pub(crate) fn tree_path(&self, from: usize, to: usize) -> Option<Vec<Link>> {
+        // From the end, so that each step knows the link that leads on.
+        let mut onward: HashMap<usize, Option<Link>> = HashMap::from([(to, None)]);
+        let mut open = vec![to];
+        while let Some(at) = open.pop() {
+            let node = self.nodes.get(at)?;
+            for link in node.links.iter().filter(|link| node.tree.contains(&link.port)) {
+                if let Entry::Vacant(entry) = onward.entry(link.to) {
+                    entry.insert(self.link(link.to, link.to_port).copied());
+                    open.push(link.to);
+                }
+            }
+        }
+        let (mut path, mut at) = (Vec::new(), from);
+        while let Some(link) = *onward.get(&at)? {
+            at = link.to;
+            path.push(link);
+        }
+        Some(path)
     }
 
     /// Marks the links of a spanning tree in each connected part, from its lowest switch that is not drained. Drained

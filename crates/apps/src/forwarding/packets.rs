@@ -76,17 +76,10 @@ impl Forwarder {
             self.on_tags(world);
         }
         if !dst.is_multicast() {
-            let now = world.now();
-            if kind == PortKind::Tree && self.flooded.contains(data, now) {
-                return self.flood(packet_in, kind, world);
-            }
             let Some(to) = world.host(dst, key.vlan()) else {
-                self.flooded.insert(data, now);
+                self.flooded.insert(key, world.now());
                 return self.flood(packet_in, kind, world);
             };
-            if kind == PortKind::Edge {
-                self.flooded.remove(data);
-            }
             return self.on_unicast(packet_in, kind, key, to, world);
         }
         let answer = (kind == PortKind::Edge)
@@ -202,8 +195,7 @@ impl Forwarder {
         let here = (packet_in.switch.dpid, packet_in.in_port);
         let destination = to.at;
         let to = self.nearest(destination, here.0);
-        let out =
-            if to.0 == here.0 { Some(to.1) } else { self.next_port(here.0, to.0, key.salt()) };
+        let out = if to.0 == here.0 { Some(to.1) } else { self.next_port(here.0, to.0, &key) };
         let is_bridged = out == Some(here.1) && self.net.is_bridge(here);
         let Some(out) = out.filter(|_| to != here && !is_bridged) else {
             send_packet(packet_in, Vec::new(), world); // without a path, or it has heard it already
@@ -229,6 +221,10 @@ impl Forwarder {
             } else if is_from_there {
                 self.ensure_route(key, from, to, world);
             }
+        }
+        if out == here.1 && kind == PortKind::Tree && self.flooded.contains(&key) {
+            send_packet(packet_in, Vec::new(), world); // another copy takes the right branch of the tree
+            return;
         }
         let out = if out == here.1 { PortNo::IN_PORT } else { out };
         send_packet(packet_in, vec![out], world);

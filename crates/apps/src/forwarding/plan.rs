@@ -55,6 +55,17 @@ pub(crate) fn plan(net: &Net, from: usize, to: usize, salt: u64) -> Option<Plan>
     is_whole.then(|| builder.finish())
 }
 
+/// Returns the plan along the spanning tree, without alternatives; `None` if no path is known.
+pub(crate) fn tree_plan(net: &Net, from: usize, to: usize) -> Option<Plan> {
+    let (mut steps, mut at) = (Vec::new(), (from, None));
+    for link in net.tree_path(from, to)? {
+        steps.push(Step { at, next: vec![link.port], backup: None });
+        at = (link.to, Some(link.to_port));
+    }
+    steps.push(Step { at, next: Vec::new(), backup: None });
+    Some(Plan { steps })
+}
+
 /// Returns the port towards `to` for one packet at `from`.
 pub(crate) fn next_hop(net: &Net, from: usize, distances: &Distances, salt: u64) -> Option<PortNo> {
     let ports: Vec<PortNo> = net.next(from, distances).map(|link| link.port).collect();
