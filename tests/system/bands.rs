@@ -1,14 +1,15 @@
-//! A reload that moves the priority band of an app: no earlier flow of the app stays, no packet is lost, and none that a
-//! guard denies passes.
+//! A reload or a restart that moves the priority band of an app: no earlier flow of the app stays, no packet is lost, and none
+//! that a guard denies passes.
 
 use std::fs;
 
 use anyhow::{Context as _, ensure};
-use cli::lab::{Lab, Of};
+use cli::lab::{Lab, Of, Rosemary};
 use rosemary_tests::apps::configure;
 use rosemary_tests::developer::rosemary;
-use rosemary_tests::in_a_lab;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
+use rosemary_tests::{in_a_lab, rosemary_binary};
+use rustix::process::Signal;
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
 
@@ -59,6 +60,57 @@ fn moved_band_leaves_no_earlier_flow(lab: &Lab, of: Of) -> anyhow::Result<()> {
         Ok((!now.is_empty() && now.iter().all(|it| before.contains(it))).then_some(()))
     })?;
     assert_eq!(established.finish()?.lost(), 0, "the app answered while it had no flows");
+    Ok(())
+}
+
+#[test]
+fn band_moved_by_a_restart_leaves_no_earlier_flow() {
+    for of in [Of::V1_0, Of::V1_3] {
+        // This app does not look at its kept flows.
+        in_a_lab(move |lab| {
+            fs::write("/etc/rosemary/firewall.toml", DENY_H3)?;
+            moved_by_a_restart(lab, of, APP, (&[SWITCH], &[SWITCH, FIREWALL]))
+        });
+        in_a_lab(move |lab| {
+            let (before, after) = (forwarding([200, 300]), forwarding([100, 199]));
+            moved_by_a_restart(lab, of, "forwarding", (&[&before], &[&after]))
+        });
+    }
+}
+
+/// The app `forwarding` with this band.
+fn forwarding(band: [u16; 2]) -> String {
+    format!("[[app]]\nname = \"forwarding\"\nband = {band:?}\n")
+}
+
+fn moved_by_a_restart(
+    lab: &Lab,
+    of: Of,
+    app: &str,
+    (before, after): (&[&str], &[&str]),
+) -> anyhow::Result<()> {
+    configure(before)?;
+    let net = Net::start(lab, of)?;
+    net.h1.ping(&net.h2, 20, INTERVAL)?; // they may be unknown
+    ensure!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost() == 0);
+    let earlier = priorities(&net)?;
+    ensure!(!earlier.is_empty(), "there are flows");
+    let mut established = net.h1.ping_in_background(&net.h2, 400, INTERVAL)?;
+    established.wait_for(3, SOON)?;
+
+    let Net { lab, rosemary, s1, h1, h2, h3 } = net;
+    rosemary.stop(Signal::TERM)?;
+    configure(after)?;
+    let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+    rosemary.wait_for_switch(&s1)?;
+    let mut net = Net { lab, rosemary, s1, h1, h2, h3 };
+    let status = net.status()?;
+    let now = status.app(app).and_then(|app| app.band).context("it writes flows")?;
+    ensure!(!earlier.iter().any(|it| (now[0]..=now[1]).contains(it)), "{earlier:?}");
+    let words = ["removed flows that an app wrote before its priority band moved", "flows="];
+    net.rosemary.wait_for_log(&words, SOON)?;
+    only_flows_in(&net, now)?;
+    assert_eq!(established.finish()?.lost(), 0, "{app} answered while it had no flows");
     Ok(())
 }
 

@@ -72,6 +72,7 @@ use self::config::Config;
 use self::forwarder::{Facts, Forwarder, Kept};
 use self::net::LinkFacts;
 use self::outlet::{Outbox, Outlet};
+use self::routes::PRIORITY;
 use self::world::Act;
 
 /// Shortest time from one reading of the graph to the next, while many links are found.
@@ -284,7 +285,10 @@ fn on_flow_removed(
     removed: &FlowRemoved<'_>,
     outlet: &mut Outlet<'_, '_>,
 ) {
-    if let Ok(flow) = removed.decode() {
+    // A flow with another priority is of the time before the operator moved this app's band.
+    if let Ok(flow) = removed.decode()
+        && outlet.own_priority(flow.priority) == Some(PRIORITY)
+    {
         let dpid = removed.switch.dpid;
         forwarder.on_flow_removed(dpid, &flow.match_, removed.reason, outlet);
     }
@@ -310,7 +314,8 @@ fn kept_flow(flow: &FlowStats<'_>, outlet: &Outlet<'_, '_>) -> Option<Kept> {
         _ => return None,
     };
     let (match_, cookie) = (flow.match_.clone(), flow.cookie);
-    Some(Kept { match_, cookie, is_idle_limited: flow.idle_timeout > 0, act })
+    let priority = outlet.own_priority(flow.priority);
+    Some(Kept { match_, cookie, priority, is_idle_limited: flow.idle_timeout > 0, act })
 }
 
 fn on_error(forwarder: &mut Forwarder, error: &SwitchError<'_>, outlet: &mut Outlet<'_, '_>) {

@@ -1,11 +1,12 @@
 //! Decides when the kernel reads the flows of a switch, and sorts them by owner.
 //!
-//! One reading serves two purposes:
+//! One reading serves three purposes:
 //!
 //! * **orphans**: flows, groups and meters of apps that have a number but do not run here any more. They are counted by
 //!   owner, and removed if the operator's policy or a command says so.
 //! * **kept flows**: each app that writes flows and may read statistics learns which of its flows a switch has after the
 //!   switch, the app or the kernel has started.
+//! * **moved bands**: flows that apps wrote before their priority bands moved are removed (`worker/moved_bands.rs`).
 //!
 //! ```text
 //!  flows ---> groups ---> meters      OpenFlow 1.3, while there are absent apps
@@ -36,6 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Least time between two readings that apps cause, so that an app that restarts again and again does not load switches.
 const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Time in which an app writes the flows again that it wrote before its band moved. Then its earlier ones are removed.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// Time after which a failed reading is repeated.
 const RETRY: Duration = Duration::from_secs(60);
@@ -200,6 +204,10 @@ impl FlowReader {
             Informed { slot, life, has_gap: false }
         });
         let inform: Vec<Informed> = inform.collect();
+        // Apps that learn now which flows they have need time to write them with their present priorities.
+        if !inform.is_empty() {
+            self.band_check = self.band_check.map(|at| at.max(now + GRACE));
+        }
         let checks_bands = self.band_check.take_if(|at| now >= *at).is_some();
         let all = self.due.take().is_some() || checks_bands || version == Version::V1_0;
         let only = match inform[..] {
@@ -354,6 +362,17 @@ mod tests {
         assert!(reader.begin(Version::V1_3, NONE, ids, again).band_check.is_some());
         reader.end(false, again);
         assert!(!reader.is_due(NONE, again + RETRY));
+    }
+
+    #[test]
+    fn bands_are_checked_after_apps_have_learned_their_flows() {
+        let (mut reader, now) = (FlowReader::default(), Instant::now());
+        reader.request_band_check(now);
+        reader.uninformed = both();
+        assert!(reader.begin(Version::V1_3, both(), ids, now).band_check.is_none());
+        reader.end(false, now);
+        assert!(!reader.is_due(NONE, now) && reader.is_due(NONE, now + GRACE));
+        assert!(reader.begin(Version::V1_3, both(), ids, now + GRACE).band_check.is_some());
     }
 
     #[test]

@@ -11,11 +11,14 @@
 //! flow-removed      48      8    cookie
 //! multipart         12     16    first entry
 //!   flow stats      64     24    cookie      (length first, table at 2)
+//!                   44      4    duration    (seconds and nanoseconds, then the priority)
 //!   group stats      -      4    group       (length first)
 //!   group desc       -      4    group       (length first)
 //!   meter stats      -      0    meter       (length at 4)
 //!   meter config     -      4    meter       (length first)
 //! ```
+
+use std::time::Duration;
 
 use openflow::{Header, Kind, Version};
 use thiserror::Error;
@@ -27,6 +30,9 @@ use control::app::AppId;
 
 /// The number in the cookies of the kernel's own flows, in the place of an app's.
 pub(crate) const KERNEL: AppId = AppId(0xffff);
+
+/// The priority with which an app sees flows that it wrote before its band moved. It is outside of each band.
+pub(crate) const EARLIER: u16 = 0;
 
 const PACKET_IN_COOKIE: usize = 16;
 const FLOW_REMOVED_COOKIE_1_3: usize = 8;
@@ -192,8 +198,9 @@ pub(crate) fn owners(version: Version, message: &[u8]) -> Result<Vec<AppId>, Bad
     Ok(owners)
 }
 
-/// Removes the flows of others from a reply with flows, and the app's number from its own cookies. Marks the reply as one
-/// that more parts follow, and without a transaction id.
+/// Removes the flows of others from a reply with flows, and the app's number from its own cookies. Gives the flows for whose
+/// priority and age `is_earlier` holds the priority [`EARLIER`]. Marks the reply as one that more parts follow, and without
+/// a transaction id.
 ///
 /// # Errors
 /// [`BadEntry`]: its entries are malformed.
@@ -201,12 +208,34 @@ pub(crate) fn own_flows(
     app: AppId,
     version: Version,
     message: &mut Vec<u8>,
+    is_earlier: impl Fn(u16, Duration) -> bool,
 ) -> Result<(), BadEntry> {
     set_xid(message, 0);
     if let Some(flags) = message.get_mut(10..12) {
         flags.copy_from_slice(&[0, 1]);
     }
-    Entries::flows(version).retain(message, |entry| keep_own_flow(app, cookie_at(version), entry))
+    Entries::flows(version).retain(message, |entry| {
+        let is_own = keep_own_flow(app, cookie_at(version), entry);
+        if is_own {
+            mark_earlier(version, entry, &is_earlier);
+        }
+        is_own
+    })
+}
+
+/// Gives a flow the priority [`EARLIER`] if `is_earlier` holds for its priority and age.
+fn mark_earlier(version: Version, entry: &mut [u8], is_earlier: impl Fn(u16, Duration) -> bool) {
+    let duration = if version == Version::V1_0 { 44 } else { 4 };
+    let Some(fields) = entry.get_mut(duration..).and_then(|rest| rest.first_chunk_mut::<10>())
+    else {
+        return;
+    };
+    let [duration @ .., high, low] = fields;
+    let duration = u64::from_be_bytes(*duration);
+    let age = Duration::from_secs(duration >> 32) + Duration::from_nanos(duration & 0xffff_ffff);
+    if is_earlier(u16::from_be_bytes([*high, *low]), age) {
+        [*high, *low] = EARLIER.to_be_bytes();
+    }
 }
 
 /// The place of the cookie in the statistics of a flow.

@@ -285,6 +285,9 @@ impl<'a> FlowsKept<'a> {
     /// Decodes the flows, and whether more parts follow. The last part has no flows. Priorities have the switch's numbers,
     /// see [`Network::own_priority`](crate::Network::own_priority).
     ///
+    /// A flow that this application wrote before the operator moved its band has priority 0, which is outside of each band.
+    /// The kernel removes it 2 s later, so write it again if it is still needed.
+    ///
     /// # Errors
     /// The message is malformed. The kernel delivers no such message from a switch that keeps to its protocol.
     pub fn decode(&self) -> Result<MultipartReply<'a>, DecodeError> {

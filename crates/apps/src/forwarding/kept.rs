@@ -1,4 +1,8 @@
 //! Takes over the flows that switches list after a start of this app, of the kernel or of the switch.
+//!
+//! A flow may have another priority than this app uses now, if the operator has moved the app's priority band. Such a flow is
+//! written again with the present priority, and the earlier one is deleted behind a barrier. The app cannot name a flow
+//! outside of its band; the kernel removes those a moment later.
 
 use std::time::Duration;
 
@@ -15,6 +19,8 @@ use super::{Forwarder, Why};
 pub(crate) struct Kept {
     pub(crate) match_: Match,
     pub(crate) cookie: u64,
+    /// Its priority, counted from the lowest of this app's band; `None` if it is outside.
+    pub(crate) priority: Option<u16>,
     pub(crate) is_idle_limited: bool,
     pub(crate) act: Act,
 }
@@ -27,21 +33,52 @@ impl Forwarder {
         flows: impl IntoIterator<Item = Kept>,
         world: &mut impl World,
     ) {
+        // Those with the present priority first: they are newer.
+        let has_moved = |flow: &Kept| flow.priority != Some(PRIORITY);
+        let mut flows: Vec<Kept> = flows.into_iter().collect();
+        flows.sort_by_key(has_moved);
+        let mut earlier = Vec::new();
         for flow in flows {
             let Some((in_port, key)) = Key::of_match(&flow.match_) else { continue };
             let at = (switch.dpid, in_port);
-            let is_right = match flow.cookie >> KIND_SHIFT {
-                ROUTE => self.adopt(key, at, &flow, world.now()),
+            let listed = self.peers.get(at.0).map(|peer| &peer.listed);
+            let is_there = listed.is_some_and(|listed| listed.contains(&(key, in_port)));
+            let (is_right, again) = match flow.cookie >> KIND_SHIFT {
+                ROUTE => {
+                    let is_right = self.adopt(key, at, &flow, world.now());
+                    (is_right, self.hop_flow(&key, at).filter(|_| !is_there))
+                }
                 LOCAL => {
                     let to = world.host(key.dst, key.vlan());
-                    to.is_none_or(|to| flow.act == Act::Port(to.at.1) && to.at.0 == switch.dpid)
+                    let is_right = to
+                        .is_none_or(|to| flow.act == Act::Port(to.at.1) && to.at.0 == switch.dpid);
+                    // Without an idle timeout it drops packets, and expires soon.
+                    let again = Flow::local(flow.match_.clone(), flow.act);
+                    (is_right, Some(again).filter(|_| flow.is_idle_limited))
                 }
                 _ => continue, // they expire soon
             };
-            if !is_right {
+            if has_moved(&flow) {
+                if let Some(again) = again.filter(|_| is_right) {
+                    world.send(switch, Message::Flow(again));
+                }
+                earlier.extend(flow.priority.map(|it| Flow::delete_strict(flow.match_, it)));
+            } else if !is_right {
                 world.send(switch, Message::Flow(Flow::delete_strict(flow.match_, PRIORITY)));
             }
         }
+        if !earlier.is_empty() {
+            self.peers.barrier(switch.dpid, world);
+            for flow in earlier {
+                world.send(switch, Message::Flow(flow));
+            }
+        }
+    }
+
+    /// Returns the flow for a hop of a route, if the route has it.
+    fn hop_flow(&self, key: &Key, at: End) -> Option<Flow> {
+        let route = self.routes.get(key)?;
+        route.hops.get(&at).map(|act| route.flow(key, at, *act))
     }
 
     /// Takes a hop that a switch has. Returns false if the app does not want it.

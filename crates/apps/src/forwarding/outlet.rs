@@ -107,6 +107,11 @@ impl<'a, 'n> Outlet<'a, 'n> {
         self.network.own_group(on_switch)
     }
 
+    /// Converts a priority in a switch's message to this app's; `None` if it is outside of its band.
+    pub(crate) fn own_priority(&self, on_switch: u16) -> Option<u16> {
+        self.network.own_priority(on_switch)
+    }
+
     pub(crate) fn warn(&self, text: &str) {
         self.network.warn(text);
     }

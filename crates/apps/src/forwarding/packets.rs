@@ -7,7 +7,7 @@ use rosemary_sdk::{MacAddr, PacketIn, PortNo, Switch};
 
 use super::super::neighbours;
 use super::super::net::{End, PortKind};
-use super::super::routes::{IDLE_TIMEOUT, KIND_SHIFT, Key, LOCAL, PRIORITY};
+use super::super::routes::{KIND_SHIFT, Key, LOCAL, PRIORITY};
 use super::super::storm::Verdict;
 use super::super::world::{Act, Flow, Location, Message, World};
 use super::Forwarder;
@@ -238,9 +238,7 @@ impl Forwarder {
             self.local.learn(from.0, key.dst, output);
         }
         if let Some(switch) = self.peers.switch(from.0) {
-            let cookie = LOCAL << KIND_SHIFT;
-            let mut flow = Flow::add(key.match_at(from.1), PRIORITY, cookie, Act::Port(output));
-            flow.idle_timeout = IDLE_TIMEOUT;
+            let flow = Flow::local(key.match_at(from.1), Act::Port(output));
             world.send(switch, Message::Flow(flow));
         }
     }

@@ -122,6 +122,14 @@ impl Route {
     }
 }
 
+impl Flow {
+    /// Returns the flow for a pair of hosts behind one switch.
+    pub(crate) fn local(match_: Match, act: Act) -> Self {
+        let flow = Self::add(match_, PRIORITY, LOCAL << KIND_SHIFT, act);
+        Self { idle_timeout: IDLE_TIMEOUT, ..flow }
+    }
+}
+
 /// All routes, with indices.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {

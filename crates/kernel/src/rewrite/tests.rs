@@ -31,7 +31,7 @@ fn cookie(app: u16, own: u64) -> u64 {
 fn flow(cookie: u64) -> FlowStats<'static> {
     FlowStats {
         table_id: 0,
-        duration: std::time::Duration::from_secs(1),
+        duration: Duration::from_secs(1),
         priority: 1,
         idle_timeout: 0,
         hard_timeout: 0,
@@ -80,13 +80,35 @@ fn flows_are_sorted_by_owner() {
         let mut message = flows(version, &[cookie(7, 1), cookie(8, 2), cookie(7, 4)]);
         assert_eq!(owners(version, &message), Ok(vec![AppId(7), AppId(8), AppId(7)]));
         message[10..12].fill(0); // the last part
-        own_flows(APP, version, &mut message).unwrap();
+        own_flows(APP, version, &mut message, |_, _| false).unwrap();
         let reply = MultipartReply::decode(&message).unwrap();
         let ReplyBody::Flow(flows) = reply.body else { panic!("of flows") };
         assert!(reply.more && xid(&message) == 0);
         assert!(flows.iter().map(|flow| flow.cookie).eq([1, 4]));
-        own_flows(AppId(9), version, &mut message).unwrap();
+        own_flows(AppId(9), version, &mut message, |_, _| false).unwrap();
         assert_eq!(owners(version, &message), Ok(vec![]));
+    }
+}
+
+#[test]
+fn flows_of_an_earlier_band_have_priority_0() {
+    for version in VERSIONS {
+        let of = |priority, milliseconds| FlowStats {
+            priority,
+            duration: Duration::from_millis(milliseconds),
+            ..flow(cookie(7, u64::from(priority)))
+        };
+        let body = ReplyBody::Flow(vec![of(5, 1500), of(6, 2500), of(9, 0)]);
+        let reply = MultipartReply { more: false, body };
+        let mut message = bytes(|out| reply.encode(version, 99, out));
+        let is_earlier =
+            |priority, age: Duration| priority > 8 || age >= Duration::from_millis(2500);
+        own_flows(APP, version, &mut message, is_earlier).unwrap();
+        let ReplyBody::Flow(flows) = MultipartReply::decode(&message).unwrap().body else {
+            panic!("of flows")
+        };
+        let seen: Vec<_> = flows.iter().map(|it| (it.cookie, it.priority)).collect();
+        assert_eq!(seen, [(5, 5), (6, EARLIER), (9, EARLIER)], "{version}");
     }
 }
 
@@ -106,7 +128,7 @@ fn entry_that_does_not_fit_keeps_the_whole_reply_back() {
         for size in 0..whole.len() {
             let mut message = whole[..size].to_vec();
             let _ = owners(version, &message);
-            let _ = own_flows(APP, version, &mut message.clone());
+            let _ = own_flows(APP, version, &mut message.clone(), |_, _| true);
             let _ = reply(&rights(&[]), version, Kind::MultipartReply, &mut message, 5);
         }
     }
@@ -217,7 +239,7 @@ fn flow_that_went_is_told_with_its_owners_cookie() {
             priority: 1,
             reason: FlowRemovedReason::IdleTimeout,
             table_id: 0,
-            duration: std::time::Duration::from_secs(1),
+            duration: Duration::from_secs(1),
             idle_timeout: 1,
             hard_timeout: 0,
             packet_count: 0,

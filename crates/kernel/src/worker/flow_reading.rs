@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 use super::Worker;
 use super::answers::Replies;
 use super::log_limits::LogLimits;
-use super::moved_bands::{self, remove_earlier_flows};
+use super::moved_bands::{self, is_earlier, remove_earlier_flows};
 use crate::app_port::AppPort;
 use crate::check::{APP_SHIFT, Expects, OWN_BITS};
 use crate::connection::{Connection, Up};
@@ -158,7 +158,7 @@ impl Replies<'_> {
                         }
                     }
                     let part = (&owners[..], message);
-                    inform(switch, &mut reading.inform, app_ports, part, self.copy);
+                    inform(switch, &mut reading.inform, app_ports, part, (self.copy, self.now));
                     true
                 }
                 Err(_) => false,
@@ -322,7 +322,7 @@ fn inform(
     inform: &mut [Informed],
     app_ports: &mut [AppPort],
     (owners, message): (&[AppId], &[u8]),
-    copy: &mut Vec<u8>,
+    (copy, now): (&mut Vec<u8>, Instant),
 ) {
     for informed in inform {
         let app_port = &mut app_ports[informed.slot.index()];
@@ -331,7 +331,8 @@ fn inform(
         }
         copy.clear();
         copy.extend_from_slice(message);
-        let is_sound = rewrite::own_flows(app_port.app, switch.version, copy).is_ok();
+        let is_earlier = |priority, age| is_earlier(app_port, (priority, age), now);
+        let is_sound = rewrite::own_flows(app_port.app, switch.version, copy, is_earlier).is_ok();
         informed.has_gap |= !is_sound || !app_port.flows_kept(switch, copy, true);
     }
 }

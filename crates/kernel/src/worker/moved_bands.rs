@@ -2,24 +2,30 @@
 //!
 //! A flow keeps its priority when the operator changes the band of its app, for example by adding a second app that writes
 //! flows. It could then outrank a guard, or the app's own newer flows. The app starts again with its new band and writes the
-//! flows that it needs. After [`GRACE`] the worker reads each switch and removes the app's earlier flows. Packets of
+//! flows that it needs. [`GRACE`] later the worker reads each switch and removes the app's earlier flows. Packets of
 //! established traffic then reach the app, which answers them.
+//!
+//! A kernel that starts after the change does not know when a band has moved. It removes the flows outside of the bands in
+//! the same way: each switch is checked once, [`GRACE`] after it has connected.
+//!
+//! An app that learns which flows a switch has sees its earlier ones with [`rewrite::EARLIER`] as priority. It can write
+//! them again before they are removed.
 
 use std::time::{Duration, Instant};
 
-use openflow::{FlowMod, FlowModCommand, FlowStats, MultipartReply, ReplyBody, Version};
+use openflow::{FlowMod, FlowModCommand, MultipartReply, ReplyBody, Version};
 use tracing::warn;
 
 use super::Worker;
 use crate::app_port::AppPort;
-use crate::flow_reader::Reading;
+use crate::flow_reader::{GRACE, Reading};
 use crate::ids::AppSlot;
 use crate::rewrite;
 use crate::switch::Switch;
 use control::policy::Band;
 
-/// The time from the start of an app with its new band until its earlier flows are removed.
-const GRACE: Duration = Duration::from_secs(2);
+/// The band of an app that is the only one with flows: none of its flows can be outside.
+const WHOLE: Band = Band { lowest: 1, highest: u16::MAX };
 
 impl Worker {
     /// Notes that the band of an app has moved.
@@ -32,7 +38,10 @@ impl Worker {
 
 /// Prepares the check of a switch that has just connected.
 pub(super) fn new_switch(switch: &mut Switch, app_ports: &[AppPort], now: Instant) {
-    if app_ports.iter().any(|port| port.band_moved.is_some()) {
+    let may_have_moved = |port: &AppPort| {
+        !port.is_absent && (port.band_moved.is_some() || port.policy.band != WHOLE)
+    };
+    if app_ports.iter().any(may_have_moved) {
         switch.flow_reader.request_band_check(now + GRACE);
     }
 }
@@ -55,12 +64,10 @@ pub(super) fn remove_earlier_flows(
     for flow in flows {
         let owner = rewrite::owner(flow.cookie);
         let port = app_ports.iter().find(|port| port.app == owner && !port.is_absent);
-        let Some((port, moved)) = port.and_then(|port| Some((port, port.band_moved?))) else {
+        let Some(port) = port.filter(|port| is_earlier(port, (flow.priority, flow.duration), now))
+        else {
             continue;
         };
-        if !is_earlier(&flow, port.policy.band, now.saturating_duration_since(moved)) {
-            continue;
-        }
         reading.is_cut_short |= is_full;
         check.waits_for_app |= !port.can_be_informed();
         if is_full || !port.can_be_informed() {
@@ -80,38 +87,33 @@ pub(super) fn remove_earlier_flows(
     }
 }
 
-/// Whether the app wrote the flow before its band moved to `band`, this long ago.
-fn is_earlier(flow: &FlowStats<'_>, band: Band, since: Duration) -> bool {
-    let is_in_band = (band.lowest..=band.highest).contains(&flow.priority);
-    !is_in_band || flow.duration >= since
+/// Whether the app wrote a flow with this priority and this age before its band moved.
+pub(super) fn is_earlier(port: &AppPort, flow: (u16, Duration), now: Instant) -> bool {
+    let since = port.band_moved.map(|moved| now.saturating_duration_since(moved));
+    is_earlier_than(port.policy.band, since, flow)
+}
+
+/// Whether a flow is outside of `band`, or older than the move of the band, if it has moved.
+fn is_earlier_than(band: Band, moved: Option<Duration>, (priority, age): (u16, Duration)) -> bool {
+    let is_in_band = (band.lowest..=band.highest).contains(&priority);
+    !is_in_band || moved.is_some_and(|moved| age >= moved)
 }
 
 #[cfg(test)]
 mod tests {
-    use openflow::{Instructions, Match};
-
     use super::*;
 
     #[test]
     fn flow_outside_of_the_band_or_older_than_the_move_is_earlier() {
         let band = Band { lowest: 100, highest: 200 };
-        let flow = |priority, seconds| FlowStats {
-            table_id: 0,
-            duration: Duration::from_secs(seconds),
-            priority,
-            idle_timeout: 0,
-            hard_timeout: 0,
-            flags: openflow::FlowModFlags::default(),
-            cookie: 0,
-            packet_count: 0,
-            byte_count: 0,
-            match_: Match::new(),
-            instructions: Instructions::default(),
-        };
+        let age = Duration::from_secs;
         let is_earlier =
-            |priority, age| is_earlier(&flow(priority, age), band, Duration::from_secs(5));
+            |priority, seconds| is_earlier_than(band, Some(age(5)), (priority, age(seconds)));
         assert!(is_earlier(99, 1) && is_earlier(201, 1));
         assert!(is_earlier(100, 5) && is_earlier(200, 60));
         assert!(!is_earlier(100, 4) && !is_earlier(200, 0));
+        let is_earlier = |priority| is_earlier_than(band, None, (priority, age(60)));
+        assert!(is_earlier(99) && is_earlier(201));
+        assert!(!is_earlier(100) && !is_earlier(200));
     }
 }

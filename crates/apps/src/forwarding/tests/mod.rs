@@ -9,8 +9,9 @@ use openflow::Version;
 use proptest::prelude::*;
 use rosemary_sdk::{Dpid, MacAddr, PortNo};
 
-use self::sim::{Bridge, Sim, frame, mac_of};
+use self::sim::{Bridge, OUTSIDE, Sim, frame, mac_of};
 use crate::net::End;
+use crate::routes::PRIORITY;
 use crate::world::Location;
 
 const V1_0: Version = Version::V1_0;
@@ -291,6 +292,43 @@ fn host_that_is_learned_during_a_flood_gets_the_packet_once() {
     learned_during_a_flood(&ring(4), 4);
     learned_during_a_flood(&ring(6), 6);
     learned_during_a_flood(&[(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (4, 1)], 5);
+}
+
+/// Restarts the app after its band has moved: its flows have this priority then.
+fn restart_with_moved_flows(version: Version, priority: u16) -> Sim {
+    let mut sim = Sim::new(&[version; 6], &ring(6), 1);
+    flood_all(&mut sim, 6);
+    ping_all(&mut sim, 6, "at first");
+    ping_all(&mut sim, 6, "with all routes");
+    let flows = sim.world.switches.values_mut().flat_map(|it| &mut it.flows);
+    flows.for_each(|flow| flow.priority = priority);
+    sim.restart();
+    sim
+}
+
+#[test]
+fn flows_with_another_priority_are_written_again() {
+    for version in [V1_0, V1_3] {
+        for priority in [0, 7, OUTSIDE] {
+            let mut sim = restart_with_moved_flows(version, priority);
+            let switches = &sim.world.switches;
+            let flows = || switches.values().flat_map(|it| &it.flows);
+            let moved = flows().filter(|flow| flow.priority == priority).count();
+            let now = flows().filter(|flow| flow.priority == PRIORITY).count();
+            let before = if priority == OUTSIDE { now } else { 0 };
+            assert_eq!(moved, before, "{version}: flows with priority {priority}");
+            assert_eq!(sim.forwarder.routes().len(), 30);
+            // The kernel removes those outside of the band.
+            for switch in sim.world.switches.values_mut() {
+                switch.flows.retain(|flow| flow.priority == PRIORITY);
+            }
+            sim.world.seen_packet_ins = 0;
+            ping_all(&mut sim, 6, "after the band has moved");
+            assert_eq!(sim.world.seen_packet_ins, 0, "{version}: each flow was written again");
+            sim.expire_idle_flows();
+            assert_eq!(sim.flow_count(), 0, "{version}: flows stay behind");
+        }
+    }
 }
 
 #[test]

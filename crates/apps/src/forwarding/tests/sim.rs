@@ -18,6 +18,9 @@ use crate::world::{Act, Flow, Location, Message, World};
 /// Packets that one packet may cause: more would be a loop.
 const MOST_STEPS: usize = 20_000;
 
+/// The lowest priority above the app's band.
+pub(crate) const OUTSIDE: u16 = 4096;
+
 #[derive(Debug, Default)]
 pub(crate) struct SimSwitch {
     pub(crate) flows: Vec<Flow>,
@@ -178,6 +181,7 @@ impl Sim {
         let kept = |flow: &Flow| Kept {
             match_: flow.match_.clone(),
             cookie: flow.cookie,
+            priority: (flow.priority < OUTSIDE).then_some(flow.priority),
             is_idle_limited: flow.idle_timeout > 0,
             act: flow.act,
         };
