@@ -9,7 +9,8 @@ use control::operator::{ProgramState, SafeModeStatus};
 use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
 use rosemary_tests::schema;
-use rosemary_tests::{in_a_lab_for, kill, rosemary_binary};
+use rosemary_tests::{in_a_lab_for, rosemary_binary};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// An app that ends the kernel without being called.
 const CULPRIT: &str = "timebomb";
@@ -153,20 +154,7 @@ fn app_that_ends_the_kernel_again_and_again_is_named() {
 #[test]
 fn end_of_the_kernel_during_a_trial_names_the_app_on_trial() {
     in_a_lab_for(SOON * 10, |lab| {
-        let observe = "stage = \"observe\"";
-        let watcher = in_c(lab, "watcher", "apps/watcher.c", observe)?;
-        let observers = [in_rust("observer", observe), watcher];
-        let rules = "[safe-mode]\nhealth-seconds = 4\n";
-        configure(&[rules, &observers.concat(), &format!("[[app]]\nname = \"{APP}\"\n")])?;
-        let mut net = Net::start_with(lab, Of::V1_3, &["--safe-mode"])?;
-        let kernel = net.rosemary.wait_for("the second app is on trial", SOON, |status| {
-            let safe_mode = status.programs.safe_mode.as_ref()?;
-            let is_loaded = status.app("watcher")?.state == ProgramState::Running;
-            let is_on_trial = safe_mode.on_trial.as_deref() == Some("watcher");
-            status.programs.kernel.pid.filter(|_| is_loaded && is_on_trial)
-        })?;
-        kill(kernel)?;
-        let (_, safe_mode) = wait_until_complete(&mut net)?;
+        let safe_mode = kernel_ends_during_a_trial(lab, Signal::KILL)?;
         ensure!(safe_mode.passed == ["observer", APP], "{safe_mode:?}");
         let [suspect] = safe_mode.suspects.as_slice() else {
             anyhow::bail!("one app is to be named: {safe_mode:?}");
@@ -175,6 +163,36 @@ fn end_of_the_kernel_during_a_trial_names_the_app_on_trial() {
         ensure!(suspect.why == "the kernel ended: killed by SIGKILL", "{suspect:?}");
         Ok(())
     });
+}
+
+#[test]
+fn signal_from_outside_to_the_kernel_names_no_app() {
+    in_a_lab_for(SOON * 10, |lab| {
+        let safe_mode = kernel_ends_during_a_trial(lab, Signal::SEGV)?;
+        ensure!(safe_mode.passed == ["observer", "watcher", APP], "{safe_mode:?}");
+        ensure!(safe_mode.suspects.is_empty(), "{safe_mode:?}");
+        Ok(())
+    });
+}
+
+/// Sends a signal to the kernel while the app `watcher` is on trial. Returns safe mode after all trials.
+fn kernel_ends_during_a_trial(lab: &Lab, signal: Signal) -> anyhow::Result<SafeModeStatus> {
+    let observe = "stage = \"observe\"";
+    let watcher = in_c(lab, "watcher", "apps/watcher.c", observe)?;
+    let observers = [in_rust("observer", observe), watcher];
+    let rules = "[safe-mode]\nhealth-seconds = 4\n";
+    configure(&[rules, &observers.concat(), &format!("[[app]]\nname = \"{APP}\"\n")])?;
+    let mut net = Net::start_with(lab, Of::V1_3, &["--safe-mode"])?;
+    let kernel = net.rosemary.wait_for("the second app is on trial", SOON, |status| {
+        let safe_mode = status.programs.safe_mode.as_ref()?;
+        let is_loaded = status.app("watcher")?.state == ProgramState::Running;
+        let is_on_trial = safe_mode.on_trial.as_deref() == Some("watcher");
+        status.programs.kernel.pid.filter(|_| is_loaded && is_on_trial)
+    })?;
+    kill_process(Pid::from_raw(kernel.try_into()?).context("it runs")?, signal)?;
+    let (status, safe_mode) = wait_until_complete(&mut net)?;
+    ensure!(status.programs.kernel.restarts == 1, "the kernel ended: {status:?}");
+    Ok(safe_mode)
 }
 
 /// The incident of safe mode.

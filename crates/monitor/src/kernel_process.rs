@@ -11,6 +11,7 @@ use control::flight::OngoingCall;
 use control::kernel::{KernelReply, KernelRequest, MOST_ABSENT, worker_name};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
+use sys::crash::CrashRecord;
 use sys::process::{PidNamespace, main_thread, named_thread};
 use tracing::warn;
 
@@ -51,6 +52,15 @@ pub(crate) struct KernelProcess {
     meter: Meter,
     leak: LeakDetector,
     pub(crate) counters: KernelCounters,
+}
+
+/// The blame for the end of a kernel.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct EndOfKernel {
+    /// The app, if the evidence carries it.
+    pub(crate) blamed: Option<AppId>,
+    /// Whether the kernel recorded that another process sent the signal.
+    pub(crate) from_outside: bool,
 }
 
 /// Where a kernel hung, or leaked.
@@ -188,18 +198,13 @@ impl KernelProcess {
         }
     }
 
-    /// The process has ended. Returns the app that is to blame, and adds the evidence to the incident.
-    pub(crate) fn ended(
-        &mut self,
-        exit: &ProgramExit,
-        apps: &[App],
-        now: Instant,
-    ) -> Option<AppId> {
+    /// The process has ended. Returns the blame, and adds the evidence to the incident.
+    pub(crate) fn ended(&mut self, exit: &ProgramExit, apps: &[App], now: Instant) -> EndOfKernel {
         self.counters.disconnect();
         let hung_in = self.hung_in.take();
-        let detector = self.hang_detector.take()?;
+        let Some(detector) = self.hang_detector.take() else { return EndOfKernel::default() };
         if !exit.by_itself && hung_in.is_none() {
-            return None;
+            return EndOfKernel::default();
         }
         let recorder = detector.recorder();
         let app = |number: u16| apps.iter().find(|app| app.id.0 == number);
@@ -212,6 +217,7 @@ impl KernelProcess {
             Some(HungIn::KernelCode) => Attribution::of_app(None, &calls),
             None => Attribution::of_end(&calls, crash.as_ref(), &exit.cause),
         };
+        let from_outside = crash.as_ref().is_some_and(CrashRecord::is_from_outside);
         let name_of = |number: u16| Some(app(number)?.name.clone());
         let recent = attribution::recent(recorder.recent(), crash.as_ref(), now_ns(), name_of);
         let incidents = self.program.incidents_mut();
@@ -239,7 +245,7 @@ impl KernelProcess {
                 }
             }
         }
-        blamed
+        EndOfKernel { blamed, from_outside }
     }
 
     /// When [`advance_backtrace`](Self::advance_backtrace) is due.

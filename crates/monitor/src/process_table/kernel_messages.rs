@@ -9,6 +9,7 @@ use tracing::{error, info};
 
 use super::{AppSlot, MESSAGES_PER_TURN, ProcessTable};
 use crate::app::App;
+use crate::kernel_process::EndOfKernel;
 use crate::program::ProgramExit;
 use crate::text::shortened;
 
@@ -118,9 +119,9 @@ impl ProcessTable {
     /// The kernel has ended: the app that is to blame gets a zone.
     pub(super) fn kernel_ended(&mut self, exit: &ProgramExit, now: Instant) {
         self.limits.service.disconnect();
-        let blamed = self.kernel.ended(exit, &self.apps, now);
+        let EndOfKernel { blamed, from_outside } = self.kernel.ended(exit, &self.apps, now);
         let incident = self.kernel.program.incidents_mut().last();
-        self.note_end_of_kernel(&exit.how, now);
+        self.note_end_of_kernel(&exit.how, from_outside, now);
         for app in &mut self.apps {
             app.kernel_ended();
             if blamed == Some(app.id) && app.is_in_kernel() && !self.is_stopping {

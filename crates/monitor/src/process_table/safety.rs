@@ -20,7 +20,7 @@ pub(crate) struct SafeMode {
     apps: Option<Vec<String>>,
     health: Duration,
     rule: Rule,
-    /// How often the kernel has ended without a request.
+    /// How often the kernel has ended without a request and without a signal from outside.
     kernel_ends: u64,
     /// How it ended last, as a phrase.
     kernel_exit: String,
@@ -114,13 +114,17 @@ impl ProcessTable {
         self.safe_mode.running.as_ref().map(|running| running.sequence.status())
     }
 
-    /// Counts an end of the kernel that nobody requested.
-    pub(super) fn note_end_of_kernel(&mut self, how: &str, now: Instant) {
+    /// Counts an end of the kernel that nobody requested. `from_outside` says whether the kernel recorded that another process
+    /// sent the signal: then the app on trial did not cause it. The rule counts such an end, too, because a kernel app that
+    /// ends the kernel could forge that record. In safe mode no app is in the kernel.
+    pub(super) fn note_end_of_kernel(&mut self, how: &str, from_outside: bool, now: Instant) {
         if self.is_stopping || self.kernel.must_restart() {
             return;
         }
         let safe_mode = &mut self.safe_mode;
-        safe_mode.kernel_ends += 1;
+        if !from_outside {
+            safe_mode.kernel_ends += 1;
+        }
         how.clone_into(&mut safe_mode.kernel_exit);
         let why = safe_mode.rule.kernel_ended(now);
         // A sequence that is under way names the app of each end by itself.
