@@ -12,7 +12,7 @@ use control::log::{LogLevel, LogLine};
 use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_c, in_rust};
 use rosemary_tests::net::SOON;
-use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rosemary_tests::{in_a_lab, kill, rosemary_binary, schema};
 use rustix::process::{Pid, Signal};
 
 /// The complete sandbox, also for the log service.
@@ -31,6 +31,13 @@ fn teller(lab: &Lab) -> anyhow::Result<String> {
 /// Returns the output of `rosemary ARGS...`.
 fn rosemary(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
     Ok(lab.run(&rosemary_binary().display().to_string(), args)?)
+}
+
+/// Returns the status as JSON, which has the exit code 3 while Rosemary is degraded.
+fn rosemary_status(lab: &Lab) -> anyhow::Result<String> {
+    let output = lab.command(rosemary_binary()).args(["status", "--json"]).output()?;
+    ensure!(output.status.code() == Some(3), "{output:?}");
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// Returns all lines of the log.
@@ -289,7 +296,22 @@ fn full_disk_is_reported_once_and_log_recovers() {
         let told = String::from_utf8_lossy(&told);
         ensure!(told.contains("newer lines are missing") && told.contains("free space"), "{told}");
 
+        kill(after.app("teller").and_then(|app| app.pid).context("it runs")?)?;
+        let remedies = [
+            "lines of the log cannot be stored: the disk is full; free space",
+            "incidents cannot be stored: ",
+        ];
+        rosemary.wait_for("the status says what is not stored", SOON, |status| {
+            let reasons = status.health.reasons.join("\n");
+            remedies.iter().all(|it| reasons.contains(it)).then_some(())
+        })?;
+        schema::check("status", &rosemary_status(lab)?)?;
+
         fs::remove_file(&ballast)?;
+        rosemary.wait_for("all is stored again", SOON, |status| {
+            let is_reason = |it: &String| it.contains("cannot be stored");
+            (!status.health.reasons.iter().any(is_reason)).then_some(())
+        })?;
         lab.wait_for("stored log lines again", SOON, |evidence| {
             let log = rosemary.log();
             let others: Vec<&str> = log.lines().filter(|it| !it.contains("app: teller")).collect();

@@ -250,6 +250,12 @@ fn full_disk_loses_nothing_and_recovers() {
         let line = rosemary.wait_for_log(&["filler", "refused DiskFull after"], SOON)?;
         println!("{line}");
         rosemary.wait_for_log(&["could not use the disk", "free space"], SOON)?;
+        rosemary.wait_for("the status says so", SOON, |status| {
+            let is_it = |it: &String| {
+                it.starts_with("data of apps cannot be stored: the disk is full; free")
+            };
+            status.health.reasons.iter().any(is_it).then_some(())
+        })?;
         let full = rosemary.wait_for_log(&["filler", "values are there"], SOON)?;
         println!("{full}");
         let service = |status: &Report| service(status, "storage");

@@ -221,6 +221,9 @@ pub struct Status {
     /// Why the last reload of the configuration was refused, as a phrase, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
+    /// Data that the disk does not take, with the reasons and remedies, as phrases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_stored: Vec<String>,
     /// Safe mode, if Rosemary is in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safe_mode: Option<Box<SafeModeStatus>>,

@@ -223,6 +223,11 @@ pub enum ServiceReply {
     },
     /// The service serves clients.
     Ready,
+    /// The disk no longer takes what clients write, or takes it again.
+    Disk {
+        /// Why it does not, as a phrase with a remedy; `None` if it does.
+        failure: Option<String>,
+    },
     /// The answer to [`ServiceRequest::Ping`].
     Pong {
         /// The number of the question.

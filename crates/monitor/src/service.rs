@@ -25,7 +25,7 @@ use crate::hang::answers::{AnswerProgress, Check};
 use crate::process_table::Environment;
 use crate::program::{Program, ProgramKind};
 use crate::service_table::ServiceSettings;
-use crate::text::shortened;
+use crate::text::{harmless, shortened};
 use crate::usage::leak::LeakDetector;
 use crate::usage::meter::Meter;
 use config::Limits;
@@ -53,6 +53,8 @@ pub(crate) struct Service {
     damaged: Option<String>,
     answers: AnswerProgress,
     leak: LeakDetector,
+    /// Why its disk does not take what clients write, as it says, if so.
+    disk_failure: Option<String>,
     /// Whether the process has reported that it failed. It must send nothing after that.
     failed: bool,
 }
@@ -97,6 +99,7 @@ impl Service {
             state,
             quotas: settings.quotas,
             not_opened: None,
+            disk_failure: None,
             damaged: None,
             answers: AnswerProgress::new(settings.rules.hang),
             leak: LeakDetector::new(settings.rules.leak_growth, settings.rules.leak_window),
@@ -158,6 +161,9 @@ impl Service {
                     return ReadOutcome::Ready;
                 }
             }
+            ServiceReply::Disk { failure } => {
+                self.disk_failure = failure.map(|why| harmless(&why, 400));
+            }
             ServiceReply::Pong { number } => {
                 if !self.answers.answered(number) {
                     self.program.kill("it answered a question that it was not asked");
@@ -208,8 +214,18 @@ impl Service {
         self.answers.is_waiting()
     }
 
+    /// The data that its disk does not take, with the reason and the remedy, as a phrase.
+    pub(crate) fn not_stored(&self) -> Option<String> {
+        let what = match self.kind {
+            ServiceKind::Log => "lines of the log",
+            ServiceKind::Storage | ServiceKind::Broker => "data of apps",
+        };
+        self.disk_failure.as_ref().map(|why| format!("{what} cannot be stored: {why}"))
+    }
+
     /// The process has ended.
     pub(crate) fn ended(&mut self, now: Instant) {
+        self.disk_failure = None;
         if let Some(why) = &self.damaged {
             self.program.hold(now, why);
         }

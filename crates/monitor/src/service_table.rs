@@ -286,6 +286,11 @@ impl ServiceTable {
         self.services.iter().map(Service::status).collect()
     }
 
+    /// Data of services that the disk does not take, with the reasons, as phrases.
+    pub(crate) fn not_stored(&self) -> impl Iterator<Item = String> {
+        self.services.iter().filter_map(Service::not_stored)
+    }
+
     /// The services' usage for operators.
     pub(crate) fn usage(&self) -> impl Iterator<Item = ProgramUsage> {
         self.services.iter().map(|service| {

@@ -470,6 +470,7 @@ impl Supervisor {
             unserved: self.processes.unserved(),
             refused: self.processes.refused_switches(now),
             rejected: self.changes.rejected().map(Into::into),
+            not_stored: self.processes.not_stored(),
             safe_mode: self.processes.safe_mode_status().map(Box::new),
         }
     }

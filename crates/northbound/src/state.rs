@@ -310,6 +310,7 @@ mod tests {
             inactive: Vec::new(),
             unserved: Vec::new(),
             refused: Vec::new(),
+            not_stored: Vec::new(),
             rejected: None,
             safe_mode: None,
         }

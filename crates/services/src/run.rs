@@ -69,6 +69,11 @@ pub trait Service: Sized {
         None
     }
 
+    /// Returns why the disk does not take what clients write, as a phrase with a remedy; `None` if it does.
+    fn disk_failure(&self) -> Option<String> {
+        None
+    }
+
     /// A client has disconnected.
     fn disconnected(&mut self, client: ClientId) {
         let _ = client;
@@ -173,13 +178,33 @@ fn confine(
 
 fn serve_until_stopped<S: Service>(service: &mut S, monitor: &Channel) -> Result<(), ServiceError> {
     let mut clients = Clients::default();
+    let mut reported = None;
     loop {
         let ready = wait(service, monitor, &clients);
         if !handle_monitor(monitor, &mut clients)? {
             return Ok(());
         }
         serve_ready(service, &mut clients, ready);
+        report_disk(service, monitor, &mut reported)?;
     }
+}
+
+/// Reports to the monitor that the disk fails, or works again, if that has changed since it was `reported`.
+fn report_disk<S: Service>(
+    service: &S,
+    monitor: &Channel,
+    reported: &mut Option<String>,
+) -> Result<(), ServiceError> {
+    let failure = service.disk_failure();
+    if failure == *reported {
+        return Ok(());
+    }
+    match monitor.send(&ServiceReply::Disk { failure: failure.clone() }, &[]) {
+        Ok(()) => *reported = failure,
+        Err(ChannelError::WouldBlock) => {} // the next turn reports it
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
 }
 
 /// Serves the clients that are `ready`.

@@ -107,6 +107,7 @@ impl Health {
         }
         let rejected = programs.rejected.iter();
         reasons.extend(rejected.map(|why| format!("the last reload was refused: {why}")));
+        reasons.extend(programs.not_stored.iter().cloned());
         for app in apps.iter().filter(|app| app.skipped) {
             reasons.push(format!("the app {} is skipped, because it answers too late", app.name));
         }
@@ -260,6 +261,7 @@ mod tests {
             inactive: Vec::new(),
             unserved: Vec::new(),
             refused: Vec::new(),
+            not_stored: Vec::new(),
             rejected: None,
             safe_mode: None,
         };
@@ -280,6 +282,7 @@ mod tests {
             suspects: vec![Suspect { app: "b".into(), why: "killed by SIGSEGV".into() }],
         }));
         programs.rejected = Some("rosemary.toml:7: no".into());
+        programs.not_stored = vec!["incidents cannot be stored: no space; make room".into()];
         programs.unserved = vec![UnservedService {
             service: "hosts".into(),
             clients: vec!["a".into(), "b".into()],
@@ -316,6 +319,7 @@ mod tests {
                 "Rosemary is in safe mode: the kernel ended 5 times in 60 s",
                 "the app b is held, as safe mode named it: killed by SIGSEGV",
                 "the last reload was refused: rosemary.toml:7: no",
+                "incidents cannot be stored: no space; make room",
                 "the app a is skipped, because it answers too late",
                 "the app a is above its soft limit of memory, cpu",
                 "the switches are unknown: the kernel is starting",

@@ -101,6 +101,12 @@ impl Incidents {
         self.0.borrow().records.page(from)
     }
 
+    /// Why incidents cannot be stored now, as a phrase with a remedy, if so.
+    pub(crate) fn not_stored(&self) -> Option<String> {
+        let why = self.0.borrow().store.as_ref()?.failure()?;
+        Some(format!("incidents cannot be stored: {why}"))
+    }
+
     /// Waits until all incidents are stored, for at most `most`.
     pub(crate) fn flush(&self, most: Duration) {
         if let Some(store) = &mut self.0.borrow_mut().store {

@@ -18,9 +18,9 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use control::incident::{FORMAT, Incident};
@@ -44,6 +44,9 @@ const MOST_WAITING: usize = MOST_BYTES + OUTDATED;
 /// The most jobs that wait for the writer.
 const JOBS: usize = 256;
 
+/// What to do if incidents cannot be stored.
+const HINT: &str = "make room or allow writing there; they are stored then";
+
 /// The time until the writer tries again after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -66,7 +69,11 @@ pub(super) struct Store {
     file_size: usize,
     /// Whether the writer lacks lines, so that the whole file must be written again.
     is_behind: Arc<AtomicBool>,
+    failure: Failure,
 }
+
+/// Why the last attempt of the writer failed, if it did.
+type Failure = Arc<Mutex<Option<String>>>;
 
 /// Reads the incidents in `state_dir` and starts the writer. There is no writer if the file cannot be read: writing would
 /// replace it.
@@ -86,8 +93,9 @@ pub(super) fn load(state_dir: &Path) -> (Records, Option<Store>) {
         warn!(path = %path.display(), lines = ignored, "ignored damaged lines of stored incidents");
     }
     let is_behind = Arc::new(AtomicBool::new(ignored > 0));
-    match start(dir, text.len() as u64, is_behind.clone()) {
-        Ok(jobs) => (records, Some(Store { jobs, file_size: text.len(), is_behind })),
+    let failure = Failure::default();
+    match start(dir, text.len() as u64, is_behind.clone(), failure.clone()) {
+        Ok(jobs) => (records, Some(Store { jobs, file_size: text.len(), is_behind, failure })),
         Err(error) => {
             error!(%error, "could not start the thread that stores incidents");
             (records, None)
@@ -117,6 +125,11 @@ impl Store {
         }
     }
 
+    /// Why incidents cannot be stored now, as a phrase, if so.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Waits until the writer has done its jobs, for at most `most`.
     pub(super) fn flush(&mut self, most: Duration) {
         let (done, wait) = mpsc::sync_channel(1);
@@ -127,9 +140,14 @@ impl Store {
 }
 
 /// Starts the writer's thread, which ends when the sender is dropped.
-fn start(dir: PathBuf, size: u64, is_behind: Arc<AtomicBool>) -> io::Result<SyncSender<Job>> {
+fn start(
+    dir: PathBuf,
+    size: u64,
+    is_behind: Arc<AtomicBool>,
+    failure: Failure,
+) -> io::Result<SyncSender<Job>> {
     let (jobs, theirs) = mpsc::sync_channel(JOBS);
-    let writer = Writer { dir, size, waiting: Vec::new(), replaces: false, failed: false };
+    let writer = Writer { dir, size, waiting: Vec::new(), replaces: false, failure };
     std::thread::Builder::new()
         .name("incidents".into())
         .spawn(move || writer.serve(&theirs, &is_behind))?;
@@ -146,8 +164,8 @@ struct Writer {
     waiting: Vec<u8>,
     /// Whether `waiting` replaces the file.
     replaces: bool,
-    /// Whether the last attempt failed, which the log already says.
-    failed: bool,
+    /// Why the last attempt failed, if it did, which the log already says.
+    failure: Failure,
 }
 
 impl Writer {
@@ -192,17 +210,23 @@ impl Writer {
             Ok(size) => {
                 (self.size, self.replaces) = (size, false);
                 self.waiting.clear();
-                if std::mem::take(&mut self.failed) {
+                if self.note(None).is_some() {
                     info!(path = %path.display(), "incidents are stored again");
                 }
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.failed, true) {
-                    let hint = "make room or allow writing there; they are stored then";
-                    error!(path = %path.display(), %error, hint, "could not store incidents");
+                let why = format!("{error} ({}); {HINT}", path.display());
+                if self.note(Some(why)).is_none() {
+                    error!(path = %path.display(), %error, hint = HINT, "could not store incidents");
                 }
             }
         }
+    }
+
+    /// Notes why the last attempt failed, if it did. Returns why the one before failed.
+    fn note(&self, failure: Option<String>) -> Option<String> {
+        let mut known = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *known, failure)
     }
 
     /// Appends what waits after the last complete line. Returns the file's size.

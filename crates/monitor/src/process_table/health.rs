@@ -26,6 +26,11 @@ impl ProcessTable {
         self.kernel.is_alive(now)
     }
 
+    /// Data that the disk does not take, with the reasons and remedies, as phrases.
+    pub(crate) fn not_stored(&self) -> Vec<String> {
+        self.services.not_stored().chain(self.incidents.not_stored()).collect()
+    }
+
     /// The programs in one line.
     pub(crate) fn summary(&self) -> String {
         let kernel = self.kernel_state();

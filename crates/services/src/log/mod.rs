@@ -55,6 +55,10 @@ impl Service for Log {
     fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients) {
         self.serve_all(&asked, clients);
     }
+
+    fn disk_failure(&self) -> Option<String> {
+        self.fails.clone()
+    }
 }
 
 impl<D: Disk> Log<D> {

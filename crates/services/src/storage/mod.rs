@@ -9,7 +9,7 @@ pub mod redb;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sdk::services::storage::{Answer, Refused, Request};
 use sys::rate::Rate;
@@ -37,7 +37,12 @@ pub struct Storage<E = Redb<File>> {
     engine: E,
     watches: Vec<Watch>,
     failures: Rate,
+    /// Why the last write failed, and when, if it did.
+    fails: Option<(String, Instant)>,
 }
+
+/// Time after a failed write for which the disk counts as failing, if no client writes again.
+const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// A client's watch of a key prefix.
 #[derive(Debug)]
@@ -79,13 +84,19 @@ impl Service for Storage {
 
     fn serve(&mut self, asked: Vec<ClientRequest>, clients: &mut Clients) {
         self.serve_all(&asked, clients);
+        self.fails.take_if(|(_, since)| since.elapsed() >= REMEMBERED);
         if let Some(suppressed) = self.failures.rest(Instant::now()) {
             error!(suppressed, "suppressed further records of disk errors");
         }
     }
 
     fn wake_at(&self) -> Option<Instant> {
-        self.failures.next_due()
+        let forgotten = self.fails.as_ref().map(|(_, since)| *since + REMEMBERED);
+        self.failures.next_due().into_iter().chain(forgotten).min()
+    }
+
+    fn disk_failure(&self) -> Option<String> {
+        self.fails.as_ref().map(|(why, _)| why.clone())
     }
 
     fn disconnected(&mut self, client: ClientId) {
@@ -96,7 +107,7 @@ impl Service for Storage {
 impl<E: Engine> Storage<E> {
     /// Creates the service with an engine.
     pub fn of(engine: E) -> Self {
-        Self { engine, watches: Vec::new(), failures: Rate::new(Instant::now()) }
+        Self { engine, watches: Vec::new(), failures: Rate::new(Instant::now()), fails: None }
     }
 
     fn serve_all(&mut self, asked: &[ClientRequest], clients: &mut Clients) {
@@ -107,6 +118,9 @@ impl<E: Engine> Storage<E> {
             .collect();
         let outcomes = if ops.is_empty() { Ok(Vec::new()) } else { self.engine.run(&ops) };
         let why = outcomes.as_ref().err().map(|error| self.failed(error));
+        if outcomes.is_ok() && ops.iter().any(Op::writes) {
+            self.fails = None;
+        }
         let mut outcomes = outcomes.unwrap_or_default().into_iter();
         for (asked, plan) in asked.iter().zip(plans) {
             let (client, id) = (asked.client, asked.id);
@@ -178,6 +192,7 @@ impl<E: Engine> Storage<E> {
 
     /// Logs an engine failure; returns the reply for the clients.
     fn failed(&mut self, error: &DiskError) -> Refused {
+        self.fails = Some((error.to_string(), Instant::now()));
         if let Some(suppressed) = self.failures.admit(Instant::now()) {
             let hint = error.remedy(OURS);
             let hint = hint

@@ -156,20 +156,43 @@ fn invalid_requests_are_rejected_with_a_reason() {
     assert!(refused, "the last one");
 }
 
-/// An engine whose disk is full.
+/// An engine whose disk may be full.
 #[derive(Debug)]
-struct Full;
+struct Disk {
+    is_full: bool,
+}
 
-impl Engine for Full {
-    fn run(&mut self, _: &[Op<'_>]) -> Result<Vec<Outcome>, DiskError> {
-        Err(DiskError::Full)
+impl Engine for Disk {
+    fn run(&mut self, ops: &[Op<'_>]) -> Result<Vec<Outcome>, DiskError> {
+        let outcome = |op: &Op<'_>| match op {
+            Op::Get { .. } | Op::List { .. } => Outcome::Nothing,
+            Op::Put { .. } | Op::Delete { .. } => Outcome::Done { version: 1, changed: true },
+        };
+        if self.is_full { Err(DiskError::Full) } else { Ok(ops.iter().map(outcome).collect()) }
     }
+}
+
+#[test]
+fn disk_fails_until_a_write_succeeds() {
+    let Bench { mut clients, apps, .. } = bench(false, false);
+    let mut storage = Storage::of(Disk { is_full: true });
+    let mut serve = |storage: &mut Storage<Disk>, request: Request<'_>| {
+        let asked = ClientRequest { client: apps[0].0, id: 1, request: request.encode() };
+        storage.serve_all(&[asked], &mut clients);
+        storage.fails.as_ref().map(|(why, _)| why.clone())
+    };
+    let why = serve(&mut storage, put("", b"k")).unwrap();
+    assert!(why.contains("free space"), "{why}");
+    storage.engine.is_full = false;
+    let get = Request::Get { namespace: "", key: b"k" };
+    assert_eq!(serve(&mut storage, get), Some(why), "a read needs no space");
+    assert_eq!(serve(&mut storage, put("", b"k")), None);
 }
 
 #[test]
 fn full_disk_rejects_the_turn_without_notifications() {
     let Bench { mut clients, apps, .. } = bench(false, false);
-    let mut storage = Storage::of(Full);
+    let mut storage = Storage::of(Disk { is_full: true });
     let asked = |id, request: Request<'_>| ClientRequest {
         client: apps[0].0,
         id,
