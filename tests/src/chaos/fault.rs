@@ -103,7 +103,7 @@ impl Fault {
                 let signal = pick(random, &[Signal::KILL, Signal::SEGV, Signal::ABORT]);
                 Self::Kill(any(random, apps), signal)
             }
-            30..40 => Self::Stop(pick(random, apps)),
+            30..40 => Self::Stop(any(random, apps)),
             40..46 => {
                 Self::Upgrade(pick(random, &[Quality::Good, Quality::Unfit, Quality::Crashing]))
             }
@@ -183,6 +183,26 @@ impl fmt::Display for Fault {
             }
             Self::Reload => f.write_str("the configuration is reloaded"),
             Self::ClockJump(seconds) => write!(f, "the clock jumps by {seconds} s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_program_is_stopped_and_killed() {
+        for forwarder in [Forwarder::LearningSwitch, Forwarder::Forwarding] {
+            let mut random = Random::from(7);
+            let drawn: Vec<Fault> =
+                (0..5_000).map(|_| Fault::draw(&mut random, forwarder)).collect();
+            let programs = [Program::Kernel].into_iter().chain(SERVICES).chain(forwarder.apps());
+            for program in programs {
+                assert!(drawn.contains(&Fault::Stop(program)), "{program} is never stopped");
+                let is_killed = |it: &Fault| matches!(it, Fault::Kill(it, _) if *it == program);
+                assert!(drawn.iter().any(is_killed), "{program} is never killed");
+            }
         }
     }
 }

@@ -109,7 +109,7 @@ impl<'lab> Network<'lab> {
                     capabilities = [\"net.connect:127.0.0.1:9\"]\n\
                     [app.limits]\nmemory = \"64 MiB\"";
         let moody = in_c(lab, "moody", "apps/moody.c", keys)?;
-        let rules = "[supervision]\nrestarts = 100000\nfailed-services = 3\nfailed-services-seconds = 1\n\
+        let rules = "[supervision]\nrestarts = 100000\nhang-seconds = 2\nfailed-services = 3\nfailed-services-seconds = 1\n\
                      [safe-mode]\nkernel-restarts = 100000\n";
         let apps = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
                     capabilities = [\"flow.write\", \"stats.read\"]\nhang-seconds = 1\n";
