@@ -177,6 +177,27 @@ fn mistake_in_an_apps_own_file_keeps_its_last_good_one() {
 }
 
 #[test]
+fn app_that_a_reload_starts_has_not_left_the_configuration() {
+    in_a_lab(|lab| {
+        let topology = "[[app]]\nname = \"topology\"\n";
+        configure(&[SWITCH, topology])?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        pid(&mut net, "topology")?;
+        configure(&[SWITCH, topology, "enabled = false\n"])?;
+        rosemary(lab, &["reload"])?;
+        ensure!(net.status()?.app("topology").is_none(), "it left");
+        configure(&["[[app]]\nname = \"forwarding\"\n"])?;
+        for args in [&["reload", "--dry-run", "--json"][..], &["reload", "--json"]] {
+            let said = rosemary(lab, args)?;
+            ensure!(said.contains("app topology"), "{said}");
+            ensure!(!said.contains("topology left the configuration"), "{said}");
+        }
+        pid(&mut net, "topology")?;
+        Ok(())
+    });
+}
+
+#[test]
 fn decision_of_an_operator_outlives_rosemary() {
     in_a_lab(|lab| {
         configure(&[SWITCH, "[[app]]\nname = \"link-monitor\"\nenabled = false\n"])?;

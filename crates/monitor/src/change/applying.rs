@@ -246,7 +246,7 @@ impl Running {
             return Some(self.refused(basis, difference.obstacles.join("; ")));
         }
         if let Purpose::Reload { dry_run, .. } = self.purpose {
-            let orphans = processes.new_orphans(&plan.config);
+            let orphans = processes.new_orphans(&plan.config, |app| plan.wants(app));
             self.report.notices.extend(orphans.iter().map(|orphan| {
                 format!("{} left the configuration; switches lose its flows.", orphan.name)
             }));
@@ -387,7 +387,8 @@ impl Running {
             processes.set_kept(&wanted.name, kept.map(|(_, why)| why.clone()));
         }
         if let Purpose::Reload { .. } = self.purpose {
-            processes.remove_orphans(processes.new_orphans(&plan.config));
+            let orphans = processes.new_orphans(&plan.config, |app| plan.wants(app));
+            processes.remove_orphans(orphans);
         }
         if restarts_kernel {
             processes.restart_kernel(now);

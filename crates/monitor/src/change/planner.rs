@@ -249,6 +249,11 @@ impl Plan {
         app.is_some_and(|app| matches!(app.chosen.origin, choice::Origin::Package { .. }))
     }
 
+    /// Whether an app of this name is to run.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.wanted.iter().any(|wanted| wanted.name == name)
+    }
+
     /// Takes an app out of the plan.
     pub(crate) fn take(&mut self, name: &str) -> Option<PlannedApp> {
         let at = self.apps.iter().position(|app| app.chosen.name == name)?;

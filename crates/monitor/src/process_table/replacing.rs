@@ -138,13 +138,19 @@ impl ProcessTable {
         }
     }
 
-    /// The apps that do not run, have kept what they own in switches, and are orphans by this configuration.
-    pub(crate) fn new_orphans(&self, config: &Config) -> Vec<AbsentApp> {
+    /// The apps that do not run, have kept what they own in switches, and are orphans by this configuration. `runs` says which
+    /// apps are to run, also without an `[[app]]`.
+    pub(crate) fn new_orphans(
+        &self,
+        config: &Config,
+        runs: impl Fn(&str) -> bool,
+    ) -> Vec<AbsentApp> {
         if config.orphans == Orphans::Keep {
             return Vec::new();
         }
         let is_here = |absent: &AbsentApp| self.apps.iter().any(|app| app.id == absent.app);
-        let is_orphan = |it: &&AbsentApp| config.app(&it.name).is_none() && !is_here(it);
+        let is_orphan =
+            |it: &&AbsentApp| config.app(&it.name).is_none() && !runs(&it.name) && !is_here(it);
         self.kernel.absent_with_flows().filter(is_orphan).cloned().collect()
     }
 
