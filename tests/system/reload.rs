@@ -177,6 +177,58 @@ fn mistake_in_an_apps_own_file_keeps_its_last_good_one() {
 }
 
 #[test]
+fn restart_with_a_mistake_in_the_apps_own_file_fails() {
+    in_a_lab(|lab| {
+        configure(&[FIREWALL, SWITCH])?;
+        fs::write(RULES, DENY_H3)?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        let first = pid(&mut net, "firewall")?;
+        fs::write(RULES, "[[deny]]\nwhither = \"10.0.0.3\"\n")?;
+        let error = refused_change(lab, &["app", "restart", "firewall"])?;
+        ensure!(error.contains("the files with which it last ran"), "{error}");
+        ensure!(error.contains("whither") && error.contains("exit status: 78"), "{error}");
+        ensure!(pid(&mut net, "firewall")? != first, "it was restarted");
+        wait_until_denied(&net)?;
+        fs::write(RULES, DENY_H3)?;
+        rosemary(lab, &["app", "restart", "firewall"])?;
+        assert_eq!(net.status()?.app("firewall").context("it is listed")?.kept, None);
+        Ok(())
+    });
+}
+
+#[test]
+fn dry_run_finds_what_a_reload_refuses() {
+    in_a_lab(|lab| {
+        configure(&[FIREWALL, SWITCH])?;
+        fs::write(RULES, DENY_H3)?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        let first = pid(&mut net, "firewall")?;
+        let error_of = |args: &[&str]| -> anyhow::Result<String> {
+            let error = refused_change(lab, args)?;
+            ensure!(error.contains("exit status: 78"), "{error}");
+            let (_, why) = error.split_once("the app firewall cannot run").context("it says so")?;
+            Ok(why.lines().next().unwrap_or_default().to_owned())
+        };
+        for mistake in ["[[deny]]\nwhither = \"10.0.0.3\"\n", "[[deny]\n"] {
+            fs::write(RULES, mistake)?;
+            let planned = error_of(&["reload", "--dry-run"])?;
+            ensure!(planned.contains(RULES), "{planned}");
+            let app = net.status()?.app("firewall").context("it is listed")?.clone();
+            assert_eq!((app.pid, app.kept), (Some(first), None), "a dry run changes nothing");
+            assert_eq!(net.status()?.programs.rejected, None);
+            assert_eq!(error_of(&["reload"])?, planned);
+            fs::write(RULES, DENY_H3)?;
+            rosemary(lab, &["reload"])?;
+        }
+        fs::write(RULES, [DENY_H3, "[[deny]]\nto = \"10.0.0.9\"\n"].concat())?;
+        let steps = rosemary(lab, &["reload", "--dry-run"])?;
+        ensure!(steps.contains("replace") && steps.contains("app firewall"), "{steps}");
+        assert_eq!(pid(&mut net, "firewall")?, first, "a dry run changes nothing");
+        Ok(())
+    });
+}
+
+#[test]
 fn app_that_a_reload_starts_has_not_left_the_configuration() {
     in_a_lab(|lab| {
         let topology = "[[app]]\nname = \"topology\"\n";

@@ -105,6 +105,11 @@ impl AppFiles {
         self.good.take_if(|good| good.files == files);
     }
 
+    /// Whether the app ran with other contents than those with which it cannot run.
+    pub(super) fn has_good(&self) -> bool {
+        self.good.is_some()
+    }
+
     /// Uses the contents with which the app last ran, if it did and they differ. Returns whether they are used.
     pub(super) fn use_good(&mut self) -> bool {
         self.uses_good = self.good.is_some();

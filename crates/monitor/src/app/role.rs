@@ -128,6 +128,16 @@ impl App {
         self.files.fingerprint()
     }
 
+    /// Why newer files are not used, if there are some.
+    pub(crate) fn kept(&self) -> Option<&str> {
+        self.kept.as_deref()
+    }
+
+    /// Why it cannot run with its files, if a process of it said so, and it never ran with others.
+    pub(crate) fn unfit(&self) -> Option<&str> {
+        self.hosting.zone()?.hold.reason().filter(|_| !self.files.has_good())
+    }
+
     /// Notes why newer files are not used; `None` if there are none.
     pub(crate) fn set_kept(&mut self, why: Option<String>) {
         self.kept = why;

@@ -14,6 +14,7 @@ use tracing::warn;
 use super::difference::{Difference, difference};
 use super::new_config::{self, NewConfig};
 use super::planner::{Plan, PlannedApp, Planning, Source, Unplannable, Version};
+use super::trial::{Trial, cannot_run};
 use super::verbs::Goal;
 use super::{Basis, Running, TIMEOUT};
 use crate::packages::Files;
@@ -47,6 +48,8 @@ pub(super) enum Phase {
     Reaching(Goal),
     /// The plan is being made.
     Planning(Planning),
+    /// The apps of a dry run are tried.
+    Trying(Trial),
     /// Candidates load.
     Preparing(Box<Prepared>),
     /// Candidates take over.
@@ -123,6 +126,10 @@ impl Running {
                         Some(self.settled(processes, watch, now))
                     }
 
+                    (false, _) if let Some(why) = goal.failure(processes) => {
+                        self.report.misconfigured = true;
+                        Some(ChangeState::Incomplete { why })
+                    }
                     (false, true) => Some(ChangeState::Incomplete { why: goal.missing(processes) }),
                     (false, false) => None,
                 }
@@ -136,6 +143,18 @@ impl Running {
                 None if is_late => {
                     let why = "the configuration and the apps' files could not be read in time";
                     Some(self.refused(basis, why.into()))
+                }
+                None => None,
+            },
+            Phase::Trying(trial) => match trial.take() {
+                Some(Ok(())) => Some(ChangeState::Planned),
+                Some(Err(why)) => {
+                    self.report.misconfigured = true;
+                    Some(ChangeState::Refused { why })
+                }
+                None if is_late => {
+                    let why = format!("the apps did not load in {} s", TIMEOUT.as_secs());
+                    Some(ChangeState::Refused { why })
                 }
                 None => None,
             },
@@ -159,6 +178,17 @@ impl Running {
     /// The new programs run. Returns the state that follows.
     fn settled(&mut self, processes: &ProcessTable, watch: Duration, now: Instant) -> ChangeState {
         match &self.purpose {
+            Purpose::Verb
+                if let Phase::Reaching(Goal::Runs { app, .. }) = &self.phase
+                    && let Some(why) = processes.kept(app) =>
+            {
+                let why = format!(
+                    "{app} runs with the files with which it last ran, as it cannot run with the present ones: {why}; \
+                     correct them, and repeat the command"
+                );
+                self.report.misconfigured = true;
+                ChangeState::Incomplete { why }
+            }
             Purpose::Upgrade { app } => {
                 let (starts, in_kernel) = (processes.app_starts(app), processes.is_in_kernel(app));
                 let app = app.clone();
@@ -251,7 +281,7 @@ impl Running {
                 format!("{} left the configuration; switches lose its flows.", orphan.name)
             }));
             if dry_run {
-                return Some(ChangeState::Planned);
+                return self.begin_trial(plan, &difference, basis, now);
             }
         }
         if difference.restarts_kernel() && !self.confirmed {
@@ -261,6 +291,33 @@ impl Running {
             return Some(ChangeState::Unconfirmed);
         }
         self.begin_preparing(plan, difference, basis, processes, now)
+    }
+
+    /// Tries to load the apps that the steps of a dry run would start.
+    fn begin_trial(
+        &mut self,
+        mut plan: Plan,
+        difference: &Difference,
+        basis: &Basis,
+        now: Instant,
+    ) -> Option<ChangeState> {
+        let steps = difference.steps.iter().filter(|step| {
+            !step.in_kernel && matches!(step.action, Action::Start | Action::Replace)
+        });
+        let apps: Vec<PlannedApp> = steps.filter_map(|step| plan.take(&step.app)).collect();
+        if apps.is_empty() {
+            return Some(ChangeState::Planned);
+        }
+        match Trial::begin(&basis.planner, apps, plan.config.require) {
+            Ok(trial) => {
+                (self.phase, self.until) = (Phase::Trying(trial), now + TIMEOUT);
+                None
+            }
+            Err(error) => {
+                let why = format!("the apps cannot be tried: {error}");
+                Some(ChangeState::Refused { why })
+            }
+        }
     }
 
     /// Starts candidates for the apps outside of the kernel.
@@ -307,7 +364,7 @@ impl Running {
                 processes.set_kept(&app, Some(why.clone()));
                 // Its program ran before with other settings, or it is new in the configuration.
                 self.report.misconfigured = matches!(self.purpose, Purpose::Reload { .. });
-                Some(format!("the app {app} cannot run like this: {why}"))
+                Some(cannot_run(&app, &why))
             }
         };
         let failure = failure.or_else(|| self.store(basis, processes).err());

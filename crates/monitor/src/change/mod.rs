@@ -4,6 +4,7 @@
 //! start, stop, restart: ---------------------------------------------> Reaching ----------------> over
 //! all others: Planning --> difference --> Preparing (candidates load) --> Settling --> Watching --> over
 //!             (a thread)   (pure)         one fails: nothing changes                   upgrades only
+//! dry runs:   Planning --> difference --> Trying (a thread) -----------------------------------------> over
 //! ```
 //!
 //! A change is checked first, begun, and then watched until the programs that it concerns have the state that it is to
@@ -15,6 +16,7 @@
 //! | `new_config.rs` | a configuration or a package that arrives over the HTTP interface |
 //! | `planner.rs` | reads a configuration and the apps' files, in a thread |
 //! | `difference.rs` | which programs the result concerns |
+//! | `trial.rs` | loads the apps of a dry run, in a thread |
 //! | `facts.rs` | the state of programs before and after a change |
 //! | `applying.rs` | starts, replaces and stops these programs, and undoes that |
 //! | `verbs.rs` | start, stop and restart of one app, and the level of its log |
@@ -24,6 +26,7 @@ pub(crate) mod difference;
 mod facts;
 mod new_config;
 pub(crate) mod planner;
+mod trial;
 mod verbs;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -40,6 +43,7 @@ use self::applying::{Phase, Purpose};
 use self::facts::Facts;
 use self::new_config::{NewConfig, staged_files};
 use self::planner::Planner;
+pub(crate) use self::trial::with_own_file;
 use self::verbs::Goal;
 use crate::audit;
 use crate::overrides::Overrides;
@@ -250,10 +254,11 @@ impl Changes {
         self.rejected.as_deref()
     }
 
-    /// Readable when a plan is made.
+    /// Readable when a plan is made, or its apps were tried.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.running.as_ref()?.phase {
             Phase::Planning(planning) => Some(planning.as_fd()),
+            Phase::Trying(trial) => Some(trial.as_fd()),
             _ => None,
         }
     }

@@ -37,6 +37,15 @@ impl Goal {
         }
     }
 
+    /// Why the goal cannot be reached: the app cannot run with its files, and never ran with others.
+    pub(super) fn failure(&self, processes: &ProcessTable) -> Option<String> {
+        let Self::Runs { app, starts } = self else { return None };
+        let is_held = processes.app_state(app) == Some(ProgramState::Held)
+            && processes.app_starts(app) > *starts;
+        let why = processes.app_named(app).ok()?.unfit().filter(|_| is_held)?;
+        Some(format!("{app} cannot run with its files: {why}; correct them"))
+    }
+
     /// The difference between the current state and the goal, as a phrase.
     pub(super) fn missing(&self, processes: &ProcessTable) -> String {
         let kernel = processes.kernel_state();

@@ -23,6 +23,7 @@ use super::{AppSlot, Environment, ProcessTable};
 use crate::app::{App, AppSettings, Role};
 use crate::change::difference::Present;
 use crate::change::planner::PlannedApp;
+use crate::change::with_own_file;
 use crate::error::StartError;
 use crate::service_table::ServiceSettings;
 
@@ -90,11 +91,7 @@ impl ProcessTable {
         let candidates = || self.apps.iter().filter(|app| app.role() == Role::Candidate);
         for app in candidates() {
             if let Some(why) = app.failure_of_candidate() {
-                let why = match app.own_file() {
-                    Some(file) => format!("{why} (its own file is {})", file.display()),
-                    None => why,
-                };
-                return Err((app.name.clone(), why));
+                return Err((app.name.clone(), with_own_file(why, app.own_file())));
             }
         }
         Ok(candidates().all(App::is_loaded))

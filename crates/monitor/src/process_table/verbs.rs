@@ -105,6 +105,11 @@ impl ProcessTable {
         }
     }
 
+    /// Why an app does not use its newer files, if it does not.
+    pub(crate) fn kept(&self, name: &str) -> Option<&str> {
+        self.app_named(name).ok()?.kept()
+    }
+
     /// Notes why an app does not use its newer files; `None` if there are none.
     pub(crate) fn set_kept(&mut self, name: &str, why: Option<String>) {
         if let Some(app) = self.app_named_mut(name) {
