@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of};
 use control::operator::ProgramState;
-use rosemary_tests::apps::configure;
+use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::developer::{
     CONFIG, Developer, INSTALLED, Quality, refused, refused_with, rosemary, trust,
 };
@@ -224,6 +224,42 @@ fn dry_run_finds_what_a_reload_refuses() {
         let steps = rosemary(lab, &["reload", "--dry-run"])?;
         ensure!(steps.contains("replace") && steps.contains("app firewall"), "{steps}");
         assert_eq!(pid(&mut net, "firewall")?, first, "a dry run changes nothing");
+        Ok(())
+    });
+}
+
+#[test]
+fn enable_and_disable_leave_other_changes_to_a_reload() {
+    in_a_lab(|lab| {
+        let monitor = "[[app]]\nname = \"link-monitor\"\nenabled = false\n";
+        let watcher = in_c(lab, "watcher", "apps/watcher.c", "stage = \"observe\"")?;
+        configure(&[FIREWALL, SWITCH, &watcher, monitor])?;
+        fs::write(RULES, DENY_H3)?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        let mut pids = || -> anyhow::Result<Vec<u32>> {
+            ["firewall", APP, "watcher"].into_iter().map(|app| pid(&mut net, app)).collect()
+        };
+        let before = pids()?;
+
+        fs::write(RULES, [DENY_H3, "[[deny]]\nto = \"10.0.0.9\"\n"].concat())?;
+        let said = rosemary(lab, &["app", "enable", "link-monitor", "--json"])?;
+        ensure!(said.contains("firewall: a change waits for `rosemary reload`"), "{said}");
+        assert_eq!(pids()?, before, "only one app starts");
+
+        fs::write(RULES, "[[deny]]\nwhither = \"10.0.0.3\"\n")?;
+        fs::remove_file(lab.files().join("watcher.so"))?;
+        configure(&[FIREWALL, SWITCH, "nonsense"])?;
+        let said = rosemary(lab, &["app", "disable", "link-monitor", "--json"])?;
+        for waits in [&format!("{CONFIG} has changed"), "firewall: a change", "watcher: a change"] {
+            ensure!(said.contains(waits), "{said}");
+        }
+        assert_eq!(pids()?, before, "only one app leaves");
+        ensure!(net.status()?.app("link-monitor").is_none(), "it left");
+
+        configure(&[FIREWALL, SWITCH])?;
+        refused_change(lab, &["reload"])?;
+        fs::write(RULES, DENY_H3)?;
+        rosemary(lab, &["reload"])?;
         Ok(())
     });
 }

@@ -54,9 +54,16 @@ pub fn check(options: &Options) -> Result<Valid, Vec<StartError>> {
         overrides: &overrides,
         version: None,
     };
-    let (mut apps, of_others) =
-        choice::apps_and_mistakes(&config, &around).unwrap_or_else(|errors| (Vec::new(), errors));
-    mistakes.extend(of_others);
+    let mut apps = match choice::apps_and_mistakes(&config, &around) {
+        Ok((apps, of_others)) => {
+            mistakes.extend(of_others.into_iter().map(|(_, mistake)| mistake));
+            apps
+        }
+        Err(errors) => {
+            mistakes.extend(errors);
+            Vec::new()
+        }
+    };
     mistakes.extend(choice::unknown_in_safe_mode(&config, &around));
     let own = own_dirs(options, &config, &runtime_dir, &state_dir);
     for app in &mut apps {

@@ -19,6 +19,9 @@ use crate::options::Options;
 use crate::overrides::Overrides;
 use crate::packages::{Admitted, Gate, Store, Version};
 
+/// Why an app cannot run, after its name.
+pub(crate) type Mistake = (String, StartError);
+
 /// What decides about apps besides the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Circumstances<'a> {
@@ -56,17 +59,21 @@ pub(crate) fn apps(
     around: &Circumstances<'_>,
 ) -> Result<Vec<App>, Vec<StartError>> {
     let (running, mistakes) = apps_and_mistakes(config, around)?;
-    if mistakes.is_empty() { Ok(running) } else { Err(mistakes) }
+    if mistakes.is_empty() {
+        Ok(running)
+    } else {
+        Err(mistakes.into_iter().map(|(_, mistake)| mistake).collect())
+    }
 }
 
-/// Returns the apps that could run, and the mistakes of the others.
+/// Returns the apps that could run, and the mistakes of the others with their names.
 ///
 /// # Errors
 /// Like [`apps`], if a mistake concerns all apps.
 pub(crate) fn apps_and_mistakes(
     config: &Config,
     around: &Circumstances<'_>,
-) -> Result<(Vec<App>, Vec<StartError>), Vec<StartError>> {
+) -> Result<(Vec<App>, Vec<Mistake>), Vec<StartError>> {
     let Circumstances { options, installation, store, .. } = *around;
     let one = |error| vec![error];
     let mut packages = admit(config, &wanted(config, around).map_err(one)?, around)?;
@@ -93,9 +100,10 @@ pub(crate) fn apps_and_mistakes(
             (None, None) => shipped(&app.name, config, installation, store)
                 .map_err(|error| error.at(config.position_of_app(&app.name, "name"))),
         };
+        let name = app.name.clone();
         match found.and_then(|found| App::of(app, policy, found, config)) {
             Ok(app) => running.push(app),
-            Err(mistake) => mistakes.push(mistake),
+            Err(mistake) => mistakes.push((name, mistake)),
         }
     }
     Ok((running, mistakes))

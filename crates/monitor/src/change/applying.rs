@@ -11,9 +11,9 @@ use control::change::{Action, ChangeState};
 use control::incident::{Cause, Evidence, Program};
 use tracing::warn;
 
-use super::difference::{Difference, difference};
+use super::difference::{Difference, difference, narrow};
 use super::new_config::{self, NewConfig};
-use super::planner::{Plan, PlannedApp, Planning, Source, Unplannable, Version};
+use super::planner::{Order, Plan, PlannedApp, Planning, Source, Unplannable, Version};
 use super::trial::{Trial, cannot_run};
 use super::verbs::Goal;
 use super::{Basis, Running, TIMEOUT};
@@ -75,6 +75,12 @@ impl Running {
         let mut overrides = basis.overrides.clone();
         let (mut source, mut write, mut version) =
             (Source::Known(Box::new(basis.config.clone())), true, None);
+        let only = match &self.purpose {
+            Purpose::Enable { app, .. } | Purpose::Promote { app } => {
+                Some((app.clone(), overrides.clone()))
+            }
+            _ => None,
+        };
         match &self.purpose {
             Purpose::Reload { dry_run, new } => {
                 source = new.clone().map_or(Source::File, Source::New);
@@ -100,7 +106,7 @@ impl Running {
             }
             Purpose::Verb => {}
         }
-        match basis.planner.begin(source, overrides, version, write) {
+        match basis.planner.begin(Order { source, overrides, version, write, only }) {
             Ok(planning) => {
                 self.phase = Phase::Planning(planning);
                 ChangeState::Running
@@ -227,21 +233,24 @@ impl Running {
     /// The plan is made: compares it with what runs.
     fn planned(
         &mut self,
-        plan: Plan,
+        mut plan: Plan,
         basis: &Basis,
         processes: &mut ProcessTable,
         now: Instant,
     ) -> Option<ChangeState> {
         let fixed = basis.planner.fixed(&basis.config);
-        let mut difference =
-            difference((&processes.present(), &fixed), (&plan.wanted, &plan.fixed));
+        let mut present = processes.present();
+        if let Some(scope) = &plan.scope {
+            self.report.notices.extend(narrow(scope, &mut present, &mut plan.wanted));
+        }
+        let mut difference = difference((&present, &fixed), (&plan.wanted, &plan.fixed));
         match &self.purpose {
             Purpose::Stage { app, .. } => {
                 self.report.notices.push(format!("a package of {app} is ready for an upgrade"));
                 return Some(ChangeState::Done);
             }
             Purpose::Enable { app, enabled: true } | Purpose::Upgrade { app }
-                if !plan.wanted.iter().any(|wanted| wanted.name == *app) =>
+                if !plan.wants(app) =>
             {
                 let why = format!(
                     "the app {app} is neither configured nor installed; `rosemary app list` shows \
@@ -250,7 +259,7 @@ impl Running {
                 return Some(self.refused(basis, why));
             }
             Purpose::Enable { app, enabled: false } if !basis.knows(app) => {
-                let why = if plan.wanted.iter().any(|wanted| wanted.name == *app) {
+                let why = if plan.wants(app) {
                     format!(
                         "{app} runs because apps name its service, and the configuration has no [[app]] of \
                          it; `rosemary app stop {app}` stops it until the next start, and an [[app]] with \

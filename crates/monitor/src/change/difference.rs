@@ -3,6 +3,7 @@
 use control::app::Hosting;
 use control::change::{Action, ChangeStep};
 
+use super::planner::Scope;
 use crate::app::{AppSettings, Fingerprint, LOG_LEVEL};
 
 /// An app that the monitor has.
@@ -117,6 +118,33 @@ pub(crate) fn difference(
         (Action::Stop, true) => 4,
     });
     result
+}
+
+/// Removes the apps that are not in `scope`. Returns sentences about their changes, which wait for a reload.
+pub(crate) fn narrow(
+    scope: &Scope,
+    present: &mut Vec<Present>,
+    wanted: &mut Vec<Wanted>,
+) -> Vec<String> {
+    let present: Vec<Present> =
+        present.extract_if(.., |it| !scope.apps.contains(&it.name)).collect();
+    let wanted: Vec<Wanted> = wanted.extract_if(.., |it| !scope.apps.contains(&it.name)).collect();
+    let fixed = Fixed::new();
+    let Difference { steps, obstacles, notices, .. } =
+        difference((&present, &fixed), (&wanted, &fixed));
+    let is_possible = |step: &AppStep| !scope.mistakes.iter().any(|(app, _)| *app == step.app);
+    let steps = steps
+        .into_iter()
+        .filter(is_possible)
+        .map(|step| format!("{}: a change waits for `rosemary reload` ({}).", step.app, step.why));
+    let file = scope.changed_file.iter().map(|file| {
+        format!("{} has changed; the change waits for `rosemary reload`.", file.display())
+    });
+    let mistakes = scope.mistakes.iter().map(|(app, why)| {
+        format!("{app}: a change waits for `rosemary reload`, and has a mistake: {why}.")
+    });
+    let obstacles = obstacles.into_iter().map(|why| format!("A change waits: {why}."));
+    file.chain(steps).chain(mistakes).chain(obstacles).chain(notices).collect()
 }
 
 impl Difference {

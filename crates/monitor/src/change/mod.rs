@@ -7,6 +7,9 @@
 //! dry runs:   Planning --> difference --> Trying (a thread) -----------------------------------------> over
 //! ```
 //!
+//! A change of one app leaves all others as they are, except those whose settings depend on whether the app runs. Their other
+//! changes wait for a reload, and the report says so.
+//!
 //! A change is checked first, begun, and then watched until the programs that it concerns have the state that it is to
 //! bring about. Nothing here waits: the operator's command asks for reports. Each change is logged with the user, and leaves two audit
 //! records: at its beginning, and with the differences that it has made.

@@ -1,6 +1,7 @@
 //! Reads the configuration and all files of apps in a thread of its own, so that the event loop does not wait for disks
 //! and for `rosemary-security`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -20,7 +21,7 @@ use tracing::warn;
 
 use crate::app::{AppFiles, AppSettings, Fingerprint};
 use crate::check;
-use crate::choice;
+use crate::choice::{self, Mistake};
 use crate::config_file::ConfigFile;
 use crate::error::StartError;
 use crate::installation::Installation;
@@ -58,6 +59,20 @@ pub(crate) enum Source {
     Staged(String, Arc<Files>),
 }
 
+/// The inputs of one plan.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) source: Source,
+    /// Operators' decisions on which apps run.
+    pub(crate) overrides: Overrides,
+    /// The version of an app's package to run instead of the installed one.
+    pub(crate) version: Option<(String, Version)>,
+    /// Whether the numbers of new apps are stored.
+    pub(crate) write: bool,
+    /// The app that the change is about, if it is about a single one, and the decisions before the change.
+    pub(crate) only: Option<(String, Overrides)>,
+}
+
 /// The apps of a configuration, ready to start.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -66,6 +81,19 @@ pub(crate) struct Plan {
     pub(crate) apps: Vec<PlannedApp>,
     pub(crate) wanted: Vec<Wanted>,
     pub(crate) inactive: Vec<InactiveApp>,
+    /// For a change that is about one app: the apps that it concerns.
+    pub(crate) scope: Option<Scope>,
+}
+
+/// The apps that a change of one app concerns.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    /// The app itself, apps that run for it alone, and apps whose settings depend on whether it runs.
+    pub(crate) apps: BTreeSet<String>,
+    /// The file of the configuration, if it is not the one any more by which the programs run.
+    pub(crate) changed_file: Option<PathBuf>,
+    /// The apps that cannot run as the configuration says, and that the change does not concern, with the reasons.
+    pub(crate) mistakes: Vec<(String, String)>,
 }
 
 /// An app that is to run.
@@ -120,23 +148,17 @@ impl Planner {
         ]
     }
 
-    /// Begins to make a plan in another thread. `write` says whether numbers of new apps are stored.
+    /// Begins to make a plan in another thread.
     ///
     /// # Errors
     /// The system is out of descriptors or threads.
-    pub(crate) fn begin(
-        &self,
-        source: Source,
-        overrides: Overrides,
-        version: Option<(String, Version)>,
-        write: bool,
-    ) -> io::Result<Planning> {
+    pub(crate) fn begin(&self, order: Order) -> io::Result<Planning> {
         let (wake, mut waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let (sender, plan) = sync_channel(1);
         let planner = self.clone();
         std::thread::Builder::new().name("planner".into()).spawn(move || {
-            let plan = planner.plan(source, &overrides, version.as_ref(), write);
+            let plan = planner.plan(order);
             // The receiver may be gone, if Rosemary stops.
             let unplannable = |errors: Vec<StartError>| {
                 let texts: Vec<String> = errors.iter().map(|it| with_causes(it)).collect();
@@ -179,15 +201,10 @@ impl Planner {
         Store::of(&self.state_dir).has_version(app, version)
     }
 
-    fn plan(
-        &self,
-        source: Source,
-        overrides: &Overrides,
-        version: Option<&(String, Version)>,
-        write: bool,
-    ) -> Result<Plan, Vec<StartError>> {
+    fn plan(&self, order: Order) -> Result<Plan, Vec<StartError>> {
         let one = |error: StartError| vec![error];
-        let Self { options, installation, state_dir, own, never } = self;
+        let Order { source, overrides, version, write, only } = order;
+        let Self { options, installation, state_dir, .. } = self;
         let config = match source {
             Source::File => {
                 let config = Config::load_all(options.instance.config.as_deref());
@@ -203,34 +220,85 @@ impl Planner {
             }
         };
         let store = &Store::of(state_dir);
-        let around = choice::Circumstances { options, installation, store, overrides, version };
-        let mut apps = choice::apps(&config, &around)?;
-        let mistakes = check::reads(&apps, own, &config);
+        let version = version.as_ref();
+        let around =
+            choice::Circumstances { options, installation, store, overrides: &overrides, version };
+        let before = match &only {
+            None => None,
+            Some((_, overrides)) => {
+                let around = choice::Circumstances { overrides, version: None, ..around };
+                self.choose(&config, &around).ok() // without it, the change is compared with all that runs
+            }
+        };
+        let (mut chosen, mistakes) = self.choose(&config, &around)?;
+        let only = only.zip(before).map(|((app, _), (before, _))| (app, before));
+        let is_of_another = |(name, _): &Mistake| only.as_ref().is_some_and(|(app, _)| app != name);
+        let (others, mistakes): (Vec<_>, Vec<_>) = mistakes.into_iter().partition(is_of_another);
         if !mistakes.is_empty() {
-            return Err(mistakes);
+            return Err(mistakes.into_iter().map(|(_, mistake)| mistake).collect());
         }
-        for app in &mut apps {
-            app.never = never.clone();
+        if write {
+            let keys = chosen.iter().map(|it| (it.chosen.name.as_str(), it.chosen.key()));
+            numbers::assign(state_dir, keys, true).map_err(one)?; // the same numbers
         }
-        let keys = apps.iter().map(|app| (app.name.as_str(), app.key()));
-        let numbers = numbers::assign(state_dir, keys, write).map_err(one)?;
-        let mut apps: Vec<(AppId, choice::App)> = numbers.into_iter().zip(apps).collect();
-        let (rights, _) = rights::of(&apps);
-        let wanted = apps.iter_mut().zip(&rights).map(|((_, app), rights)| Wanted {
-            name: app.name.clone(),
-            settings: AppSettings::of(app, rights),
-            files: files(app),
+        let scope = only.map(|(app, before)| Scope {
+            apps: concerned(app, &before, &chosen),
+            changed_file: config
+                .file
+                .clone()
+                .filter(|file| new_config::read(file).is_ok_and(|text| text != config.text())),
+            mistakes: others.iter().map(|(name, it)| (name.clone(), with_causes(it))).collect(),
+        });
+        let wanted = chosen.iter_mut().map(|PlannedApp { chosen, rights, .. }| Wanted {
+            name: chosen.name.clone(),
+            settings: AppSettings::of(chosen, rights),
+            files: files(chosen),
         });
         let wanted = wanted.collect();
-        let planned = |((id, chosen), rights)| PlannedApp { id, chosen, rights };
         Ok(Plan {
             fixed: self.fixed(&config),
             inactive: choice::inactive(&config, &around),
-            apps: apps.into_iter().zip(rights).map(planned).collect(),
+            apps: chosen,
             wanted,
             config,
+            scope,
         })
     }
+
+    /// Chooses the apps that are to run, and returns mistakes with the names of their apps. The numbers of new apps are not
+    /// stored.
+    fn choose(
+        &self,
+        config: &Config,
+        around: &choice::Circumstances<'_>,
+    ) -> Result<(Vec<PlannedApp>, Vec<Mistake>), Vec<StartError>> {
+        let (mut apps, mut mistakes) = choice::apps_and_mistakes(config, around)?;
+        for app in &mut apps {
+            let reads = check::reads(std::slice::from_ref(app), &self.own, config);
+            mistakes.extend(reads.into_iter().map(|mistake| (app.name.clone(), mistake)));
+            app.never = self.never.clone();
+        }
+        let keys = apps.iter().map(|app| (app.name.as_str(), app.key()));
+        let numbers = numbers::assign(&self.state_dir, keys, false);
+        let numbers = numbers.map_err(|error| vec![error])?;
+        let apps: Vec<(AppId, choice::App)> = numbers.into_iter().zip(apps).collect();
+        let (rights, _) = rights::of(&apps);
+        let planned = |((id, chosen), rights)| PlannedApp { id, chosen, rights };
+        Ok((apps.into_iter().zip(rights).map(planned).collect(), mistakes))
+    }
+}
+
+/// Returns the apps that a change of `app` concerns, which makes other apps run than before, or with other settings.
+fn concerned(app: String, before: &[PlannedApp], after: &[PlannedApp]) -> BTreeSet<String> {
+    let settings = |apps: &[PlannedApp]| -> BTreeMap<String, AppSettings> {
+        let of =
+            |it: &PlannedApp| (it.chosen.name.clone(), AppSettings::of(&it.chosen, &it.rights));
+        apps.iter().map(of).collect()
+    };
+    let (before, after) = (settings(before), settings(after));
+    let names = before.keys().chain(after.keys());
+    let differ = names.filter(|name| before.get(*name) != after.get(*name)).cloned();
+    differ.chain([app]).collect()
 }
 
 /// Reads the files of an app as they are now.

@@ -152,3 +152,35 @@ fn settings_of_rosemary_itself_are_obstacles() {
     let difference = difference((&[], &fixed("a")), (&[], &fixed("b")));
     assert_eq!(difference.obstacles, ["listen has changed, which needs a restart of Rosemary"]);
 }
+
+#[test]
+fn change_of_one_app_leaves_pending_changes_of_others() {
+    let band = |lowest| Policy { band: Band { lowest, highest: 200 }, ..Policy::default() };
+    let mut present = vec![
+        present("a", settings()),
+        present("b", settings()),
+        present("c", AppSettings { policy: band(1), ..settings() }),
+        present("d", settings()),
+        present("gone", settings()),
+    ];
+    let mut wanted = vec![
+        Wanted { files: Ok(files("two")), ..wanted("b", settings()) },
+        wanted("c", AppSettings { policy: band(2), ..settings() }),
+        Wanted { files: Err("no such file".into()), ..wanted("d", settings()) },
+    ];
+    let scope = Scope {
+        apps: ["a", "c"].map(Into::into).into(),
+        changed_file: Some("/rosemary.toml".into()),
+        mistakes: vec![("gone".into(), "its object is missing".into())],
+    };
+    let notices = narrow(&scope, &mut present, &mut wanted);
+    let expected = [
+        "/rosemary.toml has changed; the change waits for `rosemary reload`.",
+        "b: a change waits for `rosemary reload` (changed: its configuration).",
+        "gone: a change waits for `rosemary reload`, and has a mistake: its object is missing.",
+        "d goes on with its last files: no such file.",
+    ];
+    assert_eq!(notices, expected);
+    let difference = compare(&present, &wanted);
+    assert_eq!(steps(&difference), [("c", Action::Replace), ("a", Action::Stop)]);
+}
