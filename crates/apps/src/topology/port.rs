@@ -306,8 +306,15 @@ impl PortState {
 
     /// Returns its record. `role` is what it is used for if it belongs to a segment.
     pub(super) fn record(&self, at: Endpoint, role: Option<Role>, now: Duration) -> PortRecord {
-        let has_no_hosts =
-            matches!(role, Some(Role::Blocked | Role::Bridge { has_hosts: false, .. }));
+        // A port of a segment that is no edge and has no link counts as not used. The used one must never look like that, also
+        // while its window lasts or while it receives no floods.
+        let is_edge = self.is_edge(now);
+        let (edge, shared) = match role {
+            None => (is_edge, false),
+            Some(Role::Open) => (is_edge, is_edge),
+            Some(Role::Blocked) => (false, self.window.is_none()),
+            Some(Role::Bridge { has_hosts, .. }) => (has_hosts && self.is_live(now), true),
+        };
         PortRecord {
             at,
             hw_addr: self.hw_addr,
@@ -315,9 +322,9 @@ impl PortState {
             name: self.name,
             live: self.is_live(now),
             // Nobody can plug a cable into the switch's own port.
-            edge: (self.is_edge(now) && !has_no_hosts) || (at.port == PortNo::LOCAL && self.is_up),
+            edge: edge || (at.port == PortNo::LOCAL && self.is_up),
             link: self.has_link() || matches!(role, Some(Role::Bridge { .. })),
-            shared: role.is_some(),
+            shared,
         }
     }
 

@@ -75,12 +75,13 @@ impl Segments {
     pub(super) fn expire(&mut self, now: Duration) -> Vec<Endpoint> {
         let before = self.members();
         for heard in self.heard.values_mut() {
+            let count = heard.len();
             heard.retain(|_, last| now.saturating_sub(*last) < MEMORY);
+            // Also if the ports stay members: a segment may have become two.
+            self.is_stale |= heard.len() < count;
         }
         self.heard.retain(|_, heard| !heard.is_empty());
-        let after = self.members();
-        self.is_stale |= before.len() != after.len();
-        before.difference(&after).copied().collect()
+        before.difference(&self.members()).copied().collect()
     }
 
     /// Notes that links have changed.
@@ -280,6 +281,20 @@ mod tests {
         segments.forget(at(1, 1));
         assert_eq!(assign(&mut segments, &[]), [at(1, 1), at(2, 1)]);
         assert!(!segments.are_joined(at(1, 1), at(2, 1)));
+    }
+
+    #[test]
+    fn segment_that_splits_is_used_in_each_half() {
+        let ends = [at(1, 1), at(1, 2), at(1, 3), at(1, 4)];
+        let mut segments = segments(&[&ends]);
+        assign(&mut segments, &[]);
+        assert_eq!(ends.map(|end| segments.used(end)), [Some(at(1, 1)); 4]);
+        segments.hear(at(1, 1), at(1, 2), MEMORY);
+        segments.hear(at(1, 3), at(1, 4), MEMORY);
+        assert_eq!(segments.expire(MEMORY), [], "each port has heard another");
+        assert_eq!(assign(&mut segments, &[]), [at(1, 3)]);
+        let roles = ends.map(|end| segments.role(end).unwrap());
+        assert_eq!(roles, [Role::Open, Role::Blocked, Role::Open, Role::Blocked]);
     }
 
     proptest! {

@@ -37,6 +37,26 @@ fn bridge_between_linked_switches_is_used_at_one_port() {
 }
 
 #[test]
+fn used_port_never_looks_like_one_that_is_not_used() {
+    let mut net = line();
+    net.bridges.push(vec![at(1, 3), at(3, 3)]);
+    // In the window it is not decided.
+    for _ in 0..12 {
+        net.run(MS * 100);
+        assert_ne!(states(&net, at(1, 3)), NOT_USED);
+    }
+    assert_eq!(states(&net, at(1, 3)), USED);
+    // A host of the bridge sends a probe back: the port receives no floods, and its hosts stay.
+    net.run(Duration::from_secs(5));
+    let mut probes = net.sent_second.iter().rev();
+    let (_, from, probe) = probes.find(|(_, from, _)| *from == at(1, 3)).unwrap().clone();
+    net.packet(from, &probe);
+    net.run(MS * 10);
+    assert!(net.has_incident("loop behind"), "{:?}", net.incidents);
+    assert_eq!(states(&net, at(1, 3)), (false, false, false));
+}
+
+#[test]
 fn bridge_that_alone_joins_two_parts_is_a_link() {
     let mut net = Net::new(2);
     net.bridges.push(vec![at(1, 1), at(2, 1)]);
