@@ -131,7 +131,8 @@ fn deleted_flows_of_a_guard_come_back(of: Of) {
                 Ok(losses(lab).ok().filter(|losses| losses.len() >= number))
             })?;
             ensure!(losses.len() == number, "one for each delete: {losses:#?}");
-            ensure!(losses.iter().all(|it| it.contains("2 flows missing")), "{losses:#?}");
+            // A busy switch may report the second removal so late that it does not count.
+            ensure!(losses.iter().all(|it| it.contains(" missing on switch")), "{losses:#?}");
         }
         net.rosemary.wait_for_log(&["removal of flows of the guard firewall"], SOON)?;
         // The firewall itself deletes the flow of a rule that is gone.

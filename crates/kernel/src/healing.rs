@@ -90,6 +90,8 @@ pub(crate) struct Healing {
     began: Option<Instant>,
     /// A further loss during a restoration.
     again: Option<Loss>,
+    /// The number of flows of that loss.
+    again_flows: u64,
     /// Number of losses since the last restoration that was reported.
     flows: u64,
     /// When the barrier was sent whose reply ends the reports of the same delete.
@@ -155,6 +157,14 @@ impl Healing {
         self.deleted = Some(now);
     }
 
+    /// Notes that messages wait to be sent, perhaps with a delete of [`note_delete`](Self::note_delete) among them.
+    pub(crate) fn delay_delete(&mut self, now: Instant) {
+        let is_recent = |at: &Instant| now.saturating_duration_since(*at) < OWN_PATIENCE;
+        if self.deleted.as_ref().is_some_and(is_recent) {
+            self.deleted = Some(now);
+        }
+    }
+
     /// Notes that the kernel's entry, or a flow of a guard, is gone.
     pub(crate) fn note_loss(&mut self, loss: Loss, now: Instant) {
         let since = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
@@ -175,7 +185,10 @@ impl Healing {
                 self.flows += 1;
             }
             State::Noticed { .. } => self.note_same_loss(loss),
-            State::Guards { .. } => self.again = self.again.max(Some(loss)),
+            State::Guards { .. } => {
+                self.again = self.again.max(Some(loss));
+                self.again_flows += 1;
+            }
         }
     }
 
@@ -195,7 +208,8 @@ impl Healing {
         }
     }
 
-    /// Notes that the switch has handled the barrier of the last restoration, or refused it.
+    /// Notes that the switch has handled the barrier of the last restoration. Without a reply, [`BARRIER_PATIENCE`] ends the
+    /// wait.
     pub(crate) fn barrier_passed(&mut self) {
         self.barrier = None;
     }
@@ -237,7 +251,7 @@ impl Healing {
         self.unreported.push_back(Restored { loss: *loss, flows, time, at: now });
         self.state = match self.again.take() {
             Some(loss) => {
-                self.flows = 1;
+                self.flows = std::mem::take(&mut self.again_flows);
                 State::Noticed { loss, at: now }
             }
             None => State::Whole,

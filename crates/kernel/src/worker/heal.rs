@@ -83,6 +83,9 @@ pub(super) fn advance(
         connection.queued().is_some() || connection.paced().is_some_and(|paced| paced.size() > 0);
     let Connection { phase, session, out, .. } = connection;
     let Some(Up { switch, transactions, .. }) = phase.up_mut() else { return };
+    if is_queued {
+        switch.healing.delay_delete(now);
+    }
     report(switch, &dispatch.app_ports, channels, log_limits, now);
     if switch.healing.begin(now) {
         let xid = session.xid();

@@ -20,12 +20,16 @@ impl ProcessTable {
             flows,
             ms,
             suppressed,
-            "flows were missing on a switch; guards put theirs back first, then the kernel its own"
+            "flows were missing on a switch and were restored, those of guards first"
         );
         let cause = Cause::MissingFlows { switch: dpid, flows };
         let mut evidence = Evidence::fact(loss);
         if is_entry {
-            let own = "it is the kernel's own flow, most likely not the only one";
+            let own = if flows == 1 {
+                "it is the kernel's own flow; flows of other apps are most likely missing, too"
+            } else {
+                "the kernel's own flow is among them"
+            };
             evidence.facts.push(own.into());
         }
         evidence.facts.extend(
