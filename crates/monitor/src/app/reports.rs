@@ -1,8 +1,9 @@
-//! Records incidents of the network that an app reports, and what keeps it from doing its work: a bounded number per minute.
+//! Records the incidents and the problem that an app reports: a bounded number per minute.
 
 use std::time::{Duration, Instant};
 
 use control::incident::{Cause, Evidence, IncidentId, Program};
+use sys::rate::Rate;
 use tracing::{error, info, warn};
 
 use crate::incidents::Incidents;
@@ -12,8 +13,8 @@ use crate::text::{harmless, shortened};
 const MOST: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Most characters of a problem.
-const LONGEST: usize = 800;
+/// Most characters of a problem: as many as the SDK sends bytes.
+const LONGEST: usize = 1024;
 
 /// The incidents that one app reports.
 #[derive(Debug)]
@@ -24,20 +25,24 @@ pub(super) struct AppReports {
     /// The number of reports that were not recorded since the last one that was.
     suppressed: u64,
     problem: Option<Problem>,
+    amendments: Rate,
 }
 
-/// What keeps the app from doing its work, in its own words.
+/// The problem that stops the app's work, in its own words.
 #[derive(Debug)]
 struct Problem {
     text: String,
-    /// The incident; `None` if there were too many.
+    /// The incident; `None` while there are too many.
     incident: Option<IncidentId>,
+    /// Whether the incident has the present text: there may be too many changes.
+    is_recorded: bool,
     since: Instant,
 }
 
 impl AppReports {
     pub(super) fn new(incidents: Incidents) -> Self {
-        Self { incidents, period: None, suppressed: 0, problem: None }
+        let amendments = Rate::new(Instant::now());
+        Self { incidents, period: None, suppressed: 0, problem: None, amendments }
     }
 
     /// Records what `app` reports, unless it reports too much. The texts are claims of the app.
@@ -62,37 +67,45 @@ impl AppReports {
     /// Takes what `app` states about its work: a problem lasts until it states another, or none with an empty text.
     pub(super) fn state_problem(&mut self, app: &str, text: &str, now: Instant) {
         if text.trim().is_empty() {
-            if self.problem.is_some() {
+            if self.problem.as_ref().is_some_and(|problem| problem.incident.is_some()) {
                 info!(app, "app reported that its problem was over");
             }
             return self.end_problem(now);
         }
         let shown = harmless(text, LONGEST);
-        if let Some(problem) = &mut self.problem {
-            if problem.text != shown {
-                problem.text.clone_from(&shown);
-                if let Some(id) = problem.incident {
-                    self.incidents.amend(id, |evidence| *evidence = Evidence::fact(shown));
+        let since = self.problem.as_ref().map_or(now, |problem| problem.since);
+        let (incident, is_recorded) = match self.problem.take() {
+            Some(Problem { text: known, incident: Some(id), is_recorded, .. }) => {
+                let is_known = known == shown && is_recorded;
+                let is_recorded = is_known || self.amendments.admit(now).is_some();
+                if is_recorded && !is_known {
+                    self.incidents.amend(id, |evidence| *evidence = Evidence::fact(shown.clone()));
                 }
+                (Some(id), is_recorded)
             }
-            return;
-        }
-        error!(app, problem = shortened(text, LONGEST), "app reported a problem");
-        let incident = self.admits(now).then(|| {
-            let cause = Cause::Reported { summary: harmless(text, 200) };
-            self.incidents.open(Program::app(app), cause, Evidence::fact(shown.clone()))
-        });
-        self.problem = Some(Problem { text: shown, incident, since: now });
+            _ if self.admits(now) => {
+                error!(app, problem = shortened(text, LONGEST), "app reported a problem");
+                let cause = Cause::Reported { summary: harmless(text, 200) };
+                let facts = Evidence::fact(shown.clone());
+                (Some(self.incidents.open(Program::app(app), cause, facts)), true)
+            }
+            _ => (None, false),
+        };
+        self.problem = Some(Problem { text: shown, incident, is_recorded, since });
     }
 
     /// The problem is over, or the process that stated it has ended.
     pub(super) fn end_problem(&mut self, now: Instant) {
-        if let Some(Problem { incident: Some(id), since, .. }) = self.problem.take() {
+        if let Some(Problem { text, incident: Some(id), is_recorded, since }) = self.problem.take()
+        {
+            if !is_recorded {
+                self.incidents.amend(id, |evidence| *evidence = Evidence::fact(text));
+            }
             self.incidents.close(id, Some(now.saturating_duration_since(since)));
         }
     }
 
-    /// What keeps the app from doing its work.
+    /// The problem that the app last stated.
     pub(super) fn problem(&self) -> Option<&str> {
         self.problem.as_ref().map(|problem| problem.text.as_str())
     }
@@ -143,6 +156,30 @@ mod tests {
         assert_eq!(all().len(), MOST as usize, "no flood of incidents");
         reports.state_problem("firewall", "again", now);
         assert_eq!(reports.problem(), Some("again"), "the status shows it all the same");
+        reports.state_problem("firewall", "again", now + PERIOD);
+        assert_eq!(
+            all().len(),
+            MOST as usize + 1,
+            "it has an incident as soon as there may be one"
+        );
+    }
+
+    #[test]
+    fn flood_of_texts_changes_the_incident_seldom() {
+        let dir = tempfile::tempdir().unwrap();
+        let incidents = Incidents::load(dir.path());
+        let mut reports = AppReports::new(incidents.clone());
+        let now = Instant::now();
+        for number in 0..1000 {
+            reports.state_problem("firewall", &format!("problem {number}"), now);
+        }
+        incidents.flush(Duration::from_secs(10));
+        let stored = std::fs::read_to_string(dir.path().join("incidents/incidents.log")).unwrap();
+        assert!((2..=12).contains(&stored.lines().count()), "{stored}");
+        assert_eq!(reports.problem(), Some("problem 999"));
+        reports.end_problem(now);
+        let last = incidents.page(IncidentId(0)).0.remove(0);
+        assert_eq!(last.evidence.facts, ["problem 999"], "the last text is kept");
     }
 
     #[test]

@@ -35,6 +35,8 @@ struct Inner {
     records: Records,
     /// `None` if incidents are kept in memory only.
     store: Option<Store>,
+    /// Why there is no store, as a phrase with a remedy.
+    no_store: Option<String>,
 }
 
 impl Incidents {
@@ -44,7 +46,11 @@ impl Incidents {
     /// so, and incidents are kept in memory only.
     pub(crate) fn load(state_dir: &Path) -> Self {
         let (records, store) = store::load(state_dir);
-        let incidents = Self(Rc::new(RefCell::new(Inner { records, store })));
+        let (store, no_store) = match store {
+            Ok(store) => (Some(store), None),
+            Err(why) => (None, Some(why)),
+        };
+        let incidents = Self(Rc::new(RefCell::new(Inner { records, store, no_store })));
         incidents.change(Records::close_lost);
         incidents
     }
@@ -52,7 +58,11 @@ impl Incidents {
     /// Keeps incidents in memory only.
     #[cfg(test)]
     pub(crate) fn in_memory() -> Self {
-        Self(Rc::new(RefCell::new(Inner { records: Records::default(), store: None })))
+        Self(Rc::new(RefCell::new(Inner {
+            records: Records::default(),
+            store: None,
+            no_store: None,
+        })))
     }
 
     /// Records an incident that begins now and lasts until [`close`](Self::close).
@@ -103,7 +113,9 @@ impl Incidents {
 
     /// Why incidents cannot be stored now, as a phrase with a remedy, if so.
     pub(crate) fn not_stored(&self) -> Option<String> {
-        let why = self.0.borrow().store.as_ref()?.failure()?;
+        let inner = self.0.borrow();
+        let failure = || inner.store.as_ref()?.failure();
+        let why = inner.no_store.clone().or_else(failure)?;
         Some(format!("incidents cannot be stored: {why}"))
     }
 

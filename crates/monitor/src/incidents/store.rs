@@ -76,8 +76,8 @@ pub(super) struct Store {
 type Failure = Arc<Mutex<Option<String>>>;
 
 /// Reads the incidents in `state_dir` and starts the writer. There is no writer if the file cannot be read: writing would
-/// replace it.
-pub(super) fn load(state_dir: &Path) -> (Records, Option<Store>) {
+/// replace it. The error is a phrase with a remedy.
+pub(super) fn load(state_dir: &Path) -> (Records, Result<Store, String>) {
     let dir = state_dir.join(DIR);
     let path = dir.join(FILE);
     let text = match read(&path) {
@@ -85,7 +85,7 @@ pub(super) fn load(state_dir: &Path) -> (Records, Option<Store>) {
         Err(error) => {
             let (path, hint) = (path.display(), "move the file away and start Rosemary again");
             error!(%path, %error, hint, "could not read the stored incidents; new ones are lost at the next stop");
-            return (Records::default(), None);
+            return (Records::default(), Err(format!("{path}: {error}; {hint}")));
         }
     };
     let (records, ignored) = parse(&text);
@@ -95,10 +95,10 @@ pub(super) fn load(state_dir: &Path) -> (Records, Option<Store>) {
     let is_behind = Arc::new(AtomicBool::new(ignored > 0));
     let failure = Failure::default();
     match start(dir, text.len() as u64, is_behind.clone(), failure.clone()) {
-        Ok(jobs) => (records, Some(Store { jobs, file_size: text.len(), is_behind, failure })),
+        Ok(jobs) => (records, Ok(Store { jobs, file_size: text.len(), is_behind, failure })),
         Err(error) => {
             error!(%error, "could not start the thread that stores incidents");
-            (records, None)
+            (records, Err(format!("the thread that stores them did not start: {error}")))
         }
     }
 }
