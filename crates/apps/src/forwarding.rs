@@ -221,7 +221,7 @@ fn facts(graph: &Graph) -> Facts {
     }
 }
 
-/// Whether it is known what a port leads to.
+/// Whether the topology has decided the port's role.
 fn has_role(port: &PortRecord) -> bool {
     port.edge || port.link || port.shared
 }

@@ -348,7 +348,7 @@ pub struct AppStatus {
     /// Why it runs with older files than there are, as a phrase, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
-    /// What keeps it from doing its work, in its own words, if anything does.
+    /// The problem that the app last stated, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// The limit that another app has set, as a phrase, if there is one.

@@ -204,7 +204,7 @@ pub enum ZoneReply {
         /// The evidence, as a phrase.
         evidence: String,
     },
-    /// The app states what keeps it from doing its work, in place of what it stated before.
+    /// The app states a problem that stops its work, in place of its last one.
     Problem {
         /// The problem, as a phrase that says what to do; empty if there is none any more.
         text: String,

@@ -342,7 +342,7 @@ struct rosemary_host {
      * accepts a few per minute and counts the others. */
     void     (*report_incident)(const struct rosemary_host *host, const char *summary, uint32_t summary_size,
                                 const char *evidence, uint32_t evidence_size);
-    /* States what keeps this app from doing its work, as a phrase that says what to do; UTF-8, at most 1024 bytes. It is an
+    /* States a problem that stops this app's work, as a phrase that says what to do; UTF-8, at most 1024 bytes. It is an
      * incident and a reason in the operator's status until the app states another, or none with `size` 0, or ends. In the
      * kernel the text is only logged. */
     void     (*set_problem)(const struct rosemary_host *host, const char *text, uint32_t size);

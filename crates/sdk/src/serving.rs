@@ -136,7 +136,7 @@ impl Network<'_> {
         self.host().report_incident(summary, evidence);
     }
 
-    /// States what keeps the application from doing its work, as a phrase that says what to do, or that nothing does any more.
+    /// States a problem that stops the application's work, as a phrase that says what to do; `None` ends it.
     ///
     /// It is an incident, and a reason for which `rosemary status` calls Rosemary degraded, until the application states `None` or
     /// ends. At most 1024 bytes of it are kept. In the kernel the text is only logged.

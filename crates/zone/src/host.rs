@@ -45,7 +45,7 @@ pub struct ZoneHost {
     pub server: Server,
     /// Incidents that the app reported in the current batch.
     pub incidents: Vec<(String, String)>,
-    /// What keeps the app from doing its work, as it stated last, if the monitor does not know it yet.
+    /// The problem that the app stated last, if the monitor does not know it yet.
     pub problem: Option<String>,
     /// Audit records that the app wrote in the current batch.
     pub audits: Vec<String>,

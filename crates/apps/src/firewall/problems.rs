@@ -1,4 +1,4 @@
-//! Keeps which rules are not in the switches, and states it to the operator.
+//! Records the rules that switches lack, and reports them to the operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -62,7 +62,7 @@ impl Problems {
         self.lacks.clear();
     }
 
-    /// Returns what is wrong now, if that is news; an empty text if nothing is wrong any more.
+    /// Returns the present problems if they have changed; an empty text if none is left.
     pub(super) fn news(&mut self) -> Option<String> {
         for lack in self.lacks.values_mut() {
             lack.is_full_now = false;

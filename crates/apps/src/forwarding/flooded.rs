@@ -1,4 +1,4 @@
-//! Remembers for which pairs of hosts a packet was flooded lately, because nobody knew where the destination was.
+//! Remembers the pairs of hosts whose packets were flooded lately, because the destination's port was unknown.
 //!
 //! Copies of such a packet may still be under way when the destination is known. If a switch then sent one along the shortest
 //! path, by the app or by a flow, the destination could receive two: that copy, and the one that came along the spanning
@@ -59,7 +59,7 @@ impl Flooded {
         expired
     }
 
-    /// Returns when [`expire`](Self::expire) has something to do.
+    /// Returns when the next pair expires.
     pub(crate) fn wake_at(&self) -> Option<Duration> {
         self.queue.front().map(|(at, _)| *at)
     }

@@ -120,7 +120,7 @@ impl Net {
         net
     }
 
-    /// States what bridges without OpenFlow join: ports that are not used, and ports with the hosts of a bridge that joins
+    /// Adds the ports at bridges without OpenFlow: those that are not used, and those with the hosts of a bridge that joins
     /// two parts of the network.
     pub(crate) fn add_segments(
         &mut self,

@@ -7,7 +7,7 @@
 //! | an unknown host at an edge | learns it, while port and table have room |
 //! | a known host at another edge, its port down | moves it |
 //! | a known host at another edge, its port up | probes it at its port: a claim |
-//! | a known host at a segment, which a bridge joins to other switches | nothing: its packet may have passed them |
+//! | a known host at a segment, which a bridge joins to other switches | nothing, unless its port is down: a bridge may have forwarded the packet |
 //! | an address of another host | gives it to the claimant only if the owner does not answer |
 //! | a silent host | probes it, and forgets it without an answer |
 

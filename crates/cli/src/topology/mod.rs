@@ -90,7 +90,7 @@ pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
         }
         for port in unused_ports(&graph) {
             say::note(format_args!(
-                "{port} is not used: a bridge without OpenFlow leads to another port that is used: see `rosemary incidents`"
+                "{port} is not used, because another port of the same bridge without OpenFlow is used (`rosemary incidents` names it)"
             ));
         }
     }

@@ -80,7 +80,7 @@ pub trait Host: 'static {
     fn report_incident(&mut self, summary: &str, evidence: &str) {
         self.log(Level::Warn, &format!("{summary}: {evidence}"));
     }
-    /// States what keeps the application from doing its work; nothing if `text` is empty.
+    /// States a problem that stops the application's work; an empty `text` ends it.
     fn set_problem(&mut self, text: &str) {
         match text {
             "" => self.log(Level::Info, "the problem is over"),
