@@ -259,7 +259,7 @@ fn messages_to_a_full_switch_are_refused() {
         let order = Order::packet_out(&PacketOut::new(PortNo(2), &out, &data));
         // More than the socket buffers hold; the switch does not read from here on.
         let order = Order { count: 500, ..order };
-        testbed.refuses(&order, 5, "the switch does not read what is sent to it")
+        testbed.refuses(&order, 5, "too many messages wait to be sent to the switch")
     });
 }
 
