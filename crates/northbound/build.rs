@@ -18,6 +18,9 @@ fn main() {
     if let Some(dir) = watched.iter().find(|dir| dir.exists()) {
         println!("cargo::rerun-if-changed={}", dir.display());
     }
+    // The files are copied, so that `page.rs` names no directory of this machine: debugging information has its checksum, and
+    // packages must be the same wherever they are built.
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("Cargo sets it"));
     let mut text = String::from("&[\n");
     let mut size = 0;
     for (name, path) in files(&dist) {
@@ -28,12 +31,19 @@ fn main() {
             "the page in {} has more than {MOST} bytes; type: make ui",
             dist.display()
         );
-        let path = path.canonicalize().expect("it was just read");
-        let path = path.to_str().expect("Rust's sources are UTF-8, also the path in them");
-        writeln!(text, "    (\"{name}\", include_bytes!({path:?})),").expect("a String takes all");
+        let copy = out.join(&name);
+        fs::create_dir_all(copy.parent().expect("it is in `out`"))
+            .expect("Cargo's directory is writable");
+        fs::copy(&path, &copy)
+            .unwrap_or_else(|error| panic!("cannot copy {}: {error}", path.display()));
+        writeln!(
+            text,
+            "    (\"{name}\", include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}\"))),"
+        )
+        .expect("a String takes all");
     }
     text.push_str("]\n");
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("Cargo sets it")).join("page.rs");
+    let out = out.join("page.rs");
     fs::write(&out, text).unwrap_or_else(|error| panic!("cannot write {}: {error}", out.display()));
 }
 
