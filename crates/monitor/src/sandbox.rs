@@ -196,6 +196,8 @@ impl RefusedCalls {
             }
             Target::Text(path) if app.is_none() && is_read_by_c(call, &path, watched.arguments) => {
             }
+            // Without memory to read the path from, the program has ended during the call, and no file can be opened.
+            Target::Unreadable if app.is_none() && is_to_read(call, watched.arguments) => {}
             _ if self.lines >= MAX_LINES => self.suppressed += 1,
             target => {
                 self.lines += 1;
@@ -212,9 +214,13 @@ impl RefusedCalls {
 }
 
 /// Whether a call opens, for reading, the file that the C library reads.
-fn is_read_by_c(call: &str, path: &str, [_, _, flags, ..]: [u64; 6]) -> bool {
-    let is_to_read = flags & u64::from(OFlags::RWMODE.bits()) == 0;
-    call == "openat" && path == READ_BY_C && is_to_read
+fn is_read_by_c(call: &str, path: &str, arguments: [u64; 6]) -> bool {
+    path == READ_BY_C && is_to_read(call, arguments)
+}
+
+/// Whether a call opens a file for reading.
+fn is_to_read(call: &str, [_, _, flags, ..]: [u64; 6]) -> bool {
+    call == "openat" && flags & u64::from(OFlags::RWMODE.bits()) == 0
 }
 
 impl UnreadPaths {
@@ -245,9 +251,14 @@ mod tests {
         let mut kernel = RefusedCalls::of_kernel(now);
         kernel.log(refused("openat", READ_BY_C, 0o2_000_000), now);
         assert_eq!(kernel.lines, 0);
+        let unread =
+            |flags| WatchedCall { target: Target::Unreadable, ..refused("openat", "", flags) };
+        kernel.log(unread(0), now);
+        assert_eq!(kernel.lines, 0, "it has just ended");
         kernel.log(refused("execve", READ_BY_C, 0), now);
         kernel.log(refused("openat", READ_BY_C, 2), now);
-        assert_eq!(kernel.lines, 2);
+        kernel.log(unread(1), now);
+        assert_eq!(kernel.lines, 3);
         let mut zone = RefusedCalls::of_zone("app".into(), now);
         zone.log(refused("openat", READ_BY_C, 0), now);
         assert_eq!(zone.lines, 1);
