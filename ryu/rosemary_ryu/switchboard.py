@@ -151,6 +151,9 @@ class Switchboard:
         brick.send_event_to_observers(ev, state)
         for handler in brick.get_handlers(ev, state):
             handler(ev)
+        if datapath.state != state:
+            # `dpset` announces the switch now. Applications must not receive changes of its ports before that.
+            eventlet.sleep(0)
 
     def _current(self, event: Any) -> Datapath | None:
         """Returns the datapath of an event, if the application has not closed it."""

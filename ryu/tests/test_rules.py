@@ -469,3 +469,40 @@ def test_refused_flow_mod_does_not_undo_a_later_one(tmp_path, later):
         assert len(received) == (3 if "other" in later else 2)
 
     recorder(tmp_path).run(scenario)
+
+
+ANNOUNCED = """
+from ryu.base import app_manager
+from ryu.controller import dpset, ofp_event
+from ryu.controller.handler import MAIN_DISPATCHER, set_ev_cls
+from ryu.ofproto import ofproto_v1_3
+
+class Announced(app_manager.RyuApp):
+    OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]
+    _CONTEXTS = {"dpset": dpset.DPSet}
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.seen = []
+
+    @set_ev_cls(dpset.EventDP)
+    def switch(self, ev):
+        self.seen.append("switch")
+
+    @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
+    def port(self, ev):
+        self.seen.append(ev.msg.desc.port_no)
+"""
+
+
+def test_switch_is_announced_before_changes_of_its_ports(tmp_path, monkeypatch):
+    (tmp_path / "announced.py").write_text(ANNOUNCED)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def scenario(bench):
+        switch = bench.switches[1]
+        early = switch.port_event(9, 0)  # while the description of the ports is on its way
+        bench.zone.incoming += [event("SnapshotBegin"), switch.up(), early, event("SnapshotEnd")]
+        yield from bench.until(lambda: 9 in app("Announced").seen, "port 9 is announced")
+        assert app("Announced").seen == ["switch", 9]
+
+    Bench("announced").run(scenario)
