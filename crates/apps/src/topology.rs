@@ -32,6 +32,8 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "topology/bridges.rs"]
+mod bridges;
 #[path = "topology/discovery.rs"]
 mod discovery;
 #[path = "topology/drain.rs"]
