@@ -88,10 +88,8 @@ pub(crate) struct Healing {
     state: State,
     /// When the last restoration began.
     began: Option<Instant>,
-    /// A further loss during a restoration.
-    again: Option<Loss>,
-    /// The number of flows of that loss.
-    again_flows: u64,
+    /// A further loss during a restoration, and its number of flows.
+    again: Option<(Loss, u64)>,
     /// Number of losses since the last restoration that was reported.
     flows: u64,
     /// When the barrier was sent whose reply ends the reports of the same delete.
@@ -186,8 +184,8 @@ impl Healing {
             }
             State::Noticed { .. } => self.note_same_loss(loss),
             State::Guards { .. } => {
-                self.again = self.again.max(Some(loss));
-                self.again_flows += 1;
+                let (known, flows) = self.again.unwrap_or((loss, 0));
+                self.again = Some((loss.max(known), flows + 1));
             }
         }
     }
@@ -250,8 +248,8 @@ impl Healing {
         let flows = std::mem::take(&mut self.flows);
         self.unreported.push_back(Restored { loss: *loss, flows, time, at: now });
         self.state = match self.again.take() {
-            Some(loss) => {
-                self.flows = std::mem::take(&mut self.again_flows);
+            Some((loss, flows)) => {
+                self.flows = flows;
                 State::Noticed { loss, at: now }
             }
             None => State::Whole,
@@ -415,6 +413,12 @@ mod tests {
         assert_eq!(begun, 10, "in ten seconds");
     }
 
+    /// Returns the restorations that are reported after `now`.
+    fn reports(healing: &mut Healing, now: Instant) -> Vec<(Loss, u64)> {
+        let later = now + GRACE;
+        std::iter::from_fn(|| healing.take_report(later)).map(|it| (it.loss, it.flows)).collect()
+    }
+
     #[test]
     fn loss_during_a_restoration_causes_another() {
         let (mut healing, now) = (Healing::default(), Instant::now());
@@ -422,15 +426,13 @@ mod tests {
         healing.begin(now);
         healing.barrier_passed();
         healing.note_loss(Loss::Reported, now);
+        healing.note_loss(Loss::NotListed, now);
         assert!(healing.end(|_| true, now));
         assert!(healing.holds_back(&Policy::default()), "the next one is noticed");
         assert!(!healing.begin(now) && healing.begin(now + INTERVAL));
-    }
-
-    /// Returns the restorations that are reported after `now`.
-    fn reports(healing: &mut Healing, now: Instant) -> Vec<(Loss, u64)> {
-        let later = now + GRACE;
-        std::iter::from_fn(|| healing.take_report(later)).map(|it| (it.loss, it.flows)).collect()
+        assert!(healing.end(|_| true, now));
+        let restored = [(Loss::Reported, 1), (Loss::Reported, 2)];
+        assert_eq!(reports(&mut healing, now), restored, "each with its flows");
     }
 
     #[test]
