@@ -33,10 +33,8 @@ pub(crate) struct Incidents(Rc<RefCell<Inner>>);
 #[derive(Debug)]
 struct Inner {
     records: Records,
-    /// `None` if incidents are kept in memory only.
-    store: Option<Store>,
-    /// Why there is no store, as a phrase with a remedy.
-    no_store: Option<String>,
+    /// If incidents are kept in memory only, why, as a phrase with a remedy.
+    store: Result<Store, String>,
 }
 
 impl Incidents {
@@ -46,11 +44,7 @@ impl Incidents {
     /// so, and incidents are kept in memory only.
     pub(crate) fn load(state_dir: &Path) -> Self {
         let (records, store) = store::load(state_dir);
-        let (store, no_store) = match store {
-            Ok(store) => (Some(store), None),
-            Err(why) => (None, Some(why)),
-        };
-        let incidents = Self(Rc::new(RefCell::new(Inner { records, store, no_store })));
+        let incidents = Self(Rc::new(RefCell::new(Inner { records, store })));
         incidents.change(Records::close_lost);
         incidents
     }
@@ -58,11 +52,8 @@ impl Incidents {
     /// Keeps incidents in memory only.
     #[cfg(test)]
     pub(crate) fn in_memory() -> Self {
-        Self(Rc::new(RefCell::new(Inner {
-            records: Records::default(),
-            store: None,
-            no_store: None,
-        })))
+        let store = Err("a test keeps them in memory".into());
+        Self(Rc::new(RefCell::new(Inner { records: Records::default(), store })))
     }
 
     /// Records an incident that begins now and lasts until [`close`](Self::close).
@@ -113,15 +104,16 @@ impl Incidents {
 
     /// Why incidents cannot be stored now, as a phrase with a remedy, if so.
     pub(crate) fn not_stored(&self) -> Option<String> {
-        let inner = self.0.borrow();
-        let failure = || inner.store.as_ref()?.failure();
-        let why = inner.no_store.clone().or_else(failure)?;
+        let why = match &self.0.borrow().store {
+            Ok(store) => store.failure()?,
+            Err(why) => why.clone(),
+        };
         Some(format!("incidents cannot be stored: {why}"))
     }
 
     /// Waits until all incidents are stored, for at most `most`.
     pub(crate) fn flush(&self, most: Duration) {
-        if let Some(store) = &mut self.0.borrow_mut().store {
+        if let Ok(store) = &mut self.0.borrow_mut().store {
             store.flush(most);
         }
     }
@@ -130,7 +122,7 @@ impl Incidents {
     fn change(&self, change: impl FnOnce(&mut Records) -> Vec<Change>) {
         let inner = &mut *self.0.borrow_mut();
         let changes = change(&mut inner.records);
-        if let Some(store) = &mut inner.store {
+        if let Ok(store) = &mut inner.store {
             store.write(&changes, &inner.records);
         }
     }
