@@ -276,10 +276,12 @@ impl Forwarder {
             self.listing_ends = None;
             self.end_listing(world);
         }
-        // A pair without a route has nothing to move.
         let expired = self.flooded.expire(now);
-        self.to_examine.extend(expired.into_iter().filter(|key| self.routes.get(key).is_some()));
         let may_examine = self.listing_ends.is_none() && self.facts.is_settled;
+        // Until then, all routes wait for an examination anyway.
+        if may_examine {
+            self.to_examine.extend(expired);
+        }
         if may_examine && !self.to_examine.is_empty() && self.next_step <= now {
             self.next_step = now + STEP_EVERY;
             let count = self.to_examine.len().min(STEP);
