@@ -47,6 +47,13 @@ fn wait_until_denied(net: &Net<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Starts a network whose firewall denies packets to h3.
+fn with_firewall(lab: &Lab) -> anyhow::Result<Net<'_>> {
+    configure(&[FIREWALL, SWITCH])?;
+    fs::write(RULES, DENY_H3)?;
+    Ok(Net::start(lab, Of::V1_3)?)
+}
+
 #[test]
 fn reload_adds_and_removes_a_guard_over_openflow_1_0() {
     in_a_lab(|lab| adds_and_removes_a_guard(lab, Of::V1_0));
@@ -145,9 +152,7 @@ fn hangup_reloads_a_good_file_and_keeps_running_with_a_bad_one() {
 #[test]
 fn mistake_in_an_apps_own_file_keeps_its_last_good_one() {
     in_a_lab(|lab| {
-        configure(&[FIREWALL, SWITCH])?;
-        fs::write(RULES, DENY_H3)?;
-        let mut net = Net::start(lab, Of::V1_3)?;
+        let mut net = with_firewall(lab)?;
         ensure!(net.h1.ping(&net.h2, 20, INTERVAL)?.received >= 15);
         wait_until_denied(&net)?;
         let first = pid(&mut net, "firewall")?;
@@ -179,9 +184,7 @@ fn mistake_in_an_apps_own_file_keeps_its_last_good_one() {
 #[test]
 fn restart_with_a_mistake_in_the_apps_own_file_fails() {
     in_a_lab(|lab| {
-        configure(&[FIREWALL, SWITCH])?;
-        fs::write(RULES, DENY_H3)?;
-        let mut net = Net::start(lab, Of::V1_3)?;
+        let mut net = with_firewall(lab)?;
         let first = pid(&mut net, "firewall")?;
         fs::write(RULES, "[[deny]]\nwhither = \"10.0.0.3\"\n")?;
         let error = refused_change(lab, &["app", "restart", "firewall"])?;
@@ -199,9 +202,7 @@ fn restart_with_a_mistake_in_the_apps_own_file_fails() {
 #[test]
 fn dry_run_finds_what_a_reload_refuses() {
     in_a_lab(|lab| {
-        configure(&[FIREWALL, SWITCH])?;
-        fs::write(RULES, DENY_H3)?;
-        let mut net = Net::start(lab, Of::V1_3)?;
+        let mut net = with_firewall(lab)?;
         let first = pid(&mut net, "firewall")?;
         let error_of = |args: &[&str]| -> anyhow::Result<String> {
             let error = refused_change(lab, args)?;
