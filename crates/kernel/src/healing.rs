@@ -17,7 +17,8 @@
 //!
 //! One delete causes a report for each flow. The kernel sends a barrier when it begins a restoration, and no report before the
 //! reply causes another one: the guards' flow-mods come after the barrier, so those reports are of the same delete or of
-//! one before it.
+//! one before it. Open vSwitch reports removals in another thread than it answers barriers, so a report may come after the reply.
+//! Then another restoration follows: it could be a second delete, and guards must not miss that.
 //!
 //! A guard, an app with `flow.write.any` and the kernel delete guards' flows themselves. Reports within [`OWN_PATIENCE`]
 //! of such a delete are no loss. A guard that keeps its flows with the SDK's library restores them in that case, too.
