@@ -5,8 +5,18 @@ use std::fmt::Write as _;
 
 use rosemary_sdk::Dpid;
 
-/// Switches and rules that a text names; further ones are counted.
-const MOST_NAMED: usize = 3;
+/// Switches that a text names; further ones are counted.
+const MOST_SWITCHES: usize = 2;
+
+/// Rules of a switch that a text names; further ones are counted.
+const MOST_RULES: usize = 3;
+
+/// What to do about refused rules.
+const REFUSED: &str = "Until a switch has a rule, packets to deny can pass by flows of other apps; change or remove the rules, \
+     or use a switch that can have them";
+
+/// What to do about flows without room.
+const FULL: &str = "The firewall tries again every 30 s; remove flows of other apps (`rosemary flows` lists them) or rules";
 
 /// The rules that a switch does not have.
 #[derive(Debug, Default)]
@@ -76,40 +86,41 @@ impl Problems {
         Some(now)
     }
 
+    /// Says first what is wrong at each switch, then each remedy once.
     fn text(&self) -> String {
-        let mut parts = Vec::new();
-        for (switch, lack) in self.lacks.iter().take(MOST_NAMED) {
+        let (mut wrong, mut remedies) = (Vec::new(), BTreeSet::new());
+        for (switch, lack) in self.lacks.iter().take(MOST_SWITCHES) {
             if !lack.refused.is_empty() {
                 let (rules, why) = (named(&lack.refused), &lack.why);
-                parts.push(format!(
-                    "switch {switch} does not have {rules}: {why}. Until it does, packets to deny can pass by flows of other \
-                     apps; change or remove the rules, or use a switch that can have them"
-                ));
+                wrong.push(format!("switch {switch} does not have {rules}: {why}"));
+                remedies.insert(REFUSED);
             }
             if let Some((missing, why)) = &lack.full {
                 let flows =
                     if *missing == 1 { "1 flow".into() } else { format!("{missing} flows") };
-                parts.push(format!(
-                    "switch {switch} has no room for {flows} of rules: {why}. The firewall tries again every 30 s; \
-                     remove flows of other apps (`rosemary flows {switch}` lists them) or rules"
-                ));
+                wrong.push(format!("switch {switch} has no room for {flows} of rules: {why}"));
+                remedies.insert(FULL);
             }
         }
-        let others = self.lacks.len().saturating_sub(MOST_NAMED);
+        let others = self.lacks.len().saturating_sub(MOST_SWITCHES);
         if others > 0 {
-            parts.push(format!("{others} more switches lack rules (`rosemary logs app firewall`)"));
+            wrong.push(format!("{others} more switches lack rules (`rosemary logs app firewall`)"));
         }
-        parts.join("; ")
+        let mut text = wrong.join("; ");
+        for remedy in remedies {
+            let _ = write!(text, ". {remedy}"); // a String takes all
+        }
+        text
     }
 }
 
 /// Names rules: `rule 3`, `rules 1, 2, 3 and 9 more`.
 fn named(rules: &BTreeSet<u64>) -> String {
     let mut text = if rules.len() == 1 { "rule".to_owned() } else { "rules".to_owned() };
-    for (rule, mark) in rules.iter().take(MOST_NAMED).zip([" ", ", ", ", "]) {
+    for (rule, mark) in rules.iter().take(MOST_RULES).zip([" ", ", ", ", "]) {
         let _ = write!(text, "{mark}{rule}"); // a String takes all
     }
-    let others = rules.len().saturating_sub(MOST_NAMED);
+    let others = rules.len().saturating_sub(MOST_RULES);
     if others > 0 {
         let _ = write!(text, " and {others} more");
     }
@@ -162,14 +173,17 @@ mod tests {
     #[test]
     fn text_is_bounded() {
         let mut problems = Problems::default();
+        let why = "error BAD_MATCH, code BAD_FIELD, from the switch";
         for switch in 1..100 {
-            problems.refused(Dpid(switch), 1, "no");
+            for rule in 1..100 {
+                problems.refused(Dpid(switch), 1_000_000 + rule, why);
+            }
+            problems.full(Dpid(switch), 100_000, "the flow table is full, and it evicts no flows");
         }
         let text = stated(&mut problems);
-        assert!(
-            text.ends_with("96 more switches lack rules (`rosemary logs app firewall`)"),
-            "{text}"
-        );
+        let others = "; 97 more switches lack rules (`rosemary logs app firewall`). ";
+        assert!(text.contains(others), "{text}");
+        assert_eq!((text.matches(REFUSED).count(), text.matches(FULL).count()), (1, 1), "{text}");
         assert!(text.len() < 1024, "{}", text.len());
     }
 }
