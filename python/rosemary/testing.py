@@ -20,6 +20,9 @@ class RecordingNetwork:
     def __init__(self, now: float = 0.0) -> None:
         self.sent: list[Sent] = []
         self.lines: list[tuple[str, str]] = []
+        self.incidents: list[tuple[str, str]] = []
+        self.problem: str | None = None
+        """The problem that the app stated last."""
         self.stopped: list[int | None] = []
         self.connections: dict[int, Any] = {}
         """What `take` returns, by the number of the request; a test adds them."""
@@ -85,6 +88,12 @@ class RecordingNetwork:
 
     def wake_at(self, seconds: float) -> None:
         self.wake_time = seconds if self.wake_time is None else min(self.wake_time, seconds)
+
+    def incident(self, summary: str, evidence: str) -> None:
+        self.incidents.append((summary, evidence))
+
+    def set_problem(self, text: str | None) -> None:
+        self.problem = text or None
 
     def error(self, text: str) -> None:
         self.lines.append(("error", text))

@@ -459,10 +459,21 @@ impl Zone {
         Ok(())
     }
 
-    /// Reports an incident of the network.
+    /// Reports an incident of the network: what happened, and the evidence. The monitor accepts a few per minute.
     fn incident(&self, summary: &str, evidence: &str) -> PyResult<()> {
         self.sending(|host, _| {
             host.report_incident(summary, evidence);
+            Ok(())
+        })
+    }
+
+    /// States a problem that stops the app's work, as a phrase that says what to do. `None` ends it.
+    ///
+    /// It is an incident, and a reason for which `rosemary status` calls Rosemary degraded, until the app states `None` or ends. At
+    /// most 1024 characters of it are kept.
+    fn set_problem(&self, text: Option<&str>) -> PyResult<()> {
+        self.sending(|host, _| {
+            host.set_problem(text.unwrap_or_default());
             Ok(())
         })
     }

@@ -83,6 +83,32 @@ fn traceback_of_an_app_is_in_its_log() {
 }
 
 #[test]
+fn problem_of_an_app_in_python_is_a_reason_of_the_status() {
+    in_a_lab(|lab| {
+        let source = "import rosemary\n\
+                      class Careful(rosemary.App):\n    \
+                      def on_switch_up(self, event, network):\n        \
+                      network.set_problem('no key; add one to the file' + 'x' * 1_000_000)\n    \
+                      def on_switch_down(self, event, network):\n        \
+                      network.set_problem(None)\n        \
+                      network.incident('careful saw a switch leave', 'y' * 1_000_000)\n";
+        let app = written(source)?;
+        let mut net = Net::start_with(lab, Of::V1_3, &["--app", &app.to_string_lossy()])?;
+        net.rosemary.wait_for("the status names the problem", SOON, |status| {
+            let reasons = &status.health.reasons;
+            reasons.iter().any(|it| it.contains("no key; add one to the file")).then_some(())
+        })?;
+        net.s1.connect_to("tcp:127.0.0.1:6654")?; // nobody listens there
+        net.rosemary.wait_for("Rosemary is healthy", SOON, |status| {
+            status.health.reasons.is_empty().then_some(())
+        })?;
+        let incidents = lab.run(&rosemary_binary().to_string_lossy(), &["incidents"])?;
+        assert!(incidents.contains("careful saw a switch leave"), "{incidents}");
+        Ok(())
+    });
+}
+
+#[test]
 fn app_in_python_publishes_routes() {
     in_a_lab(|lab| {
         let source = "import rosemary\n\

@@ -172,13 +172,18 @@ impl Host for ZoneHost {
     fn report_incident(&mut self, summary: &str, evidence: &str) {
         // The monitor limits them too. This bounds the memory of one batch.
         if self.incidents.len() < MOST_INCIDENTS {
-            self.incidents.push((summary.to_owned(), evidence.to_owned()));
+            self.incidents.push((beginning(summary), beginning(evidence)));
         }
     }
 
     fn set_problem(&mut self, text: &str) {
-        self.problem = Some(text.to_owned());
+        self.problem = Some(beginning(text));
     }
+}
+
+/// Returns the first 1024 characters of an app's text, so that one text cannot fill a message to the monitor.
+fn beginning(text: &str) -> String {
+    text.chars().take(1024).collect()
 }
 
 /// Writes a line of the app to the operator's log, if its level admits it.
