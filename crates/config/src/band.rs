@@ -14,15 +14,10 @@
 //!
 //! Rejected: equal shares of a region, because each added app would move all others.
 
-use std::ops::RangeInclusive;
-
 use control::policy::{Band, Stage};
 
 /// Parts of a region; the smallest slot is one part.
 const PARTS: u32 = 256;
-
-/// No priority, for an app that writes no flows.
-pub const NONE: Band = Band { lowest: 0, highest: 0 };
 
 /// The band of the app `operator`. Guards have slots above it.
 pub(super) const OPERATOR: Band = Band { lowest: 49_536, highest: 49_663 };
@@ -52,12 +47,6 @@ pub(super) fn slot(stage: Stage, place: usize) -> Band {
     let lowest = highest + 1 - parts_of(place) * part;
     let priority = |it| u16::try_from(it).expect("regions end at 65535");
     Band { lowest: priority(lowest), highest: priority(highest) }
-}
-
-/// Returns whether two bands have a priority in common.
-pub(super) fn overlap(one: Band, other: Band) -> bool {
-    let range = |band: Band| -> RangeInclusive<u16> { band.lowest..=band.highest };
-    range(one).contains(&other.lowest) || range(other).contains(&one.lowest)
 }
 
 #[cfg(test)]
@@ -111,14 +100,5 @@ mod tests {
             assert_eq!([4, 7].map(|place| size(stage, place)), [sizes[1]; 2]);
             assert_eq!([8, 63].map(|place| size(stage, place)), [sizes[2]; 2]);
         }
-    }
-
-    #[test]
-    fn bands_overlap_where_they_share_a_priority() {
-        let band = |lowest, highest| Band { lowest, highest };
-        assert!(overlap(band(1, 10), band(10, 20)));
-        assert!(overlap(band(10, 20), band(1, 10)));
-        assert!(overlap(band(1, 100), band(10, 20)));
-        assert!(!overlap(band(1, 9), band(10, 20)));
     }
 }

@@ -42,7 +42,6 @@ mod zones;
 
 pub use app::{APP_KEYS, AppConfig, Manifests, OnStop};
 pub use apps::{MOST_APPS, MOST_ELEMENTS};
-pub use band::NONE as NO_BAND;
 pub use changes::changes;
 pub use config::{Config, DEFAULT_APP, TOP_KEYS};
 pub use controller::CONTROLLER_KEYS;

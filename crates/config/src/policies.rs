@@ -43,10 +43,7 @@ pub(super) fn overlaps(apps: &[AppConfig], text: &str) -> impl Iterator<Item = F
     apps.iter().enumerate().filter_map(move |(i, app)| {
         let band = bands[i];
         let overlaps = |(other, its): &(&AppConfig, &Band)| {
-            (app.band.is_some() || other.band.is_some())
-                && **its != band::NONE
-                && band != band::NONE
-                && band::overlap(band, **its)
+            (app.band.is_some() || other.band.is_some()) && band.overlaps(**its)
         };
         let (other, its) = apps.iter().zip(&bands).take(i).find(overlaps)?;
         let (given, band, other, its) =
@@ -70,7 +67,7 @@ fn bands(apps: &[AppConfig]) -> Vec<Band> {
     let stage = |app: &AppConfig| std::mem::discriminant(&app.stage);
     let band = |(i, app): (usize, &AppConfig)| {
         let place = apps.iter().take(i).filter(|other| stage(other) == stage(app)).count();
-        let given = if app.writes_flows() { app.band } else { Some(band::NONE) };
+        let given = if app.writes_flows() { app.band } else { Some(Band::NONE) };
         given.unwrap_or_else(|| band::slot(app.stage, place))
     };
     apps.iter().enumerate().map(band).collect()

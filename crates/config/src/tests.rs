@@ -99,7 +99,7 @@ fn guards_and_observers_have_safe_defaults() {
     let [guard, observer] = &policies(&text)[..] else { panic!("two") };
     assert_eq!(guard.stage, Stage::Guard(Fail::Closed));
     assert_eq!(observer.capabilities, [Capability::PacketIn.into()]);
-    assert_eq!(observer.band, NO_BAND);
+    assert_eq!(observer.band, Band::NONE);
     assert_eq!((guard.order, observer.order), (0, 1));
 }
 

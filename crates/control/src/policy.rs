@@ -72,6 +72,19 @@ pub struct Band {
     pub highest: u16,
 }
 
+impl Band {
+    /// No priority, for an app that writes no flows.
+    pub const NONE: Self = Self { lowest: 0, highest: 0 };
+
+    /// Returns whether two bands have a priority in common. [`Band::NONE`] has none.
+    pub fn overlaps(self, other: Self) -> bool {
+        self != Self::NONE
+            && other != Self::NONE
+            && self.lowest <= other.highest
+            && other.lowest <= self.highest
+    }
+}
+
 /// Messages per second. The kernel counts them and refuses the excess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
@@ -106,5 +119,20 @@ impl Default for Policy {
             flows: u32::MAX,
             pace: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_overlap_where_they_share_a_priority() {
+        let band = |lowest, highest| Band { lowest, highest };
+        assert!(band(1, 10).overlaps(band(10, 20)));
+        assert!(band(10, 20).overlaps(band(1, 10)));
+        assert!(band(1, 100).overlaps(band(10, 20)));
+        assert!(!band(1, 9).overlaps(band(10, 20)));
+        assert!(!Band::NONE.overlaps(band(0, 20)) && !band(0, 20).overlaps(Band::NONE));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use config::{NO_BAND, OnStop, host_name, stage_name};
+use config::{OnStop, host_name, stage_name};
 use control::app_report::{AppReport, RestartRule};
 use control::operator::{AppStatus, KernelStatus, ProgramState, ProgramUsage};
 use control::policy::Band;
@@ -58,7 +58,7 @@ impl App {
             name: self.name.clone(),
             number: self.id.0,
             stage: stage_name(self.policy.stage).into(),
-            band: (self.policy.band != NO_BAND).then_some([lowest, highest]),
+            band: (self.policy.band != Band::NONE).then_some([lowest, highest]),
             host: host_name(self.hosting.host()).into(),
             demoted: demoted.map(Into::into),
             version: self.files.version.clone(),

@@ -240,10 +240,12 @@ impl Running {
     ) -> Option<ChangeState> {
         let fixed = basis.planner.fixed(&basis.config);
         let mut present = processes.present();
-        if let Some(scope) = &plan.scope {
-            self.report.notices.extend(narrow(scope, &mut present, &mut plan.wanted));
-        }
+        let rest = plan.scope.as_ref().map(|scope| narrow(scope, &mut present, &mut plan.wanted));
         let mut difference = difference((&present, &fixed), (&plan.wanted, &plan.fixed));
+        if let Some(rest) = rest {
+            self.report.notices.extend(rest.notices);
+            difference.obstacles.extend(rest.obstacles);
+        }
         match &self.purpose {
             Purpose::Stage { app, .. } => {
                 self.report.notices.push(format!("a package of {app} is ready for an upgrade"));

@@ -120,17 +120,23 @@ pub(crate) fn difference(
     result
 }
 
-/// Removes the apps that are not in `scope`. Returns sentences about their changes, which wait for a reload.
-pub(crate) fn narrow(
-    scope: &Scope,
-    present: &mut Vec<Present>,
-    wanted: &mut Vec<Wanted>,
-) -> Vec<String> {
+/// Changes that wait for a reload while only one app is changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    /// The changes that wait, as sentences.
+    pub(crate) notices: Vec<String>,
+    /// Why the change of the app cannot come first, as phrases.
+    pub(crate) obstacles: Vec<String>,
+}
+
+/// Removes the apps that are not in `scope`.
+pub(crate) fn narrow(scope: &Scope, present: &mut Vec<Present>, wanted: &mut Vec<Wanted>) -> Rest {
     let present: Vec<Present> =
         present.extract_if(.., |it| !scope.apps.contains(&it.name)).collect();
+    let obstacles = overlaps(wanted.iter().filter(|it| scope.apps.contains(&it.name)), &present);
     let wanted: Vec<Wanted> = wanted.extract_if(.., |it| !scope.apps.contains(&it.name)).collect();
     let fixed = Fixed::new();
-    let Difference { steps, obstacles, notices, .. } =
+    let Difference { steps, obstacles: others, notices, .. } =
         difference((&present, &fixed), (&wanted, &fixed));
     let is_possible = |step: &AppStep| !scope.mistakes.iter().any(|(app, _)| *app == step.app);
     let steps = steps
@@ -143,8 +149,22 @@ pub(crate) fn narrow(
     let mistakes = scope.mistakes.iter().map(|(app, why)| {
         format!("{app}: a change waits for `rosemary reload`, and has a mistake: {why}.")
     });
-    let obstacles = obstacles.into_iter().map(|why| format!("A change waits: {why}."));
-    file.chain(steps).chain(mistakes).chain(obstacles).chain(notices).collect()
+    let others = others.into_iter().map(|why| format!("A change waits: {why}."));
+    let notices = file.chain(steps).chain(mistakes).chain(others).chain(notices).collect();
+    Rest { notices, obstacles }
+}
+
+/// Returns phrases about apps of `changed` whose bands overlap the present ones of apps that stay as they are.
+fn overlaps<'a>(changed: impl Iterator<Item = &'a Wanted>, stay: &[Present]) -> Vec<String> {
+    let overlap = |new: &Wanted| {
+        let band = new.settings.policy.band;
+        let other = stay.iter().find(|it| it.settings.policy.band.overlaps(band))?;
+        Some(format!(
+            "{} is to have priorities that {} has until a change of it is applied; type `rosemary reload` first",
+            new.name, other.name
+        ))
+    };
+    changed.filter_map(overlap).collect()
 }
 
 impl Difference {

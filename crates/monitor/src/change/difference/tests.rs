@@ -155,25 +155,28 @@ fn settings_of_rosemary_itself_are_obstacles() {
 
 #[test]
 fn change_of_one_app_leaves_pending_changes_of_others() {
-    let band = |lowest| Policy { band: Band { lowest, highest: 200 }, ..Policy::default() };
+    let with = |lowest| {
+        let band = Band { lowest, highest: lowest + 9 };
+        AppSettings { policy: Policy { band, ..Policy::default() }, ..settings() }
+    };
     let mut present = vec![
-        present("a", settings()),
-        present("b", settings()),
-        present("c", AppSettings { policy: band(1), ..settings() }),
-        present("d", settings()),
-        present("gone", settings()),
+        present("a", with(10)),
+        present("b", with(20)),
+        present("c", with(30)),
+        present("d", with(50)),
+        present("gone", with(60)),
     ];
     let mut wanted = vec![
-        Wanted { files: Ok(files("two")), ..wanted("b", settings()) },
-        wanted("c", AppSettings { policy: band(2), ..settings() }),
-        Wanted { files: Err("no such file".into()), ..wanted("d", settings()) },
+        Wanted { files: Ok(files("two")), ..wanted("b", with(20)) },
+        wanted("c", with(31)),
+        Wanted { files: Err("no such file".into()), ..wanted("d", with(50)) },
     ];
     let scope = Scope {
         apps: ["a", "c"].map(Into::into).into(),
         changed_file: Some("/rosemary.toml".into()),
         mistakes: vec![("gone".into(), "its object is missing".into())],
     };
-    let notices = narrow(&scope, &mut present, &mut wanted);
+    let Rest { notices, obstacles } = narrow(&scope, &mut present, &mut wanted);
     let expected = [
         "/rosemary.toml has changed; the change waits for `rosemary reload`.",
         "b: a change waits for `rosemary reload` (changed: its configuration).",
@@ -181,6 +184,20 @@ fn change_of_one_app_leaves_pending_changes_of_others() {
         "d goes on with its last files: no such file.",
     ];
     assert_eq!(notices, expected);
+    assert_eq!(obstacles, [""; 0]);
     let difference = compare(&present, &wanted);
     assert_eq!(steps(&difference), [("c", Action::Replace), ("a", Action::Stop)]);
+}
+
+#[test]
+fn change_of_one_app_waits_for_priorities_of_another() {
+    let band = |lowest, highest| Policy { band: Band { lowest, highest }, ..Policy::default() };
+    let with = |lowest, highest| AppSettings { policy: band(lowest, highest), ..settings() };
+    let scope = Scope { apps: ["a".into()].into(), changed_file: None, mistakes: Vec::new() };
+    let mut present = vec![present("b", with(1, 65_535)), present("reader", with(0, 0))];
+    // A package of the app `b` has been replaced: it will have a smaller band.
+    let mut wanted = vec![wanted("a", with(100, 199)), wanted("b", with(200, 299))];
+    let rest = narrow(&scope, &mut present, &mut wanted);
+    let expected = "a is to have priorities that b has until a change of it is applied; type `rosemary reload` first";
+    assert_eq!(rest.obstacles, [expected]);
 }
