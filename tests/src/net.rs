@@ -96,13 +96,40 @@ impl<'lab> Net<'lab> {
         Self::with_hosts(lab, rosemary, s1)
     }
 
+    /// Like [`Net::of`]. The switch connects when it has the ports of all hosts, for apps that do not expect new ports.
+    ///
+    /// # Errors
+    /// A step failed.
+    pub fn with_known_ports(
+        lab: &'lab Lab,
+        of: Of,
+        rosemary: Rosemary<'lab>,
+    ) -> Result<Self, LabError> {
+        let s1 = lab.switch_without_controller("s1", of)?;
+        let hosts = Self::hosts_of(lab, &s1)?;
+        s1.connect()?;
+        Self::connected(lab, rosemary, s1, hosts)
+    }
+
     fn with_hosts(
+        lab: &'lab Lab,
+        rosemary: Rosemary<'lab>,
+        s1: Switch<'lab>,
+    ) -> Result<Self, LabError> {
+        let hosts = Self::hosts_of(lab, &s1)?;
+        Self::connected(lab, rosemary, s1, hosts)
+    }
+
+    fn hosts_of(lab: &'lab Lab, s1: &Switch<'lab>) -> Result<[Host<'lab>; 3], LabError> {
+        Ok([lab.host("h1", s1)?, lab.host("h2", s1)?, lab.host("h3", s1)?])
+    }
+
+    fn connected(
         lab: &'lab Lab,
         mut rosemary: Rosemary<'lab>,
         s1: Switch<'lab>,
+        [h1, h2, h3]: [Host<'lab>; 3],
     ) -> Result<Self, LabError> {
-        let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &s1));
-        let (h1, h2, h3) = (h1?, h2?, h3?);
         rosemary.wait_for_switch(&s1)?;
         Ok(Self { lab, rosemary, s1, h1, h2, h3 })
     }

@@ -89,10 +89,8 @@ fn with_faucet(
         write(&yaml)?;
         let command = ["faucet", "--config", FAUCET];
         let rosemary = Rosemary::start_by(lab, &rosemary_binary(), &command)?;
-        let mut net = Net::of(lab, Of::V1_3, rosemary)?;
         // Faucet turns off reports of ports until it has configured the switch, and misses ports that appear meanwhile.
-        // So the switch connects again, with all ports.
-        net.s1.connect_to("tcp:127.0.0.1:6633")?;
+        let mut net = Net::with_known_ports(lab, Of::V1_3, rosemary)?;
         let outcome = test(lab, &mut net);
         outcome.with_context(|| format!("the log was:\n{}", net.rosemary.log()))
     });

@@ -23,7 +23,9 @@ const PORT: u16 = 18080;
 /// Starts Rosemary with these entries for apps, a switch and three hosts.
 fn start<'lab>(lab: &'lab Lab, of: Of, entries: &[String]) -> anyhow::Result<Net<'lab>> {
     fs::write(CONFIG, entries.join("\n"))?;
-    Ok(Net::start_with(lab, of, &["--config", CONFIG])?)
+    let rosemary = Rosemary::start(lab, &rosemary_binary(), &["--config", CONFIG])?;
+    // Some apps, as rest_router, read the ports only when a switch connects.
+    Ok(Net::with_known_ports(lab, of, rosemary)?)
 }
 
 /// Has a host ping another until all of some pings are answered: the first ones may be sent before the app has started.

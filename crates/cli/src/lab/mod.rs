@@ -121,6 +121,16 @@ impl Lab {
     /// # Errors
     /// Open vSwitch failed.
     pub fn switch(&self, name: &str, of: Of) -> Result<Switch<'_>, LabError> {
+        let switch = self.switch_without_controller(name, of)?;
+        switch.connect()?;
+        Ok(switch)
+    }
+
+    /// Like [`Lab::switch`], without a controller until [`Switch::connect`].
+    ///
+    /// # Errors
+    /// Open vSwitch failed.
+    pub fn switch_without_controller(&self, name: &str, of: Of) -> Result<Switch<'_>, LabError> {
         self.start_open_vswitch()?;
         self.switches.set(self.switches.get() + 1);
         Switch::add(self, name, of, self.switches.get())

@@ -128,10 +128,7 @@ impl<'lab> Switch<'lab> {
         let datapath = format!("datapath_type={}", datapath_type());
         let bridge = [&*datapath, "fail_mode=secure", &protocols, &datapath_id, band];
         let add = ["add-br", name, "--", "set", "bridge", name];
-        // Reconnect backoff grows 1, 2, 4, ... seconds up to this value, whose minimum is 1 s.
-        let controller = ["--", "set-controller", name, "tcp:127.0.0.1:6653"];
-        let patience = ["--", "set", "controller", name, "max_backoff=1000"];
-        vsctl(lab, &[&add[..], &bridge[..], &controller[..], &patience[..]].concat())?;
+        vsctl(lab, &[&add[..], &bridge[..]].concat())?;
         let name = name.to_owned();
         Ok(Self { lab, name, of, dpid, ports: Cell::new(0) })
     }
@@ -153,12 +150,21 @@ impl<'lab> Switch<'lab> {
         self.connect_to("ssl:127.0.0.1:6653")
     }
 
+    /// Makes the switch connect to a controller on `127.0.0.1:6653`.
+    ///
+    /// # Errors
+    /// Open vSwitch failed.
+    pub fn connect(&self) -> Result<(), LabError> {
+        self.connect_to("tcp:127.0.0.1:6653")
+    }
+
     /// Makes the switch connect to `controller`, in the notation of `ovs-vsctl set-controller`.
     ///
     /// # Errors
     /// Open vSwitch failed.
     pub fn connect_to(&self, controller: &str) -> Result<(), LabError> {
         let set = ["set-controller", &self.name, controller];
+        // Reconnect backoff grows 1, 2, 4, ... seconds up to this value, whose minimum is 1 s.
         let patience = ["--", "set", "controller", &self.name, "max_backoff=1000"];
         vsctl(self.lab, &[&set[..], &patience[..]].concat()).map(drop)
     }
@@ -260,7 +266,7 @@ impl<'lab> Switch<'lab> {
         let set = ["--", "set", "bridge", &self.name, "flow_tables:0=@table"];
         vsctl(self.lab, &[&["--"], &table[..], &set[..]].concat())?;
         vsctl(self.lab, &["del-controller", &self.name])?;
-        self.connect_to("tcp:127.0.0.1:6653")
+        self.connect()
     }
 
     /// Links it with another bridge. The ports carry both names: `s1-s2` here, `s2-s1` there.
