@@ -10,7 +10,7 @@ use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab_for, kill, rosemary_binary, ryu};
 
 /// Where the lab's own `/etc` has Faucet's configuration.
-const FAUCET: &str = "/etc/faucet/faucet.yaml";
+const FAUCET: &str = "/etc/rosemary/faucet/faucet.yaml";
 
 /// Time for Faucet's own timers: it looks at its file every 3 to 5 seconds.
 const WHILE: Duration = Duration::from_secs(60);

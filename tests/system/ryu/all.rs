@@ -164,7 +164,10 @@ fn ofctl_rest_of_ryu() {
     let shows =
         "its interface writes, reads and deletes flows, groups and meters, and reads statistics";
     with_app("ofctl_rest", Of::V1_3, "", shows, |lab, net| {
-        ensure!(http(lab, "GET", "/stats/switches", "")? == "[1]");
+        lab.wait_for("the app knows the switch", WHILE, |evidence| {
+            evidence.0 = http(lab, "GET", "/stats/switches", "").unwrap_or_default();
+            Ok((evidence.0 == "[1]").then_some(()))
+        })?;
         let group = r#"{"dpid":1,"type":"ALL","group_id":7,"buckets":[{"actions":[{"type":"OUTPUT","port":2}]}]}"#;
         http(lab, "POST", "/stats/groupentry/add", group)?;
         let meter =
@@ -198,6 +201,7 @@ fn ofctl_rest_of_ryu() {
 fn rest_firewall_of_ryu() {
     let shows = "hosts reach each other after rules allow it, and not before";
     with_app("rest_firewall", Of::V1_3, "", shows, |lab, net| {
+        net.rosemary.wait_for_log(&["Join as firewall."], WHILE)?;
         let dpid = dpid(net);
         http(lab, "PUT", &format!("/firewall/module/enable/{dpid}"), "")?;
         ensure!(http(lab, "GET", "/firewall/module/status", "")?.contains("\"enable\""));
@@ -223,6 +227,7 @@ fn rest_firewall_of_ryu() {
 fn rest_router_of_ryu() {
     let shows = "a host reaches the router's address";
     with_app("rest_router", Of::V1_3, "", shows, |lab, net| {
+        net.rosemary.wait_for_log(&["Join as router."], WHILE)?;
         let answer =
             http(lab, "POST", &format!("/router/{}", dpid(net)), r#"{"address":"10.0.0.254/24"}"#)?;
         ensure!(answer.contains("success"), "{answer}");
@@ -241,6 +246,7 @@ fn rest_router_of_ryu() {
 fn rest_qos_of_ryu() {
     let shows = "a rule puts packets into a queue (OVSDB settings are refused)";
     with_app("rest_qos", Of::V1_3, "", shows, |lab, net| {
+        net.rosemary.wait_for_log(&["Join qos switch."], WHILE)?;
         let rule = r#"{"match":{"nw_dst":"10.0.0.1","nw_proto":"UDP","tp_dst":"5002"},"actions":{"queue":"1"}}"#;
         let path = format!("/qos/rules/{}", dpid(net));
         let answer = http(lab, "POST", &path, rule)?;
