@@ -225,19 +225,43 @@ fn rest_firewall_of_ryu() {
 
 #[test]
 fn rest_router_of_ryu() {
-    let shows = "a host reaches the router's address";
+    let shows =
+        "hosts in two networks reach each other over two routers, by a static and a default route";
     with_app("rest_router", Of::V1_3, "", shows, |lab, net| {
-        net.rosemary.wait_for_log(&["Join as router."], WHILE)?;
-        let answer =
-            http(lab, "POST", &format!("/router/{}", dpid(net)), r#"{"address":"10.0.0.254/24"}"#)?;
-        ensure!(answer.contains("success"), "{answer}");
-        lab.wait_for("the router answers", WHILE, |evidence| {
-            let ping = net.h1.run("ping", &["-c", "1", "-W", "2", "10.0.0.254"]);
+        let s2 = lab.switch_without_controller("s2", Of::V1_3)?;
+        let far = lab.host("h4", &s2)?;
+        net.s1.link_to(&s2)?;
+        net.s1.connect_to("tcp:127.0.0.1:6633")?; // again, with the new port
+        s2.connect()?;
+        lab.wait_for("three routers have joined", WHILE, |evidence| {
+            evidence.0 = net.rosemary.log();
+            Ok((evidence.0.matches("Join as router.").count() == 3).then_some(()))
+        })?;
+
+        let ids = [dpid(net), s2.dpid().replace(':', "")];
+        for (router, settings) in [
+            (0, r#"{"address":"10.0.0.254/24"}"#),
+            (0, r#"{"address":"10.0.9.1/24"}"#),
+            (1, r#"{"address":"10.0.1.254/24"}"#),
+            (1, r#"{"address":"10.0.9.2/24"}"#),
+            (0, r#"{"destination":"10.0.1.0/24","gateway":"10.0.9.2"}"#),
+            (1, r#"{"gateway":"10.0.9.1"}"#),
+        ] {
+            let answer = http(lab, "POST", &format!("/router/{}", ids[router]), settings)?;
+            ensure!(answer.contains("success"), "{settings}: {answer}");
+        }
+        far.run("ip", &["address", "flush", "dev", "eth0"])?;
+        far.run("ip", &["address", "add", "10.0.1.4/24", "dev", "eth0"])?;
+        for (host, gateway) in [(&net.h1, "10.0.0.254"), (&far, "10.0.1.254")] {
+            host.run("ip", &["route", "add", "default", "via", gateway])?;
+        }
+        lab.wait_for("h1 reaches h4", WHILE, |evidence| {
+            let ping = net.h1.run("ping", &["-c", "1", "-W", "2", "10.0.1.4"]);
             evidence.0 = format!("{ping:?}");
             Ok(ping.is_ok().then_some(()))
         })?;
-        let state = http(lab, "GET", &format!("/router/{}", dpid(net)), "")?;
-        ensure!(state.contains("10.0.0.254/24"), "{state}");
+        let last = net.h1.run("ping", &["-c", "10", "-i", "0.2", "-W", "2", "10.0.1.4"])?;
+        ensure!(last.contains("10 received") && last.contains("ttl=62"), "{last}");
         Ok(())
     });
 }
