@@ -86,6 +86,17 @@ fn simple_switch_13_of_ryu_learns_and_survives_its_end() {
 }
 
 #[test]
+fn file_of_an_app_of_ryu_needs_no_configuration() {
+    with_ryu(|lab, ryu| {
+        let app = format!("{}:ryu", ryu.join("ryu/app/simple_switch_13.py").display());
+        let mut net = Net::start_with(lab, Of::V1_3, &["--app", &app])?;
+        reaches(&net)?;
+        assert_eq!(net.switch_status()?.refused, 0, "{}", net.rosemary.log());
+        Ok(())
+    });
+}
+
+#[test]
 fn simple_switch_rest_13_of_ryu_answers_requests() {
     with_ryu(|lab, ryu| {
         let listen = format!(

@@ -10,10 +10,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
+use config::RYU_CAPABILITIES;
+use control::policy::Capability;
 use monitor::installation;
 use monitor::python::Interpreter;
 
-use crate::ryu::{CAPABILITIES, execute, quoted};
+use crate::ryu::{execute, quoted};
 use crate::say;
 
 /// Faucet's main module, below a directory of the import path.
@@ -105,8 +107,9 @@ fn config(args: &FaucetArgs, package: Option<&Path>) -> anyhow::Result<String> {
     let (dir, file) = directory(args)?;
     let read = format!("fs.read:{}", dir.display());
     // Faucet finds the links of a stack with LLDP.
-    let capabilities = CAPABILITIES.iter().copied().chain(["topology.probe", read.as_str()]);
-    let capabilities = capabilities.map(quoted).collect::<Vec<_>>().join(", ");
+    let capabilities = RYU_CAPABILITIES.into_iter().chain([Capability::TopologyProbe]);
+    let capabilities = capabilities.map(|it| it.to_string()).chain([read]);
+    let capabilities = capabilities.map(|it| quoted(&it)).collect::<Vec<_>>().join(", ");
     let path = package.map_or(String::new(), |path| {
         format!("python-path = [{}]\n", quoted(&path.to_string_lossy()))
     });

@@ -15,25 +15,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
-use config::{NAME_FORM, is_name, is_source, module_name};
+use config::{NAME_FORM, RYU_CAPABILITIES, is_name, is_source, module_name};
+use control::policy::Capability;
 use monitor::installation;
 use monitor::python::Interpreter;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 
 use crate::say;
-
-/// The capabilities of each app.
-pub(crate) const CAPABILITIES: [&str; 8] = [
-    "packet-in",
-    "packet-out",
-    "packet-out.reserved",
-    "flow.write",
-    "group.write",
-    "meter.write",
-    "stats.read",
-    "switch.config",
-];
 
 /// Options of `ryu-manager` that take no value. `--noNAME` negates each.
 const FLAGS: [&str; 7] = [
@@ -282,9 +271,10 @@ impl Request {
             let band = band(number, count);
             writeln!(text, "\n[[app]]\nname = {}\nhost = \"ryu\"", quoted(&name))?;
             writeln!(text, "object = {}", quoted(&object))?;
-            let capabilities = CAPABILITIES.iter().copied();
-            let probe = self.observes_links.then_some("topology.probe");
-            let capabilities: Vec<String> = capabilities.chain(probe).map(quoted).collect();
+            let probe = self.observes_links.then_some(Capability::TopologyProbe);
+            let capabilities = RYU_CAPABILITIES.into_iter().chain(probe);
+            let capabilities: Vec<String> =
+                capabilities.map(|it| quoted(&it.to_string())).collect();
             writeln!(text, "capabilities = [{}]", capabilities.join(", "))?;
             writeln!(text, "band = [{}, {}]", band.0, band.1)?;
             if !self.python_path.is_empty() {
@@ -418,7 +408,7 @@ mod tests {
         let apps = config("ryu.app.simple_switch --noverbose").apps.unwrap();
         let band = apps[0].band.unwrap();
         assert_eq!((band.lowest, band.highest), (1, u16::MAX));
-        assert_eq!(apps[0].capabilities.len(), CAPABILITIES.len());
+        assert_eq!(apps[0].capabilities.len(), RYU_CAPABILITIES.len());
         let python = apps[0].python.as_ref().unwrap();
         assert_eq!((python.listen.len(), &*python.options["verbose"]), (0, "false"));
     }

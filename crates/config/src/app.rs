@@ -7,6 +7,7 @@ use std::time::Duration;
 use control::app::Hosting;
 use control::log::LogLevel;
 use control::policy::{Band, Capability, Fail, Filter, Grant, Policy, Quota, Stage};
+use control::zone::Framework;
 use sdk::Limit;
 use sdk::services::Service;
 
@@ -118,7 +119,7 @@ impl AppConfig {
             stage: Stage::Control,
             filter: Filter::default(),
             band: None,
-            capabilities: default_capabilities(Stage::Control),
+            capabilities: default_capabilities(Stage::Control, None),
             read: Vec::new(),
             flows: u32::MAX,
             pace: None,
@@ -132,6 +133,15 @@ impl AppConfig {
             log_level: None,
             python: None,
             at: 0,
+        }
+    }
+
+    /// Returns the defaults of an app in Python that the file does not contain.
+    pub fn in_python(name: &str, framework: Framework) -> Self {
+        Self {
+            capabilities: default_capabilities(Stage::Control, Some(framework)),
+            python: Some(Python::new(framework)),
+            ..Self::defaults(name)
         }
     }
 
@@ -194,9 +204,13 @@ impl AppConfig {
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         );
+        let framework = python.as_ref().map(|it| it.framework);
         let granted = match manifest {
             Some(manifest) => manifest.granted(),
-            None => Granted { capabilities: default_capabilities(stage), ..Granted::default() },
+            None => Granted {
+                capabilities: default_capabilities(stage, framework),
+                ..Granted::default()
+            },
         };
         let granted = rights::read(table, host.unwrap_or_default(), granted);
         let Granted { capabilities, read, services, service_rights } = granted;
@@ -220,11 +234,7 @@ impl AppConfig {
             services,
             service_rights,
             limits: limits.unwrap_or_else(|| default.limits.clone()),
-            env: environment::read(
-                &table,
-                host.unwrap_or_default(),
-                python.as_ref().map(|it| it.framework),
-            ),
+            env: environment::read(&table, host.unwrap_or_default(), framework),
             hang: hang(table),
             on_stop: on_stop(table),
             log_level: log_level(table),
@@ -277,11 +287,30 @@ pub(super) fn hang(table: Table<'_>) -> Option<Duration> {
     })
 }
 
+/// The capabilities of an app of Ryu without further settings, as `rosemary ryu` grants them. Ryu's apps expect a switch of their own.
+pub const RYU_CAPABILITIES: [Capability; 8] = [
+    Capability::PacketIn,
+    Capability::PacketOut,
+    Capability::PacketOutReserved,
+    Capability::FlowWrite,
+    Capability::GroupWrite,
+    Capability::MeterWrite,
+    Capability::StatsRead,
+    Capability::SwitchConfig,
+];
+
 /// Returns the default capabilities of a stage: an observer may only receive packets.
-fn default_capabilities(stage: Stage) -> Vec<Grant> {
-    match stage {
-        Stage::Guard(_) | Stage::Control => Policy::default().capabilities,
-        Stage::Observe => vec![Capability::PacketIn.into()],
+fn default_capabilities(stage: Stage, framework: Option<Framework>) -> Vec<Grant> {
+    match (stage, framework) {
+        (Stage::Guard(_) | Stage::Control, Some(Framework::Ryu)) => {
+            Grant::unscoped(&RYU_CAPABILITIES)
+        }
+        (Stage::Guard(_) | Stage::Control, _) => Policy::default().capabilities,
+        // The framework requests the ports of a switch before the app receives the switch.
+        (Stage::Observe, Some(Framework::Ryu)) => {
+            Grant::unscoped(&[Capability::PacketIn, Capability::StatsRead])
+        }
+        (Stage::Observe, _) => vec![Capability::PacketIn.into()],
     }
 }
 

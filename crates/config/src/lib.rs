@@ -40,7 +40,7 @@ mod value;
 mod words;
 mod zones;
 
-pub use app::{APP_KEYS, AppConfig, Manifests, OnStop};
+pub use app::{APP_KEYS, AppConfig, Manifests, OnStop, RYU_CAPABILITIES};
 pub use apps::{MOST_APPS, MOST_ELEMENTS};
 pub use changes::changes;
 pub use config::{Config, DEFAULT_APP, TOP_KEYS};

@@ -173,7 +173,7 @@ fn listen(table: &Table<'_>) -> Vec<(String, SocketAddr)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AppConfig, Config};
+    use crate::{AppConfig, Config, RYU_CAPABILITIES};
 
     fn app(keys: &str) -> Result<AppConfig, String> {
         let text = format!("[[app]]\nname = \"a\"\n{keys}");
@@ -192,6 +192,24 @@ mod tests {
         assert_eq!((python.framework, module.object), (Framework::Ryu, None));
         assert_eq!(python.module.as_deref(), Some("ryu.app.simple_switch"));
         assert_eq!(app("object = \"a.py\"\nhost = \"kernel\"").unwrap().python, None);
+    }
+
+    #[test]
+    fn apps_of_ryu_have_what_the_command_grants() {
+        let names = |app: AppConfig| -> Vec<String> {
+            app.capabilities.iter().map(ToString::to_string).collect()
+        };
+        let ryu = names(app("object = \"a.py\"\nhost = \"ryu\"").unwrap());
+        assert_eq!(ryu, RYU_CAPABILITIES.map(|it| it.to_string()));
+        assert!(ryu.contains(&"stats.read".to_owned()), "{ryu:?}");
+        assert_eq!(names(AppConfig::in_python("a", Framework::Ryu)), ryu);
+        let python = names(app("object = \"a.py\"").unwrap());
+        assert_eq!(python, ["packet-in", "packet-out", "flow.write"]);
+        assert_eq!(names(AppConfig::in_python("a", Framework::Python)), python);
+        let observer = app("object = \"a.py\"\nhost = \"ryu\"\nstage = \"observe\"").unwrap();
+        assert_eq!(names(observer), ["packet-in", "stats.read"]);
+        let own = app("object = \"a.py\"\nhost = \"ryu\"\ncapabilities = [\"packet-in\"]").unwrap();
+        assert_eq!(names(own), ["packet-in"]);
     }
 
     #[test]

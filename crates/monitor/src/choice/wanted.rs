@@ -111,7 +111,10 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
         let known = config.app(&choice.name).cloned();
         // A file is not the app that ships under its name.
         let mut app = known.unwrap_or_else(|| match &choice.file {
-            Some(_) => AppConfig::defaults(&choice.name),
+            Some(_) => {
+                let framework = choice.framework.unwrap_or(Framework::Python);
+                AppConfig::in_python(&choice.name, framework)
+            }
             None => config.named(&choice.name),
         });
         app.enabled = true; // the command line overrides the configuration
@@ -136,7 +139,8 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
 
 #[cfg(test)]
 mod tests {
-    use control::policy::Stage;
+    use config::RYU_CAPABILITIES;
+    use control::policy::{Grant, Stage};
 
     use super::*;
     use crate::installation::Installation;
@@ -162,6 +166,21 @@ mod tests {
         let apps =
             chosen(text, &[("b", Some(Hosting::User)), ("c", Some(Hosting::Kernel))]).unwrap();
         assert_eq!([apps[0].host, apps[1].host], [Hosting::User, Hosting::Kernel]);
+    }
+
+    #[test]
+    fn file_of_an_app_of_ryu_has_what_the_command_grants() {
+        let config = Config::parse("/rosemary.toml".into(), String::new()).unwrap();
+        let app = |text: &str| {
+            let options = crate::options::tests::parse(&["--app", text]).unwrap();
+            named(&config, &options.apps).unwrap().remove(0)
+        };
+        let ryu = app("/srv/my_app.py:ryu");
+        assert_eq!(ryu.capabilities, Grant::unscoped(&RYU_CAPABILITIES));
+        assert_eq!(ryu.python.map(|it| it.framework), Some(Framework::Ryu));
+        let python = app("/srv/my_app.py");
+        assert_eq!(python.capabilities, AppConfig::defaults("my-app").capabilities);
+        assert_eq!(python.python.map(|it| it.framework), Some(Framework::Python));
     }
 
     #[test]
