@@ -1,67 +1,27 @@
-"""Lists what an application uses that is not supported: `python -m rosemary_ryu.check FILE ...`.
+"""Lists what an application uses that is not supported: `python -m rosemary_ryu.check APP ...`.
 
-Reads the source and never runs it. A file without findings may still fail; a finding names the line and what to do.
+Reads the source, and that of the modules beside it, and never runs them. A file without findings may still fail; a finding
+names the line and what to do.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-# Modules that cannot work in a zone, by the beginning of their names below `ryu` or `os_ken`.
-_MODULES = {
-    "services.protocols.bgp": "BGP needs sockets, and a zone has none",
-    "services.protocols.vrrp": "VRRP needs raw sockets, and a zone has none",
-    "services.protocols.zebra": "Zebra needs sockets, and a zone has none",
-    "services.protocols.ovsdb": "OVSDB is not supported",
-    "lib.ovs": "OVSDB is not supported; requests that need it fail",
-    "lib.of_config": "OF-Config needs a connection to the switch, and a zone has no network",
-    "lib.snortlib": "Snort's socket is outside of the zone",
-    "lib.bmp": "BMP needs sockets that the app opens",
-    "lib.netconf": "NETCONF needs a connection, and a zone has no network",
-    "contrib": "this module is not provided",
-}
+from rosemary_ryu import dotted, files, modules, unsupported
+from rosemary_ryu.dotted import Scope
 
-# Modules of the standard library that a zone refuses.
-_REFUSED = {
-    "subprocess": "a zone starts no processes",
-    "multiprocessing": "a zone starts no processes",
-    "pty": "a zone starts no processes",
-    "requests": "a zone has no network; grant net.connect to an app of Rosemary's own interface instead",
-    "paramiko": "a zone has no network",
-    "ncclient": "a zone has no network",
-    "pymysql": "a zone has no network",
-    "psycopg2": "a zone has no network",
-    "redis": "a zone has no network",
-    "pika": "a zone has no network",
-    "kafka": "a zone has no network",
-    "scapy": "a zone has no raw sockets; use ryu.lib.packet",
-}
+_VERSIONS = {1: "1.0", 2: "1.1", 3: "1.2", 4: "1.3", 5: "1.4", 6: "1.5"}
+_VERSION_MODULE = re.compile(r"\bofproto_v(\d_\d)\b")
+_SUPPORTED = {"1.0", "1.3"}
 
-_CALLS = {
-    "os.system": "a zone starts no processes",
-    "os.popen": "a zone starts no processes",
-    "os.fork": "a zone starts no processes",
-    "socket.create_connection": "a zone has no network",
-    "urllib.request.urlopen": "a zone has no network",
-    "hub.connect": "a zone has no network",
-    "hub.StreamClient": "a zone has no network",
-}
-
-_VERSIONS = {"ofproto_v1_2": "1.2", "ofproto_v1_4": "1.4", "ofproto_v1_5": "1.5", "ofproto_v1_1": "1.1"}
-
-_NAMES = {
-    "send_nxt_set_flow_format": "Nicira's extension is refused",
-    "NXTFlowMod": "Nicira's extension is refused",
-    "NXActionLearn": "the action `learn` writes flows past every check and is refused",
-    "NXActionResubmit": "Nicira's actions are refused unless the app has the capability experimenter",
-    "NXActionResubmitTable": "Nicira's actions are refused unless the app has the capability experimenter",
-    "NXActionCT": "Nicira's actions are refused unless the app has the capability experimenter",
-    "NXActionRegLoad": "Nicira's actions are refused unless the app has the capability experimenter",
-}
+_OF_IMPORTS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 
 
 @dataclass(frozen=True)
@@ -77,81 +37,228 @@ class Finding:
         return f"{self.file}:{self.line}: {self.what}: {self.why}"
 
 
-def check(source: str, file: str) -> list[Finding]:
+@dataclass
+class _Place:
+    """Where a source is, and the modules that it may import."""
+
+    file: str
+    is_app: bool  # otherwise a module that an application imports
+    python_path: list[str]
+    package: str = ""  # of a module in a package
+    local: dict[str, Path] = field(default_factory=dict)  # modules found beside the file or in `python_path`
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.file).absolute().parent
+
+
+def check(source: str, file: str, python_path: list[str] | None = None) -> list[Finding]:
     """Returns the findings in the source of an application, in the order of their lines.
 
     Raises `SyntaxError` if it is not Python of this version.
     """
-    tree = ast.parse(source, file)
-    found = {Finding(file, line, what, why) for line, what, why in _walk(tree)}
+    return _check(source, _Place(file, True, python_path or []))
+
+
+def _check(source: str, place: _Place) -> list[Finding]:
+    tree = ast.parse(source, place.file)
+    found = {Finding(place.file, line, what, why) for line, what, why in _walk(tree, place)}
     return sorted(found, key=lambda it: (it.line, it.what))
 
 
-def _walk(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _module(node.lineno, alias.name)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield from _module(node.lineno, node.module)
-            for alias in node.names:
-                yield from _module(node.lineno, f"{node.module}.{alias.name}")
+def _walk(tree: ast.Module, place: _Place) -> Iterator[tuple[int, str, str]]:
+    paths = files.Paths(tree, place.file)
+    optional = _optional_imports(tree)
+    imported: set[str] = set()  # entries of the table that an import has; their uses would be repetitions
+    uses: list[tuple[int, str, str]] = []
+    for node, scope in dotted.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for found in _import(node, place, id(node) in optional):
+                imported.add(found[1])
+                yield found
+        elif isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load):
+            for name in scope.names(node):
+                entry = unsupported.entry(name)
+                # `import a.b` makes `a`, which need not be `a.b`.
+                if entry is not None and "." in name:
+                    uses.append((node.lineno, *entry))
+            why = unsupported.attribute(node.attr) if isinstance(node, ast.Attribute) else None
+            if why is not None:
+                yield node.lineno, node.attr, why
         elif isinstance(node, ast.Call):
-            name = _dotted(node.func)
-            if name in _CALLS:
-                yield node.lineno, name, _CALLS[name]
-        elif isinstance(node, ast.Assign):
-            yield from _versions(node)
-        elif isinstance(node, ast.Attribute) and node.attr in _NAMES:
-            yield node.lineno, node.attr, _NAMES[node.attr]
+            for path, why in files.refused(node, scope, paths):
+                yield node.lineno, path, why
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            yield from _versions(node, scope)
+    yield from (use for use in uses if use[1] not in imported)
+    if place.is_app and not any(isinstance(node, ast.ClassDef) for node in ast.walk(tree)):
+        yield 1, "no class", "an app is a class that derives from ryu.base.app_manager.RyuApp; without one nothing runs"
 
 
-def _module(line: int, name: str) -> Iterator[tuple[int, str, str]]:
-    package, _, rest = name.partition(".")
-    if package in ("ryu", "os_ken"):
-        for start, why in _MODULES.items():
-            if rest == start or rest.startswith(start + "."):
-                yield line, f"{package}.{start}", why
-    elif package in _REFUSED:
-        yield line, package, _REFUSED[package]
+def _optional_imports(tree: ast.Module) -> set[int]:
+    """Returns the imports, by identity, that the application tries and goes on without."""
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try) and any(_catches_imports(it) for it in node.handlers):
+            found.update(id(inner) for statement in node.body for inner in ast.walk(statement))
+    return found
 
 
-def _versions(node: ast.Assign) -> Iterator[tuple[int, str, str]]:
-    """Looks for an application that supports neither OpenFlow 1.0 nor 1.3."""
-    if not any(isinstance(target, ast.Name) and target.id == "OFP_VERSIONS" for target in node.targets):
+def _catches_imports(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    return any(isinstance(it, ast.Name) and it.id in _OF_IMPORTS for it in ast.walk(handler.type))
+
+
+def _import(node: ast.Import | ast.ImportFrom, place: _Place, is_optional: bool) -> Iterator[tuple[int, str, str]]:
+    if isinstance(node, ast.Import):
+        names = [(alias.name, "") for alias in node.names]
+    else:
+        module = _absolute(node, place)
+        if module is None:
+            yield node.lineno, "." * node.level + (node.module or ""), "a file is in no package; import the module by its name alone"
+            return
+        names = [(module, "" if alias.name == "*" else alias.name) for alias in node.names]
+    for module, name in names:
+        entry = unsupported.entry(f"{module}.{name}" if name else module)
+        if entry is not None:
+            yield node.lineno, *entry
+        elif not is_optional:
+            yield from ((node.lineno, what, why) for what, why in _missing(module, name, place))
+
+
+def _absolute(node: ast.ImportFrom, place: _Place) -> str | None:
+    if not node.level:
+        return node.module or ""
+    parents = place.package.split(".") if place.package else []
+    if node.level > len(parents):
+        return None
+    start = parents[: len(parents) - node.level + 1]
+    return ".".join([*start, node.module] if node.module else start)
+
+
+def _missing(module: str, name: str, place: _Place) -> Iterator[tuple[str, str]]:
+    """Returns why a module cannot be imported in the zone, and notes modules of the application's own."""
+    top = module.partition(".")[0]
+    if top in ("ryu", "os_ken"):
+        if modules.find(module, place.python_path) is None:
+            yield module, needs_ryu(module)
+        elif name and not modules.provides(module, name, place.python_path):
+            yield f"{module}.{name}", needs_ryu(f"{module}.{name}")
         return
-    named = {_dotted(it) for it in ast.walk(node.value) if isinstance(it, ast.Attribute)}
-    modules = {name.rsplit(".", 2)[-2] for name in named if name.endswith(".OFP_VERSION")}
-    if modules and not modules & {"ofproto_v1_0", "ofproto_v1_3"}:
-        versions = ", ".join(sorted(_VERSIONS.get(it, it) for it in modules))
-        yield node.lineno, f"OpenFlow {versions}", "Rosemary speaks OpenFlow 1.0 and 1.3"
+    if top in sys.stdlib_module_names or top == "rosemary":
+        return
+    granted = modules.find(top, place.python_path)
+    installed = modules.find(top, sys.path) if granted is None else None
+    if installed is not None:
+        return
+    beside = modules.find(top, [place.directory]) if granted is None else granted
+    if beside is None:
+        yield top, f"it is not installed; type: {install(top)}, or name the directory that contains it with --python-path DIR"
+        return
+    root = Path(place.python_path[0]) if granted is not None else place.directory
+    for part in {module, f"{module}.{name}" if name else module}:
+        file = modules.find(part, [*place.python_path, place.directory])
+        if file is not None and file.suffix == ".py":
+            place.local[part] = file
+    if granted is None and place.is_app:
+        first = "move it out of /tmp, as a zone has its own, and name" if root.is_relative_to("/tmp") else "name"
+        yield top, f"an app does not see the files beside it; {first} the directory with --python-path {root}"
 
 
-def _dotted(node: ast.AST) -> str:
-    """Returns `a.b.c` for an expression of that form, else an empty string."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return ""
-    return ".".join([node.id, *reversed(parts)])
+def needs_ryu(module: str) -> str:
+    """Returns what to do about a module that Rosemary does not provide."""
+    if module.split(".")[1:2] == ["app"]:
+        return f"it is part of Ryu itself; type: {install('--no-deps ryu==4.34')} (docs/ryu.md has the constraint that it needs)"
+    return "neither Rosemary nor os-ken has this module; remove the import"
 
 
-def main(files: list[str]) -> int:
-    """Checks files, prints what it finds, and returns 0 if that is nothing, 1 if it is something, 2 for unreadable files."""
-    if not files:
-        print("usage: rosemary ryu check APP.py ...", file=sys.stderr)
-        return 2
-    status = 0
-    for file in files:
+def install(package: str) -> str:
+    """Returns the command that installs a package for apps."""
+    pip = Path(sys.prefix, "bin", "pip")
+    return f"{pip} install {package}" if pip.exists() else f"pip --python {sys.prefix} install {package}"
+
+
+def _versions(node: ast.Assign | ast.AnnAssign, scope: Scope) -> Iterator[tuple[int, str, str]]:
+    """Looks for an application that supports neither OpenFlow 1.0 nor 1.3."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    if node.value is None or not any(isinstance(it, ast.Name) and it.id == "OFP_VERSIONS" for it in targets):
+        return
+    versions: set[str] = set()
+    for it in ast.walk(node.value):
+        if isinstance(it, ast.Constant) and isinstance(it.value, int) and it.value in _VERSIONS:
+            versions.add(_VERSIONS[it.value])
+        elif isinstance(it, (ast.Attribute, ast.Name)):
+            named = (_VERSION_MODULE.search(name) for name in scope.names(it))
+            versions.update(match[1].replace("_", ".") for match in named if match)
+    if versions and not versions & _SUPPORTED:
+        yield node.lineno, f"OpenFlow {', '.join(sorted(versions))}", "Rosemary speaks OpenFlow 1.0 and 1.3"
+
+
+def _findings(file: Path, shown: str, python_path: list[str], package: str) -> list[Finding]:
+    """Returns the findings in a file, and in the modules of its own that it imports."""
+    first = _Place(shown, True, python_path, package)
+    found = _check(file.read_text(encoding="utf-8"), first)
+    waiting, known = list(first.local.items()), {file.resolve()}
+    while waiting:
+        module, path = waiting.pop(0)
+        if path.resolve() in known:
+            continue
+        known.add(path.resolve())
+        inside = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        # Modules that it imports are looked up where the application's are.
+        place = _Place(str(path), False, [*python_path, str(first.directory)], inside)
         try:
-            findings = check(Path(file).read_text(encoding="utf-8"), file)
+            found.extend(_check(path.read_text(encoding="utf-8"), place))
+        except SyntaxError as error:
+            found.append(Finding(str(path), error.lineno or 1, *_not_python(error)))
+        waiting.extend(place.local.items())
+    return found
+
+
+def _not_python(error: SyntaxError) -> tuple[str, str]:
+    return f"not Python {sys.version_info[0]}.{sys.version_info[1]}", error.msg
+
+
+def _file_of(app: str, python_path: list[str]) -> tuple[Path, str]:
+    """Returns the file of an application, which is a path or the name of a module, and its package."""
+    if app.endswith(".py") or "/" in app or Path(app).exists():
+        return Path(app), ""
+    file = modules.find(app, [*python_path, *sys.path])
+    if file is None or file.suffix != ".py":
+        hint = needs_ryu(app) if app.startswith(("ryu.", "os_ken.")) else f"it is neither a file nor a module that is installed; type: {install(app)}"
+        raise FileNotFoundError(hint)
+    return file, app if file.name == "__init__.py" else app.rpartition(".")[0]
+
+
+def main(arguments: list[str]) -> int:
+    """Checks applications, prints what it finds, and returns 0 if that is nothing, 1 if it is something, 2 for unreadable files."""
+    parser = argparse.ArgumentParser(
+        prog="rosemary ryu check",
+        description="Lists what apps of Ryu use that is not supported, without running them.",
+        epilog="Exit status: 0 without findings, 1 with findings, 2 if an app cannot be read.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("apps", metavar="APP", nargs="+", help="a file (app.py), or the name of a module (ryu.app.NAME)")
+    parser.add_argument(
+        "--python-path", metavar="DIR", action="append", default=[], help="a directory with modules of the apps, as of rosemary ryu"
+    )
+    try:
+        given = parser.parse_args(arguments)
+    except SystemExit as exit:
+        return int(exit.code or 0)
+    status = 0
+    for app in given.apps:
+        try:
+            file, package = _file_of(app, given.python_path)
+            shown = app if str(file) == app else str(file)
+            findings = _findings(file, shown, given.python_path, package)
         except (OSError, UnicodeDecodeError) as error:
-            print(f"{file}: cannot be read: {error}", file=sys.stderr)
+            print(f"{app}: cannot be read: {error}", file=sys.stderr)
             return 2
         except SyntaxError as error:
-            print(f"{file}:{error.lineno}: not Python {sys.version_info[0]}.{sys.version_info[1]}: {error.msg}")
+            what, why = _not_python(error)
+            print(f"{file}:{error.lineno}: {what}: {why}")
             status = 1
             continue
         for finding in findings:
@@ -159,7 +266,7 @@ def main(files: list[str]) -> int:
         if findings:
             status = 1
         else:
-            print(f"{file}: nothing is known that would not work")
+            print(f"{app}: nothing is known that would not work")
     return status
 
 

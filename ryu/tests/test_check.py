@@ -1,10 +1,20 @@
 """The inspection of an application before it is started."""
 
+import sys
+
+import pytest
 from rosemary_ryu.check import check, main
+
+APP = "\nclass A:\n    pass\n"
 
 
 def found(source):
-    return [(it.line, it.what) for it in check(source, "app.py")]
+    return [(it.line, it.what) for it in check(source + APP, "app.py")]
+
+
+def why(source):
+    (finding,) = check(source + APP, "app.py")
+    return finding.why
 
 
 def test_supported_app_has_no_findings():
@@ -17,31 +27,150 @@ def test_modules_without_a_network_are_found():
         (1, "subprocess"),
         (2, "ryu.services.protocols.bgp"),
     ]
+    modules = ("asyncio", "http.client", "httplib2", "smtplib", "requests")
+    assert found("import " + ", ".join(modules)) == [(1, it) for it in sorted(modules)]
 
 
-def test_ovsdb_is_found_in_either_form():
-    assert found("from ryu.lib.ovs import bridge") == [(1, "ryu.lib.ovs")]
+def test_ovsdb_is_found_in_each_form():
+    assert found("from ryu.lib.ovs import bridge") == [(1, "ryu.lib.ovs.bridge")]
     assert found("from ryu.lib import ovs") == [(1, "ryu.lib.ovs")]
+    assert found("import os_ken.lib.ovs.bridge") == [(1, "os_ken.lib.ovs.bridge")]
+    assert "requests that need it fail" in why("from ryu.lib.ovs.bridge import OVSBridge")
+    assert "cannot be imported" in why("from ryu.lib.ovs import vsctl")
 
 
-def test_only_unsupported_versions_are_found():
-    both = "class A:\n    OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION, ofproto_v1_5.OFP_VERSION]\n"
-    assert found(both) == []
-    alone = "class A:\n    OFP_VERSIONS = [ofproto_v1_5.OFP_VERSION]\n"
-    assert found(alone) == [(2, "OpenFlow 1.5")]
+@pytest.mark.parametrize("version", ["ofproto_v1_5.OFP_VERSION", "ofp.OFP_VERSION", "OFP_VERSION", "0x06"])
+def test_only_unsupported_versions_are_found(version):
+    imports = (
+        "from ryu.ofproto import ofproto_v1_3, ofproto_v1_5; from ryu.ofproto import ofproto_v1_5 as ofp; "
+        "from ryu.ofproto.ofproto_v1_5 import OFP_VERSION\n"
+    )
+    assert found(f"{imports}class A:\n    OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION, {version}]\n") == []
+    assert found(f"{imports}class A:\n    OFP_VERSIONS = [{version}]\n") == [(3, "OpenFlow 1.5")]
 
 
-def test_calls_and_actions_are_found():
-    assert found("os.system('ls')\nx = parser.NXActionLearn(1)\n") == [(1, "os.system"), (2, "NXActionLearn")]
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("import os; os.system('ls')", "os.system"),
+        ("from os import system", "os.system"),
+        ("from os import fork as f", "os.fork"),
+        ("from os import *; execv('/bin/ls', [])", "os.execv"),
+        ("import os as o; o.spawnl(0, 'x')", "os.spawnl"),
+        ("import os; run = os.popen", "os.popen"),
+        ("from urllib.request import urlopen; urlopen('x')", "urllib.request.urlopen"),
+        ("import urllib.request as ur; ur.urlopen('x')", "urllib.request.urlopen"),
+        ("import urllib.request; urllib.request.urlopen('x')", "urllib.request.urlopen"),
+        ("import socket; socket.socket()", "socket.socket"),
+        ("def f():\n import socket\n return socket.socket()", "socket.socket"),
+        ("from eventlet import tpool", "eventlet.tpool"),
+        ("from ryu.lib import hub; hub.connect(1)", "ryu.lib.hub.connect"),
+        ("import sqlite3; sqlite3.connect('/tmp/a.db')", "sqlite3.connect"),
+        ("parser.NXActionLearn(1)", "NXActionLearn"),
+        ("parser.NXActionRegMove()", "NXActionRegMove"),
+        ("parser.OFPExperimenter()", "OFPExperimenter"),
+    ],
+)
+def test_each_form_of_a_use_is_found_once(source, what):
+    assert [name for _, name in found(source)] == [what]
+
+
+def test_names_that_other_things_have_are_not_found():
+    assert found("import socket\ndef f(socket):\n    return socket.socket()\n") == []
+    assert found("class os:\n    system = print\nos.system('ls')\n") == []
+    assert found("import socket\nsocket.inet_aton('10.0.0.1')\n") == []
+    assert found("import sqlite3\nsqlite3.connect(':memory:')\n") == []
+
+
+@pytest.mark.parametrize(
+    ("source", "path", "remedy"),
+    [
+        ("open('stats.csv', 'w')", "stats.csv", "only in /tmp"),
+        ("open('/var/log/app.log', mode='a')", "/var/log/app.log", "only in /tmp"),
+        ("import logging\nlogging.FileHandler('ryu.log')", "ryu.log", "only in /tmp"),
+        ("from logging import handlers as h\nh.RotatingFileHandler('ryu.log')", "ryu.log", "only in /tmp"),
+        ("import logging\nlogging.basicConfig(filename='ryu.log')", "ryu.log", "only in /tmp"),
+        ("open('/etc/hosts')", "/etc/hosts", '"fs.read:/etc/hosts"'),
+        ("open('conf.json').read()", "conf.json", "absolute path"),
+        ("from pathlib import Path\nPath('/etc/hosts').read_text()", "/etc/hosts", '"fs.read:/etc/hosts"'),
+        ("open('/proc/meminfo')", "/proc/meminfo", "no app can read"),
+    ],
+)
+def test_files_are_found_with_the_key(source, path, remedy):
+    (finding,) = check(source + APP, "app.py")
+    assert (finding.what, remedy in finding.why) == (path, True), finding
+
+
+def test_file_beside_the_app_has_its_path():
+    source = "import os\nHERE = os.path.dirname(os.path.abspath(__file__))\nopen(os.path.join(HERE, 'rules.json'))\n"
+    (finding,) = check(source + APP, "/srv/apps/app.py")
+    assert (finding.line, finding.what) == (3, "/srv/apps/rules.json")
+    assert '"fs.read:/srv/apps/rules.json"' in finding.why
+
+
+def test_files_in_tmp_and_computed_names_are_not_found():
+    assert found("open('/tmp/x', 'w')\nopen('/tmp/x')\nname = input()\nopen(name, 'w')\n") == []
+
+
+def test_module_that_is_not_installed_is_found():
+    assert "pip install no_such_module" in why("import no_such_module.part")
+    assert found("try:\n    import no_such_module\nexcept ImportError:\n    pass\n") == []
+    assert found("import yaml, eventlet, collections.abc, rosemary") == []
+
+
+def test_apps_of_ryu_need_ryu(monkeypatch):
+    assert found("from ryu.app import simple_switch_13") == []
+    assert found("from ryu.app import wsgi; from ryu.lib import hub; from ryu import cfg, log, version") == []
+    monkeypatch.setattr(sys, "path", [it for it in sys.path if "target/ryu" not in it])
+    assert "ryu==4.34" in why("from ryu.app import simple_switch_13")
+    assert "ryu==4.34" in why("import ryu.app.simple_switch_13")
+    assert found("from ryu.app.wsgi import WSGIApplication; from ryu.app import wsgi; from ryu.lib import packet") == []
+
+
+def test_modules_beside_the_app_are_named_and_checked(tmp_path, capsys):
+    app, near = tmp_path / "app.py", tmp_path / "near.py"
+    app.write_text("from near import x" + APP)
+    near.write_text("import farther\n")
+    (tmp_path / "farther.py").write_text("import subprocess\n")
+    assert main([str(app)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2, lines
+    assert lines[0].startswith(f"{app}:1: near: ") and f"--python-path {tmp_path}" in lines[0]
+    assert lines[1].startswith(f"{tmp_path}/farther.py:1: subprocess: ")
+    assert main(["--python-path", str(tmp_path), str(app)]) == 1
+    assert capsys.readouterr().out.splitlines() == lines[1:]
+
+
+def test_file_without_a_class_is_found():
+    assert [it.what for it in check("import ryu\n", "app.py")] == ["no class"]
 
 
 def test_exit_codes_say_what_was_found(tmp_path, capsys):
     good, bad, broken = tmp_path / "good.py", tmp_path / "bad.py", tmp_path / "broken.py"
-    good.write_text("import ryu\n")
-    bad.write_text("import subprocess\n")
+    good.write_text("import ryu" + APP)
+    bad.write_text("import subprocess" + APP)
     broken.write_text("print 'Python 2'\n")
     assert main([str(good)]) == 0
     assert main([str(bad)]) == 1
     assert main([str(broken)]) == 1
     assert main([str(tmp_path / "missing.py")]) == 2
     assert main([]) == 2
+    assert main(["--help"]) == 0
+    assert "usage: rosemary ryu check" in capsys.readouterr().out
+
+
+# Those of docs/ryu-apps.md, and `rest_qos`, whose requests for OVSDB fail.
+@pytest.mark.parametrize(
+    "name",
+    "example_switch_13 ofctl_rest rest_conf_switch rest_firewall rest_router rest_topology simple_monitor_13 simple_switch "
+    "simple_switch_13 simple_switch_igmp simple_switch_igmp_13 simple_switch_lacp simple_switch_lacp_13 simple_switch_rest_13 "
+    "simple_switch_stp simple_switch_stp_13 simple_switch_websocket_13 ws_topology".split(),
+)
+def test_apps_of_ryu_have_no_findings(name, capsys):
+    assert main([f"ryu.app.{name}"]) == 0, capsys.readouterr().out
+
+
+def test_module_of_ryu_has_findings(capsys):
+    assert main(["ryu.app.rest_qos"]) == 1
+    assert "ryu.lib.ovs.bridge" in capsys.readouterr().out
+    assert main(["ryu.app.no_such_app"]) == 2

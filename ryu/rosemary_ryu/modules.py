@@ -1,0 +1,60 @@
+"""Finds the files of modules as a zone would import them, without importing anything."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_OURS = Path(__file__).parent / "names"
+
+# Names that `finder.install` gives the package `ryu`.
+_OF_RYU = ("version", "version_info", "__version__")
+
+_NATIVE = (".so", ".abi3.so")
+
+
+def _in_ryu(rest: str, path: Iterable[str | Path]) -> Path | None:
+    """Returns the file of a module below `ryu` or `os_ken`: ours, that of os-ken, or that of Ryu itself."""
+    entries = [*path, *(it for it in sys.path if it)]
+    places = [Path(entry, package) for package in ("os_ken", "ryu") for entry in entries]
+    return _below([_OURS, *places], rest.split("."))
+
+
+def find(name: str, path: Iterable[str | Path]) -> Path | None:
+    """Returns the file of a module in directories of an import path; those of Ryu also in the interpreter's packages."""
+    package, _, rest = name.partition(".")
+    if package in ("ryu", "os_ken"):
+        return _in_ryu(rest, path) if rest else _OURS
+    return _below([Path(it) for it in path if it], name.split("."))
+
+
+def _below(places: list[Path], parts: list[str]) -> Path | None:
+    for place in places:
+        base = place.joinpath(*parts)
+        for file in _files(base):
+            if file.is_file():
+                return file
+    # Directories without `__init__.py` are packages, too.
+    return next((it for place in places if (it := place.joinpath(*parts)).is_dir()), None)
+
+
+def _files(base: Path) -> Iterator[Path]:
+    yield base / "__init__.py"
+    yield base.with_name(base.name + ".py")
+    if base.parent.is_dir():
+        yield from (it for it in base.parent.glob(base.name + ".*") if it.name.endswith(_NATIVE))
+
+
+def provides(package: str, name: str, path: list[str]) -> bool:
+    """Whether `from package import name` works, for a package of Ryu."""
+    _, _, rest = package.partition(".")
+    if not rest and name in _OF_RYU or find(f"{package}.{name}", path) is not None:
+        return True
+    file = find(package, path) if rest else None
+    if file is None or file.is_dir():
+        return False
+    # Another name of a module may be made in many ways; one that the file never mentions is not there.
+    text = file.read_text(encoding="utf-8", errors="replace")
+    return file.name != "__init__.py" or re.search(rf"\b{re.escape(name)}\b|import \*", text) is not None
