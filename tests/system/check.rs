@@ -1,6 +1,8 @@
 //! `rosemary up --check`: the mistakes of a configuration are reported with their places, and nothing starts.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -183,6 +185,58 @@ fn app_in_python_is_checked_as_it_is_run() {
         fs::remove_file(CONFIG)?;
         let (code, stdout, stderr) = check(lab, &["--app", "/etc/rosemary/good.py"])?;
         ensure!(code == 0 && stdout.ends_with("apps: good\n"), "{stdout}{stderr}");
+        ensure!(traces.new_since() == [""; 0], "nothing was started");
+        Ok(())
+    });
+}
+
+/// An app that uses its private `/tmp` before it runs, and a web interface.
+const USES_ITS_ZONE: &str = "import tempfile
+from ryu.app.wsgi import WSGIApplication
+from ryu.base import app_manager
+from ryu.lib import hub
+with open('/tmp/app.log', 'w') as log:
+    log.write('imported')
+class App(app_manager.RyuApp):
+    _CONTEXTS = {'wsgi': WSGIApplication}
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.dir = tempfile.mkdtemp()
+        self.own = hub.listen(('', 8080))
+        hub.spawn(self.own.accept)
+        hub.sleep(0)
+";
+
+/// Calls of an app that a check refuses like a running zone.
+const REFUSED: &[&str] = &[
+    "open('/usr/lib/x', 'w')",
+    "socket.create_server(('127.0.0.1', 8080))",
+    "socket.socket(fileno=listening._listeners[0].fd).connect(('127.0.0.1', 8080))",
+    "socket.socket(fileno=listening._listeners[0].fd).listen()",
+];
+
+#[test]
+fn app_is_checked_with_tmp_and_ports() {
+    in_a_lab(|lab| {
+        // The address is taken: a check must neither need nor reach it.
+        let running = TcpListener::bind("127.0.0.1:8080")?;
+        let traces = Traces::look();
+        let config = "[[app]]\nname = \"web\"\nhost = \"ryu\"\nobject = \"web.py\"\n\
+                      listen = [\"wsapi=127.0.0.1:8080\"]\n";
+        fs::write(CONFIG, config)?;
+        fs::write("/etc/rosemary/web.py", USES_ITS_ZONE)?;
+        let (code, stdout, stderr) = check(lab, &["--allow-unsigned"])?;
+        ensure!(code == 0 && stdout.ends_with("apps: web\n"), "{stdout}{stderr}");
+        for call in REFUSED {
+            let call = format!("import socket\nfrom rosemary_ryu import listening\n{call}\n");
+            fs::write("/etc/rosemary/web.py", [USES_ITS_ZONE, &call].concat())?;
+            let (code, stdout, stderr) = check(lab, &["--allow-unsigned"])?;
+            let is_refused = code == 78 && stderr.contains("PermissionError");
+            ensure!(is_refused, "{call}: {code}: {stdout}{stderr}");
+        }
+        running.set_nonblocking(true)?;
+        let nobody = running.accept().map_err(|error| error.kind());
+        ensure!(matches!(nobody, Err(ErrorKind::WouldBlock)), "{nobody:?}");
         ensure!(traces.new_since() == [""; 0], "nothing was started");
         Ok(())
     });

@@ -1,21 +1,87 @@
 //! Starts a child process for a single request and reply.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
-use sys::process::{Child, PidNamespace};
+use sys::process::{Child, Outputs, PidNamespace};
 
 use crate::program::Executable;
 
 /// The time for the start, a few namespaces, the request and the reply.
 const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A child process that has been sent its request. Dropping it kills the process.
+#[derive(Debug)]
+pub(crate) struct OneShot {
+    name: String,
+    channel: Channel,
+    _child: Child,
+    /// Not read: what such a process prints is of no interest, and a full pipe blocks no writer.
+    _outputs: Outputs,
+    until: Instant,
+}
+
+impl OneShot {
+    /// Starts a process and sends it `request` with `fds`.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub(crate) fn start<Q: Serialize>(
+        executable: &Executable,
+        request: &Q,
+        fds: &[BorrowedFd<'_>],
+    ) -> io::Result<Self> {
+        let name = executable.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (channel, theirs) = Channel::pair()?;
+        let mut command = Command::new(&executable.path);
+        command.args(&executable.args).env_clear().current_dir("/");
+        let (child, outputs) = Child::spawn_with(PidNamespace::find(), &mut command, theirs)?;
+        channel.send(request, fds).map_err(io::Error::other)?;
+        let until = Instant::now() + TIMEOUT;
+        Ok(Self { name, channel, _child: child, _outputs: outputs, until })
+    }
+
+    /// Returns the next reply with its descriptors, or `None` as soon as `other` is readable.
+    ///
+    /// # Errors
+    /// The process has ended, or does not reply in time.
+    pub(crate) fn receive<A: DeserializeOwned>(
+        &self,
+        other: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Option<(A, Vec<OwnedFd>)>> {
+        loop {
+            match self.channel.receive() {
+                Ok(reply) => return Ok(Some(reply)),
+                Err(ChannelError::WouldBlock) => {}
+                Err(error) => return Err(io::Error::other(format!("{}: {error}", self.name))),
+            }
+            let left = self.until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let text = format!("{} did not reply", self.name);
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            let timeout: Option<Timespec> = left.try_into().ok();
+            let mut fds = vec![PollFd::new(&self.channel, PollFlags::IN)];
+            fds.extend(other.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            if fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
+                return Ok(None);
+            }
+        }
+    }
+}
 
 /// Starts `program`, sends it `request` with `fds`, waits for its first reply, and kills it.
 ///
@@ -28,42 +94,10 @@ pub(crate) fn request<Q: Serialize, A: DeserializeOwned>(
     request: &Q,
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<A> {
-    request_until(&program.to_owned().into(), request, fds, |_| true)
-}
-
-/// As [`request`], but waits for the first reply that `is_last` accepts.
-///
-/// # Errors
-/// Like [`request`].
-pub(crate) fn request_until<Q: Serialize, A: DeserializeOwned>(
-    executable: &Executable,
-    request: &Q,
-    fds: &[BorrowedFd<'_>],
-    is_last: impl Fn(&A) -> bool,
-) -> io::Result<A> {
-    let name = executable.path.file_name().unwrap_or_default().to_string_lossy();
-    let (ours, theirs) = Channel::pair()?;
-    let mut command = Command::new(&executable.path);
-    command.args(&executable.args).env_clear().current_dir("/");
-    // Dropping the child kills it, unless it has already ended.
-    let (_child, _outputs) = Child::spawn_with(PidNamespace::find(), &mut command, theirs)?;
-    ours.send(request, fds).map_err(io::Error::other)?;
-    let until = Instant::now() + TIMEOUT;
+    let process = OneShot::start(&program.to_owned().into(), request, fds)?;
     loop {
-        match ours.receive() {
-            Ok((reply, _)) if is_last(&reply) => return Ok(reply),
-            Ok(_) => continue,
-            Err(ChannelError::WouldBlock) => {}
-            Err(error) => return Err(io::Error::other(format!("{name}: {error}"))),
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{name} did not reply")));
-        }
-        let timeout: Option<Timespec> = left.try_into().ok();
-        match poll(&mut [PollFd::new(&ours, PollFlags::IN)], timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        if let Some((reply, _)) = process.receive(None)? {
+            return Ok(reply);
         }
     }
 }

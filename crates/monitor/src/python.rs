@@ -4,6 +4,7 @@
 //! reads this note and no other file of it, and executes nothing to learn more.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use config::{Python, SERVE_HTTP};
 use control::policy::Grant;
 use control::zone::{PythonApp, PythonForm};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::Deserialize;
 
 use crate::error::StartError;
@@ -59,11 +61,11 @@ impl Interpreter {
         })
     }
 
-    fn read(note: &Path) -> std::io::Result<Self> {
+    fn read(note: &Path) -> io::Result<Self> {
         let note: Self = serde_json::from_slice(&installation::read_file(note, MAX_NOTE)?)?;
         let relative = [&note.program, &note.boot].into_iter().chain(&note.read);
         if let Some(path) = relative.into_iter().find(|path| !path.is_absolute()) {
-            return Err(std::io::Error::other(format!("{} is not absolute", path.display())));
+            return Err(io::Error::other(format!("{} is not absolute", path.display())));
         }
         Ok(note)
     }
@@ -153,6 +155,21 @@ impl PythonZone {
         Ok(())
     }
 
+    /// Gives the app sockets that are not bound instead of its own, for a trial: a running instance, or another program, may
+    /// have the addresses. No client reaches them, and a zone can neither bind nor connect a socket.
+    ///
+    /// # Errors
+    /// The system makes no socket.
+    pub(crate) fn listen_nowhere(&mut self) -> io::Result<()> {
+        let unbound = self.app.listeners.iter().map(|(_, address)| {
+            let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let flags = SocketFlags::CLOEXEC;
+            Ok(Arc::new(socket_with(family, SocketType::STREAM, flags, None)?))
+        });
+        self.sockets = unbound.collect::<io::Result<_>>()?;
+        Ok(())
+    }
+
     /// The sockets, in the order of the app's `listeners`.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sockets.iter().map(|socket| socket.as_fd())
@@ -203,6 +220,25 @@ mod tests {
         assert!(why.contains("for wsapi") && why.contains("`ss -ltnp`"), "{why}");
         drop(other);
         zone.listen().unwrap();
+    }
+
+    #[test]
+    fn sockets_of_a_trial_leave_the_addresses_free() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let other = std::net::TcpListener::bind(taken).unwrap();
+        let mut python = Python::new(control::zone::Framework::Ryu);
+        python.listen = vec![("wsapi".into(), taken), ("more".into(), "[::1]:1".parse().unwrap())];
+        let mut zone =
+            PythonZone::new(&python, &Object::module("ryu.app.rest").unwrap(), (&[], false));
+        zone.listen_nowhere().unwrap();
+        let bound: Vec<_> =
+            zone.sockets().map(|fd| rustix::net::getsockname(fd).unwrap()).collect();
+        let nowhere: [SocketAddr; 2] = ["0.0.0.0:0".parse().unwrap(), "[::]:0".parse().unwrap()];
+        assert_eq!(bound.len(), 2);
+        for (bound, nowhere) in bound.into_iter().zip(nowhere) {
+            assert_eq!(SocketAddr::try_from(bound).unwrap(), nowhere);
+        }
+        drop(other);
     }
 
     #[test]

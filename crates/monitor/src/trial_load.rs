@@ -1,25 +1,80 @@
 //! Loads an app in a sandbox and ends it at once, to find out whether the app accepts its own configuration.
 //!
 //! `rosemary up --check` does this: only the app can interpret its configuration. The app is connected to nothing.
+//! It has the private `/tmp` of a running app, and sockets that are not bound in place of those that it listens at.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use config::{Python, Require, ServiceRight};
+use config::{Require, ServiceRight};
 use control::app::AppId;
 use control::log::LogLevel;
 use control::zone::{DEFAULT_LIMITS, SwitchNumbers, ZoneReply, ZoneRequest, ZoneSandbox};
+use sys::sandbox::notifications::{Listener, TargetReader};
+use sys::sandbox::{Mechanism, Report};
 
 use crate::choice::App;
 use crate::config_file::ConfigFile;
-use crate::one_shot;
+use crate::one_shot::OneShot;
 use crate::python::PythonZone;
 use crate::text::harmless;
 use crate::users::Users;
 
 /// The most characters of an app's reason.
 const LONGEST_REASON: usize = 400;
+
+/// The most refused calls that are answered in a trial, so that an app that repeats them occupies the monitor only briefly. A
+/// running app may make as many in 20 seconds, after which a trial ends anyway.
+const MAX_ANSWERS: u32 = 20_000;
+
+/// The most calls that are answered before the app's reply is read.
+const PER_TURN: u32 = 64;
+
+/// The time for which the budget of a [`TargetReader`] is meant.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Answers the app's refused calls in a trial. Without answers an app could not even write to its own `/tmp`.
+#[derive(Debug, Default)]
+struct Calls {
+    listener: Option<Listener>,
+    reader: TargetReader,
+    /// When the reader's budget began.
+    began: Option<Instant>,
+    answered: u32,
+}
+
+impl Calls {
+    /// Takes the process's report and its listener, if it has one.
+    fn confined(&mut self, report: &Report, fds: Vec<OwnedFd>) -> io::Result<()> {
+        let has_tmp = report.is_on(Mechanism::Root);
+        self.listener = fds.into_iter().next().map(|fd| Listener::new(fd, has_tmp)).transpose()?;
+        Ok(())
+    }
+
+    /// Readable when a call waits.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Answers waiting calls.
+    fn answer(&mut self) {
+        if self.began.is_none_or(|at| at.elapsed() >= PERIOD) {
+            self.reader.refill();
+            self.began = Some(Instant::now());
+        }
+        for _ in 0..PER_TURN {
+            let Some(listener) = &mut self.listener else { return };
+            match listener.answer_next(&mut self.reader) {
+                Ok(Some(_)) if self.answered < MAX_ANSWERS => self.answered += 1,
+                Ok(None) => return,
+                // The process has ended, or repeats such calls. Without a listener its calls fail with ENOSYS.
+                Ok(Some(_)) | Err(_) => self.listener = None,
+            }
+        }
+    }
+}
 
 /// Loads `app` by the program `zone`. The app may read none of the paths in `never`.
 ///
@@ -53,12 +108,11 @@ fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io:
     let sha256 = app.object.read(&app.name)?.to_owned();
     let users = Users::find().map_err(io::Error::other)?;
     let id = AppId(u16::MAX); // no app has it
-    // Without its sockets, which a running instance may have.
-    let python = app.python.as_ref().map(|(python, _)| {
-        let without = Python { listen: Vec::new(), ..python.clone() };
+    let mut python = app.python.as_ref().map(|(python, _)| {
         let serves_http = app.service_rights.contains(&ServiceRight::ServeHttp);
-        PythonZone::new(&without, &app.object, (&app.policy.capabilities, serves_http))
+        PythonZone::new(python, &app.object, (&app.policy.capabilities, serves_http))
     });
+    python.as_mut().map(PythonZone::listen_nowhere).transpose()?;
     let executable = match &app.python {
         Some((_, interpreter)) => interpreter.command(),
         None => zone.to_owned().into(),
@@ -87,15 +141,19 @@ fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io:
         services: app.services.iter().map(|it| it.name().to_owned()).collect(),
         log_level: LogLevel::Error,
         provides: None, // it publishes nothing before an event
-        python: python.map(|it| Box::new(it.app)),
+        python: python.as_ref().map(|it| Box::new(it.app.clone())),
     };
+    let sockets = python.iter().flat_map(PythonZone::sockets);
     let files: Vec<BorrowedFd<'_>> =
-        app.object.sealed().into_iter().chain([config.as_fd()]).collect();
-    let is_last = |reply: &ZoneReply| {
-        !matches!(
-            reply,
-            ZoneReply::Confined { .. } | ZoneReply::Incident { .. } | ZoneReply::Problem { .. }
-        )
-    };
-    one_shot::request_until(&executable, &request, &files, is_last)
+        app.object.sealed().into_iter().chain([config.as_fd()]).chain(sockets).collect();
+    let process = OneShot::start(&executable, &request, &files)?;
+    let mut calls = Calls::default();
+    loop {
+        match process.receive(calls.fd())? {
+            None => calls.answer(),
+            Some((ZoneReply::Confined { report }, fds)) => calls.confined(&report, fds)?,
+            Some((ZoneReply::Incident { .. } | ZoneReply::Problem { .. }, _)) => {}
+            Some((last, _)) => return Ok(last),
+        }
+    }
 }
