@@ -60,7 +60,8 @@ fn flood_of_printed_lines_is_limited_and_ends_no_app() {
         configure(&[&in_rust("printer", keys)])?;
         std::fs::write("/etc/rosemary/flood", "flood")?;
         let mut up = Rosemary::start(lab, &rosemary_binary(), &[])?;
-        up.wait_for_log(&["WARN", "printer: dropped", "lines that exceeded its log limit"], SOON)?;
+        let notice = ["WARN", "printer: dropped", "its log limit; raise log-bytes-per-second"];
+        up.wait_for_log(&notice, SOON)?;
         let status = up.status()?.context("it runs")?;
         let app = status.programs.apps.first().context("the app")?;
         ensure!(app.restarts == 0 && app.pid.is_some(), "{app:?}");

@@ -39,6 +39,9 @@ const COST_OF_READ: usize = 4 << 10;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// The shortest time from one notice of dropped lines to the next.
+const NOTICE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The seconds whose bytes an app may write at once.
 const BURST_SECONDS: u64 = 10;
 
@@ -172,7 +175,7 @@ impl Output {
                 self.end_line(stream, now);
             }
         }
-        self.log_dropped();
+        self.log_dropped(now);
     }
 
     /// When [`catch_up`](Self::catch_up) is due.
@@ -187,7 +190,7 @@ impl Output {
     pub(crate) fn catch_up(&mut self, now: Instant) {
         self.begin_period(now);
         if self.bucket.next_due().is_some_and(|at| at <= now) {
-            self.log_dropped();
+            self.log_dropped(now);
         }
     }
 
@@ -293,15 +296,15 @@ impl Output {
         }
     }
 
-    fn log_dropped(&mut self) {
-        let dropped = self.bucket.take_dropped();
+    fn log_dropped(&mut self, now: Instant) {
+        let dropped = self.bucket.take_dropped(now);
         self.log_count(dropped);
     }
 
-    /// Logs that `lines` lines were dropped, in their place.
+    /// Logs that `lines` lines were dropped since the last such notice.
     fn log_count(&self, lines: u64) {
         if lines > 0 {
-            let text = format!("dropped {lines} lines that exceeded its log limit");
+            let text = dropped(&self.kind, lines);
             log_forwarder::add(&self.name, LogLevel::Warn, &text);
             warn!(target: APP, "{}: {text}", self.shown_name());
         }
@@ -316,6 +319,16 @@ impl Output {
 /// Returns `text` with control characters and invisible characters escaped, so that a terminal only shows them.
 pub fn shown(text: &str) -> String {
     sys::text::shown(text).into_owned()
+}
+
+/// The notice of dropped lines. Only apps have a key for their limit.
+fn dropped(kind: &ProgramKind, lines: u64) -> String {
+    let text = format!("dropped {lines} lines that exceeded its log limit");
+    if let ProgramKind::Zone(_) = kind {
+        format!("{text}; raise log-bytes-per-second in limits of its [[app]]")
+    } else {
+        text
+    }
 }
 
 /// The most bytes of a line.
@@ -333,20 +346,22 @@ struct TokenBucket {
     /// The bytes that may still be written.
     bytes: u64,
     refilled_at: Instant,
-    /// The lines dropped since the last one that was admitted.
+    /// The lines dropped since the last notice.
     dropped: u64,
     dropped_at: Instant,
+    noticed_at: Option<Instant>,
 }
 
 impl TokenBucket {
     fn new(per_second: u64, now: Instant) -> Self {
         let bytes = per_second.saturating_mul(BURST_SECONDS);
-        Self { per_second, bytes, refilled_at: now, dropped: 0, dropped_at: now }
+        Self { per_second, bytes, refilled_at: now, dropped: 0, dropped_at: now, noticed_at: None }
     }
 
-    /// Admits a line of `size` bytes. Returns the number of lines that were dropped before it, or `None` if it is dropped.
+    /// Admits a line of `size` bytes. Returns the number of dropped lines if a notice of them is due, otherwise 0, or `None` if the line
+    /// is dropped.
     ///
-    /// The line that reports the number costs tokens, too.
+    /// The notice costs tokens, too.
     fn admit(&mut self, size: u64, now: Instant) -> Option<u64> {
         let ms = now.saturating_duration_since(self.refilled_at).as_millis();
         let grown = u128::from(self.per_second) * ms / 1_000;
@@ -355,22 +370,29 @@ impl TokenBucket {
             let grown = u64::try_from(grown).unwrap_or(u64::MAX);
             (self.bytes, self.refilled_at) = (self.bytes.saturating_add(grown).min(most), now);
         }
-        let lines = 1 + u64::from(self.dropped > 0);
+        let is_noticed = self.dropped > 0
+            && self
+                .noticed_at
+                .is_none_or(|at| now.saturating_duration_since(at) >= NOTICE_INTERVAL);
+        let lines = 1 + u64::from(is_noticed);
         let Some(left) = self.bytes.checked_sub(size + lines * LINE_HEAD) else {
             self.dropped += 1;
             self.dropped_at = now;
             return None;
         };
         self.bytes = left;
-        Some(self.take_dropped())
+        Some(if is_noticed { self.take_dropped(now) } else { 0 })
     }
 
     /// When to log the number of dropped lines, if no line is admitted before.
     fn next_due(&self) -> Option<Instant> {
-        (self.dropped > 0).then(|| self.dropped_at + Duration::from_secs(1))
+        (self.dropped > 0).then(|| self.dropped_at + NOTICE_INTERVAL)
     }
 
-    fn take_dropped(&mut self) -> u64 {
+    fn take_dropped(&mut self, now: Instant) -> u64 {
+        if self.dropped > 0 {
+            self.noticed_at = Some(now);
+        }
         std::mem::take(&mut self.dropped)
     }
 }
@@ -383,13 +405,14 @@ mod tests {
     fn flood_is_limited_and_dropped_lines_are_counted() {
         let begin = Instant::now();
         let mut bucket = TokenBucket::new(1_000, begin);
-        let (mut said, mut counted) = (0, 0);
+        let (mut said, mut counted, mut notices) = (0, 0, 0);
         for ms in 0..10_000 {
             let now = begin + Duration::from_millis(ms);
             for _ in 0..10 {
                 if let Some(dropped) = bucket.admit(100, now) {
                     said += 200 + u64::from(dropped > 0) * LINE_HEAD;
                     counted += dropped + 1;
+                    notices += u32::from(dropped > 0);
                 }
             }
         }
@@ -398,12 +421,21 @@ mod tests {
             "ten seconds' worth at once, and ten seconds': {said}"
         );
         assert_eq!(counted + bucket.dropped, 100_000);
+        assert!((5..=10).contains(&notices), "at most one each second: {notices}");
         let last = begin + Duration::from_millis(9_999);
         assert_eq!(bucket.next_due(), Some(last + Duration::from_secs(1)));
         let later = last + Duration::from_secs(60);
         assert!(bucket.admit(100, later).is_some_and(|dropped| dropped > 0));
         assert_eq!(bucket.bytes, 10_000 - 100 - 2 * LINE_HEAD);
         assert_eq!(bucket.next_due(), None);
+    }
+
+    #[test]
+    fn notice_of_dropped_lines_names_the_key() {
+        let of_app = dropped(&ProgramKind::Zone("printer".into()), 6);
+        assert!(of_app.starts_with("dropped 6 lines"), "{of_app}");
+        assert!(of_app.contains("log-bytes-per-second"), "{of_app}");
+        assert!(!dropped(&ProgramKind::Kernel, 6).contains("log-bytes-per-second"));
     }
 
     #[test]
