@@ -97,6 +97,26 @@ fn file_of_an_app_of_ryu_needs_no_configuration() {
 }
 
 #[test]
+fn verbose_logs_the_details_of_an_app_of_ryu() {
+    in_a_lab(|lab| {
+        let app = "/etc/rosemary/chatty.py";
+        let source = "from ryu.base import app_manager\n\n\nclass Chatty(app_manager.RyuApp):\n    def __init__(self, *args, \
+                      **kwargs):\n        super().__init__(*args, **kwargs)\n        self.logger.debug('a small detail')\n        \
+                      self.logger.info('all of it')\n";
+        fs::write(app, source)?;
+        for (option, is_logged) in [("--verbose", true), ("--noverbose", false)] {
+            let rosemary = rosemary_binary().display().to_string();
+            fs::write(CONFIG, lab.run(&rosemary, &["ryu", "--print-config", option, app])?)?;
+            let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--config", CONFIG])?;
+            rosemary.wait_for_log(&["chatty: all of it"], SOON)?;
+            let log = rosemary.log();
+            assert_eq!(log.contains("chatty: a small detail"), is_logged, "{option}: {log}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn simple_switch_rest_13_of_ryu_answers_requests() {
     with_ryu(|lab, ryu| {
         let listen = format!(

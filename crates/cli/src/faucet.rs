@@ -15,7 +15,7 @@ use control::policy::Capability;
 use monitor::installation;
 use monitor::python::Interpreter;
 
-use crate::ryu::{execute, quoted};
+use crate::ryu::{LIMITS, execute, quoted};
 use crate::say;
 
 /// Faucet's main module, below a directory of the import path.
@@ -125,7 +125,7 @@ fn config(args: &FaucetArgs, package: Option<&Path>) -> anyhow::Result<String> {
     .map(|(name, value)| format!("{name} = {}\n", quoted(value)));
     Ok(format!(
         "# Made by `rosemary faucet`.\n\n[[app]]\nname = \"faucet\"\nhost = \"ryu\"\nobject = \"faucet.faucet\"\n\
-         band = [1, 65535]\ncapabilities = [{capabilities}]\nlisten = [{}]\n{path}options = {{ renew-flows = \"true\" }}\n\n[app.env]\n{}",
+         band = [1, 65535]\ncapabilities = [{capabilities}]\nlisten = [{}]\n{LIMITS}{path}options = {{ renew-flows = \"true\" }}\n\n[app.env]\n{}",
         quoted(&format!("prometheus={}", args.prometheus)),
         environment.concat(),
     ))
@@ -133,7 +133,7 @@ fn config(args: &FaucetArgs, package: Option<&Path>) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use config::Config;
+    use config::{Config, Limit};
 
     use super::*;
 
@@ -168,6 +168,7 @@ mod tests {
         assert!(text.contains(&dir) && has("topology.probe"), "{text}");
         assert_eq!(apps[0].env["FAUCET_PROMETHEUS_PORT"], "9302");
         assert_eq!(python.options["renew-flows"], "true");
+        assert_eq!(apps[0].limits.of(Limit::Log).hard, 64 << 10);
         assert_eq!(read.notices, [""; 0]);
     }
 

@@ -35,6 +35,9 @@ const FLAGS: [&str; 7] = [
     "explicit-drop",
 ];
 
+/// The limit of the log of each app: those of Ryu print a line for each packet-in.
+pub(crate) const LIMITS: &str = "limits = { log-bytes-per-second = \"64 KiB\" }\n";
+
 /// The name of the directory with a temporary configuration, before the process id.
 const PREFIX: &str = "rosemary-ryu-";
 
@@ -200,6 +203,7 @@ struct Request {
     ofp: (Option<String>, Option<u16>),
     up: Vec<OsString>,
     observes_links: bool,
+    is_verbose: bool,
     prints: bool,
 }
 
@@ -226,7 +230,11 @@ impl Request {
                 continue;
             }
             if let Some((flag, is_on)) = flag(name) {
-                request.observes_links |= flag == "observe-links" && is_on;
+                match flag {
+                    "observe-links" => request.observes_links = is_on,
+                    "verbose" => request.is_verbose = is_on,
+                    _ => {}
+                }
                 request.options.push((flag.to_owned(), is_on.to_string()));
                 continue;
             }
@@ -277,6 +285,11 @@ impl Request {
                 capabilities.map(|it| quoted(&it.to_string())).collect();
             writeln!(text, "capabilities = [{}]", capabilities.join(", "))?;
             writeln!(text, "band = [{}, {}]", band.0, band.1)?;
+            if self.is_verbose {
+                // Rosemary drops the lines of lower levels before the log.
+                text.push_str("log-level = \"debug\"\n");
+            }
+            text.push_str(LIMITS);
             if !self.python_path.is_empty() {
                 let path = self.python_path.iter().map(|it| quoted(&it.to_string_lossy()));
                 writeln!(text, "python-path = [{}]", path.collect::<Vec<_>>().join(", "))?;
@@ -371,7 +384,8 @@ mod tests {
     use std::fs::FileTimes;
     use std::time::SystemTime;
 
-    use config::Config;
+    use config::{Config, Limit};
+    use control::log::LogLevel;
 
     use super::*;
 
@@ -401,6 +415,9 @@ mod tests {
         assert_eq!((bands[0].highest, bands[1].lowest), (u16::MAX, 1));
         assert_eq!(bands[0].lowest, bands[1].highest + 1);
         assert!(apps[0].capabilities.iter().any(|it| it.to_string() == "topology.probe"));
+        assert!(apps.iter().all(|app| app.log_level == Some(LogLevel::Debug)));
+        let log = apps.iter().map(|app| app.limits.of(Limit::Log).hard);
+        assert_eq!(log.collect::<Vec<_>>(), [64 << 10; 2]);
     }
 
     #[test]
@@ -411,6 +428,7 @@ mod tests {
         assert_eq!(apps[0].capabilities.len(), RYU_CAPABILITIES.len());
         let python = apps[0].python.as_ref().unwrap();
         assert_eq!((python.listen.len(), &*python.options["verbose"]), (0, "false"));
+        assert_eq!(apps[0].log_level, None);
     }
 
     #[test]
