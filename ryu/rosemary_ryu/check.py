@@ -156,12 +156,14 @@ def _missing(module: str, name: str, place: _Place) -> Iterator[tuple[str, str]]
     if beside is None:
         yield top, f"it is not installed; type: {install(top)}, or name the directory that contains it with --python-path DIR"
         return
-    root = Path(place.python_path[0]) if granted is not None else place.directory
+    if modules.is_distributed(beside):
+        return
     for part in {module, f"{module}.{name}" if name else module}:
         file = modules.find(part, [*place.python_path, place.directory])
         if file is not None and file.suffix == ".py":
             place.local[part] = file
     if granted is None and place.is_app:
+        root = place.directory
         first = "move it out of /tmp, as a zone has its own, and name" if root.is_relative_to("/tmp") else "name"
         yield top, f"an app does not see the files beside it; {first} the directory with --python-path {root}"
 

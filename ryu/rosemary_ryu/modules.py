@@ -47,6 +47,13 @@ def _files(base: Path) -> Iterator[Path]:
         yield from (it for it in base.parent.glob(base.name + ".*") if it.name.endswith(_NATIVE))
 
 
+def is_distributed(top: Path) -> bool:
+    """Whether a package, by the file of its first name, was installed there by pip: it is not the application's own."""
+    package = top if top.is_dir() else top.parent if top.name == "__init__.py" else top.with_suffix("")
+    name = package.name.lower().replace("_", "-")
+    return any(it.name.lower().replace("_", "-").startswith(name) for it in package.parent.glob("*.dist-info"))
+
+
 def provides(package: str, name: str, path: list[str]) -> bool:
     """Whether `from package import name` works, for a package of Ryu."""
     _, _, rest = package.partition(".")

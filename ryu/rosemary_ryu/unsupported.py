@@ -65,7 +65,11 @@ NAMES = {
     },
     **{
         name: _NO_SERVER
-        for name in ("http.server", "socketserver", "xmlrpc.server", "wsgiref.simple_server", "socket.create_server", "flask")
+        for name in (
+            *("http.server.HTTPServer", "http.server.ThreadingHTTPServer", "xmlrpc.server", "wsgiref.simple_server.make_server"),
+            *(f"socketserver.{it}" for it in ("TCPServer", "UDPServer", "ThreadingTCPServer", "ThreadingUDPServer")),
+            *("socket.create_server", "flask"),
+        )
     },
     "socket.socket": _NO_SOCKET,
     "socket.socketpair": "a zone opens no sockets; green threads exchange objects with ryu.lib.hub.Queue",

@@ -141,6 +141,16 @@ def test_modules_beside_the_app_are_named_and_checked(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == lines[1:]
 
 
+def test_packages_of_others_are_not_checked(tmp_path, capsys):
+    app, library = tmp_path / "app.py", tmp_path / "library"
+    app.write_text("import other_parts" + APP)
+    (library / "other_parts").mkdir(parents=True)
+    (library / "other_parts" / "__init__.py").write_text("import subprocess\n")
+    assert main(["--python-path", str(library), str(app)]) == 1
+    (library / "other_parts-1.0.dist-info").mkdir()
+    assert main(["--python-path", str(library), str(app)]) == 0
+
+
 def test_file_without_a_class_is_found():
     assert [it.what for it in check("import ryu\n", "app.py")] == ["no class"]
 
