@@ -95,7 +95,7 @@ class Switchboard:
     @staticmethod
     def brick() -> Any:
         """Returns the application that sends the events of `ofp_event`, if an application needs them."""
-        return app_manager.lookup_service_brick(ofp_event.NAME)
+        return app_manager.SERVICE_BRICKS.get(ofp_event.NAME)
 
     def closed(self, datapath: Datapath) -> None:
         """An application has closed a connection."""

@@ -36,10 +36,34 @@ _IMPORT_SYSTEM = ("importlib", "_frozen_importlib", "rosemary_ryu.finder")
 
 SERVICE_BRICKS: dict[str, RyuApp] = {}
 
+# Names that applications looked up in vain once all had started, for one warning each.
+_MISSED: set[str] = set()
+_MOST_MISSED = 64
+
+# What to do about an application that is not in this process.
+_TOGETHER = (
+    "each app that the command line names has a process of its own. For apps that talk to each other, start one file that requires "
+    "them, app_manager.require_app('MODULE') for each, with --python-path DIR for their modules"
+)
+
+
+class NoSuchApplication(LookupError):
+    """A request to an application that is not in this process. Nobody would answer it."""
+
 
 def lookup_service_brick(name: str) -> RyuApp | None:
     """Returns the running application with this name."""
-    return SERVICE_BRICKS.get(name)
+    app = SERVICE_BRICKS.get(name)
+    if app is None:
+        _missed(name, "looked up")
+    return app
+
+
+def _missed(name: str | None, what: str) -> None:
+    """Warns once about an application that is not in this process. Before all have started, it may still come."""
+    if name and AppManager.get_instance().is_started and name not in _MISSED and len(_MISSED) < _MOST_MISSED:
+        _MISSED.add(name)
+        LOG.warning("%s was %s, and is not in this process: %s", name, what, _TOGETHER)
 
 
 def _lookup_service_brick_by_mod_name(module: str) -> RyuApp | None:
@@ -180,7 +204,12 @@ class RyuApp:
         return [name for name, states in observers.items() if not state or not states or state in states]
 
     def send_request(self, req: EventRequestBase) -> Any:
-        """Sends a request to the application `req.dst` and waits for its reply."""
+        """Sends a request to the application `req.dst` and waits for its reply.
+
+        Raises `NoSuchApplication` if it is not in this process.
+        """
+        if req.dst not in SERVICE_BRICKS:
+            raise NoSuchApplication(f"{type(req).__name__} of {self.name} is for {req.dst}, which is not in this process: {_TOGETHER}")
         req.sync = True
         req.reply_q = hub.Queue()
         self.send_event(req.dst, req)
@@ -198,6 +227,7 @@ class RyuApp:
         """Sends an event to the application with this name; without such an application, it is lost."""
         app = SERVICE_BRICKS.get(name) if name else None
         if app is None:
+            _missed(name, f"sent {type(ev).__name__} by {self.name}")
             LOG.debug("EVENT LOST %s->%s %s", self.name, name, type(ev).__name__)
             return
         if isinstance(ev, EventRequestBase):
@@ -287,6 +317,7 @@ class AppManager:
         self.applications: dict[str, RyuApp] = {}
         self.contexts_cls: dict[str, type] = {}
         self.contexts: dict[str, Any] = {}
+        self.is_started = False  # whether all applications have started
 
     def load_app(self, name: str) -> type | None:
         """Imports a module and returns its application class."""
@@ -346,6 +377,7 @@ class AppManager:
             if thread is not None:
                 app.set_main_thread(thread)
                 threads.append(thread)
+        self.is_started = True
         return threads
 
     def instantiate(self, cls: type, *args: Any, **kwargs: Any) -> RyuApp:
@@ -389,6 +421,7 @@ class AppManager:
 
     def close(self) -> None:
         """Stops all applications."""
+        self.is_started = False
         for name in list(self.applications):
             self.uninstantiate(name)
         for context in self.contexts.values():
@@ -403,6 +436,20 @@ def _observe(app: RyuApp, ev_cls: type, caller: Any) -> None:
     brick = _lookup_service_brick_by_mod_name(caller.ev_source)
     if brick is not None:
         brick.register_observer(ev_cls, app.name, caller.dispatchers)
-    for other in SERVICE_BRICKS.values():
-        if ev_cls in other._EVENTS:
-            other.register_observer(ev_cls, app.name, caller.dispatchers)
+    generators = [other for other in SERVICE_BRICKS.values() if ev_cls in other._EVENTS]
+    for other in generators:
+        other.register_observer(ev_cls, app.name, caller.dispatchers)
+    if brick is None and not generators and _is_of_others(ev_cls):
+        LOG.info(
+            "%s handles %s, which no app of this process has in its _EVENTS: %s", app.name, ev_cls.__qualname__, _TOGETHER
+        )
+
+
+def _is_of_others(ev_cls: type) -> bool:
+    """Whether a class of events is made to reach observers, by a module that is no application of this process.
+
+    Requests, replies, and events between two applications that know each other are sent by the receiver's name.
+    """
+    own = {type(app).__module__ for app in SERVICE_BRICKS.values()}
+    is_sent_by_name = issubclass(ev_cls, (EventRequestBase, EventReplyBase)) or ev_cls.__module__ in own
+    return not is_sent_by_name and not ev_cls.__module__.startswith("os_ken.")
