@@ -9,7 +9,7 @@ import sys
 import traceback
 import types
 
-from . import _native
+from . import _hints, _native
 from .app import App, Handler
 
 _HERE = __file__.rpartition("/")[0] + "/"
@@ -36,6 +36,9 @@ class ZoneLog(logging.Handler):
         )
         for line in self.format(record).splitlines():
             self.zone.log(level, line)
+        hint = _hints.next_step(record.exc_info[1], self.zone) if record.exc_info else None
+        if hint is not None:
+            self.zone.log(level, hint)
 
 
 def run(zone: _native.Zone) -> int:
@@ -55,6 +58,10 @@ def run(zone: _native.Zone) -> int:
         log_exception(zone, error)
         summary = "".join(traceback.format_exception_only(error)).strip()
         summary = " ".join(summary.split())
+        hint = _hints.next_step(error, zone)
+        if hint is not None:
+            zone.log(ERROR, hint)
+            summary += f"; {hint}"
         if zone.is_loaded:
             zone.raised(summary)
         else:

@@ -506,3 +506,11 @@ def test_switch_is_announced_before_changes_of_its_ports(tmp_path, monkeypatch):
         assert app("Announced").seen == ["switch", 9]
 
     Bench("announced").run(scenario)
+
+
+def test_log_can_be_imported_and_set_up(tmp_path):
+    bench = recorder(tmp_path)
+    lines = ["from ryu import log", "import ryu.log", "log.early_init_log(10)", "log.init_log()", "log.CONF.verbose"]
+    with (tmp_path / "recorder.py").open("a") as file:
+        file.write("\n".join(lines))
+    bench.run(lambda bench: bench.connect())
