@@ -25,6 +25,10 @@ class ZoneLog(logging.Handler):
         self.zone = zone
 
     def emit(self, record: logging.LogRecord) -> None:
+        self.write(record, self.format(record))
+
+    def write(self, record: logging.LogRecord, text: str) -> None:
+        """Writes the text of a record, with the record's level."""
         level = (
             ERROR
             if record.levelno >= logging.ERROR
@@ -34,16 +38,34 @@ class ZoneLog(logging.Handler):
             if record.levelno >= logging.INFO
             else DEBUG
         )
-        for line in self.format(record).splitlines():
+        for line in text.splitlines():
             self.zone.log(level, line)
         hint = _hints.next_step(record.exc_info[1], self.zone) if record.exc_info else None
         if hint is not None:
             self.zone.log(level, hint)
 
 
+def keep_levels(log: ZoneLog) -> None:
+    """Makes the app's own handlers for its output pass on the levels of their records: a printed line has none."""
+    emit_to_stream = logging.StreamHandler.emit
+
+    def emit(self: logging.StreamHandler, record: logging.LogRecord) -> None:
+        if self.stream is not sys.stdout and self.stream is not sys.stderr:
+            emit_to_stream(self, record)
+            return
+        try:
+            log.write(record, self.format(record))
+        except Exception:
+            self.handleError(record)
+
+    logging.StreamHandler.emit = emit
+
+
 def run(zone: _native.Zone) -> int:
     """Runs the app until the monitor stops it. Returns the exit code."""
-    logging.basicConfig(level=logging.INFO, handlers=[ZoneLog(zone)], format="%(message)s")
+    log = ZoneLog(zone)
+    logging.basicConfig(level=logging.INFO, handlers=[log], format="%(message)s")
+    keep_levels(log)
     try:
         if zone.host == "ryu":
             _runner_of_ryu()(zone)

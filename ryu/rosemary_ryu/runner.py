@@ -7,7 +7,7 @@ import os
 import warnings
 from typing import Any
 
-from rosemary_ryu import __version__, finder, listening
+from rosemary_ryu import __version__, faucet_state, finder, listening
 
 LOG = logging.getLogger("rosemary.ryu")
 
@@ -48,8 +48,16 @@ def main(zone: Any) -> None:
 
     manager.read_options(arguments(zone.options, zone.listeners))
     names = [module.__name__ for module in zone.load()]
+    faucet_state.watch(_state_problem)
     services = manager.start(AppManager.get_instance(), names)
     _run(services)
+
+
+def _state_problem(text: str | None) -> None:
+    """States a problem of this zone in the next turn; `None` ends it."""
+    from rosemary_ryu.zone_hub import ZoneHub
+
+    ZoneHub.problems.append(text)
 
 
 def prepare(zone: Any) -> Any:

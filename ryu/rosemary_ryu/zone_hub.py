@@ -36,6 +36,8 @@ class ZoneHub(hub.BaseHub):  # type: ignore[misc]
     before_run: Callable[[], None]
     # Set by `published` if an application has a web interface.
     requested: Callable[[Any], None] | None = None
+    # A problem that the zone states in the next turn, `None` to end it. Outside of turns it cannot.
+    problems: list[str | None] = []
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         super().__init__(clock or time.monotonic)
@@ -95,6 +97,9 @@ class ZoneHub(hub.BaseHub):  # type: ignore[misc]
                 arrived(event)
         self._call_back(ready)
         soonest = self._run_threads()
+        if self.problems:
+            self.zone.set_problem(self.problems[-1])
+            self.problems.clear()
         if not type(self).send_unsent():
             soon = self.zone.now_ns() + _RETRY_NS
             return soon if soonest is None else min(soon, soonest)

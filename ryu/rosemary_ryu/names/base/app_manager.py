@@ -446,10 +446,10 @@ def _observe(app: RyuApp, ev_cls: type, caller: Any) -> None:
 
 
 def _is_of_others(ev_cls: type) -> bool:
-    """Whether a class of events is made to reach observers, by a module that is no application of this process.
+    """Whether a class of events is made to reach observers, by a module that belongs to no application of this process.
 
     Requests, replies, and events between two applications that know each other are sent by the receiver's name.
     """
-    own = {type(app).__module__ for app in SERVICE_BRICKS.values()}
-    is_sent_by_name = issubclass(ev_cls, (EventRequestBase, EventReplyBase)) or ev_cls.__module__ in own
-    return not is_sent_by_name and not ev_cls.__module__.startswith("os_ken.")
+    own = {type(app).__module__.partition(".")[0] for app in SERVICE_BRICKS.values()}
+    is_sent_by_name = issubclass(ev_cls, (EventRequestBase, EventReplyBase))
+    return not is_sent_by_name and ev_cls.__module__.partition(".")[0] not in own | {"os_ken"}
