@@ -82,6 +82,48 @@ fn traceback_of_an_app_is_in_its_log() {
     });
 }
 
+/// Calls of an app that its zone refuses, with a part of the line about each in the app's own log.
+const REFUSED: [(&str, &str); 5] = [
+    ("open('/var/log/x', 'w')", "openat of \"/var/log/x\": an app can write only below /tmp"),
+    ("socket.socket()", "apps in Rust, C and Python connect through the broker"),
+    ("socket.socketpair()", "asyncio needs a pair of them"),
+    ("os.system('true')", "an app starts no programs"),
+    ("os.symlink('/x', '/tmp/x')", "only plain files and directories"),
+];
+
+#[test]
+fn refused_calls_are_in_the_log_of_the_app_with_remedies() {
+    in_a_lab(|lab| {
+        let calls: Vec<_> = REFUSED.iter().map(|(call, _)| format!("lambda: {call}")).collect();
+        let source = format!(
+            "import os, socket, rosemary\n\
+             for call in [{}]:\n    \
+             try:\n        \
+             call()\n    \
+             except PermissionError:\n        \
+             pass\n\
+             class Reaching(rosemary.App):\n    \
+             pass\n",
+            calls.join(", ")
+        );
+        let app = written(&source)?;
+        let net = Net::start_with(lab, Of::V1_3, &["--app", &app.to_string_lossy()])?;
+        let rosemary = rosemary_binary().display().to_string();
+        for (call, part) in REFUSED {
+            lab.wait_for(format!("the app's log says {part}"), SOON, |evidence| {
+                evidence.0 = lab.run(&rosemary, &["app", "logs", APP])?;
+                let is_it = |line: &str| line.contains(part) && line.contains("WARN");
+                Ok(evidence.0.lines().any(is_it).then_some(()))
+            })
+            .with_context(|| call)?;
+        }
+        // The monitor's own line has all arguments.
+        let words = ["refused a system call", "call=\"socket\"", "arguments=\"0x2 ", "remedy=\""];
+        assert!(net.rosemary.log().lines().any(|line| words.iter().all(|it| line.contains(it))));
+        Ok(())
+    });
+}
+
 #[test]
 fn problem_of_an_app_in_python_is_a_reason_of_the_status() {
     in_a_lab(|lab| {

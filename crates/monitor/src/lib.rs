@@ -21,7 +21,7 @@
 //! | `attribution.rs`, `backtrace.rs` | which app is to blame for the end of a kernel; which functions a crashed kernel was calling |
 //! | `usage/` | how much each program uses, and what enforces its limits |
 //! | `output.rs`, `text.rs`, `log_forwarder.rs` | what programs write, into the log; text of apps, made harmless; log lines, to the log service |
-//! | `sandbox.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what sandbox this machine supports |
+//! | `sandbox.rs`, `remedy.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what would allow them; what sandbox this machine supports |
 //! | `northbound/` | the HTTP interface: its sockets, its process, its requests |
 //! | `admin_server.rs`, `change/` | the admin socket; changes that operators make while Rosemary runs |
 //! | `object.rs`, `config_file.rs`, `modules.rs` | an app's object; an app's own configuration; modules that an app in Python imports |
@@ -70,6 +70,7 @@ pub mod packages;
 mod process_table;
 mod program;
 pub mod python;
+mod remedy;
 pub mod restart_policy;
 mod rights;
 mod runtime_dir;

@@ -194,7 +194,7 @@ impl Program {
 
     /// Answers and records system calls that the sandbox refused.
     pub(crate) fn answer_refused_calls(&mut self, now: Instant) {
-        self.refused_calls.answer_waiting(now);
+        self.refused_calls.answer_waiting(self.log_level, now);
     }
 
     /// The program reports how it confined itself. It must do so at most once.

@@ -6,10 +6,14 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use control::log::LogLevel;
 use rustix::fs::OFlags;
 use sys::sandbox::notifications::{Listener, Target, TargetReader, WatchedCall};
 use sys::sandbox::{Mechanism, Report};
 use tracing::{info, warn};
+
+use crate::program::ProgramKind;
+use crate::{log_forwarder, remedy};
 
 /// Most calls of one process that are answered in a [`PERIOD`].
 const MAX_ANSWERS: u32 = 1_000;
@@ -156,8 +160,8 @@ impl RefusedCalls {
         }
     }
 
-    /// Answers and logs waiting calls.
-    pub(crate) fn answer_waiting(&mut self, now: Instant) {
+    /// Answers and logs waiting calls. `level` is that of the app's own log.
+    pub(crate) fn answer_waiting(&mut self, level: LogLevel, now: Instant) {
         self.catch_up(now);
         for _ in 0..PER_TURN {
             let Some(listener) = self.listener.as_mut().filter(|_| self.answered < MAX_ANSWERS)
@@ -165,7 +169,7 @@ impl RefusedCalls {
                 return;
             };
             match listener.answer_next(&mut self.reader) {
-                Ok(Some(call)) => self.log(call, now),
+                Ok(Some(call)) => self.log(call, level, now),
                 Ok(None) => return,
                 // The process has ended, or the listener failed. Without a listener its calls fail with ENOSYS.
                 Err(_) => return self.listener = None,
@@ -175,9 +179,10 @@ impl RefusedCalls {
     }
 
     /// Logs a call, unless it is harmless or the period has enough lines.
-    fn log(&mut self, watched: WatchedCall, now: Instant) {
+    fn log(&mut self, watched: WatchedCall, level: LogLevel, now: Instant) {
         let (app, program, call) = (self.app.as_deref(), self.program, watched.call);
-        let arguments = watched.arguments_in_hex();
+        let (arguments, remedy) = (watched.arguments_in_hex(), remedy::of(&watched));
+        let remedy = remedy.as_deref();
         match watched.target {
             Target::Text(_) if watched.continued => {} // in the app's own /tmp
             _ if watched.continued => {
@@ -207,10 +212,22 @@ impl RefusedCalls {
                     Target::NotRead => Some(NOT_READ.to_owned()),
                     Target::Text(text) => Some(crate::text::shortened(&text, 200)),
                 };
-                warn!(app, program, call, about, arguments, "refused a system call");
+                let remedy = app.and(remedy);
+                warn!(app, program, call, about, arguments, remedy, "refused a system call");
+                if let Some(app) = app.filter(|_| level.admits(LogLevel::Warn)) {
+                    note_in_own_log(app, (call, about.as_deref()), remedy);
+                }
             }
         }
     }
+}
+
+/// Adds a line about a refused call to the app's own log, where its author looks.
+fn note_in_own_log(app: &str, (call, about): (&str, Option<&str>), remedy: Option<&str>) {
+    let about = about.map(|about| format!(" of {about:?}")).unwrap_or_default();
+    let remedy = remedy.map(|remedy| format!(": {remedy}")).unwrap_or_default();
+    let text = format!("Rosemary refused the system call {call}{about}{remedy}");
+    log_forwarder::add(&ProgramKind::Zone(app.to_owned()).author(), LogLevel::Warn, &text);
 }
 
 /// Whether a call opens, for reading, the file that the C library reads.
@@ -249,18 +266,18 @@ mod tests {
     fn only_reads_of_the_c_library_are_not_logged() {
         let now = Instant::now();
         let mut kernel = RefusedCalls::of_kernel(now);
-        kernel.log(refused("openat", READ_BY_C, 0o2_000_000), now);
+        kernel.log(refused("openat", READ_BY_C, 0o2_000_000), LogLevel::Debug, now);
         assert_eq!(kernel.lines, 0);
         let unread =
             |flags| WatchedCall { target: Target::Unreadable, ..refused("openat", "", flags) };
-        kernel.log(unread(0), now);
+        kernel.log(unread(0), LogLevel::Debug, now);
         assert_eq!(kernel.lines, 0, "it has just ended");
-        kernel.log(refused("execve", READ_BY_C, 0), now);
-        kernel.log(refused("openat", READ_BY_C, 2), now);
-        kernel.log(unread(1), now);
+        kernel.log(refused("execve", READ_BY_C, 0), LogLevel::Debug, now);
+        kernel.log(refused("openat", READ_BY_C, 2), LogLevel::Debug, now);
+        kernel.log(unread(1), LogLevel::Debug, now);
         assert_eq!(kernel.lines, 3);
         let mut zone = RefusedCalls::of_zone("app".into(), now);
-        zone.log(refused("openat", READ_BY_C, 0), now);
+        zone.log(refused("openat", READ_BY_C, 0), LogLevel::Debug, now);
         assert_eq!(zone.lines, 1);
     }
 
@@ -273,16 +290,21 @@ mod tests {
             continued: true,
             ..refused("openat", "", 1)
         };
-        zone.log(unread(), begin);
+        zone.log(unread(), LogLevel::Debug, begin);
         assert_eq!((zone.unread.count, zone.next_due()), (0, None), "logged");
-        (0..3).for_each(|_| zone.log(unread(), begin + PERIOD));
+        (0..3).for_each(|_| zone.log(unread(), LogLevel::Debug, begin + PERIOD));
         assert_eq!((zone.unread.count, zone.next_due()), (3, Some(begin + QUIET)));
         zone.catch_up(begin + QUIET);
         assert_eq!(zone.next_due(), None);
-        zone.log(WatchedCall { continued: true, ..refused("openat", "/tmp/x", 1) }, begin + QUIET);
+        zone.log(
+            WatchedCall { continued: true, ..refused("openat", "/tmp/x", 1) },
+            LogLevel::Debug,
+            begin + QUIET,
+        );
         assert_eq!((zone.unread.count, zone.lines), (0, 0), "in its own /tmp");
         zone.log(
             WatchedCall { target: Target::Unreadable, ..refused("execve", "", 0) },
+            LogLevel::Debug,
             begin + QUIET,
         );
         assert_eq!(zone.lines, 1);
