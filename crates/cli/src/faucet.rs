@@ -15,6 +15,7 @@ use control::policy::Capability;
 use monitor::installation;
 use monitor::python::Interpreter;
 
+use crate::readable::{ensure_grantable, ensure_readable};
 use crate::ryu::{LIMITS, execute, quoted};
 use crate::say;
 
@@ -51,6 +52,9 @@ pub fn run(args: &FaucetArgs) -> anyhow::Result<ExitCode> {
         say::data(format_args!("{config}"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let (dir, file) = directory(args)?;
+    ensure_readable(&dir)?;
+    ensure_readable(&file)?;
     say::note(notice(args)?);
     execute(&config, &args.up)
 }
@@ -93,12 +97,7 @@ fn directory(args: &FaucetArgs) -> anyhow::Result<(PathBuf, PathBuf)> {
     ensure!(file.is_file(), "{} is missing; name the file with --config", file.display());
     let file = file.canonicalize().with_context(|| format!("cannot follow {}", file.display()))?;
     let dir = file.parent().unwrap_or(Path::new("/"));
-    ensure!(
-        dir != Path::new("/") && !dir.starts_with("/tmp"),
-        "no app may read {}; move {} to another directory",
-        dir.display(),
-        file.display()
-    );
+    ensure_grantable(dir, &file)?;
     Ok((dir.to_owned(), file))
 }
 

@@ -55,6 +55,7 @@ pub mod ofp;
 pub mod packages;
 pub mod pki;
 pub mod ports;
+mod readable;
 pub mod ryu;
 pub mod safe_mode;
 pub mod say;

@@ -22,6 +22,7 @@ use monitor::python::Interpreter;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 
+use crate::readable::{ensure_grantable, ensure_readable};
 use crate::say;
 
 /// Options of `ryu-manager` that take no value. `--noNAME` negates each.
@@ -84,6 +85,9 @@ pub fn run(args: &RyuArgs) -> anyhow::Result<ExitCode> {
     if request.prints {
         say::data(format_args!("{config}"))?;
         return Ok(ExitCode::SUCCESS);
+    }
+    for dir in &request.python_path {
+        ensure_readable(dir)?;
     }
     execute(&config, &request.up)
 }
@@ -255,7 +259,12 @@ impl Request {
             "wsapi-port" => self.wsapi.1 = Some(port(&value)?),
             "ofp-listen-host" => self.ofp.0 = Some(value),
             "ofp-tcp-listen-port" => self.ofp.1 = Some(port(&value)?),
-            "python-path" => self.python_path.push(std::path::absolute(value)?),
+            "python-path" => {
+                let dir = std::path::absolute(value)?;
+                ensure!(dir.is_dir(), "{} is missing, or no directory", dir.display());
+                ensure_grantable(&dir, &dir)?;
+                self.python_path.push(dir);
+            }
             _ if UP.contains(&name) => self.up.extend([format!("--{name}").into(), value.into()]),
             _ => self.options.push((name.to_owned(), value)),
         }
@@ -399,7 +408,7 @@ mod tests {
     #[test]
     fn options_of_ryu_manager_become_a_configuration() {
         let line = "ryu.app.rest_topology ryu.app.simple_switch_13 --observe-links --verbose --wsapi-port 8080 \
-                    --ofp-tcp-listen-port=6634 --ofp-listen-host ::1 --my-option value --python-path /lib";
+                    --ofp-tcp-listen-port=6634 --ofp-listen-host ::1 --my-option value --python-path /usr/lib";
         let config = config(line);
         assert_eq!(config.listen, ["[::1]:6634".parse().unwrap()]);
         let apps = config.apps.unwrap();
@@ -481,5 +490,9 @@ mod tests {
         assert!(wrong("ryu.app.x --wsapi-port http").contains("expected a port"));
         assert!(wrong("ryu.app.x --wsapi-port").contains("needs a value"));
         assert!(wrong("ryu.app.x os_ken.app.x").contains("two apps"));
+        assert!(wrong("ryu.app.x --python-path /nowhere").contains("/nowhere is missing"));
+        let dir = tempfile::tempdir_in("/tmp").unwrap();
+        let hidden = wrong(&format!("ryu.app.x --python-path {}", dir.path().display()));
+        assert!(hidden.contains("to another directory"), "{hidden}");
     }
 }

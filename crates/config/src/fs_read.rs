@@ -22,8 +22,16 @@ pub(super) fn path_of(text: &str) -> Option<PathBuf> {
             _ => None,
         })
         .collect();
-    let first = *names?.first()?;
-    (absolute && !NEVER.contains(&first)).then(|| path.components().collect())
+    names?;
+    (absolute && !is_hidden(path)).then(|| path.components().collect())
+}
+
+/// Whether each app has another directory at this absolute path, or at one above it, or must not see it.
+pub fn is_hidden(path: &Path) -> bool {
+    match path.components().nth(1) {
+        Some(Component::Normal(first)) => NEVER.iter().any(|never| first == *never),
+        _ => true,
+    }
 }
 
 /// Returns why an app may not read `path`, by its present target; the zone checks again when it

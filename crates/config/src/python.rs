@@ -8,11 +8,16 @@ use control::app::Hosting;
 use control::zone::Framework;
 
 use super::environment::OPTION_PREFIX;
+use super::fs_read::is_hidden;
 use super::value::{Table, Value};
 use super::words::{host_named, path};
 
 /// Values of `host`, for error messages.
 pub(super) const HOSTS: &str = r#""user", "kernel", "python" or "ryu""#;
+
+/// The elements of `python-path`, for error messages.
+const DIRECTORY: &str =
+    "the path of a directory, not in /proc, /sys, /dev, /tmp or /app, which no app may read";
 
 /// The most listening sockets of an app.
 const MOST_LISTENERS: usize = 8;
@@ -85,7 +90,9 @@ impl Python {
         if module.is_some() {
             *object = None;
         }
-        let directories = table.list("python-path", "the path of a directory", path);
+        let directories = table.list("python-path", DIRECTORY, |it| {
+            path(it).filter(|path| path.is_relative() || !is_hidden(path))
+        });
         let read = Self {
             framework,
             module,
@@ -226,6 +233,8 @@ mod tests {
     fn mistakes_name_the_remedy() {
         let error = app("object = \"a.so\"\npython-path = [\"lib\"]").unwrap_err();
         assert!(error.contains("add host = \"python\""), "{error}");
+        let error = app("object = \"a.py\"\npython-path = [\"/tmp/lib\"]").unwrap_err();
+        assert!(error.contains("not in /proc, /sys, /dev, /tmp or /app"), "{error}");
         assert!(app("object = \"a.py\"\nlisten = [\"8080\"]").unwrap_err().contains("wsapi="));
         assert!(app("host = \"pyhton\"").unwrap_err().contains("did you mean \"python\""));
     }

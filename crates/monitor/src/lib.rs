@@ -86,7 +86,7 @@ mod supervisor;
 mod text;
 mod trial_load;
 pub mod usage;
-mod users;
+pub mod users;
 mod watch;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

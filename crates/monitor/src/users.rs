@@ -95,6 +95,14 @@ impl Users {
     }
 }
 
+/// Whether each app has a user of its own on this machine.
+///
+/// # Errors
+/// [`StartError::Users`] if the map of user ids cannot be read.
+pub fn are_separate() -> Result<bool, StartError> {
+    Ok(Users::find()? == Users::Separate)
+}
+
 /// Returns whether one line of a `uid_map` (`user_namespaces(7)`) has all of `len` ids from `first`.
 fn maps(map: &str, first: u32, len: u32) -> bool {
     map.lines().any(|line| {
