@@ -18,6 +18,7 @@ use clap::Args;
 use config::{NAME_FORM, RYU_CAPABILITIES, is_name, is_source, module_name};
 use control::policy::Capability;
 use monitor::installation;
+use monitor::modules::{Beside, beside, has_module};
 use monitor::python::Interpreter;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
@@ -82,6 +83,9 @@ pub fn run(args: &RyuArgs) -> anyhow::Result<ExitCode> {
     }
     let request = Request::parse(&args.arguments)?;
     let config = request.config()?;
+    if let Ok(interpreter) = Interpreter::find() {
+        request.check_imports(|name| interpreter.has_module(name))?;
+    }
     if request.prints {
         say::data(format_args!("{config}"))?;
         return Ok(ExitCode::SUCCESS);
@@ -269,6 +273,31 @@ impl Request {
             _ => self.options.push((name.to_owned(), value)),
         }
         Ok(())
+    }
+
+    /// Checks that no file imports a module beside it that its app could not read. `ryu-manager` would find it.
+    ///
+    /// # Errors
+    /// There is such a module in a directory that `--python-path` does not name.
+    fn check_imports(&self, is_known: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+        let mut missing: Vec<(&String, Beside)> = Vec::new();
+        for app in self.apps.iter().filter(|app| is_source(Path::new(app))) {
+            let file = std::path::absolute(app)?;
+            let is_elsewhere = |name: &str| {
+                is_known(name) || self.python_path.iter().any(|it| has_module(it, name))
+            };
+            let beside = beside(&file, is_elsewhere);
+            let is_new = |it: &Beside| missing.iter().all(|(_, other)| other.dir != it.dir);
+            missing.extend(beside.filter(is_new).map(|it| (app, it)));
+        }
+        let Some((app, Beside { module, dir })) = missing.first() else { return Ok(()) };
+        ensure_grantable(dir, dir)
+            .with_context(|| format!("{app} imports {module}, which lies beside it"))?;
+        let options = missing.iter().map(|(_, it)| format!("--python-path {}", it.dir.display()));
+        bail!(
+            "{app} imports {module}, which lies beside it, and the app may not read that directory; to allow it, add {}",
+            options.collect::<Vec<_>>().join(" ")
+        )
     }
 
     /// The configuration of Rosemary for these apps.
@@ -476,6 +505,26 @@ mod tests {
         assert_eq!(std::fs::read_to_string(used.file()).unwrap(), "used");
         assert!(new.exists(), "its monitor may be about to begin");
         assert!(others.iter().chain([&link]).all(|dir| dir.exists()));
+    }
+
+    #[test]
+    fn module_beside_an_app_needs_its_directory() {
+        // Not below /tmp, which cannot be granted.
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let app = dir.path().join("producer.py");
+        std::fs::write(&app, "import os\nfrom my_events import Made\n").unwrap();
+        std::fs::write(dir.path().join("my_events.py"), "").unwrap();
+        let check = |more: &[&str]| {
+            let app = app.to_string_lossy().into_owned();
+            let more = more.iter().copied().map(ToOwned::to_owned);
+            let arguments: Vec<String> = std::iter::once(app).chain(more).collect();
+            Request::parse(&arguments).unwrap().check_imports(|name| name == "os")
+        };
+        let path = dir.path().to_string_lossy();
+        let error = check(&[]).unwrap_err().to_string();
+        assert!(error.contains("producer.py imports my_events"), "{error}");
+        assert!(error.ends_with(&format!("add --python-path {path}")), "{error}");
+        check(&["--python-path", &path]).unwrap();
     }
 
     #[test]

@@ -101,6 +101,32 @@ impl Modules {
     }
 }
 
+/// A module that a file imports from its own directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beside {
+    /// Its name.
+    pub module: String,
+    /// The directory of both.
+    pub dir: PathBuf,
+}
+
+/// Returns a module that `file` imports and that lies beside it, if `is_elsewhere` finds no module of this name.
+pub fn beside(file: &Path, is_elsewhere: impl Fn(&str) -> bool) -> Option<Beside> {
+    let (dir, own) = (file.parent()?, file.file_stem()?.to_str()?);
+    let names = names(&read_text(file)?);
+    let mut modules = names.iter().filter_map(|name| name.split('.').next());
+    let module = modules.find(|module| {
+        let is_other = !module.is_empty() && *module != own;
+        is_other && file_of(&dir.join(module)).is_some() && !is_elsewhere(module)
+    })?;
+    Some(Beside { module: module.to_owned(), dir: dir.to_owned() })
+}
+
+/// Whether a directory of the import path has a module of this name.
+pub fn has_module(dir: &Path, name: &str) -> bool {
+    file_of(&dir.join(name)).is_some()
+}
+
 fn read_text(file: &Path) -> Option<String> {
     String::from_utf8(read_file(file, MOST_BYTES).ok()?).ok()
 }
@@ -226,6 +252,30 @@ mod tests {
         let contents = modules(First::Module { file: file.clone() }, dir.path()).read();
         assert_eq!(contents.into_keys().collect::<Vec<_>>(), [file.unwrap()]);
         assert!(modules(First::Archive, dir.path()).read().is_empty());
+    }
+
+    #[test]
+    fn module_beside_the_file_is_found() {
+        let dir = written(&[
+            (
+                "app.py",
+                "import app, os\nfrom . import relative\nfrom queue import Queue\nimport found.inner\nimport rules\n",
+            ),
+            ("queue.py", ""),
+            ("relative.py", ""),
+            ("found/__init__.py", ""),
+            ("rules.py", ""),
+        ]);
+        let file = dir.path().join("app.py");
+        let of = |elsewhere: &[&str]| {
+            beside(&file, |name| elsewhere.contains(&name)).map(|it| {
+                assert_eq!(it.dir, dir.path());
+                it.module
+            })
+        };
+        assert_eq!(of(&["queue"]).as_deref(), Some("found"));
+        assert_eq!(of(&["queue", "found"]).as_deref(), Some("rules"));
+        assert_eq!(of(&["queue", "found", "rules"]), None);
     }
 
     #[test]
