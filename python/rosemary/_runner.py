@@ -9,7 +9,7 @@ import sys
 import traceback
 import types
 
-from . import _hints, _native
+from . import _files, _hints, _native
 from .app import App, Handler
 
 _HERE = __file__.rpartition("/")[0] + "/"
@@ -66,6 +66,7 @@ def run(zone: _native.Zone) -> int:
     log = ZoneLog(zone)
     logging.basicConfig(level=logging.INFO, handlers=[log], format="%(message)s")
     keep_levels(log)
+    _files.explain(zone)
     try:
         if zone.host == "ryu":
             _runner_of_ryu()(zone)

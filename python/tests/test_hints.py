@@ -1,10 +1,16 @@
 """What the log says to do about exceptions that the confinement explains."""
 
+import builtins
+import codecs
+import errno
+import io
 import logging
+import tempfile
 import unittest
+from pathlib import Path
 from types import SimpleNamespace
 
-from rosemary import _hints, _runner
+from rosemary import _files, _hints, _runner
 
 
 class Zone(SimpleNamespace):
@@ -34,6 +40,9 @@ class Hints(unittest.TestCase):
         handlers = logging.getLogger().handlers
         self.addCleanup(handlers.__setitem__, slice(None), list(handlers))
         handlers.clear()
+        self.addCleanup(setattr, logging.StreamHandler, "emit", logging.StreamHandler.emit)
+        self.addCleanup(setattr, builtins, "open", open)
+        self.addCleanup(setattr, io, "open", io.open)
 
     def test_failed_import_names_the_ways_to_install(self):
         zone = Zone(b"import no_such_module\n")
@@ -77,6 +86,49 @@ class Hints(unittest.TestCase):
             record = logging.LogRecord("x", logging.ERROR, "", 1, "failed", (), __import__("sys").exc_info())
         _runner.ZoneLog(zone).emit(record)
         self.assertIn("pip --python", zone.lines[-1][1])
+
+    def opened(self, path, mode="r", **fields):
+        zone = Zone(**fields)
+        _files.explain(zone)
+        for _ in range(2):
+            with self.assertRaises(OSError):
+                open(path, mode)
+        return [text for _, text in zone.lines]
+
+    def test_file_that_cannot_be_opened_has_its_key_once(self):
+        (line,) = self.opened("/etc/no-such-file")
+        self.assertIn('add "fs.read:/etc/no-such-file"', line)
+        (line,) = self.opened("no-such-file.json")
+        self.assertIn("absolute path", line)
+        # The monitor logs these.
+        for mode in ("w", "a", "r+"):
+            self.assertEqual(self.opened("/no-such-directory/stats.csv", mode), [])
+        (line,) = self.opened("/tmp/no-such-dir/rules.json", objects=["/tmp/no-such-dir/app.py"])
+        self.assertIn("a /tmp of its own", line)
+
+    def test_file_that_no_setting_would_grant_has_no_line(self):
+        granted = ["packet-in", "fs.read:/etc/faucet"]
+        for path in ("/etc/faucet/none.yaml", "/proc/no-such", "/tmp/no-such-file", _files.__file__ + "/x"):
+            self.assertEqual(self.opened(path, capabilities=granted), [], path)
+
+    def test_granted_file_with_narrow_permissions_is_explained(self):
+        advice = _files.Open(Zone(capabilities=["fs.read:/etc/faucet"]))._advice("/etc/faucet/faucet.yaml", errno.EACCES)
+        self.assertIn("chmod o+r /etc/faucet/faucet.yaml", advice)
+
+    def test_files_are_explained_however_they_are_opened(self):
+        zone = Zone()
+        _files.explain(zone)
+        with self.assertRaises(OSError):
+            Path("/etc/no-such-file").read_text()
+        with self.assertRaises(OSError):
+            codecs.open("/etc/no-such-file-of-codecs")
+        self.assertEqual(len(zone.lines), 2)
+        for number in range(30):
+            with self.assertRaises(OSError):
+                open(f"/etc/no-such-file-{number}")
+        self.assertEqual(len(zone.lines), 20)
+        with tempfile.NamedTemporaryFile() as file, open(file.name, "rb") as again:
+            self.assertEqual(again.read(), b"")
 
 
 if __name__ == "__main__":
