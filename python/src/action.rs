@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::matching::field;
+use crate::number;
 
 /// An action on a packet, as `Action.output(2)` or `Action.set_field(eth_dst="02:00:00:00:00:01")`.
 #[pyclass(frozen, eq, hash, from_py_object, module = "rosemary")]
@@ -17,13 +18,19 @@ impl Action {
     /// Outputs the packet to a port; `max_len` counts for the controller only.
     #[staticmethod]
     #[pyo3(signature = (port, max_len = 0xffff))]
-    fn output(port: u32, max_len: u16) -> Self {
+    fn output(
+        #[pyo3(from_py_with = number::port)] port: u32,
+        #[pyo3(from_py_with = number::max_len)] max_len: u16,
+    ) -> Self {
         Self(openflow::Action::Output { port: PortNo(port), max_len })
     }
 
     /// Outputs the packet to a queue of a port. `OpenFlow` 1.0 only.
     #[staticmethod]
-    fn enqueue(port: u32, queue_id: u32) -> Self {
+    fn enqueue(
+        #[pyo3(from_py_with = number::port)] port: u32,
+        #[pyo3(from_py_with = number::queue_id)] queue_id: u32,
+    ) -> Self {
         Self(openflow::Action::Enqueue { port: PortNo(port), queue_id })
     }
 
@@ -43,7 +50,7 @@ impl Action {
     /// Pushes a VLAN tag.
     #[staticmethod]
     #[pyo3(signature = (eth_type = 0x8100))]
-    fn push_vlan(eth_type: u16) -> Self {
+    fn push_vlan(#[pyo3(from_py_with = number::eth_type)] eth_type: u16) -> Self {
         Self(openflow::Action::PushVlan(eth_type))
     }
 
@@ -56,31 +63,31 @@ impl Action {
     /// Pushes an MPLS label.
     #[staticmethod]
     #[pyo3(signature = (eth_type = 0x8847))]
-    fn push_mpls(eth_type: u16) -> Self {
+    fn push_mpls(#[pyo3(from_py_with = number::eth_type)] eth_type: u16) -> Self {
         Self(openflow::Action::PushMpls(eth_type))
     }
 
     /// Pops the outer MPLS label; the argument is the ethertype below it.
     #[staticmethod]
-    fn pop_mpls(eth_type: u16) -> Self {
+    fn pop_mpls(#[pyo3(from_py_with = number::eth_type)] eth_type: u16) -> Self {
         Self(openflow::Action::PopMpls(eth_type))
     }
 
     /// Sets the queue that outputs use.
     #[staticmethod]
-    fn set_queue(queue_id: u32) -> Self {
+    fn set_queue(#[pyo3(from_py_with = number::queue_id)] queue_id: u32) -> Self {
         Self(openflow::Action::SetQueue(queue_id))
     }
 
     /// Processes the packet with a group of the app.
     #[staticmethod]
-    fn group(group_id: u32) -> Self {
+    fn group(#[pyo3(from_py_with = number::group_id)] group_id: u32) -> Self {
         Self(openflow::Action::Group(group_id))
     }
 
     /// Sets the IP TTL or hop limit.
     #[staticmethod]
-    fn set_nw_ttl(ttl: u8) -> Self {
+    fn set_nw_ttl(#[pyo3(from_py_with = number::ttl)] ttl: u8) -> Self {
         Self(openflow::Action::SetNwTtl(ttl))
     }
 

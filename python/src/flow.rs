@@ -7,6 +7,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::action::{Action, actions};
 use crate::matching::Match;
+use crate::number::{self, number, number_or_none};
 
 /// Adds, modifies or deletes flows.
 ///
@@ -70,22 +71,22 @@ impl FlowMod {
     fn set(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let list = || Ok::<_, PyErr>(actions(&value.extract::<Vec<PyRef<'_, Action>>>()?));
         match name {
-            "priority" => self.priority = value.extract()?,
-            "table_id" => self.table_id = value.extract()?,
-            "cookie" => self.cookie = value.extract()?,
-            "cookie_mask" => self.cookie_mask = value.extract()?,
-            "idle_timeout" => self.idle_timeout = value.extract()?,
-            "hard_timeout" => self.hard_timeout = value.extract()?,
-            "buffer_id" => self.buffer_id = value.extract()?,
-            "out_port" => self.out_port = value.extract()?,
-            "out_group" => self.out_group = value.extract()?,
-            "flags" => self.flags = value.extract()?,
+            "priority" => self.priority = number(name, value)?,
+            "table_id" => self.table_id = number(name, value)?,
+            "cookie" => self.cookie = number(name, value)?,
+            "cookie_mask" => self.cookie_mask = number(name, value)?,
+            "idle_timeout" => self.idle_timeout = number(name, value)?,
+            "hard_timeout" => self.hard_timeout = number(name, value)?,
+            "buffer_id" => self.buffer_id = number_or_none(name, value)?,
+            "out_port" => self.out_port = number(name, value)?,
+            "out_group" => self.out_group = number(name, value)?,
+            "flags" => self.flags = number(name, value)?,
             "apply" => self.apply = list()?,
             "write" => self.write = list()?,
             "clear" => self.clear = value.extract()?,
-            "meter" => self.meter = value.extract()?,
+            "meter" => self.meter = number_or_none(name, value)?,
             "metadata" => self.metadata = value.extract()?,
-            "goto_table" => self.goto_table = value.extract()?,
+            "goto_table" => self.goto_table = number_or_none(name, value)?,
             _ => {
                 return Err(PyTypeError::new_err(format!(
                     "a flow-mod has no {name:?}; it has priority, table_id, cookie, cookie_mask, idle_timeout, \
@@ -183,7 +184,7 @@ impl Bucket {
     #[pyo3(signature = (actions, *, weight = 0, watch_port = None, watch_group = None))]
     fn new(
         actions: Vec<PyRef<'_, Action>>,
-        weight: u16,
+        #[pyo3(from_py_with = number::weight)] weight: u16,
         watch_port: Option<u32>,
         watch_group: Option<u32>,
     ) -> Self {

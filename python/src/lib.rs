@@ -36,6 +36,7 @@ mod http;
 mod matching;
 mod meter;
 mod network;
+mod number;
 mod services;
 mod start;
 mod stats;
