@@ -35,7 +35,15 @@ MOST_EARLY_PORTS = 4096
 # Messages that wait for room in the ring. The application waits beyond that.
 MOST_UNSENT = 4096
 
-_VERSION_NAMES = {wire.V1_0: "1.0", wire.V1_3: "1.3"}
+_VERSION_NAMES = {1: "1.0", 2: "1.1", 3: "1.2", 4: "1.3", 5: "1.4", 6: "1.5"}
+
+_SPOKEN = (wire.V1_0, wire.V1_3)
+
+# Units of limits, by which the amounts of an alert become those of the configuration.
+_BYTES = ("memory", "queue-bytes")
+_BYTES_PER_SECOND = ("log-bytes-per-second",)
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_NO_LIMIT = (1 << 64) - 1
 
 
 class Zone(Protocol):
@@ -202,13 +210,18 @@ class Switchboard:
         if version not in ofproto_protocol.ProtocolDesc().supported_ofp_version:
             wanted = sorted(ofproto_protocol.ProtocolDesc().supported_ofp_version)
             names = ", ".join(_VERSION_NAMES.get(it, hex(it)) for it in wanted)
+            spoken = next((_VERSION_NAMES[it] for it in wanted if it in _SPOKEN), None)
+            remedy = (
+                f"With Open vSwitch: ovs-vsctl set bridge BRIDGE protocols=OpenFlow{spoken.replace('.', '')}"
+                if spoken
+                else "Rosemary speaks OpenFlow 1.0 and 1.3: port the app to one of them, and name it in OFP_VERSIONS"
+            )
             LOG.error(
-                "switch %016x speaks OpenFlow %s, but this app supports only %s; it does not see this switch. "
-                "With Open vSwitch: ovs-vsctl set bridge BRIDGE protocols=OpenFlow%s",
+                "switch %016x speaks OpenFlow %s, but this app supports only %s; it does not see this switch. %s",
                 dpid,
                 _VERSION_NAMES.get(version, version),
                 names,
-                names.split(",")[0].replace(".", ""),
+                remedy,
             )
             return
         self._ups[dpid] = event
@@ -278,4 +291,22 @@ class Switchboard:
         LOG.warning("%d replies, errors or removed flows did not reach this app", event.count)
 
     def _alert(self, event: Any) -> None:
-        LOG.warning("this app uses %s of %s; the limit is %s", event.used, event.limit, event.hard or event.soft)
+        key, bound = event.limit, min(event.soft, event.hard)
+        if event.used > bound:
+            used, hard = _amount(key, event.used), _amount(key, event.hard)
+            LOG.warning("this app uses %s, more than %s; the limit is %s (limits.%s)", used, _amount(key, bound), hard, key)
+        else:
+            LOG.warning("this app has reached a limit: %s (limits.%s)", _amount(key, event.hard), key)
+
+
+def _amount(limit: str, amount: int) -> str:
+    """Returns an amount of a limited resource with its unit."""
+    if amount == _NO_LIMIT:
+        return "none"
+    if limit == "cpu":
+        return f"{amount / 1000:g} processors"
+    if limit in _BYTES or limit in _BYTES_PER_SECOND:
+        unit, name = next((it for it in _UNITS if amount >= it[0]), (1, "bytes"))
+        return f"{amount / unit:.4g} {name}" + (" per second" if limit in _BYTES_PER_SECOND else "")
+    kind, per, second = limit.partition("-per-")
+    return f"{amount} {kind} per {second}" if per else f"{amount} {limit}"

@@ -514,3 +514,54 @@ def test_log_can_be_imported_and_set_up(tmp_path):
     with (tmp_path / "recorder.py").open("a") as file:
         file.write("\n".join(lines))
     bench.run(lambda bench: bench.connect())
+
+
+def logged(bench, caplog, *events):
+    """Returns what the application's log has after these events."""
+
+    def scenario(bench):
+        bench.zone.incoming.extend(events)
+        yield from bench.turns(5)
+
+    bench.run(scenario)
+    return [it.getMessage() for it in caplog.records if it.levelname in ("WARNING", "ERROR")]
+
+
+def test_alerts_have_units(tmp_path, caplog):
+    none = (1 << 64) - 1
+    alerts = [
+        ("cpu", 932, 800, 1000, "this app uses 0.932 processors, more than 0.8 processors; the limit is 1 processors (limits.cpu)"),
+        ("memory", 200 << 20, 150 << 20, none, "this app uses 200 MiB, more than 150 MiB; the limit is none (limits.memory)"),
+        (
+            *("log-bytes-per-second", 5000, 3277, 4096),
+            "this app uses 4.883 KiB per second, more than 3.2 KiB per second; the limit is 4 KiB per second (limits.log-bytes-per-second)",
+        ),
+        (
+            *("flow-mods-per-second", 9, 8, 10),
+            "this app uses 9 flow-mods per second, more than 8 flow-mods per second; the limit is 10 flow-mods per second "
+            "(limits.flow-mods-per-second)",
+        ),
+        ("queue-bytes", 0, 800 << 10, 1 << 20, "this app has reached a limit: 1 MiB (limits.queue-bytes)"),
+    ]
+    events = [event("Alert", limit=limit, used=used, soft=soft, hard=hard) for limit, used, soft, hard, _ in alerts]
+    assert logged(recorder(tmp_path), caplog, *events) == [text for *_, text in alerts]
+
+
+def test_app_of_another_version_learns_what_to_do(tmp_path, caplog):
+    (line,) = logged(recorder(tmp_path, wire.V1_0), caplog, Switch(1, wire.V1_3, 1).up())
+    assert "supports only 1.0" in line and "protocols=OpenFlow10" in line
+
+
+def test_app_of_a_version_that_nobody_speaks_learns_it(tmp_path, caplog):
+    bench = recorder(tmp_path)
+    source = tmp_path / "recorder.py"
+    source.write_text(source.read_text().replace("ofproto_v1_3.OFP_VERSION", "5"))
+    (line,) = logged(bench, caplog, Switch(1, wire.V1_3, 1).up())
+    assert "supports only 1.4" in line and "speaks OpenFlow 1.0 and 1.3" in line and "ovs-vsctl" not in line
+
+
+def test_file_without_an_application_is_an_error(tmp_path):
+    bench = recorder(tmp_path)
+    (tmp_path / "recorder.py").write_text("from ryu.base import app_manager\n")
+    with pytest.raises(TypeError, match="recorder defines no application"):
+        bench.run(lambda bench: bench.turns(1))

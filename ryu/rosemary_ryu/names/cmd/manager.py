@@ -50,7 +50,15 @@ def read_options(args: list[str]) -> None:
 
 
 def start(app_mgr: AppManager, names: list[str]) -> list[Any]:
-    """Loads and starts applications by the names of their modules, and their server. Returns their main threads."""
+    """Loads and starts applications by the names of their modules, and their server. Returns their main threads.
+
+    Raises `TypeError` if a module has no application: it would do nothing.
+    """
+    for name in names:
+        if app_mgr.load_app(name) is None:
+            raise TypeError(
+                f"{name} defines no application: name a file with a class that derives from ryu.base.app_manager.RyuApp"
+            )
     app_mgr.load_apps(names)
     contexts = app_mgr.create_contexts()
     services = app_mgr.instantiate_apps(**contexts)
