@@ -117,6 +117,32 @@ fn verbose_logs_the_details_of_an_app_of_ryu() {
 }
 
 #[test]
+fn options_of_ryu_manager_reach_an_app_with_its_file() {
+    in_a_lab(|lab| {
+        let app = "/etc/rosemary/slow.py";
+        let source = "from ryu import cfg\nfrom ryu.base import app_manager\n\ncfg.CONF.register_opts([cfg.IntOpt('poll', default=2)])\n\n\n\
+                      class Slow(app_manager.RyuApp):\n    def __init__(self, *args, **kwargs):\n        \
+                      super().__init__(*args, **kwargs)\n        \
+                      self.logger.info('polls every %d, %s', cfg.CONF.poll, cfg.CONF.pid_file)\n";
+        fs::write(app, source)?;
+        fs::write("/etc/rosemary/ryu.conf", "[DEFAULT]\npoll = 17\n")?;
+        let rosemary = rosemary_binary().display().to_string();
+        let file = "--config-file=/etc/../etc/rosemary/ryu.conf";
+        let numbers = ["default-log-level", "ofp-ssl-listen-port", "ofp-switch-connect-interval"];
+        let texts = "pid-file log-dir log-file log-file-mode log-config-file ctl-privkey ctl-cert ca-certs ciphers";
+        let options = numbers.into_iter().chain(texts.split(' ')).map(|it| format!("--{it}=20"));
+        let options: Vec<String> =
+            options.chain(["--ofp-switch-address-list=127.0.0.1:6633".into()]).collect();
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let args = [&["ryu", "--print-config", file, "--app-lists", app], &*options].concat();
+        fs::write(CONFIG, lab.run(&rosemary, &args)?)?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--config", CONFIG])?;
+        rosemary.wait_for_log(&["slow: polls every 17, 20"], SOON)?;
+        Ok(())
+    });
+}
+
+#[test]
 fn simple_switch_rest_13_of_ryu_answers_requests() {
     with_ryu(|lab, ryu| {
         let listen = format!(

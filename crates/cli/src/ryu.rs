@@ -3,6 +3,7 @@
 //! The command writes a configuration for these apps and executes the monitor with it. `--print-config` prints it instead, as the
 //! beginning of a permanent one.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{DirBuilder, File};
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
-use config::{NAME_FORM, RYU_CAPABILITIES, is_name, is_source, module_name};
+use config::{NAME_FORM, RYU_CAPABILITIES, is_name, is_source, module_name, nearest};
 use control::policy::Capability;
 use monitor::installation;
 use monitor::modules::{Beside, beside, has_module};
@@ -35,6 +36,37 @@ const FLAGS: [&str; 7] = [
     "enable-debugger",
     "install-lldp-flow",
     "explicit-drop",
+];
+
+/// Options of `ryu-manager` that name a file or a directory, which the apps may read.
+const FILES: [&str; 2] = ["config-file", "config-dir"];
+
+/// Further options of `ryu-manager` that take a value; `rosemary_ryu` knows them, too. The last one is Rosemary's own.
+const VALUES: [&str; 14] = [
+    "pid-file",
+    "default-log-level",
+    "log-dir",
+    "log-file",
+    "log-file-mode",
+    "log-config-file",
+    "ofp-ssl-listen-port",
+    "ctl-privkey",
+    "ctl-cert",
+    "ca-certs",
+    "ciphers",
+    "ofp-switch-address-list",
+    "ofp-switch-connect-interval",
+    "renew-flows",
+];
+
+/// Options that the command uses by itself, with a value each.
+const OWN: [&str; 6] = [
+    "wsapi-host",
+    "wsapi-port",
+    "ofp-listen-host",
+    "ofp-tcp-listen-port",
+    "python-path",
+    "app-lists",
 ];
 
 /// The limit of the log of each app: those of Ryu print a line for each packet-in.
@@ -63,10 +95,11 @@ const UP_FLAGS: [&str; 1] = ["watch"];
 pub struct RyuArgs {
     /// Apps, as files or as names of modules, and options of `ryu-manager`; or `check` and files
     ///
+    /// --app-lists NAME,NAME names further apps. --config-file FILE has values of options, and the apps may read it.
     /// --observe-links lets the apps send LLDP. --wsapi-host and --wsapi-port give the first app an address for its HTTP server, and each
     /// further one the next port. --ofp-listen-host and --ofp-tcp-listen-port name the address for switches. --python-path DIR joins
     /// the import path, and --print-config prints the configuration. --runtime-dir, --state-dir, --tls-dir, --plain and --watch are
-    /// those of `rosemary up`. The apps receive all others.
+    /// those of `rosemary up`. The apps receive all others that `ryu-manager` has.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub arguments: Vec<String>,
 }
@@ -81,6 +114,10 @@ pub fn run(args: &RyuArgs) -> anyhow::Result<ExitCode> {
     {
         return check(files);
     }
+    if args.arguments.iter().any(|argument| argument == "--version") {
+        say::data(format_args!("rosemary {}\n", env!("CARGO_PKG_VERSION")))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let request = Request::parse(&args.arguments)?;
     let config = request.config()?;
     if let Ok(interpreter) = Interpreter::find() {
@@ -90,8 +127,8 @@ pub fn run(args: &RyuArgs) -> anyhow::Result<ExitCode> {
         say::data(format_args!("{config}"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    for dir in &request.python_path {
-        ensure_readable(dir)?;
+    for path in request.python_path.iter().chain(&request.read) {
+        ensure_readable(path)?;
     }
     execute(&config, &request.up)
 }
@@ -205,7 +242,11 @@ fn is_left(dir: &Path) -> io::Result<bool> {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
     apps: Vec<String>,
-    options: Vec<(String, String)>,
+    /// Those of `--app-lists`.
+    listed: Vec<String>,
+    options: BTreeMap<String, String>,
+    /// Files and directories that the apps may read.
+    read: Vec<PathBuf>,
     python_path: Vec<PathBuf>,
     wsapi: (Option<String>, Option<u16>),
     ofp: (Option<String>, Option<u16>),
@@ -221,7 +262,10 @@ impl Request {
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let Some(option) = argument.strip_prefix("--") else {
-                ensure!(!argument.starts_with('-'), "{argument} is unknown; write options in full");
+                ensure!(
+                    !argument.starts_with('-'),
+                    "{argument} is unknown; write options in full, such as --verbose"
+                );
                 request.apps.push(argument.clone());
                 continue;
             };
@@ -243,13 +287,16 @@ impl Request {
                     "verbose" => request.is_verbose = is_on,
                     _ => {}
                 }
-                request.options.push((flag.to_owned(), is_on.to_string()));
+                request.options.insert(flag.to_owned(), is_on.to_string());
                 continue;
             }
+            ensure_known(name)?;
             let value = value.or_else(|| arguments.next().cloned());
             let value = value.with_context(|| format!("--{name} needs a value"))?;
             request.take(name, value)?;
         }
+        // The order of `ryu-manager`.
+        request.apps = [std::mem::take(&mut request.listed), request.apps].concat();
         ensure!(!request.apps.is_empty(), "name an app: rosemary ryu app.py, or ryu.app.NAME");
         Ok(request)
     }
@@ -264,13 +311,25 @@ impl Request {
             "ofp-listen-host" => self.ofp.0 = Some(value),
             "ofp-tcp-listen-port" => self.ofp.1 = Some(port(&value)?),
             "python-path" => {
-                let dir = std::path::absolute(value)?;
-                ensure!(dir.is_dir(), "{} is missing, or no directory", dir.display());
+                let dir = existing(&value)?;
+                ensure!(dir.is_dir(), "{} is no directory", dir.display());
                 ensure_grantable(&dir, &dir)?;
                 self.python_path.push(dir);
             }
+            "app-lists" => {
+                let names = value.split(',').map(str::trim).filter(|it| !it.is_empty());
+                self.listed.extend(names.map(ToOwned::to_owned));
+            }
+            _ if FILES.contains(&name) => {
+                let path = existing(&value)?;
+                ensure_grantable(&path, &path)?;
+                let text = path.to_string_lossy().into_owned();
+                let before = self.options.insert(name.to_owned(), text);
+                ensure!(before.is_none(), "--{name} is given twice; name one");
+                self.read.push(path);
+            }
             _ if UP.contains(&name) => self.up.extend([format!("--{name}").into(), value.into()]),
-            _ => self.options.push((name.to_owned(), value)),
+            _ => drop(self.options.insert(name.to_owned(), value)),
         }
         Ok(())
     }
@@ -319,8 +378,9 @@ impl Request {
             writeln!(text, "object = {}", quoted(&object))?;
             let probe = self.observes_links.then_some(Capability::TopologyProbe);
             let capabilities = RYU_CAPABILITIES.into_iter().chain(probe);
-            let capabilities: Vec<String> =
-                capabilities.map(|it| quoted(&it.to_string())).collect();
+            let read = self.read.iter().map(|path| format!("fs.read:{}", path.display()));
+            let capabilities = capabilities.map(|it| it.to_string()).chain(read);
+            let capabilities: Vec<String> = capabilities.map(|it| quoted(&it)).collect();
             writeln!(text, "capabilities = [{}]", capabilities.join(", "))?;
             writeln!(text, "band = [{}, {}]", band.0, band.1)?;
             if self.is_verbose {
@@ -350,6 +410,28 @@ impl Request {
         }
         Ok(text)
     }
+}
+
+/// Returns the real path of a file or directory, which has no `..`.
+fn existing(path: &str) -> anyhow::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    path.canonicalize().with_context(|| format!("{} is missing", path.display()))
+}
+
+/// Checks that `ryu-manager` or this command has the option of this name, with a value.
+fn ensure_known(name: &str) -> anyhow::Result<()> {
+    let known = [&VALUES[..], &FILES, &OWN, &UP].concat();
+    if known.contains(&name) {
+        return Ok(());
+    }
+    ensure!(
+        name != "user-flags",
+        "--user-flags is not supported; register the options in the app, with CONF.register_opts, and set them in a file that --config-file \
+         names"
+    );
+    let all = known.into_iter().chain(FLAGS).chain(UP_FLAGS);
+    let similar = nearest(name, all).map(|it| format!("; did you mean --{it}?"));
+    bail!("--{name} is no option of ryu-manager or of this command{}", similar.unwrap_or_default())
 }
 
 /// Returns the flag of this name, and whether it is switched on.
@@ -437,7 +519,7 @@ mod tests {
     #[test]
     fn options_of_ryu_manager_become_a_configuration() {
         let line = "ryu.app.rest_topology ryu.app.simple_switch_13 --observe-links --verbose --wsapi-port 8080 \
-                    --ofp-tcp-listen-port=6634 --ofp-listen-host ::1 --my-option value --python-path /usr/lib";
+                    --ofp-tcp-listen-port=6634 --ofp-listen-host ::1 --default-log-level 10 --python-path /usr/lib";
         let config = config(line);
         assert_eq!(config.listen, ["[::1]:6634".parse().unwrap()]);
         let apps = config.apps.unwrap();
@@ -447,7 +529,7 @@ mod tests {
         let listen: Vec<_> = python.iter().map(|it| it.listen[0].1.port()).collect();
         assert_eq!(listen, [8080, 8081]);
         assert_eq!(python[0].module.as_deref(), Some("ryu.app.rest_topology"));
-        assert_eq!(python[1].options["my-option"], "value");
+        assert_eq!(python[1].options["default-log-level"], "10");
         assert_eq!(python[1].options["observe-links"], "true");
         let bands: Vec<_> = apps.iter().map(|app| app.band.unwrap()).collect();
         assert_eq!((bands[0].highest, bands[1].lowest), (u16::MAX, 1));
@@ -467,6 +549,32 @@ mod tests {
         let python = apps[0].python.as_ref().unwrap();
         assert_eq!((python.listen.len(), &*python.options["verbose"]), (0, "false"));
         assert_eq!(apps[0].log_level, None);
+    }
+
+    #[test]
+    fn file_of_options_is_absolute_and_may_be_read() {
+        let own = tempfile::tempdir_in("/var/tmp").unwrap();
+        let file = own.path().canonicalize().unwrap().join("ryu.conf");
+        std::fs::write(&file, "").unwrap();
+        // A relative path, which leads to the file from any directory.
+        let up = "../".repeat(std::env::current_dir().unwrap().components().count());
+        let relative = format!("{up}{}", file.strip_prefix("/").unwrap().display());
+        for line in [format!("--config-file {relative}"), format!("--config-file={relative}")] {
+            let app = config(&format!("ryu.app.x {line}")).apps.unwrap().remove(0);
+            assert_eq!(app.read, std::slice::from_ref(&file));
+            assert_eq!(app.python.unwrap().options["config-file"], file.to_str().unwrap());
+        }
+    }
+
+    #[test]
+    fn listed_apps_come_first() {
+        let line =
+            "ryu.app.c --app-lists ryu.app.a,ryu.app.b --app-lists=ryu.app.d --verbose --noverbose";
+        let apps = config(line).apps.unwrap();
+        let names: Vec<_> = apps.iter().map(|app| app.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "d", "c"]);
+        let options = apps.into_iter().filter_map(|app| app.python).map(|python| python.options);
+        assert!(options.into_iter().all(|it| it["verbose"] == "false"), "the last one counts");
     }
 
     #[test]
@@ -539,6 +647,13 @@ mod tests {
         assert!(wrong("ryu.app.x --wsapi-port http").contains("expected a port"));
         assert!(wrong("ryu.app.x --wsapi-port").contains("needs a value"));
         assert!(wrong("ryu.app.x os_ken.app.x").contains("two apps"));
+        assert!(wrong("ryu.app.x --no-such-option 5").contains("--no-such-option is no option"));
+        assert!(wrong("ryu.app.x --wsapi-prot 5").contains("did you mean --wsapi-port?"));
+        assert!(wrong("ryu.app.x --user-flags x.py").contains("--config-file"));
+        assert!(wrong("ryu.app.x -v").contains("such as --verbose"));
+        assert!(wrong("ryu.app.x --config-file /no/ryu.conf").contains("ryu.conf is missing"));
+        let twice = "ryu.app.x --config-file /etc/passwd --config-file /etc/group";
+        assert!(wrong(twice).contains("given twice"));
         assert!(wrong("ryu.app.x --python-path /nowhere").contains("/nowhere is missing"));
         let dir = tempfile::tempdir_in("/tmp").unwrap();
         let hidden = wrong(&format!("ryu.app.x --python-path {}", dir.path().display()));
