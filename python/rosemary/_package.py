@@ -50,7 +50,20 @@ def modules(directory: Path):
         is_test = parts[-1].startswith("test_")
         is_module = path.suffix == ".py" or len(parts) > 1
         if is_module and not is_test:
-            yield str(PurePosixPath(*parts)), path.read_bytes()
+            content = path.read_bytes()
+            if path.suffix == ".py":
+                check_syntax(path, content)
+            yield str(PurePosixPath(*parts)), content
+
+
+def check_syntax(path: Path, content: bytes) -> None:
+    """Refuses a module that could not be imported. It does not run."""
+    try:
+        compile(content, str(path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise PackageError(f"{path}:{error.lineno or 1}: {error.msg}") from None
+    except ValueError as error:
+        raise PackageError(f"{path}: {error}") from None
 
 
 def wheels(directory: Path):

@@ -40,6 +40,16 @@ class Packages(unittest.TestCase):
         package.write(dict(reversed(files.items())), two)
         self.assertEqual(one.read_bytes(), two.read_bytes())
 
+    def test_modules_with_errors_of_syntax_are_refused(self):
+        (self.directory / "app.py").write_text("x = 1\n")
+        part = self.directory / "part.py"
+        for wrong, where in ((b"x = 1\ndef f(:\n", "part.py:2: "), (b"x\0", "part.py")):
+            part.write_bytes(wrong)
+            with self.assertRaisesRegex(package.PackageError, where):
+                dict(package.modules(self.directory))
+        part.write_text("raise SystemExit('it ran')\n")
+        self.assertIn("part.py", dict(package.modules(self.directory)))
+
     def test_hostile_wheels_are_refused(self):
         good = self.wheel("good-1-py3-none-any.whl", {"good/__init__.py": ""})
         self.assertEqual([name for name, _ in package.unpacked(good)], ["good/__init__.py"])

@@ -215,6 +215,16 @@ mod tests {
     }
 
     #[test]
+    fn readme_in_python_names_the_interpreter_of_apps() {
+        let files = python("my-app");
+        let readme = text(&files, "README.md");
+        for root in ["target", "/usr/local/lib/rosemary", "/usr/lib/rosemary"] {
+            assert!(readme.contains(&format!("{root}/python/bin/python3")), "{root}: {readme}");
+        }
+        assert!(text(&files, "test_app.py").contains("PYTHON -m unittest"));
+    }
+
+    #[test]
     fn created_configuration_is_valid() {
         for files in all() {
             let file = PathBuf::from("/apps/my-app/rosemary.toml");
