@@ -116,7 +116,11 @@ def _import(node: ast.Import | ast.ImportFrom, place: _Place, is_optional: bool)
     else:
         module = _absolute(node, place)
         if module is None:
-            yield node.lineno, "." * node.level + (node.module or ""), "a file is in no package; import the module by its name alone"
+            yield (
+                node.lineno,
+                "." * node.level + (node.module or ""),
+                "a file is in no package; import the module by its name alone",
+            )
             return
         names = [(module, "" if alias.name == "*" else alias.name) for alias in node.names]
     for module, name in names:
@@ -171,7 +175,9 @@ def _missing(module: str, name: str, place: _Place) -> Iterator[tuple[str, str]]
 def needs_ryu(module: str) -> str:
     """Returns what to do about a module that Rosemary does not provide."""
     if module.split(".")[1:2] == ["app"]:
-        return f"it is part of Ryu itself; type: {install('--no-deps ryu==4.34')} (docs/ryu.md has the constraint that it needs)"
+        return (
+            f"it is part of Ryu itself; type: {install('--no-deps ryu==4.34')} (docs/ryu.md has the constraint that it needs)"
+        )
     return "neither Rosemary nor os-ken has this module; remove the import"
 
 
@@ -228,7 +234,11 @@ def _file_of(app: str, python_path: list[str]) -> tuple[Path, str]:
         return Path(app), ""
     file = modules.find(app, [*python_path, *sys.path])
     if file is None or file.suffix != ".py":
-        hint = needs_ryu(app) if app.startswith(("ryu.", "os_ken.")) else f"it is neither a file nor a module that is installed; type: {install(app)}"
+        hint = (
+            needs_ryu(app)
+            if app.startswith(("ryu.", "os_ken."))
+            else f"it is neither a file nor a module that is installed; type: {install(app)}"
+        )
         raise FileNotFoundError(hint)
     return file, app if file.name == "__init__.py" else app.rpartition(".")[0]
 
@@ -243,7 +253,11 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("apps", metavar="APP", nargs="+", help="a file (app.py), or the name of a module (ryu.app.NAME)")
     parser.add_argument(
-        "--python-path", metavar="DIR", action="append", default=[], help="a directory with modules of the apps, as of rosemary ryu"
+        "--python-path",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a directory with modules of the apps, as of rosemary ryu",
     )
     try:
         given = parser.parse_args(arguments)

@@ -121,7 +121,11 @@ def _read(path: str | None) -> Iterator[tuple[str, str]]:
     if path is None or path.startswith("/tmp") and not os.path.exists(path):
         return
     if not path.startswith("/"):
-        yield path, f'relative names are looked up in /; use the absolute path and grant it: "fs.read:{os.path.abspath(path)}" ' + _WHERE
+        yield (
+            path,
+            f'relative names are looked up in /; use the absolute path and grant it: "fs.read:{os.path.abspath(path)}" '
+            + _WHERE,
+        )
     elif _is_in(path, "/tmp"):
         yield path, "a zone has a /tmp of its own; move the file to another directory and grant it with fs.read:PATH"
     elif any(_is_in(path, it) for it in _UNREADABLE):

@@ -56,8 +56,25 @@ NAMES = {
     **{
         name: _NO_NETWORK
         for name in (
-            *("requests", "urllib3", "httplib2", "httpx", "aiohttp", "http.client", "xmlrpc.client", "urllib.request.urlopen"),
-            *("urllib.request.urlretrieve", "urllib.request.build_opener", "smtplib", "ftplib", "telnetlib", "poplib", "imaplib"),
+            *(
+                "requests",
+                "urllib3",
+                "httplib2",
+                "httpx",
+                "aiohttp",
+                "http.client",
+                "xmlrpc.client",
+                "urllib.request.urlopen",
+            ),
+            *(
+                "urllib.request.urlretrieve",
+                "urllib.request.build_opener",
+                "smtplib",
+                "ftplib",
+                "telnetlib",
+                "poplib",
+                "imaplib",
+            ),
             *("nntplib", "paramiko", "netmiko", "ncclient", "pymysql", "MySQLdb", "mysql", "psycopg2", "psycopg", "pymongo"),
             *("redis", "pika", "kafka", "zmq", "paho", "influxdb", "influxdb_client", "elasticsearch", "pysnmp"),
             *("socket.create_connection", "socket.getaddrinfo", "socket.gethostbyname", "eventlet.connect"),
@@ -66,7 +83,12 @@ NAMES = {
     **{
         name: _NO_SERVER
         for name in (
-            *("http.server.HTTPServer", "http.server.ThreadingHTTPServer", "xmlrpc.server", "wsgiref.simple_server.make_server"),
+            *(
+                "http.server.HTTPServer",
+                "http.server.ThreadingHTTPServer",
+                "xmlrpc.server",
+                "wsgiref.simple_server.make_server",
+            ),
             *(f"socketserver.{it}" for it in ("TCPServer", "UDPServer", "ThreadingTCPServer", "ThreadingUDPServer")),
             *("socket.create_server", "flask"),
         )
@@ -86,7 +108,9 @@ _ATTRIBUTES = (
     (re.compile(r"(NXT|nxt_|send_nxt_|NXFlow|nx_match)\w*"), "Nicira's extension is refused"),
     (re.compile(r"ONF(Bundle|Flow)\w+"), "this experimenter message " + _EXPERIMENTER.format(id="0x4f4e4600")),
     (
-        re.compile(r"OFP(Vendor|Experimenter|ExperimenterStatsRequest|ActionVendor|ActionExperimenter\w*|InstructionExperimenter)"),
+        re.compile(
+            r"OFP(Vendor|Experimenter|ExperimenterStatsRequest|ActionVendor|ActionExperimenter\w*|InstructionExperimenter)"
+        ),
         "it " + _EXPERIMENTER.format(id="ID"),
     ),
 )

@@ -118,5 +118,7 @@ def test_one_file_puts_apps_together(modules, caplog):
 def test_events_of_an_apps_own_package_need_no_source(tmp_path, caplog):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "events.py").write_text(EVENTS)
-    (tmp_path / "own" / "consumer.py").write_text(CONSUMER.replace("import shared_events", "from own import events as shared_events"))
+    (tmp_path / "own" / "consumer.py").write_text(
+        CONSUMER.replace("import shared_events", "from own import events as shared_events")
+    )
     assert not any("handles" in it for it in answers(str(tmp_path), "own.consumer", caplog)[1])

@@ -52,7 +52,9 @@ def test_rejected_configuration_is_a_problem_until_one_is_accepted(tmp_path, mon
         yield from bench.until(lambda: stated[-1:] == [None], "a configuration is accepted")
 
     bench.run(scenario)
-    assert len(stated) == 2 and stated[0].startswith("Faucet rejected bad.yaml") and "unknown key; correct the file" in stated[0]
+    assert (
+        len(stated) == 2 and stated[0].startswith("Faucet rejected bad.yaml") and "unknown key; correct the file" in stated[0]
+    )
 
 
 def test_real_class_is_known(monkeypatch):

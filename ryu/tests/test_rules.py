@@ -530,7 +530,13 @@ def logged(bench, caplog, *events):
 def test_alerts_have_units(tmp_path, caplog):
     none = (1 << 64) - 1
     alerts = [
-        ("cpu", 932, 800, 1000, "this app uses 0.932 processors, more than 0.8 processors; the limit is 1 processors (limits.cpu)"),
+        (
+            "cpu",
+            932,
+            800,
+            1000,
+            "this app uses 0.932 processors, more than 0.8 processors; the limit is 1 processors (limits.cpu)",
+        ),
         ("memory", 200 << 20, 150 << 20, none, "this app uses 200 MiB, more than 150 MiB; the limit is none (limits.memory)"),
         (
             *("log-bytes-per-second", 5000, 3277, 4096),

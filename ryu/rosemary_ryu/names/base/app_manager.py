@@ -209,7 +209,9 @@ class RyuApp:
         Raises `NoSuchApplication` if it is not in this process.
         """
         if req.dst not in SERVICE_BRICKS:
-            raise NoSuchApplication(f"{type(req).__name__} of {self.name} is for {req.dst}, which is not in this process: {_TOGETHER}")
+            raise NoSuchApplication(
+                f"{type(req).__name__} of {self.name} is for {req.dst}, which is not in this process: {_TOGETHER}"
+            )
         req.sync = True
         req.reply_q = hub.Queue()
         self.send_event(req.dst, req)
