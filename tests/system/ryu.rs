@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use cli::lab::{Lab, Of, Rosemary};
 use openflow::{FlowMod, Kind, PacketIn, PacketOut, PortNo, Version, append};
+use rosemary_tests::developer::{self, Developer};
 use rosemary_tests::fake::Fake;
 use rosemary_tests::http::{APP_ROUTES, request_at};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
@@ -138,6 +139,35 @@ fn options_of_ryu_manager_reach_an_app_with_its_file() {
         fs::write(CONFIG, lab.run(&rosemary, &args)?)?;
         let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--config", CONFIG])?;
         rosemary.wait_for_log(&["slow: polls every 17, 20"], SOON)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn signed_package_of_an_app_of_ryu_installs_and_runs() {
+    with_ryu(|lab, ryu| {
+        let joe = Developer::new(lab, "joe")?;
+        let dir = joe.dir("hub").display().to_string();
+        developer::rosemary(lab, &["app", "new", "hub", "--python", "--dir", &dir])?;
+        let app = joe.dir("hub").join("app.py");
+        fs::write(app, fs::read(ryu.join("ryu/app/simple_switch_13.py"))?)?;
+        let requested = ryu::CAPABILITIES.replace(", \"topology.probe\"", "");
+        let manifest = format!("name = \"hub\"\nversion = \"0.1.0\"\ncapabilities = {requested}\n");
+        fs::write(joe.dir("hub").join("app.toml"), manifest)?;
+        let home = joe.home.display().to_string();
+        let package = developer::rosemary(lab, &["app", "build", &dir, "--out", &home])?;
+        let package = package.trim();
+        joe.sign(lab, package)?;
+        let trust =
+            developer::entry("joe", &joe.public()?, &format!("capabilities = {requested}\n"));
+        developer::trust(&[&trust], "")?;
+        developer::rosemary(lab, &["app", "install", package])?;
+        developer::trust(&[&trust], "[[app]]\nname = \"hub\"\nhost = \"ryu\"\n")?;
+        let up = Rosemary::start_with(lab, &rosemary_binary(), &[])?;
+        let net = Net::with_known_ports(lab, Of::V1_3, up)?;
+        reaches(&net)?;
+        let log = net.rosemary.log();
+        assert!(!log.contains("UNSIGNED"), "{log}");
         Ok(())
     });
 }

@@ -135,6 +135,7 @@ fn bare(name: &str, path: &Path, options: &Options) -> Result<(Object, Origin), 
     if options.allows_unsigned(name) {
         Ok((Object::File(ObjectFile::new(object)), Origin::Unsigned))
     } else {
+        let object = format!("the bare file {}", object.display());
         Err(StartError::Unsigned { app: name.into(), object })
     }
 }
@@ -146,7 +147,8 @@ fn named_module(
     options: &Options,
 ) -> Result<(Object, Origin), StartError> {
     if !options.allows_unsigned(name) {
-        return Err(StartError::Unsigned { app: name.into(), object: module.into() });
+        let object = format!("the module {module}");
+        return Err(StartError::Unsigned { app: name.into(), object });
     }
     let object = Object::module(module)
         .map_err(|source| StartError::System { what: "copy the name of a module", source })?;
@@ -258,6 +260,18 @@ fn accept(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn error_of_a_module_calls_it_no_file() {
+        let options = crate::options::tests::parse(&[]).unwrap();
+        let error =
+            named_module("switch", "ryu.app.simple_switch", &options).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the app switch is the module ryu.app.simple_switch, "),
+            "{error}"
+        );
+        assert!(error.contains("--allow-unsigned"), "{error}");
+    }
 
     #[test]
     fn bare_file_runs_only_with_allow_unsigned() {

@@ -100,17 +100,17 @@ pub enum StartError {
         /// The problem.
         why: String,
     },
-    /// An app is a bare file, and the operator does not allow unsigned apps.
+    /// An app is a bare file or a module, and the operator does not allow unsigned apps.
     #[error(
-        "the app {app} is the bare file {}, which has no signature. While you develop it, run `rosemary up \
+        "the app {app} is {object}, which has no signature. While you develop it, run `rosemary up \
          --allow-unsigned`. To run it permanently, make a package: `rosemary app build`, `sign` and \
-         `install`, and remove `object` from the configuration (docs/packages.md)", object.display()
+         `install`, and remove `object` from the configuration (docs/packages.md)"
     )]
     Unsigned {
         /// Its name.
         app: String,
-        /// The file.
-        object: PathBuf,
+        /// The kind and the name of its object, as a phrase.
+        object: String,
     },
     /// The virtual environment for apps in Python is missing.
     #[error(
