@@ -137,6 +137,19 @@ fn faucet_separates_vlans_and_reloads() {
         reaches(lab, &net.h1, &net.h3)?;
         ensure!(net.h1.ping(&net.h2, 3, INTERVAL)?.received == 0, "the ACL denies it");
         ensure!(net.switch_status()?.refused == 0, "messages were refused");
+        // A rejected one is a problem until one is accepted, and its error is one in the log.
+        write("dps: {s1: {dp_id: 1, no_such_key: 1}}\n")?;
+        let rejects =
+            |reason: &String| reason.contains("Faucet rejected") && reason.contains("no_such_key");
+        net.rosemary.wait_for("the status names the mistake", SOON, |status| {
+            status.health.reasons.iter().any(rejects).then_some(())
+        })?;
+        net.rosemary.wait_for_log(&["ERROR", "New config bad"], SOON)?;
+        write(&one_switch("office", DENY_UDP))?;
+        net.rosemary.wait_for("the mistake is corrected", SOON, |status| {
+            (!status.health.reasons.iter().any(rejects)).then_some(())
+        })?;
+        reaches(lab, &net.h1, &net.h2)?;
         Ok(())
     });
 }
