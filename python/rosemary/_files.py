@@ -59,7 +59,7 @@ class Open:
             is_refused = number == errno.EACCES
             return f"the app's user may not read it; let others read it: chmod o+r {path}" if is_refused else None
         if not path.startswith("/"):
-            return f'relative names are looked up in /; if the file exists, use its absolute path and grant it with "{_GRANT}PATH"'
+            return f'relative names are in the app\'s own /tmp; for a file of this machine use the absolute path and grant "{_GRANT}PATH"'
         own = [sys.prefix, sys.base_prefix, *(it for it in sys.path if it)]
         if any(_is_in(full, it) for it in (*own, *_WITHOUT_ADVICE)):
             return None

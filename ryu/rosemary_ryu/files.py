@@ -113,8 +113,9 @@ def refused(node: ast.Call, scope: Scope, paths: Paths) -> Iterator[tuple[str, s
 
 
 def _written(path: str | None) -> Iterator[tuple[str, str]]:
-    if path is not None and not _is_in(path, "/tmp"):
-        yield path or ".", "an app can write only in /tmp, which is its own and is emptied when it ends"
+    # Relative names are in the app's /tmp.
+    if path is not None and path.startswith("/") and not _is_in(path, "/tmp"):
+        yield path, "an app can write only in /tmp, which is its own and is emptied when it ends"
 
 
 def _read(path: str | None) -> Iterator[tuple[str, str]]:
@@ -123,8 +124,8 @@ def _read(path: str | None) -> Iterator[tuple[str, str]]:
     if not path.startswith("/"):
         yield (
             path,
-            f'relative names are looked up in /; use the absolute path and grant it: "fs.read:{os.path.abspath(path)}" '
-            + _WHERE,
+            "relative names are looked up in the app's own /tmp; for a file of this machine use the absolute path, and grant it: "
+            f'"fs.read:{os.path.abspath(path)}" {_WHERE}',
         )
     elif _is_in(path, "/tmp"):
         yield path, "a zone has a /tmp of its own; move the file to another directory and grant it with fs.read:PATH"

@@ -64,8 +64,8 @@ def test_only_unsupported_versions_are_found(version):
         ("import socket; socket.socket()", "socket.socket"),
         ("def f():\n import socket\n return socket.socket()", "socket.socket"),
         ("from eventlet import tpool", "eventlet.tpool"),
-        ("from ryu.lib import hub; hub.connect(1)", "ryu.lib.hub.connect"),
         ("import sqlite3; sqlite3.connect('/tmp/a.db')", "sqlite3.connect"),
+        ("from ryu.lib import hub; hub.connect(1)", "ryu.lib.hub.connect"),
         ("parser.NXActionLearn(1)", "NXActionLearn"),
         ("parser.NXActionRegMove()", "NXActionRegMove"),
         ("parser.OFPExperimenter()", "OFPExperimenter"),
@@ -85,11 +85,11 @@ def test_names_that_other_things_have_are_not_found():
 @pytest.mark.parametrize(
     ("source", "path", "remedy"),
     [
-        ("open('stats.csv', 'w')", "stats.csv", "only in /tmp"),
+        ("open('/stats.csv', 'w')", "/stats.csv", "only in /tmp"),
         ("open('/var/log/app.log', mode='a')", "/var/log/app.log", "only in /tmp"),
-        ("import logging\nlogging.FileHandler('ryu.log')", "ryu.log", "only in /tmp"),
-        ("from logging import handlers as h\nh.RotatingFileHandler('ryu.log')", "ryu.log", "only in /tmp"),
-        ("import logging\nlogging.basicConfig(filename='ryu.log')", "ryu.log", "only in /tmp"),
+        ("import logging\nlogging.FileHandler('/srv/ryu.log')", "/srv/ryu.log", "only in /tmp"),
+        ("from logging import handlers as h\nh.RotatingFileHandler('/srv/ryu.log')", "/srv/ryu.log", "only in /tmp"),
+        ("import logging\nlogging.basicConfig(filename='/srv/ryu.log')", "/srv/ryu.log", "only in /tmp"),
         ("open('/etc/hosts')", "/etc/hosts", '"fs.read:/etc/hosts"'),
         ("open('conf.json').read()", "conf.json", "absolute path"),
         ("from pathlib import Path\nPath('/etc/hosts').read_text()", "/etc/hosts", '"fs.read:/etc/hosts"'),
@@ -109,7 +109,7 @@ def test_file_beside_the_app_has_its_path():
 
 
 def test_files_in_tmp_and_computed_names_are_not_found():
-    assert found("open('/tmp/x', 'w')\nopen('/tmp/x')\nname = input()\nopen(name, 'w')\n") == []
+    assert found("open('/tmp/x', 'w')\nopen('/tmp/x')\nopen('stats.csv', 'w')\nname = input()\nopen(name, 'w')\n") == []
 
 
 def test_module_that_is_not_installed_is_found():
