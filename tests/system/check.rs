@@ -195,7 +195,7 @@ const USES_ITS_ZONE: &str = "import tempfile
 from ryu.app.wsgi import WSGIApplication
 from ryu.base import app_manager
 from ryu.lib import hub
-with open('/tmp/app.log', 'w') as log:
+with open('/tmp/app.log', 'w') as log, open('stats.csv', 'w') as relative:
     log.write('imported')
 class App(app_manager.RyuApp):
     _CONTEXTS = {'wsgi': WSGIApplication}

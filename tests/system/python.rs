@@ -124,6 +124,36 @@ fn refused_calls_are_in_the_log_of_the_app_with_remedies() {
     });
 }
 
+/// Uses files in `/tmp`, which is the working directory, as ordinary programs do.
+const WITH_FILES: &str = "import logging.handlers, os, rosemary
+def relative():
+    with open('stats.csv', 'w') as file:
+        file.write('1,2')
+    return os.getcwd() == '/tmp' and open('/tmp/stats.csv').read() == '1,2'
+def rotating():
+    handler = logging.handlers.RotatingFileHandler('app.log', maxBytes=40, backupCount=2)
+    for number in range(4):
+        handler.emit(logging.LogRecord('x', 20, 'x', 1, 'a line of some length', None, None))
+    return sorted(it for it in os.listdir() if it.startswith('app.log')) == ['app.log', 'app.log.1', 'app.log.2']
+class Files(rosemary.App):
+    def on_switch_up(self, event, network):
+        for use in [relative, rotating]:
+            network.info(f'{use.__name__}: {use()}')
+";
+
+#[test]
+fn app_in_python_has_its_files_in_tmp() {
+    in_a_lab(|lab| {
+        let app = written(WITH_FILES)?;
+        let mut net = Net::start_with(lab, Of::V1_3, &["--app", &app.to_string_lossy()])?;
+        for use_of in ["relative", "rotating"] {
+            net.rosemary.wait_for_log(&[&format!("{use_of}: True")], SOON)?;
+        }
+        assert!(!net.rosemary.log().contains("refused a system call"), "{}", net.rosemary.log());
+        Ok(())
+    });
+}
+
 #[test]
 fn problem_of_an_app_in_python_is_a_reason_of_the_status() {
     in_a_lab(|lab| {

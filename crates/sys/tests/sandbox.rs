@@ -97,6 +97,9 @@ fn try_all(object: &std::path::Path) -> BTreeMap<String, String> {
     note("write /usr/lib", said(fs::write("/usr/lib/rosemary-test", "x")));
     note("write /", said(fs::write("/rosemary-test", "x")));
     note("write /tmp", said(fs::write("/tmp/file", "x")));
+    note("write a relative path", said(fs::write("relative", "x")));
+    note("relative file in /tmp", fs::exists("/tmp/relative").unwrap().to_string());
+    note("relative way out", said(fs::write("../rosemary-test", "x")));
     note("way out of /tmp", said(fs::write("/tmp/../rosemary-test", "x")));
     let filled = fs::File::create("/tmp/big")
         .and_then(|mut big| (0..1024).try_for_each(|_| big.write_all(&[0; 4096])));
@@ -215,6 +218,8 @@ fn check(said: &Said) {
     assert_eq!(found("read /etc/hostname"), "GOT", "it was granted");
     assert_eq!(found("read /etc/passwd"), "entity not found");
     assert_eq!(found("write /tmp"), "GOT");
+    assert_eq!(found("write a relative path"), "GOT");
+    assert_eq!(found("relative file in /tmp"), "true");
     for refused in [
         "list /",
         "change the object",
@@ -222,6 +227,7 @@ fn check(said: &Said) {
         "write /usr/lib",
         "write /",
         "way out of /tmp",
+        "relative way out",
         "execute",
         "connect",
     ] {
@@ -265,6 +271,8 @@ fn process_of_root_is_confined_and_reported() {
         "kill ",
         "socket ",
         "openat \"/tmp/file\" went on",
+        "openat \"relative\" went on",
+        "openat \"../rosemary-test\"",
     ] {
         assert!(refused.iter().any(|it| it == line), "{line}");
     }

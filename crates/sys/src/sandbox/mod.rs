@@ -53,6 +53,9 @@ static NO_VARIABLES: BTreeMap<String, String> = BTreeMap::new();
 /// The directory with the copies of objects, inside the sandbox.
 pub const OBJECTS: &str = "/app";
 
+/// The private directory for files, inside the sandbox, and the working directory of a process that has it.
+const TMP: &str = "/tmp";
+
 /// Confines the monitor, whose children confine themselves later.
 ///
 /// The monitor keeps the capabilities that its children need for that, and execve(2) adds none. The system refuses
@@ -97,7 +100,7 @@ pub struct Sandbox<'a> {
     /// Directories that stay hidden even where [`read`](Self::read) leads to them. Their paths contain no links.
     /// `/proc`, `/sys` and `/dev` always stay hidden.
     pub never: &'a [PathBuf],
-    /// Its private `/tmp`, if it gets one.
+    /// Its private `/tmp`, if it gets one. It is then the working directory, otherwise `/` is.
     pub tmp: Option<Tmp>,
     /// Whether it keeps the machine's network. Only the broker does, which connects for apps.
     pub network: bool,
@@ -217,6 +220,10 @@ impl<'a> Sandbox<'a> {
         let own_user = report.is_on(Mechanism::User) || report.is_on(Mechanism::UserNamespace);
         let limits = self.limits.set(own_user, mapped);
         report.add(Mechanism::Limits, limits.and(first_to_end));
+        if self.tmp.is_some() && report.is_on(Mechanism::Root) {
+            // Programs write files with relative names. As another user, because /tmp belongs to it.
+            rustix::process::chdir(TMP)?;
+        }
         landlock::restrict(self, &grants, report.is_on(Mechanism::Root), &mut report);
         Ok(Confined { report, objects, listener: None })
     }

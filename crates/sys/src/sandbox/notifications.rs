@@ -3,7 +3,7 @@
 //!
 //! The caller of a watched call waits until its [`Listener`] has answered, so a process that repeats such calls waits
 //! for the monitor and not the reverse. The answer is EPERM, with one exception: a zone that opens a file in its
-//! `/tmp` to write, or a file whose path cannot be read, continues. The file system and Landlock decide about every
+//! `/tmp`, which is its working directory, to write, or a file whose path cannot be read, continues. The file system and Landlock decide about every
 //! open in any case. The path that is read here decides nothing, because the caller could change it meanwhile.
 
 mod memory;
@@ -16,6 +16,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 pub use self::memory::TargetReader;
 use super::seccomp::watched;
+
+/// Stands for the working directory in the place of a descriptor.
+const AT_FDCWD: u32 = libc::AT_FDCWD.cast_unsigned();
 
 /// A watched call and the answer to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,9 +117,7 @@ impl Listener {
             let is_allowed = match &target {
                 Target::None => false,
                 Target::Unreadable | Target::NotRead => true,
-                Target::Text(path) => {
-                    path.starts_with("/tmp/") && !path.split('/').any(|part| part == "..")
-                }
+                Target::Text(path) => is_in_tmp(path, call, arguments),
             };
             let continued = self.has_tmp && ["open", "openat"].contains(&call) && is_allowed;
             self.answer(id, continued);
@@ -167,9 +168,39 @@ impl Listener {
     }
 }
 
+/// Whether a zone opens a path in its `/tmp`, which is also its working directory.
+fn is_in_tmp(path: &str, call: &str, arguments: [u64; 6]) -> bool {
+    // Linux uses the lower half of a descriptor's argument.
+    let [directory, ..] = arguments.map(|it| it & u64::from(u32::MAX));
+    let is_relative_to_own = call == "open" || directory == u64::from(AT_FDCWD);
+    let is_below = path.starts_with("/tmp/") || path == "/tmp";
+    let is_relative = !path.starts_with('/') && is_relative_to_own;
+    (is_below || is_relative) && !path.split('/').any(|part| part == "..")
+}
+
 impl AsFd for Listener {
     /// Readable when a call waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_in_tmp_are_absolute_or_relative_to_it() {
+        let at = |directory: u32, path: &str| {
+            is_in_tmp(path, "openat", [u64::from(directory), 0, 0, 0, 0, 0])
+        };
+        for path in ["/tmp", "/tmp/x", "x", "./x", "dir/x", "..x"] {
+            assert!(at(AT_FDCWD, path) && is_in_tmp(path, "open", [0; 6]), "{path}");
+            assert!(is_in_tmp(path, "openat", [u64::MAX - 99, 0, 0, 0, 0, 0]), "{path}");
+        }
+        for path in ["/tmpx", "/tmp/../x", "../x", "dir/../../x", "/usr/lib/x"] {
+            assert!(!at(AT_FDCWD, path) && !is_in_tmp(path, "open", [0; 6]), "{path}");
+        }
+        assert!(at(5, "/tmp/x") && !at(5, "x"), "5 may be any directory");
     }
 }

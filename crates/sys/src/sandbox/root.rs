@@ -5,7 +5,7 @@
 //! /usr/lib     the machine's, read-only; /lib, /lib64, ... are links or directories as on the machine
 //! /etc         only ld.so.cache
 //! /app         tmpfs with copies of the objects; read-only once they are in it
-//! /tmp         tmpfs, bounded in bytes and entries, without execution
+//! /tmp         tmpfs, bounded in bytes and entries, without execution; the working directory
 //! /...         the paths that fs.read grants, read-only, without the mounts below them
 //! ```
 //!
