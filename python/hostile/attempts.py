@@ -228,6 +228,44 @@ def _():
     return True
 
 
+@attempt("changing the mode of a file of the machine")
+def _():
+    os.chmod(os.__file__, os.stat(os.__file__).st_mode & 0o7777)
+    return True
+
+
+@attempt("changing the times of a file of the machine")
+def _():
+    os.utime(os.__file__, ns=(os.stat(os.__file__).st_atime_ns, os.stat(os.__file__).st_mtime_ns))
+    return True
+
+
+@attempt("locking a file of the machine")
+def _():
+    import fcntl
+
+    with open(os.__file__) as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return True
+
+
+@attempt("being called by a lease when a file of the machine is opened")
+def _():
+    import fcntl
+
+    with open(os.__file__) as file:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    return True
+
+
+@attempt("running a file with a set-user-id bit")
+def _():
+    path = os.path.join(tempfile.mkdtemp(), "run")
+    shutil.copy("/usr/lib/os-release", path)
+    os.chmod(path, 0o4755)
+    return not os.statvfs(path).f_flag & os.ST_NOSUID
+
+
 @attempt("doing the same on another thread")
 def _():
     reached = []

@@ -91,7 +91,7 @@ def refused(node: ast.Call, scope: Scope, paths: Paths) -> Iterator[tuple[str, s
     if "sqlite3.connect" in names:
         path = paths.value(node.args[0], scope) if node.args else None
         if path != ":memory:":
-            yield "sqlite3.connect", "SQLite locks its file, which a zone refuses; use a database in memory (':memory:')"
+            yield from _written(path)
         return
     if "logging.basicConfig" in names and "filename" in keywords:
         yield from _written(paths.value(keywords["filename"], scope))

@@ -64,7 +64,6 @@ def test_only_unsupported_versions_are_found(version):
         ("import socket; socket.socket()", "socket.socket"),
         ("def f():\n import socket\n return socket.socket()", "socket.socket"),
         ("from eventlet import tpool", "eventlet.tpool"),
-        ("import sqlite3; sqlite3.connect('/tmp/a.db')", "sqlite3.connect"),
         ("from ryu.lib import hub; hub.connect(1)", "ryu.lib.hub.connect"),
         ("parser.NXActionLearn(1)", "NXActionLearn"),
         ("parser.NXActionRegMove()", "NXActionRegMove"),
@@ -79,7 +78,7 @@ def test_names_that_other_things_have_are_not_found():
     assert found("import socket\ndef f(socket):\n    return socket.socket()\n") == []
     assert found("class os:\n    system = print\nos.system('ls')\n") == []
     assert found("import socket\nsocket.inet_aton('10.0.0.1')\n") == []
-    assert found("import sqlite3\nsqlite3.connect(':memory:')\n") == []
+    assert found("import sqlite3\nsqlite3.connect(':memory:')\nsqlite3.connect('/tmp/a.db')\n") == []
 
 
 @pytest.mark.parametrize(
@@ -90,6 +89,7 @@ def test_names_that_other_things_have_are_not_found():
         ("import logging\nlogging.FileHandler('/srv/ryu.log')", "/srv/ryu.log", "only in /tmp"),
         ("from logging import handlers as h\nh.RotatingFileHandler('/srv/ryu.log')", "/srv/ryu.log", "only in /tmp"),
         ("import logging\nlogging.basicConfig(filename='/srv/ryu.log')", "/srv/ryu.log", "only in /tmp"),
+        ("import sqlite3\nsqlite3.connect('/var/lib/a.db')", "/var/lib/a.db", "only in /tmp"),
         ("open('/etc/hosts')", "/etc/hosts", '"fs.read:/etc/hosts"'),
         ("open('conf.json').read()", "conf.json", "absolute path"),
         ("from pathlib import Path\nPath('/etc/hosts').read_text()", "/etc/hosts", '"fs.read:/etc/hosts"'),

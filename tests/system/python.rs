@@ -13,6 +13,7 @@ use rosemary_tests::developer::{self, Developer};
 use rosemary_tests::http::{APP_ROUTES, request_at};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rustix::fs::FlockOperation;
 
 /// The name of the apps, which their files give them.
 const APP: &str = "app";
@@ -125,7 +126,7 @@ fn refused_calls_are_in_the_log_of_the_app_with_remedies() {
 }
 
 /// Uses files in `/tmp`, which is the working directory, as ordinary programs do.
-const WITH_FILES: &str = "import logging.handlers, os, rosemary
+const WITH_FILES: &str = "import fcntl, logging.handlers, os, rosemary, shutil, sqlite3, tempfile
 def relative():
     with open('stats.csv', 'w') as file:
         file.write('1,2')
@@ -135,9 +136,42 @@ def rotating():
     for number in range(4):
         handler.emit(logging.LogRecord('x', 20, 'x', 1, 'a line of some length', None, None))
     return sorted(it for it in os.listdir() if it.startswith('app.log')) == ['app.log', 'app.log.1', 'app.log.2']
+def copying():
+    with open('from', 'w') as file:
+        file.write('text')
+    os.chmod('from', 0o640)
+    os.utime('from', (1, 2))
+    for number, copy in enumerate([shutil.copy, shutil.copy2, shutil.copyfile]):
+        copy('from', f'to{number}')
+    modes = [os.stat(f'to{number}').st_mode & 0o777 for number in range(2)]
+    return modes == [0o640, 0o640] and os.stat('to1').st_mtime == 2 and open('to2').read() == 'text'
+def database():
+    counts = []
+    for mode in ['delete', 'wal']:
+        both = [sqlite3.connect('/tmp/data.db') for _ in range(2)]
+        both[0].execute(f'pragma journal_mode={mode}')
+        both[0].execute('create table if not exists seen (mac text)')
+        for number in range(20):
+            with both[number % 2] as connection:
+                connection.execute('insert into seen values (?)', (str(number),))
+        counts += [it.execute('select count(*) from seen').fetchone()[0] for it in both]
+        for connection in both:
+            connection.close()
+    return counts == [20, 20, 40, 40]
+def temporary():
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryFile() as file:
+        shutil.copy('from', directory)
+        file.write(b'x')
+    with tempfile.NamedTemporaryFile() as file:
+        return os.path.dirname(file.name) == '/tmp' and not os.path.exists(directory)
+def locking():
+    with open('lock', 'w') as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(file, fcntl.LOCK_UN)
+    return True
 class Files(rosemary.App):
     def on_switch_up(self, event, network):
-        for use in [relative, rotating]:
+        for use in [relative, rotating, copying, database, temporary, locking]:
             network.info(f'{use.__name__}: {use()}')
 ";
 
@@ -146,10 +180,56 @@ fn app_in_python_has_its_files_in_tmp() {
     in_a_lab(|lab| {
         let app = written(WITH_FILES)?;
         let mut net = Net::start_with(lab, Of::V1_3, &["--app", &app.to_string_lossy()])?;
-        for use_of in ["relative", "rotating"] {
+        for use_of in ["relative", "rotating", "copying", "database", "temporary", "locking"] {
             net.rosemary.wait_for_log(&[&format!("{use_of}: True")], SOON)?;
         }
         assert!(!net.rosemary.log().contains("refused a system call"), "{}", net.rosemary.log());
+        Ok(())
+    });
+}
+
+/// Locks a granted file in each possible way, and keeps it open.
+const LOCKS_A_GRANTED_FILE: &str = "import fcntl, rosemary, struct
+file = open('/etc/rosemary/granted')
+fcntl.lockf(file, fcntl.LOCK_SH)
+for lock in [
+    lambda: fcntl.flock(file, fcntl.LOCK_SH),
+    lambda: fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack('hhqqi4x', fcntl.F_RDLCK, 0, 0, 0, 0)),
+]:
+    try:
+        lock()
+        print('locked')
+    except PermissionError:
+        print('refused')
+class Locks(rosemary.App):
+    pass
+";
+
+#[test]
+fn app_in_python_locks_no_file_of_others() {
+    in_a_lab(|lab| {
+        let granted = "/etc/rosemary/granted";
+        fs::write(granted, "")?;
+        let app = written(LOCKS_A_GRANTED_FILE)?;
+        let config = format!(
+            "[[app]]\nname = \"{APP}\"\nobject = \"{}\"\n\
+             capabilities = [\"packet-in\", \"fs.read:{granted}\"]\n",
+            app.display()
+        );
+        fs::write("/etc/rosemary/rosemary.toml", config)?;
+        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        rosemary.wait_for_log(&["app was connected to the kernel"], SOON)?;
+        let log = rosemary.log();
+        assert_eq!(
+            (log.matches("refused\n").count(), log.matches("locked\n").count()),
+            (2, 0),
+            "{log}"
+        );
+        assert!(log.contains("use fcntl.lockf(): locks of open files"), "{log}");
+        assert!(log.contains("use fcntl.lockf(): flock()"), "{log}");
+        let file = fs::File::options().read(true).write(true).open(granted)?;
+        rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        file.try_lock().context("flock")?;
         Ok(())
     });
 }

@@ -33,9 +33,18 @@ pub(crate) fn of(call: &WatchedCall) -> Option<String> {
         ),
         "connect" => own_text(CONNECT),
         "bind" | "listen" => own_text(LISTEN),
+        "flock" => own_text("use fcntl.lockf(): flock() is not possible in a zone"),
+        "fcntl" if is_lock_of_open_file(call.arguments[1]) => {
+            own_text("use fcntl.lockf(): locks of open files are not possible in a zone")
+        }
         "execve" | "execveat" | "fork" | "vfork" | "clone" => own_text(PROGRAM),
         _ => None,
     }
+}
+
+/// Whether this command of fcntl(2) is `F_OFD_GETLK`, `F_OFD_SETLK` or `F_OFD_SETLKW`.
+fn is_lock_of_open_file(command: u64) -> bool {
+    (36..=38).contains(&(command & u64::from(u32::MAX)))
 }
 
 /// Whether this is the address family of IPv4 or IPv6. Linux uses the lower half of the argument.

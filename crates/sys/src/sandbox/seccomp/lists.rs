@@ -18,7 +18,7 @@ use libc::c_long;
 use self::kernel::{KERNEL, OLD_KERNEL};
 use self::monitor::{MONITOR, OLD_MONITOR};
 use self::northbound::NORTHBOUND;
-use self::python::{OLD_PYTHON, PYTHON};
+use self::python::{LOCKS, OLD_PYTHON, PYTHON};
 use self::services::{BROKER, OLD_BROKER, OWN_FILE, SERVICE};
 pub use self::watched::{EMULATED, watched};
 
@@ -52,7 +52,7 @@ impl Profile {
             Self::Zone => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, FILES, OLD_FILES, TMP, OLD_TMP],
             Self::Python => &[
                 PROGRAM,
-                HOLDS,
+                LOCKS,
                 OLD_PROGRAM,
                 CONTROL,
                 FILES,
@@ -107,6 +107,9 @@ pub enum Condition {
     Bits(u8, u32, u32),
     /// The argument is a null pointer.
     Null(u8),
+    /// The argument is one of the first list. In a process with a private root directory, the filter answers the values of the
+    /// second list with success, and the system does not make the call.
+    OneOfOrDone(u8, &'static [u32], &'static [u32]),
     /// The argument is one of the first list. A process without a private root directory, which loads its object by
     /// `/proc`, may also use the second list.
     OneOfOrWithProc(u8, &'static [u32], &'static [u32]),

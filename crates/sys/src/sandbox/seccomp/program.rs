@@ -99,16 +99,6 @@ pub(super) fn compile(profile: Profile, own: Own, notifies: bool) -> Vec<sock_fi
 /// the number of the call is no longer loaded there.
 fn tested(condition: Condition, own: Own, otherwise: u32) -> Vec<sock_filter> {
     let mut body = Vec::new();
-    let mut one_of = |index, values: &[u32]| {
-        body.push(load(argument(index, 0)));
-        for (i, value) in values.iter().enumerate() {
-            // Jumps over the other values and the refusal.
-            let over = u8::try_from(values.len() - i).expect("few values");
-            body.push(jump_if_equal(*value, over, 0));
-        }
-        body.push(return_value(otherwise));
-        body.push(return_value(SECCOMP_RET_ALLOW));
-    };
     match condition {
         Condition::OwnRoot if own.has_proc => body.push(return_value(otherwise)),
         Condition::Counted if !own.is_counted => body.push(return_value(otherwise)),
@@ -116,10 +106,20 @@ fn tested(condition: Condition, own: Own, otherwise: u32) -> Vec<sock_filter> {
             body.push(return_value(SECCOMP_RET_ALLOW));
         }
         Condition::OneOfOrWithProc(index, values, more) if own.has_proc => {
-            one_of(index, &[values, more].concat());
+            body.extend(one_of(index, &[values, more].concat(), otherwise));
+        }
+        Condition::OneOfOrDone(index, values, done) => {
+            if !own.has_proc {
+                body.push(load(argument(index, 0)));
+                for value in done {
+                    body.push(jump_if_equal(*value, 0, 1));
+                    body.push(return_value(SECCOMP_RET_ERRNO)); // error 0: success
+                }
+            }
+            body.extend(one_of(index, values, otherwise));
         }
         Condition::OneOf(index, values) | Condition::OneOfOrWithProc(index, values, _) => {
-            one_of(index, values);
+            body.extend(one_of(index, values, otherwise));
         }
         Condition::OwnSignal(process, signal) => {
             body.extend(own_signal(process, signal, own, otherwise));
@@ -157,6 +157,18 @@ fn tested(condition: Condition, own: Own, otherwise: u32) -> Vec<sock_filter> {
             return_value(SECCOMP_RET_ALLOW),
         ]),
     }
+    body
+}
+
+/// See [`Condition::OneOf`].
+fn one_of(index: u8, values: &[u32], otherwise: u32) -> Vec<sock_filter> {
+    let mut body = vec![load(argument(index, 0))];
+    for (i, value) in values.iter().enumerate() {
+        // Jumps over the other values and the refusal.
+        let over = u8::try_from(values.len() - i).expect("few values");
+        body.push(jump_if_equal(*value, over, 0));
+    }
+    body.extend([return_value(otherwise), return_value(SECCOMP_RET_ALLOW)]);
     body
 }
 
@@ -287,6 +299,32 @@ mod tests {
     }
 
     #[test]
+    fn locks_of_python_succeed_without_an_effect() {
+        let fcntl = |command: libc::c_int| [0, u64::from(command.cast_unsigned()), 0, 0, 0, 0];
+        let python = compile(Profile::Python, OWN, true);
+        for command in [libc::F_SETLK, libc::F_SETLKW] {
+            let done = run(&python, libc::SYS_fcntl, fcntl(command));
+            assert_eq!(done, SECCOMP_RET_ERRNO, "without an error, and without the call");
+            let zone = compile(Profile::Zone, OWN, true);
+            assert_eq!(run(&zone, libc::SYS_fcntl, fcntl(command)), SECCOMP_RET_USER_NOTIF);
+            // The machine's /tmp is shared with other processes.
+            let others = compile(Profile::Python, Own { has_proc: true, ..OWN }, true);
+            assert_eq!(run(&others, libc::SYS_fcntl, fcntl(command)), SECCOMP_RET_USER_NOTIF);
+        }
+        for command in [libc::F_GETFD, libc::F_SETFL, libc::F_DUPFD_CLOEXEC, libc::F_GETLK] {
+            assert_eq!(run(&python, libc::SYS_fcntl, fcntl(command)), SECCOMP_RET_ALLOW);
+        }
+        for command in [libc::F_OFD_SETLK, libc::F_SETLEASE, libc::F_SETPIPE_SZ, libc::F_SETOWN] {
+            assert_eq!(run(&python, libc::SYS_fcntl, fcntl(command)), SECCOMP_RET_USER_NOTIF);
+        }
+        for call in [libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_utimensat] {
+            assert_eq!(run(&python, call, [0; 6]), SECCOMP_RET_ALLOW);
+            let others = compile(Profile::Python, Own { has_proc: true, ..OWN }, true);
+            assert_eq!(run(&others, call, [0; 6]), SECCOMP_RET_USER_NOTIF);
+        }
+    }
+
+    #[test]
     fn memory_that_no_limit_counts_is_refused() {
         for profile in [Profile::Zone, Profile::Kernel, Profile::Log] {
             let program = compile(profile, OWN, true);
@@ -327,7 +365,7 @@ mod tests {
         let and_connect = u64::from(libc::MSG_FASTOPEN.cast_unsigned());
         assert_eq!(run(&zone, libc::SYS_sendmsg, [3, 0, and_connect, 0, 0, 0]), REFUSED);
         let set_pipe_size = [0, 1031, 0, 0, 0, 0];
-        assert_eq!(run(&zone, libc::SYS_fcntl, set_pipe_size), REFUSED);
+        assert_eq!(run(&zone, libc::SYS_fcntl, set_pipe_size), SECCOMP_RET_USER_NOTIF);
         let kernel = compile(Profile::Kernel, OWN, true);
         assert_eq!(run(&kernel, libc::SYS_fcntl, set_pipe_size), SECCOMP_RET_ALLOW);
     }

@@ -3,7 +3,7 @@
 //! The interpreter and its threads need few. The others serve the listening sockets that the operator grants: the monitor
 //! binds them, and a zone can still neither make nor bind nor connect a socket.
 
-use super::{Condition, SyscallRule, always, when};
+use super::{Condition, FCNTL, SyscallRule, always, when};
 
 /// Requests of ioctl(2) that the interpreter makes: whether a file is a terminal, and the flag to close it on execve(2).
 const IOCTL: &[u32] = &[
@@ -27,6 +27,31 @@ const OPTIONS: &[u32] = &[
     13, // SO_LINGER
 ];
 
+/// Commands of fcntl(2): those of every program, and the query for a lock, which holds nothing. It is `FCNTL` with one more.
+const FCNTL_AND_QUERY: &[u32] = &[
+    0, 1, 2, 3, 4, 1030, 1033, 1034, // as in `FCNTL`
+    5,    // F_GETLK: SQLite asks whether another process writes
+];
+const _: () = assert!(FCNTL_AND_QUERY.len() == FCNTL.len() + 1);
+
+/// Commands of fcntl(2) that the filter answers with success: locks that exclude other processes. The app is the only process
+/// that sees its `/tmp`, so they would always succeed there. Made, they could also lock a library or a granted file, and
+/// stop a program of the machine: the database of an RPM package manager is below `/usr/lib`.
+///
+/// Locks of open files, `F_OFD_SETLK` and flock(2), exclude threads of one process from each other. Success without a lock would
+/// be wrong for them, so they are refused.
+const LOCK_PROCESSES_OUT: &[u32] = &[
+    6, // F_SETLK: SQLite, lockf()
+    7, // F_SETLKW: lockf()
+];
+
+/// Modes and duplicates of descriptors, and locks.
+pub(super) const LOCKS: &[SyscallRule] = &[when(
+    "fcntl",
+    libc::SYS_fcntl,
+    Condition::OneOfOrDone(1, FCNTL_AND_QUERY, LOCK_PROCESSES_OUT),
+)];
+
 /// Calls of the interpreter, and of clients' connections.
 #[rustfmt::skip]
 pub(super) const PYTHON: &[SyscallRule] = &[
@@ -37,6 +62,11 @@ pub(super) const PYTHON: &[SyscallRule] = &[
     always("getsockopt", libc::SYS_getsockopt), // Python's socket objects
     when("setsockopt", libc::SYS_setsockopt, Condition::OneOf(2, OPTIONS)), // TCP_NODELAY, SO_KEEPALIVE
     always("getgroups", libc::SYS_getgroups), // the module `os` at its start
+    // Modes and times of files. The mounts of all files outside of /tmp are read-only, and no mount honours set-user-id bits.
+    // Descriptors that came from the monitor are sockets, pipes and sealed memory, which nobody opens again by name.
+    when("fchmod", libc::SYS_fchmod, Condition::OwnRoot), // shutil.copy(), tempfile
+    when("fchmodat", libc::SYS_fchmodat, Condition::OwnRoot), // os.chmod() of some C libraries
+    when("utimensat", libc::SYS_utimensat, Condition::OwnRoot), // shutil.copy2(), os.utime()
 ];
 
 /// Older calls of x86-64 for the same.
@@ -44,6 +74,7 @@ pub(super) const PYTHON: &[SyscallRule] = &[
 #[rustfmt::skip]
 pub(super) const OLD_PYTHON: &[SyscallRule] = &[
     always("accept", libc::SYS_accept), // a client of a granted listening socket
+    when("chmod", libc::SYS_chmod, Condition::OwnRoot), // as `fchmodat`
 ];
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const OLD_PYTHON: &[SyscallRule] = &[];

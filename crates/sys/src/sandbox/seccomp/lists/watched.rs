@@ -60,6 +60,8 @@ const WATCHED: &[SyscallRule] = &[
     always("lsetxattr", libc::SYS_lsetxattr),
     always("fsetxattr", libc::SYS_fsetxattr),
     always("flock", libc::SYS_flock),
+    always("fcntl", libc::SYS_fcntl),
+    always("utimensat", libc::SYS_utimensat),
     always("bpf", libc::SYS_bpf),
     always("io_uring_setup", libc::SYS_io_uring_setup),
     always("perf_event_open", libc::SYS_perf_event_open),
@@ -149,4 +151,8 @@ pub static EMULATED: &[(&str, c_long, i32)] = &[
     ("fsync", libc::SYS_fsync, 0), // files in /tmp
     ("fdatasync", libc::SYS_fdatasync, 0), // files in /tmp
     ("fadvise64", libc::SYS_fadvise64, 0), // C programs
+    // As if no file had extended attributes. A program that copies some then copies the rest.
+    ("listxattr", libc::SYS_listxattr, libc::ENOTSUP), // Python: shutil.copy2()
+    ("llistxattr", libc::SYS_llistxattr, libc::ENOTSUP), // the same
+    ("flistxattr", libc::SYS_flistxattr, libc::ENOTSUP), // the same
 ];
