@@ -571,3 +571,15 @@ def test_file_without_an_application_is_an_error(tmp_path):
     (tmp_path / "recorder.py").write_text("from ryu.base import app_manager\n")
     with pytest.raises(TypeError, match="recorder defines no application"):
         bench.run(lambda bench: bench.turns(1))
+
+
+def test_wrong_option_is_one_short_error():
+    from rosemary_ryu import finder
+
+    finder.install()
+    from os_ken.cmd import manager
+
+    with pytest.raises(ValueError, match="^unrecognized arguments: --no-such-option=5; correct the app's options$"):
+        manager.read_options(["--no-such-option=5"])
+    with pytest.raises(ValueError, match="wsapi.port.*Invalid Integer.*; correct the app's options$"):
+        manager.read_options(["--wsapi-port=none"])

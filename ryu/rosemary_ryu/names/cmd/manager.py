@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 from typing import Any
 
@@ -38,9 +40,16 @@ CONF.register_cli_opts(
 def read_options(args: list[str]) -> None:
     """Reads options in the form of the command line.
 
-    Raises `SystemExit` after it has printed what is wrong.
+    Raises `ValueError` if an option is unknown, or its value is of another type.
     """
-    CONF(args=args, prog="ryu", project="ryu", version="rosemary-ryu", default_config_files=[])
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            CONF(args=args, prog="ryu", project="ryu", version="rosemary-ryu", default_config_files=[])
+    except SystemExit:
+        # The last line is the error, behind a long usage. Another start would not help.
+        error = printed.getvalue().strip().rpartition("\n")[2].removeprefix("ryu: error: ")
+        raise ValueError(f"{error}; correct the app's options") from None
     if not CONF.enable_debugger:
         hub.patch(thread=True)
     level = CONF.default_log_level
