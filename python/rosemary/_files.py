@@ -38,13 +38,16 @@ class Open:
         try:
             return self._open(file, mode, *args, **kwargs)
         except OSError as error:
-            self._explain(file, mode, error.errno)
+            try:
+                self._explain(file, mode, error.errno)
+            except Exception:
+                pass  # the app is to see its own error
             raise
 
     def _explain(self, file: Any, mode: str, number: int | None) -> None:
         if isinstance(file, int) or set(mode) & set("wax+") or len(self._known) >= _MOST_PATHS:
             return
-        path = os.fsdecode(file)
+        path = os.fsdecode(file).encode("utf-8", "backslashreplace").decode()
         if path in self._known:
             return
         advice = self._advice(path, number)
@@ -59,7 +62,10 @@ class Open:
             is_refused = number == errno.EACCES
             return f"the app's user may not read it; let others read it: chmod o+r {path}" if is_refused else None
         if not path.startswith("/"):
-            return f'relative names are in the app\'s own /tmp; for a file of this machine use the absolute path and grant "{_GRANT}PATH"'
+            return (
+                "relative names are in the app's own /tmp. If the app does not write the file itself, use the absolute path and "
+                f'grant "{_GRANT}PATH"'
+            )
         own = [sys.prefix, sys.base_prefix, *(it for it in sys.path if it)]
         if any(_is_in(full, it) for it in (*own, *_WITHOUT_ADVICE)):
             return None

@@ -48,9 +48,10 @@ class ZoneLog(logging.Handler):
 def keep_levels(log: ZoneLog) -> None:
     """Makes the app's own handlers for its output pass on the levels of their records: a printed line has none."""
     emit_to_stream = logging.StreamHandler.emit
+    own = (sys.stdout, sys.stderr)  # an app may redirect them later
 
     def emit(self: logging.StreamHandler, record: logging.LogRecord) -> None:
-        if self.stream is not sys.stdout and self.stream is not sys.stderr:
+        if not any(self.stream is it for it in own):
             emit_to_stream(self, record)
             return
         try:

@@ -106,6 +106,11 @@ class Hints(unittest.TestCase):
         (line,) = self.opened("/tmp/no-such-dir/rules.json", objects=["/tmp/no-such-dir/app.py"])
         self.assertIn("a /tmp of its own", line)
 
+    def test_name_that_is_no_text_is_explained(self):
+        (line,) = self.opened(b"/data/\xff")
+        self.assertIn("\\udcff", line)
+        line.encode()  # as the native module does
+
     def test_file_that_no_setting_would_grant_has_no_line(self):
         granted = ["packet-in", "fs.read:/etc/faucet"]
         for path in ("/etc/faucet/none.yaml", "/proc/no-such", "/tmp/no-such-file", _files.__file__ + "/x"):

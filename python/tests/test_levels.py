@@ -1,5 +1,6 @@
 """Levels of records that the app's own handlers write to its output."""
 
+import contextlib
 import io
 import logging
 import sys
@@ -37,6 +38,14 @@ class Levels(unittest.TestCase):
         error, warning = [(1, "own ERROR bad"), (1, "very")], [(2, "own WARNING odd")]
         self.assertEqual(zone.lines, error * 2 + warning * 2)
         self.assertEqual(other.getvalue(), "own ERROR bad\nvery\nown WARNING odd\n")
+
+    def test_redirected_output_stays_the_apps(self):
+        zone, buffer = Zone(), io.StringIO()
+        _runner.keep_levels(_runner.ZoneLog(zone))
+        with contextlib.redirect_stderr(buffer):
+            self.logger.addHandler(logging.StreamHandler())
+            self.logger.error("bad")
+        self.assertEqual((zone.lines, buffer.getvalue()), ([], "bad\n"))
 
 
 if __name__ == "__main__":

@@ -125,9 +125,11 @@ def _import(node: ast.Import | ast.ImportFrom, place: _Place, is_optional: bool)
         names = [(module, "" if alias.name == "*" else alias.name) for alias in node.names]
     for module, name in names:
         entry = unsupported.entry(f"{module}.{name}" if name else module)
+        if is_optional:
+            continue  # the app goes on without it
         if entry is not None:
             yield node.lineno, *entry
-        elif not is_optional:
+        else:
             yield from ((node.lineno, what, why) for what, why in _missing(module, name, place))
 
 

@@ -33,6 +33,15 @@ class Scope:
             return []
         return [".".join([first, *reversed(parts)]) for first in self._first(node.id)]
 
+    def hides(self, name: str) -> bool:
+        """Whether a function or class around the place binds the name, so that it is not that of the module."""
+        scope: Scope | None = self
+        while scope is not None and scope.parent is not None:
+            if (scope is self or not scope.is_class) and (name in scope.others or name in scope.imported):
+                return True
+            scope = scope.parent
+        return False
+
     def _first(self, name: str) -> list[str]:
         scope: Scope | None = self
         stars: list[str] = []

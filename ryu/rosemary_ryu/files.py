@@ -52,6 +52,8 @@ class Paths:
         if isinstance(node, ast.Name):
             if node.id == "__file__":
                 return self._file
+            if scope.hides(node.id):
+                return None
             constant = self._constants.get(node.id)
             return self.value(constant, scope, depth - 1) if constant is not None else None
         if isinstance(node, ast.Attribute) and node.attr == "parent":

@@ -115,6 +115,7 @@ def test_files_in_tmp_and_computed_names_are_not_found():
 def test_module_that_is_not_installed_is_found():
     assert "pip install no_such_module" in why("import no_such_module.part")
     assert found("try:\n    import no_such_module\nexcept ImportError:\n    pass\n") == []
+    assert found("try:\n    import requests\nexcept ImportError:\n    requests = None\n") == []
     assert found("import yaml, eventlet, collections.abc, rosemary") == []
 
 
@@ -167,6 +168,12 @@ def test_exit_codes_say_what_was_found(tmp_path, capsys):
     assert main([]) == 2
     assert main(["--help"]) == 0
     assert "usage: rosemary ryu check" in capsys.readouterr().out
+
+
+def test_argument_is_not_the_constant_of_the_module():
+    constant = "path = '/data/a.txt'\n"
+    assert found(constant + "def f(self, path):\n    open(path)\n") == []
+    assert found(constant + "def f(self):\n    open(path)\n") != []
 
 
 # Those of docs/ryu-apps.md, and `rest_qos`, whose requests for OVSDB fail.

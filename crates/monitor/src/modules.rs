@@ -110,16 +110,45 @@ pub struct Beside {
     pub dir: PathBuf,
 }
 
-/// Returns a module that `file` imports and that lies beside it, if `is_elsewhere` finds no module of this name.
+/// Returns a module that `file` always imports and that lies beside it, if `is_elsewhere` finds no module of this name.
 pub fn beside(file: &Path, is_elsewhere: impl Fn(&str) -> bool) -> Option<Beside> {
     let (dir, own) = (file.parent()?, file.file_stem()?.to_str()?);
-    let names = names(&read_text(file)?);
+    let names = names(&always_run(&read_text(file)?));
     let mut modules = names.iter().filter_map(|name| name.split('.').next());
     let module = modules.find(|module| {
         let is_other = !module.is_empty() && *module != own;
         is_other && file_of(&dir.join(module)).is_some() && !is_elsewhere(module)
     })?;
     Some(Beside { module: module.to_owned(), dir: dir.to_owned() })
+}
+
+/// Returns the text without lines of strings of several lines, and without imports in functions, `try` and `if`.
+fn always_run(text: &str) -> String {
+    let mut open: Option<&str> = None;
+    let mut kept = String::new();
+    for line in text.lines() {
+        let is_string = open.is_some();
+        let mut rest = line;
+        loop {
+            let quote = match open {
+                Some(quote) => rest.find(quote).map(|at| (at, quote)),
+                None => {
+                    ["\"\"\"", "'''"].into_iter().filter_map(|it| Some((rest.find(it)?, it))).min()
+                }
+            };
+            let Some((at, quote)) = quote else { break };
+            open = if open.is_some() { None } else { Some(quote) };
+            rest = &rest[at + quote.len()..];
+        }
+        let code = line.trim_start();
+        let is_inside =
+            code.len() < line.len() && (code.starts_with("import ") || code.starts_with("from "));
+        if !is_string && !is_inside {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
 }
 
 /// Whether a directory of the import path has a module of this name.
@@ -259,8 +288,11 @@ mod tests {
         let dir = written(&[
             (
                 "app.py",
-                "import app, os\nfrom . import relative\nfrom queue import Queue\nimport found.inner\nimport rules\n",
+                "\"\"\"Says:\nimport told\n\"\"\"\nimport app, os\nfrom . import relative\nfrom queue import Queue\n\
+                 try:\n    import optional\nexcept ImportError:\n    pass\nimport found.inner\nfrom rules import (\n  all)\n",
             ),
+            ("told.py", ""),
+            ("optional.py", ""),
             ("queue.py", ""),
             ("relative.py", ""),
             ("found/__init__.py", ""),

@@ -132,10 +132,13 @@ impl Interpreter {
             })
     }
 
-    /// The directory of the standard library: `lib/python3.11` for `bin/python3.11`.
-    fn library(&self) -> Option<PathBuf> {
-        let program = self.program.canonicalize().ok()?;
-        Some(program.ancestors().nth(2)?.join("lib").join(program.file_name()?))
+    /// The directories of the standard library: `lib/python3.11` or `lib64/python3.11` for `bin/python3.11`.
+    fn library(&self) -> Vec<PathBuf> {
+        let Ok(program) = self.program.canonicalize() else { return Vec::new() };
+        let (Some(prefix), Some(name)) = (program.ancestors().nth(2), program.file_name()) else {
+            return Vec::new();
+        };
+        ["lib", "lib64"].map(|lib| prefix.join(lib).join(name)).into()
     }
 
     /// The directories with the interpreter's packages.

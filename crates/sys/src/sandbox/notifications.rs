@@ -2,8 +2,8 @@
 //! `seccomp_unotify(2)`.
 //!
 //! The caller of a watched call waits until its [`Listener`] has answered, so a process that repeats such calls waits
-//! for the monitor and not the reverse. The answer is EPERM, with one exception: a zone that opens a file in its
-//! `/tmp`, which is its working directory, to write, or a file whose path cannot be read, continues. The file system and Landlock decide about every
+//! for the monitor and not the reverse. The answer is EPERM, with one exception. A zone may open a file for writing in its
+//! `/tmp`, which is its working directory, or a file whose path cannot be read. The file system and Landlock decide about every
 //! open in any case. The path that is read here decides nothing, because the caller could change it meanwhile.
 
 mod memory;
