@@ -1,0 +1,463 @@
+//! The arguments of `rosemary ryu`, and the configuration that they stand for.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use config::{NAME_FORM, RYU_CAPABILITIES, is_name, is_source, module_name, nearest};
+use control::policy::Capability;
+use monitor::modules::{Beside, beside, has_module};
+
+use crate::readable::ensure_grantable;
+
+/// Options of `ryu-manager` that take no value. `--noNAME` negates each.
+const FLAGS: [&str; 7] = [
+    "observe-links",
+    "verbose",
+    "use-stderr",
+    "use-syslog",
+    "enable-debugger",
+    "install-lldp-flow",
+    "explicit-drop",
+];
+
+/// Options of `ryu-manager` that name a file or a directory, which the apps may read.
+const FILES: [&str; 2] = ["config-file", "config-dir"];
+
+/// Further options of `ryu-manager` that take a value; `rosemary_ryu` knows them, too. The last one is Rosemary's own.
+const VALUES: [&str; 14] = [
+    "pid-file",
+    "default-log-level",
+    "log-dir",
+    "log-file",
+    "log-file-mode",
+    "log-config-file",
+    "ofp-ssl-listen-port",
+    "ctl-privkey",
+    "ctl-cert",
+    "ca-certs",
+    "ciphers",
+    "ofp-switch-address-list",
+    "ofp-switch-connect-interval",
+    "renew-flows",
+];
+
+/// Options that the command uses by itself, with a value each.
+const OWN: [&str; 6] = [
+    "wsapi-host",
+    "wsapi-port",
+    "ofp-listen-host",
+    "ofp-tcp-listen-port",
+    "python-path",
+    "app-lists",
+];
+
+/// The limit of the log of each app: those of Ryu print a line for each packet-in.
+pub(crate) const LIMITS: &str = "limits = { log-bytes-per-second = \"64 KiB\" }\n";
+
+/// Options of `rosemary up` that the command passes on, with a value each.
+const UP: [&str; 4] = ["runtime-dir", "state-dir", "tls-dir", "plain"];
+
+/// Options of `rosemary up` that the command passes on, without a value.
+const UP_FLAGS: [&str; 1] = ["watch"];
+
+/// The meaning of the arguments.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Request {
+    apps: Vec<String>,
+    /// Those of `--app-lists`.
+    listed: Vec<String>,
+    options: BTreeMap<String, String>,
+    /// Files and directories that the apps may read.
+    pub(super) read: Vec<PathBuf>,
+    pub(super) python_path: Vec<PathBuf>,
+    wsapi: (Option<String>, Option<u16>),
+    ofp: (Option<String>, Option<u16>),
+    /// Arguments for `rosemary up`.
+    pub(super) up: Vec<OsString>,
+    observes_links: bool,
+    is_verbose: bool,
+    /// Whether the configuration is printed and not used.
+    pub(super) prints: bool,
+}
+
+impl Request {
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    /// An option is unknown or has a wrong value, or no app is named.
+    pub(super) fn parse(arguments: &[String]) -> anyhow::Result<Self> {
+        let mut request = Self::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let Some(option) = argument.strip_prefix("--") else {
+                ensure!(
+                    !argument.starts_with('-'),
+                    "{argument} is unknown; write options in full, such as --verbose"
+                );
+                request.apps.push(argument.clone());
+                continue;
+            };
+            let (name, value) = match option.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (option, None),
+            };
+            if name == "print-config" {
+                request.prints = true;
+                continue;
+            }
+            if UP_FLAGS.contains(&name) {
+                request.up.push(argument.into());
+                continue;
+            }
+            if let Some((flag, is_on)) = flag(name) {
+                match flag {
+                    "observe-links" => request.observes_links = is_on,
+                    "verbose" => request.is_verbose = is_on,
+                    _ => {}
+                }
+                request.options.insert(flag.to_owned(), is_on.to_string());
+                continue;
+            }
+            ensure_known(name)?;
+            let value = value.or_else(|| arguments.next().cloned());
+            let value = value.with_context(|| format!("--{name} needs a value"))?;
+            request.take(name, value)?;
+        }
+        // The order of `ryu-manager`.
+        request.apps = [std::mem::take(&mut request.listed), request.apps].concat();
+        ensure!(!request.apps.is_empty(), "name an app: rosemary ryu app.py, or ryu.app.NAME");
+        Ok(request)
+    }
+
+    fn take(&mut self, name: &str, value: String) -> anyhow::Result<()> {
+        let port = |value: &str| {
+            value.parse::<u16>().with_context(|| format!("--{name} is {value}; expected a port"))
+        };
+        match name {
+            "wsapi-host" => self.wsapi.0 = Some(value),
+            "wsapi-port" => self.wsapi.1 = Some(port(&value)?),
+            "ofp-listen-host" => self.ofp.0 = Some(value),
+            "ofp-tcp-listen-port" => self.ofp.1 = Some(port(&value)?),
+            "python-path" => {
+                let dir = existing(&value)?;
+                ensure!(dir.is_dir(), "{} is no directory", dir.display());
+                ensure_grantable(&dir, &dir)?;
+                self.python_path.push(dir);
+            }
+            "app-lists" => {
+                let names = value.split(',').map(str::trim).filter(|it| !it.is_empty());
+                self.listed.extend(names.map(ToOwned::to_owned));
+            }
+            _ if FILES.contains(&name) => {
+                let path = existing(&value)?;
+                ensure_grantable(&path, &path)?;
+                let text = path.to_string_lossy().into_owned();
+                let before = self.options.insert(name.to_owned(), text);
+                ensure!(before.is_none(), "--{name} is given twice; name one");
+                self.read.push(path);
+            }
+            _ if UP.contains(&name) => self.up.extend([format!("--{name}").into(), value.into()]),
+            _ => drop(self.options.insert(name.to_owned(), value)),
+        }
+        Ok(())
+    }
+
+    /// Checks that no file imports a module beside it that its app could not read. `ryu-manager` would find it.
+    ///
+    /// # Errors
+    /// There is such a module in a directory that `--python-path` does not name.
+    pub(super) fn check_imports(&self, is_known: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+        let mut missing: Vec<(&String, Beside)> = Vec::new();
+        for app in self.apps.iter().filter(|app| is_source(Path::new(app))) {
+            let file = std::path::absolute(app)?;
+            let is_elsewhere = |name: &str| {
+                is_known(name) || self.python_path.iter().any(|it| has_module(it, name))
+            };
+            let beside = beside(&file, is_elsewhere);
+            let is_new = |it: &Beside| missing.iter().all(|(_, other)| other.dir != it.dir);
+            missing.extend(beside.filter(is_new).map(|it| (app, it)));
+        }
+        let Some((app, Beside { module, dir })) = missing.first() else { return Ok(()) };
+        ensure_grantable(dir, dir)
+            .with_context(|| format!("{app} imports {module}, which lies beside it"))?;
+        let options = missing.iter().map(|(_, it)| format!("--python-path {}", it.dir.display()));
+        bail!(
+            "{app} imports {module}, which lies beside it, and the app may not read that directory; to allow it, add {}",
+            options.collect::<Vec<_>>().join(" ")
+        )
+    }
+
+    /// The configuration of Rosemary for these apps.
+    ///
+    /// # Errors
+    /// An app is missing, or two have one name.
+    pub(super) fn config(&self) -> anyhow::Result<String> {
+        let mut text = String::from("# Made by `rosemary ryu`.\n");
+        if self.ofp != (None, None) {
+            let host = self.ofp.0.as_deref().unwrap_or("127.0.0.1");
+            let port = self.ofp.1.unwrap_or(6653);
+            writeln!(text, "[controller]\nlisten = [{}]", quoted(&address(host, port)))?;
+        }
+        let count = u16::try_from(self.apps.len()).ok().filter(|count| *count <= 64);
+        let count = count.context("at most 64 apps")?;
+        let mut names: Vec<String> = Vec::new();
+        for (number, app) in (0_u16..).zip(&self.apps) {
+            let (object, name) = (object(app)?, name_of(app)?);
+            ensure!(!names.contains(&name), "two apps have the name {name}; rename a file");
+            let band = band(number, count);
+            writeln!(text, "\n[[app]]\nname = {}\nhost = \"ryu\"", quoted(&name))?;
+            writeln!(text, "object = {}", quoted(&object))?;
+            let probe = self.observes_links.then_some(Capability::TopologyProbe);
+            let capabilities = RYU_CAPABILITIES.into_iter().chain(probe);
+            let read = self.read.iter().map(|path| format!("fs.read:{}", path.display()));
+            let capabilities = capabilities.map(|it| it.to_string()).chain(read);
+            let capabilities: Vec<String> = capabilities.map(|it| quoted(&it)).collect();
+            writeln!(text, "capabilities = [{}]", capabilities.join(", "))?;
+            writeln!(text, "band = [{}, {}]", band.0, band.1)?;
+            if self.is_verbose {
+                // Rosemary drops the lines of lower levels before the log.
+                text.push_str("log-level = \"debug\"\n");
+            }
+            text.push_str(LIMITS);
+            if !self.python_path.is_empty() {
+                let path = self.python_path.iter().map(|it| quoted(&it.to_string_lossy()));
+                writeln!(text, "python-path = [{}]", path.collect::<Vec<_>>().join(", "))?;
+            }
+            if let Some(first) = self.wsapi.1 {
+                let port = first.checked_add(number).context("no port is left for the last app")?;
+                let host = self.wsapi.0.as_deref().unwrap_or("127.0.0.1");
+                let listen = format!("wsapi={}", address(host, port));
+                writeln!(text, "listen = [{}]", quoted(&listen))?;
+            }
+            let options = self
+                .options
+                .iter()
+                .map(|(key, value)| format!("{} = {}", quoted(key), quoted(value)));
+            let options: Vec<String> = options.collect();
+            if !options.is_empty() {
+                writeln!(text, "options = {{ {} }}", options.join(", "))?;
+            }
+            names.push(name);
+        }
+        Ok(text)
+    }
+}
+
+/// Returns the real path of a file or directory, which has no `..`.
+fn existing(path: &str) -> anyhow::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    path.canonicalize().with_context(|| format!("{} is missing", path.display()))
+}
+
+/// Checks that `ryu-manager` or this command has the option of this name, with a value.
+fn ensure_known(name: &str) -> anyhow::Result<()> {
+    let known = [&VALUES[..], &FILES, &OWN, &UP].concat();
+    if known.contains(&name) {
+        return Ok(());
+    }
+    ensure!(
+        name != "user-flags",
+        "--user-flags is not supported; register the options in the app, with CONF.register_opts, and set them in a file that --config-file \
+         names"
+    );
+    let all = known.into_iter().chain(FLAGS).chain(UP_FLAGS);
+    let similar = nearest(name, all).map(|it| format!("; did you mean --{it}?"));
+    bail!("--{name} is no option of ryu-manager or of this command{}", similar.unwrap_or_default())
+}
+
+/// Returns the flag of this name, and whether it is switched on.
+fn flag(name: &str) -> Option<(&'static str, bool)> {
+    let known = |name: &str| FLAGS.into_iter().find(|flag| *flag == name);
+    match known(name) {
+        Some(flag) => Some((flag, true)),
+        None => known(name.strip_prefix("no")?).map(|flag| (flag, false)),
+    }
+}
+
+/// The priorities of app `number` of `count`: equal bands, the first app highest, as the configuration orders apps.
+fn band(number: u16, count: u16) -> (u16, u16) {
+    let size = u16::MAX / count;
+    let highest = u16::MAX - number * size;
+    let lowest = if number + 1 == count { 1 } else { highest - size + 1 };
+    (lowest, highest)
+}
+
+fn address(host: &str, port: u16) -> String {
+    if host.contains(':') && !host.starts_with('[') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+/// The name of an app: that of its file, or the last part of its module's name.
+fn name_of(app: &str) -> anyhow::Result<String> {
+    let last = if is_source(Path::new(app)) {
+        Path::new(app).file_stem().and_then(|it| it.to_str()).unwrap_or_default()
+    } else {
+        app.rsplit('.').next().unwrap_or_default()
+    };
+    let name = last.to_ascii_lowercase().replace('_', "-");
+    ensure!(is_name(&name), "the name of {app} must make {NAME_FORM}; rename it");
+    Ok(name)
+}
+
+fn object(app: &str) -> anyhow::Result<String> {
+    if is_source(Path::new(app)) {
+        let path = std::path::absolute(app)?;
+        ensure!(path.is_file(), "{} is missing, or no file", path.display());
+        return Ok(path.to_string_lossy().into_owned());
+    }
+    match module_name(Path::new(app)) {
+        Some(module) => Ok(module),
+        None => bail!("{app} is neither a file of Python (*.py) nor the name of a module"),
+    }
+}
+
+/// A text in TOML.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            it if it.is_control() => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(it));
+            }
+            it => quoted.push(it),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use config::{Config, Limit};
+    use control::log::LogLevel;
+
+    use super::*;
+
+    fn config(line: &str) -> Config {
+        let arguments: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
+        let text = Request::parse(&arguments).unwrap().config().unwrap();
+        Config::parse("/rosemary.toml".into(), text.clone())
+            .unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    #[test]
+    fn options_of_ryu_manager_become_a_configuration() {
+        let line = "ryu.app.rest_topology ryu.app.simple_switch_13 --observe-links --verbose --wsapi-port 8080 \
+                    --ofp-tcp-listen-port=6634 --ofp-listen-host ::1 --default-log-level 10 --python-path /usr/lib";
+        let config = config(line);
+        assert_eq!(config.listen, ["[::1]:6634".parse().unwrap()]);
+        let apps = config.apps.unwrap();
+        let names: Vec<_> = apps.iter().map(|app| app.name.as_str()).collect();
+        assert_eq!(names, ["rest-topology", "simple-switch-13"]);
+        let python: Vec<_> = apps.iter().map(|app| app.python.as_ref().unwrap()).collect();
+        let listen: Vec<_> = python.iter().map(|it| it.listen[0].1.port()).collect();
+        assert_eq!(listen, [8080, 8081]);
+        assert_eq!(python[0].module.as_deref(), Some("ryu.app.rest_topology"));
+        assert_eq!(python[1].options["default-log-level"], "10");
+        assert_eq!(python[1].options["observe-links"], "true");
+        let bands: Vec<_> = apps.iter().map(|app| app.band.unwrap()).collect();
+        assert_eq!((bands[0].highest, bands[1].lowest), (u16::MAX, 1));
+        assert_eq!(bands[0].lowest, bands[1].highest + 1);
+        assert!(apps[0].capabilities.iter().any(|it| it.to_string() == "topology.probe"));
+        assert!(apps.iter().all(|app| app.log_level == Some(LogLevel::Debug)));
+        let log = apps.iter().map(|app| app.limits.of(Limit::Log).hard);
+        assert_eq!(log.collect::<Vec<_>>(), [64 << 10; 2]);
+    }
+
+    #[test]
+    fn app_alone_has_all_priorities_and_no_further_right() {
+        let apps = config("ryu.app.simple_switch --noverbose").apps.unwrap();
+        let band = apps[0].band.unwrap();
+        assert_eq!((band.lowest, band.highest), (1, u16::MAX));
+        assert_eq!(apps[0].capabilities.len(), RYU_CAPABILITIES.len());
+        let python = apps[0].python.as_ref().unwrap();
+        assert_eq!((python.listen.len(), &*python.options["verbose"]), (0, "false"));
+        assert_eq!(apps[0].log_level, None);
+    }
+
+    #[test]
+    fn file_of_options_is_absolute_and_may_be_read() {
+        let own = tempfile::tempdir_in("/var/tmp").unwrap();
+        let file = own.path().canonicalize().unwrap().join("ryu.conf");
+        std::fs::write(&file, "").unwrap();
+        // A relative path, which leads to the file from any directory.
+        let up = "../".repeat(std::env::current_dir().unwrap().components().count());
+        let relative = format!("{up}{}", file.strip_prefix("/").unwrap().display());
+        for line in [format!("--config-file {relative}"), format!("--config-file={relative}")] {
+            let app = config(&format!("ryu.app.x {line}")).apps.unwrap().remove(0);
+            assert_eq!(app.read, std::slice::from_ref(&file));
+            assert_eq!(app.python.unwrap().options["config-file"], file.to_str().unwrap());
+        }
+    }
+
+    #[test]
+    fn listed_apps_come_first() {
+        let line =
+            "ryu.app.c --app-lists ryu.app.a,ryu.app.b --app-lists=ryu.app.d --verbose --noverbose";
+        let apps = config(line).apps.unwrap();
+        let names: Vec<_> = apps.iter().map(|app| app.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "d", "c"]);
+        let options = apps.into_iter().filter_map(|app| app.python).map(|python| python.options);
+        assert!(options.into_iter().all(|it| it["verbose"] == "false"), "the last one counts");
+    }
+
+    #[test]
+    fn watch_is_passed_on() {
+        let arguments = ["--watch", "ryu.app.simple_switch"].map(ToOwned::to_owned);
+        let request = Request::parse(&arguments).unwrap();
+        assert_eq!((request.up, request.apps.len()), (vec!["--watch".into()], 1));
+        assert!(request.options.is_empty());
+    }
+
+    #[test]
+    fn module_beside_an_app_needs_its_directory() {
+        // Not below /tmp, which cannot be granted.
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let app = dir.path().join("producer.py");
+        std::fs::write(&app, "import os\nfrom my_events import Made\n").unwrap();
+        std::fs::write(dir.path().join("my_events.py"), "").unwrap();
+        let check = |more: &[&str]| {
+            let app = app.to_string_lossy().into_owned();
+            let more = more.iter().copied().map(ToOwned::to_owned);
+            let arguments: Vec<String> = std::iter::once(app).chain(more).collect();
+            Request::parse(&arguments).unwrap().check_imports(|name| name == "os")
+        };
+        let path = dir.path().to_string_lossy();
+        let error = check(&[]).unwrap_err().to_string();
+        assert!(error.contains("producer.py imports my_events"), "{error}");
+        assert!(error.ends_with(&format!("add --python-path {path}")), "{error}");
+        check(&["--python-path", &path]).unwrap();
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        let wrong = |line: &str| {
+            let arguments: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
+            Request::parse(&arguments).and_then(|it| it.config()).unwrap_err().to_string()
+        };
+        assert!(wrong("--verbose").contains("name an app"));
+        assert!(wrong("a.py").contains("missing"));
+        assert!(wrong("x/y").contains("neither"));
+        assert!(wrong("ryu.app.x --wsapi-port http").contains("expected a port"));
+        assert!(wrong("ryu.app.x --wsapi-port").contains("needs a value"));
+        assert!(wrong("ryu.app.x os_ken.app.x").contains("two apps"));
+        assert!(wrong("ryu.app.x --no-such-option 5").contains("--no-such-option is no option"));
+        assert!(wrong("ryu.app.x --wsapi-prot 5").contains("did you mean --wsapi-port?"));
+        assert!(wrong("ryu.app.x --user-flags x.py").contains("--config-file"));
+        assert!(wrong("ryu.app.x -v").contains("such as --verbose"));
+        assert!(wrong("ryu.app.x --config-file /no/ryu.conf").contains("ryu.conf is missing"));
+        let twice = "ryu.app.x --config-file /etc/passwd --config-file /etc/group";
+        assert!(wrong(twice).contains("given twice"));
+        assert!(wrong("ryu.app.x --python-path /nowhere").contains("/nowhere is missing"));
+        let dir = tempfile::tempdir_in("/tmp").unwrap();
+        let hidden = wrong(&format!("ryu.app.x --python-path {}", dir.path().display()));
+        assert!(hidden.contains("to another directory"), "{hidden}");
+    }
+}
