@@ -12,6 +12,9 @@ _OURS = Path(__file__).parent / "names"
 # Names that `finder.install` gives the package `ryu`.
 _OF_RYU = ("version", "version_info", "__version__")
 
+# Packages that Rosemary provides; those of a checkout of Ryu are not used in their place.
+_PROVIDED = ("ryu", "os_ken", "rosemary", "rosemary_ryu")
+
 _NATIVE = (".so", ".abi3.so")
 
 
@@ -45,6 +48,14 @@ def _files(base: Path) -> Iterator[Path]:
     yield base.with_name(base.name + ".py")
     if base.parent.is_dir():
         yield from (it for it in base.parent.glob(base.name + ".*") if it.name.endswith(_NATIVE))
+
+
+def lies_beside(top: str, directory: Path, python_path: list[str]) -> bool:
+    """Whether a module is found beside an application only, by its first name: a zone does not see it."""
+    if top in sys.stdlib_module_names or top in _PROVIDED or find(top, [*python_path, *sys.path]) is not None:
+        return False
+    file = find(top, [directory])
+    return file is not None and not file.is_dir()
 
 
 def is_distributed(top: Path) -> bool:

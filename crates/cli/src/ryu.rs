@@ -8,15 +8,15 @@ mod written;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use monitor::installation;
 use monitor::python::Interpreter;
 
-use self::request::Request;
 pub(crate) use self::request::{LIMITS, quoted};
+use self::request::{Request, refuse_beside};
 use self::written::Written;
 use crate::readable::ensure_readable;
 use crate::say;
@@ -51,8 +51,10 @@ pub fn run(args: &RyuArgs) -> anyhow::Result<ExitCode> {
     }
     let request = Request::parse(&args.arguments)?;
     let config = request.config()?;
-    if let Ok(interpreter) = Interpreter::find() {
-        request.check_imports(|name| interpreter.has_module(name))?;
+    match interpreter() {
+        Ok(interpreter) => refuse_beside(&beside(&request, &interpreter)?)?,
+        Err(_) if request.prints => {} // the configuration may be for another machine
+        Err(error) => return Err(error),
     }
     if request.prints {
         say::data(format_args!("{config}"))?;
@@ -85,6 +87,25 @@ fn check(files: &[String]) -> anyhow::Result<ExitCode> {
     let mut command = Command::new(interpreter.program());
     let error = command.args(["-I", "-m", "rosemary_ryu.check"]).args(files).exec();
     Err(error).with_context(|| format!("cannot execute {}", interpreter.program().display()))
+}
+
+/// Returns each app that imports a module beside it, with the module. The interpreter knows which modules it has itself.
+fn beside(request: &Request, interpreter: &Interpreter) -> anyhow::Result<Vec<(String, String)>> {
+    let files: Vec<&str> = request.files().collect();
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut command = Command::new(interpreter.program());
+    command.args(["-I", "-m", "rosemary_ryu.beside"]);
+    for dir in &request.python_path {
+        command.arg("--python-path").arg(dir);
+    }
+    let output = command.arg("--").args(files).stderr(Stdio::inherit()).output();
+    let output =
+        output.with_context(|| format!("cannot execute {}", interpreter.program().display()))?;
+    ensure!(output.status.success(), "rosemary-ryu could not read the apps; type: make python");
+    serde_json::from_slice(&output.stdout)
+        .context("rosemary-ryu is of another version; type: make python")
 }
 
 fn interpreter() -> anyhow::Result<Interpreter> {

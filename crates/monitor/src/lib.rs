@@ -57,7 +57,7 @@ pub mod lifecycle;
 mod listen;
 mod lock;
 mod log_forwarder;
-pub mod modules;
+mod modules;
 mod northbound;
 mod notify;
 mod numbers;

@@ -101,61 +101,6 @@ impl Modules {
     }
 }
 
-/// A module that a file imports from its own directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beside {
-    /// Its name.
-    pub module: String,
-    /// The directory of both.
-    pub dir: PathBuf,
-}
-
-/// Returns a module that `file` always imports and that lies beside it, if `is_elsewhere` finds no module of this name.
-pub fn beside(file: &Path, is_elsewhere: impl Fn(&str) -> bool) -> Option<Beside> {
-    let (dir, own) = (file.parent()?, file.file_stem()?.to_str()?);
-    let names = names(&always_run(&read_text(file)?));
-    let mut modules = names.iter().filter_map(|name| name.split('.').next());
-    let module = modules.find(|module| {
-        let is_other = !module.is_empty() && *module != own;
-        is_other && file_of(&dir.join(module)).is_some() && !is_elsewhere(module)
-    })?;
-    Some(Beside { module: module.to_owned(), dir: dir.to_owned() })
-}
-
-/// Returns the text without lines of strings of several lines, and without imports in functions, `try` and `if`.
-fn always_run(text: &str) -> String {
-    let mut open: Option<&str> = None;
-    let mut kept = String::new();
-    for line in text.lines() {
-        let is_string = open.is_some();
-        let mut rest = line;
-        loop {
-            let quote = match open {
-                Some(quote) => rest.find(quote).map(|at| (at, quote)),
-                None => {
-                    ["\"\"\"", "'''"].into_iter().filter_map(|it| Some((rest.find(it)?, it))).min()
-                }
-            };
-            let Some((at, quote)) = quote else { break };
-            open = if open.is_some() { None } else { Some(quote) };
-            rest = &rest[at + quote.len()..];
-        }
-        let code = line.trim_start();
-        let is_inside =
-            code.len() < line.len() && (code.starts_with("import ") || code.starts_with("from "));
-        if !is_string && !is_inside {
-            kept.push_str(line);
-            kept.push('\n');
-        }
-    }
-    kept
-}
-
-/// Whether a directory of the import path has a module of this name.
-pub fn has_module(dir: &Path, name: &str) -> bool {
-    file_of(&dir.join(name)).is_some()
-}
-
 fn read_text(file: &Path) -> Option<String> {
     String::from_utf8(read_file(file, MOST_BYTES).ok()?).ok()
 }
@@ -281,33 +226,6 @@ mod tests {
         let contents = modules(First::Module { file: file.clone() }, dir.path()).read();
         assert_eq!(contents.into_keys().collect::<Vec<_>>(), [file.unwrap()]);
         assert!(modules(First::Archive, dir.path()).read().is_empty());
-    }
-
-    #[test]
-    fn module_beside_the_file_is_found() {
-        let dir = written(&[
-            (
-                "app.py",
-                "\"\"\"Says:\nimport told\n\"\"\"\nimport app, os\nfrom . import relative\nfrom queue import Queue\n\
-                 try:\n    import optional\nexcept ImportError:\n    pass\nimport found.inner\nfrom rules import (\n  all)\n",
-            ),
-            ("told.py", ""),
-            ("optional.py", ""),
-            ("queue.py", ""),
-            ("relative.py", ""),
-            ("found/__init__.py", ""),
-            ("rules.py", ""),
-        ]);
-        let file = dir.path().join("app.py");
-        let of = |elsewhere: &[&str]| {
-            beside(&file, |name| elsewhere.contains(&name)).map(|it| {
-                assert_eq!(it.dir, dir.path());
-                it.module
-            })
-        };
-        assert_eq!(of(&["queue"]).as_deref(), Some("found"));
-        assert_eq!(of(&["queue", "found"]).as_deref(), Some("rules"));
-        assert_eq!(of(&["queue", "found", "rules"]), None);
     }
 
     #[test]

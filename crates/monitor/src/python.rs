@@ -19,43 +19,11 @@ use serde::Deserialize;
 use crate::error::StartError;
 use crate::installation;
 use crate::listen::{self, BindError};
-use crate::modules::has_module;
 use crate::object::Object;
 use crate::program::Executable;
 
 /// The name of the note in the virtual environment.
 const NOTE: &str = "rosemary-python.json";
-
-/// Modules without a file, in one build of Python or another.
-const BUILT_IN: [&str; 24] = [
-    "array",
-    "atexit",
-    "binascii",
-    "builtins",
-    "cmath",
-    "errno",
-    "faulthandler",
-    "fcntl",
-    "gc",
-    "grp",
-    "itertools",
-    "marshal",
-    "math",
-    "posix",
-    "pwd",
-    "pyexpat",
-    "select",
-    "spwd",
-    "sys",
-    "syslog",
-    "time",
-    "unicodedata",
-    "xxsubtype",
-    "zlib",
-];
-
-/// Packages that Rosemary provides; those of a checkout of Ryu are not used in their place.
-const PROVIDED: [&str; 4] = ["ryu", "os_ken", "rosemary", "rosemary_ryu"];
 
 /// The most bytes of the note.
 const MAX_NOTE: u64 = 64 * 1024;
@@ -110,35 +78,6 @@ impl Interpreter {
     /// Whether a directory of its packages contains this file.
     pub fn has_file(&self, file: &Path) -> bool {
         self.dirs().any(|dir| dir.join(file).is_file())
-    }
-
-    /// Whether a module of this name is the interpreter's own, one of its packages, or Rosemary's.
-    pub fn has_module(&self, name: &str) -> bool {
-        let is_extension = |entry: &std::fs::DirEntry| {
-            let file = PathBuf::from(entry.file_name());
-            let module = file.to_str().and_then(|file| file.split('.').next());
-            module == Some(name) && file.extension().is_some_and(|it| it == "so")
-        };
-        let has_extension = |dir: &Path| {
-            std::fs::read_dir(dir).is_ok_and(|dir| dir.flatten().any(|it| is_extension(&it)))
-        };
-        let own = self.dirs().map(Path::to_owned).chain(self.library());
-        BUILT_IN.contains(&name)
-            || PROVIDED.contains(&name)
-            || own.into_iter().any(|dir| {
-                has_module(&dir, name)
-                    || has_extension(&dir)
-                    || has_extension(&dir.join("lib-dynload"))
-            })
-    }
-
-    /// The directories of the standard library: `lib/python3.11` or `lib64/python3.11` for `bin/python3.11`.
-    fn library(&self) -> Vec<PathBuf> {
-        let Ok(program) = self.program.canonicalize() else { return Vec::new() };
-        let (Some(prefix), Some(name)) = (program.ancestors().nth(2), program.file_name()) else {
-            return Vec::new();
-        };
-        ["lib", "lib64"].map(|lib| prefix.join(lib).join(name)).into()
     }
 
     /// The directories with the interpreter's packages.
@@ -309,15 +248,6 @@ mod tests {
         std::fs::write(&path, r#"{"interpreter": "/p", "boot": "/b", "read": ["/r"]}"#).unwrap();
         let read = Interpreter::read(&path).unwrap();
         assert!(!read.has_ryu());
-        std::fs::write(dir.path().join("rules.py"), "").unwrap();
-        std::fs::write(dir.path().join("_fast.abi3.so"), "").unwrap();
-        let known = Interpreter { read: vec![dir.path().into()], ..read.clone() };
-        for name in ["rules", "_fast", "sys", "ryu"] {
-            assert!(known.has_module(name), "{name}");
-        }
-        for name in ["rule", "_fas", "fast"] {
-            assert!(!known.has_module(name), "{name}");
-        }
         let command = read.command();
         assert_eq!((command.path, command.args.len()), ("/p".into(), 6));
         std::fs::write(&path, r#"{"interpreter": "/p", "boot": "b", "read": []}"#).unwrap();

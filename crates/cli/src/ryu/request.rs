@@ -1,6 +1,6 @@
 //! The arguments of `rosemary ryu`, and the configuration that they stand for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use config::{NAME_FORM, RYU_CAPABILITIES, is_name, is_source, module_name, nearest};
 use control::policy::Capability;
-use monitor::modules::{Beside, beside, has_module};
 
 use crate::readable::ensure_grantable;
 
@@ -165,29 +164,9 @@ impl Request {
         Ok(())
     }
 
-    /// Checks that no file imports a module beside it that its app could not read. `ryu-manager` would find it.
-    ///
-    /// # Errors
-    /// There is such a module in a directory that `--python-path` does not name.
-    pub(super) fn check_imports(&self, is_known: impl Fn(&str) -> bool) -> anyhow::Result<()> {
-        let mut missing: Vec<(&String, Beside)> = Vec::new();
-        for app in self.apps.iter().filter(|app| is_source(Path::new(app))) {
-            let file = std::path::absolute(app)?;
-            let is_elsewhere = |name: &str| {
-                is_known(name) || self.python_path.iter().any(|it| has_module(it, name))
-            };
-            let beside = beside(&file, is_elsewhere);
-            let is_new = |it: &Beside| missing.iter().all(|(_, other)| other.dir != it.dir);
-            missing.extend(beside.filter(is_new).map(|it| (app, it)));
-        }
-        let Some((app, Beside { module, dir })) = missing.first() else { return Ok(()) };
-        ensure_grantable(dir, dir)
-            .with_context(|| format!("{app} imports {module}, which lies beside it"))?;
-        let options = missing.iter().map(|(_, it)| format!("--python-path {}", it.dir.display()));
-        bail!(
-            "{app} imports {module}, which lies beside it, and the app may not read that directory; to allow it, add {}",
-            options.collect::<Vec<_>>().join(" ")
-        )
+    /// The apps that are files, not names of modules.
+    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
+        self.apps.iter().map(String::as_str).filter(|app| is_source(Path::new(app)))
     }
 
     /// The configuration of Rosemary for these apps.
@@ -244,6 +223,29 @@ impl Request {
         }
         Ok(text)
     }
+}
+
+/// Refuses apps that import modules beside them, which they could not read: `found` has each app with its module. `ryu-manager`
+/// would find the modules.
+///
+/// # Errors
+/// There is one.
+pub(super) fn refuse_beside(found: &[(String, String)]) -> anyhow::Result<()> {
+    let Some((app, module)) = found.first() else { return Ok(()) };
+    let mut dirs = BTreeSet::new();
+    for (app, _) in found {
+        let file = std::path::absolute(app)?;
+        dirs.extend(file.parent().map(Path::to_owned));
+    }
+    for dir in &dirs {
+        ensure_grantable(dir, dir)
+            .with_context(|| format!("{app} imports {module}, which lies beside it"))?;
+    }
+    let options = dirs.iter().map(|dir| format!("--python-path {}", dir.display()));
+    bail!(
+        "{app} imports {module}, which lies beside it, and the app may not read that directory; to allow it, add {}",
+        options.collect::<Vec<_>>().join(" ")
+    )
 }
 
 /// Returns the real path of a file or directory, which has no `..`.
@@ -421,19 +423,15 @@ mod tests {
         // Not below /tmp, which cannot be granted.
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let app = dir.path().join("producer.py");
-        std::fs::write(&app, "import os\nfrom my_events import Made\n").unwrap();
-        std::fs::write(dir.path().join("my_events.py"), "").unwrap();
-        let check = |more: &[&str]| {
-            let app = app.to_string_lossy().into_owned();
-            let more = more.iter().copied().map(ToOwned::to_owned);
-            let arguments: Vec<String> = std::iter::once(app).chain(more).collect();
-            Request::parse(&arguments).unwrap().check_imports(|name| name == "os")
-        };
-        let path = dir.path().to_string_lossy();
-        let error = check(&[]).unwrap_err().to_string();
+        let app = app.to_string_lossy().into_owned();
+        let request = Request::parse(&[app.clone(), "ryu.app.x".into()]).unwrap();
+        assert_eq!(request.files().collect::<Vec<_>>(), [&app]);
+        refuse_beside(&[]).unwrap();
+        let found = [(app.clone(), "my_events".to_owned()), (app, "rules".to_owned())];
+        let error = refuse_beside(&found).unwrap_err().to_string();
         assert!(error.contains("producer.py imports my_events"), "{error}");
-        assert!(error.ends_with(&format!("add --python-path {path}")), "{error}");
-        check(&["--python-path", &path]).unwrap();
+        let option = format!("add --python-path {}", dir.path().display());
+        assert!(error.ends_with(&option), "{error}");
     }
 
     #[test]
