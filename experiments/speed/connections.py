@@ -3,7 +3,7 @@
 import subprocess
 
 from bench import MILLION
-from measure import BUILT, Failed, figure, spread, spread_of, table
+from measure import BUILT, Failed, app, figure, spread, spread_of, table
 
 
 def keys(directory):
@@ -66,3 +66,24 @@ def idle(bench, seconds):
             bench.stop(key)  # memory that it retains would distort the next measurement
     head = ["idle", "all connected, s", "KiB each", "CPU, % of a core"]
     table("Idle switches, user app", head, rows)
+
+
+# Most seconds until 10,000 switches without links are connected, with any of the apps that ship.
+GOAL = 5
+
+
+def unlinked(bench, seconds):
+    """Time until many switches without links are connected, and CPU time afterwards, for each app by name."""
+    rows = []
+    apps = {name: app(name) for name in ["learning-switch", "topology", "hosts", "stats", "forwarding"]}
+    for name, config in {**apps, "the default apps": ""}.items():
+        for switches in [4000, 10_000]:
+            label = f"{switches:,} switches, {name}"
+            controller = bench.configured(label, config)
+            words = ["--switches", switches, "--ports", 4, "--seconds", seconds, "--repeat", 1]
+            result = bench.run("idle", controller, *words)
+            took = result["all_settled_seconds"]
+            verdict = "holds" if took <= GOAL else f"exceeds {GOAL} s"
+            rows.append([label, figure(took), figure(result["cpu_percent"]), verdict])
+            bench.stop(label)
+    table("Switches without links, by app", ["idle, 4 ports each", "all connected, s", "CPU, % of a core", "goal"], rows)

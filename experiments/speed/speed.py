@@ -13,7 +13,7 @@ from pathlib import Path
 EXPERIMENTS = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(EXPERIMENTS), str(EXPERIMENTS / "peers")]
 from bench import Bench  # noqa: E402
-from connections import idle, tls  # noqa: E402
+from connections import idle, tls, unlinked  # noqa: E402
 from measure import build, cores, machine, main, need, say  # noqa: E402
 from python_apps import python  # noqa: E402
 from rates import addresses, buffers, forwarding, ordinary, scale, throughput, versions  # noqa: E402
@@ -66,6 +66,7 @@ TABLES = {
     "discovery": discovery,
     "subscribers": subscribers,
     "idle": lambda bench, seconds, repeat: idle(bench, 10),
+    "unlinked": lambda bench, seconds, repeat: unlinked(bench, 10),
 }
 SHORT = ["throughput", "ordinary", "buffers", "versions", "latency", "tls", "flood"]
 

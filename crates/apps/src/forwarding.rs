@@ -75,9 +75,6 @@ use self::outlet::{Outbox, Outlet};
 use self::routes::PRIORITY;
 use self::world::Act;
 
-/// Shortest time from one reading of the graph to the next, while many links are found.
-const PACE: Duration = Duration::from_millis(50);
-
 /// `OFPET_GROUP_MOD_FAILED`.
 const GROUP_MOD_FAILED: u16 = 6;
 
@@ -143,9 +140,8 @@ impl App for Forwarding {
 impl Forwarding {
     fn on_other(&mut self, event: &Event<'_>, network: &mut Network<'_>) {
         match self.topology.on_event(event, network) {
-            Some(TopologyEvent::Replaced) => self.read_graph(network),
-            Some(TopologyEvent::Changed(_)) => {
-                self.read_at.get_or_insert((self.read + PACE).max(network.now()));
+            Some(TopologyEvent::Replaced | TopologyEvent::Changed(_)) => {
+                self.read_at.get_or_insert((self.read + self.forwarder.pace()).max(network.now()));
             }
             Some(TopologyEvent::Unavailable) => {
                 network.warn("the service topology has ended; the known network stays in use");

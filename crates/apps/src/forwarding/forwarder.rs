@@ -37,11 +37,20 @@ const RESEND: Duration = Duration::from_secs(1);
 const STEP: usize = 200;
 const STEP_EVERY: Duration = Duration::from_millis(10);
 
+/// Shortest time from one snapshot of the network to the next, while it grows or changes without a failure.
+const PACE: Duration = Duration::from_millis(50);
+
+/// The same for each switch, port and link of the network, and after a failure. A snapshot takes about a tenth of
+/// [`PACE_AFTER_FAILURE`], so snapshots use a bounded share of the processor's time in networks of any size.
+const PACE_OF_EACH: Duration = Duration::from_micros(10);
+const PACE_AFTER_FAILURE: Duration = Duration::from_micros(1);
+
 /// Time for switches to list the flows that an earlier instance of this app has left.
 const LISTING: Duration = Duration::from_secs(10);
 
-/// Plans that are kept.
+/// Plans, and costs of switches to destinations, that are kept.
 const MOST_PLANS: usize = 16_384;
+const MOST_COSTS: usize = 1 << 23;
 
 /// Different paths of a pair of switches, for hosts behind switches without groups.
 const SALTS: u64 = 4;
@@ -64,6 +73,15 @@ pub(crate) struct Facts {
     pub(crate) is_settled: bool,
 }
 
+/// How soon the app needs a snapshot of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// There may be better paths, or more of them.
+    Soon,
+    /// Paths may have ended.
+    Now,
+}
+
 /// Why routes are compared with the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
@@ -81,6 +99,13 @@ pub(crate) struct Forwarder {
     pub(crate) peers: Peers,
     facts: Facts,
     net: Net,
+    /// When the last snapshot was made.
+    rebuilt: Duration,
+    /// When the next snapshot is made, if one is needed.
+    rebuild_at: Option<Duration>,
+    /// The work of all snapshots so far, as [`Net::work`] counts it.
+    #[cfg(test)]
+    pub(crate) work: usize,
     distances: HashMap<usize, Rc<Distances>>,
     plans: HashMap<(usize, usize, u64), Option<Rc<Plan>>>,
     routes: Routes,
@@ -112,6 +137,10 @@ impl Forwarder {
             peers: Peers::default(),
             facts: Facts::default(),
             net: Net::default(),
+            rebuilt: Duration::ZERO,
+            rebuild_at: None,
+            #[cfg(test)]
+            work: 0,
             distances: HashMap::new(),
             plans: HashMap::new(),
             routes: Routes::default(),
@@ -150,20 +179,23 @@ impl Forwarder {
             self.local.clear();
         }
         self.in_snapshot = begins;
-        self.rebuild(world);
+        if !begins {
+            self.rebuild(world);
+        }
     }
 
     pub(crate) fn on_switch_up(&mut self, switch: Switch, world: &mut impl World) {
         self.peers.add(switch, world);
         self.local.remove_scope(switch.dpid);
         self.listing_ends = Some(world.now() + LISTING);
-        self.rebuild(world);
+        self.need(Need::Soon, world);
     }
 
     pub(crate) fn on_switch_down(&mut self, dpid: Dpid, world: &mut impl World) {
         self.peers.remove(dpid);
         self.local.remove_scope(dpid);
-        self.rebuild(world);
+        let has_links = self.net.has_links(dpid);
+        self.need(if has_links { Need::Now } else { Need::Soon }, world);
     }
 
     /// A switch has lost its flows.
@@ -193,7 +225,8 @@ impl Forwarder {
             flow.out_port = port;
             world.send(switch, Message::Flow(flow));
         }
-        self.rebuild(world);
+        let is_cut = !is_up && self.net.has_link((switch.dpid, port));
+        self.need(if is_cut { Need::Now } else { Need::Soon }, world);
     }
 
     /// Takes the present state of the topology.
@@ -205,7 +238,35 @@ impl Forwarder {
 
     /// Uses groups of a switch, or uses them no longer.
     pub(crate) fn on_groups_changed(&mut self, world: &mut impl World) {
-        self.rebuild(world);
+        self.need(Need::Soon, world);
+    }
+
+    /// Returns the shortest time from one reading of the topology to the next.
+    pub(crate) fn pace(&self) -> Duration {
+        PACE.max(self.each(PACE_OF_EACH))
+    }
+
+    /// Returns a time for each switch, port and link of the network.
+    fn each(&self, time: Duration) -> Duration {
+        time.saturating_mul(u32::try_from(self.net.work()).unwrap_or(u32::MAX))
+    }
+
+    /// Makes a snapshot at the next moment at which one may be made, at once if that has passed. Changes that come close
+    /// together share one: thousands of switches connect within a second.
+    fn need(&mut self, need: Need, world: &mut impl World) {
+        let pace = match need {
+            Need::Soon => self.pace(),
+            Need::Now => self.each(PACE_AFTER_FAILURE),
+        };
+        let at = self.rebuilt + pace;
+        self.rebuild_at = Some(self.rebuild_at.map_or(at, |known| known.min(at)));
+        self.rebuild_if_due(world);
+    }
+
+    fn rebuild_if_due(&mut self, world: &mut impl World) {
+        if self.rebuild_at.is_some_and(|at| at <= world.now()) {
+            self.rebuild(world);
+        }
     }
 
     /// Makes a new snapshot of the network. Routes with a link that is gone move at once, the others step by step.
@@ -213,6 +274,7 @@ impl Forwarder {
         if self.in_snapshot {
             return;
         }
+        (self.rebuilt, self.rebuild_at) = (world.now(), None);
         let peers = &self.peers;
         let is_up =
             |(dpid, port): End| peers.get(dpid).is_some_and(|peer| !peer.down.contains(&port));
@@ -225,6 +287,10 @@ impl Forwarder {
         let edges = self.facts.edges.iter().copied().filter(|end| is_up(*end));
         let mut net = Net::new(switches, edges, links);
         net.add_segments(self.facts.blocked.iter().copied(), self.facts.segments.iter().copied());
+        #[cfg(test)]
+        {
+            self.work += net.work();
+        }
         let before = std::mem::replace(&mut self.net, net);
         self.distances.clear();
         self.plans.clear();
@@ -271,6 +337,7 @@ impl Forwarder {
     /// Does what is due, and returns when there is more to do.
     pub(crate) fn go_on(&mut self, world: &mut impl World) -> Option<Duration> {
         let now = world.now();
+        self.rebuild_if_due(world);
         self.moves.go_on(&self.routes, &mut self.peers, world);
         if self.listing_ends.is_some_and(|it| it <= now) {
             self.listing_ends = None;
@@ -290,7 +357,8 @@ impl Forwarder {
         }
         let step = (may_examine && !self.to_examine.is_empty()).then_some(self.next_step);
         let expiry = self.flooded.wake_at();
-        [step, self.moves.wake_at(), self.listing_ends, expiry].into_iter().flatten().min()
+        let rebuild = self.rebuild_at.filter(|_| !self.in_snapshot);
+        [rebuild, step, self.moves.wake_at(), self.listing_ends, expiry].into_iter().flatten().min()
     }
 
     pub(crate) fn on_barrier(&mut self, switch: Switch, world: &mut impl World) {
@@ -481,6 +549,9 @@ impl Forwarder {
     }
 
     fn distances(&mut self, to: usize) -> Rc<Distances> {
+        if self.distances.len() * self.net.len() >= MOST_COSTS {
+            self.distances.clear();
+        }
         let net = &self.net;
         self.distances.entry(to).or_insert_with(|| Rc::new(net.distances(to, None))).clone()
     }

@@ -109,9 +109,7 @@ impl Forwarder {
 
     /// A switch has listed all flows: those that are missing are sent again.
     pub(crate) fn on_all_flows_kept(&mut self, switch: Switch, world: &mut impl World) {
-        let Some(peer) = self.peers.get_mut(switch.dpid) else { return };
-        let listed = std::mem::take(&mut peer.listed);
-        peer.has_listed = true;
+        let Some(listed) = self.peers.end_listing(switch.dpid) else { return };
         self.put_back(switch.dpid, |key, port| !listed.contains(&(*key, port)), world);
         if self.listing_ends.is_some() && self.peers.have_listed() {
             self.listing_ends = None;

@@ -80,6 +80,8 @@ pub(crate) struct Net {
     blocked: HashSet<End>,
     /// Ports with the hosts of a bridge that is a link, too.
     segments: HashSet<End>,
+    /// Switches, ports and links that were looked at to make the snapshot.
+    work: usize,
 }
 
 /// The cost from each switch to one destination.
@@ -109,9 +111,11 @@ impl Net {
         };
         let nodes: Vec<Node> = facts.iter().map(node).collect();
         let index = nodes.iter().enumerate().map(|(at, node)| (node.dpid, at)).collect();
-        let mut net = Self { index, nodes, ..Self::default() };
+        let work = nodes.len();
+        let mut net = Self { index, nodes, work, ..Self::default() };
         net.add_links(links);
         for (dpid, port) in edges {
+            net.work += 1;
             if let Some(node) = net.index.get(&dpid).and_then(|at| net.nodes.get_mut(*at)) {
                 node.edges.insert(port);
             }
@@ -146,6 +150,7 @@ impl Net {
         // A port with several neighbours leads to a shared segment; the lowest neighbour counts.
         let mut by_end: BTreeMap<End, LinkFacts> = BTreeMap::new();
         for link in links {
+            self.work += 1;
             let known = by_end.entry(link.from).or_insert(link);
             if link.to < known.to {
                 *known = link;
@@ -165,6 +170,17 @@ impl Net {
                 cost_back: cost(back),
             });
         }
+    }
+
+    /// Returns the number of switches, ports and links that were looked at to make this snapshot. It is proportional to the
+    /// size of the network, whatever links there are.
+    pub(crate) fn work(&self) -> usize {
+        self.work
+    }
+
+    /// Returns the number of switches.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Returns the index of a switch.
@@ -191,6 +207,11 @@ impl Net {
     /// Returns whether there is a link at a port.
     pub(crate) fn has_link(&self, (dpid, port): End) -> bool {
         self.find(dpid).is_some_and(|at| self.link(at, port).is_some())
+    }
+
+    /// Returns whether there is a link at a switch.
+    pub(crate) fn has_links(&self, dpid: Dpid) -> bool {
+        self.find(dpid).is_some_and(|at| !self.nodes[at].links.is_empty())
     }
 
     /// Returns the link at a port.
@@ -253,30 +274,39 @@ impl Net {
     fn grow_trees(&mut self) {
         let mut roots: Vec<usize> = (0..self.nodes.len()).collect();
         roots.sort_by_key(|at| self.nodes[*at].is_drained);
-        let mut is_reached = vec![false; self.nodes.len()];
+        // The parts have no switch in common, so one list holds the costs of all of them: a network of many parts costs no more
+        // than one of few.
+        let mut distances = self.no_distances(None);
         for root in roots {
-            if is_reached[root] {
+            if distances.reaches(root) {
                 continue;
             }
-            let distances = self.distances(root, None);
-            for (at, reached) in is_reached.iter_mut().enumerate() {
-                if at == root || distances.costs[at] == u64::MAX || *reached {
-                    continue;
-                }
-                *reached = true;
+            for at in self.spread(&mut distances, root) {
+                self.work += 1 + self.nodes[at].links.len();
                 let link = self.next(at, &distances).next().copied();
-                if let Some(link) = link {
+                if let Some(link) = link.filter(|_| at != root) {
                     self.nodes[at].tree.insert(link.port);
                     self.nodes[link.to].tree.insert(link.to_port);
                 }
             }
-            is_reached[root] = true;
         }
     }
 
     /// Computes the cost from each switch to `to`, without the link at a port, if one is given.
     pub(crate) fn distances(&self, to: usize, without: Option<(usize, PortNo)>) -> Distances {
-        let mut costs = vec![u64::MAX; self.nodes.len()];
+        let mut distances = self.no_distances(without);
+        self.spread(&mut distances, to);
+        distances
+    }
+
+    fn no_distances(&self, without: Option<(usize, PortNo)>) -> Distances {
+        Distances { costs: vec![u64::MAX; self.nodes.len()], without }
+    }
+
+    /// Computes the cost to `to` from each switch of its part of the network. Returns those switches.
+    fn spread(&self, distances: &mut Distances, to: usize) -> Vec<usize> {
+        let Distances { costs, without } = distances;
+        let mut reached = Vec::new();
         let mut heap = BinaryHeap::new();
         costs[to] = 0;
         heap.push(Reverse((0, to)));
@@ -284,9 +314,10 @@ impl Net {
             if cost > costs[at] {
                 continue;
             }
+            reached.push(at);
             let through = if at == to { 0 } else { self.transit_cost(at) };
             for link in &self.nodes[at].links {
-                if is_without(without, at, link) {
+                if is_without(*without, at, link) {
                     continue;
                 }
                 let new = cost + link.cost_back + through;
@@ -296,7 +327,7 @@ impl Net {
                 }
             }
         }
-        Distances { costs, without }
+        reached
     }
 
     /// Returns the links that are the first of a shortest path to the destination, in ascending order of their ports.

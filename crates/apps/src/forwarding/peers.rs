@@ -18,8 +18,6 @@ pub(crate) struct Peer {
     pub(crate) down: BTreeSet<PortNo>,
     /// Hops that the switch has, while it lists its flows.
     pub(crate) listed: HashSet<(Key, PortNo)>,
-    /// Whether it has listed all of its flows since it connected.
-    pub(crate) has_listed: bool,
     barriers_sent: u64,
     barriers_answered: u64,
 }
@@ -28,6 +26,8 @@ pub(crate) struct Peer {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     peers: BTreeMap<Dpid, Peer>,
+    /// Switches that have not listed all of their flows since they connected.
+    unlisted: BTreeSet<Dpid>,
 }
 
 impl Peers {
@@ -38,11 +38,11 @@ impl Peers {
             groups: Groups::default(),
             down: BTreeSet::new(),
             listed: HashSet::new(),
-            has_listed: false,
             barriers_sent: 0,
             barriers_answered: u64::MAX, // moves do not wait for barriers of an earlier connection
         };
         self.peers.insert(switch.dpid, peer);
+        self.unlisted.insert(switch.dpid);
         request_groups(switch, world);
     }
 
@@ -56,10 +56,12 @@ impl Peers {
 
     pub(crate) fn remove(&mut self, dpid: Dpid) {
         self.peers.remove(&dpid);
+        self.unlisted.remove(&dpid);
     }
 
     pub(crate) fn clear(&mut self) {
         self.peers.clear();
+        self.unlisted.clear();
     }
 
     pub(crate) fn get(&self, dpid: Dpid) -> Option<&Peer> {
@@ -70,9 +72,16 @@ impl Peers {
         self.peers.get_mut(&dpid)
     }
 
+    /// Takes the hops that a switch has listed: it has listed all of its flows. `None` if it is not connected.
+    pub(crate) fn end_listing(&mut self, dpid: Dpid) -> Option<HashSet<(Key, PortNo)>> {
+        let peer = self.peers.get_mut(&dpid)?;
+        self.unlisted.remove(&dpid);
+        Some(std::mem::take(&mut peer.listed))
+    }
+
     /// Returns whether all switches have listed their flows.
     pub(crate) fn have_listed(&self) -> bool {
-        self.peers.values().all(|peer| peer.has_listed)
+        self.unlisted.is_empty()
     }
 
     /// Returns the connection of a switch.

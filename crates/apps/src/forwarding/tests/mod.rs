@@ -1,5 +1,6 @@
 //! Checks what packets do in simulated networks.
 
+mod many;
 pub(crate) mod sim;
 
 use std::collections::BTreeSet;
