@@ -321,7 +321,7 @@ fn on_error(forwarder: &mut Forwarder, error: &SwitchError<'_>, outlet: &mut Out
         peer.groups.give_up();
         forwarder.on_groups_changed(outlet);
     }
-    outlet.warn(&format!("{} refused a message: {}", error.switch.dpid, error.error));
+    outlet.log_error(error.switch.dpid, &error.error);
 }
 
 export_app!(Forwarding, name = "forwarding");

@@ -38,8 +38,8 @@ use rosemary_sdk::services::Service;
 use rosemary_sdk::services::table::{Change, Slot, Table, TableEvent, TableWatch};
 use rosemary_sdk::services::topology::{Endpoint, PortRecord, Record};
 use rosemary_sdk::{
-    Action, App, Dpid, Event, Network, PacketOut, Port, PortChange, PortNo, SendError, Switch,
-    export_app,
+    Action, App, Dpid, Event, Network, PacketOut, Port, PortChange, PortNo, Repeats, SendError,
+    Switch, export_app,
 };
 
 use self::ports::Behind;
@@ -62,7 +62,13 @@ struct Hosts {
     /// Whether the log already says that hosts cannot be probed, or that records cannot be published.
     said_mute: bool,
     said_unpublished: bool,
+    /// Probes that could not be sent, as far as they were logged.
+    failures: Repeats<Dpid>,
 }
+
+/// Time from one log line about failed probes at a switch to the next, and most switches with such lines.
+const SELDOM: Duration = Duration::from_secs(60);
+const MOST_SWITCHES: usize = 1024;
 
 impl App for Hosts {
     fn create() -> Self {
@@ -74,6 +80,7 @@ impl App for Hosts {
             complain_at: None,
             said_mute: false,
             said_unpublished: false,
+            failures: Repeats::new(SELDOM, MOST_SWITCHES),
         }
     }
 
@@ -156,7 +163,7 @@ impl Hosts {
         }
         for probe in tracker.probes.drain(..) {
             if let Some(switch) = self.switches.get(&probe.at.dpid) {
-                send(*switch, &probe, network);
+                send(*switch, &probe, &mut self.failures, network);
             }
         }
         for report in tracker.reports.pending.drain(..) {
@@ -174,12 +181,16 @@ impl Hosts {
 }
 
 /// Sends a probe. One for which there is no room is left out: two more follow.
-fn send(switch: Switch, probe: &Probe, network: &mut Network<'_>) {
+fn send(switch: Switch, probe: &Probe, failures: &mut Repeats<Dpid>, network: &mut Network<'_>) {
     let actions = [Action::output(probe.at.port)];
     let packet_out = PacketOut::new(PortNo::CONTROLLER, &actions, &probe.frame);
     match network.packet_out(switch, &packet_out) {
         Ok(()) | Err(SendError::Full) => {}
-        Err(error) => network.warn(&format!("could not probe a host at {}: {error}", probe.at)),
+        Err(error) => {
+            if failures.admit(switch.dpid, (), network.now()).is_some() {
+                network.warn(&format!("could not probe a host at {}: {error}", probe.at));
+            }
+        }
     }
 }
 

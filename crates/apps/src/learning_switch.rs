@@ -16,11 +16,13 @@
 #[path = "learning_switch/loops.rs"]
 mod loops;
 
+use std::time::Duration;
+
 use rosemary_sdk::hosts::{HostTable, Learned, ScopeHosts};
 use rosemary_sdk::openflow::ethernet::{LLDP, may_carry};
 use rosemary_sdk::{
     Action, App, Batch, Blanks, Dpid, Event, FlowAndPacket, FlowMod, MacAddr, Match, Network,
-    PacketIn, Port, PortChange, PortNo, SendError, Switch, Template, export_app,
+    PacketIn, Port, PortChange, PortNo, Repeats, SendError, Switch, Template, export_app,
 };
 
 use self::loops::{Loops, Verdict};
@@ -41,7 +43,12 @@ struct LearningSwitch {
     pair: Option<Template>,
     /// The packets that were flooded.
     loops: Loops,
+    /// Answers that could not be sent, as far as they were logged.
+    failures: Repeats<()>,
 }
+
+/// Time from one log line about failed answers to the next.
+const SELDOM: Duration = Duration::from_secs(60);
 
 /// Returns the answer to a packet-in between hosts that are known where they are, or `None` for any other.
 ///
@@ -66,7 +73,8 @@ fn answer<'p>(
 
 impl App for LearningSwitch {
     fn create() -> Self {
-        Self { hosts: HostTable::new(), pair: None, loops: Loops::new() }
+        let failures = Repeats::new(SELDOM, 1);
+        Self { hosts: HostTable::new(), pair: None, loops: Loops::new(), failures }
     }
 
     fn look_ahead(&mut self, batch: &Batch<'_>) {
@@ -112,18 +120,13 @@ impl App for LearningSwitch {
             Event::PacketIn(packet_in) => self.on_packet(&packet_in, network),
             _ => Ok(()),
         };
-        result.unwrap_or_else(|error| report(&error, network));
+        result.unwrap_or_else(|error| self.report(&error, network));
     }
 }
 
 fn flow_for_a_pair(network: &Network<'_>) -> Result<Template, SendError> {
     let flow = FlowMod::add(Match::new()).priority(PRIORITY).idle_timeout(IDLE_TIMEOUT);
     network.template(&flow)
-}
-
-#[cold]
-fn report(error: &SendError, network: &Network<'_>) {
-    network.warn(&format!("could not answer: {error}"));
 }
 
 /// Returns whether a bridge must not forward to this address (IEEE 802.1Q-2018 table 8-1): LLDP, spanning tree, pause
@@ -179,6 +182,13 @@ impl LearningSwitch {
         network.packet_out_for(packet_in, &[Action::output(output)])
     }
 
+    #[cold]
+    fn report(&mut self, error: &SendError, network: &Network<'_>) {
+        if self.failures.admit((), (), network.now()).is_some() {
+            network.warn(&format!("could not answer: {error}"));
+        }
+    }
+
     /// Counts a packet that is to be flooded; returns false if it must not be.
     fn may_flood(&mut self, packet_in: &PacketIn<'_>, network: &mut Network<'_>) -> bool {
         let dpid = packet_in.switch.dpid;
@@ -193,7 +203,7 @@ impl LearningSwitch {
                 if let Err(error) =
                     network.flow_mod(packet_in.switch, &FlowMod::delete(Match::new()))
                 {
-                    report(&error, network);
+                    self.report(&error, network);
                 }
                 false
             }

@@ -25,8 +25,8 @@ use std::time::Duration;
 
 use rosemary_sdk::abi::Refusal;
 use rosemary_sdk::{
-    Action, App, Dpid, Event, Network, PacketIn, PacketOut, Port, PortChange, PortNo, SendError,
-    Switch, export_app,
+    Action, App, Dpid, Event, Network, PacketIn, PacketOut, Port, PortChange, PortNo, Repeats,
+    SendError, Switch, export_app,
 };
 
 use self::lldp::{Probe, Seal};
@@ -53,7 +53,13 @@ struct LinkMonitor {
     to_probe: Vec<End>,
     /// Whether the operator has not granted the capabilities for probing.
     blind: bool,
+    /// Probes that could not be sent, as far as they were logged.
+    failures: Repeats<Dpid>,
 }
+
+/// Time from one log line about failed probes at a switch to the next, and most switches with such lines.
+const SELDOM: Duration = Duration::from_secs(60);
+const MOST_SWITCHES: usize = 1024;
 
 impl App for LinkMonitor {
     fn create() -> Self {
@@ -65,6 +71,7 @@ impl App for LinkMonitor {
             next_round: Duration::ZERO,
             to_probe: Vec::new(),
             blind: false,
+            failures: Repeats::new(SELDOM, MOST_SWITCHES),
         }
     }
 
@@ -176,6 +183,7 @@ impl LinkMonitor {
                     wake_at = now + Duration::from_millis(1);
                     break;
                 }
+                Err(error) if self.failures.admit(dpid, (), now).is_none() => drop(error),
                 Err(error) => {
                     network.warn(&format!("could not probe port {port} of {dpid}: {error}"));
                 }

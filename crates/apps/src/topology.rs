@@ -60,7 +60,9 @@ use std::time::Duration;
 use rosemary_sdk::abi::Refusal;
 use rosemary_sdk::openflow::Kind;
 use rosemary_sdk::services::Service;
-use rosemary_sdk::{Action, App, Batch, Event, Network, PacketOut, PortNo, SendError, export_app};
+use rosemary_sdk::{
+    Action, App, Batch, Dpid, Event, Network, PacketOut, PortNo, Repeats, SendError, export_app,
+};
 
 use self::discovery::{Discovery, Effect};
 use self::drain::Drains;
@@ -83,7 +85,13 @@ struct Topology {
     drains: Drains,
     /// Whether a warning about missing capabilities was logged.
     has_warned: bool,
+    /// Failures that were logged: by switch, and [`None`] for the table.
+    failures: Repeats<Option<Dpid>>,
 }
+
+/// Time from one log line about failed messages to a switch to the next, and most switches with such lines.
+const SELDOM: Duration = Duration::from_secs(60);
+const MOST_SWITCHES: usize = 1024;
 
 impl App for Topology {
     fn create() -> Self {
@@ -92,6 +100,7 @@ impl App for Topology {
             discovery: Discovery::new(Seal::random(), slots),
             drains: Drains::default(),
             has_warned: false,
+            failures: Repeats::new(SELDOM, MOST_SWITCHES),
         }
     }
 
@@ -141,10 +150,12 @@ impl Topology {
         while left > 0 && network.room() > ROOM {
             let Some(probe) = self.discovery.next_probe(now) else { break };
             left -= 1;
-            send(&probe, network);
+            self.send(&probe, network);
         }
         for (slot, record) in self.discovery.flush(now) {
-            if let Err(error) = network.publish(slot, &record) {
+            if let Err(error) = network.publish(slot, &record)
+                && self.failures.admit(None, (), now).is_some()
+            {
                 network.error(&format!("could not publish record {slot}: {error}"));
             }
         }
@@ -171,17 +182,20 @@ impl Topology {
             Effect::Debug(text) => network.debug(&text),
         }
     }
-}
 
-fn send(probe: &Outgoing, network: &mut Network<'_>) {
-    let out = [Action::output(probe.port)];
-    let packet_out = PacketOut::new(PortNo::CONTROLLER, &out, &probe.frame);
-    match network.packet_out(probe.switch, &packet_out) {
-        Ok(()) | Err(SendError::Full) => {} // the next probe of this port follows anyway
-        Err(error) => network.warn(&format!(
-            "could not probe port {} of {}: {error}",
-            probe.port, probe.switch.dpid
-        )),
+    fn send(&mut self, probe: &Outgoing, network: &mut Network<'_>) {
+        let out = [Action::output(probe.port)];
+        let packet_out = PacketOut::new(PortNo::CONTROLLER, &out, &probe.frame);
+        let dpid = probe.switch.dpid;
+        match network.packet_out(probe.switch, &packet_out) {
+            Ok(()) | Err(SendError::Full) => {} // the next probe of this port follows anyway
+            Err(error) => {
+                if self.failures.admit(Some(dpid), (), network.now()).is_some() {
+                    network
+                        .warn(&format!("could not probe port {} of {dpid}: {error}", probe.port));
+                }
+            }
+        }
     }
 }
 

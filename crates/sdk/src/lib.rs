@@ -28,6 +28,7 @@ pub mod http;
 mod network;
 pub mod own;
 pub mod packet;
+mod repeats;
 pub mod services;
 pub mod serving;
 mod template;
@@ -48,6 +49,7 @@ pub use openflow;
 pub use openflow::{
     Action, Blanks, Dpid, EncodeError, FlowMod, MacAddr, Match, PacketOut, PortNo, Version,
 };
+pub use repeats::Repeats;
 pub use series::FlowAndPacket;
 pub use template::Template;
 

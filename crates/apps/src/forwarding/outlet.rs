@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use rosemary_sdk::openflow::MultipartRequest;
+use rosemary_sdk::openflow::{ErrorMessage, MultipartRequest};
 use rosemary_sdk::services::hosts::{find_address, find_host};
 use rosemary_sdk::services::table::TableWatch;
-use rosemary_sdk::{Action, MacAddr, Network, PacketOut, SendError, Switch};
+use rosemary_sdk::{Action, Dpid, MacAddr, Network, PacketOut, Repeats, SendError, Switch};
 
 use super::world::{Location, Message, World};
 
@@ -20,17 +20,32 @@ const MOST_WAITING_FOR_PACKETS: usize = 1 << 10;
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// Messages that wait for room.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outbox {
     waiting: VecDeque<(Switch, Message)>,
     dropped: u64,
+    failures: Failures,
+}
+
+/// The failures of messages that were logged: by switch, and the kind and code of the switch's error, if it sent one.
+type Failures = Repeats<Dpid, Option<(u16, u16)>>;
+
+/// Time from one log line about failures of the same kind to the next, and most switches with such lines.
+const SELDOM: Duration = Duration::from_secs(60);
+const MOST_SWITCHES: usize = 1024;
+
+impl Default for Outbox {
+    fn default() -> Self {
+        let failures = Repeats::new(SELDOM, MOST_SWITCHES);
+        Self { waiting: VecDeque::new(), dropped: 0, failures }
+    }
 }
 
 impl Outbox {
     /// Sends waiting messages while there is room, and returns when to go on if there is not enough.
     pub(crate) fn flush(&mut self, network: &mut Network<'_>) -> Option<Duration> {
         while let Some((to, message)) = self.waiting.front() {
-            if send(network, *to, message) == Err(SendError::Full) {
+            if send(network, *to, message, &mut self.failures) == Err(SendError::Full) {
                 return Some(network.now() + AGAIN);
             }
             self.waiting.pop_front();
@@ -43,7 +58,9 @@ impl Outbox {
     }
 
     fn send(&mut self, network: &mut Network<'_>, to: Switch, message: Message) {
-        if self.waiting.is_empty() && send(network, to, &message) != Err(SendError::Full) {
+        if self.waiting.is_empty()
+            && send(network, to, &message, &mut self.failures) != Err(SendError::Full)
+        {
             return;
         }
         let most = match message {
@@ -59,7 +76,12 @@ impl Outbox {
 }
 
 /// Sends a message. One that cannot be sent at all is logged; one that has no room is an error.
-fn send(network: &mut Network<'_>, to: Switch, message: &Message) -> Result<(), SendError> {
+fn send(
+    network: &mut Network<'_>,
+    to: Switch,
+    message: &Message,
+    failures: &mut Failures,
+) -> Result<(), SendError> {
     let result = match message {
         Message::Flow(flow) => flow.with_flow_mod(|flow_mod| network.flow_mod(to, flow_mod)),
         Message::Group(group_mod) => network.group_mod(to, group_mod).map(|_| ()),
@@ -78,7 +100,9 @@ fn send(network: &mut Network<'_>, to: Switch, message: &Message) -> Result<(), 
     match result {
         Err(SendError::Full) => Err(SendError::Full),
         Err(error) => {
-            network.warn(&format!("could not send a message to {}: {error}", to.dpid));
+            if failures.admit(to.dpid, None, network.now()).is_some() {
+                network.warn(&format!("could not send a message to {}: {error}", to.dpid));
+            }
             Ok(())
         }
         Ok(()) => Ok(()),
@@ -112,8 +136,13 @@ impl<'a, 'n> Outlet<'a, 'n> {
         self.network.own_priority(on_switch)
     }
 
-    pub(crate) fn warn(&self, text: &str) {
-        self.network.warn(text);
+    /// Logs that a switch answered a message of this app with an error, unless an error like it was logged lately.
+    pub(crate) fn log_error(&mut self, from: Dpid, error: &ErrorMessage<'_>) {
+        let kind = Some((error.kind, error.code));
+        if let Some(others) = self.outbox.failures.admit(from, kind, self.network.now()) {
+            let others = if others > 0 { format!(", and {others} before") } else { String::new() };
+            self.network.warn(&format!("{from} refused a message{others}: {error}"));
+        }
     }
 }
 

@@ -1,17 +1,17 @@
 //! Words the incidents of the app, and limits how often each is reported.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
-use rosemary_sdk::MacAddr;
 use rosemary_sdk::services::topology::Endpoint;
+use rosemary_sdk::{MacAddr, Repeats};
 
 use super::sighting::Forged;
 
-/// Seconds from one report to the next about the same host or port.
-const EVERY_S: u64 = 60;
+/// Time from one report to the next about the same host or port.
+const EVERY: Duration = Duration::from_secs(60);
 
-/// Most hosts and ports that are remembered as reported.
+/// Most ports that are remembered as reported, for each kind of report.
 const MOST: usize = 4096;
 
 /// Something that an operator should know of.
@@ -38,19 +38,20 @@ pub(super) enum Report {
 }
 
 impl Report {
-    /// Returns what the same report is recognised by.
-    fn key(&self) -> (u8, MacAddr, Option<Endpoint>) {
+    /// Returns what repeats, which is the kind and the port, and what differs, which is the host: a sender can invent hosts.
+    fn key(&self) -> ((u8, Option<Endpoint>), MacAddr) {
         let nobody = MacAddr([0; 6]);
         match *self {
-            Self::Forged { sender, .. } => (0, sender, None),
-            Self::HijackRefused { mac, .. } => (1, mac, None),
-            Self::Moved { mac, .. } => (2, mac, None),
-            Self::Flapping { mac, .. } => (3, mac, None),
-            Self::AddressRefused { by, .. } => (4, by, None),
-            Self::AddressMoved { by, .. } => (5, by, None),
-            Self::AddressUsed { by, .. } => (6, by, None),
-            Self::PortFull { at, .. } => (7, nobody, Some(at)),
-            Self::TableFull { .. } => (8, nobody, None),
+            Self::Forged { sender, at, .. } => ((0, Some(at)), sender),
+            Self::HijackRefused { mac, second, .. } => ((1, Some(second)), mac),
+            Self::Moved { mac, to, .. } => ((2, Some(to)), mac),
+            // Two ports take turns.
+            Self::Flapping { mac, from, to, .. } => ((3, Some(from.min(to))), mac),
+            Self::AddressRefused { by, at, .. } => ((4, Some(at)), by),
+            Self::AddressMoved { by, at, .. } => ((5, Some(at)), by),
+            Self::AddressUsed { by, at, .. } => ((6, Some(at)), by),
+            Self::PortFull { at, .. } => ((7, Some(at)), nobody),
+            Self::TableFull { .. } => ((8, None), nobody),
         }
     }
 
@@ -114,30 +115,28 @@ impl Report {
 }
 
 /// Remembers what was reported.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Reports {
-    last: HashMap<(u8, MacAddr, Option<Endpoint>), u64>,
+    last: Repeats<(u8, Option<Endpoint>), MacAddr>,
     /// Reports that wait to be made.
     pub(super) pending: Vec<Report>,
     /// Reports that were left out.
     pub(super) left_out: u64,
 }
 
+impl Default for Reports {
+    fn default() -> Self {
+        Self { last: Repeats::new(EVERY, MOST), pending: Vec::new(), left_out: 0 }
+    }
+}
+
 impl Reports {
     /// Reports something, unless the same was reported in the last minute.
     pub(super) fn report(&mut self, report: Report, now_s: u64) {
-        let key = report.key();
-        let is_new = self.last.get(&key).is_none_or(|last| now_s >= last + EVERY_S);
-        if !is_new || self.last.len() >= MOST && !self.last.contains_key(&key) {
-            self.left_out += 1;
-            return;
+        let (subject, host) = report.key();
+        match self.last.admit(subject, host, Duration::from_secs(now_s)) {
+            Some(_) => self.pending.push(report),
+            None => self.left_out += 1,
         }
-        self.last.insert(key, now_s);
-        self.pending.push(report);
-    }
-
-    /// Forgets reports that are old enough to be made again.
-    pub(super) fn forget_old(&mut self, now_s: u64) {
-        self.last.retain(|_, last| now_s < *last + EVERY_S);
     }
 }

@@ -162,7 +162,6 @@ impl Tracker {
         for at in self.ports.expired(now.as_secs()) {
             self.port_gone(at);
         }
-        self.reports.forget_old(now.as_secs());
         self.age(now.as_secs());
     }
 

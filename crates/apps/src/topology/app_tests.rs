@@ -70,6 +70,31 @@ fn answer_of(bench: &mut Bench) -> Option<Result<(), Refused>> {
     decode_answer(&answer.body)
 }
 
+/// A port-status message of a switch that adds port 100, and then further ones.
+const PORT_ADDED: &str = "040c005000000001000000000000000000000064000000000200000000640000700000000000000000000000000000\
+                          000000000000000004000008400000000000000000000000000098968000989680";
+
+#[test]
+fn endless_ports_are_one_report() {
+    let byte = |at: usize| u8::from_str_radix(&PORT_ADDED[at..at + 2], 16).unwrap();
+    let message: Vec<u8> = (0..PORT_ADDED.len()).step_by(2).map(byte).collect();
+    let added = openflow::PortStatus::decode(&message).unwrap();
+    assert_eq!(added.desc.port_no, PortNo(100));
+    let mut bench = Bench::new::<Topology>();
+    bench.event(AlignedRecord::about(RecordKind::SnapshotBegin, switch(0)));
+    bench.event(AlignedRecord::about(RecordKind::SnapshotEnd, switch(0)));
+    bench.event(AlignedRecord::about(RecordKind::SwitchUp, switch(1)));
+    for number in 0..4096 + 1000 {
+        let port = PortNo(added.desc.port_no.0 + number);
+        bench.event(AlignedRecord::port(switch(1), 0, port, 0));
+    }
+    let incidents = bench.incidents();
+    let [(summary, _)] = &incidents[..] else { panic!("{incidents:?}") };
+    assert!(summary.contains("more than 4096 ports"), "{summary}");
+    let log = bench.log();
+    assert!(log.iter().filter(|line| line.contains("ports")).count() <= 1, "{log:?}");
+}
+
 #[test]
 fn link_of_a_packet_in_is_published() {
     let mut bench = bench();

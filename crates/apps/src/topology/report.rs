@@ -1,9 +1,9 @@
-//! Makes incidents of doubts about links, a bounded number per port.
+//! Makes incidents of doubts about links, a bounded number per switch.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use rosemary_sdk::services::topology::Endpoint;
+use rosemary_sdk::{Dpid, PortNo, Repeats};
 
 use super::discovery::Effect;
 
@@ -13,7 +13,7 @@ const QUIET: Duration = Duration::from_secs(60);
 /// Soon after the start probes of an earlier process may be underway: they look forged.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Incidents that are remembered; at the limit, the old ones are forgotten.
+/// Kinds of incidents at switches that are remembered; at the limit, the old ones are forgotten.
 const MOST_REMEMBERED: usize = 4096;
 
 /// A reason not to believe in a link.
@@ -38,12 +38,19 @@ pub(super) enum Doubt {
     TooManyPorts,
 }
 
-/// The latest incidents.
-#[derive(Debug, Default)]
+/// The latest reports.
+#[derive(Debug)]
 pub(super) struct Reports {
-    latest: HashMap<(Doubt, Endpoint), Duration>,
+    /// By the kind and the switch, which cannot be invented as ports can.
+    latest: Repeats<(Doubt, Dpid), PortNo>,
     /// When this process began to look.
     began: Option<Duration>,
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        Self { latest: Repeats::new(QUIET, MOST_REMEMBERED), began: None }
+    }
 }
 
 impl Reports {
@@ -59,24 +66,19 @@ impl Reports {
         at: Endpoint,
         now: Duration,
         summary: String,
-        evidence: String,
+        mut evidence: String,
     ) -> Option<Effect> {
         let began = *self.began.get_or_insert(now);
         let is_expected = doubt == Doubt::Forged && now < began + GRACE;
-        let is_recent = |since: &Duration| now.saturating_sub(*since) < QUIET;
-        if self.latest.get(&(doubt, at)).is_some_and(is_recent) {
-            return None;
+        let port = if doubt == Doubt::TooManyPorts { PortNo::ANY } else { at.port };
+        let left_out = self.latest.admit((doubt, at.dpid), port, now)?;
+        if left_out > 0 {
+            evidence.push_str(&format!("; {left_out} similar reports were left out before"));
         }
-        if self.latest.len() >= MOST_REMEMBERED {
-            self.latest.retain(|_, since| is_recent(since));
-            if self.latest.len() >= MOST_REMEMBERED {
-                return None;
-            }
-        }
-        if is_expected {
-            return Some(Effect::Warn(format!("{summary}; {evidence}")));
-        }
-        self.latest.insert((doubt, at), now);
-        Some(Effect::Incident { summary, evidence })
+        Some(if is_expected {
+            Effect::Warn(format!("{summary}; {evidence}"))
+        } else {
+            Effect::Incident { summary, evidence }
+        })
     }
 }

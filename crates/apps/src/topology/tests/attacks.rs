@@ -66,6 +66,21 @@ fn incidents_of_a_port_are_bounded() {
 }
 
 #[test]
+fn incidents_of_a_switch_are_bounded() {
+    let mut net = line();
+    (5..1000).for_each(|port| net.set_port(3, port, 0));
+    net.run(Duration::from_secs(6));
+    let before = net.incidents.len();
+    for port in 5..1000 {
+        let frame = Probe { reach: Reach::Link, from: at(1, 1), nonce: 1 }
+            .write(MacAddr([2; 6]), &Seal::random());
+        net.packet(at(3, port), &frame);
+    }
+    net.run(MS);
+    assert_eq!(net.incidents.len() - before, 8);
+}
+
+#[test]
 fn relay_between_known_hosts_is_refused() {
     let mut net = line();
     net.run(Duration::from_secs(2));

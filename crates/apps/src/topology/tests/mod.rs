@@ -215,7 +215,7 @@ fn ports_of_a_switch_are_bounded() {
     assert_eq!(net.links(), pair(at(1, 1), at(2, 1)));
     let ports = net.records().filter(|record| matches!(record, Record::Port(_))).count();
     assert_eq!(ports, 4096 + 4);
-    assert!(net.has_incident("more than 4096 ports"));
+    assert_eq!(net.incidents, ["switch 00:00:00:00:00:00:00:01 has more than 4096 ports"]);
 }
 
 #[test]
