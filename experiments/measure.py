@@ -285,6 +285,11 @@ def table(title, head, rows):
     sys.stdout.flush()
 
 
+def verdict(broken):
+    """Prints the last line of an experiment: `holds`, or the parts of the claim that do not hold."""
+    print(f"\ndoes not hold: {'; '.join(broken)}" if broken else "\nholds", flush=True)
+
+
 def machine():
     """Describes this machine in one line."""
     try:

@@ -51,6 +51,50 @@ class Keys:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+def cpu_cgroup():
+    """Returns the directory of this process's cgroup with the controller `cpu`, and the version of cgroups, 1 or 2."""
+    own = {names: path for _, names, path in
+           (line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines())}
+    for mount in Path("/proc/mounts").read_text().splitlines():
+        _, at, kind, options, *_ = mount.split()
+        if kind == "cgroup" and "cpu" in options.split(","):
+            return Path(at + next(path for names, path in own.items() if "cpu" in names.split(","))), 1
+        if kind == "cgroup2" and "cpu" in (Path(at) / "cgroup.controllers").read_text().split():
+            return Path(at + own[""]), 2
+    raise Failed("this system has no cgroup controller `cpu`, so no switch can have its own share of a processor")
+
+
+class Share:
+    """A share of one core for a program and its threads: a cgroup with a quota."""
+
+    # Short, so that a program that has used its quota waits at most this long.
+    PERIOD_US = 5_000
+
+    def __init__(self, name, part):
+        parent, generation = cpu_cgroup()
+        self.dir = parent / f"rosemary-experiment-{os.getpid()}-{name}"
+        quota = int(self.PERIOD_US * part)
+        try:
+            if generation == 2:
+                (parent / "cgroup.subtree_control").write_text("+cpu")
+            self.dir.mkdir()
+            if generation == 2:
+                (self.dir / "cpu.max").write_text(f"{quota} {self.PERIOD_US}")
+            else:
+                (self.dir / "cpu.cfs_period_us").write_text(str(self.PERIOD_US))
+                (self.dir / "cpu.cfs_quota_us").write_text(str(quota))
+        except OSError as why:
+            raise Failed(f"no share of a processor: {why}; run this in a cgroup that may have children") from None
+
+    def within(self, words):
+        """Returns the command that starts a program with this share."""
+        return ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(self.dir), *words]
+
+    def remove(self):
+        """Removes the cgroup; its programs have ended."""
+        self.dir.rmdir()
+
+
 class Switch:
     """Open vSwitch with a bridge `s1` that connects to 127.0.0.1:6653; `in0` and `out0` lead to its ports 1 and 2."""
 
@@ -166,6 +210,6 @@ def with_interval(row, figure="median"):
 
 
 __all__ = [
-    "PROGRAMS", "Keys", "Switch", "chart", "enter", "is_measured", "measure_switch", "say", "us", "version",
+    "PROGRAMS", "Keys", "Share", "Switch", "chart", "enter", "is_measured", "measure_switch", "say", "us", "version",
     "with_interval",
 ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from measure import Failed, build, machine, main, need, say, table  # noqa: E402
+from measure import Failed, build, machine, main, need, say, table, verdict  # noqa: E402
 from switch import PROGRAMS, chart, enter, is_measured, measure_switch, us, version, with_interval  # noqa: E402
 
 NAME = "decoupling"
@@ -19,6 +19,12 @@ CHANGES = ["insert", "modify", "delete"]
 
 # Milliseconds between two flow-mods: those of the study, and down to where the switch saturates.
 INTERVALS = [100, 50, 20, 10, 1, 0.1]
+
+# Mean increase of the round trip over all intervals, in percent, as the study states it for its switches.
+PUBLISHED = {"insert": 7.38, "modify": 6.03, "delete": 25.9}
+
+# Milliseconds between two deletions for which the claim has to hold.
+CLAIMED = [10, 1]
 
 SHORT = {"seconds": 2, "background": [1000]}
 LONG = {"seconds": 20, "background": [1000, 10_000, 100_000, 750_000]}
@@ -89,6 +95,48 @@ def line(change, kind, interval, rows, name, base):
     ]
 
 
+def means_over_rates(rows, base, kind):
+    """Returns the mean increase over all intervals that were measured, in percent of the baseline, by kind of change."""
+    means = {}
+    for change in CHANGES:
+        trips = [rows.get(f"round trip, {change} {kind} at {rate(interval)}/s") for interval in INTERVALS]
+        trips = [trip for trip in trips if is_measured(trip) and trip["count"] >= LEAST_SAMPLES]
+        if trips:
+            means[change] = 100 * (sum(trip["mean"] for trip in trips) / len(trips) / base["mean"] - 1)
+    return means
+
+
+def order(means):
+    """Names the changes from the one that costs least to the one that costs most."""
+    return " < ".join(sorted(means, key=means.get))
+
+
+def compare(rows, base, background):
+    """Prints the mean increases beside the published ones."""
+    strict, wildcard = (means_over_rates(rows, base, kind) for kind in ["strict", "wildcard"])
+    percent = lambda means, change: f"{means[change]:+.3g} %" if change in means else "-"  # noqa: E731
+    lines = [
+        [change, percent(PUBLISHED, change), percent(strict, change), percent(wildcard, change)] for change in CHANGES
+    ]
+    lines.append(["from least to most", order(PUBLISHED), order(strict), order(wildcard)])
+    table(
+        f"{background:,} rules besides: mean increase of the round trip over all intervals",
+        ["flow-mods", "published", "strict here", "wildcard here"], lines,
+    )
+
+
+def broken_claims(rows, base, background):
+    """Returns the parts of the claim that do not hold: deletions slow traffic that they do not touch."""
+    broken = []
+    for interval in CLAIMED:
+        trip = rows.get(f"round trip, delete strict at {rate(interval)}/s")
+        if not is_measured(trip):
+            broken.append(f"{background:,} rules: a deletion every {interval:g} ms was not measured")
+        elif increase(trip, base)[1] <= 0:
+            broken.append(f"{background:,} rules: a deletion every {interval:g} ms does not slow the round trip")
+    return broken
+
+
 def draw(rows, base, kind, background, save):
     boxes = [{"label": "none", "group": len(CHANGES), "summary": base}]
     for interval in INTERVALS:
@@ -117,10 +165,14 @@ def measure():
     enter()
     form = LONG if asked.long else SHORT
     print(f"{machine()}\nOpen vSwitch {version()}, userspace datapath.")
+    broken = []
     for background in form["background"]:
         rows, base = measured_with(background, asked.seconds or form["seconds"], ["strict", "wildcard"])
+        compare(rows, base, background)
+        broken += broken_claims(rows, base, background)
         for kind in ["strict", "wildcard"]:
             draw(rows, base, kind, background, asked.save)
+    verdict(broken)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures the round trip of traffic over a switch that an app floods with flow-mods, without and with the app protection.
+"""Measures the round trip of traffic over a switch while an app deletes flows there, without and with remedies.
 
-Four switches in a ring, each an `ovs-vswitchd` of its own; the hosts at the first and the third have two paths.
+Four switches in a ring, each an `ovs-vswitchd` with its own share of a core; the hosts at the first and the third have two paths.
+First the rate of deletions grows until the round trip suffers; then each remedy is measured at that rate.
 """
 
 import argparse
@@ -19,20 +20,30 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import measure as programs  # noqa: E402
 import switch as ovs  # noqa: E402
-from measure import ROOT, Failed, Rosemary, app, build, machine, main, need, say, table, wait_for  # noqa: E402
-from switch import PROGRAMS, Switch, chart, enter, ip, us, version  # noqa: E402
+from measure import ROOT, Failed, Rosemary, app, build, machine, main, need, say, table, verdict, wait_for  # noqa: E402
+from switch import PROGRAMS, Share, Switch, chart, enter, ip, us, version  # noqa: E402
 
 NAME = "protection"
 PORT = 6653
 SWITCHES = 4
+# The remedies. "move" and "drain" are those of the study's text and algorithm; both are carried out on what `protection` finds.
 VARIANTS = {
     "none": 'action = "report"',
+    "move": 'action = "report"',
     "drain": 'action = "drain"',
     "throttle": 'action = "throttle"\npace = 20',
     "suspend": 'action = "suspend"',
 }
-SHORT = {"calm": 12, "attacked": 8}
-LONG = {"calm": 60, "attacked": 60}
+STUDIED = ["move", "drain"]
+SHORT = {"calm": 12, "step": 5, "attacked": 8}
+LONG = {"calm": 60, "step": 20, "attacked": 60}
+
+# Deletions per second, from the study's one every 10 ms on, and the ratio of means from which the round trip counts as hurt.
+RATES = [100, 200, 400, 800, 1_600]
+HURT = 1.25
+
+# The ratio of means up to which a remedy restores the round trip.
+RESTORED = 1.1
 
 
 def veth(one, other):
@@ -65,9 +76,9 @@ class Space:
 class Bridge(Switch):
     """A switch of the ring: a process in a namespace of its own, as all name their datapath alike."""
 
-    def __init__(self, number, ports):
+    def __init__(self, number, ports, share):
         self.name, self.ports, self.number = f"s{number}", ports, number
-        self.space = Space()
+        self.space, self.share = Space(), Share(self.name, share)
         super().__init__()
 
     def interfaces(self):
@@ -80,6 +91,7 @@ class Bridge(Switch):
     def start(self, program, *words):
         log = open(f"{self.dir}/{program}.err", "wb")
         words = [*self.space.inside(), program, "--no-chdir", *words]
+        words = self.share.within(words) if program == "ovs-vswitchd" else words
         self.running.append(subprocess.Popen(words, env=self.env, stdout=log, stderr=log))
 
     def run(self, *words):
@@ -96,6 +108,7 @@ class Bridge(Switch):
     def stop(self):
         super().stop()
         self.space.end()
+        self.share.remove()
 
 
 class Host(Space):
@@ -132,16 +145,16 @@ class Pings:
 
 
 class Ring:
-    """The switches and the hosts, without a controller."""
+    """The switches, each with its share of a core, and the hosts, without a controller."""
 
-    def __init__(self):
+    def __init__(self, share):
         for at in range(SWITCHES):
             veth(f"l{at}a", f"l{at}b")
         self.h1, self.h3 = Host("h1", "p1", 1), Host("h3", "p3", 3)
         self.bridges = []
         for at in range(SWITCHES):
             ports = [{0: ["p1"], 2: ["p3"]}.get(at, []), [f"l{at}a", f"l{(at - 1) % SWITCHES}b"]]
-            self.bridges.append(Bridge(at + 1, sum(ports, [])))
+            self.bridges.append(Bridge(at + 1, sum(ports, []), share))
 
     def stop(self):
         for bridge in self.bridges:
@@ -185,6 +198,18 @@ class Controlled(Rosemary):
         hops = [hop["switch"] for hop in hops if hop.get("switch")]
         return hops[1] if len(hops) == 3 else None
 
+    def attack(self, switch, rate, rules):
+        """Has the changer delete flows of this switch at a rate, after it has added its flows there."""
+        self.changer.write_text(f"{switch} {rate} {rules} delete\n")
+        self.run("app", "restart", "changer")
+
+    def path(self, ring):
+        """Waits until h1 reaches h3; returns the datapath id of the switch in the middle of their path."""
+        wait_for("all links are found", lambda: len(self.json("links") or []) == 2 * SWITCHES, 90)
+        reached = lambda: round_trips(ring.h1.ping(ring.h3, 3).end())[0]  # noqa: E731
+        wait_for("h1 reaches h3", lambda: len(reached()) == 3, 60)
+        return wait_for("the path is known", lambda: self.middle(ring), 60)
+
     def reports(self, word):
         """Whether an incident of `protection` has this word."""
         incidents = self.json("incidents") or []
@@ -207,34 +232,71 @@ def median_interval(values):
     return statistics.median(values), values[max(low, 0)], values[min(high, len(values) - 1)]
 
 
+def mean_interval(values):
+    """Returns the mean and its 95 % interval, of the normal distribution."""
+    mean = statistics.fmean(values)
+    half = 1.96 * statistics.stdev(values) / len(values) ** 0.5
+    return mean, mean - half, mean + half
+
+
+def filled(rules):
+    """The seconds until the changer has added its flows and the first deletions are over."""
+    return rules / 4_000 + 2
+
+
+def find_rate(ring, built, rules, form):
+    """Returns a row for each rate of deletions up to the first that hurts the round trip, and that rate."""
+    say(f"{NAME}: the rate that hurts")
+    rosemary = Controlled("none", built)
+    rows, calm = [], None
+    try:
+        middle = rosemary.path(ring)
+        for rate in [0, *RATES]:
+            rosemary.attack(middle, rate, rules)
+            time.sleep(filled(rules))
+            pings = ring.h1.ping(ring.h3)
+            time.sleep(form["step"])
+            trips = [trip for _, trip in round_trips(pings.end(wanted=True))[0]]
+            if len(trips) < 30:
+                raise Failed(f"{rate} deletions/s: {len(trips)} answers are too few")
+            mean, low, high = mean_interval(trips)
+            calm = calm or mean
+            say(f"{NAME}: {rate} deletions/s: mean {us(mean)} us")
+            rows.append([f"{rate:,}", f"{us(mean)} ({us(low)} to {us(high)})", us(statistics.median(trips)),
+                         f"{100 * (mean / calm - 1):+.0f} %"])
+            if low > HURT * calm:
+                return rows, rate
+    finally:
+        rosemary.stop()
+    raise Failed(f"{RATES[-1]:,} deletions/s do not hurt the round trip; use a smaller --share or more --rules")
+
+
 def measured(variant, ring, built, rate, rules, form):
     """Measures calm, attacked and remedied times of one variant."""
     say(f"{NAME}: {variant}")
     rosemary = Controlled(variant, built)
     try:
-        wait_for("all links are found", lambda: len(rosemary.json("links") or []) == 2 * SWITCHES, 90)
-        reached = lambda: round_trips(ring.h1.ping(ring.h3, 3).end())[0]  # noqa: E731
-        wait_for("h1 reaches h3", lambda: len(reached()) == 3, 60)
-        wait_for("the path is known", lambda: rosemary.middle(ring), 60)
-        middle = rosemary.middle(ring)
+        middle = rosemary.path(ring)
         pings = ring.h1.ping(ring.h3)
         began = time.time()
         time.sleep(form["calm"])
         attacked = time.time()
-        rosemary.changer.write_text(f"{middle} {rate} {rules}\n")
-        rosemary.run("app", "restart", "changer")
-        remedied = attacked + 3
+        rosemary.attack(middle, rate, rules)
+        remedied = attacked + filled(rules)
         if variant == "none":
-            time.sleep(3)
+            time.sleep(filled(rules))
         else:
             wait_for("the remedy is in force", lambda: rosemary.reports("changer harms"), 60)
+            if variant == "move":
+                # Switches 2 and 4 are the middles of both paths.
+                rosemary.attack({2: 4, 4: 2}[int(middle, 16)], rate, rules)
             remedied = time.time()
-            time.sleep(1)  # the move, and the time until a suspension holds
+            time.sleep(filled(rules) if variant == "move" else 1)  # the move, and the time until a suspension holds
         steady = time.time()
         time.sleep(form["attacked"])
         ended = time.time()
         rosemary.run("app", "stop", "changer")
-        if variant != "none":
+        if variant not in ("none", "move"):
             wait_for("the remedy is undone", lambda: rosemary.reports("no longer"), 60)
         time.sleep(1)
         trips, lost = round_trips(pings.end(wanted=True))
@@ -260,8 +322,9 @@ def measure():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--long", action="store_true", help="a minute of each phase")
     parser.add_argument("--only", choices=VARIANTS, action="append", help="only this remedy")
-    parser.add_argument("--rate", type=int, default=4_000, help="flow-mods per second of the app that floods")
-    parser.add_argument("--rules", type=int, default=8_000, help="flows of that app, which each flow-mod looks through")
+    parser.add_argument("--rate", type=int, help="deletions per second of the app; else the first rate that hurts")
+    parser.add_argument("--rules", type=int, default=8_000, help="flows of that app, which each deletion looks through")
+    parser.add_argument("--share", type=float, default=0.2, help="part of a core that each switch has")
     parser.add_argument("--save", action="store_true", help="replace the chart of experiments/protection")
     parser.add_argument("--no-build", action="store_true", help="do not build first")
     parser.add_argument("--debug", action="store_true", help="measure the programs of target/debug")
@@ -276,31 +339,42 @@ def measure():
     programs.free_port = lambda: PORT
     form = LONG if asked.long else SHORT
     kind = "debug" if asked.debug else "release"
-    print(f"{machine()}\nOpen vSwitch {version()}, userspace datapath; {kind} build; {asked.rate:,} flow-mods/s.")
-    ring = Ring()
+    print(f"{machine()}\nOpen vSwitch {version()}, userspace datapath; {kind} build; each switch has {100 * asked.share:g} % of a core.")
+    ring = Ring(asked.share)
     try:
-        results = {name: measured(name, ring, programs.BUILT, asked.rate, asked.rules, form) for name in asked.only or VARIANTS}
+        rate = asked.rate
+        if rate is None:
+            found, rate = find_rate(ring, programs.BUILT, asked.rules, form)
+            table(f"round trip by the rate of deletions, {form['step']} s each",
+                  ["deletions/s", "mean us", "median us", "change of the mean"], found)
+        results = {name: measured(name, ring, programs.BUILT, rate, asked.rules, form) for name in asked.only or VARIANTS}
     finally:
         ring.stop()
-    rows, lines = [], []
+    rows, lines, broken = [], [], []
     for name, result in results.items():
-        calm, *calm_ends = median_interval(result["calm"])
-        median, *ends = median_interval(result["attacked"])
-        more = 100 * (median / calm - 1)
+        medians = [median_interval(result[phase]) for phase in ["calm", "attacked"]]
+        means = [mean_interval(result[phase]) for phase in ["calm", "attacked"]]
+        ratio = means[1][0] / means[0][0]
         rows.append([
-            name, f"{us(calm)} ({' to '.join(map(us, calm_ends))})", f"{us(median)} ({' to '.join(map(us, ends))})",
-            f"{more:+.0f} %", f"{result['lost']} of {result['sent']}",
+            name, *(f"{us(middle)} ({us(low)} to {us(high)})" for middle, low, high in [*medians, *means]),
+            f"{100 * (ratio - 1):+.0f} %", f"{result['lost']} of {result['sent']}",
             "-" if name == "none" else f"{result['took']:.1f}",
         ])
+        if name == "none" and ratio < HURT:
+            broken.append(f"{rate:,} deletions/s raise the mean by {100 * (ratio - 1):.0f} % only")
+        if name in STUDIED and ratio > RESTORED:
+            broken.append(f"with {name} the mean is {100 * (ratio - 1):.0f} % above the one without an attack")
         if name == "none":
             lines.append({"name": "no attack", "points": distribution(result["calm"])})
         lines.append({"name": {"none": "no protection"}.get(name, name), "points": distribution(result["attacked"])})
-    head = ["remedy", "median without attack us", "median under attack us", "change", "lost", "remedied after s"]
-    table(f"round trip, {form['calm']} s and {form['attacked']} s", head, rows)
+    head = ["remedy", "median without attack us", "under attack", "mean without attack us", "under attack",
+            "change of the mean", "lost", "remedied after s"]
+    table(f"round trip, {form['calm']} s and {form['attacked']} s, {rate:,} deletions/s", head, rows)
     chart(
-        NAME, "distribution.svg", asked.save, title="Round trip under an app's flow-mods", x_label="ms",
+        NAME, "distribution.svg", asked.save, title="Round trip under an app's deletions", x_label="ms",
         y_label="part of the pings", lines=lines,
     )
+    verdict(broken)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,15 @@ use cli::lab::{Lab, Rosemary};
 use control::operator::ProgramUsage;
 use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::experiment::{Experiment, note};
+use rosemary_tests::experiment::{Experiment, Verdict, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation, and the interval between two measurements.
 const TIME: Duration = Duration::from_secs(20);
 const EVERY: Duration = Duration::from_millis(250);
+
+/// Largest ratio of a figure of `rosemary top` to the hard limit: the monitor computes rates over intervals whose ends are not exact.
+const METER_ERROR: f64 = 1.1;
 
 /// An app of `tests/apps/gluttons` and the resource that it uses.
 struct Glutton {
@@ -94,9 +97,14 @@ fn main() -> anyhow::Result<()> {
          | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
         os_ken::VERSION
     );
+    let mut verdict = Verdict::default();
     for ((glutton, seen), most) in GLUTTONS.iter().zip(&seen).zip(unlimited) {
         let alert = seen.alert_at.map_or_else(|| "never".into(), |at| format!("{at:.1} s"));
-        let Glutton { unit, unit_text, soft_text, hard_text, .. } = glutton;
+        let Glutton { unit, unit_text, soft_text, hard_text, hard, .. } = glutton;
+        let in_all = seen.most <= hard * METER_ERROR && seen.alert_at.is_some();
+        verdict.require(in_all, format_args!("{unit_text}: above the limit, or no alert"));
+        verdict
+            .require(most > *hard, format_args!("{unit_text}: os-ken uses no more than the limit"));
         writeln!(
             text,
             "| {unit_text} | {soft_text} | {hard_text} | {:.0} | {alert} | {} | {:.0} |",
@@ -106,6 +114,7 @@ fn main() -> anyhow::Result<()> {
         )?;
     }
     writeln!(text, "\nThe operator's record of a hard limit: `{record}`")?;
+    write!(text, "\n{}", verdict.line())?;
     let marks = Vec::new();
     let lines = seen.into_iter().map(|it| it.line).collect();
     let figure = Figure {

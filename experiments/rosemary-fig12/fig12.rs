@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use cli::lab::{Lab, Rosemary};
 use rosemary_tests::apps::in_c;
 use rosemary_tests::developer::{Developer, entry, refused, rosemary, trust};
-use rosemary_tests::experiment::note;
+use rosemary_tests::experiment::{Verdict, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Time limit for an app to start and to write a line.
@@ -39,6 +39,10 @@ fn main() -> anyhow::Result<()> {
     note("running the app in os-ken");
     let whole = with_os_ken(&lab, &program, &app)?;
     let changed = with_os_ken(&lab, &program, &[&app[..], b"# changed\n"].concat())?;
+    let mut verdict = Verdict::default();
+    verdict.require(runs.starts_with("runs"), "a package does not run as its developer signed it");
+    verdict.require(reads.starts_with("refused"), "an app reads a foreign file in Rosemary");
+    verdict.require(whole.starts_with("GOT"), "os-ken's app cannot read the file either");
     writeln!(text, "| as its developer signed it | {runs} | {} |", ran(&whole))?;
     for (what, why) in refusals {
         // os-ken depends on the file alone, and only one case changes that.
@@ -47,6 +51,7 @@ fn main() -> anyhow::Result<()> {
     }
     writeln!(text, "| reads `/etc/shadow` | {reads} | {whole} |")?;
     writeln!(text, "\nThe operator's record of a call that was refused: `{record}`")?;
+    write!(text, "\n{}", verdict.line())?;
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

@@ -21,7 +21,7 @@ use anyhow::Context as _;
 use cli::lab::{Host, Lab, Of, Rosemary, Switch};
 use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::experiment::{Experiment, note};
+use rosemary_tests::experiment::{Experiment, Verdict, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation, and the time of the app's first exit.
@@ -77,6 +77,7 @@ fn main() -> anyhow::Result<()> {
     of(&format!("os-ken {}", os_ken::VERSION), &os_ken, "os-ken.svg")?;
     let mut text = format!("The app exited {died} times in Rosemary, once in os-ken.\n\n");
     text += "| after the first exit | allowed pings answered | denied pings answered |\n| --- | ---: | ---: |\n";
+    let mut verdict = Verdict::default();
     for (name, watched) in [("Rosemary", &rosemary), ("os-ken", &os_ken)] {
         let after = |points: &[(f64, f64)]| {
             let late: Vec<(f64, f64)> =
@@ -88,7 +89,14 @@ fn main() -> anyhow::Result<()> {
         };
         let (allowed, denied) = (after(&watched.allowed), after(&watched.denied));
         writeln!(text, "| {name} | {allowed:.0} % | {denied:.0} % |")?;
+        if name == "Rosemary" {
+            verdict.require(allowed >= 90.0, "allowed pings are lost in Rosemary");
+            verdict.require(denied < 0.5, "denied pings pass in Rosemary");
+        } else {
+            verdict.require(denied > 0.5, "os-ken's firewall outlives the exit of an app");
+        }
     }
+    write!(text, "\n{}", verdict.line())?;
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use cli::lab::{Lab, Of, Rosemary, Switch};
 use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::experiment::{Experiment, note};
+use rosemary_tests::experiment::{Experiment, Verdict, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation; time from the app's start to the attack, in seconds.
@@ -41,13 +41,18 @@ fn main() -> anyhow::Result<()> {
         let late = line.points.iter().filter(|(at, _)| *at > ATTACK + 3.0).map(|(_, links)| *links);
         late.fold(f64::INFINITY, f64::min)
     };
-    let text = format!(
+    let mut text = format!(
         "| | fewest links that the monitor sees during the attack | refused messages of the attacker |\n\
          | --- | ---: | ---: |\n| Rosemary | {:.0} | {refused} |\n| os-ken {} | {:.0} | none |\n",
         least(&rosemary),
         os_ken::VERSION,
         least(&os_ken)
     );
+    let mut verdict = Verdict::default();
+    verdict.require(least(&rosemary) >= 2.0, "an app deletes links of another in Rosemary");
+    verdict.require(refused > 0, "Rosemary refuses no message of the attacker");
+    verdict.require(least(&os_ken) < 2.0, "the attack has no effect in os-ken");
+    text += &format!("\n{}", verdict.line());
     let figure = Figure {
         title: "An app deletes links while another watches them".into(),
         x_label: "seconds".into(),

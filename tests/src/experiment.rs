@@ -1,4 +1,4 @@
-//! Shared parts of the experiments: options, progress, and charts.
+//! Shared parts of the experiments: options, progress, charts, and the verdict on the claim.
 
 use std::env;
 use std::ffi::OsString;
@@ -61,6 +61,34 @@ impl Experiment {
     }
 }
 
+/// Collects the parts of an experiment's claim that do not hold.
+///
+/// Every experiment ends with the line that [`Verdict::line`] returns; those in Python do so with `verdict` of
+/// `experiments/measure.py`.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    broken: Vec<String>,
+}
+
+impl Verdict {
+    /// Notes `otherwise` if a part of the claim does not hold.
+    pub fn require(&mut self, holds: bool, otherwise: impl Display) {
+        if !holds {
+            self.broken.push(otherwise.to_string());
+        }
+    }
+
+    /// Returns the last line of the experiment's output: `holds`, or what does not hold.
+    #[must_use]
+    pub fn line(&self) -> String {
+        if self.broken.is_empty() {
+            "holds\n".to_owned()
+        } else {
+            format!("does not hold: {}\n", self.broken.join("; "))
+        }
+    }
+}
+
 /// Reports progress on standard error; standard output has the result.
 pub fn note(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
@@ -69,6 +97,16 @@ pub fn note(text: impl Display) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn verdict_names_each_part_that_does_not_hold() {
+        let mut verdict = Verdict::default();
+        verdict.require(true, "a");
+        assert_eq!(verdict.line(), "holds\n");
+        verdict.require(false, format_args!("{} of 2", 1));
+        verdict.require(false, "c");
+        assert_eq!(verdict.line(), "does not hold: 1 of 2; c\n");
+    }
 
     #[test]
     fn tracked_charts_are_replaced_with_save_only() {
