@@ -1,8 +1,9 @@
 //! Accepts connections, and serves HTTP on each.
 //!
 //! A connection that is silent, or whose client accepts no byte of an answer, ends after a while. At most
-//! [`limits::CONNECTIONS`] over TCP exist at once; a further one is closed at once. TLS, the Unix socket and the routes of apps have
-//! numbers of their own, so clients on other machines cannot lock out those on this one, nor clients of apps those of the API.
+//! [`limits::CONNECTIONS`] over TCP exist at once, and [`limits::CONNECTIONS_OF_CLIENT`] of one local user or other machine; a further
+//! one is closed at once. TLS, the Unix socket and the routes of apps have numbers of their own, so clients on other machines cannot
+//! lock out those on this one, nor clients of apps those of the API.
 
 use std::collections::HashMap;
 use std::io;
@@ -36,7 +37,8 @@ pub(crate) struct Connections(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    tcp: usize,
+    /// Of those over TCP without TLS, by their [users](Client).
+    tcp: HashMap<Client, usize>,
     apps: usize,
     /// Of those, the ones whose last request was to this app.
     of_app: HashMap<String, usize>,
@@ -48,8 +50,8 @@ struct Counts {
 /// The kind of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Over TCP without TLS: from this machine.
-    Tcp,
+    /// Over TCP without TLS, from this client.
+    Tcp(Client),
     /// Like that, for routes of apps.
     Apps,
     /// Over TLS, from this [source](limits::source).
@@ -58,10 +60,32 @@ pub(crate) enum Kind {
     Unix,
 }
 
+/// Whose connections over TCP without TLS are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Client {
+    /// A user of this machine; `None` if it is not known which.
+    User(Option<u32>),
+    /// Another machine, by its [source](limits::source).
+    Machine(IpAddr),
+}
+
+/// Counts a key that leaves a map when its count is 0.
+fn leave<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
 impl Counts {
     fn has_room(&self, kind: Kind) -> bool {
         match kind {
-            Kind::Tcp => self.tcp < limits::CONNECTIONS,
+            Kind::Tcp(client) => {
+                self.tcp.values().sum::<usize>() < limits::CONNECTIONS
+                    && self.tcp.get(&client).is_none_or(|it| *it < limits::CONNECTIONS_OF_CLIENT)
+            }
             Kind::Apps => self.apps < limits::APP_CONNECTIONS,
             Kind::Unix => self.unix < limits::UNIX_CONNECTIONS,
             Kind::Tls(source) => {
@@ -73,7 +97,7 @@ impl Counts {
 
     fn add(&mut self, kind: Kind) {
         match kind {
-            Kind::Tcp => self.tcp += 1,
+            Kind::Tcp(client) => *self.tcp.entry(client).or_default() += 1,
             Kind::Apps => self.apps += 1,
             Kind::Unix => self.unix += 1,
             Kind::Tls(source) => *self.tls.entry(source).or_default() += 1,
@@ -83,27 +107,15 @@ impl Counts {
     /// A connection that was counted for this app is not any more.
     fn leave(&mut self, app: Option<String>) {
         let Some(app) = app else { return };
-        if let Some(count) = self.of_app.get_mut(&app) {
-            *count -= 1;
-            if *count == 0 {
-                self.of_app.remove(&app);
-            }
-        }
+        leave(&mut self.of_app, &app);
     }
 
     fn remove(&mut self, kind: Kind) {
         match kind {
-            Kind::Tcp => self.tcp -= 1,
+            Kind::Tcp(client) => leave(&mut self.tcp, &client),
             Kind::Apps => self.apps -= 1,
             Kind::Unix => self.unix -= 1,
-            Kind::Tls(source) => {
-                if let Some(count) = self.tls.get_mut(&source) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.tls.remove(&source);
-                    }
-                }
-            }
+            Kind::Tls(source) => leave(&mut self.tls, &source),
         }
     }
 }
@@ -161,11 +173,11 @@ impl Drop for Slot {
     }
 }
 
-/// Accepts the next connection over TCP, whose kind depends on the client; `None` if there is none to serve.
+/// Accepts the next connection over TCP, whose kind depends on both ends, the client's first; `None` if there is none to serve.
 pub(crate) async fn accept(
     listener: &TcpListener,
     all: &Arc<Connections>,
-    kind: impl FnOnce(IpAddr) -> Kind,
+    kind: impl FnOnce(SocketAddr, SocketAddr) -> Kind,
 ) -> Option<(TcpStream, SocketAddr, Slot)> {
     let (stream, client) = match listener.accept().await {
         Ok(accepted) => accepted,
@@ -175,7 +187,9 @@ pub(crate) async fn accept(
         }
     };
     let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-    let Some(slot) = all.enter(kind(client.ip())) else {
+    let server = stream.local_addr().ok()?;
+    let server = SocketAddr::new(server.ip().to_canonical(), server.port());
+    let Some(slot) = all.enter(kind(client, server)) else {
         debug!(%client, "closed a connection: too many are open");
         return None;
     };
@@ -191,14 +205,24 @@ pub(crate) async fn serve_tcp(
     listener: TcpListener,
     all: Arc<Connections>,
 ) {
-    let kind = if role == ListenerRole::Apps { Kind::Apps } else { Kind::Tcp };
     loop {
-        let Some((stream, client, slot)) = accept(&listener, &all, |_| kind).await else {
-            continue;
+        let mut ends = None;
+        let kind = |client: SocketAddr, server: SocketAddr| {
+            if role == ListenerRole::Apps {
+                ends = Some((server, None));
+                return Kind::Apps;
+            }
+            let peer = guard::local_peer(&api, client, server);
+            ends = Some((server, peer));
+            Kind::Tcp(if guard::is_local(client, server) {
+                Client::User(peer.map(|peer| peer.uid))
+            } else {
+                Client::Machine(limits::source(client.ip()))
+            })
         };
-        let Ok(server) = stream.local_addr() else { continue };
-        let server = SocketAddr::new(server.ip().to_canonical(), server.port());
-        let from = From::Tcp { role, client, server, app: slot.app.clone() };
+        let Some((stream, client, slot)) = accept(&listener, &all, kind).await else { continue };
+        let Some((server, peer)) = ends else { continue };
+        let from = From::Tcp { role, client, server, peer, app: slot.app.clone() };
         tokio::spawn(serve_one(api.clone(), from, Impatient::new(stream, slot)));
     }
 }
@@ -209,7 +233,9 @@ pub(crate) async fn serve_unix(api: Arc<Api>, listener: UnixListener, all: Arc<C
         match listener.accept().await {
             Ok((stream, _)) => {
                 if let Some(slot) = all.enter(Kind::Unix) {
-                    tokio::spawn(serve_one(api.clone(), From::Unix, Impatient::new(stream, slot)));
+                    let uid = stream.peer_cred().ok().map(|peer| peer.uid());
+                    let from = From::Unix { uid };
+                    tokio::spawn(serve_one(api.clone(), from, Impatient::new(stream, slot)));
                 }
             }
             Err(error) => pause(&error).await,
@@ -347,7 +373,9 @@ mod tests {
     #[test]
     fn connections_are_bounded_and_slots_are_reused() {
         let all = Arc::new(Connections::default());
-        let tcp: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Tcp)).collect();
+        let user = |uid| Kind::Tcp(Client::User(uid));
+        let tcp = (0..10_000).filter_map(|it| all.enter(user(Some(it))));
+        let tcp: Vec<_> = tcp.collect();
         assert_eq!(tcp.len(), limits::CONNECTIONS);
         let unix: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Unix)).collect();
         assert_eq!(unix.len(), limits::UNIX_CONNECTIONS, "the Unix socket has slots of its own");
@@ -363,7 +391,19 @@ mod tests {
         assert!(all.enter(Kind::Tls(IpAddr::from([192, 0, 2, 2]))).is_some());
         drop((tcp, one));
         assert!(lock(&all.0).tls.is_empty());
-        assert!(all.enter(Kind::Tcp).is_some() && all.enter(Kind::Unix).is_none());
+        assert!(all.enter(user(None)).is_some() && all.enter(Kind::Unix).is_none());
+    }
+
+    #[test]
+    fn one_local_user_leaves_connections_to_the_others() {
+        let all = Arc::new(Connections::default());
+        let machine = Client::Machine(IpAddr::from([192, 0, 2, 1]));
+        for client in [Client::User(Some(1000)), Client::User(None), machine] {
+            let slots: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Tcp(client))).collect();
+            assert_eq!(slots.len(), limits::CONNECTIONS_OF_CLIENT, "{client:?}");
+            assert!(all.enter(Kind::Tcp(Client::User(Some(0)))).is_some());
+        }
+        assert!(lock(&all.0).tcp.is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One request, after it was admitted: who sent it, its parameters, and its body.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Mutex;
 
 use axum::body::{Body, Bytes};
@@ -36,6 +37,16 @@ pub(crate) struct Call {
     pub(crate) parts: Parts,
     /// The body, until it is read.
     body: Mutex<Option<Body>>,
+    confirm: Option<Confirm>,
+}
+
+/// Fails if the sender of a call is no longer the one who was admitted.
+pub(crate) struct Confirm(pub(crate) Box<dyn Fn() -> Result<(), Problem> + Send + Sync>);
+
+impl fmt::Debug for Confirm {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("Confirm")
+    }
 }
 
 impl Call {
@@ -53,7 +64,7 @@ impl Call {
         check_media_type(route.body.as_ref(), request.headers())?;
         let (parts, body) = request.into_parts();
         let body = Mutex::new(Some(body));
-        Ok(Self { principal, from, path, query, body_form: route.body, parts, body })
+        Ok(Self { principal, from, path, query, body_form: route.body, parts, body, confirm: None })
     }
 
     /// A parameter of the path; empty if the path has none of this name.
@@ -104,14 +115,23 @@ impl Call {
         &self.parts.headers
     }
 
+    /// Checks with `confirm` again who the sender is, once the body has arrived.
+    pub(crate) fn confirmed_by(self, confirm: Confirm) -> Self {
+        Self { confirm: Some(confirm), ..self }
+    }
+
     /// Receives the body.
     ///
     /// # Errors
-    /// It is too long, or the client ended it early.
+    /// It is too long, the client ended it early, or the sender is no longer known.
     pub(crate) async fn body(&self) -> Result<Bytes, Problem> {
         let most = self.body_form.map_or(0, |form| form.most);
         let body = lock(&self.body).take().unwrap_or_default();
-        receive(body, most).await
+        let body = receive(body, most).await?;
+        match &self.confirm {
+            Some(Confirm(confirm)) => confirm().map(|()| body),
+            None => Ok(body),
+        }
     }
 
     /// Receives a JSON body. Without one, returns `T`'s default if the route allows that.

@@ -22,10 +22,11 @@ use control::northbound::{ListenerRole, Loopback, Role};
 
 use crate::accept::AppOfConnection;
 use crate::app_routes;
+use crate::auth::peer::Peer;
 use crate::auth::session::Sessions;
 use crate::auth::standing::Standing;
 use crate::auth::{How, Principal, tokens};
-use crate::call::Call;
+use crate::call::{Call, Confirm};
 use crate::limits::{self, Payer};
 use crate::ofctl;
 use crate::problem::Problem;
@@ -51,11 +52,16 @@ pub(crate) enum From {
         client: SocketAddr,
         /// This end.
         server: SocketAddr,
+        /// The client's socket when the connection was accepted; `None` if it is not known, or on another machine.
+        peer: Option<Peer>,
         /// The app for whose routes it is counted.
         app: AppOfConnection,
     },
     /// Over the Unix socket, whose mode admits root, Rosemary's user and the group `rosemary`.
-    Unix,
+    Unix {
+        /// The user who connected, as the system says; `None` if it does not say.
+        uid: Option<u32>,
+    },
 }
 
 impl From {
@@ -63,13 +69,19 @@ impl From {
     fn payer(&self, api: &Api, path: &str) -> Payer {
         match self {
             Self::Tcp { role: ListenerRole::Apps, .. } => api.app_routes.payer(path),
+            Self::Tcp { client, server, peer, .. } if is_local(*client, *server) => {
+                Payer::User(peer.map(|peer| peer.uid))
+            }
             Self::Tcp { client, .. } | Self::Tls { client, .. } => {
                 Payer::Source(limits::source(client.ip()))
             }
-            Self::Unix => Payer::Unix,
+            Self::Unix { .. } => Payer::Unix,
         }
     }
 }
+
+/// The users of Rosemary's own programs, apps and services among them (`monitor/src/users.rs`). The broker connects for apps.
+const PROGRAMS: std::ops::Range<u32> = 0x7000_0000..0x7001_0100;
 
 /// Handles a request of a connection.
 pub(crate) async fn serve(api: Arc<Api>, from: From, request: Request) -> Response {
@@ -92,12 +104,13 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
         let seconds = wait.as_secs() + 1;
         let detail = match payer {
             Payer::App(_) => "the clients of this app send requests too fast",
+            Payer::User(_) => "this user sends requests too fast",
             _ => "this address sends requests too fast",
         };
         let problem = Problem::too_many(detail, format!("try again in {seconds} s"));
         problem.header(header::RETRY_AFTER, &seconds.to_string())
     })?;
-    if !matches!(from, From::Unix) {
+    if !matches!(from, From::Unix { .. }) {
         check_host(request.headers(), request.uri().host(), &api.settings.names)?;
     }
     check_origin(&request, matches!(from, From::Tls { .. }))?;
@@ -109,11 +122,8 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
             let hint = "send it from this machine; /api/v1 serves others, with a token";
             return Err(Problem::forbidden("this address serves this machine alone", hint));
         }
-        From::Tcp { role: ListenerRole::Ofctl, client, server, .. } => {
-            let changes = !matches!(request.method().as_str(), "GET" | "HEAD");
-            let uid = if changes { local_uid(api, client, server) } else { None };
-            let user = uid.map_or("an unknown local user".into(), |uid| format!("user {uid}"));
-            return Ok(ofctl::serve(api.clone(), user, request).await);
+        From::Tcp { role: ListenerRole::Ofctl, .. } => {
+            return Ok(ofctl::serve(api.clone(), from, request).await);
         }
         From::Tcp { role: ListenerRole::Apps, ref app, .. } => {
             if let Payer::App(name) = &payer
@@ -157,7 +167,9 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
         }
         Err(why) => return Err(Problem::invalid(*why, "see /api/v1/openapi.json for all paths")),
     };
+    let changes = !matches!(request.method().as_str(), "GET" | "HEAD");
     let call = Call::new((principal, from), route, path, request)?;
+    let call = if changes { confirmed(api, call) } else { call };
     let answer = (route.handler)(api.clone(), call);
     match route.time {
         None => answer.await,
@@ -166,6 +178,23 @@ async fn admit(api: &Arc<Api>, from: From, request: Request) -> Answer {
             Err(Problem::slow(detail, "send the body faster, or ask for less"))
         }),
     }
+}
+
+/// Has a call on behalf of a local user check after its body that the sender is still the same: the body may take long, and a closed
+/// socket may have become another user's.
+fn confirmed(api: &Arc<Api>, call: Call) -> Call {
+    if call.principal.how != How::Loopback {
+        return call;
+    }
+    let (api, from) = (api.clone(), call.from.clone());
+    let (headers, admitted) = (call.headers().clone(), call.principal.clone());
+    call.confirmed_by(Confirm(Box::new(move || {
+        if principal(&api, &from, &headers)? == admitted {
+            return Ok(());
+        }
+        let hint = "keep the connection open until the answer has arrived";
+        Err(Problem::unauthorized("the connection has ended", hint))
+    })))
 }
 
 /// Watches over the sender of a call that lasts: whether what it was admitted by still gives it `role`.
@@ -214,31 +243,55 @@ fn principal(api: &Api, from: &From, headers: &HeaderMap) -> Result<Principal, P
             }
             None => Ok(Principal::nobody()),
         },
-        From::Unix => Ok(Principal {
-            who: "a user of the Unix socket".into(),
+        From::Unix { uid } => Ok(Principal {
+            who: uid.map_or("an unknown local user".into(), |uid| format!("user {uid}")),
             role: Some(Role::Admin),
             how: How::Unix,
             session: None,
             expires: None,
         }),
         From::Tcp { client, server, .. } if is_local(client, server) => {
-            Ok(of_loopback(api, client, server))
+            Ok(of_loopback(api, local_user(api, from)))
         }
         From::Tcp { .. } => Ok(Principal::nobody()),
     }
 }
 
 /// Whether both ends of a connection are on this machine.
-fn is_local(client: SocketAddr, server: SocketAddr) -> bool {
+pub(crate) fn is_local(client: SocketAddr, server: SocketAddr) -> bool {
     client.ip().to_canonical().is_loopback() && server.ip().to_canonical().is_loopback()
 }
 
-/// The user of the client of a connection on this machine, if the system knows it.
-fn local_uid(api: &Api, client: SocketAddr, server: SocketAddr) -> Option<u32> {
-    api.peers.as_ref().and_then(|peers| peers.uid(client, server).ok())
+/// The client's socket, if the connection is on this machine and the client has not ended it.
+pub(crate) fn local_peer(api: &Api, client: SocketAddr, server: SocketAddr) -> Option<Peer> {
+    let peers = api.peers.as_ref().filter(|_| is_local(client, server))?;
+    peers.find(client, server).ok()
 }
 
-fn of_loopback(api: &Api, client: SocketAddr, server: SocketAddr) -> Principal {
+/// What is known about the user of a connection on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LocalUser {
+    /// The user of the client's socket, which is open and the one that was accepted.
+    Known(u32),
+    /// The client has ended the connection.
+    Ended,
+    /// This system tells no users of connections.
+    Untold,
+}
+
+/// Finds out which local user is at the other end of a connection now.
+pub(crate) fn local_user(api: &Api, from: &From) -> LocalUser {
+    let From::Tcp { client, server, peer, .. } = from else { return LocalUser::Untold };
+    if api.peers.is_none() {
+        return LocalUser::Untold;
+    }
+    match (peer, local_peer(api, *client, *server)) {
+        (Some(accepted), Some(now)) if *accepted == now => LocalUser::Known(now.uid),
+        _ => LocalUser::Ended,
+    }
+}
+
+fn of_loopback(api: &Api, user: LocalUser) -> Principal {
     let viewer = |who: String| Principal {
         who,
         role: Some(Role::Viewer),
@@ -250,9 +303,15 @@ fn of_loopback(api: &Api, client: SocketAddr, server: SocketAddr) -> Principal {
         Loopback::None => Principal::nobody(),
         Loopback::Viewer => viewer("a local user".into()),
         Loopback::User => {
-            let uid = local_uid(api, client, server);
-            let Some(uid) = uid else { return viewer("an unknown local user".into()) };
+            let uid = match user {
+                LocalUser::Known(uid) => uid,
+                LocalUser::Ended => return Principal::nobody(),
+                LocalUser::Untold => return viewer("an unknown local user".into()),
+            };
             let principal = viewer(format!("user {uid}"));
+            if PROGRAMS.contains(&uid) {
+                return Principal { role: None, ..principal };
+            }
             if uid == 0 || uid == api.settings.uid {
                 return Principal { role: Some(Role::Admin), ..principal };
             }

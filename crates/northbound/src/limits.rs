@@ -10,6 +10,9 @@ pub(crate) const DESCRIPTORS: u64 = 4_096;
 /// The most connections over TCP without TLS, except those for routes of apps.
 pub(crate) const CONNECTIONS: usize = 1_750;
 
+/// The most of these connections of one local user, or of one other machine.
+pub(crate) const CONNECTIONS_OF_CLIENT: usize = 500;
+
 /// The most connections for routes of apps. They are counted apart, so that clients of apps take no place of the API's.
 pub(crate) const APP_CONNECTIONS: usize = 250;
 
@@ -108,6 +111,8 @@ impl Bucket {
 pub(crate) enum Payer {
     /// The clients at this [`source`].
     Source(IpAddr),
+    /// The clients on this machine of this user; `None` for those whose user is not known.
+    User(Option<u32>),
     /// The clients of the Unix socket.
     Unix,
     /// The clients of this app's routes. They come from this machine, as most clients of the API do, so their address must not
@@ -164,8 +169,9 @@ mod tests {
         assert_eq!(admitted, 1_000);
         let later = now + Duration::from_secs(1);
         assert_eq!((0..2_000).filter(|_| rates.admit(one.clone(), later).is_ok()).count(), 500);
+        let users = [Payer::User(Some(0)), Payer::User(None)];
         let others = [source("192.0.2.2"), Payer::Unix, Payer::App("web".into()), Payer::NoApp];
-        for other in others {
+        for other in others.into_iter().chain(users) {
             assert!(rates.admit(other.clone(), now).is_ok(), "{other:?}");
         }
     }

@@ -92,7 +92,7 @@ pub(crate) async fn serve_tls(
     all: Arc<Connections>,
     tls: Tls,
 ) {
-    let kind = |client| Kind::Tls(limits::source(client));
+    let kind = |client: SocketAddr, _| Kind::Tls(limits::source(client.ip()));
     loop {
         let Some((stream, client, slot)) = accept(&listener, &all, kind).await else { continue };
         tokio::spawn(handshake(api.clone(), tls.clone(), stream, client, slot));

@@ -207,6 +207,19 @@ fn thousands_of_connections_take_bounded_memory() {
             "http://localhost/api/v1/session",
         ];
         ensure!(lab.run("curl", &socket)?.contains("admin"));
+        // So have other users, who share nothing with the one that holds these connections.
+        let args = [
+            "--reuid",
+            "65534",
+            "--clear-groups",
+            "--",
+            "curl",
+            "-s",
+            "--max-time",
+            "5",
+            "http://127.0.0.1:8181/api/v1/session",
+        ];
+        ensure!(lab.run("setpriv", &args)?.contains("viewer"));
         drop(held);
         let deadline = Instant::now() + Duration::from_secs(30);
         while get("/livez").map(|it| it.status).ok() != Some(200) {

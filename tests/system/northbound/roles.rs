@@ -146,6 +146,17 @@ fn page_exchanges_its_token_once() {
     });
 }
 
+/// Sends requests that stop an app, each with the end of its connection in the same segment.
+const CLOSES_AT_ONCE: &str = "
+import socket, time
+request = b'POST /api/v1/apps/observer/stop HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: 0\\r\\n\\r\\n'
+for _ in range(50):
+    client = socket.create_connection(('127.0.0.1', 8181))
+    client.send(request, socket.MSG_MORE)
+    client.close()
+time.sleep(1)
+";
+
 #[test]
 fn other_local_users_only_read() {
     in_a_lab_for(std::time::Duration::from_secs(120), |lab| {
@@ -173,6 +184,11 @@ fn other_local_users_only_read() {
         ensure!(curl("65534", "POST", "/api/v1/apps/observer/restart")? == "403");
         ensure!(curl("65534", "POST", "/api/v1/apps/nothing/restart")? == "403", "before 404");
         ensure!(curl("0", "POST", "/api/v1/apps/observer/restart")? == "200");
+        ensure!(curl("1879048193", "GET", "/api/v1/apps")? == "401", "an app's user");
+        // A request whose sender has closed the socket is nobody's, not root's.
+        let args = ["--reuid", "65534", "--clear-groups", "--", "python3", "-c", CLOSES_AT_ONCE];
+        lab.run("setpriv", &args)?;
+        ensure!(get("/api/v1/apps/observer")?.json()["state"] == "running");
         ensure!(Path::new("/run/rosemary/api.sock").exists());
         let socket =
             ["-s", "--unix-socket", "/run/rosemary/api.sock", "http://localhost/api/v1/session"];

@@ -1,10 +1,10 @@
 //! Sockets that carry events count as connections until they end.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use rosemary_tests::in_a_lab_for;
 use rosemary_tests::net::SOON;
 
@@ -33,6 +33,18 @@ fn web_sockets_are_bounded_and_their_end_makes_room() {
         ensure!(open_ones.len() == 256, "{}", open_ones.len());
         drop(open_ones);
         lab.wait_for("there is room again", SOON, |_| Ok(open().map(|_| ())))?;
+        // A frame that is longer than any message of a client ends the connection as soon as its length has arrived.
+        for length in [1_025, u64::from(u32::MAX), u64::MAX >> 1, u64::MAX] {
+            let mut stream = open().context("a WebSocket")?;
+            let mut frame = vec![0x82, 0xff];
+            frame.extend(length.to_be_bytes());
+            frame.extend([0; 4]);
+            stream.write_all(&frame)?;
+            let mut rest = Vec::new();
+            let ended = stream.read_to_end(&mut rest);
+            let is_reset = ended.as_ref().is_err_and(|it| it.kind() == ErrorKind::ConnectionReset);
+            ensure!(ended.is_ok() || is_reset, "{length}: {ended:?}, after {} bytes", rest.len());
+        }
         Ok(())
     });
 }

@@ -8,6 +8,10 @@
 //!
 //! The socket came from the monitor and belongs to the machine's network, which this process has left. The request names both ends of
 //! the connection from the client's side, so the reply is about the client's socket alone.
+//!
+//! A socket that its process has closed belongs to nobody: the system reports it with user 0 and without an inode until the
+//! connection has ended. Any user can send a request and close the socket with the same segment. So only an open socket of a
+//! connection that the client has not ended counts, and a later answer counts only if it names the same socket.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -32,6 +36,21 @@ const BY_FAMILY: u16 = 20;
 /// `NLM_F_REQUEST`.
 const REQUEST: u16 = 1;
 
+/// States of TCP in which the client has not ended the connection: `TCP_ESTABLISHED` and `TCP_CLOSE_WAIT`.
+const LIVE: [u8; 2] = [1, 8];
+
+/// The client's end of a connection on this machine.
+///
+/// Two values are equal only if they name the same socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// The user who opened the socket.
+    pub(crate) uid: u32,
+    inode: u32,
+    /// The system's number of the socket; no other socket has had it since the machine started.
+    cookie: [u8; 8],
+}
+
 /// How long the system may take. It answers while the request is sent.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -45,11 +64,11 @@ impl Peers {
         Self(Mutex::new((socket, 0)))
     }
 
-    /// Returns the user of the process at the end `client` of a connection to `server`.
+    /// Returns the socket at the end `client` of a connection to `server`.
     ///
     /// # Errors
-    /// The system does not know the connection, or does not support the question.
-    pub(crate) fn uid(&self, client: SocketAddr, server: SocketAddr) -> io::Result<u32> {
+    /// The system does not know the connection, the client has ended it, or the system does not support the question.
+    pub(crate) fn find(&self, client: SocketAddr, server: SocketAddr) -> io::Result<Peer> {
         let mut guard = lock(&self.0);
         let (socket, number) = &mut *guard;
         *number = number.wrapping_add(1);
@@ -63,8 +82,8 @@ impl Peers {
             }
             let (size, _) = recv(&*socket, &mut room[..], RecvFlags::DONTWAIT)?;
             // A late reply to an earlier request has another number.
-            if let Some(uid) = uid_in(&room[..size.min(1024)], &id(client, server), number)? {
-                return Ok(uid);
+            if let Some(peer) = peer_in(&room[..size.min(1024)], &id(client, server), number)? {
+                return Ok(peer);
             }
         }
     }
@@ -100,8 +119,11 @@ fn request(client: SocketAddr, server: SocketAddr, number: u32) -> Vec<u8> {
     request
 }
 
-/// Returns the user in a reply to request `number`; `None` if it answers another one.
-fn uid_in(reply: &[u8], id: &[u8; ID], number: u32) -> io::Result<Option<u32>> {
+/// Returns the socket in a reply to request `number`; `None` if it answers another one.
+///
+/// # Errors
+/// The reply is malformed, or names no open socket of a connection that the client has not ended.
+fn peer_in(reply: &[u8], id: &[u8; ID], number: u32) -> io::Result<Option<Peer>> {
     let malformed = || io::Error::other("the system sent a malformed answer");
     let word = |at: usize| -> Option<u32> {
         Some(u32::from_ne_bytes(reply.get(at..at + 4)?.try_into().ok()?))
@@ -118,12 +140,21 @@ fn uid_in(reply: &[u8], id: &[u8; ID], number: u32) -> io::Result<Option<u32>> {
     if found[..36] != id[..36] {
         return Err(io::ErrorKind::NotFound.into());
     }
-    word(HEAD + 4 + ID + 12).map(Some).ok_or_else(malformed)
+    let state = reply.get(HEAD + 1).ok_or_else(malformed)?;
+    let cookie = found[40..].try_into().map_err(|_| malformed())?;
+    let uid = word(HEAD + 4 + ID + 12).ok_or_else(malformed)?;
+    let inode = word(HEAD + 4 + ID + 16).ok_or_else(malformed)?;
+    if !LIVE.contains(state) || inode == 0 {
+        return Err(io::Error::other("the client has ended the connection"));
+    }
+    Ok(Some(Peer { uid, inode, cookie }))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream};
+    use std::io::Write as _;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::os::fd::AsFd as _;
 
     use rustix::net::netlink::SOCK_DIAG;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -143,29 +174,86 @@ mod tests {
             let Ok(listener) = TcpListener::bind(address) else { continue };
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (server, from) = listener.accept().unwrap();
-            assert_eq!(peers().uid(from, server.local_addr().unwrap()).unwrap(), own);
+            let found = || peers().find(from, server.local_addr().unwrap());
+            let first = found().unwrap();
+            assert_eq!(first.uid, own);
+            assert_eq!(found().unwrap(), first, "the same socket");
+            server.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(found().unwrap(), first, "the client may still read");
             drop(client);
         }
+    }
+
+    #[test]
+    fn closed_socket_has_no_user() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || {
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (server, from) = listener.accept().unwrap();
+            let at = server.local_addr().unwrap();
+            (client, server, from, at)
+        };
+        // The request leaves with the end of the connection, in one segment.
+        let (client, _server, from, at) = connect();
+        send(client.as_fd(), b"DELETE / HTTP/1.1\r\n\r\n", SendFlags::MORE).unwrap();
+        drop(client);
+        assert!(peers().find(from, at).is_err(), "closed by the client");
+        let (mut client, _server, from, at) = connect();
+        client.write_all(b"x").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert!(peers().find(from, at).is_err(), "ended by the client");
+        // The system keeps the client's end for a while after both have closed.
+        let (client, server, from, at) = connect();
+        drop(client);
+        drop(server);
+        assert!(peers().find(from, at).is_err(), "closed by both");
+    }
+
+    #[test]
+    fn connection_of_the_same_ends_is_another_peer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let first = TcpStream::connect(at).unwrap();
+        let (server, from) = listener.accept().unwrap();
+        let earlier = peers().find(from, at).unwrap();
+        // Without a wait at its end, the port is free at once.
+        rustix::net::sockopt::set_socket_linger(&first, Some(Duration::ZERO)).unwrap();
+        drop((first, server));
+        let kind = (AddressFamily::INET, SocketType::STREAM);
+        let again = socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap();
+        rustix::net::bind(&again, &from).unwrap();
+        rustix::net::connect(&again, &at).unwrap();
+        let later = peers().find(from, at).unwrap();
+        assert_eq!(later.uid, earlier.uid);
+        assert_ne!(later, earlier);
     }
 
     #[test]
     fn connection_that_does_not_exist_has_no_user() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
-        assert!(peers().uid("127.0.0.1:1".parse().unwrap(), at).is_err());
-        assert!(peers().uid(at, "127.0.0.1:1".parse().unwrap()).is_err());
+        assert!(peers().find("127.0.0.1:1".parse().unwrap(), at).is_err());
+        assert!(peers().find(at, "127.0.0.1:1".parse().unwrap()).is_err());
     }
 
     #[test]
     fn short_and_foreign_replies_are_no_users() {
         let id = [7; ID];
-        assert!(uid_in(&[], &id, 1).is_err());
-        assert!(uid_in(&[0; 20], &id, 1).unwrap().is_none());
+        assert!(peer_in(&[], &id, 1).is_err());
+        assert!(peer_in(&[0; 20], &id, 1).unwrap().is_none());
         let mut reply = vec![0; 100];
         reply[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
-        assert!(uid_in(&reply, &id, 0).is_err(), "another connection");
+        assert!(peer_in(&reply, &id, 0).is_err(), "another connection");
         reply[20..68].copy_from_slice(&id);
-        assert_eq!(uid_in(&reply, &id, 0).unwrap(), Some(0));
-        assert!(uid_in(&reply[..70], &id, 0).is_err());
+        for state in 0..=u8::MAX {
+            reply[17] = state;
+            reply[84..88].fill(1);
+            assert_eq!(peer_in(&reply, &id, 0).is_ok(), LIVE.contains(&state), "state {state}");
+            reply[84..88].fill(0);
+            assert!(peer_in(&reply, &id, 0).is_err(), "without an inode, state {state}");
+        }
+        (reply[17], reply[84]) = (1, 1);
+        assert_eq!(peer_in(&reply, &id, 0).unwrap().map(|peer| peer.uid), Some(0));
+        assert!(peer_in(&reply[..70], &id, 0).is_err());
     }
 }

@@ -23,6 +23,7 @@ use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
 use view::client::ClientError;
 
+use crate::guard::{self, LocalUser};
 use crate::limits;
 use crate::route::segments;
 use crate::state::Api;
@@ -73,8 +74,8 @@ struct Wish {
 }
 
 /// Handles an admitted request of this local user.
-pub(crate) async fn serve(api: Arc<Api>, user: String, request: Request) -> Response {
-    let outcome = match read(&api, user, request).await {
+pub(crate) async fn serve(api: Arc<Api>, from: guard::From, request: Request) -> Response {
+    let outcome = match read(&api, &from, request).await {
         Err(fault) => Err(fault),
         Ok(wish) => api
             .wait(move |api| Ok::<_, ClientError>(handle(api, &wish)))
@@ -95,7 +96,7 @@ fn answer(status: StatusCode, media: &'static str, text: String) -> Response {
     response
 }
 
-async fn read(api: &Api, user: String, request: Request) -> Result<Wish, Fault> {
+async fn read(api: &Api, from: &guard::From, request: Request) -> Result<Wish, Fault> {
     let method = request.method().as_str().to_owned();
     let path = segments(request.uri().path()).map_err(Fault::invalid)?;
     let body = Limited::new(request.into_body(), limits::BODY).collect();
@@ -107,6 +108,12 @@ async fn read(api: &Api, user: String, request: Request) -> Result<Wish, Fault> 
         Value::Null
     } else {
         serde_json::from_slice(&body).map_err(|error| Fault::invalid(error.to_string()))?
+    };
+    // After the body, which may take long: the audit record names the user who waits for the change.
+    let changes = !matches!(method.as_str(), "GET" | "HEAD");
+    let user = match changes.then(|| guard::local_user(api, from)) {
+        Some(LocalUser::Known(uid)) => format!("user {uid}"),
+        _ => "an unknown local user".into(),
     };
     Ok(Wish { user, method, path, body, may_write: api.settings.ofctl == OfctlRest::Write })
 }
