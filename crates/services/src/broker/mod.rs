@@ -5,8 +5,12 @@
 //! made by its own thread; the number of threads and their time are bounded. An app must name the
 //! host exactly as the operator granted it, and no other name is resolved. A connected socket
 //! belongs to the app: the broker keeps no copy.
+//!
+//! Whoever serves a name chooses its addresses. So a name never leads to this machine or its link:
+//! the broker resolves it once, drops such addresses, and connects only to the others. The operator
+//! grants them by address, or as `localhost`.
 
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -189,13 +193,52 @@ impl Broker {
     }
 }
 
+/// Whether a name other than `localhost` may not lead to this address: this machine, its link, groups of machines.
+///
+/// `0.0.0.0` and `::` connect to this machine.
+fn is_near(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(it) => {
+            it.is_loopback()
+                || it.is_link_local()
+                || it.octets()[0] == 0
+                || it.is_multicast()
+                || it.is_broadcast()
+        }
+        IpAddr::V6(it) => {
+            it.is_loopback()
+                || it.is_unicast_link_local()
+                || it.is_unspecified()
+                || it.is_multicast()
+                || it.to_ipv4().is_some_and(|it| is_near(it.into()))
+        }
+    }
+}
+
+/// Whether a grant of `name` covers `address`, to which the name was resolved.
+fn covers(name: &str, address: IpAddr) -> bool {
+    let name = name.trim_end_matches('.');
+    if name.parse::<IpAddr>().is_ok() {
+        return true;
+    }
+    if name.eq_ignore_ascii_case("localhost") {
+        return address.to_canonical().is_loopback();
+    }
+    !is_near(address)
+}
+
 /// Connects to the first address of the host that accepts. The returned socket is non-blocking.
 fn connect(host: &Destination) -> Result<OwnedFd, String> {
     let addresses = (host.name.as_str(), host.port).to_socket_addrs();
-    let addresses: Vec<_> =
-        addresses.map_err(|error| error.to_string())?.take(MAX_ADDRESSES).collect();
+    let (addresses, dropped): (Vec<_>, Vec<_>) = addresses
+        .map_err(|error| error.to_string())?
+        .take(MAX_ADDRESSES)
+        .partition(|address| covers(&host.name, address.ip()));
     let each = CONNECT_TIMEOUT / u32::try_from(addresses.len().max(1)).unwrap_or(1);
-    let mut last = "the name has no address".to_owned();
+    let mut last = dropped.first().map_or("the name has no address".to_owned(), |address| {
+        let (ip, port) = (address.ip(), address.port());
+        format!("the name leads to {ip}, which must be granted by address: net.connect:{ip}:{port}")
+    });
     for address in addresses {
         let connected = TcpStream::connect_timeout(&address, each).and_then(|socket| {
             // A second connect call makes the kernel treat the socket as connected for good. After

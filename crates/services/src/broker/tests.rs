@@ -123,3 +123,36 @@ fn malformed_request_is_rejected() {
     bench.broker.serve(vec![asked], &mut bench.clients);
     assert_eq!(bench.answer().1, Answer::Refused.encode());
 }
+
+#[test]
+fn names_do_not_lead_to_this_machine_or_its_link() {
+    let near = [
+        "127.0.0.1",
+        "127.9.9.9",
+        "0.0.0.0",
+        "0.1.2.3",
+        "169.254.169.254",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::1",
+        "::",
+        "fe80::1",
+        "ff02::1",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.1.1",
+        "::127.0.0.1",
+    ];
+    for address in near {
+        let address: IpAddr = address.parse().unwrap();
+        assert!(!covers("db.example", address), "{address}");
+        assert!(!covers("localhost.example", address), "{address}");
+        assert!(covers(&address.to_string(), address), "{address}, granted as it is");
+    }
+    for address in ["192.0.2.1", "10.0.0.1", "2001:db8::1", "fd00::1"] {
+        let address: IpAddr = address.parse().unwrap();
+        assert!(covers("db.example", address) && !covers("localhost", address), "{address}");
+    }
+    assert!(
+        covers("localhost", [127, 0, 0, 1].into()) && covers("LOCALHOST.", [127, 0, 0, 1].into())
+    );
+}
