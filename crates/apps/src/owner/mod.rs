@@ -31,7 +31,7 @@ use rosemary_sdk::serving::{ClientEvent, ClientId, ClientRequest};
 use rosemary_sdk::wanted::{Notice, Settings, Wanted};
 use rosemary_sdk::{Dpid, Event, Network, Reply, Switch, Xid};
 
-use self::pending::{Pending, Waiting};
+use self::pending::{Pending, Saved, Waiting};
 use self::priorities::Priorities;
 
 /// The key of the assigned priorities in the storage.
@@ -283,9 +283,13 @@ impl Owner {
                 self.request(request, &body, network);
             }
         }
-        let is_saved = self.wanted.is_saved();
         let wanted = &self.wanted;
-        let wake = self.pending.finish(is_saved, |dpid| wanted.is_settled(dpid), network);
+        let saved = match wanted.save_failure() {
+            _ if wanted.is_saved() => Saved::Yes,
+            None => Saved::NotYet,
+            Some(why) => Saved::Refused(why),
+        };
+        let wake = self.pending.finish(saved, |dpid| wanted.is_settled(dpid), network);
         if let Some(wake) = wake {
             network.wake_at(wake);
         }

@@ -34,25 +34,39 @@ impl Waiting {
     }
 
     /// Returns the answer, if the change is complete or has waited long enough.
-    fn answer(&self, is_saved: bool, is_settled: bool, now: Duration) -> Option<Answer> {
+    fn answer(&self, saved: Saved<'_>, is_settled: bool, now: Duration) -> Option<Answer> {
         if let Some((refused, why)) = self.refused.clone() {
             return Some(Answer::Refused { refused, why });
         }
         if let Some(why) = self.later.clone() {
             return Some(Answer::Later { why });
         }
-        if is_saved && is_settled && self.change.barrier.is_none() {
+        if saved == Saved::Yes && is_settled && self.change.barrier.is_none() {
             return Some(Answer::Done { priority: self.change.priority });
         }
         (now >= self.until).then(|| {
-            let why = if is_saved {
-                "the switch has not confirmed it"
-            } else {
-                "the storage has not kept it"
+            let seconds = PATIENCE.as_secs();
+            let why = match saved {
+                Saved::Yes => format!("the switch has not confirmed it within {seconds} s"),
+                Saved::NotYet => format!("the storage has not kept it within {seconds} s"),
+                Saved::Refused(why) => not_kept(why),
             };
-            Answer::Later { why: format!("{why} within {} s", PATIENCE.as_secs()) }
+            Answer::Later { why }
         })
     }
+}
+
+/// Whether the storage has kept all entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Saved<'a> {
+    Yes,
+    NotYet,
+    /// It refused the last request, for this reason.
+    Refused(&'a str),
+}
+
+fn not_kept(why: &str) -> String {
+    format!("the storage does not keep it: {why}")
 }
 
 /// A question to a switch that it has not answered.
@@ -137,7 +151,7 @@ impl Pending {
     /// The storage does not keep entries.
     pub(super) fn not_kept(&mut self, why: &str) {
         for waiting in &mut self.changes {
-            waiting.later.get_or_insert_with(|| format!("the storage does not keep it: {why}"));
+            waiting.later.get_or_insert_with(|| not_kept(why));
         }
     }
 
@@ -152,14 +166,14 @@ impl Pending {
     /// Answers what is complete. Returns when the next request has waited long enough.
     pub(super) fn finish(
         &mut self,
-        is_saved: bool,
+        saved: Saved<'_>,
         is_settled: impl Fn(Dpid) -> bool,
         network: &mut Network<'_>,
     ) -> Option<Duration> {
         let now = network.now();
         self.changes.retain(|waiting| {
             let settled = waiting.change.declared.is_empty() || is_settled(waiting.dpid);
-            let answer = waiting.answer(is_saved, settled, now);
+            let answer = waiting.answer(saved, settled, now);
             if let Some(answer) = &answer {
                 network.audit(&waiting.change.record.text(answer));
                 network.answer(waiting.request, false, &answer.encode());

@@ -6,7 +6,7 @@ use openflow::{FlowModCommand, FlowStatsRequest, Header, MultipartRequest, Versi
 use rosemary_sdk::abi::RecordKind;
 use rosemary_sdk::openflow;
 use rosemary_sdk::services::Outcome;
-use rosemary_sdk::services::storage::{KeysWriter, Request as StorageRequest};
+use rosemary_sdk::services::storage::{self, KeysWriter, Request as StorageRequest};
 use rosemary_sdk::services::user::for_user;
 use rosemary_sdk::serving::ClientNews;
 use rosemary_sdk::testing::{AlignedRecord, Bench, Sent};
@@ -41,6 +41,7 @@ struct Lab {
     bench: Bench,
     switch: Switch,
     stored: BTreeMap<Vec<u8>, Vec<u8>>,
+    disk_is_full: bool,
     /// Flow-mods that reached the switch.
     flow_mods: Vec<Vec<u8>>,
     /// The error that the switch answers flow-mods with.
@@ -55,8 +56,15 @@ impl Lab {
     fn new<A: App>(version: Version, stored: BTreeMap<Vec<u8>, Vec<u8>>) -> Self {
         let switch = Bench::switch(1, version);
         let bench = Bench::new::<A>();
-        let mut lab =
-            Self { bench, switch, stored, flow_mods: Vec::new(), error: None, requests: 0 };
+        let mut lab = Self {
+            bench,
+            switch,
+            stored,
+            disk_is_full: false,
+            flow_mods: Vec::new(),
+            error: None,
+            requests: 0,
+        };
         for (client, rights) in [(OPERATOR, "operator"), (APP, "")] {
             let body = ClientEvent::connected_body("x", rights);
             let request = ClientRequest { client, id: 0 };
@@ -118,6 +126,9 @@ impl Lab {
                 Some(value) => Stored::Value { version: 1, value }.encode(),
                 None => Stored::Nothing.encode(),
             },
+            StorageRequest::Put { .. } if self.disk_is_full => {
+                Stored::Refused(storage::Refused::DiskFull).encode()
+            }
             StorageRequest::Put { key, value, .. } => {
                 self.stored.insert(key.to_vec(), value.to_vec());
                 Stored::Done { version: 1 }.encode()
@@ -254,6 +265,33 @@ fn user_of_the_http_interface_is_in_the_record() {
         matches!(Answer::decode(&answers[1].body), Some(Answer::Refused { .. })),
         "x names no users"
     );
+}
+
+#[test]
+fn each_answer_names_the_full_disk() {
+    let mut lab = Lab::new::<OnSwitch>(Version::V1_3, BTreeMap::new());
+    lab.disk_is_full = true;
+    for port in [1, 2] {
+        let message = encoded(&FlowMod::add(in_port(port)).priority(7));
+        lab.requests += 1;
+        let id = ClientRequest { client: OPERATOR, id: lab.requests };
+        let request = Request::Change { dpid: 1, message: &message }.encode();
+        lab.event(AlignedRecord::client(ClientNews::Request, id, 0, &request));
+        let mut answers = lab.bench.answers();
+        // The bench's clock advances by a millisecond with each batch.
+        for _ in 0..5_000 {
+            if answers.is_empty() {
+                lab.bench.batch(&[]).unwrap();
+                answers = lab.bench.answers();
+            }
+        }
+        let answer = answers.iter().find(|it| it.request == id).expect("an answer");
+        let answer = Answer::decode(&answer.body).unwrap();
+        assert!(
+            matches!(&answer, Answer::Later { why } if why.contains("the disk is full")),
+            "{port}: {answer:?}"
+        );
+    }
 }
 
 #[test]

@@ -75,7 +75,8 @@ pub(super) struct Keeper {
     /// Entries that the application no longer wants, though they have not been read yet.
     unwanted: Vec<(At, Key)>,
     write_at: Duration,
-    has_reported: bool,
+    /// Why the storage refused the last request, as a phrase.
+    failure: Option<String>,
 }
 
 impl Keeper {
@@ -92,7 +93,7 @@ impl Keeper {
             loaded: (0, 0),
             unwanted: Vec::new(),
             write_at: Duration::ZERO,
-            has_reported: false,
+            failure: None,
         }
     }
 
@@ -105,6 +106,11 @@ impl Keeper {
     pub(super) fn is_saved(&self) -> bool {
         self.phase == Phase::Ready
             && self.pages.values().all(|page| !page.is_dirty && !page.is_written)
+    }
+
+    /// Why the storage refused the last request, as a phrase; `None` if it did not.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 
     /// Notes an entry that must be kept.
@@ -201,7 +207,7 @@ impl Keeper {
             }
             (Task::Write(number), Ok(Answer::Done { .. })) => {
                 self.written(number);
-                self.has_reported = false;
+                self.failure = None;
             }
             (Task::Write(number), answer) => {
                 if let Some(page) = self.pages.get_mut(&number) {
@@ -231,15 +237,16 @@ impl Keeper {
         }
     }
 
-    /// Reports once why the storage does not do its work.
+    /// Reports why the storage does not do its work, unless it was the reason before.
     fn report(&mut self, answer: &Result<Answer<'_>, Unavailable>, notices: &mut Vec<Notice>) {
         let why = match answer {
             Ok(Answer::Refused(why)) => why.to_string(),
             Ok(_) => "the storage gave an answer that does not belong to the request".into(),
             Err(Unavailable) => return, // it starts again soon
         };
-        if !std::mem::replace(&mut self.has_reported, true) {
-            notices.push(Notice::NotKept { why });
+        if self.failure.as_ref() != Some(&why) {
+            notices.push(Notice::NotKept { why: why.clone() });
+            self.failure = Some(why);
         }
     }
 

@@ -300,6 +300,11 @@ impl Wanted {
         self.keeper.is_saved()
     }
 
+    /// Why the storage refused the last request, as a phrase; `None` if it did not. It is asked again from time to time.
+    pub fn save_failure(&self) -> Option<&str> {
+        self.keeper.failure()
+    }
+
     /// Reads a switch as soon as nothing else is underway there, and restores or, in a dry run, reports the difference.
     pub fn check(&mut self, dpid: Dpid, network: &Network<'_>) {
         if let Some(site) = self.sites.get_mut(&dpid) {
