@@ -1,7 +1,8 @@
 //! `rosemary doctor`: reports which sandbox mechanisms and limits this machine supports.
 //!
 //! The zone program confines itself as for an app, as the calling user, and reports the result. So the
-//! report is true for an app that starts now. For the limits, the command creates a cgroup and removes it.
+//! report is true for an app that starts now. For the limits, the command creates a cgroup and removes it. It also names the other
+//! users of the machine, who can reach the HTTP interface.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -47,6 +48,8 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let enforcement = Enforcement::find();
     let limits = limit_reports(&enforcement);
     let hidden = sys::process::read_other().err().map(|error| error.to_string());
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let others = other_users(&passwd, &[own_uid(), sudo_uid().unwrap_or(0)]);
     if args.json {
         #[derive(Serialize)]
         struct Doctor<'a> {
@@ -55,12 +58,14 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             limits: &'a [LimitReport],
             #[serde(skip_serializing_if = "Option::is_none")]
             processes_hidden: &'a Option<String>,
+            other_users: &'a [String],
         }
         let doctor = Doctor {
             full: gaps == 0,
             zones: mechanisms,
             limits: &limits,
             processes_hidden: &hidden,
+            other_users: &others,
         };
         say::data(format_args!("{}\n", serde_json::to_string_pretty(&doctor)?))?;
     } else {
@@ -94,9 +99,54 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
                  -> mount /proc without hidepid, or run Rosemary as root"
             );
         }
+        text.push_str(&users_text(&others));
         say::data(text)?;
     }
     Ok(if gaps == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The calling user.
+fn own_uid() -> u32 {
+    rustix::process::getuid().as_raw()
+}
+
+/// The user who called `sudo`, if this runs in it.
+fn sudo_uid() -> Option<u32> {
+    std::env::var("SUDO_UID").ok()?.parse().ok()
+}
+
+/// The lowest number of a person's account on Debian, and the number of `nobody` (`/etc/login.defs`, `UID_MIN`).
+const FIRST_PERSON: u32 = 1000;
+const NOBODY: u32 = 65_534;
+
+/// Names the accounts in `/etc/passwd` of persons who can log in, without those of `own`.
+fn other_users(passwd: &str, own: &[u32]) -> Vec<String> {
+    let person = |line: &str| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, uid, _, _, _, shell] = fields[..] else { return None };
+        let uid: u32 = uid.parse().ok()?;
+        let is_person = (FIRST_PERSON..NOBODY).contains(&uid) && !own.contains(&uid);
+        let logs_in = !shell.ends_with("/nologin") && !shell.ends_with("/false");
+        (is_person && logs_in).then(|| name.to_owned())
+    };
+    passwd.lines().filter_map(person).collect()
+}
+
+/// Recommends the Unix socket where the machine has other users.
+fn users_text(others: &[String]) -> String {
+    let mut names: Vec<&str> = others.iter().map(String::as_str).take(3).collect();
+    if others.len() > names.len() {
+        names.push("others");
+    }
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        "This machine has other users ({}), who may read everything over the HTTP interface's port.\n              \
+         -> if they should not, write `loopback = \"none\"` in [northbound]; the Unix socket api.sock, which admits root,\n              \
+         Rosemary's user and the group rosemary, and tokens still work\n",
+        names.join(", ")
+    )
 }
 
 /// The report on one limit.
@@ -227,6 +277,21 @@ fn what_to_do(mechanism: Mechanism) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn persons_who_can_log_in_are_named() {
+        let passwd = "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1::/:/usr/sbin/nologin\n\
+                      ann:x:1000:1000::/home/ann:/bin/bash\nbob:x:1001:1001::/home/bob:/bin/zsh\n\
+                      web:x:1002:1002::/srv:/usr/sbin/nologin\nnobody:x:65534:65534::/:/bin/sh\nmalformed\n";
+        assert_eq!(other_users(passwd, &[0, 1000]), ["bob"]);
+        assert_eq!(users_text(&[]), "");
+        let many: Vec<String> = ["a", "b", "c", "d"].map(String::from).into();
+        let text = users_text(&many);
+        assert!(
+            text.contains("(a, b, c, others)") && text.contains("loopback = \"none\""),
+            "{text}"
+        );
+    }
 
     #[test]
     fn limit_without_cgroup_shows_reason_once() {

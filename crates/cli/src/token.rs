@@ -3,7 +3,10 @@
 //!
 //! The secret is made here and printed; the monitor receives its hash only.
 
-use std::io::IsTerminal as _;
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -233,17 +236,36 @@ pub fn open(args: &UiArgs) -> anyhow::Result<()> {
     let has_desktop =
         ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|it| std::env::var_os(it).is_some());
     if !args.no_open && has_desktop && std::io::stdout().is_terminal() {
-        let opened = Command::new("xdg-open")
-            .arg(&address)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
+        let opened = redirect(&address).and_then(|page| {
+            Command::new("xdg-open")
+                .arg(page)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+        });
         if opened.is_err() {
             say::note("no browser could be opened; copy the address");
         }
     }
     Ok(())
+}
+
+/// Writes a page that leads to `address`, in a new directory that only this user can enter, and returns its path.
+///
+/// Every user can read the arguments of a browser, so the address, which has a secret, is no argument. The secret works once and for
+/// a short time, so the page may stay.
+fn redirect(address: &str) -> io::Result<PathBuf> {
+    let place = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let path =
+        tempfile::Builder::new().prefix("rosemary-ui-").tempdir_in(place)?.keep().join("open.html");
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
+         <meta http-equiv=\"refresh\" content=\"0;url={address}\"><title>Rosemary</title>\n"
+    );
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    file.write_all(page.as_bytes())?;
+    Ok(path)
 }
 
 /// Reads a time such as `30d`.
@@ -261,7 +283,23 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[test]
+    fn page_with_the_secret_is_private() {
+        let page = redirect("http://127.0.0.1:1/#login=secret").unwrap();
+        let mode =
+            |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let folder = page.parent().unwrap();
+        assert_eq!((mode(&page), mode(folder)), (0o600, 0o700));
+        assert!(
+            fs::read_to_string(&page).unwrap().contains("url=http://127.0.0.1:1/#login=secret\"")
+        );
+        fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn times_have_a_unit() {
