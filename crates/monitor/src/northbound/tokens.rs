@@ -94,8 +94,13 @@ impl Tokens {
         if new.sha256.len() != 64 || !is_digits(&new.sha256) || !is_digits(&new.id) {
             return Err("the token's record is malformed".into());
         }
-        if new.name.len() > LONGEST_NAME || new.name.chars().any(char::is_control) {
+        if new.name.len() > LONGEST_NAME {
             return Err(format!("the name of a token has at most {LONGEST_NAME} bytes"));
+        }
+        if let Some(found) = new.name.chars().find(|it| it.is_control()) {
+            return Err(format!(
+                "the name of a token has no control characters, and this one has {found:?}"
+            ));
         }
         let tokens = &mut self.credentials.tokens;
         tokens.retain(is_valid);
