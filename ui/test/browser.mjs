@@ -9,8 +9,12 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 
 export const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
 
-/** Opens a page of which every error fails the test. */
+/**
+ * Opens a page of which every error fails the test. `url` is an address as `rosemary ui` prints it, with a one-time token: every test
+ * begins where a person begins, and has to arrive at the network's view.
+ */
 export async function open(browser, url, options = {}) {
+  assert.match(url, /#login=/, 'the address has a one-time token');
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
   const page = await context.newPage();
   page.problems = [];
@@ -25,6 +29,8 @@ export async function open(browser, url, options = {}) {
   });
   await page.goto(url);
   await page.locator('main h1').waitFor();
+  assert.equal(await page.locator('main h1').first().innerText(), 'Network');
+  assert.equal(await page.evaluate(() => location.hash), '#/', 'the token is no longer in the address');
   return page;
 }
 

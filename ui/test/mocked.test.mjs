@@ -15,7 +15,7 @@ after(() => browser.close());
 
 async function withPage(state, options, run) {
   const { server, port } = await serve(DIST, 0, state);
-  const page = await open(browser, `http://127.0.0.1:${port}/`, options);
+  const page = await open(browser, `http://127.0.0.1:${port}/#login=once`, options);
   try {
     await run(page);
   } finally {

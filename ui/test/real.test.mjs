@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import { accessible, launch, nothingRan, open, picture, show } from './browser.mjs';
 
-const URL_ = 'http://127.0.0.1:8181/';
+const printed = () => run('rosemary', 'ui', '--no-open').trim();
 const SLOW = { timeout: 60_000 };
 const run = (program, ...args) => execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 const rosemary = (...args) => JSON.parse(run('rosemary', ...args, '--json'));
@@ -43,9 +43,17 @@ before(async () => {
   for (let i = 1; i <= 4; i++) await until(`host ${i} answers`, () => ping(i, (i % 4) + 1));
   await until('the hosts are known', () => rosemary('hosts').length === 4);
   browser = await launch();
-  page = await open(browser, URL_);
+  page = await open(browser, printed());
 });
 after(() => browser?.close());
+
+test('another printed address in the same tab begins a new session', async () => {
+  const before = await page.evaluate(() => sessionStorage.getItem('rosemary-token'));
+  assert.ok(before, 'the page has a session');
+  await Promise.all([page.waitForEvent('load'), page.evaluate((to) => (location.href = to), printed())]);
+  await see(page.locator('main h1', { hasText: 'Network' }));
+  await until('the session is new', () => page.evaluate((old) => ![old, null].includes(sessionStorage.getItem('rosemary-token')), before), 20);
+});
 
 test('topology appears', async () => {
   await until('all is drawn', async () => (await page.locator('a.switch').count()) === 4 && (await page.locator('.link').count()) === 4);
@@ -64,7 +72,7 @@ test('cut link is shown as down, and as up again', async () => {
   const row = page.locator('#links tr', { hasText: 'down' });
   assert.match(await row.innerText(), /00:01.*port 1.*00:02/s);
   await picture(page, 'network-link-down');
-  const dark = await open(browser, URL_, { colorScheme: 'dark' });
+  const dark = await open(browser, printed(), { colorScheme: 'dark' });
   await dark.locator('a.switch').first().waitFor(SLOW);
   await picture(dark, 'network-dark');
   await dark.context().close();
@@ -158,7 +166,7 @@ test('page of a hostile app runs no script and reaches nothing', async () => {
 });
 
 test('phone shows the network', async () => {
-  const phone = await open(browser, URL_, { viewport: { width: 360, height: 740 } });
+  const phone = await open(browser, printed(), { viewport: { width: 360, height: 740 } });
   await phone.locator('a.switch').first().waitFor(SLOW);
   await accessible(phone, 'phone');
   await picture(phone, 'phone');

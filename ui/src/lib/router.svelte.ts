@@ -17,16 +17,27 @@ function parse(): Route {
   return { view: view || 'network', name };
 }
 
-/** Returns the one-time token of the address and removes it from there and from the history. */
+const LOGIN = /^#login=([A-Za-z0-9._~-]{1,512})$/;
+
+/** Returns the one-time token of the address and removes it from there, from the history and from the view's name. */
 export function takeLogin(): string | null {
-  const login = /^#login=([A-Za-z0-9._~-]{1,512})$/.exec(location.hash)?.[1] ?? null;
-  if (login !== null) history.replaceState(null, '', `${location.pathname}#/`);
+  const login = LOGIN.exec(location.hash)?.[1] ?? null;
+  if (login !== null) {
+    history.replaceState(null, '', `${location.pathname}#/`);
+    // This change of the address causes no event.
+    Object.assign(route, parse());
+  }
   return login;
 }
 
 export const route = $state<Route>(parse());
 
 addEventListener('hashchange', () => {
+  if (LOGIN.test(location.hash)) {
+    // A new printed address was opened in this tab: the page begins again with its token.
+    location.reload();
+    return;
+  }
   Object.assign(route, parse());
   scrollTo(0, 0);
   // Screen readers and the keyboard go on at the new view's heading.
