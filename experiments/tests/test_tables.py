@@ -1,13 +1,17 @@
 """Tests of what the experiments print about measurements that failed."""
 
+import contextlib
+import io
 import sys
 import unittest
 from pathlib import Path
 
 EXPERIMENTS = Path(__file__).resolve().parent.parent
-for folder in ["", "decoupling", "tls-cost"]:
+for folder in ["", "decoupling", "protection", "tls-cost"]:
     sys.path.insert(0, str(EXPERIMENTS / folder))
 import decoupling  # noqa: E402
+import measure  # noqa: E402
+import protection  # noqa: E402
 import tls_cost  # noqa: E402
 
 
@@ -32,6 +36,45 @@ class Baseline(unittest.TestCase):
         cells = decoupling.line("insert", "strict", 100, rows, "insert strict at 10/s", row())
         self.assertEqual(cells[3:8], ["-"] * 5)
         self.assertIn("too few", cells[-1])
+
+
+class Claims(unittest.TestCase):
+    def test_last_line_is_the_verdict(self):
+        for broken, line in [([], "holds"), (["a", "b"], "does not hold: a; b")]:
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                measure.verdict(broken)
+            self.assertEqual(out.getvalue().splitlines()[-1], line)
+
+    def test_deletions_that_slow_nothing_break_the_claim(self):
+        base = row()
+        rows = {f"round trip, delete strict at {rate}/s": row(mean=80, interval=(78, 82)) for rate in [100, 1000]}
+        self.assertEqual(decoupling.broken_claims(rows, base, 1000), [])
+        rows["round trip, delete strict at 1000/s"] = row()
+        del rows["round trip, delete strict at 100/s"]
+        first, second = decoupling.broken_claims(rows, base, 1000)
+        self.assertIn("every 10 ms was not measured", first)
+        self.assertIn("every 1 ms does not slow", second)
+
+    def test_means_over_rates_are_ordered(self):
+        rows = {f"round trip, insert strict at {rate}/s": row(mean=mean) for rate, mean in [(10, 55), (100, 65)]}
+        rows["round trip, delete strict at 10/s"] = row(mean=75)
+        means = decoupling.means_over_rates(rows, row(), "strict")
+        self.assertEqual({change: round(mean) for change, mean in means.items()}, {"insert": 20, "delete": 50})
+        self.assertEqual(decoupling.order(means), "insert < delete")
+
+    def test_tls_has_to_delay_the_first_packet_in_each_round(self):
+        name = tls_cost.ROWS[0]
+        faster, slower = {name: row(mean=50)}, {name: row(mean=60)}
+        broken = lambda tcp, tls: tls_cost.broken_claims({"TCP": tcp, "TLS": tls})  # noqa: E731
+        self.assertEqual(broken([faster], [slower]), [])
+        self.assertIn("-10.0 us", broken([faster, slower], [slower, faster])[0])
+        self.assertIn("no round", broken([{}], [slower])[0])
+
+    def test_interval_of_a_mean(self):
+        mean, low, high = protection.mean_interval([1.0, 2.0, 3.0])
+        self.assertEqual(mean, 2)
+        self.assertAlmostEqual(high - mean, 1.96 / 3 ** 0.5)
+        self.assertAlmostEqual(mean - low, high - mean)
 
 
 class Rounds(unittest.TestCase):
