@@ -3,9 +3,9 @@
 //!
 //! The secret is made here and printed; the monitor receives its hash only.
 
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -257,8 +257,11 @@ pub fn open(args: &UiArgs) -> anyhow::Result<()> {
 /// a short time, so the page may stay.
 fn redirect(address: &str) -> io::Result<PathBuf> {
     let place = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-    let path =
-        tempfile::Builder::new().prefix("rosemary-ui-").tempdir_in(place)?.keep().join("open.html");
+    let folder = tempfile::Builder::new()
+        .prefix("rosemary-ui-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir_in(place)?;
+    let path = folder.keep().join("open.html");
     let page = format!(
         "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
          <meta http-equiv=\"refresh\" content=\"0;url={address}\"><title>Rosemary</title>\n"
@@ -284,7 +287,6 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
