@@ -89,6 +89,7 @@ fn log_survives_a_restart() {
         let lines = wait_for(lab, "app keeper", "start 2 is kept")?;
         for (program, text, level) in [
             ("monitor", "Rosemary started", LogLevel::Info),
+            ("monitor", "ready: switches at ", LogLevel::Info),
             ("monitor", "asked to stop", LogLevel::Info),
             ("monitor", "stopped program=\"kernel\"", LogLevel::Info),
             ("kernel", "kernel", LogLevel::Info),

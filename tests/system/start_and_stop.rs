@@ -86,7 +86,7 @@ fn shipped_apps_start_and_stop_in_time() {
 
 #[test]
 fn default_apps_start_and_stop_in_time() {
-    in_a_lab(|lab| start_and_stop(lab, &["forwarding", "topology", "hosts"]));
+    in_a_lab(|lab| start_and_stop(lab, &["forwarding", "stats", "topology", "hosts"]));
 }
 
 #[test]

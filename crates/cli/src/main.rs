@@ -64,7 +64,7 @@ const ABOUT_UP: &str = "\
 Run Rosemary in the foreground, until Ctrl-C or SIGTERM.
 
 Starts the kernel, to which switches connect, and each app in a zone: the apps of the configuration or \
-of --app, by default `forwarding`. If root runs it, the kernel and each app run as separate users. \
+of --app, by default `forwarding` and `stats`. If root runs it, the kernel and each app run as separate users. \
 Switches on this machine may use plain TCP. Once `rosemary pki init` has created keys, all switches may \
 use TLS on the same port. The environment variable ROSEMARY_LOG sets the log level on standard error: \
 error, warn, info (the default) or debug.";

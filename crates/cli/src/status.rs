@@ -3,11 +3,13 @@
 //! The monitor reports the programs, and the kernel, over a connection of its own, the switches. If only
 //! the kernel does not reply, the command shows the programs.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use control::operator::{InactiveApp, RefusedConnection, Status};
+use control::query::SwitchStatus;
 use monitor::options::InstancePaths;
 pub use view::status::Report;
 use view::status::Verdict;
@@ -31,13 +33,19 @@ the switches are unknown, as while the kernel restarts. Each reason is printed; 
 \"reasons\". If the switches are unknown, \"switches\" is null there and \"switches_error\" contains the reason.
 
 `Refused` shows each connection that, within the last five minutes, claimed the datapath id of a connected switch, or one that \
-its certificate does not name. `rosemary incidents` keeps them.
+its certificate does not name, and each from the address of a switch that was connected before. The reason follows. `rosemary \
+incidents` keeps them. Rosemary is degraded until the switch is connected again, or has not tried for five minutes.
+
+Beyond 50 switches, a summary replaces their table: `rosemary switches` shows all of them.
 
 HOST is `user` for an app in a process of its own and `kernel` for an app in the kernel. `rosemary switches --help` \
 explains the columns about switches.
 
 Exit codes: 0 healthy; 1 it does not run, it did not answer, or the output could not be written; 2 wrong usage; 3 \
 degraded; 78 a mistake in the configuration.";
+
+/// Most switches that have a line each.
+const MOST_SWITCHES: usize = 50;
 
 /// The exit code for a degraded Rosemary.
 pub const DEGRADED: u8 = 3;
@@ -103,13 +111,43 @@ fn text(report: &Report, width: Option<usize>) -> (String, Vec<String>) {
     match switches.as_deref() {
         None => text.push_str("The switches are unknown.\n"),
         Some([]) => text.push_str(NO_SWITCH),
+        Some(connected) if connected.len() > MOST_SWITCHES => {
+            text.push_str(&summary(connected));
+        }
         Some(connected) => {
             let switches = switches::table(connected).format(width);
             text.push_str(&switches.text);
             notes.extend(switches.note().map(|note| format!("switches: {note}")));
         }
     }
+    notes.extend(switches.as_deref().and_then(switches::about_refused));
     (text, notes)
+}
+
+/// Returns lines about many switches: how many there are, and the sums of their counters.
+fn summary(switches: &[SwitchStatus]) -> String {
+    let mut kinds: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for switch in switches {
+        *kinds.entry((&switch.version, &switch.transport)).or_default() += 1;
+    }
+    let kind = |((version, transport), count): (&(&str, &str), &usize)| {
+        format!("{count} with OpenFlow {version} over {transport}")
+    };
+    let kinds: Vec<String> = kinds.iter().map(kind).collect();
+    let sum = |of: fn(&SwitchStatus) -> u64| switches.iter().map(of).sum::<u64>();
+    format!(
+        "{} switches are connected: {}. `rosemary switches` lists them.\n{} packet-ins, {} dropped, {} unguarded; {} \
+         flow-mods, {} packet-outs, {} refused, {} errors\n",
+        switches.len(),
+        kinds.join(", "),
+        sum(|it| it.packet_ins),
+        sum(|it| it.dropped),
+        sum(|it| it.guarded),
+        sum(|it| it.flow_mods),
+        sum(|it| it.packet_outs),
+        sum(|it| it.refused),
+        sum(|it| it.errors),
+    )
 }
 
 /// Returns one line per program.
@@ -162,8 +200,8 @@ fn inactive(status: &Status) -> String {
 
 /// Returns a line for each connection that was refused lately, if there are any.
 fn refused(status: &Status) -> String {
-    let line = |RefusedConnection { address, why, seconds_ago, .. }: &RefusedConnection| {
-        format!("Refused {address} {seconds_ago} s ago: {why}\n")
+    let line = |RefusedConnection { dpid, address, why, seconds_ago }: &RefusedConnection| {
+        format!("Refused switch {dpid} from {address} {seconds_ago} s ago: {why}\n")
     };
     let mut lines: String = status.refused.iter().map(line).collect();
     if !lines.is_empty() {
@@ -177,7 +215,7 @@ fn pid(pid: Option<u32>) -> String {
 }
 
 /// Formats a duration with at most two units: `3.2 s`, `5 min`, `7 h 4 min`, `12 d 3 h`.
-fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     let whole = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs();
     let (minutes, hours, days) = (whole / 60, whole / 3_600, whole / 86_400);
     match (days, hours, minutes) {
@@ -343,6 +381,8 @@ SWITCH                   NAME  OPENFLOW  ADDRESS          TRANSPORT  CONNECTION 
         assert!(text.contains("\n00:00:00:00:00:00:00:01  "), "{text}");
         assert!(notes.iter().any(|note| note.starts_with("switches: left out: ")), "{notes:?}");
         assert!(notes.iter().all(|note| note.ends_with("--wide shows all columns")), "{notes:?}");
+        let fits = |note: &String| format!("rosemary: {note}").chars().count() <= 80;
+        assert!(notes.iter().all(fits), "{notes:?}");
     }
 
     #[test]
@@ -363,10 +403,35 @@ SWITCH                   NAME  OPENFLOW  ADDRESS          TRANSPORT  CONNECTION 
             why: "00:00:00:00:00:00:00:01 is connected already".into(),
             seconds_ago: 3,
         }];
-        let line =
-            "\nRefused 10.0.0.9 3 s ago: 00:00:00:00:00:00:00:01 is connected already\n\nSWITCH";
+        let line = "\nRefused switch 00:00:00:00:00:00:00:01 from 10.0.0.9 3 s ago: 00:00:00:00:00:00:00:01 is connected already\n\nSWITCH";
         let (text, _) = text(&report, None);
         assert!(text.contains(line), "{text}");
+    }
+
+    #[test]
+    fn many_switches_are_summed_up() {
+        let mut report = report();
+        let one = report.switches.as_ref().and_then(|all| all.first()).cloned().unwrap();
+        let many = |count: u64| {
+            let switch = |number: u64| SwitchStatus {
+                dpid: format!("{number:016x}"),
+                refused: number,
+                ..one.clone()
+            };
+            Some((0..count).map(switch).collect::<Vec<_>>())
+        };
+        report.switches = many(50);
+        let (shown, _) = text(&report, None);
+        assert!(shown.lines().filter(|line| line.contains("  tls 1.3  ")).count() == 50, "{shown}");
+        report.switches = many(51);
+        let (shown, notes) = text(&report, Some(80));
+        assert!(!shown.contains("SWITCH "), "{shown}");
+        assert!(
+            shown.contains("51 switches are connected: 51 with OpenFlow 1.3 over tls 1.3. `rosemary switches` lists them."),
+            "{shown}"
+        );
+        assert!(shown.contains("1275 refused"), "{shown}");
+        assert!(notes.iter().any(|note| note.starts_with("1275 messages of apps were refused")));
     }
 
     #[test]

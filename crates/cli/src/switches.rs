@@ -22,7 +22,8 @@ const AFTER_HELP: &str = concat!(
 NAME is that of the switch's local port, which Open vSwitch calls like the bridge. CONNECTION is the number of the present connection, which no other connection gets. The counters start with it. \
 DROPPED counts packet-ins that were dropped because apps did not keep up, UNGUARDED those that were dropped because a \
 guard was silent or down. FLOW-MODS and PACKET-OUTS count messages of apps to the switch, REFUSED those that the kernel \
-refused, ERRORS error messages of the switch. FLOWS is the number that the switch reported last.
+refused, with the reasons in `rosemary logs kernel`, ERRORS error messages of the switch. FLOWS is the number that the switch \
+reported last: every 10 s while apps add flows, and every 30 s later.
 
 With SWITCH, Rosemary requests the description, tables and ports from the switch now; what it does not report in time is \
 left out (null in JSON) with the reason. ",
@@ -71,6 +72,7 @@ pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
         Ok(())
     } else {
         say::table(&table(&switches).format(output_width(args.wide)))?;
+        about_refused(&switches).iter().for_each(say::note);
         say::data(nearly_full(&switches))
     }
 }
@@ -177,6 +179,14 @@ impl FullSwitch {
         }
         (text, notes)
     }
+}
+
+/// Returns a note about messages of apps that the kernel refused, if there are any.
+pub(crate) fn about_refused(switches: &[SwitchStatus]) -> Option<String> {
+    let refused: u64 = switches.iter().map(|switch| switch.refused).sum();
+    (refused > 0).then(|| {
+        format!("{refused} messages of apps were refused: see `rosemary logs kernel` for why")
+    })
 }
 
 /// Returns one line per switch.

@@ -14,6 +14,10 @@ const GAP: usize = 2;
 /// A column of prose is not made narrower than this, in characters.
 const SHORTEST: usize = 16;
 
+/// Most characters of the list of columns in a note. `rosemary: switches: left out: `, and `; --wide shows all columns` are
+/// around it in a line of [`DEFAULT_WIDTH`].
+const LONGEST_LIST: usize = 24;
+
 /// A table whose columns are as wide as their content.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
@@ -35,9 +39,10 @@ pub(crate) struct Formatted {
 }
 
 impl Formatted {
-    /// Returns the sentence about the columns that were left out or shortened, if there are any.
+    /// Returns the sentence about the columns that were left out or shortened, if there are any. It fits into a line of 80
+    /// characters behind the words that its caller puts before it.
     pub(crate) fn note(&self) -> Option<String> {
-        let columns = self.left_out.join(", ");
+        let columns = few(&self.left_out);
         match (columns.is_empty(), self.shortened) {
             (true, None) => None,
             (false, None) => Some(format!("left out: {columns}; --wide shows all columns")),
@@ -133,6 +138,19 @@ impl<const N: usize> Table<N> {
     }
 }
 
+/// Lists headings, as many as fit beside the rest of a note, and the number of the others.
+fn few(headings: &[String]) -> String {
+    let text = headings.join(", ");
+    if text.chars().count() <= LONGEST_LIST {
+        return text;
+    }
+    let others = |shown: &[String]| {
+        format!("{} and {} more", shown.join(", "), headings.len() - shown.len())
+    };
+    let shown = (0..headings.len()).rev().map(|count| others(&headings[..count]));
+    shown.into_iter().find(|it| it.chars().count() <= LONGEST_LIST).unwrap_or_default()
+}
+
 /// Returns `cell`, with an ellipsis in place of the characters that exceed `width`.
 fn fitting(cell: &str, width: usize) -> String {
     if cell.chars().count() <= width {
@@ -173,6 +191,15 @@ mod tests {
         let narrowest = table.format(Some(5));
         assert_eq!(narrowest.text, "NAME      EXIT\nfirewall  -\n", "no name is cut");
         assert_eq!(narrowest.left_out, ["PID", "USER"]);
+    }
+
+    #[test]
+    fn long_list_of_columns_fits_a_line() {
+        let headings = ["SWITCH", "NAME", "OPENFLOW", "ADDRESS", "TRANSPORT", "PORTS", "FLOWS"];
+        let left_out: Vec<String> = headings[1..].iter().map(ToString::to_string).collect();
+        let formatted = Formatted { text: String::new(), left_out, shortened: None };
+        let note = formatted.note().unwrap();
+        assert_eq!(note, "left out: NAME, OPENFLOW and 4 more; --wide shows all columns");
     }
 
     #[test]

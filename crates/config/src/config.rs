@@ -24,8 +24,9 @@ use super::value::Table;
 use super::zones::{self, Require};
 use super::{apps, policies, quotas};
 
-/// The app that runs if the operator names none.
-pub const DEFAULT_APP: &str = "forwarding";
+/// The apps that run if the operator names none, with the providers of the services that they name: the forwarder, and
+/// counters for operators, the page and the metrics.
+pub const DEFAULT_APPS: [&str; 2] = ["forwarding", "stats"];
 
 /// The keys at the top.
 pub const TOP_KEYS: [&str; 9] = [

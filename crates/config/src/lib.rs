@@ -43,7 +43,7 @@ mod zones;
 pub use app::{APP_KEYS, AppConfig, Manifests, OnStop, RYU_CAPABILITIES};
 pub use apps::{MOST_APPS, MOST_ELEMENTS};
 pub use changes::changes;
-pub use config::{Config, DEFAULT_APP, TOP_KEYS};
+pub use config::{Config, DEFAULT_APPS, TOP_KEYS};
 pub use controller::CONTROLLER_KEYS;
 pub use environment::{ENV_IN_KERNEL, Environment};
 pub use error::ConfigError;

@@ -149,9 +149,10 @@ pub enum Cause {
         /// The number of missing flows.
         flows: u64,
     },
-    /// A connection claimed a datapath that it may not have.
+    /// A connection claimed a datapath that it may not have, or did not complete its handshake although a switch was connected
+    /// from its address before.
     RefusedSwitch {
-        /// The datapath identifier that it claimed.
+        /// The datapath identifier of the switch.
         switch: String,
         /// Its address.
         address: IpAddr,
@@ -201,7 +202,7 @@ impl fmt::Display for Cause {
                 return write!(f, "{flows} missing on switch {switch}");
             }
             Self::RefusedSwitch { switch, address } => {
-                return write!(f, "refused {address}, which claimed to be switch {switch}");
+                return write!(f, "refused {address} as switch {switch}");
             }
             Self::LimitedByApp { by, pace: None } => return write!(f, "suspended by {by}"),
             Self::LimitedByApp { by, pace: Some(pace) } => {

@@ -232,10 +232,11 @@ pub enum KernelRequest {
     Stop,
 }
 
-/// A connection that claimed a datapath that it may not have: its certificate is for others, or the datapath is connected.
+/// A connection that claimed a datapath that it may not have, as its certificate is for others or the datapath is connected. Or
+/// a connection that did not complete its handshake, although a switch was connected from its address before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedSwitch {
-    /// The datapath identifier that it claimed.
+    /// The datapath identifier that it claimed, or that of the switch which was connected from its address before.
     pub dpid: String,
     /// Its address.
     pub address: SocketAddr,

@@ -215,7 +215,8 @@ pub struct Status {
     /// The services that apps name and whose provider an operator stopped or disabled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unserved: Vec<UnservedService>,
-    /// The connections that were refused lately because they claimed a datapath that they may not have, the last first.
+    /// The connections that were refused lately, the last first: they claimed a datapath that they may not have, or did not
+    /// complete their handshake although a switch was connected from their address before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<RefusedConnection>,
     /// Why the last reload of the configuration was refused, as a phrase, if it was.
@@ -229,10 +230,10 @@ pub struct Status {
     pub safe_mode: Option<Box<SafeModeStatus>>,
 }
 
-/// A connection that was refused because it claimed a datapath that it may not have.
+/// A connection that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedConnection {
-    /// The datapath identifier that it claimed.
+    /// The datapath identifier that it claimed, or that of the switch which was connected from its address before.
     pub dpid: String,
     /// Its address, without the port.
     pub address: IpAddr,

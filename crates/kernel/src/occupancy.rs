@@ -5,7 +5,8 @@
 //! report decides** whether the operator is alerted, and whether an app has used up its quota of flows. So an app can
 //! exceed its quota for the time that a report takes.
 //!
-//! A switch to which nobody adds flows is not asked: its tables cannot fill.
+//! A switch to which nobody has added flows is not asked: its tables cannot fill. Others are asked seldom: flows expire, and
+//! operators see the number.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -23,6 +24,9 @@ const ROOM_AGAIN: u64 = 80;
 /// Time between two requests for the tables: while flows are added, and when a table is nearly full by the estimate.
 const EVERY: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_secs(1);
+
+/// The same after flows were added: they expire, and the operator sees the number.
+const LATER: Duration = Duration::from_secs(30);
 
 /// Time between two counts of an app's flows.
 const COUNT_EVERY: Duration = Duration::from_millis(20);
@@ -113,7 +117,9 @@ impl Occupancy {
         if is_due {
             self.asked = Some(now);
             // A table that is nearly full is watched until it has room again.
-            self.wanted = self.tables.iter().any(|(_, it)| it.nearly_full).then_some(EVERY);
+            let is_full = self.tables.iter().any(|(_, it)| it.nearly_full);
+            let later = (!self.tables.is_empty()).then_some(LATER);
+            self.wanted = if is_full { Some(EVERY) } else { later };
             for (_, filling) in &mut self.tables {
                 filling.before = filling.added();
                 (filling.since, filling.look_at) = (0, 0);
@@ -340,6 +346,7 @@ mod tests {
         occupancy.note_report(0, 1, SIZE);
         assert!(occupancy.is_due(at + 2 * EVERY));
         assert!(!occupancy.is_due(at + 4 * EVERY), "it has room again");
+        assert!(occupancy.is_due(at + 2 * EVERY + LATER), "its flows may have expired");
     }
 
     fn aggregate(flow_count: u32) -> MultipartReply<'static> {

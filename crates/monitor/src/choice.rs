@@ -6,7 +6,7 @@ mod wanted;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use config::{AppConfig, Config, DEFAULT_APP, nearest};
+use config::{AppConfig, Config, DEFAULT_APPS, nearest};
 use control::operator::{InactiveApp, InactiveState};
 use tracing::warn;
 
@@ -113,7 +113,7 @@ pub(crate) fn apps_and_mistakes(
 pub(crate) fn unknown_in_safe_mode(config: &Config, around: &Circumstances<'_>) -> Vec<StartError> {
     let place = || config.position_of("safe-mode", "apps");
     let is_known = |name: &str| {
-        name == DEFAULT_APP
+        DEFAULT_APPS.contains(&name)
             || config.app(name).is_some()
             || around.store.names().is_ok_and(|all| all.iter().any(|it| it == name))
     };

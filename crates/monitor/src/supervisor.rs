@@ -65,6 +65,8 @@ pub(crate) struct Supervisor {
     measure_at: Instant,
     /// When the monitor ends even if programs still run; `None` before the first stop request.
     stop_deadline: Option<Instant>,
+    /// Whether the line that ends the start was logged.
+    is_ready: bool,
 }
 
 /// Who sends a request.
@@ -113,6 +115,7 @@ impl Supervisor {
             own_meter: Meter::new(Limits::none(), Vec::new()),
             measure_at: now,
             stop_deadline: None,
+            is_ready: false,
         }
     }
 
@@ -163,7 +166,19 @@ impl Supervisor {
             self.processes.measure(now);
             self.measure_monitor(now);
         }
+        self.report_ready();
         self.report_to_service_manager(now);
+    }
+
+    /// Logs the line that ends the start.
+    fn report_ready(&mut self) {
+        if !self.is_ready
+            && self.stop_deadline.is_none()
+            && let Some(line) = self.processes.ready_line()
+        {
+            self.is_ready = true;
+            info!("{line}");
+        }
     }
 
     fn report_to_service_manager(&mut self, now: Instant) {

@@ -1,7 +1,8 @@
 //! Judges whether a running Rosemary is healthy: whether everything that is configured runs, within its limits.
 
 use control::operator::{
-    AppStatus, ProgramState, ProgramUsage, ServiceStatus, Status, Suspect, UnservedService,
+    AppStatus, ProgramState, ProgramUsage, RefusedConnection, ServiceStatus, Status, Suspect,
+    UnservedService,
 };
 use control::query::{AppCounters, Fullest, SwitchStatus};
 use serde::{Deserialize, Serialize};
@@ -122,6 +123,11 @@ impl Health {
         }
         match switches {
             Ok(switches) => {
+                let is_connected = |dpid: &str| switches.iter().any(|switch| switch.dpid == dpid);
+                for it in programs.refused.iter().filter(|it| !is_connected(&it.dpid)) {
+                    let RefusedConnection { dpid, address, why, .. } = it;
+                    reasons.push(format!("switch {dpid} at {address} is refused: {why}"));
+                }
                 for switch in *switches {
                     let full = fullest(switch);
                     reasons.extend(full.map(|full| format!("switch {}: {full}", switch.dpid)));
@@ -240,6 +246,34 @@ mod tests {
 
     fn findings(programs: &Status) -> Findings<'_> {
         Findings { programs, usage: Ok(&[]), apps: &[], switches: Ok(&[]) }
+    }
+
+    #[test]
+    fn refused_switch_is_a_reason_unless_it_is_connected() {
+        let text = r#"{"version":"","monitor":{"pid":1,"uptime_seconds":1.0},"kernel":{"pid":2,"uid":3,
+            "state":"running","restarts":0,"last_exit":null,"listen":[]},"services":[],"apps":[],
+            "refused":[{"dpid":"00:00:00:00:00:00:00:07","address":"10.0.0.9","why":"its certificate is for others",
+            "seconds_ago":3}]}"#;
+        let programs: Status = serde_json::from_str(text).unwrap();
+        let health = Health::of(&findings(&programs));
+        let reason =
+            "switch 00:00:00:00:00:00:00:07 at 10.0.0.9 is refused: its certificate is for others";
+        assert_eq!(
+            (health.verdict, &health.reasons[..]),
+            (Verdict::Degraded, &[reason.to_owned()][..])
+        );
+        let connected: SwitchStatus = serde_json::from_str(
+            r#"{"dpid":"00:00:00:00:00:00:00:07","version":"1.3","address":"10.0.0.7:1","transport":"tcp",
+            "epoch":1,"ports":0,"flows":null,"packet_ins":0,"dropped":0,"guarded":0,"flow_mods":0,
+            "packet_outs":0,"refused":0,"errors":0,"fullest":null}"#,
+        )
+        .unwrap();
+        let health = Health::of(&Findings { switches: Ok(&[connected]), ..findings(&programs) });
+        assert_eq!(
+            health.verdict,
+            Verdict::Healthy,
+            "an impostor of a connected switch is no fault"
+        );
     }
 
     #[test]

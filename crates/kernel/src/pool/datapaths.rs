@@ -5,6 +5,7 @@
 //! [`MOST_AWAY`] others have disconnected since does the registry forget it.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::ids::WorkerId;
@@ -23,6 +24,8 @@ struct Entries {
     /// connected again since.
     away: VecDeque<(u64, u64)>,
     releases: u64,
+    /// The datapath that last connected from each address, while it is among `by_dpid`.
+    by_address: HashMap<IpAddr, u64>,
 }
 
 #[derive(Debug)]
@@ -52,9 +55,29 @@ impl DatapathRegistry {
         DatapathClaim { registry: self.clone(), dpid, worker: entry.worker }
     }
 
+    /// Notes from where a datapath has connected.
+    pub(super) fn note_address(&self, address: IpAddr, dpid: u64) {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Entries { by_dpid, by_address, .. } = &mut *entries;
+        if by_address.len() >= MOST_AWAY && !by_address.contains_key(&address) {
+            by_address.retain(|_, dpid| by_dpid.contains_key(dpid));
+            if by_address.len() >= MOST_AWAY {
+                return;
+            }
+        }
+        by_address.insert(address, dpid);
+    }
+
+    /// Returns the datapath that last connected from an address, if it is not connected now.
+    pub(super) fn absent_at(&self, address: IpAddr) -> Option<u64> {
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let dpid = *entries.by_address.get(&address)?;
+        entries.by_dpid.get(&dpid).is_some_and(|entry| entry.claims == 0).then_some(dpid)
+    }
+
     fn release(&self, dpid: u64) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Entries { by_dpid, away, releases } = &mut *entries;
+        let Entries { by_dpid, away, releases, .. } = &mut *entries;
         let Some(entry) = by_dpid.get_mut(&dpid) else { return };
         entry.claims -= 1;
         if entry.claims > 0 {
@@ -99,6 +122,23 @@ mod tests {
         assert_eq!(registry.claim(8, WorkerId(0)).worker(), WorkerId(0));
         drop((first, second));
         assert_eq!(registry.claim(7, WorkerId(0)).worker(), WorkerId(1));
+    }
+
+    #[test]
+    fn absent_datapath_is_known_by_its_address() {
+        let (registry, at) = (DatapathRegistry::default(), |host| IpAddr::from([10, 0, 0, host]));
+        let claim = registry.claim(7, WorkerId(0));
+        registry.note_address(at(1), 7);
+        assert_eq!((registry.absent_at(at(1)), registry.absent_at(at(2))), (None, None));
+        drop(claim);
+        assert_eq!((registry.absent_at(at(1)), registry.absent_at(at(2))), (Some(7), None));
+        let again = registry.claim(7, WorkerId(0));
+        assert_eq!(registry.absent_at(at(1)), None);
+        drop(again);
+        for dpid in 100..100 + MOST_AWAY as u64 {
+            drop(registry.claim(dpid, WorkerId(0)));
+        }
+        assert_eq!(registry.absent_at(at(1)), None, "forgotten");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod forwarding;
 mod shared_quota;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -99,6 +100,16 @@ impl WorkerPool {
     /// Claims a datapath for a connection of worker `me`, which owns the datapath from now on if no worker does.
     pub(crate) fn claim_datapath(&self, dpid: u64, me: WorkerId) -> DatapathClaim {
         self.registry.claim(dpid, me)
+    }
+
+    /// Notes from where a datapath has connected.
+    pub(crate) fn note_address(&self, address: IpAddr, dpid: u64) {
+        self.registry.note_address(address, dpid);
+    }
+
+    /// Returns the datapath that last connected from an address, if it is not connected now.
+    pub(crate) fn absent_at(&self, address: IpAddr) -> Option<u64> {
+        self.registry.absent_at(address)
     }
 
     /// The first epoch of a worker; the next is [`workers`](Self::workers) higher.

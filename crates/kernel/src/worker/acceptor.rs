@@ -69,12 +69,12 @@ impl Acceptor {
         self.driver = driver;
     }
 
-    /// Accepts the connections that wait at listener `number`.
+    /// Accepts the connections that wait at listener `number`. Adds those that it refuses to `not_admitted`.
     pub(super) fn accept(
         &mut self,
         number: usize,
         (pool, epoll): (&WorkerPool, &OwnedFd),
-        log_limits: &mut LogLimits,
+        (log_limits, not_admitted): (&mut LogLimits, &mut Vec<(SocketAddr, &'static str)>),
         now: Instant,
     ) -> Vec<Accepted> {
         let mut accepted = Vec::new();
@@ -94,7 +94,10 @@ impl Acceptor {
             };
             match self.admit((socket, address), pool, now) {
                 Ok(new) => accepted.push(new),
-                Err(why) => refused(address, why, log_limits, now),
+                Err(why) => {
+                    refused(address, why, log_limits, now);
+                    not_admitted.push((address, why));
+                }
             }
         }
         accepted

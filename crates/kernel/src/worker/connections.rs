@@ -32,7 +32,13 @@ impl Worker {
     /// Accepts new connections at a listener and hands each to the worker with the fewest.
     pub(super) fn accept(&mut self, listener: usize, now: Instant) {
         let system = (&*self.channels.pool, &self.epoll);
-        for (to, connection) in self.acceptor.accept(listener, system, &mut self.log_limits, now) {
+        let mut refused = Vec::new();
+        let limits = &mut self.log_limits;
+        let accepted = self.acceptor.accept(listener, system, (limits, &mut refused), now);
+        for (address, why) in refused {
+            self.report_unfinished(address, why, now);
+        }
+        for (to, connection) in accepted {
             if to != self.channels.me {
                 self.move_to(to, connection);
                 continue;
@@ -266,6 +272,7 @@ impl Worker {
             if let Some(suppressed) = self.log_limits.closed.admit(now) {
                 warn!(%address, why, suppressed, "connection closed before its handshake was complete");
             }
+            self.report_unfinished(address, why, now);
             return;
         };
         for question in transactions.questions() {

@@ -1,5 +1,6 @@
 //! Handles the messages of a switch, and decides which connection gets a datapath.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use dal::{Closed, Description, Event, Received, SwitchInfo};
@@ -251,13 +252,25 @@ impl Worker {
         self.switches.next_epoch = self.channels.pool.next_epoch(epoch);
         self.switches.admission.leave(id);
         self.switches.roster.insert(dpid.0, id, epoch);
+        self.channels.pool.note_address(address.ip().to_canonical(), dpid.0);
     }
 
     /// Reports to the monitor that a connection has claimed a datapath that it may not have. The caller closes the connection.
     fn report_refused(&mut self, id: ConnId, dpid: Dpid, why: &Closed, now: Instant) {
+        self.report_refused_at(self.switches[id].address, dpid, &why.to_string(), now);
+    }
+
+    /// Reports a connection that was closed before its handshake was complete, if a switch that is not connected now was
+    /// connected from its address before.
+    pub(super) fn report_unfinished(&mut self, address: SocketAddr, why: &str, now: Instant) {
+        if let Some(dpid) = self.channels.pool.absent_at(address.ip().to_canonical()) {
+            self.report_refused_at(address, Dpid(dpid), why, now);
+        }
+    }
+
+    fn report_refused_at(&mut self, address: SocketAddr, dpid: Dpid, why: &str, now: Instant) {
         if self.log_limits.claims.admit(now).is_some() {
-            let address = self.switches[id].address;
-            let refused = RefusedSwitch { dpid: dpid.to_string(), address, why: why.to_string() };
+            let refused = RefusedSwitch { dpid: dpid.to_string(), address, why: why.to_owned() };
             self.channels.notify(WorkerEvent::SwitchRefused(refused));
         }
     }

@@ -497,7 +497,7 @@ impl Running {
 impl Basis {
     /// Whether an app has this name, running or not.
     fn knows(&self, app: &str) -> bool {
-        let configured = self.config.app(app).is_some() || app == config::DEFAULT_APP;
+        let configured = self.config.app(app).is_some() || config::DEFAULT_APPS.contains(&app);
         configured
             || self.overrides.get(app).is_some()
             || self.planner.options.apps.iter().any(|choice| choice.name == app)

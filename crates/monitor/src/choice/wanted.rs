@@ -1,7 +1,7 @@
 //! Decides which apps run: those of the command line or the configuration, operators' decisions, and the providers of their
 //! services.
 
-use config::{AppConfig, Config, DEFAULT_APP, ENV_IN_KERNEL, MOST_APPS, Python};
+use config::{AppConfig, Config, DEFAULT_APPS, ENV_IN_KERNEL, MOST_APPS, Python};
 use control::app::Hosting;
 use control::northbound::OfctlRest;
 use control::policy::Capability;
@@ -24,7 +24,7 @@ pub(super) fn wanted(
 ) -> Result<Vec<AppConfig>, StartError> {
     let chosen = &around.options.apps;
     let mut apps = if chosen.is_empty() {
-        config.apps.clone().unwrap_or_else(|| vec![config.named(DEFAULT_APP)])
+        config.apps.clone().unwrap_or_else(|| DEFAULT_APPS.map(|name| config.named(name)).into())
     } else {
         named(config, chosen)?
     };

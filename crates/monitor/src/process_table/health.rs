@@ -1,7 +1,9 @@
 //! How the programs are, in the few words that systemd is interested in.
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
+use control::northbound::needs_tls;
 use control::operator::ProgramState;
 
 use super::ProcessTable;
@@ -19,6 +21,36 @@ impl ProcessTable {
         kernel == ProgramState::Running
             && self.services.status().iter().all(|it| service(it.state, &it.last_exit))
             && (self.is_in_safe_mode() || self.serving().all(|app| app.has_started(kernel)))
+    }
+
+    /// The line that ends the start, once each program that is to run is ready or has failed: where switches connect, and where
+    /// the page is.
+    pub(crate) fn ready_line(&self) -> Option<String> {
+        if !self.has_started() {
+            return None;
+        }
+        let page = match self.northbound.as_ref().map(|it| (it, it.status())) {
+            Some((northbound, _)) if northbound.is_ready() => {
+                northbound.api().map(|at| format!("page at {}", page(at)))
+            }
+            Some((_, status))
+                if status.state != ProgramState::Held && status.last_exit.is_none() =>
+            {
+                return None;
+            }
+            _ => None,
+        };
+        let switches = self.kernel.status().listen.join(" and ");
+        Some(ready(&switches, page.as_deref(), &self.not_running()))
+    }
+
+    /// The apps that are to run and do not.
+    fn not_running(&self) -> Vec<&str> {
+        let kernel = self.kernel_state();
+        let apps = self.serving().filter(|app| !app.is_stopped_by_operator());
+        apps.filter(|app| app.state(kernel) != ProgramState::Running)
+            .map(|app| &*app.name)
+            .collect()
     }
 
     /// Whether the kernel serves switches or the monitor is about to start it.
@@ -48,6 +80,22 @@ impl ProcessTable {
     }
 }
 
+/// The address of the page in a browser.
+fn page(at: SocketAddr) -> String {
+    let scheme = if needs_tls(at) { "https" } else { "http" };
+    format!("{scheme}://{at}/")
+}
+
+fn ready(switches: &str, page: Option<&str>, not_running: &[&str]) -> String {
+    let page = page.unwrap_or("no page");
+    let missing = if not_running.is_empty() {
+        String::new()
+    } else {
+        format!("; not running: {}, see rosemary status", not_running.join(", "))
+    };
+    format!("ready: switches at {switches}, {page}{missing}")
+}
+
 impl App {
     /// Whether it serves, has failed, or is not to run. `kernel` is the kernel's state.
     fn has_started(&self, kernel: ProgramState) -> bool {
@@ -58,5 +106,24 @@ impl App {
                 self.program().is_some_and(|program| program.lifecycle().last_exit().is_some())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_line_says_where_everything_is() {
+        let local = page("127.0.0.1:8181".parse().unwrap());
+        assert_eq!(
+            ready("127.0.0.1:6653", Some(&format!("page at {local}")), &[]),
+            "ready: switches at 127.0.0.1:6653, page at http://127.0.0.1:8181/"
+        );
+        assert_eq!(page("192.0.2.1:443".parse().unwrap()), "https://192.0.2.1:443/");
+        assert_eq!(
+            ready("[::1]:6653", None, &["hub"]),
+            "ready: switches at [::1]:6653, no page; not running: hub, see rosemary status"
+        );
     }
 }

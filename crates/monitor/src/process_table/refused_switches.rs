@@ -1,4 +1,5 @@
-//! Records that connections were refused because they claimed datapaths that they may not have.
+//! Records that connections of switches were refused: they claimed datapaths that they may not have, or did not complete their
+//! handshake although a switch was connected from their address before.
 //!
 //! A refused switch connects again and again. Its claim is one incident until it has been quiet for [`WINDOW`], and the
 //! status shows it that long. At most [`MOST`] claims are kept at once, so an attacker with many addresses or
