@@ -39,6 +39,7 @@ from ._native import (
     Hosts,
     HostsEvent,
     HttpRequest,
+    LinkDownRecord,
     LinkRecord,
     Listener,
     Lost,

@@ -157,6 +157,35 @@ impl LinkRecord {
     }
 }
 
+/// One direction of a link that was there and is down.
+#[pyclass(frozen, get_all, eq, from_py_object, module = "rosemary")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LinkDownRecord {
+    /// The port through which packets entered the link.
+    from_: Endpoint,
+    /// The port at which they arrived.
+    to: Endpoint,
+    /// "port down", "port removed", "switch not connected" or "no probe crosses it".
+    why: String,
+    /// The port that the reason is about: one of the two.
+    cause: Endpoint,
+    /// Since when it is down, in the service's time, in nanoseconds.
+    since_ns: u64,
+}
+
+#[pymethods]
+impl LinkDownRecord {
+    #[new]
+    #[pyo3(signature = (from_, to, why, cause, since_ns = 0))]
+    fn new(from_: Endpoint, to: Endpoint, why: String, cause: Endpoint, since_ns: u64) -> Self {
+        Self { from_, to, why, cause, since_ns }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("LinkDownRecord({}, {}, {:?})", self.from_.__repr__(), self.to.__repr__(), self.why)
+    }
+}
+
 /// A link in the direction in which a path uses it.
 #[pyclass(frozen, get_all, eq, hash, from_py_object, module = "rosemary")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -235,6 +264,18 @@ impl From<&records::LinkRecord> for LinkRecord {
     }
 }
 
+impl From<&records::LinkDownRecord> for LinkDownRecord {
+    fn from(it: &records::LinkDownRecord) -> Self {
+        Self {
+            from_: it.from.into(),
+            to: it.to.into(),
+            why: it.why.to_string(),
+            cause: it.cause().into(),
+            since_ns: it.since_ns,
+        }
+    }
+}
+
 fn port_record(py: Python<'_>, it: &records::PortRecord) -> PortRecord {
     PortRecord {
         at: it.at.into(),
@@ -282,6 +323,9 @@ impl TopologyEvent {
                 Some(Record::Switch(it)) => Some(Py::new(py, SwitchRecord::from(&it))?.into_any()),
                 Some(Record::Port(it)) => Some(Py::new(py, port_record(py, &it))?.into_any()),
                 Some(Record::Link(it)) => Some(Py::new(py, LinkRecord::from(&it))?.into_any()),
+                Some(Record::LinkDown(it)) => {
+                    Some(Py::new(py, LinkDownRecord::from(&it))?.into_any())
+                }
                 Some(Record::Status { .. }) | None => None,
             })
         };
@@ -397,6 +441,11 @@ impl Graph {
         self.with(py, |graph| graph.links().map(LinkRecord::from).collect())
     }
 
+    /// The directions of links that were there and are down, by the port where they began.
+    fn links_down(&self, py: Python<'_>) -> Vec<LinkDownRecord> {
+        self.with(py, |graph| graph.links_down().map(LinkDownRecord::from).collect())
+    }
+
     /// The link that begins at a port.
     fn link_from(&self, py: Python<'_>, at: Endpoint) -> Option<LinkRecord> {
         self.with(py, |graph| graph.link_from(at.into()).map(LinkRecord::from))
@@ -461,6 +510,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SwitchRecord>()?;
     module.add_class::<PortRecord>()?;
     module.add_class::<LinkRecord>()?;
+    module.add_class::<LinkDownRecord>()?;
     module.add_class::<Hop>()?;
     module.add_class::<Path>()?;
     module.add_class::<TopologyEvent>()?;

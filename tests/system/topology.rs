@@ -201,6 +201,14 @@ fn real_switches(lab: &Lab, of: Of) -> anyhow::Result<()> {
 
     s1.unlink_from(&s2)?;
     wait_for("the link is gone", SOON, |graph| links(graph).is_empty().then_some(()))?;
+    let json = run(&["links", "--down", "--json"])?;
+    schema::check("links-down", &json)?;
+    let down: serde_json::Value = serde_json::from_str(&json)?;
+    let down = down.as_array().context("it is a list")?;
+    let of_a_port = |why: &serde_json::Value| why == "port-down" || why == "port-removed";
+    ensure!(down.len() == 2 && down.iter().all(|link| of_a_port(&link["why"])), "{json}");
+    schema::check("topology", &run(&["topology", "--json"])?)?;
+    ensure!(run(&["links", "--wide"])?.contains("down for "));
     ensure!(
         lab.command(rosemary_binary()).args(["path", "1", "2"]).output()?.status.code() == Some(1)
     );

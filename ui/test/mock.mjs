@@ -33,6 +33,9 @@ export function network() {
       ports: ['1', '2', '3', '4'].map((port) => ({ port, name: `s-eth${port}`, hw_addr: '02:00:00:00:00:01', speed_kbps: 10_000_000, live: true, edge: port === '3', link: port < '3', shared: port === '4' })),
     })),
     links,
+    links_down: [
+      { from: { dpid: dpid(1), port: '4' }, to: { dpid: dpid(count), port: '4' }, why: 'port-down', cause: { dpid: dpid(1), port: '4' }, down_seconds: 300 },
+    ],
   };
   const hosts = switches.map((it, index) => ({
     mac: `02:00:00:00:01:0${index + 1}`, vlan: null, dpid: it.dpid, port: '3', addresses: [`10.0.0.${index + 1}`], seen_seconds: 4, known_seconds: 900, contested: false,

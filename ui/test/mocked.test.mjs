@@ -67,7 +67,16 @@ test('hostile text stays text', () => {
 test('refused switch is named with its address', () =>
   withPage(initial(), {}, async (page) => {
     await show(page, '#/incidents');
-    await page.getByText(`refused 10.0.0.9, which claimed to be switch ${DPID}`).waitFor();
+    await page.getByText(`refused 10.0.0.9 as switch ${DPID}`).waitFor();
+  }));
+
+test('link that is down is shown with its reason', () =>
+  withPage(initial(), {}, async (page) => {
+    await show(page, '#/');
+    const row = page.locator('#links tr', { hasText: 'down' });
+    await row.waitFor();
+    assert.match(await row.innerText(), /for 5 min.*port 4 of \S+ is down/s);
+    assert.equal(await page.locator('.link.down').count(), 1);
   }));
 
 test('keyboard reaches everything, and Escape cancels', () =>

@@ -10,6 +10,7 @@
 //! | `topology/port.rs` | the state of a port, with its probe window |
 //! | `topology/discovery.rs` | what events mean: which links exist, and which probes are refused |
 //! | `topology/rounds.rs` | what time means: probes that are due, silent links, the records of the table |
+//! | `topology/down.rs` | which links were there and are down, since when and why |
 //! | `topology/segments.rs` | ports that a bridge without OpenFlow joins, and which of them are used |
 //! | `topology/latency.rs` | which links are too slow to be a cable |
 //! | `topology/report.rs` | incidents, a bounded number |
@@ -36,6 +37,8 @@
 mod bridges;
 #[path = "topology/discovery.rs"]
 mod discovery;
+#[path = "topology/down.rs"]
+mod down;
 #[path = "topology/drain.rs"]
 mod drain;
 #[path = "topology/latency.rs"]

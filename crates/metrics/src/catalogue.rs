@@ -76,6 +76,15 @@ metrics! {
     SWITCH_PAUSES = Counter "rosemary_switch_pauses_total" ["dpid"] "How often the kernel left the switch unread because apps did not keep up.";
     SWITCH_REFUSED = Counter "rosemary_switch_messages_refused_total" ["dpid"] "Messages of apps to the switch that the kernel refused.";
     SWITCH_UNSENT = Gauge "rosemary_switch_unsent_bytes" ["dpid"] "Bytes that wait to be sent to the switch.";
+    PORTS = Gauge "rosemary_ports" ["state"] "Ports of connected switches, by their state: up, or down.";
+    LINKS = Gauge "rosemary_links" ["state"] "Links between switches, by their state: up, one_way, suspicious, or down, which are links that were there.";
+    LINK_DOWN = Gauge "rosemary_link_down_seconds" ["dpid", "port", "to_dpid", "to_port", "reason"] "For how long this link is down, which was there.";
+    LINKS_DOWN_OMITTED = Gauge "rosemary_links_down_omitted" [] "Links that are down and have no series of their own, because there are too many.";
+    HOSTS = Gauge "rosemary_hosts" [] "Hosts whose place in the network is known.";
+    SWITCH_HOSTS = Gauge "rosemary_switch_hosts" ["dpid"] "Hosts that are known at ports of the switch.";
+    PORT_BYTES = Counter "rosemary_port_bytes_total" ["dpid", "port", "direction"] "Bytes that the port has received (rx) or sent (tx), as the switch reported last.";
+    PORT_PACKETS = Counter "rosemary_port_packets_total" ["dpid", "port", "direction"] "Packets that the port has received (rx) or sent (tx), as the switch reported last.";
+    PORTS_OMITTED = Gauge "rosemary_ports_omitted" [] "Ports whose counters are known and have no series of their own, because there are too many.";
     APP_PACKET_INS = Counter "rosemary_app_packet_ins_total" ["app"] "Packet-ins that the app received.";
     APP_DROPPED = Counter "rosemary_app_packet_ins_dropped_total" ["app"] "Packet-ins that were dropped for the app because it did not keep up or did not run.";
     APP_PASSED_OVER = Counter "rosemary_app_packet_ins_passed_over_total" ["app"] "Packet-ins that did not wait for the app because it answered too late.";

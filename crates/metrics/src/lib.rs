@@ -3,8 +3,8 @@
 //! [`text`] is a function from a [`Snapshot`] of the answers of monitor and kernel. [`METRICS`] lists all metrics; `docs/metrics.md`
 //! explains them, and a test compares the two.
 //!
-//! The number of series is bounded: labels come from switches (at most [`MOST_SWITCHES`] of them), programs of the configuration,
-//! names of limits, and causes of incidents. Nothing that packets or clients choose is a label.
+//! The number of series is bounded: labels come from switches (at most [`MOST_SWITCHES`] of them), their ports (at most
+//! [`MOST_PORTS`]), links that are down (at most [`MOST_LINKS_DOWN`]), programs of the configuration, names of limits, and causes of incidents. Nothing that packets or clients choose is a label.
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -12,6 +12,7 @@
 //! | `exposition` | writes families of samples |
 //! | `histogram` | counts durations in buckets |
 //! | `incidents` | counts incidents by program and cause |
+//! | `network` | ports, links and hosts, as services know them |
 //! | `snapshot` | which figures the metrics show |
 
 #![forbid(unsafe_code)]
@@ -20,11 +21,13 @@ mod catalogue;
 mod exposition;
 mod histogram;
 mod incidents;
+mod network;
 mod snapshot;
 
 pub use self::catalogue::{METRICS, Metric, MetricKind};
 pub use self::histogram::Histogram;
 pub use self::incidents::IncidentCounts;
+pub use self::network::{LinkDown, Links, MOST_LINKS_DOWN, MOST_PORTS, Network, PortTraffic};
 pub use self::snapshot::{MOST_SWITCHES, Snapshot, text};
 
 /// The media type of the text.

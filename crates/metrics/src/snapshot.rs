@@ -10,6 +10,7 @@ use crate::catalogue as it;
 use crate::exposition::Exposition;
 use crate::histogram::Histogram;
 use crate::incidents::IncidentCounts;
+use crate::network::{self, Network};
 
 /// Most switches that have series of their own.
 pub const MOST_SWITCHES: usize = 1000;
@@ -25,6 +26,8 @@ pub struct Snapshot<'s> {
     pub usage: &'s [ProgramUsage],
     /// The kernel's switches and apps; `None` if it did not answer.
     pub kernel: Option<(&'s [SwitchStatus], &'s [AppCounters])>,
+    /// What services know of the network.
+    pub network: &'s Network,
     /// Counts of incidents.
     pub incidents: &'s IncidentCounts,
     /// The SHA-256 of the configuration in force, in hexadecimal digits, if there is a file.
@@ -44,8 +47,11 @@ pub fn text(snapshot: &Snapshot<'_>) -> String {
     out.family(it::INCIDENTS, snapshot.incidents.iter());
     out.single(it::INCIDENTS_OPEN, snapshot.status.map(|_| snapshot.incidents.open()));
     out.histogram(it::INCIDENT_DURATION, snapshot.incidents.durations());
-    if let Some((switches, apps)) = snapshot.kernel {
+    if let Some((switches, _)) = snapshot.kernel {
         about_switches(switches, &mut out);
+    }
+    network::about(snapshot.network, &mut out);
+    if let Some((_, apps)) = snapshot.kernel {
         about_apps(apps, &mut out);
     }
     out.histogram(it::KERNEL_QUERY, snapshot.kernel_queries);

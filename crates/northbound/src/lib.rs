@@ -35,6 +35,7 @@ mod events;
 mod guard;
 mod limits;
 mod metrics;
+mod network;
 mod ofctl;
 mod openapi;
 mod owner;

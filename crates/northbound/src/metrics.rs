@@ -91,6 +91,7 @@ fn text(api: &Api) -> String {
         version,
         status: status.as_ref(),
         usage: &usage,
+        network: &crate::network::read(api),
         kernel: kernel.as_ref().map(|(switches, apps)| (switches.as_slice(), apps.as_slice())),
         incidents: &memory.incidents,
         config: config.as_ref().map(|config| config.sha256.as_str()),

@@ -25,7 +25,7 @@ macro_rules! files {
     };
 }
 
-const FILES: [(&str, &str, Part); 21] = files![
+const FILES: [(&str, &str, Part); 22] = files![
     ("Status", "status", Part::All),
     ("Usage", "top", Part::Items),
     ("SafeMode", "safe-mode", Part::All),
@@ -36,6 +36,7 @@ const FILES: [(&str, &str, Part); 21] = files![
     ("Flow", "flows", Part::Items),
     ("Topology", "topology", Part::All),
     ("Link", "links", Part::Items),
+    ("LinkDown", "links-down", Part::Items),
     ("Path", "path", Part::Items),
     ("Host", "hosts", Part::Items),
     ("Stats", "stats", Part::All),

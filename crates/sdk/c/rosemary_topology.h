@@ -29,7 +29,8 @@ enum {
     ROSEMARY_TOPOLOGY_SWITCH = 1,
     ROSEMARY_TOPOLOGY_PORT = 2,
     ROSEMARY_TOPOLOGY_LINK = 3,
-    ROSEMARY_TOPOLOGY_STATUS = 4
+    ROSEMARY_TOPOLOGY_STATUS = 4,
+    ROSEMARY_TOPOLOGY_LINK_DOWN = 5 /* a link that was there is down */
 };
 
 /* Flags of a switch. */
@@ -44,6 +45,17 @@ enum { ROSEMARY_PORT_LIVE = 1, ROSEMARY_PORT_EDGE = 2, ROSEMARY_PORT_LINK = 4, R
 /* Flags of a link: its latency is that of a relay. */
 enum { ROSEMARY_LINK_SUSPICIOUS = 1 };
 
+/* Flags of a link that is down: the reason is about the port where packets left it. */
+enum { ROSEMARY_LINK_DOWN_FAR_END = 1 };
+
+/* Why a link is down. */
+enum {
+    ROSEMARY_DOWN_PORT = 1,         /* a port is down */
+    ROSEMARY_DOWN_PORT_REMOVED = 2, /* a switch has removed a port */
+    ROSEMARY_DOWN_SWITCH = 3,       /* a switch is not connected */
+    ROSEMARY_DOWN_SILENT = 4        /* both ports are up, and no probe crosses the link */
+};
+
 /* Flags of the status: all ports that were known soon after the service's start have been probed. */
 enum { ROSEMARY_STATUS_SETTLED = 1 };
 
@@ -55,16 +67,18 @@ struct rosemary_topology_record {
     uint8_t kind;
     uint8_t flags;
     uint64_t dpid;       /* the switch; of a link, where packets enter it */
-    uint32_t port;       /* port, link */
+    uint32_t port;       /* port, link, link down */
     uint32_t epoch;      /* switch: the number of its connection */
     uint32_t ports;      /* switch: how many ports it has */
     uint8_t hw_addr[6];  /* port */
     uint64_t speed_kbps; /* port: 0 if unknown */
     char name[17];       /* port: ends with a zero byte */
-    uint64_t to_dpid;    /* link: where packets leave it */
-    uint32_t to_port;    /* link */
+    uint64_t to_dpid;    /* link, link down: where packets leave it */
+    uint32_t to_port;    /* link, link down */
     uint32_t metric;     /* link: the cost of its use */
     uint64_t latency_ns; /* link: 0 if unknown */
+    uint32_t why;        /* link down: ROSEMARY_DOWN_..., or a newer reason */
+    uint64_t since_ns;   /* link down: since when, in the service's time */
 };
 
 /* Decodes the words of a slot; the kind is ROSEMARY_TOPOLOGY_NONE if there is nothing to read. */
@@ -74,7 +88,7 @@ rosemary_topology_decode(const uint64_t words[ROSEMARY_RECORD_WORDS]) {
     const uint8_t kind = (uint8_t)(words[0] & 0xff);
 
     memset(&record, 0, sizeof record);
-    if (kind < ROSEMARY_TOPOLOGY_SWITCH || kind > ROSEMARY_TOPOLOGY_STATUS)
+    if (kind < ROSEMARY_TOPOLOGY_SWITCH || kind > ROSEMARY_TOPOLOGY_LINK_DOWN)
         return record;
     record.kind = kind;
     record.flags = (uint8_t)(words[0] >> 8 & 0xff);
@@ -95,6 +109,12 @@ rosemary_topology_decode(const uint64_t words[ROSEMARY_RECORD_WORDS]) {
         record.to_port = (uint32_t)(words[3] & 0xffffffffu);
         record.metric = (uint32_t)(words[3] >> 32);
         record.latency_ns = words[4];
+    } else if (kind == ROSEMARY_TOPOLOGY_LINK_DOWN) {
+        record.port = (uint32_t)(words[0] >> 32);
+        record.to_dpid = words[2];
+        record.to_port = (uint32_t)(words[3] & 0xffffffffu);
+        record.why = (uint32_t)(words[4] & 0xffffffffu);
+        record.since_ns = words[5];
     }
     return record;
 }

@@ -28,7 +28,8 @@ static void print(void *context, const struct rosemary_topology_record *it) {
         printf("%02x", it->hw_addr[at]);
     for (unsigned at = 0; at < 16; at++)
         printf("%02x", (unsigned char)it->name[at]);
-    printf(" %" PRIx64 " %x %x %" PRIx64 "\n", it->to_dpid, it->to_port, it->metric, it->latency_ns);
+    printf(" %" PRIx64 " %x %x %" PRIx64, it->to_dpid, it->to_port, it->metric, it->latency_ns);
+    printf(" %x %" PRIx64 "\n", it->why, it->since_ns);
 }
 
 int main(void) {

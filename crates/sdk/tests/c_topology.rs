@@ -48,14 +48,14 @@ fn expected(table: &[Slot]) -> String {
         let none = "00".repeat(22);
         let line = match record {
             Record::Switch(it) => format!(
-                "1 {} {:x} 0 {:x} {:x} 0 {none} 0 0 0 0",
+                "1 {} {:x} 0 {:x} {:x} 0 {none} 0 0 0 0 0 0",
                 u8::from(it.drained),
                 it.dpid.0,
                 it.epoch,
                 it.ports
             ),
             Record::Port(it) => format!(
-                "2 {} {:x} {:x} 0 0 {:x} {}{} 0 0 0 0",
+                "2 {} {:x} {:x} 0 0 {:x} {}{} 0 0 0 0 0 0",
                 u8::from(it.live)
                     | u8::from(it.edge) << 1
                     | u8::from(it.link) << 2
@@ -67,7 +67,7 @@ fn expected(table: &[Slot]) -> String {
                 hex(&it.name)
             ),
             Record::Link(it) => format!(
-                "3 {} {:x} {:x} 0 0 0 {none} {:x} {:x} {:x} {:x}",
+                "3 {} {:x} {:x} 0 0 0 {none} {:x} {:x} {:x} {:x} 0 0",
                 u8::from(it.suspicious),
                 it.from.dpid.0,
                 it.from.port.0,
@@ -76,8 +76,18 @@ fn expected(table: &[Slot]) -> String {
                 it.metric,
                 it.latency_ns
             ),
+            Record::LinkDown(it) => format!(
+                "5 {} {:x} {:x} 0 0 0 {none} {:x} {:x} 0 0 {:x} {:x}",
+                u8::from(it.is_far_end),
+                it.from.dpid.0,
+                it.from.port.0,
+                it.to.dpid.0,
+                it.to.port.0,
+                it.why as u8,
+                it.since_ns
+            ),
             Record::Status { settled } => {
-                format!("4 {} 0 0 0 0 0 {none} 0 0 0 0", u8::from(settled))
+                format!("4 {} 0 0 0 0 0 {none} 0 0 0 0 0 0", u8::from(settled))
             }
         };
         writeln!(text, "{line}").unwrap();
@@ -95,12 +105,15 @@ fn records_are_the_same_in_c_and_rust() {
         slot[0] = slot[0] & 0xffff_ffff_0000_0000 | (number % 7);
         let flags = match number % 7 {
             2 => slot[1] & 7,
-            1 | 3 | 4 => slot[1] & 1,
+            1 | 3 | 4 | 5 => slot[1] & 1,
             _ => 0,
         };
         slot[0] |= flags << 8;
         if number % 7 == 4 {
             slot = [slot[0], 0, 0, 0, 0, 0, 0];
+        }
+        if number % 7 == 5 {
+            slot[4] = 1 + slot[4] % 4; // the reasons that this crate knows
         }
         table.push(slot);
     }

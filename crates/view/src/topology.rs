@@ -6,14 +6,16 @@ use std::str::FromStr;
 
 use openflow::{Dpid, MacAddr};
 use sdk::services::hosts;
-use sdk::services::topology::{Endpoint, LinkRecord, PortRecord, SwitchRecord};
+use sdk::services::topology::{
+    Endpoint, LinkDownRecord, LinkRecord, PortRecord, SwitchRecord, WhyDown,
+};
 use sdk::topology::{Graph, Path};
 use serde::Serialize;
 
 use crate::hosts::HostName;
 
 /// A port; its JSON is a stable interface.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct End {
     /// The switch.
     pub dpid: String,
@@ -36,6 +38,21 @@ pub struct Link {
     pub suspicious: bool,
     /// Whether the other direction is known, too.
     pub both_directions: bool,
+}
+
+/// One direction of a link that was there and is down; its JSON is a stable interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LinkDown {
+    /// Where it began.
+    pub from: End,
+    /// Where it ended.
+    pub to: End,
+    /// `port-down`, `port-removed`, `switch-gone`, `silent` or `other`.
+    pub why: &'static str,
+    /// The port that the reason is about.
+    pub cause: End,
+    /// Seconds since it is down.
+    pub down_seconds: u64,
 }
 
 /// A port of a switch; its JSON is a stable interface.
@@ -82,6 +99,8 @@ pub struct Topology {
     pub switches: Vec<Switch>,
     /// The links.
     pub links: Vec<Link>,
+    /// The links that were there and are down.
+    pub links_down: Vec<LinkDown>,
 }
 
 impl From<Endpoint> for End {
@@ -102,6 +121,39 @@ impl Link {
             both_directions: has_both_directions(record, graph),
         }
     }
+}
+
+impl LinkDown {
+    /// Describes a direction of a link that is down. `now_ns` is the time of the clock of records.
+    pub fn of(record: &LinkDownRecord, now_ns: u64) -> Self {
+        let why = match record.why {
+            WhyDown::PortDown => "port-down",
+            WhyDown::PortRemoved => "port-removed",
+            WhyDown::SwitchGone => "switch-gone",
+            WhyDown::Silent => "silent",
+            _ => "other",
+        };
+        Self {
+            from: record.from.into(),
+            to: record.to.into(),
+            why,
+            cause: record.cause().into(),
+            down_seconds: now_ns.saturating_sub(record.since_ns) / 1_000_000_000,
+        }
+    }
+}
+
+/// Describes all directions of links that are down, by the ports where they began.
+pub fn links_down(graph: &Graph, now_ns: u64) -> Vec<LinkDown> {
+    graph.links_down().map(|it| LinkDown::of(it, now_ns)).collect()
+}
+
+/// Returns each link that is down once: the direction from the lower port, or the only one.
+pub fn pairs_down(graph: &Graph) -> Vec<LinkDownRecord> {
+    let all: BTreeMap<Endpoint, LinkDownRecord> =
+        graph.links_down().map(|it| (it.from, *it)).collect();
+    let has_back = |it: &LinkDownRecord| all.get(&it.to).is_some_and(|back| back.to == it.from);
+    all.values().filter(|it| it.from <= it.to || !has_back(it)).copied().collect()
 }
 
 impl From<&PortRecord> for Port {
@@ -148,8 +200,9 @@ pub fn is_bridge(link: &LinkRecord, graph: &Graph) -> bool {
     [link.from, link.to].iter().all(|end| graph.port(*end).is_some_and(|port| port.shared))
 }
 
-/// Returns the whole topology. `hosts` are the numbers of hosts at switches, or `None` if the service `hosts` does not run.
-pub fn topology(graph: &Graph, hosts: Option<&BTreeMap<Dpid, usize>>) -> Topology {
+/// Returns the whole topology. `hosts` are the numbers of hosts at switches, or `None` if the service `hosts` does not run;
+/// `now_ns` is the time of the clock of records.
+pub fn topology(graph: &Graph, hosts: Option<&BTreeMap<Dpid, usize>>, now_ns: u64) -> Topology {
     let switch = |switch: &SwitchRecord| Switch {
         dpid: switch.dpid.to_string(),
         drained: switch.drained,
@@ -160,6 +213,7 @@ pub fn topology(graph: &Graph, hosts: Option<&BTreeMap<Dpid, usize>>) -> Topolog
         settled: graph.is_settled(),
         switches: switches(graph).iter().map(switch).collect(),
         links: directions(graph).iter().map(|link| Link::of(link, graph)).collect(),
+        links_down: links_down(graph, now_ns),
     }
 }
 

@@ -75,7 +75,7 @@ export function cause(it: { kind: string; signal?: number; code?: number; limit?
     case 'missing-flows':
       return `${it.flows} flows missing at ${it.switch}`;
     case 'refused-switch':
-      return `refused ${it.address}, which claimed to be switch ${it.switch}`;
+      return `refused ${it.address} as switch ${it.switch}`;
     default:
       return it.kind.replaceAll('-', ' ');
   }

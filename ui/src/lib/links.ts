@@ -1,5 +1,5 @@
-// Joins the directions of links, their load, and the links that were there before.
-import type { DirectedLink, End, Stats, Topology } from './types';
+// Joins the directions of links, their load, and the links that were there and are down.
+import type { DirectedLink, End, LinkDown, Stats, Topology } from './types';
 
 export interface Link {
   /** The same for both directions. */
@@ -14,8 +14,8 @@ export interface Link {
   bps: number | null;
   /** That, relative to the speed of the port; null if one of them is unknown. */
   load: number | null;
-  /** When it was last seen, in milliseconds since 1970. */
-  seen: number;
+  /** Why it is down and for how long; null if it is not. */
+  down: LinkDown | null;
 }
 
 const name = (end: End): string => `${end.dpid} ${end.port}`;
@@ -26,13 +26,8 @@ export function keyOf(link: { from: End; to: End }): string {
   return `${first} ${second}`;
 }
 
-const MOST_REMEMBERED = 2000;
-
-/**
- * Returns the links of `topology`, and those of `before` that are gone while both switches are still known or were lost less
- * than a day ago.
- */
-export function join(topology: Topology, stats: Stats | null, before: Link[], now: number): Link[] {
+/** Returns the links of `topology`, and those that were there and are down. */
+export function join(topology: Topology, stats: Stats | null): Link[] {
   const speeds = new Map<string, number>();
   for (const it of topology.switches)
     for (const port of it.ports) if (port.speed_kbps) speeds.set(name({ dpid: it.dpid, port: port.port }), port.speed_kbps * 1000);
@@ -56,15 +51,15 @@ export function join(topology: Topology, stats: Stats | null, before: Link[], no
     }
     const [a, b] = name(it.from) < name(it.to) ? [it.from, it.to] : [it.to, it.from];
     const state = it.both_directions ? 'up' : 'one-way';
-    links.set(key, { key, a, b, state, suspicious: it.suspicious, latency_us: it.latency_us, bps, load, seen: now });
+    links.set(key, { key, a, b, state, suspicious: it.suspicious, latency_us: it.latency_us, bps, load, down: null });
   };
   topology.links.forEach(take);
 
-  // A port that has a link to elsewhere now is not the end of a link that is down: somebody has moved the cable.
-  const used = new Set([...links.values()].flatMap((it) => [name(it.a), name(it.b)]));
-  for (const old of before.slice(-MOST_REMEMBERED)) {
-    if (links.has(old.key) || used.has(name(old.a)) || used.has(name(old.b)) || now - old.seen > 86_400_000) continue;
-    links.set(old.key, { ...old, state: 'down', bps: null, load: null });
+  for (const down of topology.links_down) {
+    const key = keyOf(down);
+    if (links.has(key)) continue; // the other direction is up, or is down as well
+    const [a, b] = name(down.from) < name(down.to) ? [down.from, down.to] : [down.to, down.from];
+    links.set(key, { key, a, b, state: 'down', suspicious: false, latency_us: null, bps: null, load: null, down });
   }
   return [...links.values()].sort((x, y) => (x.key < y.key ? -1 : 1));
 }

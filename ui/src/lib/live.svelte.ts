@@ -6,7 +6,6 @@ import type { Host, Incident, List, Session, Stats, Status, Topology } from './t
 
 const POLL_MS = 5_000;
 const AGAIN_MS = 250;
-const LINKS_KEY = 'rosemary-links';
 
 export interface Live {
   session: Session | null;
@@ -26,15 +25,6 @@ export interface Live {
   streaming: boolean;
   /** Counts events, so that views read again what they show. */
   changes: { app: number; switch: number; incident: number };
-}
-
-function remembered(): Link[] {
-  try {
-    const links: unknown = JSON.parse(sessionStorage.getItem(LINKS_KEY) ?? '[]');
-    return Array.isArray(links) ? links : [];
-  } catch {
-    return [];
-  }
 }
 
 export const live = $state<Live>({
@@ -72,9 +62,7 @@ async function readNetwork(): Promise<void> {
       all<Host>('/hosts').then((it) => it.items).catch(() => []),
       get<Stats>('/stats').catch(() => null),
     ]);
-    const before = live.links.length ? $state.snapshot(live.links) : remembered();
-    Object.assign(live, { topology, hosts, stats, topologyProblem: null, links: join(topology, stats, before, Date.now()) });
-    sessionStorage.setItem(LINKS_KEY, JSON.stringify(live.links));
+    Object.assign(live, { topology, hosts, stats, topologyProblem: null, links: join(topology, stats) });
   } catch (error) {
     const problem = asProblem(error);
     if (problem.status === 0) throw problem;
@@ -86,12 +74,6 @@ async function readIncidents(): Promise<void> {
   const list = await get<List<Incident>>('/incidents?limit=100');
   live.incidents = list.items;
   live.incidentCount = list.total;
-}
-
-/** Forgets the links that are down. */
-export function forgetLinks(): void {
-  live.links = live.links.filter((it) => it.state !== 'down');
-  sessionStorage.setItem(LINKS_KEY, JSON.stringify(live.links));
 }
 
 /** Reads everything again. */

@@ -160,6 +160,16 @@ export interface DirectedLink {
   both_directions: boolean;
 }
 
+/** One direction of a link that was there and is down. */
+export interface LinkDown {
+  from: End;
+  to: End;
+  why: string;
+  /** The port that the reason is about. */
+  cause: End;
+  down_seconds: number;
+}
+
 export interface TopologyPort {
   port: string;
   name: string;
@@ -175,6 +185,7 @@ export interface Topology {
   settled: boolean;
   switches: { dpid: string; drained: boolean; remaining: string[]; ports: TopologyPort[] }[];
   links: DirectedLink[];
+  links_down: LinkDown[];
 }
 
 export interface Host {

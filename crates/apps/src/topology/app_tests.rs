@@ -108,7 +108,7 @@ fn link_of_a_packet_in_is_published() {
     bench.event(AlignedRecord::about(RecordKind::SwitchDown, switch(1)));
     let left = records(&mut bench);
     assert!(!left.iter().any(|it| matches!(it, Record::Link(_))));
-    assert_eq!(left.len(), 1 + 1 + 2, "the status, a switch, its ports");
+    assert_eq!(left.len(), 1 + 1 + 2 + 1, "the status, a switch, its ports, the link that is down");
 }
 
 #[test]

@@ -16,9 +16,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use rosemary_sdk::openflow::ethernet;
-use rosemary_sdk::services::topology::Endpoint;
+use rosemary_sdk::services::topology::{Endpoint, WhyDown};
 use rosemary_sdk::{Dpid, MacAddr, Port, PortChange, PortNo, Switch, Xid};
 
+use super::down::{Down, LinksDown};
 use super::latency::{Recent, STREAK, Samples};
 use super::pacer::Pacer;
 use super::port::{Link, PortState};
@@ -71,6 +72,8 @@ pub(super) struct Discovery {
     pub(super) dirty: BTreeSet<Key>,
     pub(super) effects: Vec<Effect>,
     reports: Reports,
+    /// Links that were there.
+    pub(super) down: LinksDown,
     /// Ports that a bridge joins.
     pub(super) segments: Segments,
     /// The second probe of the port whose first was sent last.
@@ -115,6 +118,7 @@ impl Discovery {
             dirty: BTreeSet::new(),
             effects: Vec::new(),
             reports: Reports::default(),
+            down: LinksDown::default(),
             segments: Segments::default(),
             second_probe: None,
             remembered: HashMap::new(),
@@ -185,7 +189,7 @@ impl Discovery {
         let ports: Vec<PortNo> = ports.keys().copied().collect();
         for port in ports {
             let at = Endpoint { dpid, port };
-            self.end_links(at, now);
+            self.end_links(at, WhyDown::SwitchGone, now);
             self.dirty.insert(Key::Port(at));
         }
         self.switches.remove(&dpid);
@@ -212,7 +216,7 @@ impl Discovery {
         let known = state.ports.entry(at.port).or_insert_with(|| PortState::new(port));
         let incoming = known.incoming;
         if known.is_up() && !port.is_up() {
-            self.end_links(at, now);
+            self.end_links(at, WhyDown::PortDown, now);
             self.pacer.forget(at);
         }
         if !port.is_up() {
@@ -233,7 +237,7 @@ impl Discovery {
 
     fn delete_port(&mut self, at: Endpoint, now: Duration) {
         self.remembered.remove(&at);
-        self.end_links(at, now);
+        self.end_links(at, WhyDown::PortRemoved, now);
         self.pacer.forget(at);
         if let Some(state) = self.switches.get_mut(&at.dpid) {
             state.ports.remove(&at.port);
@@ -439,6 +443,7 @@ impl Discovery {
         }
         for end in [from, at] {
             self.segments.forget(end);
+            self.dirty.extend(self.down.forget(end).into_iter().map(Key::LinkDown));
         }
         self.segments.links_changed();
         self.dirty.extend([Key::Link(from), Key::Port(from), Key::Port(at)]);
@@ -478,12 +483,14 @@ impl Discovery {
     }
 
     /// Ends the links at a port. The ports at their other ends begin a probe window.
-    fn end_links(&mut self, at: Endpoint, now: Duration) {
+    fn end_links(&mut self, at: Endpoint, why: WhyDown, now: Duration) {
         self.segments.forget(at);
         self.segments.links_changed();
         let Some(port) = self.state(at) else { return };
         let out = port.link.take().map(|link| link.to);
         let incoming = port.incoming.take();
+        let ends = [out.map(|to| (at, to)), incoming.map(|from| (from, at))];
+        self.note_down(ends, (why, at), now);
         for other in [out, incoming].into_iter().flatten() {
             if let Some(port) = self.state(other) {
                 if port.incoming == Some(at) {
@@ -499,6 +506,36 @@ impl Discovery {
                 self.pacer.schedule(other, now);
             }
         }
+    }
+
+    /// Remembers directions of a link that have ended for this reason, which is about a port, and reports them once.
+    pub(super) fn note_down(
+        &mut self,
+        ends: [Option<(Endpoint, Endpoint)>; 2],
+        (why, cause): (WhyDown, Endpoint),
+        now: Duration,
+    ) {
+        let Some((from, to)) = ends[0].or(ends[1]) else { return };
+        let is_known = self.down.has(from, to) || self.down.has(to, from);
+        for (from, to) in ends.into_iter().flatten() {
+            let changed = self.down.add(from, Down { to, why, cause, since: now });
+            self.dirty.extend(changed.into_iter().map(Key::LinkDown));
+        }
+        let text = format!("the link from {from} to {to} is down");
+        // A switch that leaves is an event of its own.
+        if is_known || why == WhyDown::SwitchGone {
+            self.effects.push(Effect::Debug(format!("{text}: {why}")));
+            return;
+        }
+        let evidence = match why {
+            WhyDown::Silent => {
+                "both ports are up, and probes no longer cross it: look for a converter or a bridge on the cable that is \
+                 down"
+                    .to_owned()
+            }
+            why => format!("{cause}: {why}. Look at its cable and at the device at the other end"),
+        };
+        self.report(Doubt::LinkDown, cause, now, text, evidence);
     }
 
     pub(super) fn state(&mut self, at: Endpoint) -> Option<&mut PortState> {

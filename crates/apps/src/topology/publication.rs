@@ -13,6 +13,8 @@ pub(super) enum Key {
     Port(Endpoint),
     /// The link that begins at a port.
     Link(Endpoint),
+    /// The link that began at a port and is down.
+    LinkDown(Endpoint),
 }
 
 /// The slots in use.

@@ -16,7 +16,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Kinds of incidents at switches that are remembered; at the limit, the old ones are forgotten.
 const MOST_REMEMBERED: usize = 4096;
 
-/// A reason not to believe in a link.
+/// A reason not to believe in a link, or another thing that an operator should know of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Doubt {
     /// The tag is not this process's.
@@ -36,6 +36,8 @@ pub(super) enum Doubt {
     /// The latency is that of a relay.
     Slow,
     TooManyPorts,
+    /// A link is down.
+    LinkDown,
 }
 
 /// The latest reports.

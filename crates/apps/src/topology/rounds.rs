@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rosemary_sdk::services::topology::{Endpoint, LinkRecord, Record, Slot, SwitchRecord};
+use rosemary_sdk::services::topology::{Endpoint, LinkRecord, Record, Slot, SwitchRecord, WhyDown};
 use rosemary_sdk::{Dpid, PortNo, Switch, Xid};
 
 use super::discovery::{Discovery, Effect};
@@ -78,6 +78,7 @@ impl Discovery {
         }
         self.settle(now);
         self.look_at_segments(now);
+        self.dirty.extend(self.down.expire(now).into_iter().map(Key::LinkDown));
     }
 
     /// Forgets silent segments, and reports new ones when the windows of their ports have passed: until then the other end
@@ -193,7 +194,7 @@ impl Discovery {
             return None;
         }
         if port.link_is_silent(is_overloaded, now) {
-            self.end_silent_link(at);
+            self.end_silent_link(at, now);
         }
         let port = self.state(at).filter(|port| port.is_up())?;
         let has_ended = port.end_window(usual, now);
@@ -216,7 +217,7 @@ impl Discovery {
     }
 
     /// Ends the link that begins at a port; the opposite direction may go on.
-    fn end_silent_link(&mut self, at: Endpoint) {
+    fn end_silent_link(&mut self, at: Endpoint, now: Duration) {
         let Some(port) = self.state(at) else { return };
         let Some(link) = port.link.take() else { return };
         self.segments.links_changed();
@@ -231,10 +232,7 @@ impl Discovery {
             }
         }
         self.dirty.extend([Key::Link(at), Key::Port(at), Key::Port(link.to)]);
-        self.effects.push(Effect::Debug(format!(
-            "lost the link from {at} to {}: probes no longer cross it",
-            link.to
-        )));
+        self.note_down([Some((at, link.to)), None], (WhyDown::Silent, at), now);
     }
 
     /// Decides whether probes are unanswered because the controller, or the machine, cannot cope. Then no link ends because
@@ -295,6 +293,7 @@ impl Discovery {
                 let port = self.switches.get(&at.dpid)?.ports.get(&at.port)?;
                 Some(Record::Port(port.record(at, self.segments.role(at), now)))
             }
+            Key::LinkDown(from) => self.down.record(from).map(Record::LinkDown),
             Key::Link(from) => {
                 let port = self.switches.get(&from.dpid)?.ports.get(&from.port)?;
                 let link = port.link.or_else(|| self.segment_link(from))?;

@@ -18,7 +18,7 @@ use sdk::services::table::Table as _;
 use sdk::services::topology::{Endpoint, PortRecord, SwitchRecord};
 use sdk::topology::Graph;
 use view::hosts::by_switch;
-use view::topology::{is_unused, remaining, switches, topology};
+use view::topology::{is_unused, pairs_down, remaining, switches, topology};
 
 use crate::client;
 use crate::say;
@@ -65,7 +65,7 @@ pub struct TopologyArgs {
 pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
     let graph = load(&args.instance)?;
     if args.json {
-        let topology = topology(&graph, hosts(&args.instance).as_ref());
+        let topology = topology(&graph, hosts(&args.instance).as_ref(), sys::clock::now_ns());
         let json = serde_json::to_string(&topology).context("cannot write JSON")?;
         return say::data(format_args!("{json}\n"));
     }
@@ -80,7 +80,13 @@ pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
         say::note("no switch is connected");
     } else {
         say::table(&table(&graph, &switches).format(output_width(args.wide)))?;
-        say::note(format_args!("{} switches, {links} links", switches.len()));
+        let down = pairs_down(&graph).len();
+        let down = if down > 0 {
+            format!(", {down} down: type rosemary links --down")
+        } else {
+            String::new()
+        };
+        say::note(format_args!("{} switches, {links} links{down}", switches.len()));
         let is_drained = switches.iter().any(|switch| switch.drained);
         let hosts = is_drained.then(|| hosts(&args.instance)).flatten();
         for SwitchRecord { dpid, .. } in switches.iter().filter(|switch| switch.drained) {

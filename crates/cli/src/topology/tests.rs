@@ -1,4 +1,4 @@
-use sdk::services::topology::{Endpoint, LinkRecord, Record, Slot};
+use sdk::services::topology::{Endpoint, LinkDownRecord, LinkRecord, Record, Slot, WhyDown};
 use sdk::{Dpid, MacAddr};
 
 use super::*;
@@ -51,6 +51,34 @@ fn graph() -> Graph {
     ])
 }
 
+/// The time of the clock of records.
+const NOW_NS: u64 = 100_000_000_000;
+
+#[test]
+fn links_that_are_down_are_listed_with_reason_and_age() {
+    let down = |from, to, is_far_end| {
+        let (why, since_ns) = (WhyDown::PortDown, 30_000_000_000);
+        Record::LinkDown(LinkDownRecord { from, to, why, is_far_end, since_ns }).encode()
+    };
+    let slots = [down(end(1, 7), end(4, 9), false), down(end(4, 9), end(1, 7), true)];
+    let graph = Graph::of(slots);
+    let pairs = pairs_down(&graph);
+    assert_eq!(pairs.len(), 1);
+    let text = links::table(&graph, &links::pairs(&graph), (&pairs, NOW_NS)).text();
+    assert!(text.contains("down for 1 min: port down (FROM)"), "{text}");
+    let json = serde_json::to_value(topology(&graph, None, NOW_NS)).unwrap();
+    assert_eq!(json["links_down"].as_array().unwrap().len(), 2);
+    let second = &json["links_down"][1];
+    assert_eq!(
+        (second["why"].as_str(), second["down_seconds"].as_u64()),
+        (Some("port-down"), Some(70))
+    );
+    assert_eq!(
+        (second["cause"]["dpid"].as_str(), second["cause"]["port"].as_str()),
+        (Some("00:00:00:00:00:00:00:01"), Some("7"))
+    );
+}
+
 /// Whether text has no byte that a terminal or a parser could take for more than text.
 fn is_harmless(text: &str) -> bool {
     !text.contains(['\x1b', '\u{fffd}']) && text.chars().all(|it| it == '\n' || !it.is_control())
@@ -92,11 +120,11 @@ pub(super) fn bridges() -> Graph {
 #[test]
 fn bridges_without_openflow_are_shown() {
     let graph = bridges();
-    let json = serde_json::to_value(topology(&graph, None)).unwrap();
+    let json = serde_json::to_value(topology(&graph, None, NOW_NS)).unwrap();
     let shared = |switch: usize, place: usize| &json["switches"][switch]["ports"][place]["shared"];
     assert_eq!([shared(0, 0), shared(0, 1), shared(1, 3)], [false, true, true], "{json}");
     assert_eq!(unused_ports(&graph), [end(2, 4)]);
-    let text = links::table(&graph, &links::pairs(&graph)).text();
+    let text = links::table(&graph, &links::pairs(&graph), (&[], NOW_NS)).text();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[1].ends_with("  bridge") && lines[2].ends_with("  -"), "{text}");
 }
@@ -113,7 +141,7 @@ SWITCH                   PORTS  LINKS  EDGE  NEIGHBOURS               STATE
 00:00:00:00:00:00:00:03  0      0      0     -                        -
 "
     );
-    let text = links::table(&graph, &links::pairs(&graph)).text();
+    let text = links::table(&graph, &links::pairs(&graph), (&[], NOW_NS)).text();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3);
     assert!(lines[1].ends_with("100     1.50 ms  suspicious"), "{}", lines[1]);
@@ -123,7 +151,7 @@ SWITCH                   PORTS  LINKS  EDGE  NEIGHBOURS               STATE
 
 #[test]
 fn json_has_all_of_the_topology() {
-    let json = serde_json::to_value(topology(&graph(), None)).unwrap();
+    let json = serde_json::to_value(topology(&graph(), None, NOW_NS)).unwrap();
     assert_eq!(json["settled"], true);
     assert_eq!(json["switches"][1]["drained"], true);
     assert_eq!(json["switches"][0]["ports"][1]["name"], "h1");
@@ -172,7 +200,7 @@ fn traffic_that_remains_on_a_drained_switch_is_explained() {
     assert_eq!(why(2, Some(&hosts)), "1 host is attached to it: move it to another switch");
     assert!(why(3, Some(&hosts)).starts_with("12 hosts are attached"), "{}", why(3, Some(&hosts)));
     assert!(why(3, None).contains("the service `hosts` does not run"));
-    let json = serde_json::to_value(topology(&graph, Some(&hosts))).unwrap();
+    let json = serde_json::to_value(topology(&graph, Some(&hosts), NOW_NS)).unwrap();
     assert_eq!(json["switches"][1]["remaining"].as_array().map(Vec::len), Some(1), "{json}");
     assert_eq!(json["switches"][0]["remaining"].as_array().map(Vec::len), Some(0), "{json}");
 }

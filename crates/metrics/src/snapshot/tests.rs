@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{METRICS, MetricKind};
+use crate::{LinkDown, Links, METRICS, MOST_LINKS_DOWN, MOST_PORTS, MetricKind, PortTraffic};
 
 fn switch(dpid: u64) -> SwitchStatus {
     let switch = json!({
@@ -57,6 +57,26 @@ fn incidents() -> IncidentCounts {
     counts
 }
 
+/// A network with more links that are down, and more ports, than have series.
+fn network() -> Network {
+    let down = |number: usize| LinkDown {
+        labels: ["1", &number.to_string(), "2", "4", "port-down"].map(ToOwned::to_owned),
+        seconds: 60,
+    };
+    let traffic = |number: usize| PortTraffic {
+        port: ["1".to_owned(), number.to_string()],
+        bytes: [Some(10), None],
+        packets: [Some(1), Some(2)],
+    };
+    let links =
+        Links { ports_up: 5, up: 2, down: (0..103).map(down).collect(), ..Links::default() };
+    Network {
+        links: Some(links),
+        hosts: Some([("1".to_owned(), 3), ("2".to_owned(), 4)].into()),
+        traffic: Some((0..2_001).map(traffic).collect()),
+    }
+}
+
 fn whole(switches: &[SwitchStatus]) -> String {
     let mut kernel_queries = Histogram::new(Histogram::ANSWERS);
     kernel_queries.observe(Duration::from_micros(200));
@@ -66,6 +86,7 @@ fn whole(switches: &[SwitchStatus]) -> String {
         version: "0.1.0",
         status: Some(&status()),
         usage: &usage(),
+        network: &network(),
         kernel: Some((switches, &[app])),
         incidents: &incidents(),
         config: Some("abc"),
@@ -98,6 +119,16 @@ fn every_metric_has_a_sample() {
         "rosemary_app_packet_in_duration_seconds_bucket{app=\"a\\\"\\\\\\nb\",le=\"+Inf\"} 3",
         "rosemary_app_packet_in_duration_seconds_sum{app=\"a\\\"\\\\\\nb\"} 20.5",
         "rosemary_app_packet_in_duration_seconds_count{app=\"a\\\"\\\\\\nb\"} 3",
+        "rosemary_ports{state=\"up\"} 5",
+        "rosemary_links{state=\"up\"} 2",
+        "rosemary_links{state=\"down\"} 103",
+        "rosemary_link_down_seconds{dpid=\"1\",port=\"99\",to_dpid=\"2\",to_port=\"4\",reason=\"port-down\"} 60",
+        "rosemary_links_down_omitted 3",
+        "rosemary_hosts 7",
+        "rosemary_switch_hosts{dpid=\"2\"} 4",
+        "rosemary_port_bytes_total{dpid=\"1\",port=\"7\",direction=\"rx\"} 10",
+        "rosemary_port_packets_total{dpid=\"1\",port=\"7\",direction=\"tx\"} 2",
+        "rosemary_ports_omitted 1",
         "rosemary_kernel_query_duration_seconds_bucket{le=\"0.0003\"} 1",
         "rosemary_kernel_query_duration_seconds_bucket{le=\"+Inf\"} 1",
     ] {
@@ -115,6 +146,7 @@ fn silent_programs_are_shown_as_down() {
         version: "0.1.0",
         status: None,
         usage: &[],
+        network: &Network::default(),
         kernel: None,
         incidents: &IncidentCounts::default(),
         config: None,
@@ -135,6 +167,9 @@ fn series_of_switches_are_bounded() {
     assert!(text.contains("rosemary_switches_omitted 7"));
     let series = text.lines().filter(|line| line.starts_with("rosemary_switch_ports{"));
     assert_eq!(series.count(), MOST_SWITCHES);
+    let series = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
+    assert_eq!(series("rosemary_link_down_seconds{"), MOST_LINKS_DOWN);
+    assert_eq!(series("rosemary_port_packets_total{"), 2 * MOST_PORTS);
 }
 
 #[test]

@@ -51,6 +51,10 @@ pub(crate) fn routes() -> Vec<Route> {
             .about("Lists the links between switches, each direction by itself")
             .list("Link")
             .problems(&[503]),
+        Route::get("/api/v1/links/down", "links_down", links_down)
+            .about("Lists the links that were there and are down, each direction by itself, with the reason")
+            .list("LinkDown")
+            .problems(&[503]),
         Route::get("/api/v1/paths", "paths", paths)
             .about("Lists the best paths between two places of the network")
             .query(&[
@@ -111,7 +115,7 @@ async fn topology(api: Arc<Api>, call: Call) -> Answer {
     let topology = api.wait(|api| -> Result<_, ClientError> {
         let hosts = hosts_by_switch(api);
         api.ask_service(Service::Topology, |table| {
-            Ok(view::topology::topology(&graph(table), hosts.as_ref()))
+            Ok(view::topology::topology(&graph(table), hosts.as_ref(), sys::clock::now_ns()))
         })
     });
     reply::json(&call, &topology.await?)
@@ -127,6 +131,12 @@ async fn links(api: Arc<Api>, call: Call) -> Answer {
         let all = view::topology::directions(graph);
         all.iter().map(|it| Link::of(it, graph)).collect()
     });
+    reply::list(&call, &links.await?)
+}
+
+async fn links_down(api: Arc<Api>, call: Call) -> Answer {
+    let now_ns = sys::clock::now_ns();
+    let links = with_graph(&api, move |graph| view::topology::links_down(graph, now_ns));
     reply::list(&call, &links.await?)
 }
 

@@ -6,6 +6,7 @@
 
 mod poller;
 mod stream;
+mod topology;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};

@@ -9,9 +9,11 @@ use control::operator::{ProgramState, Status};
 use control::query::SwitchStatus;
 use sdk::services::Service;
 use sdk::services::table::Table as _;
+use sdk::topology::Graph;
 use serde_json::{Value, json};
 use view::client::{ClientError, Kernel, Monitor};
 
+use super::topology::TopologySeen;
 use crate::state::{Api, lock};
 
 /// The time between two questions.
@@ -34,6 +36,8 @@ struct Seen {
     switches: Option<BTreeMap<String, u32>>,
     /// The versions of the tables of services that run.
     tables: BTreeMap<&'static str, u64>,
+    /// The topology, as it was when its table last changed.
+    topology: Option<Arc<TopologySeen>>,
     /// The number of the newest incident.
     incident: Option<u64>,
     /// The incidents that last.
@@ -72,6 +76,11 @@ fn turn(api: &Api, before: Option<&Seen>) -> Seen {
             Some((name, api.ask_service(service, |table| Ok(table.version())).ok()?))
         })
         .collect();
+    if now.tables.contains_key("topology")
+        && before.is_none_or(|before| before.tables.get("topology") != now.tables.get("topology"))
+    {
+        now.topology = read_topology(api).map(Arc::new).or(now.topology);
+    }
     let from = before.map_or(0, Seen::first_wanted_incident);
     let incidents = api.ask_monitor(|monitor| monitor.incidents(IncidentId(from)));
     let incidents = incidents.unwrap_or_default();
@@ -126,6 +135,16 @@ fn read_programs(status: &Status, seen: &mut Seen) {
     seen.programs = services.chain([kernel]).collect();
 }
 
+/// Reads the topology. A read of the whole table is made only after a change.
+fn read_topology(api: &Api) -> Option<TopologySeen> {
+    api.ask_service(Service::Topology, |table| {
+        let version = table.version();
+        let graph = Graph::of(table.records().map(|(_, record)| record));
+        Ok(TopologySeen::of(version, &graph, sys::clock::now_ns()))
+    })
+    .ok()
+}
+
 fn epochs(switches: &[SwitchStatus]) -> BTreeMap<String, u32> {
     switches.iter().map(|it| (it.dpid.clone(), it.epoch)).collect()
 }
@@ -174,9 +193,14 @@ fn differences(before: &Seen, now: &Seen) -> Vec<(&'static str, Value)> {
         events.extend(new.map(|(dpid, _)| event(dpid, true)));
     }
     for name in ["topology", "hosts"] {
-        let (before, now) = (before.tables.get(name), now.tables.get(name));
-        if before != now {
-            events.push((name, json!({ "version": now })));
+        let (version_before, version) = (before.tables.get(name), now.tables.get(name));
+        if version_before != version {
+            let topology = before.topology.as_ref().zip(now.topology.as_ref());
+            let data = match topology.filter(|_| name == "topology" && version.is_some()) {
+                Some((before, now)) => now.changes_since(before),
+                None => json!({ "version": version }),
+            };
+            events.push((name, data));
         }
     }
     events

@@ -9,6 +9,9 @@
 //!                                          w2 = dpid  w3 = port | metric << 32: where they leave it
 //!                                          w4 = latency, ns  w5 = found at, ns
 //! status  w0 = 4 | flags << 8
+//! down    w0 = 5 | flags << 8 | port << 32 w1 = dpid, with the port of w0: where packets entered the link
+//!                                          w2 = dpid  w3 = port: where they left it
+//!                                          w4 = why   w5 = down since, ns
 //!
 //! request  what u8 | dpid u64 | on u8      1: drain
 //! answer   what u8                         0: done, else the number of a `Refused`
@@ -93,6 +96,65 @@ pub struct LinkRecord {
     pub suspicious: bool,
 }
 
+/// Why a link is down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum WhyDown {
+    /// A port is down.
+    PortDown = 1,
+    /// A switch has removed a port.
+    PortRemoved = 2,
+    /// A switch is not connected.
+    SwitchGone = 3,
+    /// Both ports are up, and no probe crosses the link.
+    Silent = 4,
+}
+
+impl WhyDown {
+    /// All reasons.
+    pub const ALL: [Self; 4] = [Self::PortDown, Self::PortRemoved, Self::SwitchGone, Self::Silent];
+
+    /// Returns the reason with this number in a record.
+    pub fn from_number(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| *it as u64 == number)
+    }
+}
+
+impl std::fmt::Display for WhyDown {
+    /// Writes the reason as a phrase about a port: `port down`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::PortDown => "port down",
+            Self::PortRemoved => "port removed",
+            Self::SwitchGone => "switch not connected",
+            Self::Silent => "no probe crosses it",
+        })
+    }
+}
+
+/// One direction of a link that was there and is down. The service remembers it until one of its ports has a link again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkDownRecord {
+    /// The port through which packets entered the link.
+    pub from: Endpoint,
+    /// The port at which they arrived.
+    pub to: Endpoint,
+    /// The reason.
+    pub why: WhyDown,
+    /// Whether the reason is about `to` rather than `from`.
+    pub is_far_end: bool,
+    /// Since when it is down, in the service's time, in nanoseconds.
+    pub since_ns: u64,
+}
+
+impl LinkDownRecord {
+    /// Returns the port that the reason is about.
+    pub fn cause(&self) -> Endpoint {
+        if self.is_far_end { self.to } else { self.from }
+    }
+}
+
 /// A record of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
@@ -107,12 +169,15 @@ pub enum Record {
         /// Whether the first probe windows after the service's start have passed. Before, links can be missing.
         settled: bool,
     },
+    /// A link that was there is down.
+    LinkDown(LinkDownRecord),
 }
 
 const SWITCH: u64 = 1;
 const PORT: u64 = 2;
 const LINK: u64 = 3;
 const STATUS: u64 = 4;
+const LINK_DOWN: u64 = 5;
 
 /// Flags of a record, in the second byte of its first word.
 mod flag {
@@ -123,6 +188,7 @@ mod flag {
     pub(super) const SHARED: u64 = 8 << 8;
     pub(super) const SUSPICIOUS: u64 = 1 << 8;
     pub(super) const SETTLED: u64 = 1 << 8;
+    pub(super) const FAR_END: u64 = 1 << 8;
 }
 
 /// The low 32 bits of a word.
@@ -163,6 +229,13 @@ impl Record {
                 let end = u64::from(it.to.port.0) | u64::from(it.metric) << 32;
                 [head, it.from.dpid.0, it.to.dpid.0, end, it.latency_ns, it.found_ns, 0]
             }
+            Self::LinkDown(it) => {
+                let head = LINK_DOWN
+                    | flag(it.is_far_end, flag::FAR_END)
+                    | u64::from(it.from.port.0) << 32;
+                let (to, why) = (it.to, it.why as u64);
+                [head, it.from.dpid.0, to.dpid.0, to.port.0.into(), why, it.since_ns, 0]
+            }
             Self::Status { settled } => [STATUS | flag(*settled, flag::SETTLED), 0, 0, 0, 0, 0, 0],
         }
     }
@@ -202,6 +275,13 @@ impl Record {
                 latency_ns: w4,
                 found_ns: w5,
                 suspicious: has(flag::SUSPICIOUS),
+            }),
+            LINK_DOWN => Self::LinkDown(LinkDownRecord {
+                from: at,
+                to: Endpoint { dpid: Dpid(w2), port: PortNo(low(w3)) },
+                why: WhyDown::from_number(w4)?,
+                is_far_end: has(flag::FAR_END),
+                since_ns: w5,
             }),
             STATUS => Self::Status { settled: has(flag::SETTLED) },
             _ => return None,
@@ -306,7 +386,13 @@ mod tests {
             },
         );
         let status = any::<bool>().prop_map(|settled| Record::Status { settled });
-        prop_oneof![switch, port, link, status]
+        let why = proptest::sample::select(WhyDown::ALL.to_vec());
+        let down = (endpoint(), endpoint(), why, any::<(bool, u64)>()).prop_map(
+            |(from, to, why, (is_far_end, since_ns))| {
+                Record::LinkDown(LinkDownRecord { from, to, why, is_far_end, since_ns })
+            },
+        );
+        prop_oneof![switch, port, link, status, down]
     }
 
     proptest! {

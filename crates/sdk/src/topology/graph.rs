@@ -8,7 +8,9 @@ use openflow::{Dpid, PortNo};
 
 use super::tree::Tree;
 use super::{Hop, search};
-use crate::services::topology::{Endpoint, LinkRecord, PortRecord, Record, Slot, SwitchRecord};
+use crate::services::topology::{
+    Endpoint, LinkDownRecord, LinkRecord, PortRecord, Record, Slot, SwitchRecord,
+};
 
 /// Number of a node in [`Graph`].
 pub(super) type NodeId = u32;
@@ -21,6 +23,8 @@ pub struct Graph {
     /// Nodes without content, for reuse.
     free: Vec<NodeId>,
     links: usize,
+    /// Links that were there, by the port where they began.
+    down: BTreeMap<Endpoint, LinkDownRecord>,
     settled: bool,
     version: u64,
     /// Results for the present version.
@@ -185,6 +189,11 @@ impl Graph {
         self.nodes.iter().flat_map(|node| node.edges.iter().map(|edge| &edge.record))
     }
 
+    /// Returns the directions of links that were there and are down, by the port where they began.
+    pub fn links_down(&self) -> impl Iterator<Item = &LinkDownRecord> {
+        self.down.values()
+    }
+
     /// Returns how many directions of links there are.
     pub fn link_count(&self) -> usize {
         self.links
@@ -273,6 +282,10 @@ impl Graph {
             }
             Record::Link(it) => self.insert_link(it),
             Record::Status { settled } => self.settled = *settled,
+            Record::LinkDown(it) => {
+                self.down.insert(it.from, *it);
+                return; // no path uses it
+            }
         }
         self.version += 1;
     }
@@ -298,6 +311,12 @@ impl Graph {
             }
             Record::Status { .. } => {
                 self.settled = false;
+                return;
+            }
+            Record::LinkDown(it) => {
+                if self.down.get(&it.from) == Some(it) {
+                    self.down.remove(&it.from);
+                }
                 return;
             }
         };

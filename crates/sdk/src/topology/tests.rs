@@ -156,6 +156,7 @@ fn key(record: &Record) -> (u32, Endpoint) {
         Record::Port(it) => (2, it.at),
         Record::Link(it) => (3, it.from),
         Record::Status { .. } => (4, end(0, 0)),
+        Record::LinkDown(it) => (5, it.from),
     }
 }
 

@@ -12,7 +12,7 @@ mod segments;
 
 use std::time::Duration;
 
-use rosemary_sdk::services::topology::Record;
+use rosemary_sdk::services::topology::{Endpoint, Record, WhyDown};
 
 use self::net::{DOWN, MS, Net, arp, at, line, line_links, pair};
 use crate::discovery::Discovery;
@@ -87,7 +87,8 @@ fn silent_link_goes_after_a_timeout_and_comes_back() {
     net.cable(at(1, 2), at(2, 1), MS);
     net.run(Duration::from_secs(11));
     assert_eq!(net.links(), line_links());
-    assert_eq!(net.incidents, [""; 0]);
+    let [incident] = &net.incidents[..] else { panic!("{:?}", net.incidents) };
+    assert!(incident.starts_with("the link from ") && incident.ends_with(" is down"), "{incident}");
 }
 
 /// An overloaded controller loses packet-ins of all links: they stay, and fewer probes are sent.
@@ -201,6 +202,60 @@ fn flapping_port_does_not_delay_others() {
     assert!(net.port_record(at(1, 3)).live);
     net.run(MS * 1200);
     assert!(net.is_edge(at(1, 3)));
+}
+
+/// The directions of links that the table states as down, with the reason and the port that it is about.
+fn down(net: &Net) -> Vec<(Endpoint, Endpoint, WhyDown, Endpoint)> {
+    let down = net.records().filter_map(|record| match record {
+        Record::LinkDown(it) => Some((it.from, it.to, it.why, it.cause())),
+        _ => None,
+    });
+    let mut down: Vec<_> = down.collect();
+    down.sort_unstable();
+    down
+}
+
+#[test]
+fn link_that_is_down_is_remembered_until_it_is_found_again() {
+    let mut net = line();
+    net.run(Duration::from_secs(2));
+    assert_eq!(down(&net), []);
+    let (one, other) = (at(1, 2), at(2, 1));
+    assert!(net.links().contains(&(one, other)), "{:?}", net.links());
+    net.set_port(1, 2, DOWN);
+    net.run(MS * 5);
+    let why = |why, cause| [(one, other, why, cause), (other, one, why, cause)];
+    assert_eq!(down(&net), why(WhyDown::PortDown, one));
+    assert!(net.has_incident(&format!("the link from {one} to {other} is down")));
+    // The other end follows, and a cable that is there again ends it.
+    let incidents = net.incidents.len();
+    net.set_port(2, 1, DOWN);
+    net.run(Duration::from_secs(100));
+    assert_eq!(down(&net), why(WhyDown::PortDown, one));
+    assert_eq!(net.incidents.len(), incidents, "one incident for both ends");
+    net.set_port(1, 2, 0);
+    net.set_port(2, 1, 0);
+    net.run(Duration::from_secs(2));
+    assert_eq!(down(&net), []);
+    assert!(net.links().contains(&(one, other)));
+}
+
+#[test]
+fn reason_names_switches_that_left_and_silence() {
+    let mut net = line();
+    net.run(Duration::from_secs(2));
+    net.disconnect(1);
+    net.run(MS * 5);
+    let (one, other) = (at(1, 2), at(2, 1));
+    let of = |why, cause| [(one, other, why, cause), (other, one, why, cause)];
+    assert_eq!(down(&net), of(WhyDown::SwitchGone, one));
+    assert_eq!(net.incidents, [""; 0], "the switch's end is an event of its own");
+    let mut net = line();
+    net.run(Duration::from_secs(2));
+    net.cables.clear();
+    net.run(Duration::from_secs(40));
+    assert!(down(&net).iter().any(|it| (it.0, it.1, it.2) == (one, other, WhyDown::Silent)));
+    assert!(net.has_incident("is down"), "{:?}", net.incidents);
 }
 
 #[test]
