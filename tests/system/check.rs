@@ -41,6 +41,18 @@ const MISTAKES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("[[app]]\nname = \"firewall\"\nconfig = \"text\"\n", &[("3:10", "line 1")]),
     (
+        "APP[[app]]\nname = \"forwarding\"\n",
+        &[("4:8", "forwarding and learning-switch both forward")],
+    ),
+    (
+        "APP[[app]]\nname = \"firewall\"\n",
+        &[("4:8", "firewall needs a file of its own configuration")],
+    ),
+    (
+        "APP[[app]]\nname = \"firewall\"\nconfig = \"rules\"\nstage = \"control\"\n",
+        &[("6:9", "allow = [\"guard-stage\"]"), ("5:10", "/etc/rosemary/rules")],
+    ),
+    (
         "[[app]]\nname = \"none\"\n[[app]]\nname = \"firewall\"\nconfig = \"missing\"\n",
         &[("2:8", "the app none is missing"), ("5:10", "/etc/rosemary/missing")],
     ),

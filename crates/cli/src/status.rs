@@ -32,6 +32,9 @@ incidents, lines of the log or data of apps, if a program is above a soft limit,
 the switches are unknown, as while the kernel restarts. Each reason is printed; in JSON, \"health\" has \"verdict\" and \
 \"reasons\". If the switches are unknown, \"switches\" is null there and \"switches_error\" contains the reason.
 
+`WARNING` names apps that do not fit together, such as a guard without an app that forwards; `allow` in the configuration \
+silences it.
+
 `Refused` shows each connection that, within the last five minutes, claimed the datapath id of a connected switch, or one that \
 its certificate does not name, and each from the address of a switch that was connected before. The reason follows. `rosemary \
 incidents` keeps them. Rosemary is degraded until the switch is connected again, or has not tried for five minutes.
@@ -104,6 +107,7 @@ fn text(report: &Report, width: Option<usize>) -> (String, Vec<String>) {
     let programs = programs(status).format(width);
     text.push_str(&programs.text);
     text.push('\n');
+    text.push_str(&warnings(status));
     text.push_str(&inactive(status));
     text.push_str(&refused(status));
     let mut notes: Vec<String> =
@@ -189,6 +193,15 @@ fn programs(status: &Status) -> Table<7> {
         ]);
     }
     programs
+}
+
+/// Returns a line for each way in which the apps do not fit together, if there is one.
+fn warnings(status: &Status) -> String {
+    let mut lines: String = status.warnings.iter().map(|it| format!("WARNING: {it}\n")).collect();
+    if !lines.is_empty() {
+        lines.push('\n');
+    }
+    lines
 }
 
 /// Returns a line with the apps that do not run, if there are any.
@@ -280,6 +293,7 @@ mod tests {
                     limited: None,
                 }],
                 inactive: Vec::new(),
+                warnings: Vec::new(),
                 unserved: Vec::new(),
                 refused: Vec::new(),
                 not_stored: Vec::new(),
@@ -392,6 +406,14 @@ SWITCH                   NAME  OPENFLOW  ADDRESS          TRANSPORT  CONNECTION 
         report.programs.inactive = vec![InactiveApp { name, state }];
         let (text, _) = text(&report, None);
         assert!(text.contains("\nNot running: hub (installed)\n\nSWITCH"), "{text}");
+    }
+
+    #[test]
+    fn misfits_are_shown_and_do_not_degrade() {
+        let mut report = report();
+        report.programs.warnings = vec!["no app forwards".into()];
+        let (text, _) = text(&report, None);
+        assert!(text.contains("\nWARNING: no app forwards\n\nSWITCH"), "{text}");
     }
 
     #[test]

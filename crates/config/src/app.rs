@@ -15,13 +15,15 @@ use super::environment::{self, Environment};
 use super::limits::Limits;
 use super::python::Python;
 use super::rights::{self, Granted, ServiceRight};
+use super::role::{self, Need, Role};
+use super::set::Fault;
 use super::shipped;
 use super::supervision::{RESTART_KEYS, RestartKeys};
 use super::value::{Table, Value};
 use super::words::{DPIDS, NAME_FORM, dpid, is_name, path};
 
 /// The keys of an `[[app]]`.
-pub const APP_KEYS: [&str; 23] = [
+pub const APP_KEYS: [&str; 25] = [
     "name",
     "object",
     "config",
@@ -29,6 +31,8 @@ pub const APP_KEYS: [&str; 23] = [
     "enabled",
     "stage",
     "fail",
+    "role",
+    "allow",
     "ethertypes",
     "dpids",
     "band",
@@ -68,6 +72,12 @@ pub struct AppConfig {
     pub enabled: bool,
     /// The stage in which it receives packets.
     pub stage: Stage,
+    /// Its part in forwarding.
+    pub role: Role,
+    /// Its requirements.
+    pub needs: Vec<Need>,
+    /// The faults of the set of apps that the operator accepts for this app.
+    pub allow: Vec<Fault>,
     /// The packet-ins that it receives.
     pub filter: Filter,
     /// The priorities of its flows, if the operator sets them.
@@ -117,6 +127,9 @@ impl AppConfig {
             host: Hosting::User,
             enabled: true,
             stage: Stage::Control,
+            role: Role::default(),
+            needs: Vec::new(),
+            allow: Vec::new(),
             filter: Filter::default(),
             band: None,
             capabilities: default_capabilities(Stage::Control, None),
@@ -221,6 +234,9 @@ impl AppConfig {
             host: host.unwrap_or_default(),
             enabled: table.read("enabled", "true or false", Value::boolean).unwrap_or(true),
             stage,
+            role: role::role(&table).unwrap_or(default.role),
+            needs: role::needs(&table).unwrap_or(default.needs),
+            allow: role::allow(&table),
             filter: filter(table, default.filter),
             band,
             capabilities,

@@ -18,6 +18,7 @@ use super::findings::{Finding, Findings};
 use super::northbound::Northbound;
 use super::orphans::Orphans;
 use super::position::{self, Position};
+use super::set::{self, SetFault};
 use super::supervision::{SafeMode, Supervision};
 use super::trust::{self, Trust};
 use super::value::Table;
@@ -238,6 +239,20 @@ impl Config {
         policies::policies(apps, &self.text).map_err(|overlap| {
             ConfigError::mistake(self.file.as_deref().unwrap_or(Path::new("")), &self.text, overlap)
         })
+    }
+
+    /// Judges whether `apps`, of which the enabled ones run with these policies, fit together. Returns each fault with its place
+    /// in the file.
+    pub fn judge(
+        &self,
+        apps: &[AppConfig],
+        policies: &[Policy],
+    ) -> Vec<(SetFault, Option<Position>)> {
+        let place = |it: &SetFault| {
+            self.position_of_app(it.apps.first().map_or("", String::as_str), it.fault.key())
+        };
+        let faults = set::judge(apps, policies).into_iter();
+        faults.map(|fault| (fault.clone(), place(&fault))).collect()
     }
 }
 

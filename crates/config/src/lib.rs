@@ -31,6 +31,8 @@ mod python;
 mod quotas;
 pub mod reserved;
 mod rights;
+mod role;
+mod set;
 mod shipped;
 mod suggestion;
 mod supervision;
@@ -56,8 +58,10 @@ pub use position::Position;
 pub use python::{Python, framework_name, framework_named, is_source, module_name};
 pub use quotas::{LOG_KEYS, STORAGE_KEYS};
 pub use rights::{Granted, SERVE_HTTP, ServiceRight};
+pub use role::{Need, Role};
 /// A resource with a limit.
 pub use sdk::Limit;
+pub use set::{Fault, SetFault};
 pub use suggestion::nearest;
 pub use supervision::{
     RESTART_KEYS, RestartKeys, RestartPolicy, SAFE_MODE_KEYS, SUPERVISION_KEYS, SafeMode,

@@ -3,22 +3,25 @@
 //! The keys mean the same as in an `[[app]]` of the configuration; keys that only operators may set are
 //! missing. Unlike there, a manifest without capabilities requests only packets.
 
-use control::policy::Capability;
+use control::policy::{Capability, Stage};
 use thiserror::Error;
 use toml::de::DeTable;
 
 use super::app::{AppConfig, Manifests};
 use super::findings::{Finding, Findings};
 use super::position::line_and_column;
+use super::role::{Need, Role};
 use super::value::Table;
 use super::words::NAME_FORM;
 
 /// The keys of `app.toml`.
-pub const MANIFEST_KEYS: [&str; 9] = [
+pub const MANIFEST_KEYS: [&str; 11] = [
     "name",
     "version",
     "stage",
     "fail",
+    "role",
+    "needs",
     "ethertypes",
     "dpids",
     "capabilities",
@@ -73,14 +76,30 @@ impl Manifest {
         let version = table.read("version", VERSION_FORM, |it| {
             it.text().filter(|it| is_version(it)).map(str::to_owned)
         });
-        let app = AppConfig::read(table, &Manifests::new()).map(|app| AppConfig { at: 0, ..app });
         let has_capabilities = table.get("capabilities").is_some();
+        let mut app = AppConfig::read(table, &Manifests::new());
+        if let Some(app) = &mut app {
+            app.at = 0;
+            if !has_capabilities {
+                app.capabilities = vec![Capability::PacketIn.into()];
+            }
+        }
+        let (has_role, needs) = (table.get("role").is_some(), table.get("needs"));
+        let unrequested = app.iter().flat_map(|app| {
+            app.needs.iter().filter(|need| **need != Need::Config && !need.is_met_by(app))
+        });
+        if let (Some(needs), Some(need)) = (needs, unrequested.into_iter().next()) {
+            needs.refuse_as(format!(
+                "needs has {need}, which this manifest does not request; add it to `services` or `capabilities`"
+            ));
+        }
         let notices = findings.into_notices().map_err(|mistakes| {
             mistakes.into_iter().next().expect("there is a mistake if there are no notices")
         })?;
         let mut app = app.expect("an app without a mistake is read");
-        if !has_capabilities {
-            app.capabilities = vec![Capability::PacketIn.into()];
+        // Whoever wrote that it belongs before all others meant that it guards.
+        if !has_role && matches!(app.stage, Stage::Guard(_)) {
+            app.role = Role::Guard;
         }
         let notice = notices.into_iter().next().map(|it| mistake(text, it).to_string());
         Ok(Self { version: version.expect("a version without a mistake is read"), app, notice })

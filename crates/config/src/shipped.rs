@@ -2,12 +2,13 @@
 //!
 //! An `[[app]]` of such a name replaces them key by key, as it does with the manifest of a package.
 
-use control::policy::{Capability, Filter, Grant, Stage};
+use control::policy::{Capability, Fail, Filter, Grant, Stage};
 use sdk::services::Service;
 
 use super::app::AppConfig;
 use super::band;
 use super::rights::ServiceRight;
+use super::role::{Need, Role};
 
 const ARP: u16 = 0x0806;
 const IPV4: u16 = 0x0800;
@@ -30,19 +31,26 @@ pub(super) fn settings(name: &str) -> Option<AppConfig> {
             ..AppConfig::defaults(name)
         }
     };
+    let needs = |needs: &[Capability], services: &[Service]| {
+        let needs = needs.iter().copied().map(Need::Capability);
+        needs.chain(services.iter().copied().map(Need::Service)).collect::<Vec<_>>()
+    };
     let sees = |ethertypes: &[u16]| Filter { ethertypes: ethertypes.to_vec(), ..Filter::default() };
     Some(match name {
         "topology" => AppConfig {
             filter: sees(&[LLDP, ARP, IPV6]),
+            needs: needs(&[PacketOut, TopologyProbe], &[]),
             ..of(Stage::Observe, &[PacketIn, PacketOut, TopologyProbe], &[Service::Storage])
         },
         "hosts" => AppConfig {
             filter: sees(&[ARP, IPV4, IPV6]),
+            needs: needs(&[], &[Service::Topology]),
             ..of(Stage::Observe, &[PacketIn, PacketOut], &[Service::Topology])
         },
         // It needs no packet; ARP is the least of what a filter can name.
         "stats" => AppConfig {
             filter: sees(&[ARP]),
+            needs: needs(&[StatsRead], &[]),
             ..of(Stage::Observe, &[PacketIn, StatsRead, FlowRead], &[])
         },
         // It needs no packet, as `stats`. The right to throttle an app names the app, so the operator adds it.
@@ -50,12 +58,28 @@ pub(super) fn settings(name: &str) -> Option<AppConfig> {
             let services = [Service::Apps, Service::Topology, Service::Stats, Service::Storage];
             let mut app = of(Stage::Observe, &[PacketIn, StatsRead], &services);
             app.service_rights.extend(ServiceRight::named("topology.drain"));
-            AppConfig { filter: sees(&[ARP]), ..app }
+            let needs = needs(&[StatsRead], &[Service::Apps, Service::Topology, Service::Stats]);
+            AppConfig { filter: sees(&[ARP]), needs, ..app }
         }
         "forwarding" => {
             let capabilities = [PacketIn, PacketOut, FlowWrite, GroupWrite, MeterWrite, StatsRead];
-            of(Stage::Control, &capabilities, &[Service::Topology, Service::Hosts])
+            let services = [Service::Topology, Service::Hosts];
+            AppConfig {
+                role: Role::Forwarder,
+                needs: needs(&[PacketOut, FlowWrite], &services),
+                ..of(Stage::Control, &capabilities, &services)
+            }
         }
+        "learning-switch" => AppConfig {
+            role: Role::Forwarder,
+            needs: needs(&[PacketOut, FlowWrite], &[]),
+            ..AppConfig::defaults(name)
+        },
+        "firewall" => AppConfig {
+            role: Role::Guard,
+            needs: [vec![Need::Config], needs(&[FlowWrite], &[])].concat(),
+            ..of(Stage::Guard(Fail::Closed), &[PacketIn, FlowWrite, StatsRead], &[])
+        },
         "operator" | "ofctl" => {
             let capabilities =
                 [PacketIn, FlowWrite, GroupWrite, MeterWrite, StatsRead, FlowRead, SwitchConfig];
@@ -83,6 +107,6 @@ mod tests {
                 assert!(rights.iter().any(|it| it == right), "{name}: {right}");
             }
         }
-        assert_eq!(settings("learning-switch"), None);
+        assert_eq!(settings("link-monitor"), None);
     }
 }

@@ -212,6 +212,9 @@ pub struct Status {
     /// The apps that do not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inactive: Vec<InactiveApp>,
+    /// Ways in which the apps do not fit together, as phrases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The services that apps name and whose provider an operator stopped or disabled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unserved: Vec<UnservedService>,

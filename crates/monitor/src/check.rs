@@ -10,7 +10,7 @@ use config::Config;
 use control::kernel::PlainTcp;
 use control::northbound::needs_tls;
 
-use crate::choice::{self, App, Circumstances};
+use crate::choice::{self, App, Circumstances, Misfit};
 use crate::config_file::ConfigFile;
 use crate::error::StartError;
 use crate::installation::{Installation, read_object};
@@ -27,7 +27,7 @@ pub struct Valid {
     pub file: Option<PathBuf>,
     /// The names of the apps that would run.
     pub apps: Vec<String>,
-    /// Deprecated keys, and what replaces them.
+    /// Deprecated keys and what replaces them, and warnings about apps that do not fit together.
     pub notices: Vec<String>,
 }
 
@@ -54,10 +54,13 @@ pub fn check(options: &Options) -> Result<Valid, Vec<StartError>> {
         overrides: &overrides,
         version: None,
     };
+    let mut notices = config.notices.clone();
     let mut apps = match choice::apps_and_mistakes(&config, &around) {
-        Ok((apps, of_others)) => {
-            mistakes.extend(of_others.into_iter().map(|(_, mistake)| mistake));
-            apps
+        Ok(mut choice) => {
+            mistakes.extend(choice.mistakes.drain(..).map(|(_, mistake)| mistake));
+            mistakes.extend(choice.take_errors().map(Misfit::error));
+            notices.extend(choice.warnings());
+            choice.apps
         }
         Err(errors) => {
             mistakes.extend(errors);
@@ -85,7 +88,7 @@ pub fn check(options: &Options) -> Result<Valid, Vec<StartError>> {
     mistakes.extend(config::with_environment(config.tuning, variable).err().map(Into::into));
     if mistakes.is_empty() {
         let apps = apps.into_iter().map(|app| app.name).collect();
-        Ok(Valid { file: config.file, apps, notices: config.notices })
+        Ok(Valid { file: config.file, apps, notices })
     } else {
         Err(mistakes)
     }

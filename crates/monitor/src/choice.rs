@@ -6,7 +6,7 @@ mod wanted;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use config::{AppConfig, Config, DEFAULT_APPS, nearest};
+use config::{AppConfig, Config, DEFAULT_APPS, Position, SetFault, nearest};
 use control::operator::{InactiveApp, InactiveState};
 use tracing::warn;
 
@@ -21,6 +21,49 @@ use crate::packages::{Admitted, Gate, Store, Version};
 
 /// Why an app cannot run, after its name.
 pub(crate) type Mistake = (String, StartError);
+
+/// The apps of a configuration, and what is wrong with them.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    /// The apps that could run.
+    pub(crate) apps: Vec<App>,
+    /// Why the others cannot.
+    pub(crate) mistakes: Vec<Mistake>,
+    /// How the apps do not fit together.
+    pub(crate) faults: Vec<Misfit>,
+}
+
+/// A fault of the set of apps, with its place in the file.
+#[derive(Debug, Clone)]
+pub(crate) struct Misfit {
+    pub(crate) fault: SetFault,
+    pub(crate) place: Option<Position>,
+}
+
+impl Misfit {
+    /// The error of a fault that prevents a start.
+    pub(crate) fn error(self) -> StartError {
+        StartError::Misfit(self.fault.to_string()).at(self.place)
+    }
+
+    /// The warning, with the place of the fault.
+    pub(crate) fn warning(&self) -> String {
+        let place = self.place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
+        format!("{place}{}", self.fault)
+    }
+}
+
+impl Choice {
+    /// Returns the texts of the warnings.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.faults.iter().filter(|it| !it.fault.is_error).map(Misfit::warning).collect()
+    }
+
+    /// Removes the faults that are errors, and returns them.
+    pub(crate) fn take_errors(&mut self) -> impl Iterator<Item = Misfit> {
+        self.faults.extract_if(.., |it| it.fault.is_error)
+    }
+}
 
 /// What decides about apps besides the configuration.
 #[derive(Debug, Clone, Copy)]
@@ -52,28 +95,24 @@ impl Circumstances<'_> {
 /// learning switch; operators' decisions override the result.
 ///
 /// # Errors
-/// The reason of each app that cannot be hosted as requested, whose package is refused, or whose object is missing. There
-/// is at least one.
-pub(crate) fn apps(
-    config: &Config,
-    around: &Circumstances<'_>,
-) -> Result<Vec<App>, Vec<StartError>> {
-    let (running, mistakes) = apps_and_mistakes(config, around)?;
-    if mistakes.is_empty() {
-        Ok(running)
-    } else {
-        Err(mistakes.into_iter().map(|(_, mistake)| mistake).collect())
-    }
+/// The reason of each app that cannot be hosted as requested, whose package is refused, or whose object is missing, and each error
+/// of the set of apps. There is at least one.
+pub(crate) fn apps(config: &Config, around: &Circumstances<'_>) -> Result<Choice, Vec<StartError>> {
+    let mut choice = apps_and_mistakes(config, around)?;
+    let mut errors: Vec<StartError> =
+        choice.mistakes.drain(..).map(|(_, mistake)| mistake).collect();
+    errors.extend(choice.take_errors().map(Misfit::error));
+    if errors.is_empty() { Ok(choice) } else { Err(errors) }
 }
 
-/// Returns the apps that could run, and the mistakes of the others with their names.
+/// Returns the apps that could run, the mistakes of the others with their names, and how the apps do not fit together.
 ///
 /// # Errors
 /// Like [`apps`], if a mistake concerns all apps.
 pub(crate) fn apps_and_mistakes(
     config: &Config,
     around: &Circumstances<'_>,
-) -> Result<(Vec<App>, Vec<Mistake>), Vec<StartError>> {
+) -> Result<Choice, Vec<StartError>> {
     let Circumstances { options, installation, store, .. } = *around;
     let one = |error| vec![error];
     let mut packages = admit(config, &wanted(config, around).map_err(one)?, around)?;
@@ -86,6 +125,8 @@ pub(crate) fn apps_and_mistakes(
     let config = &config.over(&manifests.collect()).map_err(|error| one(error.into()))?;
     let apps = wanted(config, around).map_err(one)?;
     let policies = config.policies(&apps).map_err(|error| one(error.into()))?;
+    let faults = config.judge(&apps, &policies).into_iter();
+    let faults = faults.map(|(fault, place)| Misfit { fault, place }).collect();
     let (mut running, mut mistakes) = (Vec::new(), Vec::new());
     for (app, policy) in apps.into_iter().zip(policies).filter(|(app, _)| app.enabled) {
         let package = packages.remove(&app.name);
@@ -106,7 +147,7 @@ pub(crate) fn apps_and_mistakes(
             Err(mistake) => mistakes.push((name, mistake)),
         }
     }
-    Ok((running, mistakes))
+    Ok(Choice { apps: running, mistakes, faults })
 }
 
 /// Returns a mistake for each app of the list of `[safe-mode]` that is neither configured nor installed.
@@ -295,7 +336,7 @@ mod tests {
         let error = apps(&[]).unwrap_err()[0].to_string();
         assert!(error.starts_with("/rosemary.toml:3:10: the app a is the bare file"), "{error}");
         assert!(error.contains("--allow-unsigned") && error.contains("app build"), "{error}");
-        let app = apps(&["--allow-unsigned"]).unwrap().remove(0);
+        let app = apps(&["--allow-unsigned"]).unwrap().apps.remove(0);
         assert_eq!((app.origin, app.object.path()), (Origin::Unsigned, object.as_path()));
     }
 }

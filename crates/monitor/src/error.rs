@@ -80,6 +80,9 @@ pub enum StartError {
         /// The app with the most similar name.
         similar: Option<String>,
     },
+    /// The apps do not fit together: denied packets would pass, or packets would double.
+    #[error("{0}")]
+    Misfit(String),
     /// The object of an app cannot be loaded.
     #[error("the object of the app {app}, {}, cannot be loaded: {why}; {remedy}", object.display())]
     Object {
@@ -374,6 +377,7 @@ impl StartError {
             | Self::App { .. }
             | Self::MissingApp { .. }
             | Self::UnknownInSafeMode { .. }
+            | Self::Misfit(_)
             | Self::Object { .. }
             | Self::AppFile { .. }
             | Self::Keys { .. }

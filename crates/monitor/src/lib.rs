@@ -306,7 +306,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         overrides: &overrides,
         version,
     };
-    let mut apps = choice::apps(&config, &around).map_err(first)?;
+    let choice = choice::apps(&config, &around).map_err(first)?;
+    let (warnings, mut apps) = (choice.warnings(), choice.apps);
     let inactive = choice::inactive(&config, &around);
     let own = check::own_dirs(options, &config, &dir, &state_dir);
     if let Some(mistake) = check::reads(&apps, &own, &config).into_iter().next() {
@@ -338,7 +339,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     if apps.is_empty() {
         warn!("no app runs, so nothing answers the switches; name apps with [[app]] or --app");
     }
-    for notice in &config.notices {
+    for notice in config.notices.iter().chain(&warnings) {
         warn!("{notice}");
     }
     choice::warn_of_unsigned(&apps);
@@ -386,7 +387,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let northbound = northbound.map(|input| Northbound::new(input, &rules, &environment));
     processes.set_northbound(northbound.transpose()?);
     environment.users.log();
-    let basis = Basis { planner, environment, services, config, overrides, inactive };
+    let basis = Basis { planner, environment, services, config, overrides, inactive, warnings };
     Supervisor::new(processes, admin, signals, Changes::new(basis), service_manager())
         .run()
         .map_err(system("wait for events"))

@@ -482,6 +482,7 @@ impl Supervisor {
             services,
             apps,
             inactive: self.changes.inactive().to_vec(),
+            warnings: self.changes.warnings().to_vec(),
             unserved: self.processes.unserved(),
             refused: self.processes.refused_switches(now),
             rejected: self.changes.rejected().map(Into::into),

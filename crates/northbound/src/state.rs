@@ -308,6 +308,7 @@ mod tests {
             services: Vec::new(),
             apps: Vec::new(),
             inactive: Vec::new(),
+            warnings: Vec::new(),
             unserved: Vec::new(),
             refused: Vec::new(),
             not_stored: Vec::new(),

@@ -293,6 +293,7 @@ mod tests {
             services: Vec::new(),
             apps: vec![app("a", ProgramState::Running)],
             inactive: Vec::new(),
+            warnings: Vec::new(),
             unserved: Vec::new(),
             refused: Vec::new(),
             not_stored: Vec::new(),

@@ -283,6 +283,8 @@ impl Running {
             self.report.steps = difference.shown();
         }
         self.report.notices.append(&mut difference.notices);
+        let news = plan.warnings.iter().filter(|it| !basis.warnings.contains(it));
+        self.report.notices.extend(news.map(|it| format!("Warning: {it}.")));
         if !difference.obstacles.is_empty() {
             return Some(self.refused(basis, difference.obstacles.join("; ")));
         }
@@ -462,6 +464,7 @@ impl Running {
             processes.restart_kernel(now);
         }
         (basis.config, basis.inactive) = (plan.config, plan.inactive);
+        basis.warnings = plan.warnings;
         if let Purpose::Upgrade { app } | Purpose::Rollback { app } = &self.purpose {
             self.phase = Phase::Settling(Goal::Runs { app: app.clone(), starts: 0 });
         }

@@ -71,6 +71,8 @@ pub(crate) struct Basis {
     pub(crate) overrides: Overrides,
     /// The apps that do not run.
     pub(crate) inactive: Vec<InactiveApp>,
+    /// How the apps do not fit together, as phrases.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The change that is being made, and the reports of former ones.
@@ -235,6 +237,11 @@ impl Changes {
     /// The apps that do not run.
     pub(crate) fn inactive(&self) -> &[InactiveApp] {
         &self.basis.inactive
+    }
+
+    /// How the apps do not fit together, as phrases.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.basis.warnings
     }
 
     /// The text of the configuration for operators, without its secrets, in sealed memory.

@@ -21,7 +21,7 @@ use tracing::warn;
 
 use crate::app::{AppFiles, AppSettings, Fingerprint};
 use crate::check;
-use crate::choice::{self, Mistake};
+use crate::choice::{self, Misfit, Mistake};
 use crate::config_file::ConfigFile;
 use crate::error::StartError;
 use crate::installation::Installation;
@@ -81,6 +81,8 @@ pub(crate) struct Plan {
     pub(crate) apps: Vec<PlannedApp>,
     pub(crate) wanted: Vec<Wanted>,
     pub(crate) inactive: Vec<InactiveApp>,
+    /// How the apps do not fit together, as phrases.
+    pub(crate) warnings: Vec<String>,
     /// For a change that is about one app: the apps that it concerns.
     pub(crate) scope: Option<Scope>,
 }
@@ -102,6 +104,13 @@ pub(crate) struct PlannedApp {
     pub(crate) id: AppId,
     pub(crate) chosen: choice::App,
     pub(crate) rights: ClientRights,
+}
+
+/// The apps that are to run, and what is wrong with them.
+struct Chosen {
+    apps: Vec<PlannedApp>,
+    mistakes: Vec<Mistake>,
+    faults: Vec<Misfit>,
 }
 
 /// Why there is no plan.
@@ -230,12 +239,18 @@ impl Planner {
                 self.choose(&config, &around).ok() // without it, the change is compared with all that runs
             }
         };
-        let (mut chosen, mistakes) = self.choose(&config, &around)?;
-        let only = only.zip(before).map(|((app, _), (before, _))| (app, before));
+        let Chosen { apps: mut chosen, mistakes, faults } = self.choose(&config, &around)?;
+        let only = only.zip(before).map(|((app, _), before)| (app, before.apps));
         let is_of_another = |(name, _): &Mistake| only.as_ref().is_some_and(|(app, _)| app != name);
         let (others, mistakes): (Vec<_>, Vec<_>) = mistakes.into_iter().partition(is_of_another);
+        let mut mistakes: Vec<StartError> = mistakes.into_iter().map(|(_, it)| it).collect();
+        let concerns =
+            |it: &Misfit| only.as_ref().is_none_or(|(app, _)| it.fault.apps.contains(app));
+        let (errors, others_faults): (Vec<_>, Vec<_>) =
+            faults.into_iter().partition(|it| it.fault.is_error && concerns(it));
+        mistakes.extend(errors.into_iter().map(Misfit::error));
         if !mistakes.is_empty() {
-            return Err(mistakes.into_iter().map(|(_, mistake)| mistake).collect());
+            return Err(mistakes);
         }
         if write {
             let keys = chosen.iter().map(|it| (it.chosen.name.as_str(), it.chosen.key()));
@@ -258,6 +273,7 @@ impl Planner {
         Ok(Plan {
             fixed: self.fixed(&config),
             inactive: choice::inactive(&config, &around),
+            warnings: others_faults.iter().map(Misfit::warning).collect(),
             apps: chosen,
             wanted,
             config,
@@ -271,8 +287,9 @@ impl Planner {
         &self,
         config: &Config,
         around: &choice::Circumstances<'_>,
-    ) -> Result<(Vec<PlannedApp>, Vec<Mistake>), Vec<StartError>> {
-        let (mut apps, mut mistakes) = choice::apps_and_mistakes(config, around)?;
+    ) -> Result<Chosen, Vec<StartError>> {
+        let choice = choice::apps_and_mistakes(config, around)?;
+        let (mut apps, mut mistakes, faults) = (choice.apps, choice.mistakes, choice.faults);
         for app in &mut apps {
             let reads = check::reads(std::slice::from_ref(app), &self.own, config);
             mistakes.extend(reads.into_iter().map(|mistake| (app.name.clone(), mistake)));
@@ -284,7 +301,8 @@ impl Planner {
         let apps: Vec<(AppId, choice::App)> = numbers.into_iter().zip(apps).collect();
         let (rights, _) = rights::of(&apps);
         let planned = |((id, chosen), rights)| PlannedApp { id, chosen, rights };
-        Ok((apps.into_iter().zip(rights).map(planned).collect(), mistakes))
+        let apps = apps.into_iter().zip(rights).map(planned).collect();
+        Ok(Chosen { apps, mistakes, faults })
     }
 }
 
