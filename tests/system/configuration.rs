@@ -98,8 +98,9 @@ fn two_apps_both_get_packet_ins(lab: &Lab, of: Of) -> anyhow::Result<()> {
 
     let apps = lab.run(&rosemary_binary().display().to_string(), &["apps", "--wide"])?;
     println!("{apps}");
-    ensure!(apps.contains("learning-switch  1       control  1-65535"), "{apps}");
-    ensure!(apps.contains("watcher          2       observe  -"), "{apps}");
+    let line = |name: &str| apps.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    ensure!(line("learning-switch").contains("control  1-65535"), "{apps}");
+    ensure!(line("watcher").contains("observe  -"), "{apps}");
     let json = lab.run(&rosemary_binary().display().to_string(), &["apps", "--json"])?;
     let apps: Vec<AppStatus> = serde_json::from_str(&json)?;
     let sum = lab.run("sha256sum", &[&object(lab).display().to_string()])?;

@@ -24,7 +24,8 @@ a flow of Rosemary itself, or \"other\". AGE is the time since the flow was adde
 IDLE without a packet, or after HARD in any case, the switch removes it.
 
 --orphans shows how many flows, groups and meters of apps that do not run any more are in the switches, or in \
-SWITCH; --orphans remove removes them.
+SWITCH, and how many flows of others: of another controller, or of an installation of Rosemary whose state was lost. \
+--orphans remove removes those of apps; flows of others are removed only from a SWITCH that is named.
 
 Exit codes: 0 the switch answered; 1 it did not answer or is not connected, or Rosemary does not run; 2 wrong \
 usage."
@@ -40,7 +41,7 @@ pub struct FlowsArgs {
     /// The switch: its datapath id, such as 00:00:00:00:00:00:00:01, 0x1 or 1, or its name; only --orphans works without it
     #[arg(required_unless_present = "orphans")]
     pub switch: Option<SwitchName>,
-    /// Show or remove what apps that do not run any more own in the switches
+    /// Show or remove what apps that do not run any more, and others, own in the switches
     #[arg(long, value_enum, value_name = "ACTION", num_args = 0..=1, default_missing_value = "show")]
     pub orphans: Option<OrphansAction>,
     /// Print JSON: a list with an object per flow, or per app and switch with --orphans

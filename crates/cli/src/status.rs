@@ -311,6 +311,7 @@ mod tests {
                 n_tables: 254,
                 table_size: Some(1_000_000),
                 flows: Some(95),
+                foreign_flows: 0,
                 fullest: Some(Fullest {
                     table: 0,
                     flows: 95,
@@ -349,7 +350,7 @@ mod tests {
             r#""state":"waiting","restarts":1,"last_exit":"killed by SIGKILL"}],"#,
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","name":"br0","version":"1.3","#,
             r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
-            r#""n_tables":254,"table_size":1000000,"flows":95,"fullest":{"table":0,"flows":95,"#,
+            r#""n_tables":254,"table_size":1000000,"flows":95,"foreign_flows":0,"fullest":{"table":0,"flows":95,"#,
             r#""size":100,"nearly_full":true,"app":"learning-switch"},"#,
             r#""packet_ins":5,"dropped":0,"pauses":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
             r#""refused":0,"unsent":0,"errors":0}],"switches_error":null,"#,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sys::ring::DEFAULT_CAPACITY;
 use sys::sandbox::Report;
 
-use crate::app::{AbsentApp, AppId, Hosting};
+use crate::app::{AbsentApp, AppId, Hosting, Installation};
 use crate::log::LogLevel;
 use crate::policy::Policy;
 
@@ -170,6 +170,8 @@ pub enum KernelRequest {
         workers: Option<u16>,
         /// Settings of the workers.
         tuning: Tuning,
+        /// The installation, for the cookies of the kernel's own flows.
+        installation: Installation,
     },
     /// A zone has loaded its app and needs rings. Answered by [`KernelReply::Attached`] or
     /// [`KernelReply::NotAttached`].

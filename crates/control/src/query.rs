@@ -59,12 +59,12 @@ pub enum KernelQuery {
         /// Only switches with a greater DPID; `None` for the first page.
         after: Option<u64>,
     },
-    /// Read what apps that do not run any more own in the switches. Answered at once, by
+    /// Read what apps that do not run any more, and others, own in the switches. Answered at once, by
     /// [`KernelQueryReply::ReadingOrphans`] or [`KernelQueryReply::NoSwitch`].
     ReadOrphans {
         /// The switch's datapath identifier; `None` for all switches.
         dpid: Option<u64>,
-        /// Whether to remove it.
+        /// Whether to remove it. Flows of others are removed only from a switch that is named.
         remove: bool,
     },
     /// List what was found. Answered by [`KernelQueryReply::Orphans`].
@@ -179,7 +179,7 @@ pub struct SwitchSender {
 /// Entries in switches whose owners run no longer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphans {
-    /// An entry for each such app in each switch.
+    /// An entry for each such app in each switch, and one for the flows of others.
     pub found: Vec<Orphan>,
     /// Switches that are still being read for a command.
     pub awaited: usize,
@@ -187,14 +187,14 @@ pub struct Orphans {
     pub failed: usize,
 }
 
-/// What one app that does not run any more owns in a switch.
+/// What one app that does not run any more owns in a switch, or what others own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphan {
     /// The switch's datapath identifier.
     pub dpid: String,
-    /// The app's number.
+    /// The app's number; [`AppId::OTHER`] for others.
     pub app: AppId,
-    /// The app's name.
+    /// The app's name; `other` for others.
     pub owner: String,
     /// Its flows.
     pub flows: u32,
@@ -336,6 +336,10 @@ pub struct SwitchStatus {
     /// `None` if the switch does not report it.
     #[serde(default)]
     pub flows: Option<u64>,
+    /// Flows that no app of this installation and not the kernel has written, when the kernel read them last: at least once after
+    /// each connection.
+    #[serde(default)]
+    pub foreign_flows: u32,
     /// The table with the most flows relative to its size; `None` if all are empty or of unknown size.
     #[serde(default)]
     pub fullest: Option<Fullest>,

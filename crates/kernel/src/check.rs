@@ -9,8 +9,11 @@
 //!  63             48 47                                                            0
 //! +-----------------+---------------------------------------------------------------+
 //! | app's number    | cookie that the app chose                                     |
+//! | 0xffff: kernel  | the installation                                              |
 //! +-----------------+---------------------------------------------------------------+
 //! ```
+//!
+//! The numbers of an installation begin at a random one, so they tell its flows from those of another one.
 //!
 //! Only the message and the app's policy decide here. What depends on the switch and on earlier messages, such as buffers
 //! and quotas, is decided in `worker/sending.rs`.

@@ -1,11 +1,13 @@
 //! Decides when the kernel reads the flows of a switch, and sorts them by owner.
 //!
-//! One reading serves three purposes:
+//! One reading serves four purposes:
 //!
 //! * **orphans**: flows, groups and meters of apps that have a number but do not run here any more. They are counted by
 //!   owner, and removed if the operator's policy or a command says so.
 //! * **kept flows**: each app that writes flows and may read statistics learns which of its flows a switch has after the
 //!   switch, the app or the kernel has started.
+//! * **foreign flows**: flows of no app of this installation are counted, and removed if an operator says so for the switch. They are
+//!   those of another controller, or of an installation whose state was lost.
 //! * **moved bands**: flows that apps wrote before their priority bands moved are removed (`worker/moved_bands.rs`).
 //!
 //! ```text
@@ -69,6 +71,11 @@ impl AbsentApps {
         self.0.contains_key(&app)
     }
 
+    /// The app that this meter belongs to. Apps of different installations share the numbers of meters.
+    pub(crate) fn owner_of_meter(&self, meter_id: u32) -> Option<AppId> {
+        self.0.keys().copied().find(|app| app.meters().contains(&meter_id))
+    }
+
     /// Whether what this app owns is removed, `all` if the operator removes what all absent apps own.
     pub(crate) fn loses(&self, app: AppId, all: bool) -> bool {
         self.0.get(&app).is_some_and(|remove| *remove || all)
@@ -104,6 +111,10 @@ pub(crate) struct Reading {
     pub(crate) inform: Vec<Informed>,
     /// Whether all absent apps lose what they own.
     pub(crate) removes_all: bool,
+    /// Whether foreign flows are removed.
+    pub(crate) removes_foreign: bool,
+    /// Number of flows of no app of this installation.
+    pub(crate) foreign: u32,
     /// Apps lose the flows that they wrote before their bands moved, if this reading is for that.
     pub(crate) band_check: Option<BandCheck>,
     pub(crate) found: ByOwner,
@@ -143,6 +154,8 @@ pub(crate) struct FlowReader {
     pub(crate) is_awaited: bool,
     /// Whether the next reading removes what all absent apps own.
     removes_all: bool,
+    /// Whether the next reading removes foreign flows.
+    removes_foreign: bool,
     /// The apps that have not been informed yet.
     pub(crate) uninformed: Set,
     /// When the last reading ended.
@@ -151,6 +164,8 @@ pub(crate) struct FlowReader {
     pub(crate) has_failed: bool,
     /// What absent apps have here, by the last whole reading.
     pub(crate) found: ByOwner,
+    /// Number of foreign flows, by the last whole reading.
+    pub(crate) foreign: u32,
 }
 
 impl FlowReader {
@@ -164,11 +179,18 @@ impl FlowReader {
         self.band_check = Some(at);
     }
 
-    /// Requests a reading for an operator, which removes what all absent apps own if `removes_all`.
-    pub(crate) fn request_for_operator(&mut self, removes_all: bool, now: Instant) {
+    /// Requests a reading for an operator, which removes what all absent apps own if `removes_all`, and also foreign flows if
+    /// `removes_foreign`.
+    pub(crate) fn request_for_operator(
+        &mut self,
+        removes_all: bool,
+        removes_foreign: bool,
+        now: Instant,
+    ) {
         self.request(now);
         self.is_awaited = true;
         self.removes_all |= removes_all;
+        self.removes_foreign |= removes_foreign;
     }
 
     /// Whether the switch answers a request now, so that it takes one of the worker's places.
@@ -219,6 +241,8 @@ impl FlowReader {
             only,
             inform,
             removes_all: std::mem::take(&mut self.removes_all),
+            removes_foreign: std::mem::take(&mut self.removes_foreign),
+            foreign: 0,
             band_check: checks_bands.then(BandCheck::default),
             found: ByOwner::new(),
             removed: ByOwner::new(),
@@ -251,6 +275,7 @@ impl FlowReader {
                 self.due = self.due.or(Some(now + RETRY));
             } else {
                 self.found = std::mem::take(&mut reading.found);
+                self.foreign = reading.foreign;
                 for app in reading.removed.keys() {
                     self.found.remove(app);
                 }
@@ -315,7 +340,7 @@ mod tests {
     #[test]
     fn silent_switch_gives_up_its_place_and_is_read_later() {
         let (mut reader, now) = (FlowReader::default(), Instant::now());
-        reader.request_for_operator(false, now);
+        reader.request_for_operator(false, false, now);
         reader.begin(Version::V1_3, NONE, ids, now);
         assert!(reader.takes_place(now) && !reader.takes_place(now + HESITATION));
         assert!(!reader.is_overdue(now + HESITATION) && reader.is_overdue(now + PATIENCE));
@@ -329,17 +354,20 @@ mod tests {
     #[test]
     fn found_owners_are_those_that_were_not_removed() {
         let (mut reader, now) = (FlowReader::default(), Instant::now());
-        reader.request_for_operator(true, now);
+        reader.request_for_operator(true, true, now);
         reader.begin(Version::V1_3, NONE, ids, now);
         let reading = reader.reading.as_mut().unwrap();
-        assert!(reading.removes_all);
+        assert!(reading.removes_all && reading.removes_foreign);
+        reading.foreign = 2;
         let owned = Owned { flows: 3, ..Owned::default() };
         reading.found.extend([(AppId(4), owned), (AppId(5), owned)]);
         reading.removed.insert(AppId(4), owned);
         assert_eq!(reader.end(false, now).unwrap().removed.len(), 1);
         assert!(reader.found.keys().eq([&AppId(5)]));
+        assert_eq!(reader.foreign, 2);
         reader.request(now);
-        assert!(!reader.begin(Version::V1_3, NONE, ids, now).removes_all, "once");
+        let reading = reader.begin(Version::V1_3, NONE, ids, now);
+        assert!(!reading.removes_all && !reading.removes_foreign, "once");
     }
 
     #[test]

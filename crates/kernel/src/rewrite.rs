@@ -24,9 +24,9 @@ use openflow::{Header, Kind, Version};
 use thiserror::Error;
 
 use crate::check::{
-    COOKIE_1_0, COOKIE_1_3, MASK_1_3, OWN_BITS, Rights, STATS_COOKIE_1_3, STATS_MASK_1_3,
+    APP_SHIFT, COOKIE_1_0, COOKIE_1_3, MASK_1_3, OWN_BITS, Rights, STATS_COOKIE_1_3, STATS_MASK_1_3,
 };
-use control::app::AppId;
+use control::app::{AppId, Installation};
 
 /// The number in the cookies of the kernel's own flows, in the place of an app's.
 pub(crate) const KERNEL: AppId = AppId(0xffff);
@@ -62,6 +62,11 @@ pub(crate) struct BadEntry {
 pub(crate) fn owner(cookie: u64) -> AppId {
     let [high, low, ..] = cookie.to_be_bytes();
     AppId(u16::from_be_bytes([high, low]))
+}
+
+/// The cookie of the kernel's own flows.
+pub(crate) fn kernel_cookie(installation: Installation) -> u64 {
+    u64::from(KERNEL.0) << APP_SHIFT | installation.0 & OWN_BITS
 }
 
 /// Replaces the cookie of a packet-in of 1.3 by that of no flow, and returns it; `None` for another message.

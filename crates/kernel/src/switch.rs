@@ -44,6 +44,8 @@ pub(crate) struct Switch {
     pub(crate) buffer_table: BufferTable,
     pub(crate) occupancy: Occupancy,
     pub(crate) healing: Healing,
+    /// The cookie of the kernel's table-miss entry.
+    pub(crate) entry_cookie: u64,
     pub(crate) flow_reader: FlowReader,
 }
 
@@ -158,6 +160,7 @@ impl Switch {
             buffer_table: BufferTable::default(),
             occupancy: Occupancy::default(),
             healing: Healing::default(),
+            entry_cookie: 0, // until it has won its datapath
             flow_reader: FlowReader::default(),
             dpid: info.dpid,
             version: info.version,
@@ -271,6 +274,7 @@ impl Switch {
                 .values()
                 .filter_map(|table| table.active_count.map(u64::from))
                 .reduce(u64::saturating_add),
+            foreign_flows: self.flow_reader.foreign,
             fullest,
             packet_ins,
             dropped,

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use control::app::AbsentApp;
+use control::app::{AbsentApp, Installation};
 use control::kernel::{AppSpec, KernelRequest, MAX_WORKERS, PlainTcp, Tuning};
 
 use crate::keys::SealedKeys;
@@ -19,6 +19,8 @@ pub(crate) struct KernelSettings {
     pub(crate) tuning: Tuning,
     /// The apps that have a number and do not run.
     pub(crate) absent: Vec<AbsentApp>,
+    /// The installation, for the cookies of the kernel's own flows.
+    pub(crate) installation: Installation,
 }
 
 impl KernelSettings {
@@ -44,7 +46,17 @@ impl KernelSettings {
         let tls = self.keys.is_some();
         let sockets = self.listeners.iter().map(AsFd::as_fd);
         let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
-        let Self { plain, workers, tuning, .. } = *self;
-        (KernelRequest::Start { listeners, run_as, apps, plain, tls, workers, tuning }, fds)
+        let Self { plain, workers, tuning, installation, .. } = *self;
+        let start = KernelRequest::Start {
+            listeners,
+            run_as,
+            apps,
+            plain,
+            tls,
+            workers,
+            tuning,
+            installation,
+        };
+        (start, fds)
     }
 }

@@ -354,7 +354,9 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let tuning = config::with_environment(config.tuning, variable)?;
     let running: Vec<_> = numbers.iter().copied().zip(apps.iter().map(|app| &*app.name)).collect();
     let absent = numbers::absent(&state, &running, &config)?;
-    let settings = KernelSettings { listeners, plain, keys, workers, tuning, absent };
+    let id = numbers::installation(&state)?;
+    let settings =
+        KernelSettings { listeners, plain, keys, workers, tuning, absent, installation: id };
     let environment = Environment {
         installation: installation.clone(),
         users: Users::find()?,

@@ -1,10 +1,13 @@
 //! Assigns a permanent number to each app, identified by its name and its developer's key.
 //!
 //! The kernel marks flows with the number of the app that wrote them, and a zone's user id depends on it. So no number is
-//! ever used for another app, even if apps are added, removed or renamed.
+//! ever used for another app, even if apps are added, removed or renamed. The numbers of an installation begin at a random one, so
+//! that flows of another installation in the same switches are not taken for those of its apps. One that an earlier version began
+//! keeps its numbers, which begin at 1.
 //!
 //! ```text
-//! /var/lib/rosemary/apps.json     { "format": 1, "apps": [ { "name": ..., "key": ..., "number": 1 }, ... ] }
+//! /var/lib/rosemary/apps.json     { "format": 1, "installation": 123, "first": 4711,
+//!                                   "apps": [ { "name": ..., "key": ..., "number": 4711 }, ... ] }
 //! ```
 //!
 //! Only the instance that holds the [state directory](crate::state_dir) replaces the file: it writes a new file beside it,
@@ -17,7 +20,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use control::app::{AbsentApp, AppId};
+use control::app::{AbsentApp, AppId, Installation, MOST_NUMBERS, RANDOM_NUMBERS};
 use control::kernel::MOST_ABSENT;
 use package::PublicKey;
 use rustix::fs::OFlags;
@@ -48,6 +51,12 @@ const FULL_HINT: &str = "free space there, or name a directory on another disk w
 #[derive(Debug, Serialize, Deserialize)]
 struct NumberFile {
     format: u32,
+    /// Missing if an earlier version wrote the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    installation: Option<Installation>,
+    /// The first number; missing if an earlier version assigned numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first: Option<u16>,
     apps: Vec<Entry>,
 }
 
@@ -70,7 +79,53 @@ pub(crate) fn of<'n>(
     state: &StateDir,
     apps: impl IntoIterator<Item = (&'n str, Option<&'n PublicKey>)>,
 ) -> Result<Vec<AppId>, StartError> {
+    identify(state)?;
     assign(state.path(), apps, true)
+}
+
+/// Returns the identity of the installation, which [`of`] has stored.
+///
+/// # Errors
+/// As [`of`].
+pub(crate) fn installation(state: &StateDir) -> Result<Installation, StartError> {
+    identify(state)
+}
+
+/// Returns the identity of the installation. Stores one, and the first number, if there is none.
+///
+/// # Errors
+/// As [`of`]. A full disk is none where apps have numbers already: the identity is then that of this run.
+fn identify(state: &StateDir) -> Result<Installation, StartError> {
+    let path = state.path().join(FILE);
+    let refuse = |what, source: io::Error| {
+        let hint = remedy(source.kind());
+        StartError::Path { what, path: path.clone(), hint, source }
+    };
+    let text = read(&path).map_err(|error| refuse("read", error))?;
+    let damaged = |why| StartError::Numbers { file: path.clone(), why };
+    let file = text.map(|text| parse(&text).map_err(damaged)).transpose()?;
+    let mut file = file.unwrap_or_default();
+    if let (Some(installation), true) =
+        (file.installation, file.first.is_some() || !file.apps.is_empty())
+    {
+        return Ok(installation);
+    }
+    let system = |source| StartError::System { what: "read random numbers", source };
+    let installation = file.identify(random().map_err(system)?);
+    match write_file(state.path(), &file) {
+        Err(error) if file.apps.is_empty() => return Err(refuse("write", error)),
+        Err(error) => {
+            warn!(path = %path.display(), %error, "could not store the identity of this installation")
+        }
+        Ok(()) => {}
+    }
+    Ok(installation)
+}
+
+/// Returns 64 random bits.
+fn random() -> io::Result<u64> {
+    let digits = sys::random::hex_digits(size_of::<u64>())?;
+    u64::from_str_radix(&digits, 16).map_err(io::Error::other)
 }
 
 /// Like [`of`], in the directory of the state that this instance has claimed. The numbers of new apps are stored only if
@@ -91,7 +146,7 @@ pub(crate) fn assign<'n>(
     let text = read(&path).map_err(|error| refuse("read", error))?;
     let damaged = |why| StartError::Numbers { file: path.clone(), why };
     let mut file = match text {
-        None => NumberFile { format: FORMAT, apps: Vec::new() },
+        None => NumberFile::default(),
         Some(text) => parse(&text).map_err(damaged)?,
     };
     let known = file.apps.len();
@@ -149,14 +204,36 @@ pub(crate) fn absent(
     Ok(absent)
 }
 
+impl Default for NumberFile {
+    fn default() -> Self {
+        Self { format: FORMAT, installation: None, first: None, apps: Vec::new() }
+    }
+}
+
 impl NumberFile {
+    /// Adds what is missing of the identity: an installation, and a first number if no app has a number. Returns the installation.
+    fn identify(&mut self, random: u64) -> Installation {
+        if self.apps.is_empty() && self.first.is_none() {
+            let (least, most) =
+                (*RANDOM_NUMBERS.start(), *RANDOM_NUMBERS.end() - (MOST_NUMBERS - 1));
+            let [high, low, ..] = random.to_be_bytes();
+            self.first = Some(least + u16::from_be_bytes([high, low]) % (most - least + 1));
+        }
+        *self.installation.get_or_insert_with(|| Installation::of_random(random))
+    }
+
     fn number(&mut self, name: &str, key: Option<&PublicKey>) -> Result<AppId, String> {
         let is_it = |entry: &&Entry| entry.name == name && entry.key.as_ref() == key;
         if let Some(entry) = self.apps.iter().find(is_it) {
             return Ok(AppId(entry.number));
         }
-        let last = self.apps.iter().map(|entry| entry.number).max().unwrap_or(0);
-        let number = Some(last + 1).filter(|number| NUMBERS.contains(number));
+        let first = self.first.unwrap_or(*NUMBERS.start());
+        let last = self.apps.iter().map(|entry| entry.number).max();
+        let number = last.map_or(first, |last| last.saturating_add(1));
+        let is_free = |number: &u16| {
+            NUMBERS.contains(number) && (self.first.is_none() || number - first < MOST_NUMBERS)
+        };
+        let number = Some(number).filter(is_free);
         let number = number.ok_or("no number is free")?;
         self.apps.push(Entry { name: name.to_owned(), key: key.cloned(), number });
         Ok(AppId(number))
@@ -168,6 +245,18 @@ fn parse(text: &[u8]) -> Result<NumberFile, String> {
     let file = file.map_err(|error| format!("it is damaged: {error}"))?;
     if file.format != FORMAT {
         return Err(format!("its format is {}, and this version reads only {FORMAT}", file.format));
+    }
+    if file.installation.is_some_and(|it| !it.is_valid()) {
+        return Err("its installation is not one".into());
+    }
+    if let Some(first) = file.first
+        && (!NUMBERS.contains(&first)
+            || file
+                .apps
+                .iter()
+                .any(|it| it.number.checked_sub(first).is_none_or(|it| it >= MOST_NUMBERS)))
+    {
+        return Err(format!("its first number, {first}, does not fit its apps"));
     }
     let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     for Entry { name, key, number } in &file.apps {
@@ -214,7 +303,10 @@ mod tests {
         let state = StateDir::claim(dir).unwrap();
         let numbers = of(&state, names.iter().map(|name| (*name, None)))
             .map_err(|error| error.to_string())?;
-        Ok(numbers.into_iter().map(|AppId(number)| number).collect())
+        let path = dir.join(FILE);
+        let first = parse(&read(&path).unwrap().unwrap()).unwrap().first;
+        let place = |AppId(number)| number - first.map_or(0, |first| first - 1);
+        Ok(numbers.into_iter().map(place).collect())
     }
 
     #[test]
@@ -246,9 +338,52 @@ mod tests {
         let numbers = |apps: &[(&'static str, Option<&PublicKey>)]| {
             of(&StateDir::claim(dir.path()).unwrap(), apps.iter().copied()).unwrap()
         };
-        assert_eq!(numbers(&apps), [1, 2, 3, 4].map(AppId));
-        assert_eq!(numbers(&apps[2..]), [3, 4].map(AppId));
-        assert_eq!(numbers(&apps[..1]), [AppId(1)]);
+        let all = numbers(&apps);
+        assert!(all.is_sorted_by(|one, next| one.0 + 1 == next.0), "{all:?}");
+        assert_eq!(numbers(&apps[2..]), all[2..]);
+        assert_eq!(numbers(&apps[..1]), all[..1]);
+    }
+
+    #[test]
+    fn new_installation_has_other_numbers_than_one_whose_state_was_lost() {
+        let mut firsts = BTreeSet::new();
+        for random in [0, 1 << 48, 1 << 63, u64::MAX, 0x1234_5678_9abc_def0] {
+            let mut file = NumberFile::default();
+            assert!(file.identify(random).is_valid());
+            let first = file.first.unwrap();
+            assert!(RANDOM_NUMBERS.contains(&first), "numbers below are those of earlier versions");
+            assert!(RANDOM_NUMBERS.contains(&(first + (MOST_NUMBERS - 1))));
+            assert_eq!(file.number("a", None).unwrap(), AppId(first));
+            firsts.insert(first);
+        }
+        assert_eq!(firsts.len(), 5, "{firsts:?}");
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let installation = |dir: &Path| installation(&StateDir::claim(dir).unwrap()).unwrap();
+        assert_ne!(installation(one.path()), installation(other.path()));
+        assert_eq!(installation(one.path()), installation(one.path()));
+    }
+
+    #[test]
+    fn installation_of_an_earlier_version_keeps_its_numbers() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = br#"{"format":1,"apps":[{"name":"a","number":1},{"name":"b","number":2}]}"#;
+        std::fs::write(dir.path().join(FILE), text).unwrap();
+        let state = StateDir::claim(dir.path()).unwrap();
+        let numbers =
+            |names: &[&'static str]| of(&state, names.iter().map(|it| (*it, None))).unwrap();
+        let first = installation(&state).unwrap();
+        assert_eq!(numbers(&["b", "c", "a"]), [2, 3, 1].map(AppId));
+        assert_eq!(installation(&state).unwrap(), first, "it is stored");
+    }
+
+    #[test]
+    fn apps_beyond_the_meters_have_no_number() {
+        let mut file = NumberFile { first: Some(0x2000), ..NumberFile::default() };
+        for place in 0..MOST_NUMBERS {
+            assert_eq!(file.number(&format!("a{place}"), None), Ok(AppId(0x2000 + place)));
+        }
+        assert!(file.number("one-more", None).is_err());
+        assert_eq!(file.number("a7", None), Ok(AppId(0x2007)));
     }
 
     #[test]
@@ -265,8 +400,9 @@ mod tests {
         let state = StateDir::claim(dir.path()).unwrap();
         let absent = |text: &str| -> Vec<(u16, String, bool)> {
             let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
-            let absent = absent(&state, &[(AppId(1), "runs")], &config).unwrap();
-            absent.into_iter().map(|it| (it.app.0, it.name, it.remove)).collect()
+            let runs = of(&state, [("runs", None)]).unwrap()[0];
+            let absent = absent(&state, &[(runs, "runs")], &config).unwrap();
+            absent.into_iter().map(|it| (it.app.0 - runs.0 + 1, it.name, it.remove)).collect()
         };
         let apps = "[[app]]\nname = \"runs\"\n[[app]]\nname = \"rests\"\nenabled = false";
         assert_eq!(absent(apps), [(2, "gone".into(), true), (3, "rests".into(), false)]);
@@ -291,6 +427,9 @@ mod tests {
             br#"{"format":1,"apps":[{"name":"a","number":0}]}"#.to_vec(),
             br#"{"format":1,"apps":[{"name":"../a","number":1}]}"#.to_vec(),
             br#"{"format":1,"apps":[{"name":"a","number":65535}]}"#.to_vec(),
+            br#"{"format":1,"installation":0,"apps":[{"name":"a","number":1}]}"#.to_vec(),
+            br#"{"format":1,"first":5000,"apps":[{"name":"a","number":1}]}"#.to_vec(),
+            br#"{"format":1,"first":5000,"apps":[{"name":"a","number":6023}]}"#.to_vec(),
         ] {
             std::fs::write(&path, &text).unwrap();
             let error = numbers(dir.path(), &["a"]).unwrap_err();

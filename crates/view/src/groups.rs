@@ -2,6 +2,8 @@
 //!
 //! An app has a range of numbers for its groups and one for its meters, and counts its own from 0.
 
+use std::ops::RangeInclusive;
+
 use control::app::AppId;
 use control::query::EntryPart;
 use openflow::{DecodeError, GroupDesc, MeterConfig, MultipartReply, ReplyBody};
@@ -93,8 +95,7 @@ fn read<T>(bytes: &[u8], entries: impl Fn(ReplyBody<'_>) -> Vec<T>) -> Result<Ve
 }
 
 fn of_group(group: &GroupDesc, owners: &[(AppId, String)]) -> GroupStatus {
-    let (owner, first) =
-        owned(AppId::of_group(group.group_id), owners, |app| *app.groups().start());
+    let (owner, first) = owned(group.group_id, owners, AppId::groups);
     GroupStatus {
         group_id: group.group_id,
         owner,
@@ -105,8 +106,7 @@ fn of_group(group: &GroupDesc, owners: &[(AppId, String)]) -> GroupStatus {
 }
 
 fn of_meter(meter: &MeterConfig, owners: &[(AppId, String)]) -> MeterStatus {
-    let (owner, first) =
-        owned(AppId::of_meter(meter.meter_id), owners, |app| *app.meters().start());
+    let (owner, first) = owned(meter.meter_id, owners, AppId::meters);
     MeterStatus {
         meter_id: meter.meter_id,
         owner,
@@ -118,12 +118,13 @@ fn of_meter(meter: &MeterConfig, owners: &[(AppId, String)]) -> MeterStatus {
 
 /// Returns the name of the app in whose range a number is, and the first number of that range.
 fn owned(
-    app: Option<AppId>,
+    number: u32,
     owners: &[(AppId, String)],
-    first: impl Fn(AppId) -> u32,
+    range: impl Fn(AppId) -> RangeInclusive<u32>,
 ) -> (String, u32) {
-    let owner = app.and_then(|app| owners.iter().find(|(it, _)| *it == app));
-    owner.map_or_else(|| ("other".to_owned(), 0), |(app, name)| (name.clone(), first(*app)))
+    let owner = owners.iter().find(|(app, _)| range(*app).contains(&number));
+    owner
+        .map_or_else(|| ("other".to_owned(), 0), |(app, name)| (name.clone(), *range(*app).start()))
 }
 
 #[cfg(test)]

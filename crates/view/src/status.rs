@@ -145,6 +145,29 @@ impl Health {
     }
 }
 
+/// Most switches whose foreign flows have a warning of their own.
+const MOST_FOREIGN: usize = 8;
+
+/// Returns a warning for each switch that has flows which no app of this installation has written.
+fn foreign_flows(switches: &[SwitchStatus]) -> Vec<String> {
+    let foreign: Vec<&SwitchStatus> = switches.iter().filter(|it| it.foreign_flows > 0).collect();
+    let warning = |it: &&SwitchStatus| {
+        let SwitchStatus { dpid, foreign_flows: count, .. } = it;
+        let flows = if *count == 1 { "flow" } else { "flows" };
+        format!(
+            "switch {dpid} has {count} {flows} of others, such as another controller or an installation whose state was lost; \
+             `rosemary flows {dpid}` shows them with the owner \"other\", `rosemary flows {dpid} --orphans remove` removes them"
+        )
+    };
+    let mut warnings: Vec<String> = foreign.iter().take(MOST_FOREIGN).map(warning).collect();
+    if let Some(rest) = foreign.len().checked_sub(MOST_FOREIGN).filter(|rest| *rest > 0) {
+        warnings.push(format!(
+            "{rest} more switches have flows of others; `rosemary flows --orphans` lists them"
+        ));
+    }
+    warnings
+}
+
 /// The printed status; its JSON is a stable interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -203,6 +226,8 @@ impl Report {
                 (None, why) => Err(why.as_deref().unwrap_or_default()),
             },
         });
+        let mut programs = programs;
+        programs.warnings.extend(foreign_flows(switches.as_deref().unwrap_or_default()));
         Ok(Self { programs, switches, switches_error, health })
     }
 }

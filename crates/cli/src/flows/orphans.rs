@@ -1,6 +1,7 @@
-//! `rosemary flows --orphans`: shows or removes what apps that do not run any more own in the switches.
+//! `rosemary flows --orphans`: shows or removes what apps that do not run any more own in the switches, and flows of others.
 
 use anyhow::{Context as _, bail};
+use control::app::AppId;
 use control::query::{Orphan, Orphans};
 
 use openflow::Dpid;
@@ -33,7 +34,7 @@ pub(super) fn run(
     let before = read(false)?;
     let (shown, last) = match action {
         OrphansAction::Show => (before.found.clone(), before),
-        OrphansAction::Remove if before.found.is_empty() => (Vec::new(), before),
+        OrphansAction::Remove if !is_removable(&before, switch) => (Vec::new(), before),
         OrphansAction::Remove => {
             let after = read(true)?;
             (without(before.found, &after.found), after)
@@ -43,7 +44,12 @@ pub(super) fn run(
         let json = serde_json::to_string(&shown).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))?;
     } else if shown.is_empty() {
-        say::note("apps that do not run any more own nothing in the switches");
+        say::note(match action {
+            OrphansAction::Show => {
+                "apps that do not run any more, and others, own nothing in the switches"
+            }
+            OrphansAction::Remove => "there is nothing to remove",
+        });
     } else {
         if action == OrphansAction::Remove {
             say::note("removed:");
@@ -54,10 +60,23 @@ pub(super) fn run(
     if silent > 0 {
         bail!("{silent} switches did not report their flows; try again in a minute");
     }
-    if action == OrphansAction::Remove && !last.found.is_empty() {
-        bail!("the switches still have some of them; try again");
+    if action == OrphansAction::Remove {
+        if is_removable(&last, switch) {
+            bail!("the switches still have some of them; try again");
+        }
+        let others = last.found.iter().filter(|orphan| orphan.app == AppId::OTHER).count();
+        if others > 0 {
+            say::note(format_args!(
+                "{others} switches have flows of others, which stay; `rosemary flows SWITCH --orphans remove` removes those of one switch"
+            ));
+        }
     }
     Ok(())
+}
+
+/// Whether some of this is removed: flows of others only from a switch that was named.
+fn is_removable(orphans: &Orphans, switch: Option<Dpid>) -> bool {
+    orphans.found.iter().any(|orphan| orphan.app != AppId::OTHER || switch.is_some())
 }
 
 /// The entries of the chosen switch.
@@ -83,7 +102,7 @@ fn table(orphans: &[Orphan]) -> Table<6> {
         table.row([
             dpid,
             owner,
-            &app.0.to_string(),
+            &if *app == AppId::OTHER { "-".into() } else { app.0.to_string() },
             &flows.to_string(),
             &groups.to_string(),
             &meters.to_string(),
@@ -94,8 +113,6 @@ fn table(orphans: &[Orphan]) -> Table<6> {
 
 #[cfg(test)]
 mod tests {
-    use control::app::AppId;
-
     use super::*;
 
     #[test]
@@ -117,6 +134,27 @@ mod tests {
 SWITCH  OWNER     NUMBER  FLOWS  GROUPS  METERS
 1       firewall  2       4      0       1
 "
+        );
+    }
+
+    #[test]
+    fn flows_of_others_are_removed_from_a_named_switch_only() {
+        let other = |app| Orphan {
+            dpid: "1".into(),
+            app,
+            owner: "other".into(),
+            flows: 4,
+            groups: 0,
+            meters: 0,
+        };
+        let found = |app| Orphans { found: vec![other(app)], ..Orphans::default() };
+        assert!(!is_removable(&found(AppId::OTHER), None));
+        assert!(is_removable(&found(AppId::OTHER), Some(Dpid(1))));
+        assert!(is_removable(&found(AppId(7)), None));
+        assert!(
+            table(&[other(AppId::OTHER)])
+                .text()
+                .ends_with("1       other  -       4      0       0\n")
         );
     }
 }

@@ -24,7 +24,7 @@ pub(crate) use self::forwarding::{ForwardQueue, Head};
 pub(crate) use self::shared_quota::{KINDS, SharedQuota};
 use crate::ids::WorkerId;
 use crate::memory::Memory;
-use control::app::AppId;
+use control::app::{AppId, Installation};
 use control::kernel::Tuning;
 
 /// The shared state of all workers.
@@ -35,6 +35,7 @@ pub struct WorkerPool {
     registry: DatapathRegistry,
     shared_quotas: Mutex<HashMap<AppId, Arc<SharedQuota>>>,
     tuning: Tuning,
+    installation: Installation,
     memory: Memory,
 }
 
@@ -48,7 +49,11 @@ struct Member {
 
 impl WorkerPool {
     /// A pool of the workers that these bells wake.
-    pub(crate) fn new(bells: Vec<DoorbellSender>, tuning: Tuning) -> Self {
+    pub(crate) fn new(
+        bells: Vec<DoorbellSender>,
+        tuning: Tuning,
+        installation: Installation,
+    ) -> Self {
         let count = bells.len();
         let member = |bell| {
             let forward_queue = (0..count).map(|_| Mutex::default()).collect();
@@ -60,6 +65,7 @@ impl WorkerPool {
             registry: DatapathRegistry::default(),
             shared_quotas: Mutex::default(),
             tuning,
+            installation,
             memory: Memory::new(tuning.ports as usize),
         }
     }
@@ -72,6 +78,11 @@ impl WorkerPool {
     /// The operator's tuning.
     pub fn tuning(&self) -> Tuning {
         self.tuning
+    }
+
+    /// The installation, which the kernel's own flows carry in their cookies.
+    pub(crate) fn installation(&self) -> Installation {
+        self.installation
     }
 
     /// The memory that connections share.
@@ -168,7 +179,7 @@ impl Drop for LoadGuard {
 #[cfg(any(test, feature = "bench"))]
 pub(crate) fn idle(workers: usize) -> Arc<WorkerPool> {
     let bells = (0..workers).map(|_| DoorbellSender::new().expect("a pipe").0);
-    Arc::new(WorkerPool::new(bells.collect(), Tuning::default()))
+    Arc::new(WorkerPool::new(bells.collect(), Tuning::default(), Installation(7)))
 }
 
 #[cfg(test)]

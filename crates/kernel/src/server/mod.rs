@@ -97,7 +97,8 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     // A worker must not wait for the monitor, so apps in this process print without waiting for room in the pipe.
     sys::stdout::write_lines_at_once().map_err(system("preparing standard output"))?;
     let (request, fds) = monitor.wait()?;
-    let KernelRequest::Start { listeners, run_as, apps, plain, tls, workers, tuning } = request
+    let KernelRequest::Start { listeners, run_as, apps, plain, tls, workers, tuning, installation } =
+        request
     else {
         return Err(ServerError::NotStarted);
     };
@@ -128,7 +129,8 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     let listener_fd = listener.as_ref().map(OwnedFd::as_fd);
     monitor.send(&KernelReply::Confined { report }, listener_fd.as_slice())?;
     drop(listener); // only the monitor may have it
-    let workers = Workers::start((workers, tuning), sockets, &apps, &recorder, &transport);
+    let workers =
+        Workers::start((workers, tuning, installation), sockets, &apps, &recorder, &transport);
     let workers = workers.map_err(system("starting the workers"))?;
     let addresses: Vec<String> = listeners.iter().map(ToString::to_string).collect();
     info!(listen = addresses.join(" "), workers = workers.count(), "kernel started");

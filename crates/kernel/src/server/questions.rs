@@ -12,6 +12,7 @@ use crate::details::DetailAnswer;
 use crate::entries::Entries;
 use crate::flows::{Flows, Names};
 use crate::worker::{Command, Subject};
+use control::app::AppId;
 use control::query::{
     AppCounters, EntryPart, KernelQuery, KernelQueryReply, Orphans, PAGE, SENDERS, SwitchSender,
     SwitchStatus,
@@ -239,7 +240,8 @@ fn orphans_page(found: Vec<Orphans>, skip: usize, names: &Names) -> (Orphans, bo
     let more = all.found.len() > PAGE;
     all.found.truncate(PAGE);
     for orphan in &mut all.found {
-        orphan.owner = names.get(&orphan.app).cloned().unwrap_or_default();
+        let name = names.get(&orphan.app).cloned().unwrap_or_default();
+        orphan.owner = if orphan.app == AppId::OTHER { "other".into() } else { name };
     }
     (all, more)
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 
+use control::app::Installation;
 use control::flight::FlightRecorder;
 use control::kernel::{Tuning, worker_name};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -33,7 +34,7 @@ impl Workers {
     /// Starts the given number of workers, or one for each CPU; the first accepts connections on `listeners`. Each
     /// worker notes its calls in its slot of `recorder`.
     pub(super) fn start(
-        (count, tuning): (Option<u16>, Tuning),
+        (count, tuning, installation): (Option<u16>, Tuning, Installation),
         listeners: Vec<TcpListener>,
         apps: &[Known],
         recorder: &FlightRecorder,
@@ -41,7 +42,7 @@ impl Workers {
     ) -> io::Result<Self> {
         let cpus = cpus();
         let count = count.map_or(cpus.len(), usize::from).clamp(1, MAX_WORKERS.into());
-        let (channels, ends) = connect(count, tuning)?;
+        let (channels, ends) = connect(count, tuning, installation)?;
         let mut listeners = Some(listeners);
         let mut threads = Vec::new();
         for channels in channels {

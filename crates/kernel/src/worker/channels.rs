@@ -13,7 +13,7 @@ use crate::app_port::part::Part;
 use crate::connection::Connection;
 use crate::ids::WorkerId;
 use crate::pool::WorkerPool;
-use control::app::{AbsentApp, AppId};
+use control::app::{AbsentApp, AppId, Installation};
 use control::kernel::{MissingFlows, RefusedSwitch, Tuning};
 use control::log::LogLevel;
 use control::policy::Policy;
@@ -267,6 +267,7 @@ pub struct ServerChannels {
 pub fn connect(
     workers: usize,
     tuning: Tuning,
+    installation: Installation,
 ) -> io::Result<(Vec<WorkerChannels>, ServerChannels)> {
     let (to_report, events) = channel();
     let (events_bell, rings) = Doorbell::new()?;
@@ -278,7 +279,7 @@ pub fn connect(
         bells.push(bell);
         ends.push((received, Doorbell::from_fd(wakes), rings.try_clone()?));
     }
-    let pool = Arc::new(WorkerPool::new(bells, tuning));
+    let pool = Arc::new(WorkerPool::new(bells, tuning, installation));
     let commander = Commander { senders, pool: pool.clone() };
     let channels = |(me, (commands, commands_bell, rings))| WorkerChannels {
         me: WorkerId(me),

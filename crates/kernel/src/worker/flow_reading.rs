@@ -20,7 +20,7 @@ use crate::connection::{Connection, Up};
 use crate::flow_reader::{AT_ONCE, AbsentApps, Informed, Reading, Step};
 use crate::ids::AppSlot;
 use crate::plan::Set;
-use crate::rewrite;
+use crate::rewrite::{self, KERNEL};
 use crate::switch::Switch;
 use crate::transactions::By;
 use control::app::{AbsentApp, AppId};
@@ -68,7 +68,8 @@ impl Worker {
         let mut is_known = dpid.is_none();
         for switch in self.switches.all().0 {
             if dpid.is_none_or(|dpid| switch.dpid.0 == dpid) {
-                switch.flow_reader.request_for_operator(remove, now);
+                let removes_foreign = remove && dpid.is_some();
+                switch.flow_reader.request_for_operator(remove, removes_foreign, now);
                 is_known = true;
             }
         }
@@ -82,6 +83,11 @@ impl Worker {
             let reader = &switch.flow_reader;
             orphans.awaited += usize::from(reader.is_awaited);
             orphans.failed += usize::from(reader.has_failed);
+            if reader.foreign > 0 {
+                let (dpid, owner) = (switch.dpid.to_string(), String::new());
+                let (app, flows, groups, meters) = (AppId::OTHER, reader.foreign, 0, 0);
+                orphans.found.push(Orphan { dpid, app, owner, flows, groups, meters });
+            }
             orphans.found.extend(reader.found.iter().map(|(app, owned)| Orphan {
                 dpid: switch.dpid.to_string(),
                 app: *app,
@@ -123,7 +129,7 @@ pub(super) fn new_switch(
     if !absent.is_empty() {
         switch.flow_reader.request(now);
     }
-    moved_bands::new_switch(switch, app_ports, now);
+    moved_bands::new_switch(switch, now);
 }
 
 impl Replies<'_> {
@@ -148,6 +154,12 @@ impl Replies<'_> {
                 Ok(owners) => {
                     removal.flows(&owners, message);
                     let app_ports = &mut self.dispatch.app_ports;
+                    if reading.only.is_none() {
+                        let part = (&owners[..], version, message);
+                        let known = (&app_ports[..], self.absent);
+                        let (to, next_xid) = ((&mut *out, is_full), || session.xid());
+                        foreign_flows(&mut reading, part, known, to, next_xid);
+                    }
                     if reading.band_check.is_some() {
                         let size = out.len();
                         let (part, to) = ((version, message), (&mut *out, is_full));
@@ -296,8 +308,7 @@ impl<X: FnMut() -> u32> Removal<'_, X> {
     }
 
     fn meter(&mut self, meter_id: u32) {
-        let owner = AppId::of_meter(meter_id);
-        let Some(owner) = owner.filter(|owner| self.absent.has(*owner)) else { return };
+        let Some(owner) = self.absent.owner_of_meter(meter_id) else { return };
         self.reading.found.entry(owner).or_default().meters += 1;
         if self.may_remove(owner) {
             let (command, flags) = (MeterModCommand::Delete, MeterFlags::default());
@@ -313,6 +324,39 @@ impl<X: FnMut() -> u32> Removal<'_, X> {
         let loses = self.absent.loses(owner, self.reading.removes_all);
         self.reading.is_cut_short |= loses && self.is_full;
         loses && !self.is_full
+    }
+}
+
+/// Counts the flows of no app of this installation, and removes them if the reading is for that.
+fn foreign_flows(
+    reading: &mut Reading,
+    (owners, version, message): (&[AppId], Version, &[u8]),
+    (app_ports, absent): (&[AppPort], &AbsentApps),
+    (out, is_full): (&mut Vec<u8>, bool),
+    mut next_xid: impl FnMut() -> u32,
+) {
+    let is_foreign = |owner: AppId| {
+        owner != KERNEL && !absent.has(owner) && !app_ports.iter().any(|port| port.app == owner)
+    };
+    let count = owners.iter().filter(|owner| is_foreign(**owner)).count();
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    if count == 0 || !reading.removes_foreign || is_full {
+        reading.foreign = reading.foreign.saturating_add(count);
+        return;
+    }
+    let Ok(MultipartReply { body: ReplyBody::Flow(flows), .. }) = MultipartReply::decode(message)
+    else {
+        return;
+    };
+    for flow in flows.into_iter().filter(|flow| is_foreign(rewrite::owner(flow.cookie))) {
+        let delete = FlowMod::new(FlowModCommand::DeleteStrict, flow.match_);
+        let mut delete = delete.priority(flow.priority);
+        if version > Version::V1_0 {
+            delete = delete.table(flow.table_id).only_cookie(flow.cookie, u64::MAX);
+        }
+        let xid = next_xid();
+        append(out, |out| delete.encode(version, xid, out));
+        reading.removed.entry(AppId::OTHER).or_default().flows += 1;
     }
 }
 
@@ -368,7 +412,9 @@ fn end(
         }
     }
     for (app, owned) in reading.removed {
-        if let Some(suppressed) = log_limits.removed.admit(now) {
+        if app == AppId::OTHER {
+            info!(%dpid, flows = owned.flows, "removed flows of others for an operator");
+        } else if let Some(suppressed) = log_limits.removed.admit(now) {
             info!(
                 %dpid, app = app.0, flows = owned.flows, groups = owned.groups,
                 meters = owned.meters, suppressed,

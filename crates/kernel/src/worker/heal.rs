@@ -35,13 +35,13 @@ impl Replies<'_> {
 
     /// Applies a part of the reply to [`request_entry`].
     pub(super) fn entry_part(&mut self, message: &[u8], is_last: bool) {
-        let Some(switch) = self.connection.switch_mut() else { return };
         let lists_entry = match MultipartReply::decode(message).map(|reply| reply.body) {
             Ok(ReplyBody::Flow(flows)) => {
                 flows.iter().any(|flow| owner(flow.cookie) == KERNEL && flow.priority == 0)
             }
             _ => false,
         };
+        let Some(switch) = self.connection.switch_mut() else { return };
         if switch.healing.check.part(lists_entry, is_last, self.now) {
             self.flow_lost(Loss::NotListed);
         }
@@ -112,7 +112,7 @@ pub(super) fn advance(
     if !switch.healing.end(has_answered, now) {
         return;
     }
-    table_miss(switch.version, session.xid(), out);
+    table_miss((switch.version, switch.entry_cookie), session.xid(), out);
     for app_port in &mut dispatch.app_ports {
         if app_port.rights.writes_flows() && !matches!(app_port.policy.stage, Stage::Guard(_)) {
             app_port.flows_missing(switch);

@@ -14,10 +14,9 @@ use super::flow_reading;
 use super::hosted::note_received;
 use super::roster::Entry;
 use super::{Worker, WorkerEvent};
-use crate::check::APP_SHIFT;
 use crate::connection::Claim;
 use crate::ids::ConnId;
-use crate::rewrite::{self, KERNEL};
+use crate::rewrite;
 use control::kernel::RefusedSwitch;
 use control::sabotage::{self, Sabotage};
 
@@ -239,7 +238,9 @@ impl Worker {
             openflow::append(&mut connection.out, |out| wipe.encode(version, 0, out))
                 .expect("every version has this message");
         }
-        table_miss(version, connection.session.xid(), &mut connection.out);
+        switch.entry_cookie = rewrite::kernel_cookie(self.channels.pool.installation());
+        let entry = (version, switch.entry_cookie);
+        table_miss(entry, connection.session.xid(), &mut connection.out);
         flow_reading::new_switch(switch, &self.dispatch.app_ports, &self.absent, now);
         self.dispatch.switch_up(switch);
         if let Some(suppressed) = self.log_limits.connected.admit(now) {
@@ -307,9 +308,8 @@ impl Worker {
 /// 1.3.5 §5.4). In 1.0 that is a switch's default (OpenFlow 1.0.2 §3.4), but Open vSwitch may continue to drop packets
 /// that it dropped without a controller until its flows change. The switch reports the entry's removal
 /// ([`heal`](super::heal)).
-pub(super) fn table_miss(version: Version, xid: u32, out: &mut Vec<u8>) {
+pub(super) fn table_miss((version, cookie): (Version, u64), xid: u32, out: &mut Vec<u8>) {
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
-    let cookie = u64::from(KERNEL.0) << APP_SHIFT;
     let miss = FlowMod::add(Match::new()).priority(0).cookie(cookie).apply(&to_us);
     let miss = miss.flags(FlowModFlags::SEND_FLOW_REM);
     openflow::append(out, |out| miss.encode(version, xid, out))

@@ -24,9 +24,6 @@ use crate::rewrite;
 use crate::switch::Switch;
 use control::policy::Band;
 
-/// The band of an app that is the only one with flows: none of its flows can be outside.
-const WHOLE: Band = Band { lowest: 1, highest: u16::MAX };
-
 impl Worker {
     /// Notes that the band of an app has moved.
     pub(super) fn band_moved(&mut self, slot: AppSlot, now: Instant) {
@@ -36,14 +33,9 @@ impl Worker {
     }
 }
 
-/// Prepares the check of a switch that has just connected.
-pub(super) fn new_switch(switch: &mut Switch, app_ports: &[AppPort], now: Instant) {
-    let may_have_moved = |port: &AppPort| {
-        !port.is_absent && (port.band_moved.is_some() || port.policy.band != WHOLE)
-    };
-    if app_ports.iter().any(may_have_moved) {
-        switch.flow_reader.request_band_check(now + GRACE);
-    }
+/// Prepares the check of a switch that has just connected. The same reading counts foreign flows.
+pub(super) fn new_switch(switch: &mut Switch, now: Instant) {
+    switch.flow_reader.request_band_check(now + GRACE);
 }
 
 /// Writes the messages that remove earlier flows of apps whose band has moved. If `is_full`, because much output waits, or an

@@ -260,7 +260,8 @@ impl<'r> Sending<'r> {
         }
         if let Allowed::FlowMod { sweeps: Some(sweep), .. } = checked.allowed {
             self.append_pending();
-            table_miss(self.switch.version, self.session.xid(), self.out);
+            let entry = (self.switch.version, self.switch.entry_cookie);
+            table_miss(entry, self.session.xid(), self.out);
             // Where others have flows, they lose them too and must put them back.
             if sweep == Sweep::Certain && self.app_port.rights.is_alone() {
                 self.switch.healing.expect_removal(self.now);

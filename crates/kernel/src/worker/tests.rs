@@ -14,7 +14,7 @@ use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 use super::*;
 use crate::app_port::part;
 use crate::ids::WorkerId;
-use control::app::{AppId, Hosting};
+use control::app::{AppId, Hosting, Installation};
 use control::kernel::{AppSpec, PlainTcp, Tuning};
 use control::policy::Policy;
 use control::query::{AppCounters, SwitchStatus};
@@ -32,6 +32,7 @@ use self::peers::{FakeSwitch, FakeZone, SeenRecord, packet_in};
 
 const OF: Version = Version::V1_3;
 const APP: AppId = AppId(1);
+const INSTALLATION: Installation = Installation(0xabc);
 const CAPACITY: u32 = 64 * 1024;
 
 /// Time limit of each wait in a test.
@@ -69,7 +70,7 @@ impl Bench {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (channels, server) =
-            connect(workers, Tuning { ring: CAPACITY, ..Tuning::default() }).unwrap();
+            connect(workers, Tuning { ring: CAPACITY, ..Tuning::default() }, INSTALLATION).unwrap();
         let mut listeners = Some(vec![listener]);
         let app = AppSpec {
             app: APP,

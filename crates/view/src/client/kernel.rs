@@ -145,6 +145,7 @@ mod tests {
             n_tables: 1,
             table_size: None,
             flows: None,
+            foreign_flows: 0,
             fullest: None,
             packet_ins: 0,
             dropped: 0,
