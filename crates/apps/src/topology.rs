@@ -43,6 +43,8 @@ mod down;
 mod drain;
 #[path = "topology/latency.rs"]
 mod latency;
+#[path = "topology/other_instance.rs"]
+mod other_instance;
 #[path = "topology/pacer.rs"]
 mod pacer;
 #[path = "topology/port.rs"]
@@ -183,6 +185,7 @@ impl Topology {
             }
             Effect::Warn(text) => network.warn(&text),
             Effect::Debug(text) => network.debug(&text),
+            Effect::Problem(problem) => network.set_problem(problem.as_deref()),
         }
     }
 

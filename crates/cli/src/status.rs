@@ -28,7 +28,7 @@ const AFTER_HELP: &str = "\
 Rosemary is degraded if a program does not run that no operator stopped (a held app is started when its files have \
 changed), if Rosemary is in safe mode, if an app is \
 skipped or was moved out of the kernel, if an app reports a problem, such as a rule that a switch refuses, if the disk takes no \
-incidents, lines of the log or data of apps, if a program is above a soft limit, if a table of a switch is nearly full, or if \
+incidents, lines of the log or data of apps, if another controller commands a switch, if a program is above a soft limit, if a table of a switch is nearly full, or if \
 the switches are unknown, as while the kernel restarts. Each reason is printed; in JSON, \"health\" has \"verdict\" and \
 \"reasons\". If the switches are unknown, \"switches\" is null there and \"switches_error\" contains the reason.
 
@@ -298,6 +298,7 @@ mod tests {
                 refused: Vec::new(),
                 not_stored: Vec::new(),
                 rejected: None,
+                other_controller: None,
                 safe_mode: None,
             },
             switches: Some(vec![SwitchStatus {

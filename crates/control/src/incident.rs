@@ -157,6 +157,11 @@ pub enum Cause {
         /// Its address.
         address: IpAddr,
     },
+    /// Another controller commands a switch.
+    OtherController {
+        /// The switch's datapath id.
+        switch: String,
+    },
     /// The app reported an event of the network.
     Reported {
         /// What happened, as a phrase.
@@ -203,6 +208,9 @@ impl fmt::Display for Cause {
             }
             Self::RefusedSwitch { switch, address } => {
                 return write!(f, "refused {address} as switch {switch}");
+            }
+            Self::OtherController { switch } => {
+                return write!(f, "another controller commands switch {switch}");
             }
             Self::LimitedByApp { by, pace: None } => return write!(f, "suspended by {by}"),
             Self::LimitedByApp { by, pace: Some(pace) } => {

@@ -246,6 +246,38 @@ pub struct RefusedSwitch {
     pub why: String,
 }
 
+/// A sign that another controller commands a switch. The kernel repeats it while it sees the sign.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherController {
+    /// The switch's datapath identifier.
+    pub dpid: String,
+    /// The sign.
+    pub sign: OtherSign,
+}
+
+/// By what the kernel has noticed another controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OtherSign {
+    /// The table-miss entry of this installation has replaced the kernel's own.
+    Entry(Installation),
+    /// The switch refuses messages because another controller is its master.
+    Slave,
+}
+
+impl fmt::Display for OtherSign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entry(Installation(id)) => write!(
+                f,
+                "the Rosemary with the installation {id:#x} has replaced the table-miss entry"
+            ),
+            Self::Slave => {
+                f.write_str("the switch refuses messages because another controller is its master")
+            }
+        }
+    }
+}
+
 /// Flows that a switch had lost, and that are restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingFlows {
@@ -346,6 +378,8 @@ pub enum KernelReply {
     FlowsMissing(MissingFlows),
     /// A connection was refused the datapath that it claimed. A flood of them is reported in part.
     SwitchRefused(RefusedSwitch),
+    /// Another controller commands a switch.
+    OtherController(OtherController),
     /// A record has ended the app twice. The kernel will not deliver it again.
     SetAside {
         /// The app.

@@ -222,6 +222,9 @@ pub struct Status {
     /// complete their handshake although a switch was connected from their address before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<RefusedConnection>,
+    /// The switches that another controller commands, and what to do, as a phrase, if there are some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_controller: Option<String>,
     /// Why the last reload of the configuration was refused, as a phrase, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,

@@ -46,6 +46,8 @@ pub(crate) struct Switch {
     pub(crate) healing: Healing,
     /// The cookie of the kernel's table-miss entry.
     pub(crate) entry_cookie: u64,
+    /// When a sign of another controller was reported last.
+    pub(crate) other_seen: Option<Instant>,
     pub(crate) flow_reader: FlowReader,
 }
 
@@ -160,6 +162,7 @@ impl Switch {
             buffer_table: BufferTable::default(),
             occupancy: Occupancy::default(),
             healing: Healing::default(),
+            other_seen: None,
             entry_cookie: 0, // until it has won its datapath
             flow_reader: FlowReader::default(),
             dpid: info.dpid,

@@ -16,6 +16,7 @@ mod app_limits;
 mod health;
 mod kernel_messages;
 mod missing_flows;
+mod other_controllers;
 mod providers;
 mod refused_switches;
 mod replacing;
@@ -36,6 +37,7 @@ use control::service::ClientRights;
 use tracing::warn;
 
 use self::app_limits::AppLimits;
+use self::other_controllers::OtherControllers;
 use self::refused_switches::RefusedSwitches;
 use self::replacing::KernelSwap;
 use self::safety::SafeMode;
@@ -108,6 +110,7 @@ pub(crate) struct ProcessTable {
     safe_mode: SafeMode,
     limits: AppLimits,
     refused_switches: RefusedSwitches,
+    other_controllers: OtherControllers,
     /// Whether the programs were asked to stop.
     is_stopping: bool,
 }
@@ -150,6 +153,7 @@ impl ProcessTable {
             safe_mode: SafeMode::default(),
             limits: AppLimits::default(),
             refused_switches: RefusedSwitches::default(),
+            other_controllers: OtherControllers::default(),
             is_stopping: false,
         })
     }

@@ -485,6 +485,7 @@ impl Supervisor {
             warnings: self.changes.warnings().to_vec(),
             unserved: self.processes.unserved(),
             refused: self.processes.refused_switches(now),
+            other_controller: self.processes.other_controller(now),
             rejected: self.changes.rejected().map(Into::into),
             not_stored: self.processes.not_stored(),
             safe_mode: self.processes.safe_mode_status().map(Box::new),

@@ -313,6 +313,7 @@ mod tests {
             refused: Vec::new(),
             not_stored: Vec::new(),
             rejected: None,
+            other_controller: None,
             safe_mode: None,
         }
     }

@@ -106,6 +106,7 @@ impl Health {
                 format!("the app {app} is held, as safe mode named it: {why}")
             }));
         }
+        reasons.extend(programs.other_controller.iter().cloned());
         let rejected = programs.rejected.iter();
         reasons.extend(rejected.map(|why| format!("the last reload was refused: {why}")));
         reasons.extend(programs.not_stored.iter().cloned());
@@ -323,6 +324,7 @@ mod tests {
             refused: Vec::new(),
             not_stored: Vec::new(),
             rejected: None,
+            other_controller: None,
             safe_mode: None,
         };
         let healthy = Health::of(&findings(&programs));
@@ -342,6 +344,7 @@ mod tests {
             suspects: vec![Suspect { app: "b".into(), why: "killed by SIGSEGV".into() }],
         }));
         programs.rejected = Some("rosemary.toml:7: no".into());
+        programs.other_controller = Some("another controller commands switch 1".into());
         programs.not_stored = vec!["incidents cannot be stored: no space; make room".into()];
         programs.unserved = vec![UnservedService {
             service: "hosts".into(),
@@ -378,6 +381,7 @@ mod tests {
                 "the app a: rule 3 is in no switch",
                 "Rosemary is in safe mode: the kernel ended 5 times in 60 s",
                 "the app b is held, as safe mode named it: killed by SIGSEGV",
+                "another controller commands switch 1",
                 "the last reload was refused: rosemary.toml:7: no",
                 "incidents cannot be stored: no space; make room",
                 "the app a is skipped, because it answers too late",

@@ -74,6 +74,8 @@ export function cause(it: { kind: string; signal?: number; code?: number; limit?
       return it.summary ?? 'reported';
     case 'missing-flows':
       return `${it.flows} flows missing at ${it.switch}`;
+    case 'other-controller':
+      return `another controller commands switch ${it.switch}`;
     case 'refused-switch':
       return `refused ${it.address} as switch ${it.switch}`;
     default:

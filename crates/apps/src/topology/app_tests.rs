@@ -181,15 +181,16 @@ fn drains_are_read_from_the_storage() {
 }
 
 #[test]
-fn forged_probe_is_an_incident() {
+fn probe_of_another_rosemary_is_an_incident() {
     let mut bench = bench();
     (0..6000).for_each(|_| drop(bench.batch(&[])));
     let from = rosemary_sdk::services::topology::Endpoint { dpid: Dpid(1), port: PortNo(1) };
-    let forged = probe::Probe { reach: probe::Reach::Link, from, nonce: 1 }
+    let other = probe::Probe { reach: probe::Reach::Link, from, nonce: 1 }
         .write(rosemary_sdk::MacAddr([2; 6]), &Seal::random());
-    bench.event(AlignedRecord::packet_in(switch(2), PortNo(2), &forged));
+    bench.event(AlignedRecord::packet_in(switch(2), PortNo(2), &other));
     let incidents = bench.incidents();
-    assert!(incidents.len() == 1 && incidents[0].0.contains("forged LLDP"), "{incidents:?}");
+    assert_eq!(incidents.len(), 1);
+    assert!(incidents[0].0.contains("LLDP of another Rosemary"), "{incidents:?}");
 }
 
 #[test]

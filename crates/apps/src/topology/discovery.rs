@@ -55,6 +55,8 @@ pub(super) enum Effect {
     },
     Warn(String),
     Debug(String),
+    /// The problem that the status shows from now on; `None` for none.
+    Problem(Option<String>),
 }
 
 /// See the module's documentation.
@@ -71,9 +73,11 @@ pub(super) struct Discovery {
     /// Records that may have changed.
     pub(super) dirty: BTreeSet<Key>,
     pub(super) effects: Vec<Effect>,
-    reports: Reports,
     /// Links that were there.
     pub(super) down: LinksDown,
+    pub(super) reports: Reports,
+    /// When a probe of another instance of Rosemary arrived last.
+    pub(super) other_instance: Option<Duration>,
     /// Ports that a bridge joins.
     pub(super) segments: Segments,
     /// The second probe of the port whose first was sent last.
@@ -119,6 +123,7 @@ impl Discovery {
             effects: Vec::new(),
             reports: Reports::default(),
             down: LinksDown::default(),
+            other_instance: None,
             segments: Segments::default(),
             second_probe: None,
             remembered: HashMap::new(),
@@ -260,10 +265,11 @@ impl Discovery {
             Ok(probe) => self.second_probe(probe, at, now),
             Err(NoProbe::Forged) => {
                 let summary = format!("forged LLDP arrived at {at}: it made no link");
-                let evidence = "its tag is not that of this process. A host or a switch forges links, or \
-                     another instance of Rosemary controls a switch behind this port";
+                let evidence =
+                    "its tag is not that of this process. A host or a switch forges links";
                 self.report(Doubt::Forged, at, now, summary, evidence.to_owned());
             }
+            Err(NoProbe::Another) => self.other_instance(at, now),
             Err(NoProbe::Other) => {}
         }
     }

@@ -5,7 +5,7 @@
 //!     chassis  (locally assigned)  the datapath identifier as text
 //!     port     (locally assigned)  the port number as text
 //!     time to live
-//!     organisation's own           02 'R' 'O' | 2 | dpid u64 | port u32 | nonce u64 | tag, 16 bytes
+//!     organisation's own           02 'R' 'O' | 2 | instance, 8 bytes | dpid u64 | port u32 | nonce u64 | tag, 16 bytes
 //!     end
 //! ```
 //!
@@ -16,6 +16,9 @@
 //!
 //! A second probe of the same content goes to all stations, so bridges forward it. Its subtype is 3, and its tag covers one
 //! byte more, so neither kind can be made of the other.
+//!
+//! The instance is a random number of this process. A frame of another instance proves nothing: most likely another Rosemary sent it, and
+//! an attacker could have. It makes no link either.
 //!
 //! The nonce is the time at which the probe was sent, in nanoseconds. Only the values inside of the tag's cover count; the
 //! texts are for people who read LLDP on a host.
@@ -35,6 +38,9 @@ const SEGMENT: u8 = 3;
 /// Time to live of the content, in seconds.
 const SECONDS: u16 = 10;
 
+/// Bytes of the instance.
+const INSTANCE: usize = 8;
+
 /// Bytes that the tag covers.
 const COVERED: usize = 20;
 
@@ -43,7 +49,10 @@ const TAG: usize = 16;
 
 /// The key with which this process tags its probes.
 #[derive(Debug, Clone)]
-pub(super) struct Seal(Hmac<Sha256>);
+pub(super) struct Seal {
+    key: Hmac<Sha256>,
+    instance: [u8; INSTANCE],
+}
 
 impl Seal {
     /// Makes a new key.
@@ -53,15 +62,23 @@ impl Seal {
     pub(super) fn random() -> Self {
         let mut key = [0; 32];
         getrandom::fill(&mut key).expect("the system has random numbers");
-        Self::of(&key)
+        let mut instance = [0; INSTANCE];
+        getrandom::fill(&mut instance).expect("the system has random numbers");
+        Self::of(&key, instance)
     }
 
-    pub(super) fn of(key: &[u8; 32]) -> Self {
-        Self(Hmac::new_from_slice(key).expect("HMAC takes keys of any size"))
+    pub(super) fn of(key: &[u8; 32], instance: [u8; INSTANCE]) -> Self {
+        Self { key: Hmac::new_from_slice(key).expect("HMAC takes keys of any size"), instance }
+    }
+
+    /// What an attacker has who sees the frames of this process: the instance, and not the key.
+    #[cfg(test)]
+    pub(super) fn forged(&self) -> Self {
+        Self { instance: self.instance, ..Self::random() }
     }
 
     fn tag(&self, reach: Reach, covered: &[u8]) -> Hmac<Sha256> {
-        let tag = self.0.clone().chain_update(covered);
+        let tag = self.key.clone().chain_update(covered);
         match reach {
             Reach::Link => tag,
             Reach::Segment => tag.chain_update([SEGMENT]),
@@ -95,6 +112,8 @@ pub(super) enum NoProbe {
     Other,
     /// It looks like a probe, but this process did not send it, or someone changed it.
     Forged,
+    /// It looks like a probe of another instance.
+    Another,
 }
 
 impl Probe {
@@ -105,7 +124,7 @@ impl Probe {
             Reach::Link => LINK,
             Reach::Segment => SEGMENT,
         };
-        let mut own = [&OWN[..], &[subtype], &self.covered()].concat();
+        let mut own = [&OWN[..], &[subtype], &seal.instance, &self.covered()].concat();
         own.extend(&seal.tag(self.reach, &self.covered()).finalize().into_bytes()[..TAG]);
         let mut frame = lldp::frame(
             hw_addr,
@@ -139,7 +158,11 @@ impl Probe {
             Some((reach(*subtype)?, own))
         });
         let (reach, own) = own.ok_or(NoProbe::Other)?;
+        let (instance, own) = own.split_at_checked(INSTANCE).ok_or(NoProbe::Forged)?;
         let (covered, tag) = own.split_at_checked(COVERED).ok_or(NoProbe::Forged)?;
+        if tag.len() == TAG && instance != seal.instance {
+            return Err(NoProbe::Another);
+        }
         if tag.len() != TAG || seal.tag(reach, covered).verify_truncated_left(tag).is_err() {
             return Err(NoProbe::Forged);
         }
@@ -174,13 +197,14 @@ mod tests {
         let (seal, other) = (Seal::random(), Seal::random());
         let frame = PROBE.write(PORT_ADDRESS, &seal);
         assert_eq!(Probe::read(&frame, &seal), Ok(PROBE));
-        assert_eq!(Probe::read(&frame, &other), Err(NoProbe::Forged));
+        assert_eq!(Probe::read(&frame, &seal.forged()), Err(NoProbe::Forged));
+        assert_eq!(Probe::read(&frame, &other), Err(NoProbe::Another));
     }
 
     #[test]
     fn tag_is_hmac_sha_256() {
         // Calculated with `openssl dgst -sha256 -mac HMAC -macopt hexkey:0101...`.
-        let frame = PROBE.write(PORT_ADDRESS, &Seal::of(&[1; 32]));
+        let frame = PROBE.write(PORT_ADDRESS, &Seal::of(&[1; 32], [7; INSTANCE]));
         let tag = &frame[frame.len() - 2 - TAG..frame.len() - 2];
         assert_eq!(tag, KNOWN_TAG, "{tag:02x?}");
     }
@@ -213,7 +237,7 @@ mod tests {
         assert_eq!(frames[0][..6], lldp::NEAREST_BRIDGE.0);
         assert_eq!(frames[1][..6], MacAddr::BROADCAST.0);
         assert_eq!(Probe::read(&frames[1], &seal), Ok(second));
-        let subtype = frames[0].len() - 2 - TAG - COVERED - 1;
+        let subtype = frames[0].len() - 2 - TAG - COVERED - INSTANCE - 1;
         for (mut frame, other) in frames.into_iter().zip([SEGMENT, LINK]) {
             frame[subtype] = other;
             assert_eq!(Probe::read(&frame, &seal), Err(NoProbe::Forged));

@@ -61,6 +61,11 @@ impl Reports {
         self.began.get_or_insert(now);
     }
 
+    /// Whether probes of an earlier process may be underway.
+    pub(super) fn is_beginning(&self, now: Duration) -> bool {
+        self.began.is_none_or(|began| now < began + GRACE)
+    }
+
     /// Returns the incident to raise, if there was no other one like it lately.
     pub(super) fn report(
         &mut self,
@@ -70,8 +75,8 @@ impl Reports {
         summary: String,
         mut evidence: String,
     ) -> Option<Effect> {
-        let began = *self.began.get_or_insert(now);
-        let is_expected = doubt == Doubt::Forged && now < began + GRACE;
+        self.begin(now);
+        let is_expected = doubt == Doubt::Forged && self.is_beginning(now);
         let port = if doubt == Doubt::TooManyPorts { PortNo::ANY } else { at.port };
         let left_out = self.latest.admit((doubt, at.dpid), port, now)?;
         if left_out > 0 {

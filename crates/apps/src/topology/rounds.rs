@@ -79,6 +79,7 @@ impl Discovery {
         self.settle(now);
         self.look_at_segments(now);
         self.dirty.extend(self.down.expire(now).into_iter().map(Key::LinkDown));
+        self.look_for_other_instance(now);
     }
 
     /// Forgets silent segments, and reports new ones when the windows of their ports have passed: until then the other end

@@ -321,6 +321,9 @@ impl Server {
             WorkerEvent::FlowsMissing(missing) => {
                 report_to(&self.monitor, &KernelReply::FlowsMissing(missing), &[])?;
             }
+            WorkerEvent::OtherController(other) => {
+                report_to(&self.monitor, &KernelReply::OtherController(other), &[])?;
+            }
             WorkerEvent::SwitchRefused(refused) => {
                 report_to(&self.monitor, &KernelReply::SwitchRefused(refused), &[])?;
             }

@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use control::kernel::OtherSign;
 use control::policy::Stage;
 use openflow::{Dpid, ErrorMessage, FlowRemoved, FlowRemovedReason, Kind};
 use sdk::abi::RecordKind;
@@ -14,6 +15,7 @@ use tracing::{debug, warn};
 
 use super::WorkerChannels;
 use super::log_limits::LogLimits;
+use super::other_controllers::is_of_slave;
 use super::switches::Switches;
 use crate::answer_part::Part;
 use crate::app_port::AppPort;
@@ -117,6 +119,9 @@ impl Replies<'_> {
     /// Routes an error to the sender of the message that the switch refused, and logs it.
     pub(super) fn error(&mut self, error: &ErrorMessage<'_>, message: &[u8]) {
         let xid = rewrite::xid(message);
+        if is_of_slave(error) {
+            self.other_controller(OtherSign::Slave);
+        }
         let up = self.connection.phase.up_mut();
         let by = up.and_then(|up| {
             let by = up.transactions.error(xid);

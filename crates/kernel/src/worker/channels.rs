@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::ids::WorkerId;
 use crate::pool::WorkerPool;
 use control::app::{AbsentApp, AppId, Installation};
-use control::kernel::{MissingFlows, RefusedSwitch, Tuning};
+use control::kernel::{MissingFlows, OtherController, RefusedSwitch, Tuning};
 use control::log::LogLevel;
 use control::policy::Policy;
 use control::query::{AppCounters, Orphans, SwitchSender, SwitchStatus};
@@ -170,6 +170,8 @@ pub enum WorkerEvent {
     FlowsMissing(MissingFlows),
     /// A connection claimed a datapath that it may not have, and is closed.
     SwitchRefused(RefusedSwitch),
+    /// Another controller commands a switch.
+    OtherController(OtherController),
     /// The worker's thread has ended.
     Ended,
     /// An app's zone broke the contract of its ring.

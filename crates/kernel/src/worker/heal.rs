@@ -37,6 +37,7 @@ impl Replies<'_> {
     pub(super) fn entry_part(&mut self, message: &[u8], is_last: bool) {
         let lists_entry = match MultipartReply::decode(message).map(|reply| reply.body) {
             Ok(ReplyBody::Flow(flows)) => {
+                self.look_for_other(&flows);
                 flows.iter().any(|flow| owner(flow.cookie) == KERNEL && flow.priority == 0)
             }
             _ => false,

@@ -30,6 +30,7 @@ mod hosted;
 mod inbound;
 mod log_limits;
 mod moved_bands;
+mod other_controllers;
 mod output;
 mod pace;
 mod reading;

@@ -65,6 +65,7 @@ impl ProcessTable {
             }
             KernelReply::FlowsMissing(missing) => self.flows_were_missing(missing),
             KernelReply::SwitchRefused(refused) => self.switch_was_refused(refused, now),
+            KernelReply::OtherController(other) => self.other_controller_seen(other, now),
             KernelReply::SetAside { app, record } => {
                 let name = self.app_by_id(app).map(|app| app.name.clone());
                 let size = record.len() / 2;

@@ -12,8 +12,8 @@ fn forged_probe_makes_no_link_and_raises_an_incident() {
     let mut net = line();
     net.run(Duration::from_secs(6));
     let nonce = u64::try_from(net.now.as_nanos()).unwrap();
-    let forged =
-        Probe { reach: Reach::Link, from: at(1, 1), nonce }.write(MacAddr([2; 6]), &Seal::random());
+    let forged = Probe { reach: Reach::Link, from: at(1, 1), nonce }
+        .write(MacAddr([2; 6]), &net.seal.forged());
     net.packet(at(3, 4), &forged);
     // Another port in the place of that of a valid probe.
     let mut changed = net.last_probe(at(1, 1));
@@ -58,7 +58,7 @@ fn incidents_of_a_port_are_bounded() {
     net.run(Duration::from_secs(6));
     for _ in 0..1000 {
         let frame = Probe { reach: Reach::Link, from: at(1, 1), nonce: 1 }
-            .write(MacAddr([2; 6]), &Seal::random());
+            .write(MacAddr([2; 6]), &net.seal.forged());
         net.packet(at(3, 4), &frame);
         net.run(MS);
     }
@@ -73,11 +73,38 @@ fn incidents_of_a_switch_are_bounded() {
     let before = net.incidents.len();
     for port in 5..1000 {
         let frame = Probe { reach: Reach::Link, from: at(1, 1), nonce: 1 }
-            .write(MacAddr([2; 6]), &Seal::random());
+            .write(MacAddr([2; 6]), &net.seal.forged());
         net.packet(at(3, port), &frame);
     }
     net.run(MS);
     assert_eq!(net.incidents.len() - before, 8);
+}
+
+#[test]
+fn probes_of_another_rosemary_are_one_incident_and_a_problem_while_they_come() {
+    let mut net = line();
+    let other = Seal::random();
+    let frame = |port| {
+        Probe { reach: Reach::Link, from: at(1, port), nonce: 1 }.write(MacAddr([2; 6]), &other)
+    };
+    net.packet(at(3, 4), &frame(1));
+    net.run(MS);
+    assert!(
+        net.incidents.is_empty() && net.problem.is_none(),
+        "an earlier process may have sent it"
+    );
+    net.run(Duration::from_secs(6));
+    for _ in 0..50 {
+        net.packet(at(3, 4), &frame(1));
+        net.packet(at(2, 4), &frame(2));
+        net.run(MS * 1000);
+    }
+    assert_eq!(net.links(), line_links());
+    assert_eq!(net.incidents.len(), 1);
+    assert!(net.has_incident("LLDP of another Rosemary arrived at 00:00:00:00:00:00:00:03 port 4"));
+    assert!(net.problem.as_ref().is_some_and(|it| it.contains("stop one of them")));
+    net.run(Duration::from_secs(70));
+    assert_eq!(net.problem, None);
 }
 
 #[test]

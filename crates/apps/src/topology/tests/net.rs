@@ -55,6 +55,8 @@ pub(super) struct Net {
     pub(super) sent_second: Vec<(Duration, Endpoint, Vec<u8>)>,
     pub(super) table: BTreeMap<u32, Slot>,
     pub(super) incidents: Vec<String>,
+    /// The problem that the status shows.
+    pub(super) problem: Option<String>,
 }
 
 impl Net {
@@ -74,6 +76,7 @@ impl Net {
             sent_second: Vec::new(),
             table: BTreeMap::new(),
             incidents: Vec::new(),
+            problem: None,
         };
         net.discovery.snapshot_begin(net.now);
         net.discovery.snapshot_end(net.now);
@@ -152,8 +155,10 @@ impl Net {
             self.table.insert(slot, record);
         }
         for effect in self.discovery.take_effects() {
-            if let Effect::Incident { summary, .. } = effect {
-                self.incidents.push(summary);
+            match effect {
+                Effect::Incident { summary, .. } => self.incidents.push(summary),
+                Effect::Problem(problem) => self.problem = problem,
+                _ => {}
             }
         }
     }

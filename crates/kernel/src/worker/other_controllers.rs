@@ -1,0 +1,111 @@
+//! Reports signs that another controller commands a switch: both would overwrite each other's flows and answer the same packets.
+//!
+//! * The kernel's table-miss entry, which is checked every few seconds, is that of another installation. Both have the same match
+//!   and priority, so the later one replaces the earlier. The kernel writes its own again. If the other controller is gone, the sign
+//!   ends.
+//! * The switch refuses a message because another controller is its master.
+
+use std::time::Duration;
+
+use control::app::Installation;
+use control::kernel::{OtherController, OtherSign};
+use openflow::{ErrorMessage, FlowStats, Version};
+
+use super::WorkerEvent;
+use super::answers::Replies;
+use super::inbound::table_miss;
+use crate::check::OWN_BITS;
+use crate::connection::{Connection, Up};
+use crate::rewrite::{KERNEL, owner};
+
+/// Least time between two reports about a switch.
+const QUIET: Duration = Duration::from_secs(30);
+
+impl Replies<'_> {
+    /// Looks for the entry of another installation among the flows that a switch has listed for the check of the kernel's own.
+    pub(super) fn look_for_other(&mut self, flows: &[FlowStats<'_>]) {
+        let Some(switch) = self.connection.switch_mut() else { return };
+        let Some(other) = other_installation(switch.entry_cookie, flows) else { return };
+        if self.other_controller(OtherSign::Entry(other)) {
+            let Connection { phase, session, out, .. } = &mut *self.connection;
+            let Some(Up { switch, .. }) = phase.up_mut() else { return };
+            table_miss((switch.version, switch.entry_cookie), session.xid(), out);
+        }
+    }
+
+    /// Reports a sign of another controller. `false` if the switch had one a short time ago.
+    pub(super) fn other_controller(&mut self, sign: OtherSign) -> bool {
+        let now = self.now;
+        let Some(switch) = self.connection.switch_mut() else { return false };
+        if switch.other_seen.is_some_and(|at| now.saturating_duration_since(at) < QUIET) {
+            return false;
+        }
+        switch.other_seen = Some(now);
+        let other = OtherController { dpid: switch.dpid.to_string(), sign };
+        self.channels.notify(WorkerEvent::OtherController(other));
+        true
+    }
+}
+
+/// Whether the switch refused a message because another controller is its master (`OFPBRC_IS_SLAVE`, OpenFlow 1.3.5 §7.5.4.2).
+pub(super) fn is_of_slave(error: &ErrorMessage<'_>) -> bool {
+    const BAD_REQUEST: u16 = 1;
+    const IS_SLAVE: u16 = 10;
+    error.version != Version::V1_0 && (error.kind, error.code) == (BAD_REQUEST, IS_SLAVE)
+}
+
+/// Returns the installation in a table-miss entry that is not the kernel's own. Earlier versions wrote 0 there.
+fn other_installation(own: u64, flows: &[FlowStats<'_>]) -> Option<Installation> {
+    let entries = flows.iter().filter(|flow| owner(flow.cookie) == KERNEL && flow.priority == 0);
+    let mut others = entries.map(|flow| flow.cookie).filter(|cookie| *cookie != own);
+    others.find_map(|cookie| Some(Installation(cookie & OWN_BITS)).filter(|it| it.is_valid()))
+}
+
+#[cfg(test)]
+mod tests {
+    use openflow::{Instructions, Match};
+
+    use super::*;
+    use crate::rewrite::kernel_cookie;
+
+    #[test]
+    fn only_the_error_of_a_slave_is_a_sign() {
+        let error = |version, kind, code| ErrorMessage { version, kind, code, data: &[] };
+        assert!(is_of_slave(&error(Version::V1_3, 1, 10)));
+        for (version, kind, code) in
+            [(Version::V1_0, 1, 10), (Version::V1_3, 1, 9), (Version::V1_3, 2, 10)]
+        {
+            assert!(!is_of_slave(&error(version, kind, code)));
+        }
+    }
+
+    #[test]
+    fn entry_of_another_installation_is_a_sign_and_that_of_an_earlier_version_is_none() {
+        let own = kernel_cookie(Installation(7));
+        let flow = |cookie, priority| FlowStats {
+            table_id: 0,
+            duration: Duration::from_secs(1),
+            priority,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            flags: openflow::FlowModFlags::default(),
+            cookie,
+            packet_count: 0,
+            byte_count: 0,
+            match_: Match::new(),
+            instructions: Instructions::default(),
+        };
+        let other = kernel_cookie(Installation(8));
+        for (flows, sign) in [
+            (vec![], None),
+            (vec![flow(own, 0)], None),
+            (vec![flow(0xffff << 48, 0)], None),
+            (vec![flow(other, 0)], Some(Installation(8))),
+            (vec![flow(own, 0), flow(other, 0)], Some(Installation(8))),
+            (vec![flow(other, 9)], None),
+            (vec![flow(1 << 48 | 8, 0), flow(8, 0)], None),
+        ] {
+            assert_eq!(other_installation(own, &flows), sign, "{flows:?}");
+        }
+    }
+}
