@@ -25,6 +25,8 @@ pub(crate) struct Host {
     port: u32,
     /// Whether packets with this address came in at another port, too, and the service has not decided yet.
     is_contested: bool,
+    /// Whether an earlier process of the service saw it there, and no packet has confirmed it since.
+    is_doubted: bool,
     /// When it was first seen, in seconds of `network.now()`.
     first_seen_s: u64,
     /// When it was last seen, in seconds of `network.now()`, to a minute.
@@ -34,7 +36,8 @@ pub(crate) struct Host {
 #[pymethods]
 impl Host {
     #[new]
-    #[pyo3(signature = (mac, dpid, port, vlan = 0, is_contested = false, first_seen_s = 0, last_seen_s = 0))]
+    #[pyo3(signature = (mac, dpid, port, vlan = 0, is_contested = false, first_seen_s = 0, last_seen_s = 0, is_doubted = false))]
+    #[expect(clippy::too_many_arguments, reason = "the fields of the class")]
     fn new(
         mac: Py<PyBytes>,
         dpid: u64,
@@ -43,8 +46,9 @@ impl Host {
         is_contested: bool,
         first_seen_s: u64,
         last_seen_s: u64,
+        is_doubted: bool,
     ) -> Self {
-        Self { mac, vlan, dpid, port, is_contested, first_seen_s, last_seen_s }
+        Self { mac, vlan, dpid, port, is_contested, is_doubted, first_seen_s, last_seen_s }
     }
 
     fn __repr__(&self) -> String {
@@ -86,6 +90,7 @@ fn host(py: Python<'_>, it: &raw::Host) -> Host {
         dpid: it.dpid.0,
         port: it.port.0,
         is_contested: it.is_contested,
+        is_doubted: it.is_doubted,
         first_seen_s: it.first_seen_s,
         last_seen_s: it.last_seen_s,
     }

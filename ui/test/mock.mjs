@@ -38,7 +38,7 @@ export function network() {
     ],
   };
   const hosts = switches.map((it, index) => ({
-    mac: `02:00:00:00:01:0${index + 1}`, vlan: null, dpid: it.dpid, port: '3', addresses: [`10.0.0.${index + 1}`], seen_seconds: 4, known_seconds: 900, contested: false,
+    mac: `02:00:00:00:01:0${index + 1}`, vlan: null, dpid: it.dpid, port: '3', addresses: [`10.0.0.${index + 1}`], seen_seconds: 4, known_seconds: 900, contested: false, doubted: false,
   }));
   return { switches, topology, hosts };
 }

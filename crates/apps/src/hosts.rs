@@ -9,14 +9,21 @@
 //! an edge, without another packet. Before, a host of another switch could be learned there, and a flood could not
 //! reach the port anyway.
 //!
+//! The hosts outlive the process: they are in the storage (`hosts/archive.rs`). After a restart, they are published as doubted,
+//! with the time when they were last seen, until a packet of each confirms its place.
+//!
 //! The monitor starts the app when another one names the service. Its configuration is in `hosts/settings.rs`.
 
 #![forbid(unsafe_code)]
 
+#[path = "hosts/archive.rs"]
+mod archive;
 #[path = "hosts/claims.rs"]
 mod claims;
 #[path = "hosts/directory.rs"]
 mod directory;
+#[path = "hosts/kept.rs"]
+mod kept;
 #[path = "hosts/ports.rs"]
 mod ports;
 #[path = "hosts/probe.rs"]
@@ -31,7 +38,7 @@ mod sighting;
 mod tracker;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rosemary_sdk::abi::Refusal;
 use rosemary_sdk::services::Service;
@@ -42,12 +49,14 @@ use rosemary_sdk::{
     Switch, export_app,
 };
 
+use self::archive::Archive;
+use self::kept::Clocks;
 use self::ports::Behind;
 use self::settings::Settings;
 use self::tracker::{Probe, Tracker};
 
-/// Time after which the log says that the topology service is not available.
-const TOPOLOGY_WAIT: Duration = Duration::from_secs(10);
+/// Time after which the log says that a service is not available.
+const SERVICE_WAIT: Duration = Duration::from_secs(10);
 
 /// See the module's description.
 #[derive(Debug)]
@@ -56,9 +65,11 @@ struct Hosts {
     /// Made with the first event, when the configuration is known.
     tracker: Option<Tracker>,
     topology: TableWatch,
+    archive: Archive,
     switches: BTreeMap<Dpid, Switch>,
-    /// When the log says that the topology service is not available.
+    /// When the log says that the topology service, or the storage, is not available.
     complain_at: Option<Duration>,
+    complain_of_storage_at: Option<Duration>,
     /// Whether the log already says that hosts cannot be probed, or that records cannot be published.
     said_mute: bool,
     said_unpublished: bool,
@@ -76,8 +87,10 @@ impl App for Hosts {
             settings: Settings::default(),
             tracker: None,
             topology: TableWatch::new(Service::Topology),
+            archive: Archive::default(),
             switches: BTreeMap::new(),
             complain_at: None,
+            complain_of_storage_at: None,
             said_mute: false,
             said_unpublished: false,
             failures: Repeats::new(SELDOM, MOST_SWITCHES),
@@ -94,10 +107,12 @@ impl App for Hosts {
         if self.tracker.is_none() {
             let slots = Service::Hosts.table_slots().unwrap_or_default();
             self.tracker = Tracker::new(self.settings.clone(), slots);
-            self.complain_at = Some(now + TOPOLOGY_WAIT);
+            self.complain_at = Some(now + SERVICE_WAIT);
+            self.complain_of_storage_at = Some(now + SERVICE_WAIT);
         }
         let news = self.topology.on_event(&event);
         let Some(tracker) = &mut self.tracker else { return };
+        self.archive.on_event(&event, tracker, clocks(now), network);
         match (event, news) {
             (_, Some(TableEvent::Reread)) => {
                 self.complain_at = None;
@@ -114,7 +129,7 @@ impl App for Hosts {
                     on_change(tracker, change, now);
                 }
             }
-            (_, Some(TableEvent::Gone)) => self.complain_at = Some(now + TOPOLOGY_WAIT),
+            (_, Some(TableEvent::Gone)) => self.complain_at = Some(now + SERVICE_WAIT),
             (Event::PacketIn(packet_in), None) => {
                 let at = Endpoint { dpid: packet_in.switch.dpid, port: packet_in.in_port };
                 tracker.packet(at, packet_in.data, now);
@@ -176,8 +191,22 @@ impl Hosts {
                  lead to other switches",
             );
         }
-        network.wake_at(tracker.wake_at());
+        if self.complain_of_storage_at.take_if(|at| now >= *at).is_some()
+            && self.archive.is_missing()
+        {
+            network.warn(
+                "the service `storage` is not available: after a restart, hosts are known again only when they send something. \
+                 If its [[app]] has `services`, add \"storage\"",
+            );
+        }
+        let next = self.archive.go_on(tracker, now, clocks(now), network);
+        network.wake_at(next.map_or(tracker.wake_at(), |next| next.min(tracker.wake_at())));
     }
+}
+
+fn clocks(now: Duration) -> Clocks {
+    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Clocks { now_s: now.as_secs(), unix_s: unix.map_or(0, |it| it.as_secs()) }
 }
 
 /// Sends a probe. One for which there is no room is left out: two more follow.

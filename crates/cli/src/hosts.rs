@@ -13,12 +13,14 @@ use crate::table::{Table, output_width};
 const AFTER_HELP: &str = "\
 SWITCH and PORT are where a host is attached. VLAN is a dash for packets without a tag. SEEN is the time since a packet of \
 the host reached the controller; packets that switches forward by a flow do not. STATE is `contested` while packets with \
-the host's address come in at another port, too.
+the host's address come in at another port, too. It is `doubted` after a restart, until a packet of the host confirms the place \
+where it was known before.
 
 HOST is an Ethernet or IP address; without it, all hosts are shown. The hosts come from the service `hosts`, which runs \
 when an app names it. Attacks and moves that look like one are incidents: `rosemary incidents`.
 
-In JSON the columns have the names mac, vlan, dpid, port, addresses, seen_seconds, known_seconds and contested.
+In JSON the columns have the names mac, vlan, dpid, port, addresses, seen_seconds, known_seconds, contested \
+and doubted.
 
 Exit codes: 0 success; 1 no such host, or the service or Rosemary does not run; 2 wrong usage.";
 
@@ -80,7 +82,11 @@ fn table(lines: &[Line]) -> Table<7> {
             &line.port,
             &line.addresses.join(", "),
             &format!("{} s ago", line.seen_seconds),
-            if line.contested { "contested" } else { "known" },
+            match (line.contested, line.doubted) {
+                (true, _) => "contested",
+                (false, true) => "doubted",
+                (false, false) => "known",
+            },
         ]);
     }
     table
@@ -103,6 +109,7 @@ mod tests {
                 dpid: Dpid(1),
                 port: PortNo(port),
                 is_contested: number == 2,
+                is_doubted: number == 3,
                 first_seen_s: 100,
                 last_seen_s: 150,
             })
@@ -112,7 +119,13 @@ mod tests {
             let ip = ip.parse().expect("an address");
             Record::Address(Address { ip, vlan: UNTAGGED, mac, last_seen_s: 150 })
         };
-        vec![address(1, "fe80::1"), host(2, 3, 7), host(1, 2, UNTAGGED), address(1, "10.0.0.1")]
+        vec![
+            address(1, "fe80::1"),
+            host(3, 4, UNTAGGED),
+            host(2, 3, 7),
+            host(1, 2, UNTAGGED),
+            address(1, "10.0.0.1"),
+        ]
     }
 
     #[test]
@@ -124,6 +137,7 @@ mod tests {
 HOST               VLAN  SWITCH                   PORT  ADDRESSES          SEEN      STATE
 02:00:00:00:00:01  -     00:00:00:00:00:00:00:01  2     10.0.0.1, fe80::1  10 s ago  known
 02:00:00:00:00:02  7     00:00:00:00:00:00:00:01  3                        10 s ago  contested
+02:00:00:00:00:03  -     00:00:00:00:00:00:00:01  4                        10 s ago  doubted
 "
         );
         let is = |text: &str| lines[0].is(HostName::parse(text).expect("a host"));

@@ -45,7 +45,7 @@ pub(super) fn settings(name: &str) -> Option<AppConfig> {
         "hosts" => AppConfig {
             filter: sees(&[ARP, IPV4, IPV6]),
             needs: needs(&[], &[Service::Topology]),
-            ..of(Stage::Observe, &[PacketIn, PacketOut], &[Service::Topology])
+            ..of(Stage::Observe, &[PacketIn, PacketOut], &[Service::Topology, Service::Storage])
         },
         // It needs no packet; ARP is the least of what a filter can name.
         "stats" => AppConfig {

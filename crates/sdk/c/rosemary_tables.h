@@ -38,6 +38,7 @@ struct rosemary_known_host {
     uint32_t is_contested;   /* whether packets with its address come in at another port, too */
     uint64_t first_seen_s;   /* seconds of the monotonic clock */
     uint64_t last_seen_s;    /* may lag a minute */
+    uint32_t is_doubted;     /* whether it is known from before a restart, and no packet has confirmed it since */
 };
 
 /* An IP address of a host. */
@@ -118,6 +119,7 @@ static inline int rosemary_host_of_record(const uint64_t record[ROSEMARY_RECORD_
     out->is_contested = (uint32_t)(record[0] >> 8 & 1);
     out->first_seen_s = record[3];
     out->last_seen_s = record[4];
+    out->is_doubted = (uint32_t)(record[0] >> 9 & 1);
     return 0;
 }
 

@@ -51,8 +51,8 @@ int main(void) {
                 continue;
             }
             hex(it.mac, 6);
-            printf(" %u %llu %u %u %llu %llu\n", it.vlan, (unsigned long long)it.dpid, it.port, it.is_contested,
-                   (unsigned long long)it.first_seen_s, (unsigned long long)it.last_seen_s);
+            printf(" %u %llu %u %u %u %llu %llu\n", it.vlan, (unsigned long long)it.dpid, it.port, it.is_contested,
+                   it.is_doubted, (unsigned long long)it.first_seen_s, (unsigned long long)it.last_seen_s);
         } else {
             struct rosemary_known_address it;
             if (rosemary_find_address(&host, kind, bytes, vlan, &it) != 0) {

@@ -69,6 +69,7 @@ fn table() -> Vec<Slot> {
             dpid: Dpid(u64::MAX - u64::from(number)),
             port: PortNo(u32::MAX - u32::from(number)),
             is_contested: number % 5 == 0,
+            is_doubted: number % 3 == 0,
             first_seen_s: 1,
             last_seen_s: 1 << 40,
         };
@@ -105,10 +106,12 @@ fn c_finds_the_same_hosts_and_addresses() {
             match find_host(&table, mac(number), vlan) {
                 Some(it) => {
                     found += 1;
-                    let (mac, contested) = (hex(&it.mac.0), u8::from(it.is_contested));
+                    let mac = hex(&it.mac.0);
+                    let flags =
+                        format!("{} {}", u8::from(it.is_contested), u8::from(it.is_doubted));
                     let (dpid, port) = (it.dpid.0, it.port.0);
                     let seen = format!("{} {}", it.first_seen_s, it.last_seen_s);
-                    let _ = writeln!(expected, "{mac} {vlan} {dpid} {port} {contested} {seen}");
+                    let _ = writeln!(expected, "{mac} {vlan} {dpid} {port} {flags} {seen}");
                 }
                 None => expected.push_str("none\n"),
             }

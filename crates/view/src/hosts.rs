@@ -52,6 +52,8 @@ pub struct Line {
     pub known_seconds: u64,
     /// Whether packets with its address come in at another port, too.
     pub contested: bool,
+    /// Whether it is known from before a restart, and no packet has confirmed its place since.
+    pub doubted: bool,
 }
 
 /// Counts the hosts at each switch.
@@ -94,6 +96,7 @@ pub fn lines_of(records: &[Record], now_s: u64) -> Vec<Line> {
             seen_seconds: now_s.saturating_sub(host.last_seen_s),
             known_seconds: now_s.saturating_sub(host.first_seen_s),
             contested: host.is_contested,
+            doubted: host.is_doubted,
         }
     };
     hosts.iter().map(line).collect()

@@ -197,6 +197,7 @@ export interface Host {
   seen_seconds: number;
   known_seconds: number;
   contested: boolean;
+  doubted: boolean;
 }
 
 export interface PortStats {

@@ -7,6 +7,7 @@ use rosemary_sdk::packet::Packet;
 use rosemary_sdk::services::hosts::{UNTAGGED, find_address, find_host};
 use rosemary_sdk::services::table::{EMPTY, NewsKind};
 use rosemary_sdk::services::topology::Endpoint;
+use rosemary_sdk::services::{Outcome, RequestId};
 use rosemary_sdk::testing::{AlignedRecord, Bench, Sent};
 
 use super::tests::{ALICE, IP, MALLORY, arp};
@@ -112,15 +113,120 @@ fn missing_topology_is_logged() {
         bench.batch(&[]).unwrap(); // a millisecond each
     }
     let log = bench.log();
-    assert_eq!(log.len(), 1, "{log:?}");
-    assert!(log[0].contains("`topology` is not available"));
+    assert!(log.iter().any(|line| line.contains("`topology` is not available")), "{log:?}");
+    assert_eq!(log.len(), 2, "that, and the storage: {log:?}");
 }
 
 #[test]
-fn topology_that_comes_in_time_is_not_logged() {
+fn services_that_come_in_time_are_not_logged() {
     let mut bench = bench();
+    storage_is_up(&mut bench);
+    store(&mut bench, &mut BTreeMap::new());
     for _ in 0..10_100 {
         bench.batch(&[]).unwrap();
     }
     assert_eq!(bench.log(), [""; 0]);
+}
+
+/// Answers requests to the storage like the service, until there are none.
+fn store(bench: &mut Bench, stored: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+    use rosemary_sdk::services::storage::{Answer, KeysWriter, Request};
+    for _ in 0..20 {
+        for asked in bench.asked() {
+            let answer = match Request::decode(&asked.request).unwrap() {
+                Request::List { .. } => {
+                    let mut keys = KeysWriter::default();
+                    for key in stored.keys() {
+                        keys.push(key, 1);
+                    }
+                    keys.finish(false)
+                }
+                Request::Get { key, .. } => match stored.get(key) {
+                    Some(value) => Answer::Value { version: 1, value }.encode(),
+                    None => Answer::Nothing.encode(),
+                },
+                Request::Put { key, value, .. } => {
+                    stored.insert(key.to_vec(), value.to_vec());
+                    Answer::Done { version: 1 }.encode()
+                }
+                other => panic!("{other:?}"),
+            };
+            let storage = Service::Storage;
+            bench.event(AlignedRecord::service(storage, Outcome::Answered, asked.id, &answer));
+        }
+        for _ in 0..20 {
+            bench.batch(&[]).unwrap(); // a millisecond each
+        }
+    }
+}
+
+fn storage_is_up(bench: &mut Bench) {
+    bench.event(AlignedRecord::service(Service::Storage, Outcome::Up, RequestId(0), &[]));
+}
+
+#[test]
+fn host_is_published_by_the_next_process_before_it_sends_anything() {
+    let mut stored = BTreeMap::new();
+    let mut first = bench();
+    storage_is_up(&mut first);
+    packet(&mut first, 1, &arp(ALICE, IP));
+    store(&mut first, &mut stored);
+    assert_eq!(stored.len(), 1, "one host is in one value");
+
+    let mut second = bench();
+    storage_is_up(&mut second);
+    store(&mut second, &mut stored);
+    let host = find_host(&published(&mut second), ALICE, UNTAGGED).unwrap();
+    assert_eq!((host.port, host.is_doubted), (PortNo(1), true));
+    assert_eq!(find_address(&published(&mut second), IP.into(), UNTAGGED).unwrap().mac, ALICE);
+    packet(&mut second, 1, &arp(ALICE, IP));
+    assert!(!find_host(&published(&mut second), ALICE, UNTAGGED).unwrap().is_doubted);
+}
+
+#[test]
+fn nothing_is_written_before_all_is_read() {
+    let mut bench = bench();
+    packet(&mut bench, 1, &arp(ALICE, IP));
+    storage_is_up(&mut bench);
+    let asked = bench.asked();
+    assert_eq!(asked.len(), 1, "the list of values alone: {asked:?}");
+    for _ in 0..300 {
+        bench.batch(&[]).unwrap();
+    }
+    assert!(bench.asked().is_empty());
+}
+
+#[test]
+fn storage_that_ends_is_asked_again() {
+    let mut stored = BTreeMap::new();
+    let mut bench = bench();
+    storage_is_up(&mut bench);
+    let list = bench.asked().pop().unwrap();
+    bench.event(AlignedRecord::service(Service::Storage, Outcome::Unavailable, list.id, &[]));
+    storage_is_up(&mut bench);
+    store(&mut bench, &mut stored);
+    packet(&mut bench, 1, &arp(ALICE, IP));
+    for _ in 0..150 {
+        bench.batch(&[]).unwrap();
+    }
+    let put = bench.asked().pop().expect("a write");
+    bench.event(AlignedRecord::service(Service::Storage, Outcome::Unavailable, put.id, &[]));
+    for _ in 0..150 {
+        bench.batch(&[]).unwrap();
+    }
+    assert!(bench.asked().is_empty(), "until it is up again");
+    storage_is_up(&mut bench);
+    store(&mut bench, &mut stored);
+    assert_eq!(stored.len(), 1);
+}
+
+#[test]
+fn missing_storage_is_logged() {
+    let mut bench = bench();
+    for _ in 0..10_100 {
+        bench.batch(&[]).unwrap();
+    }
+    let log = bench.log();
+    assert_eq!(log.len(), 1, "{log:?}");
+    assert!(log[0].contains("`storage` is not available"));
 }

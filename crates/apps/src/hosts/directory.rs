@@ -3,7 +3,7 @@
 //! Each host and each address has a slot of the table from its first record to its last. The directory never learns more
 //! than the table has room for: what finds no slot is counted and not kept.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use rosemary_sdk::MacAddr;
@@ -11,6 +11,8 @@ use rosemary_sdk::services::hosts::{Address, Host, address_name, host_name};
 use rosemary_sdk::services::layout::{Placement, Writes};
 use rosemary_sdk::services::topology::Endpoint;
 
+use super::archive::{SHELVES, shelf_of};
+use super::kept::Kept;
 use super::sighting::Proof;
 
 /// Most addresses of a host.
@@ -37,8 +39,9 @@ pub(super) struct Known {
     pub(super) position: u32,
     /// When its last packet came in, in seconds.
     pub(super) heard_s: u64,
-    /// Probes since then.
+    /// Probes since then, and when the last one was sent, in seconds.
     pub(super) probes: u8,
+    pub(super) probed_s: u64,
     /// Moves between live ports since `moving_since_s`.
     pub(super) moves: u8,
     pub(super) moving_since_s: u64,
@@ -91,6 +94,10 @@ pub(super) struct Directory {
     by_name: HashMap<(MacAddr, u16), HostId>,
     by_address: HashMap<(IpAddr, u16), Owned>,
     placement: Placement,
+    /// The hosts of each shelf of the storage.
+    shelves: Vec<BTreeSet<HostId>>,
+    /// Shelves that have changed since they were stored.
+    pub(super) dirty: BTreeSet<u8>,
     /// Records that wait to be published.
     pub(super) writes: Writes,
 }
@@ -106,6 +113,8 @@ impl Directory {
             by_name: HashMap::new(),
             by_address: HashMap::new(),
             placement,
+            shelves: vec![BTreeSet::new(); SHELVES],
+            dirty: BTreeSet::new(),
             writes,
         })
     }
@@ -145,6 +154,7 @@ impl Directory {
             position: 0,
             heard_s: host.last_seen_s,
             probes: 0,
+            probed_s: 0,
             moves: 0,
             moving_since_s: 0,
             held_until_s: 0,
@@ -158,15 +168,46 @@ impl Directory {
             *place = Some(known);
         }
         self.by_name.insert((host.mac, host.vlan), id);
+        let shelf = shelf_of(host.mac, host.vlan);
+        if let Some(hosts) = self.shelves.get_mut(usize::from(shelf)) {
+            hosts.insert(id);
+        }
+        self.dirty.insert(shelf);
         Some(id)
+    }
+
+    /// Returns the hosts of a shelf with their addresses, in the order in which they were first seen.
+    pub(super) fn shelf(&self, shelf: u8) -> Vec<Kept> {
+        let ids = self.shelves.get(usize::from(shelf)).into_iter().flatten();
+        let kept = |known: &Known| {
+            let vlan = known.host.vlan;
+            let address = |ip: &IpAddr| {
+                let is_stated = self.by_address.get(&(*ip, vlan))?.is_stated;
+                Some((*ip, if is_stated { Proof::Stated } else { Proof::Used }))
+            };
+            Kept {
+                host: known.host,
+                addresses: known.addresses.iter().filter_map(address).collect(),
+            }
+        };
+        let mut hosts: Vec<Kept> = ids.filter_map(|id| self.get(*id)).map(kept).collect();
+        hosts.sort_by_key(|it| it.host.first_seen_s);
+        hosts
+    }
+
+    fn touch(&mut self, id: HostId) {
+        if let Some(Known { host, .. }) = self.get(id) {
+            let shelf = shelf_of(host.mac, host.vlan);
+            self.dirty.insert(shelf);
+        }
     }
 
     /// Notes that a packet of the host came in.
     pub(super) fn hear(&mut self, id: HostId, now_s: u64) {
         let Some(known) = self.get_mut(id) else { return };
         (known.heard_s, known.probes) = (now_s, 0);
-        if now_s >= known.host.last_seen_s + LAG_S {
-            self.change(id, |host| host.last_seen_s = now_s);
+        if known.host.is_doubted || now_s >= known.host.last_seen_s + LAG_S {
+            self.change(id, |host| (host.last_seen_s, host.is_doubted) = (now_s, false));
         }
     }
 
@@ -178,12 +219,18 @@ impl Directory {
         if known.host != before {
             let write = (known.slot, known.host.to_slot());
             self.writes.push(write);
+            self.touch(id);
         }
     }
 
     /// Removes a host with its addresses.
     pub(super) fn remove(&mut self, id: HostId) -> Option<Known> {
+        self.touch(id);
         let known = self.known.get_mut(id as usize)?.take()?;
+        let shelf = shelf_of(known.host.mac, known.host.vlan);
+        if let Some(hosts) = self.shelves.get_mut(usize::from(shelf)) {
+            hosts.remove(&id);
+        }
         self.by_name.remove(&(known.host.mac, known.host.vlan));
         for ip in &known.addresses {
             self.forget_address(*ip, known.host.vlan);
@@ -209,11 +256,14 @@ impl Directory {
                 return Added::Others { owner: owned.host, is_stated: owned.is_stated };
             }
             owned.heard_s = now_s;
-            owned.is_stated |= proof == Proof::Stated;
+            let is_news = proof == Proof::Stated && !std::mem::replace(&mut owned.is_stated, true);
             if now_s >= owned.written_s + LAG_S {
                 owned.written_s = now_s;
                 let record = Address { ip, vlan, mac, last_seen_s: now_s };
                 self.writes.push((owned.slot, record.to_slot()));
+            }
+            if is_news {
+                self.touch(id);
             }
             return Added::Own;
         }
@@ -230,6 +280,7 @@ impl Directory {
         if let Some(known) = self.get_mut(id) {
             known.addresses.push(ip);
         }
+        self.touch(id);
         Added::Own
     }
 
@@ -239,6 +290,7 @@ impl Directory {
         if let Some(known) = self.get_mut(host) {
             known.addresses.retain(|it| *it != ip);
         }
+        self.touch(host);
         self.forget_address(ip, vlan);
     }
 

@@ -181,6 +181,20 @@ impl Ports {
         }
     }
 
+    /// Expects that a port is announced, at which an earlier process saw hosts. Returns false if no host can be there: the port
+    /// is down or has a link, or its switch has announced its ports without this one.
+    pub(super) fn expect(&mut self, at: Endpoint, now_s: u64) -> bool {
+        let away = Connection { epoch: 0, is_up: false, since_s: now_s };
+        let switch = *self.switches.entry(at.dpid).or_insert(away);
+        let has_announced = switch.is_up && now_s >= switch.since_s + ANNOUNCE_S;
+        match self.known.get(&at) {
+            Some(port) if port.is_announced() => port.is_up && port.behind != Behind::Link,
+            Some(port) => !has_announced && port.behind != Behind::Link,
+            None if has_announced || self.known.len() >= MOST_PORTS => false,
+            None => self.known.insert(at, Port::unannounced()).is_none(),
+        }
+    }
+
     /// Returns ports that are gone: their switch has been away too long, or has come back without them.
     pub(super) fn expired(&mut self, now_s: u64) -> Vec<Endpoint> {
         let is_old =
@@ -199,7 +213,9 @@ impl Ports {
             let switch = switches.get(&at.dpid)?;
             let is_left_out =
                 switch.is_up && is_old(switch, ANNOUNCE_S) && port.epoch != switch.epoch;
-            (away(switch) || is_left_out && port.is_announced()).then_some(*at)
+            // The topology service may list a port before the kernel announces it; an earlier process may have seen hosts there.
+            let is_awaited = !port.is_announced() && port.hosts.is_empty();
+            (away(switch) || is_left_out && !is_awaited).then_some(*at)
         };
         let gone = self.known.iter().filter_map(is_gone).collect();
         self.switches.retain(|_, switch| !away(switch));

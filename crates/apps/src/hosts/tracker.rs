@@ -10,6 +10,7 @@
 //! | a known host at a segment, which a bridge joins to other switches | nothing, unless its port is down: a bridge may have forwarded the packet |
 //! | an address of another host | gives it to the claimant only if the owner does not answer |
 //! | a silent host | probes it, and forgets it without an answer |
+//! | a host that an earlier process has stored | publishes it as doubted, and probes it like a silent one |
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use rosemary_sdk::services::topology::Endpoint;
 
 use super::claims::{Claim, Claims, Due, Subject};
 use super::directory::{Added, Directory, HostId};
+use super::kept::Kept;
 use super::ports::{Behind, Ports};
 use super::probe;
 use super::reports::{Report, Reports};
@@ -103,6 +105,41 @@ impl Tracker {
                 }
             }
         }
+    }
+
+    /// Takes hosts of a shelf that an earlier process has stored. They are doubted until they send something.
+    pub(super) fn restore(&mut self, shelf: u8, hosts: &[Kept], now_s: u64) {
+        let was_dirty = self.directory.dirty.contains(&shelf);
+        let mut is_same = true;
+        for kept in hosts {
+            is_same &= self.restore_host(kept, now_s);
+        }
+        if is_same && !was_dirty {
+            self.directory.dirty.remove(&shelf); // it has just been read
+        } else {
+            self.directory.dirty.insert(shelf);
+        }
+    }
+
+    /// Returns whether the host is known as it was stored. A packet that came in meanwhile counts more.
+    fn restore_host(&mut self, Kept { host, addresses }: &Kept, now_s: u64) -> bool {
+        let at = Endpoint { dpid: host.dpid, port: host.port };
+        if self.directory.find(host.mac, host.vlan).is_some()
+            || !self.ports.expect(at, now_s)
+            || self.ports.hosts(at).len() >= self.settings.hosts_per_port
+        {
+            return false;
+        }
+        let Some(id) = self.directory.insert(*host) else { return false };
+        self.attach(id, at);
+        if let Some(known) = self.directory.get_mut(id) {
+            known.heard_s = now_s; // it has as long as any host until it is forgotten
+        }
+        let mut is_same = true;
+        for (ip, proof) in addresses {
+            is_same &= self.directory.add_address(id, *ip, *proof, now_s) == Added::Own;
+        }
+        is_same
     }
 
     /// States whether a port is there and up, as its switch announced it on this connection.
@@ -229,6 +266,7 @@ impl Tracker {
             dpid: at.dpid,
             port: at.port,
             is_contested: false,
+            is_doubted: false,
             first_seen_s: now_s,
             last_seen_s: now_s,
         };
@@ -423,10 +461,17 @@ impl Tracker {
             self.sweep = if id + 1 < numbers { id + 1 } else { 0 };
             let Some(known) = self.directory.get(id) else { continue };
             let is_silent = now_s >= known.heard_s.saturating_add(self.settings.max_age_s);
-            if !is_silent || known.host.is_contested || !self.ports.is_live(known.place()) {
+            let is_asked = known.host.is_doubted && !known.addresses().is_empty();
+            if !(is_silent || is_asked)
+                || known.host.is_contested
+                || !self.ports.is_live(known.place())
+            {
                 continue;
             }
             let probes = known.probes;
+            if probes > 0 && now_s < known.probed_s + u64::from(SWEEP_S) {
+                continue; // with few hosts, its turn comes again soon
+            }
             // Another address each time: an old one may not be the host's any more.
             let addresses = known.addresses();
             let ip = addresses.get(usize::from(probes) % addresses.len().max(1)).copied();
@@ -435,7 +480,7 @@ impl Tracker {
                     if left > 0 && self.probe(id, ip) {
                         left -= 1;
                         if let Some(known) = self.directory.get_mut(id) {
-                            known.probes += 1;
+                            (known.probes, known.probed_s) = (known.probes + 1, now_s);
                         }
                     }
                 }

@@ -7,7 +7,7 @@
 //!           w1 = MAC | w2 = datapath | w3 = first seen, s | w4 = last seen, s
 //! address   w0 = 2 | family (4, 6) << 8 | vlan << 16
 //!           w1, w2 = IP address, high and low half; IPv4 as ::ffff:a.b.c.d | w3 = MAC of its host | w4 = last seen, s
-//! flags     1: contested, see `Host::is_contested`
+//! flags     1: contested, 2: doubted, see `Host::is_contested` and `Host::is_doubted`
 //! ```
 //!
 //! A MAC address is a number whose highest byte is 0: 02:00:00:00:00:0a is `0x0200_0000_000a`. Times are seconds of the
@@ -37,6 +37,7 @@ pub const PROBE_MAC: MacAddr = MacAddr([0x0e, 0x52, 0x6f, 0x73, 0x65, 0x01]);
 const HOST: u64 = 1;
 const ADDRESS: u64 = 2;
 const CONTESTED: u64 = 1;
+const DOUBTED: u64 = 2;
 
 /// Bits of a record's first word that name what it is about: kind, family and VLAN.
 const ADDRESS_NAME: u64 = 0xffff_ffff;
@@ -56,10 +57,13 @@ pub struct Host {
     /// Whether packets with this address came in at another port, too, and the service has not decided yet where the
     /// host is. `dpid` and `port` state its place before.
     pub is_contested: bool,
+    /// Whether an earlier process of the service saw the host there, and no packet has confirmed it since.
+    pub is_doubted: bool,
     /// When it was first seen, in seconds of the monotonic clock.
     pub first_seen_s: u64,
     /// When it was last seen, in seconds of the monotonic clock; up to a minute before the truth, as the service does not
-    /// write it with each packet. Packets that a switch forwards by a flow do not count.
+    /// write it with each packet. Packets that a switch forwards by a flow do not count. It is 0 for a doubted host that was
+    /// last seen before the machine started.
     pub last_seen_s: u64,
 }
 
@@ -88,7 +92,8 @@ pub enum Record {
 impl Host {
     /// Encodes it.
     pub fn to_slot(&self) -> Slot {
-        let flags = if self.is_contested { CONTESTED } else { 0 };
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let flags = flag(self.is_contested, CONTESTED) | flag(self.is_doubted, DOUBTED);
         let vlan = u64::from(self.vlan) << 16;
         let head = HOST | flags << 8 | vlan | u64::from(self.port.0) << 32;
         [head, number(self.mac), self.dpid.0, self.first_seen_s, self.last_seen_s, 0, 0]
@@ -103,6 +108,7 @@ impl Host {
             dpid: Dpid(dpid),
             port: port_of(head),
             is_contested: head >> 8 & CONTESTED != 0,
+            is_doubted: head >> 8 & DOUBTED != 0,
             first_seen_s,
             last_seen_s,
         })
@@ -272,7 +278,7 @@ impl Hosts {
 pub enum HostChange {
     /// A host is new.
     Appeared(Host),
-    /// A host is at another port, or became contested, or is no longer so.
+    /// A host is at another port, or became contested, or is no longer contested or doubted.
     Changed {
         /// The former record.
         before: Host,
@@ -311,7 +317,8 @@ impl HostChange {
     fn of_one(before: Record, now: Record) -> Option<Self> {
         match (before, now) {
             (Record::Host(before), Record::Host(now)) => {
-                let of = |host: Host| (host.dpid, host.port, host.is_contested, host.first_seen_s);
+                let flags = |host: Host| (host.is_contested, host.is_doubted);
+                let of = |host: Host| (host.dpid, host.port, flags(host), host.first_seen_s);
                 (of(before) != of(now)).then_some(Self::Changed { before, now })
             }
             (Record::Address(before), Record::Address(now)) => {

@@ -1,6 +1,7 @@
 //! Tests the tracker with packets, port states and times. `net.rs` has the network.
 
 mod net;
+mod restarts;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -16,6 +16,7 @@ fn host(number: u64, vlan: u16, port: u32) -> Host {
         dpid: Dpid(u64::MAX - number),
         port: PortNo(port),
         is_contested: port.is_multiple_of(2),
+        is_doubted: port.is_multiple_of(3),
         first_seen_s: number,
         last_seen_s: number + 1,
     }
