@@ -10,8 +10,9 @@
 
 mod kept;
 mod packets;
+mod rerouting;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use rosemary_sdk::openflow::{FlowRemovedReason, Match, Version};
 use rosemary_sdk::{Dpid, MacAddr, PortNo, Switch};
 
 pub(crate) use self::kept::Kept;
+use self::rerouting::Why;
 use super::config::Config;
 use super::flooded::Flooded;
 use super::moves::{Move, Moves, remove};
@@ -80,17 +82,6 @@ enum Need {
     Soon,
     /// Paths may have ended.
     Now,
-}
-
-/// Why routes are compared with the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    /// There may be better paths. The present one works.
-    Better,
-    /// A switch of the path is not connected, or has lost flows.
-    Unreachable,
-    /// The path is cut.
-    Cut,
 }
 
 /// See the module's description.
@@ -219,7 +210,8 @@ impl Forwarder {
         if !is_up {
             self.local.remove_value(switch.dpid, port);
         }
-        if !is_up && self.net.kind((switch.dpid, port)) == PortKind::Edge {
+        let kind = self.net.kind((switch.dpid, port));
+        if !is_up && kind == PortKind::Edge {
             // Its hosts may be elsewhere soon; a packet to them is to reach the app.
             let mut flow = Flow::delete(Match::new());
             flow.out_port = port;
@@ -227,6 +219,10 @@ impl Forwarder {
         }
         let is_cut = !is_up && self.net.has_link((switch.dpid, port));
         self.need(if is_cut { Need::Now } else { Need::Soon }, world);
+        if !is_up && !self.in_snapshot && kind == PortKind::Unknown {
+            // A link, perhaps, that the topology has not found again yet.
+            self.move_dead_routes(switch.dpid, world);
+        }
     }
 
     /// Takes the present state of the topology.
@@ -276,15 +272,13 @@ impl Forwarder {
         }
         (self.rebuilt, self.rebuild_at) = (world.now(), None);
         let peers = &self.peers;
-        let is_up =
-            |(dpid, port): End| peers.get(dpid).is_some_and(|peer| !peer.down.contains(&port));
         let switches = self.facts.switches.iter().filter_map(|(dpid, is_drained)| {
             let has_groups = peers.get(*dpid)?.groups.are_usable();
             Some(SwitchFacts { dpid: *dpid, is_drained: *is_drained, has_groups })
         });
         let links = self.facts.links.iter().copied();
-        let links = links.filter(|link| is_up(link.from) && is_up(link.to));
-        let edges = self.facts.edges.iter().copied().filter(|end| is_up(*end));
+        let links = links.filter(|link| peers.is_up(link.from) && peers.is_up(link.to));
+        let edges = self.facts.edges.iter().copied().filter(|end| peers.is_up(*end));
         let mut net = Net::new(switches, edges, links);
         net.add_segments(self.facts.blocked.iter().copied(), self.facts.segments.iter().copied());
         #[cfg(test)]
@@ -309,29 +303,17 @@ impl Forwarder {
         self.examine_all();
     }
 
+    /// Returns whether all switches of the topology are connected and have listed their flows, and no link is being searched.
+    fn is_whole(&self) -> bool {
+        let is_connected = |(dpid, _): &(Dpid, bool)| self.peers.get(*dpid).is_some();
+        self.listing_ends.is_none()
+            && self.facts.is_settled
+            && self.facts.switches.iter().all(is_connected)
+    }
+
     /// Compares all routes with the present network and hosts, step by step.
     pub(crate) fn examine_all(&mut self) {
         self.to_examine = self.routes.keys().collect();
-    }
-
-    /// Returns the routes that use one of these ports.
-    fn keys_over(&self, ends: &[End]) -> BTreeSet<Key> {
-        let keys = ends.iter().flat_map(|(dpid, _)| self.routes.at_switch(*dpid));
-        keys.filter(|key| self.is_broken(key, ends)).collect()
-    }
-
-    /// Whether a hop of a route uses one of these ports without waiting for a failure.
-    fn is_broken(&self, key: &Key, lost: &[End]) -> bool {
-        let Some(route) = self.routes.get(key) else { return false };
-        lost.iter().any(|(dpid, port)| {
-            route.hops.range((*dpid, PortNo(0))..=(*dpid, PortNo(u32::MAX))).any(|(_, act)| {
-                match act {
-                    Act::Port(out) => out == port || *out == PortNo::IN_PORT,
-                    Act::Group(_) => true,
-                    Act::Drop => false,
-                }
-            })
-        })
     }
 
     /// Does what is due, and returns when there is more to do.
@@ -437,52 +419,14 @@ impl Forwarder {
         }
         let Some(order) = self.hops(&key, from, to, world) else { return };
         let hops: Hops = order.iter().copied().collect();
-        let route = Route { ingress: Some(from), hops, sent: world.now() };
+        let sent = world.now();
+        let route = Route { ingress: Some(from), egress: Some(to), hops, sent };
         let before = self.routes.put(key, route);
         let mut what = Move::default();
         let unused = before.into_iter().filter(|(at, _)| !order.iter().any(|(kept, _)| kept == at));
         what.add(key, &Hops::new(), &order); // all of it: a switch may have lost any
         what.add_removes(key, unused.map(|(at, _)| at));
         self.moves.begin(what, true, &self.routes, &mut self.peers, world);
-    }
-
-    /// Compares routes with the present network, and moves those that differ.
-    fn move_routes(
-        &mut self,
-        keys: impl IntoIterator<Item = Key>,
-        why: Why,
-        world: &mut impl World,
-    ) {
-        let mut what = Move::default();
-        for key in keys {
-            let Some(route) = self.routes.get(&key) else { continue };
-            let Some(ingress) = route.ingress else { continue };
-            let (src, vlan) = key.source();
-            let source = world.host(src, vlan).filter(|it| !it.is_contested);
-            let to = world.host(key.dst, vlan).map(|to| self.nearest(to.at, ingress.0));
-            let toward = to.map_or(ingress.0, |to| to.0);
-            if source.is_some_and(|it| self.nearest(it.at, toward) != ingress) {
-                self.end_route(&key, world);
-                continue;
-            }
-            // While no destination is known, the flows stay: better ones are not known.
-            let Some(to) = to else { continue };
-            let Some(order) = self.hops(&key, ingress, to, world) else {
-                // Flows without an end could send packets round in circles, by backups of backups.
-                if why == Why::Cut {
-                    self.end_route(&key, world);
-                }
-                continue;
-            };
-            let hops: Hops = order.iter().copied().collect();
-            if self.routes.get(&key).is_some_and(|route| route.hops == hops) {
-                continue;
-            }
-            let route = Route { ingress: Some(ingress), hops, sent: world.now() };
-            let before = self.routes.put(key, route);
-            what.add(key, &before, &order);
-        }
-        self.moves.begin(what, why != Why::Better, &self.routes, &mut self.peers, world);
     }
 
     /// Removes a route and its flows.

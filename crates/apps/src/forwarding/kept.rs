@@ -10,7 +10,7 @@ use rosemary_sdk::openflow::Match;
 use rosemary_sdk::{Dpid, PortNo, Switch};
 
 use super::super::net::End;
-use super::super::routes::{Hops, KIND_SHIFT, Key, LOCAL, PRIORITY, ROUTE, Route};
+use super::super::routes::{KIND_SHIFT, Key, LOCAL, PRIORITY, ROUTE, Route};
 use super::super::world::{Act, Flow, Message, World};
 use super::{Forwarder, Why};
 
@@ -51,6 +51,7 @@ impl Forwarder {
                 LOCAL => {
                     let to = world.host(key.dst, key.vlan());
                     let is_right = to
+                        .filter(|to| !to.is_doubted)
                         .is_none_or(|to| flow.act == Act::Port(to.at.1) && to.at.0 == switch.dpid);
                     // Without an idle timeout it drops packets, and expires soon.
                     let again = Flow::local(flow.match_.clone(), flow.act);
@@ -96,7 +97,7 @@ impl Forwarder {
             }
             Some(route) if self.listing_ends.is_none() && route.ingress.is_some() => return false,
             Some(route) => route.clone(),
-            None if self.routes.has_room() => Route { ingress: None, hops: Hops::new(), sent: now },
+            None if self.routes.has_room() => Route::of_hops(now),
             None => return false,
         };
         if flow.is_idle_limited {
@@ -111,6 +112,7 @@ impl Forwarder {
     pub(crate) fn on_all_flows_kept(&mut self, switch: Switch, world: &mut impl World) {
         let Some(listed) = self.peers.end_listing(switch.dpid) else { return };
         self.put_back(switch.dpid, |key, port| !listed.contains(&(*key, port)), world);
+        self.move_dead_routes(switch.dpid, world);
         if self.listing_ends.is_some() && self.peers.have_listed() {
             self.listing_ends = None;
             self.end_listing(world);

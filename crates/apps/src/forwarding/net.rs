@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use rosemary_sdk::{Dpid, PortNo};
 
+use super::routes::Route;
+
 /// A port of a switch.
 pub(crate) type End = (Dpid, PortNo);
 
@@ -235,6 +237,18 @@ impl Net {
         } else {
             PortKind::Unknown
         }
+    }
+
+    /// Returns where the packets of a route leave the network: the only port of hosts among the outputs of its hops.
+    pub(crate) fn egress(&self, route: &Route) -> Option<End> {
+        let is_crossed =
+            |end: End| self.peer(end).is_some_and(|behind| route.hops.contains_key(&behind));
+        let is_for_hosts = |end: &End| {
+            self.kind(*end) == PortKind::Edge || self.is_bridge(*end) && !is_crossed(*end)
+        };
+        let mut ends = route.outputs().filter(is_for_hosts);
+        let first = ends.next()?;
+        ends.all(|end| end == first).then_some(first)
     }
 
     /// Returns the ports through which a flood leaves a switch that it entered through `in_port`.

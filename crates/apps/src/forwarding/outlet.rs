@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use rosemary_sdk::openflow::{ErrorMessage, MultipartRequest};
-use rosemary_sdk::services::hosts::{find_address, find_host};
+use rosemary_sdk::services::hosts::{Host, find_address, find_host};
 use rosemary_sdk::services::table::TableWatch;
 use rosemary_sdk::{Action, Dpid, MacAddr, Network, PacketOut, Repeats, SendError, Switch};
 
@@ -153,11 +153,14 @@ impl World for Outlet<'_, '_> {
 
     fn host(&self, mac: MacAddr, vlan: u16) -> Option<Location> {
         let host = find_host(&self.hosts.table(self.network)?, mac, vlan)?;
-        Some(Location { at: (host.dpid, host.port), is_contested: host.is_contested })
+        let Host { dpid, port, is_contested, is_doubted, .. } = host;
+        Some(Location { at: (dpid, port), is_contested, is_doubted })
     }
 
     fn address(&self, ip: IpAddr, vlan: u16) -> Option<MacAddr> {
-        Some(find_address(&self.hosts.table(self.network)?, ip, vlan)?.mac)
+        let table = self.hosts.table(self.network)?;
+        let mac = find_address(&table, ip, vlan)?.mac;
+        find_host(&table, mac, vlan).filter(|host| !host.is_doubted).map(|host| host.mac)
     }
 
     fn send(&mut self, to: Switch, message: Message) {

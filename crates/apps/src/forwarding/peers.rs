@@ -6,6 +6,7 @@ use rosemary_sdk::openflow::Version;
 use rosemary_sdk::{Dpid, PortNo, Switch};
 
 use super::groups::Groups;
+use super::net::End;
 use super::routes::Key;
 use super::world::{Message, World};
 
@@ -77,6 +78,11 @@ impl Peers {
         let peer = self.peers.get_mut(&dpid)?;
         self.unlisted.remove(&dpid);
         Some(std::mem::take(&mut peer.listed))
+    }
+
+    /// Returns whether a port is up; false if its switch is not connected.
+    pub(crate) fn is_up(&self, (dpid, port): End) -> bool {
+        self.get(dpid).is_some_and(|peer| !peer.down.contains(&port))
     }
 
     /// Returns whether all switches have listed their flows.

@@ -3,6 +3,8 @@
 //! A route has a flow, a [`Hop`], at each switch and in-port of its plan. Only its first flow expires when it is idle; its
 //! switch reports that, and the app then removes the others. Hops that are ready for a failure carry no packets and would
 //! expire too early.
+//!
+//! A route holds both of its ends itself, so that it can be moved while the service `hosts` does not know them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -104,6 +106,8 @@ pub(crate) type Hops = BTreeMap<End, Act>;
 pub(crate) struct Route {
     /// The switch and port of the source. `None` while a restarted app knows only other hops of the route.
     pub(crate) ingress: Option<End>,
+    /// The switch and port of the destination. `None` while a restarted app does not know which port of the hops that is.
+    pub(crate) egress: Option<End>,
     /// The hops that the switches are to have.
     pub(crate) hops: Hops,
     /// When the hops were last sent.
@@ -111,6 +115,20 @@ pub(crate) struct Route {
 }
 
 impl Route {
+    /// Makes a route from flows that switches list; its hops and ends follow.
+    pub(crate) fn of_hops(now: Duration) -> Self {
+        Self { ingress: None, egress: None, hops: Hops::new(), sent: now }
+    }
+
+    /// Returns the ports out of which the hops send packets without a group.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = End> {
+        self.hops.iter().filter_map(|((dpid, in_port), act)| match act {
+            Act::Port(PortNo::IN_PORT) => Some((*dpid, *in_port)),
+            Act::Port(port) => Some((*dpid, *port)),
+            Act::Group(_) | Act::Drop => None,
+        })
+    }
+
     /// Returns the flow for a hop.
     pub(crate) fn flow(&self, key: &Key, at: End, act: Act) -> Flow {
         let mut flow = Flow::add(key.match_at(at.1), PRIORITY, key.cookie(), act);
@@ -142,6 +160,13 @@ impl Routes {
     /// Returns a route.
     pub(crate) fn get(&self, key: &Key) -> Option<&Route> {
         self.all.get(key)
+    }
+
+    /// Notes where the packets of a route leave the network.
+    pub(crate) fn set_egress(&mut self, key: &Key, egress: End) {
+        if let Some(route) = self.all.get_mut(key) {
+            route.egress = Some(egress);
+        }
     }
 
     /// Returns the number of routes.

@@ -17,6 +17,16 @@ pub(crate) struct Location {
     pub(crate) at: End,
     /// Whether its packets come in at another port, too, and nobody knows yet which is right.
     pub(crate) is_contested: bool,
+    /// Whether an earlier process of the service saw it there, and no packet has confirmed it since.
+    pub(crate) is_doubted: bool,
+}
+
+#[cfg(test)]
+impl Location {
+    /// The place of a host that has just sent a packet.
+    pub(crate) fn sure(at: End) -> Self {
+        Self { at, is_contested: false, is_doubted: false }
+    }
 }
 
 /// Time, the table of hosts, and the way to switches and operators.
@@ -25,7 +35,7 @@ pub(crate) trait World {
     fn now(&self) -> Duration;
     /// Returns where a host is.
     fn host(&self, mac: MacAddr, vlan: u16) -> Option<Location>;
-    /// Returns the host that has an address.
+    /// Returns the host that has an address; `None` if its place is doubted, so that the host is asked itself.
     fn address(&self, ip: IpAddr, vlan: u16) -> Option<MacAddr>;
     /// Sends a message, now or when there is room.
     fn send(&mut self, to: Switch, message: Message);

@@ -1,6 +1,7 @@
 //! Checks what packets do in simulated networks.
 
 mod many;
+mod restarts;
 pub(crate) mod sim;
 
 use std::collections::BTreeSet;
@@ -261,7 +262,7 @@ fn learned_during_a_flood(pairs: &[(usize, usize)], count: usize) {
                 sim.step();
             }
             if number == 2 {
-                sim.world.table.insert((dst, 0), Location { at: place, is_contested: false });
+                sim.world.table.insert((dst, 0), Location::sure(place));
             }
         }
         sim.run();

@@ -66,6 +66,9 @@ pub(crate) struct World1 {
     drained: BTreeSet<Dpid>,
     /// Ports whose neighbours the topology does not know yet; then it knows no edge.
     pub(crate) undetermined: usize,
+    /// Whether the topology has just started and has found no link yet, and whether it has found all.
+    pub(crate) is_searching: bool,
+    pub(crate) is_settled: bool,
     seed: u64,
 }
 
@@ -139,12 +142,21 @@ impl Sim {
             seen_packet_ins: 0,
             drained: BTreeSet::new(),
             undetermined: 0,
+            is_searching: false,
+            is_settled: true,
             seed,
         };
         let config = Config::read("[storm-control]\nenabled = false").unwrap();
         let mut sim = Self { forwarder: Forwarder::new(config), world };
         sim.connect();
         sim
+    }
+
+    /// Restarts the service `hosts`, which forgets all hosts.
+    pub(crate) fn forget_hosts(&mut self) {
+        self.world.table.clear();
+        self.forwarder.examine_all();
+        self.settle();
     }
 
     /// Starts the app, as after a crash: it knows nothing, and switches list their flows.
@@ -159,6 +171,7 @@ impl Sim {
         for switch in self.switches() {
             self.forwarder.on_switch_up(switch, &mut self.world);
         }
+        self.announce_cuts();
         self.forwarder.on_snapshot(false, &mut self.world);
         self.update_topology();
         self.settle();
@@ -192,7 +205,8 @@ impl Sim {
 
     pub(crate) fn update_topology(&mut self) {
         let world = &self.world;
-        let links = world.links.iter().filter(|(from, _)| !world.cut.contains(from));
+        let is_found = |from: &End| !world.is_searching && !world.cut.contains(from);
+        let links = world.links.iter().filter(|(from, _)| is_found(from));
         let links = links.map(|(from, to)| LinkFacts {
             from: *from,
             to: *to,
@@ -221,7 +235,7 @@ impl Sim {
             blocked: on_switches.skip(1).filter(|_| !bridge.joins_parts).collect(),
             segments: used.into_iter().filter(|_| bridge.joins_parts).collect(),
             undetermined: world.undetermined,
-            is_settled: true,
+            is_settled: world.is_settled,
         };
         self.forwarder.on_topology(facts, &mut self.world);
     }
@@ -239,15 +253,24 @@ impl Sim {
 
     /// Reports the port-down events of all cut links, then the topology's change.
     pub(crate) fn report_cuts(&mut self) {
+        self.report_ports();
+        self.update_topology();
+        self.settle();
+    }
+
+    /// Reports the port-down events of all cut links. The topology does not know them yet.
+    pub(crate) fn report_ports(&mut self) {
+        self.announce_cuts();
+        self.settle();
+    }
+
+    fn announce_cuts(&mut self) {
         let cut: Vec<End> = self.world.cut.iter().copied().collect();
         for switch in self.switches() {
             for (_, port) in cut.iter().filter(|(dpid, _)| *dpid == switch.dpid) {
                 self.forwarder.on_port(switch, *port, false, &mut self.world);
             }
         }
-        self.settle();
-        self.update_topology();
-        self.settle();
     }
 
     /// Puts a packet into the port of a host.
@@ -322,8 +345,10 @@ impl Sim {
             } else {
                 0
             };
-            let new = Location { at, is_contested: false };
-            self.world.table.entry((mac, vlan)).or_insert(new);
+            let known = self.world.table.entry((mac, vlan)).or_insert(Location::sure(at));
+            if known.at == at {
+                known.is_doubted = false;
+            }
         }
         let packet_in = PacketIn {
             switch,

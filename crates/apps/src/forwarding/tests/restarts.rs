@@ -1,0 +1,194 @@
+//! Checks that routes are moved after restarts of this app and of the services that it uses.
+
+use std::collections::BTreeSet;
+
+use openflow::Version;
+use rosemary_sdk::{Dpid, PortNo};
+
+use super::sim::{Sim, frame};
+use super::{V1_0, V1_3, flood_all, host, ping_all, ring};
+use crate::net::End;
+use crate::world::{Act, Location};
+
+/// What restarts before a link is cut.
+type Restart = fn(&mut Sim);
+
+const HOSTS: Restart = Sim::forget_hosts;
+const FORWARDING: Restart = Sim::restart;
+/// Without the storage.
+const ROSEMARY: Restart = |sim| {
+    sim.world.table.clear();
+    sim.restart();
+};
+/// The table of hosts has what it knew before.
+const ROSEMARY_WITH_HOSTS: Restart = |sim| {
+    sim.world.table.values_mut().for_each(|it| it.is_doubted = true);
+    sim.restart();
+};
+
+fn established(versions: &[Version], seed: u64) -> Sim {
+    let mut sim = Sim::new(versions, &ring(versions.len()), seed);
+    flood_all(&mut sim, versions.len());
+    ping_all(&mut sim, versions.len(), "at first");
+    sim
+}
+
+/// Returns the first end of the link between two switches.
+fn link_between(sim: &Sim, one: u64, other: u64) -> End {
+    let is_it = |(from, to): &(&End, &End)| from.0 == Dpid(one) && to.0 == Dpid(other);
+    *sim.world.links.iter().find(is_it).unwrap().0
+}
+
+#[test]
+fn cut_after_a_restart_moves_the_routes_without_a_packet_in() {
+    for version in [V1_0, V1_3] {
+        for restart in [HOSTS, FORWARDING, ROSEMARY, ROSEMARY_WITH_HOSTS] {
+            for (seed, other) in (0..).zip([2, 3].repeat(4)) {
+                let mut sim = established(&[version; 3], seed);
+                restart(&mut sim);
+                let used = link_between(&sim, 1, other);
+                sim.cut(used);
+                sim.report_cuts();
+                sim.world.seen_packet_ins = 0;
+                ping_all(&mut sim, 3, "after the cut");
+                assert_eq!(sim.world.seen_packet_ins, 0, "{version:?}, seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn drain_after_a_restart_of_the_hosts_moves_all_routes() {
+    for version in [V1_0, V1_3] {
+        for restart in [HOSTS, FORWARDING, ROSEMARY, ROSEMARY_WITH_HOSTS] {
+            let mut sim = Sim::new(&[version; 4], &[(0, 1), (1, 3), (0, 2), (2, 3)], 4);
+            flood_all(&mut sim, 4);
+            ping_all(&mut sim, 4, "at first");
+            restart(&mut sim);
+            sim.drain(Dpid(2));
+            sim.settle();
+            let mac = host(2).1.to_string();
+            let flows = &sim.world.switches[&Dpid(2)].flows;
+            let through = flows.iter().filter(|flow| !flow.match_.to_string().contains(&mac));
+            assert_eq!(through.count(), 0, "{version:?}: flows of others at the drained switch");
+            sim.world.seen_packet_ins = 0;
+            ping_all(&mut sim, 4, "afterwards");
+            assert_eq!(sim.world.seen_packet_ins, 0, "{version:?}");
+        }
+    }
+}
+
+/// The packets of a pair keep to the spanning tree for a while after a flood, without backups.
+#[test]
+fn provisional_routes_are_moved_after_a_restart_of_the_hosts() {
+    for version in [V1_0, V1_3] {
+        for seed in 0..8 {
+            let mut sim = Sim::new(&[version; 3], &ring(3), seed);
+            flood_all(&mut sim, 3);
+            let ((from, src), (to, dst)) = (host(1), host(2));
+            sim.world.table.clear();
+            for number in 0..3 {
+                for (at, frame) in
+                    [(from, frame(src, dst, None, number)), (to, frame(dst, src, None, number))]
+                {
+                    sim.send(at, frame);
+                    sim.run();
+                }
+            }
+            sim.world.table.clear();
+            sim.forwarder.examine_all();
+            let is_route = |act: &Act| matches!(act, Act::Port(_));
+            let flows = &sim.world.switches[&Dpid(1)].flows;
+            assert!(flows.iter().all(|flow| is_route(&flow.act)), "no group before: {flows:#?}");
+            let used = link_between(&sim, 1, 2);
+            sim.cut(used);
+            sim.report_ports();
+            sim.world.seen_packet_ins = 0;
+            assert_eq!(sim.arrivals(from, frame(src, dst, None, 9)), [to], "seed {seed}");
+            assert_eq!(sim.arrivals(to, frame(dst, src, None, 9)), [from], "seed {seed}");
+            assert_eq!(sim.world.seen_packet_ins, 0, "{version:?}, seed {seed}");
+        }
+    }
+}
+
+/// Rosemary restarts, and a link is cut before the topology has found it again.
+#[test]
+fn cut_before_the_links_are_found_again_loses_nothing_for_good() {
+    for version in [V1_0, V1_3] {
+        for (has_hosts, is_reported_late) in
+            [(true, false), (true, true), (false, false), (false, true)]
+        {
+            for other in [2, 3] {
+                let mut sim = established(&[version; 3], other);
+                if has_hosts {
+                    sim.world.table.values_mut().for_each(|it| it.is_doubted = true);
+                } else {
+                    sim.world.table.clear();
+                }
+                (sim.world.is_searching, sim.world.is_settled) = (true, false);
+                let used = link_between(&sim, 1, other);
+                if is_reported_late {
+                    sim.restart();
+                    sim.cut(used);
+                } else {
+                    sim.cut(used);
+                    sim.restart();
+                }
+                sim.report_ports();
+                ping_all_or_none(&mut sim, 3);
+                // The topology has found the links that are left, and is still searching.
+                sim.world.is_searching = false;
+                sim.update_topology();
+                sim.settle();
+                reaches_all(&mut sim, 3);
+                sim.world.is_settled = true;
+                sim.update_topology();
+                sim.settle();
+                ping_all(&mut sim, 3, "over all links that are left");
+                sim.world.seen_packet_ins = 0;
+                ping_all(&mut sim, 3, "afterwards");
+                assert_eq!(sim.world.seen_packet_ins, 0, "{version:?}");
+            }
+        }
+    }
+}
+
+/// Checks that each host reaches each other; the first packet to an unknown host is flooded.
+fn reaches_all(sim: &mut Sim, count: usize) {
+    for (from, to) in (1..=count).flat_map(|it| (1..=count).map(move |to| (it, to))) {
+        let ((at, src), (place, dst)) = (host(from), host(to));
+        let arrivals = sim.arrivals(at, frame(src, dst, None, 0));
+        let copies = arrivals.iter().filter(|it| **it == place).count();
+        assert_eq!(copies, usize::from(from != to), "{from} to {to}: {arrivals:?}");
+    }
+}
+
+/// Sends packets that may be lost.
+fn ping_all_or_none(sim: &mut Sim, count: usize) {
+    for (from, to) in [(1, 2), (2, 3), (3, 1)] {
+        let ((at, src), (place, dst)) = (host(from), host(to));
+        let arrivals = sim.arrivals(at, frame(src, dst, None, 0));
+        assert!(arrivals.iter().all(|it| *it == place), "{from} to {to} of {count}: {arrivals:?}");
+    }
+}
+
+/// The storage had an earlier place of a host than the flows.
+#[test]
+fn doubted_place_moves_no_route() {
+    for version in [V1_0, V1_3] {
+        let mut sim = established(&[version; 4], 5);
+        let elsewhere = (host(4).0.0, PortNo(9));
+        let stale = Location { is_doubted: true, ..Location::sure(elsewhere) };
+        sim.world.table.insert((host(2).1, 0), stale);
+        let flows = |sim: &Sim| -> BTreeSet<String> {
+            let all = sim.world.switches.values().flat_map(|it| &it.flows);
+            all.map(|it| format!("{} {:?}", it.match_, it.act)).collect()
+        };
+        let before = flows(&sim);
+        sim.restart();
+        assert_eq!(flows(&sim), before, "{version:?}");
+        sim.world.seen_packet_ins = 0;
+        ping_all(&mut sim, 4, "afterwards");
+        assert_eq!(sim.world.seen_packet_ins, 0);
+    }
+}
