@@ -1,6 +1,9 @@
 //! `rosemary_chaos SEED STEPS [APP]`: random faults in a network with traffic, and the invariants after each of them. APP
 //! forwards the packets: `learning-switch` (the default) or `forwarding`.
 //!
+//! `rosemary_chaos SEED STEPS cuts OF SHAPE`: random deaths before a link is cut, over OpenFlow `1.0` or `1.3`, in a `ring` of
+//! three switches or a `square` with a link across.
+//!
 //! The last line is `N steps, N broken`. The exit code is 1 if a step was broken.
 
 #![forbid(unsafe_code)]
@@ -9,24 +12,37 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use cli::lab::Lab;
+use cli::lab::{Lab, Of};
+use rosemary_tests::chaos::cuts::{self, RING, SQUARE};
 use rosemary_tests::chaos::{self, Forwarder};
+
+const USAGE: &str =
+    "usage: rosemary_chaos SEED STEPS [learning-switch|forwarding|cuts 1.0|1.3 ring|square]";
 
 /// Longest duration of a step.
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn main() -> anyhow::Result<ExitCode> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let (seed, steps, forwarder) = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [seed, steps] | [seed, steps, "learning-switch"] => {
-            (seed, steps, Forwarder::LearningSwitch)
-        }
-        [seed, steps, "forwarding"] => (seed, steps, Forwarder::Forwarding),
-        _ => bail!("usage: rosemary_chaos SEED STEPS [learning-switch|forwarding]"),
-    };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let [seed, steps, what @ ..] = &words[..] else { bail!(USAGE) };
     let seed = seed.parse().context("SEED is a number")?;
     let steps = steps.parse().context("STEPS is a number")?;
-    let summary = chaos::run(&Lab::enter()?, forwarder, seed, steps, LIMIT)?;
+    let faults = |forwarder| chaos::run(&Lab::enter()?, forwarder, seed, steps, LIMIT);
+    let summary = match what {
+        [] | ["learning-switch"] => faults(Forwarder::LearningSwitch),
+        ["forwarding"] => faults(Forwarder::Forwarding),
+        ["cuts", of, shape] => {
+            let of = [Of::V1_0, Of::V1_3].into_iter().find(|it| it.to_string() == *of);
+            let shape = match *shape {
+                "ring" => RING,
+                "square" => SQUARE,
+                _ => bail!(USAGE),
+            };
+            cuts::run(&Lab::enter()?, of.context(USAGE)?, shape, seed, steps)
+        }
+        _ => bail!(USAGE),
+    }?;
     print(summary)?;
     Ok(if summary.broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

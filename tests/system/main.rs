@@ -12,6 +12,7 @@ mod capability_scopes;
 mod chaos;
 mod check;
 mod configuration;
+mod cut_links;
 mod demo;
 mod drain_and_storms;
 mod duplicate_datapath_ids;

@@ -9,7 +9,7 @@ use crate::random::Random;
 
 /// A program of Rosemary that a fault strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Program {
+pub enum Program {
     /// The kernel.
     Kernel,
     /// The service of this name.

@@ -5,6 +5,7 @@
 //! the right program was restarted and no other, an established ping lost nothing, no denied packet passed, the
 //! flows are as before, and memory and descriptors are back to where they were. The seed determines the faults.
 
+pub mod cuts;
 mod fault;
 mod network;
 mod observation;
@@ -17,7 +18,7 @@ use cli::lab::Lab;
 use crate::random::Random;
 
 use fault::Fault;
-pub use fault::Forwarder;
+pub use fault::{Forwarder, Program};
 use network::Network;
 
 /// The result of a run.

@@ -3,6 +3,8 @@
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::process::Signal;
+
 use super::{Lab, LabError, Running};
 
 /// One answered echo request.
@@ -147,6 +149,15 @@ impl<'lab> Pinging<'lab> {
             evidence.0 = super::child::last_lines(&self.ping.stdout(), 5);
             Ok((self.received_so_far() >= n).then_some(()))
         })
+    }
+
+    /// Ends it now, and returns the result. The last requests may have had no time for a reply.
+    ///
+    /// # Errors
+    /// Like [`Pinging::finish`].
+    pub fn end(self) -> Result<PingReport, LabError> {
+        self.ping.signal(Signal::INT);
+        self.finish()
     }
 
     /// Waits until `ping` ends and returns the result.
