@@ -10,6 +10,7 @@
 
 pub mod apps;
 pub mod client;
+pub mod drain;
 pub mod groups;
 pub mod hosts;
 pub mod stats;

@@ -1,6 +1,8 @@
 //! `rosemary switch drain|undrain`: keeps traffic away from a switch, or ends that.
 
-use anyhow::{Context as _, bail};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Error, bail};
 use clap::{Args, Subcommand};
 use monitor::options::InstancePaths;
 use sdk::Dpid;
@@ -8,9 +10,10 @@ use sdk::services::Service;
 use sdk::services::table::Table as _;
 use sdk::services::topology::{Request, decode_answer};
 use sdk::topology::Graph;
+use view::drain::{Passing, link_ports};
 use view::topology::remaining;
 
-use crate::client;
+use crate::client::{self, Monitor};
 use crate::say;
 use crate::switch_name::SwitchName;
 
@@ -19,10 +22,21 @@ Apps such as `forwarding` move their paths away from a drained switch; only traf
 drain stays until `undrain`, also over restarts of Rosemary and of the switch. The switch need not be connected \
 if its datapath id names it: the drain is kept until it connects.
 
-The command says why traffic remains: hosts are attached to the switch, or no other path leads around it. `rosemary topology` says \
-it later, too.
+`drain` compares the switch's own counters, and says that the switch is drained when no packet of others has passed it for two \
+seconds. If packets still pass after five seconds, it names the ports and says why: no other path leads around the switch, or \
+flows of other apps lead over it. Hosts that are attached to the switch are named in any case. `rosemary topology` says why traffic must \
+remain later, too.
 
-Exit codes: 0 done; 1 Rosemary or the service does not run, or it could not store the change; 2 wrong usage.";
+Exit codes: 0 done; 1 traffic of others still passes the switch, or its counters cannot be read, or Rosemary or the service does not \
+run, or it could not store the change; 2 wrong usage.";
+
+/// Time between two readings of the counters, and the readings without traffic of others after which the switch is drained:
+/// a switch may update its counters late.
+const BETWEEN: Duration = Duration::from_secs(1);
+const QUIET: u32 = 2;
+
+/// How long traffic may take to move away.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Changes a switch.
 #[derive(Debug, Clone, Subcommand)]
@@ -64,16 +78,54 @@ pub fn run(command: &SwitchCommand) -> anyhow::Result<()> {
         None => bail!("the topology service sent an unexpected answer"),
     }
     let graph = Graph::of(service.records().map(|(_, it)| it));
-    let what = if on { "is drained" } else { "is no longer drained" };
-    say::note(format_args!("switch {switch} {what}"));
     if graph.switch(switch).is_none() {
+        let what = if on { "is to be drained" } else { "is no longer drained" };
+        say::note(format_args!("switch {switch} {what}"));
         say::note(absent(switch, on));
-    } else if on {
-        for why in remaining(switch, &graph, super::hosts(&args.instance).as_ref()) {
-            say::note(format_args!("traffic remains: {why}"));
-        }
+        return Ok(());
     }
-    Ok(())
+    if !on {
+        say::note(format_args!("switch {switch} is no longer drained"));
+        return Ok(());
+    }
+    let passing = passing(&monitor, switch, &graph);
+    if matches!(passing, Ok(None)) {
+        say::note(format_args!("switch {switch} is drained: no traffic of others passes it"));
+    }
+    for why in remaining(switch, &graph, super::hosts(&args.instance).as_ref()) {
+        say::note(format_args!("traffic remains: {why}"));
+    }
+    match passing.with_context(|| format!("the drain of switch {switch} is stored; whether traffic of others still passes it is not known"))? {
+        None => Ok(()),
+        Some(passing) => bail!(
+            "switch {switch} is not drained yet: {}. The drain is stored. `rosemary flows {switch}` names the app of each flow; repeat the \
+             command to compare the counters again",
+            passing.phrase()
+        ),
+    }
+}
+
+/// Compares the counters of a switch until no traffic of others passes it, or for [`PATIENCE`]; returns what still passes.
+fn passing(monitor: &Monitor, switch: Dpid, graph: &Graph) -> anyhow::Result<Option<Passing>> {
+    let kernel = monitor.kernel()?;
+    let links = link_ports(switch, graph);
+    let read = || -> anyhow::Result<_> {
+        let ports = kernel.ports(switch.0).context("cannot read its counters")?;
+        Ok((Instant::now(), ports.context("it has disconnected")?))
+    };
+    let began = Instant::now();
+    let (mut before, mut quiet) = (read()?, 0);
+    loop {
+        std::thread::sleep(BETWEEN);
+        let now = read()?;
+        let seconds = (now.0 - before.0).as_secs_f64();
+        let passing = Passing::between(&before.1, &now.1, seconds, &links).map_err(Error::msg)?;
+        quiet = if passing.is_none() { quiet + 1 } else { 0 };
+        if quiet >= QUIET || passing.is_some() && began.elapsed() >= PATIENCE {
+            return Ok(passing);
+        }
+        before = now;
+    }
 }
 
 /// Returns the warning about a switch that is not connected.

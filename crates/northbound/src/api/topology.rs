@@ -33,7 +33,8 @@ const MOST_PATHS: u64 = 64;
 pub(crate) struct Drained {
     /// The switch.
     dpid: String,
-    /// Whether traffic is kept away from it.
+    /// Whether traffic is to be kept away from it. The routes move within a second; the counters of its ports show whether
+    /// packets of others still pass it.
     drained: bool,
     /// Whether it is connected. If not, the drain begins when it connects.
     connected: bool,

@@ -1,0 +1,149 @@
+//! Decides from a switch's own counters whether traffic of others still passes it.
+//!
+//! A packet that passes enters through the port of a link and leaves through the port of a link. A packet for a host of the
+//! switch enters through a link's port and leaves through another; one from such a host the other way round. So no more
+//! packets pass than links bring beyond those that hosts' ports send, and than links send beyond those that hosts' ports
+//! receive. Floods make the first difference smaller, never greater.
+
+use std::collections::BTreeMap;
+
+use control::details::PortDetails;
+use openflow::Dpid;
+use sdk::services::topology::Endpoint;
+use sdk::topology::Graph;
+
+/// Packets in a second that pass a link's port for the topology's probes, in each direction.
+const PROBES_PER_SECOND: f64 = 2.0;
+
+/// The traffic of others at a switch, in packets per second.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Passing {
+    /// Packets that pass.
+    pub per_second: f64,
+    /// What the ports of links received and sent, by their numbers.
+    ports: Vec<(String, f64, f64)>,
+}
+
+impl Passing {
+    /// Compares two readings of a switch's ports, taken `seconds` apart; `None` if nothing but probes passed.
+    ///
+    /// # Errors
+    /// A phrase: the switch does not count the packets of a port that has a link.
+    pub fn between(
+        before: &[PortDetails],
+        after: &[PortDetails],
+        seconds: f64,
+        links: &[String],
+    ) -> Result<Option<Self>, String> {
+        let earlier: BTreeMap<&str, &PortDetails> =
+            before.iter().map(|port| (port.port.as_str(), port)).collect();
+        let (mut entered, mut left, mut ports) = (0.0, 0.0, Vec::new());
+        for now in after {
+            let is_link = links.contains(&now.port);
+            let then = earlier.get(now.port.as_str());
+            let rate = |of: fn(&PortDetails) -> Option<u64>| {
+                let grown = of(now)?.saturating_sub(then.map_or(Some(0), |it| of(it))?);
+                #[expect(clippy::cast_precision_loss, reason = "a rate that is shown")]
+                Some(grown as f64 / seconds)
+            };
+            match (rate(|port| port.rx_packets), rate(|port| port.tx_packets)) {
+                (Some(received), Some(sent)) if is_link => {
+                    entered += received;
+                    left += sent;
+                    ports.push((now.port.clone(), received, sent));
+                }
+                (Some(received), Some(sent)) => {
+                    entered -= sent;
+                    left -= received;
+                }
+                _ if is_link => {
+                    return Err(format!("it does not count the packets of port {}", now.port));
+                }
+                _ => {}
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a switch has few ports")]
+        let probes = PROBES_PER_SECOND * links.len() as f64;
+        let per_second = f64::min(entered, left);
+        Ok((per_second > probes).then_some(Self { per_second, ports }))
+    }
+
+    /// Returns what passes, as a phrase that names the ports.
+    pub fn phrase(&self) -> String {
+        let port = |(port, received, sent): &(String, f64, f64)| {
+            format!("port {port} receives {received:.0} and sends {sent:.0}")
+        };
+        let ports: Vec<String> = self.ports.iter().map(port).collect();
+        format!(
+            "{:.0} packets per second of others pass it ({} per second)",
+            self.per_second,
+            ports.join(", ")
+        )
+    }
+}
+
+/// Returns the ports of a switch that lead to other switches, as the kernel names them.
+pub fn link_ports(dpid: Dpid, graph: &Graph) -> Vec<String> {
+    let is_link = |at: Endpoint| graph.link_from(at).is_some();
+    graph.ports(dpid).filter(|port| is_link(port.at)).map(|port| port.at.port.to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(port: u32, received: u64, sent: u64) -> PortDetails {
+        PortDetails {
+            port: port.to_string(),
+            name: String::new(),
+            hw_addr: String::new(),
+            up: true,
+            speed_kbps: None,
+            rx_packets: Some(received),
+            tx_packets: Some(sent),
+            rx_bytes: None,
+            tx_bytes: None,
+            rx_dropped: None,
+            tx_dropped: None,
+            rx_errors: None,
+            tx_errors: None,
+        }
+    }
+
+    /// A switch with a host at port 1 and links at ports 2 and 3. Each pair is what a port received and sent in a second.
+    fn passing(ports: [(u64, u64); 3]) -> Option<Passing> {
+        let before: Vec<PortDetails> = (1..=3).map(|it| port(it, 1000, 5000)).collect();
+        let after: Vec<PortDetails> = (1..=3)
+            .zip(ports)
+            .map(|(it, (received, sent))| port(it, 1000 + received, 5000 + sent))
+            .collect();
+        Passing::between(&before, &after, 1.0, &["2".to_owned(), "3".to_owned()]).unwrap()
+    }
+
+    #[test]
+    fn packets_from_link_to_link_pass() {
+        let both_ways = passing([(0, 0), (100, 100), (100, 100)]).unwrap();
+        assert!((both_ways.per_second - 200.0).abs() < 0.1);
+        let phrase = both_ways.phrase();
+        assert!(phrase.starts_with("200 packets per second of others pass it"), "{phrase}");
+        assert!(phrase.contains("port 2 receives 100 and sends 100"), "{phrase}");
+        let one_way = passing([(0, 0), (100, 0), (0, 100)]).unwrap();
+        assert!((one_way.per_second - 100.0).abs() < 0.1);
+        assert!(passing([(50, 50), (150, 50), (0, 100)]).is_some(), "beside those of its own host");
+    }
+
+    #[test]
+    fn packets_of_own_hosts_and_probes_do_not_pass() {
+        assert_eq!(passing([(0, 0), (1, 1), (1, 2)]), None, "probes");
+        assert_eq!(passing([(100, 100), (100, 50), (0, 50)]), None, "a ping of the host");
+        assert_eq!(passing([(0, 300), (300, 0), (0, 0)]), None, "a flood to the host");
+        assert_eq!(passing([(0, 0), (300, 0), (0, 0)]), None, "a flood to nobody");
+    }
+
+    #[test]
+    fn port_without_counters_is_named() {
+        let silent = PortDetails { rx_packets: None, ..port(2, 0, 0) };
+        let why = Passing::between(&[silent.clone()], &[silent], 1.0, &["2".to_owned()]);
+        assert_eq!(why, Err("it does not count the packets of port 2".to_owned()));
+    }
+}
