@@ -28,7 +28,7 @@ reported last: every 10 s while apps add flows, and every 30 s later.
 With SWITCH, Rosemary requests the description, tables and ports from the switch now; what it does not report in time is \
 left out (null in JSON) with the reason. ",
     about_switch!(),
-    " LOOKUPS counts packets that were looked up in the table, MATCHED those \
+    " A dash stands for a number that the switch does not report. LOOKUPS counts packets that were looked up in the table, MATCHED those \
 that matched one of its flows. `rosemary ports --help` explains the columns of ports.
 
 In JSON the columns have the names dpid (SWITCH), name, version (OPENFLOW), address, transport, epoch (CONNECTION), ports, flows, \
@@ -152,22 +152,25 @@ impl FullSwitch {
         );
         let mut notes = Vec::new();
         if let Some(tables) = tables {
-            let used = tables.iter().filter(|it| it.table == 0 || it.flows > 0 || it.lookups > 0);
+            let is_used = |it: &&TableStatus| it.flows > Some(0) || it.lookups > Some(0);
+            let used = tables.iter().filter(|it| it.table == 0 || is_used(it));
             let mut table = Table::new(["TABLE", "NAME", "FLOWS", "SIZE", "LOOKUPS", "MATCHED"]);
-            let mut shown = 0;
+            let mut rows = 0;
             for it in used {
-                let size = it.size.map_or("-".to_owned(), |size| size.to_string());
-                let [flows, lookups, matched] =
-                    [it.flows.into(), it.lookups, it.matched].map(|number: u64| number.to_string());
+                let shown = |number: Option<u64>| {
+                    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
+                };
+                let [size, flows] = [it.size, it.flows].map(|it| shown(it.map(u64::from)));
+                let [lookups, matched] = [it.lookups, it.matched].map(shown);
                 let name = it.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("-");
                 table.row([&it.table.to_string(), name, &flows, &size, &lookups, &matched]);
-                shown += 1;
+                rows += 1;
             }
             text.push('\n');
             text.push_str(&table.text());
-            if shown < tables.len() {
+            if rows < tables.len() {
                 let _ =
-                    writeln!(text, "{} other tables are empty and unused.", tables.len() - shown);
+                    writeln!(text, "{} other tables are empty and unused.", tables.len() - rows);
             }
         }
         if let Some(ports) = port_list {
@@ -262,8 +265,8 @@ mod tests {
             name: None,
             flows,
             size: Some(1000),
-            lookups: 0,
-            matched: 0,
+            lookups: Some(0),
+            matched: None,
         };
         let full = FullSwitch {
             status: serde_json::from_str(status).unwrap(),
@@ -274,7 +277,7 @@ mod tests {
                 serial: "None".into(),
                 datapath: "s1".into(),
             }),
-            tables: Some(vec![table(0, 2), table(1, 0), table(2, 7)]),
+            tables: Some(vec![table(0, None), table(1, Some(0)), table(2, Some(7))]),
             port_list: None,
         };
         assert_eq!(
@@ -288,8 +291,8 @@ Serial number None, datapath s1
 2 flow-mods, 4 packet-outs, 0 refused, 1 errors
 
 TABLE  NAME  FLOWS  SIZE  LOOKUPS  MATCHED
-0      -     2      1000  0        0
-2      -     7      1000  0        0
+0      -     -      1000  0        -
+2      -     7      1000  0        -
 1 other tables are empty and unused.
 "
         );

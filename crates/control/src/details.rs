@@ -49,14 +49,14 @@ pub struct TableStatus {
     pub table: u8,
     /// Its name; `None` in versions of OpenFlow whose statistics have no names.
     pub name: Option<String>,
-    /// Flows in it.
-    pub flows: u32,
+    /// Flows in it; `None` if the switch does not count them. Open vSwitch counts hidden flows, which it does not list.
+    pub flows: Option<u32>,
     /// Most flows that it can hold; `None` if the switch does not state it.
     pub size: Option<u32>,
-    /// Packets that were looked up in it.
-    pub lookups: u64,
-    /// Packets that matched one of its flows.
-    pub matched: u64,
+    /// Packets that were looked up in it; `None` if the switch does not count them.
+    pub lookups: Option<u64>,
+    /// Packets that matched one of its flows; `None` if the switch does not count them.
+    pub matched: Option<u64>,
 }
 
 /// A port. Counters are `None` if the switch does not count them.

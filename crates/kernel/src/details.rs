@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use openflow::{DescText, MultipartReply, PortDesc, PortStats, ReplyBody, TableStats};
+use openflow::{
+    Available as _, DescText, MultipartReply, PortDesc, PortStats, ReplyBody, TableStats,
+};
 
 use crate::answer_part::{Known, Part};
 use control::details::{DetailPart, Details, PAGE, PortDetails, SwitchDescription, TableStatus};
@@ -132,21 +134,20 @@ fn described(text: &DescText) -> SwitchDescription {
 
 fn table_status(table: &TableStats, sizes: &BTreeMap<u8, u32>) -> TableStatus {
     // OpenFlow 1.3 has the size in the table features only.
-    let stated = Some(table.max_entries).filter(|size| *size != 0);
+    let stated = table.max_entries.available().filter(|size| *size != 0);
     TableStatus {
         table: table.table_id,
         name: table.name.as_ref().map(ToString::to_string),
-        flows: table.active_count,
+        flows: table.active_count.available(),
         size: stated.or_else(|| sizes.get(&table.table_id).copied()),
-        lookups: table.lookup_count,
-        matched: table.matched_count,
+        lookups: table.lookup_count.available(),
+        matched: table.matched_count.available(),
     }
 }
 
 /// `stats` is `None` if the switch reports no counters of the port.
 fn port_details(port: &PortDesc, stats: Option<&PortStats>) -> PortDetails {
-    // All ones means that the switch does not count it (OpenFlow 1.3.5 §7.3.5.6).
-    let count = |of: fn(&PortStats) -> u64| stats.map(of).filter(|count| *count != u64::MAX);
+    let count = |of: fn(&PortStats) -> u64| stats.and_then(|stats| of(stats).available());
     PortDetails {
         port: port.port_no.to_string(),
         name: port.name.to_string(),
@@ -246,13 +247,32 @@ mod tests {
         let expected = TableStatus {
             table: 3,
             name: None,
-            flows: 5,
+            flows: Some(5),
             size: Some(1000),
-            lookups: 7,
-            matched: 6,
+            lookups: Some(7),
+            matched: Some(6),
         };
         let details = Details::Tables(vec![expected]);
         assert_eq!(reply, KernelQueryReply::Details { details, more: false });
+    }
+
+    #[test]
+    fn counters_of_all_ones_are_not_available() {
+        let v1_0 = "0111004c0000001e0003000000000000636c617373696669657200000000000000000000000000000000000000000000003fffff\
+                    000003e8ffffffffffffffffffffffffffffffffffffffff";
+        let v1_3 =
+            "0413002800000021000300000000000000000000ffffffffffffffffffffffffffffffffffffffff";
+        for (hex, size) in [(v1_0, Some(1000)), (v1_3, None)] {
+            let digits = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+            let message = digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect();
+            let mut answer = DetailAnswer::new(1, DetailPart::Tables, 1);
+            let reply = answer.take(Part::Of { message, last: true }).unwrap();
+            let KernelQueryReply::Details { details: Details::Tables(tables), .. } = reply else {
+                panic!("no tables: {reply:?}")
+            };
+            let shown = (tables[0].flows, tables[0].size, tables[0].lookups, tables[0].matched);
+            assert_eq!(shown, (None, size, None, None));
+        }
     }
 
     #[test]

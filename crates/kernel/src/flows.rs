@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use openflow::{DecodeError, FlowStats, MultipartReply, ReplyBody};
+use openflow::{Available as _, DecodeError, FlowStats, MultipartReply, ReplyBody};
 
 use crate::answer_part::Part;
 use crate::check::OWN_BITS;
@@ -114,7 +114,6 @@ fn of(flow: &FlowStats<'_>, names: &Names) -> FlowStatus {
         None if owner == KERNEL => ("kernel".to_owned(), flow.cookie & OWN_BITS),
         None => ("other".to_owned(), flow.cookie),
     };
-    let counter = |count: u64| (count != u64::MAX).then_some(count);
     FlowStatus {
         table: flow.table_id,
         priority: flow.priority,
@@ -122,8 +121,8 @@ fn of(flow: &FlowStats<'_>, names: &Names) -> FlowStatus {
         cookie: format!("{cookie:#x}"),
         match_: cut(flow.match_.to_string()),
         actions: cut(flow.instructions.to_string()),
-        packets: counter(flow.packet_count),
-        bytes: counter(flow.byte_count),
+        packets: flow.packet_count.available(),
+        bytes: flow.byte_count.available(),
         duration_ms: u64::try_from(flow.duration.as_millis()).unwrap_or(u64::MAX),
         idle_timeout: flow.idle_timeout,
         hard_timeout: flow.hard_timeout,

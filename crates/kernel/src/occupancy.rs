@@ -11,7 +11,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use openflow::{FlowStatsRequest, Match, MultipartReply, MultipartRequest, Version};
+use openflow::{
+    Available as _, FlowStatsRequest, Match, MultipartReply, MultipartRequest, Version,
+};
 
 use crate::check::{APP_SHIFT, OWN_BITS};
 use crate::ids::AppSlot;
@@ -70,6 +72,8 @@ struct Holding {
     waiting: bool,
     /// Flows in the parts of the reply so far.
     part: u32,
+    /// Whether a part does not say how many flows there are.
+    is_unknown: bool,
 }
 
 /// A change of a table that is reported to the operator.
@@ -197,10 +201,14 @@ impl Occupancy {
     /// Takes a part of the reply to [`count`].
     pub(crate) fn counted(&mut self, slot: AppSlot, app: AppId, part: &MultipartReply<'_>) {
         let Some(holding) = self.apps.get_mut(&slot) else { return };
-        let flows = flows_of(app, part);
-        holding.part = holding.part.saturating_add(flows);
+        match flows_of(app, part) {
+            Some(flows) => holding.part = holding.part.saturating_add(flows),
+            None => holding.is_unknown = true,
+        }
         if !part.more {
-            holding.counted = Some(std::mem::take(&mut holding.part));
+            let (flows, is_unknown) = (holding.part, holding.is_unknown);
+            (holding.part, holding.is_unknown) = (0, false);
+            holding.counted = Some(flows).filter(|_| !is_unknown);
             holding.waiting = false;
         }
     }
@@ -256,14 +264,15 @@ pub(crate) fn count(version: Version, app: AppId) -> MultipartRequest<'static> {
     MultipartRequest::Aggregate(FlowStatsRequest { cookie, cookie_mask: !OWN_BITS, ..all })
 }
 
-fn flows_of(app: AppId, part: &MultipartReply<'_>) -> u32 {
+/// The number of an app's flows in a part of the reply; `None` if the switch does not count them.
+fn flows_of(app: AppId, part: &MultipartReply<'_>) -> Option<u32> {
     match &part.body {
-        openflow::ReplyBody::Aggregate(all) => all.flow_count,
+        openflow::ReplyBody::Aggregate(all) => all.flow_count.available(),
         openflow::ReplyBody::Flow(flows) => {
             let own = flows.iter().filter(|flow| flow.cookie >> APP_SHIFT == u64::from(app.0));
-            u32::try_from(own.count()).unwrap_or(u32::MAX)
+            u32::try_from(own.count()).ok()
         }
-        _ => 0, // the type was compared with the question's
+        _ => Some(0), // the type was compared with the question's
     }
 }
 
@@ -352,6 +361,15 @@ mod tests {
     fn aggregate(flow_count: u32) -> MultipartReply<'static> {
         let all = openflow::AggregateStats { packet_count: 0, byte_count: 0, flow_count };
         MultipartReply { more: false, body: openflow::ReplyBody::Aggregate(all) }
+    }
+
+    #[test]
+    fn count_that_is_not_available_refuses_nobody() {
+        let (mut occupancy, now) = (Occupancy::default(), Instant::now());
+        occupancy.is_count_due(slot(1), 10, 1, now);
+        occupancy.counted(slot(1), AppId(7), &aggregate(u32::MAX));
+        assert!(occupancy.has_room(slot(1), 10));
+        assert!(occupancy.is_count_due(slot(1), 10, 1, now + COUNT_EVERY));
     }
 
     #[test]

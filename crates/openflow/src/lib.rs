@@ -94,6 +94,7 @@
 
 mod action;
 mod address;
+mod available;
 mod desc;
 mod display;
 mod echo;
@@ -135,6 +136,7 @@ mod write;
 
 pub use action::{Action, Actions};
 pub use address::{Dpid, MacAddr, ParseError};
+pub use available::Available;
 pub use desc::DescText;
 pub use echo::{Echo, echo_reply};
 pub use error::{DecodeError, EncodeError};

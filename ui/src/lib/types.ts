@@ -57,7 +57,7 @@ export interface Port {
 
 export interface SwitchDetails extends Switch {
   description: { manufacturer: string; hardware: string; software: string; serial: string; datapath: string } | null;
-  tables: { table: number; name: string | null; flows: number; size: number | null; lookups: number; matched: number }[] | null;
+  tables: { table: number; name: string | null; flows: number | null; size: number | null; lookups: number | null; matched: number | null }[] | null;
   port_list: Port[] | null;
 }
 

@@ -6,7 +6,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use rosemary_sdk::openflow::{AggregateStats, GroupStats, MeterStats, PortStats, TableStats};
+use rosemary_sdk::openflow::{
+    AggregateStats, Available as _, GroupStats, MeterStats, PortStats, TableStats,
+};
 use rosemary_sdk::services::layout::{Name, Placement, Writes};
 use rosemary_sdk::services::stats::{
     self as table, PortCounters, PortRates, Quality, Record, Sample, SwitchStats, Traffic,
@@ -15,7 +17,7 @@ use rosemary_sdk::services::table::Slot;
 use rosemary_sdk::{Dpid, PortNo};
 
 use super::poller::Subject;
-use super::rates::{Flow, Implausible, Moment, Rate, counted};
+use super::rates::{Flow, Implausible, Moment, Rate};
 
 /// Samples of a port's history.
 const HISTORY: usize = 60;
@@ -202,10 +204,10 @@ impl Store {
     }
 
     pub(super) fn flows(&mut self, dpid: Dpid, stats: &AggregateStats, at: Moment) {
-        let (packets, bytes) = (counted(stats.packet_count), counted(stats.byte_count));
+        let (packets, bytes) = (stats.packet_count.available(), stats.byte_count.available());
         self.change_switch(dpid, |it| {
             it.quality = Quality::default();
-            (it.flows, it.packets, it.bytes) = (Some(stats.flow_count), packets, bytes);
+            (it.flows, it.packets, it.bytes) = (stats.flow_count.available(), packets, bytes);
             it.read_ms = millis(at.answered);
         });
     }
@@ -213,10 +215,11 @@ impl Store {
     pub(super) fn tables(&mut self, dpid: Dpid, stats: &[TableStats], at: Moment) {
         for stats in stats {
             // OpenFlow 1.3 lists all 254 tables of Open vSwitch; those that nobody uses are left out.
-            if stats.active_count == 0 && stats.lookup_count == 0 {
+            let (flows, lookups) = (stats.active_count.available(), stats.lookup_count.available());
+            if flows.unwrap_or(0) == 0 && lookups.unwrap_or(0) == 0 {
                 continue;
             }
-            let lookups = Flow { packets: counted(stats.lookup_count), bytes: None };
+            let lookups = Flow { packets: lookups, bytes: None };
             let Some((rate, quality)) = self.part(dpid, Part::Table(stats.table_id), lookups, at)
             else {
                 continue;
@@ -225,9 +228,9 @@ impl Store {
                 dpid,
                 table: stats.table_id,
                 quality,
-                flows: Some(stats.active_count.into()),
+                flows: flows.map(u64::from),
                 lookups: lookups.packets,
-                matches: counted(stats.matched_count),
+                matches: stats.matched_count.available(),
                 lookups_per_s: rate.packets,
                 read_ms: millis(at.answered),
             }));
@@ -236,14 +239,15 @@ impl Store {
 
     pub(super) fn groups(&mut self, dpid: Dpid, stats: &[GroupStats], at: Moment) {
         for it in stats {
-            let flow = Flow { packets: counted(it.packet_count), bytes: counted(it.byte_count) };
+            let flow =
+                Flow { packets: it.packet_count.available(), bytes: it.byte_count.available() };
             self.traffic(dpid, Part::Group(it.group_id), flow, at);
         }
     }
 
     pub(super) fn meters(&mut self, dpid: Dpid, stats: &[MeterStats], at: Moment) {
         for it in stats {
-            let (packets, bytes) = (counted(it.packet_in_count), counted(it.byte_in_count));
+            let (packets, bytes) = (it.packet_in_count.available(), it.byte_in_count.available());
             self.traffic(dpid, Part::Meter(it.meter_id), Flow { packets, bytes }, at);
         }
     }
@@ -334,8 +338,10 @@ impl PortFigures {
     /// Notes a reading; returns the records of the port.
     fn read(&mut self, dpid: Dpid, stats: &PortStats, at: Moment, most: usize) -> [Record; 2] {
         let port = stats.port_no;
-        let received = Flow { packets: counted(stats.rx_packets), bytes: counted(stats.rx_bytes) };
-        let sent = Flow { packets: counted(stats.tx_packets), bytes: counted(stats.tx_bytes) };
+        let received =
+            Flow { packets: stats.rx_packets.available(), bytes: stats.rx_bytes.available() };
+        let sent =
+            Flow { packets: stats.tx_packets.available(), bytes: stats.tx_bytes.available() };
         let before = self.last.replace((at, [received, sent]));
         let time = before.and_then(|(before, flows)| Some((at.since(before)?, flows)));
         let mut quality = Quality::default();
@@ -371,7 +377,7 @@ impl PortFigures {
             tx_bytes: sent.bytes,
             read_ms: millis(at.answered),
         };
-        let half = |counter| counted(counter).map(low);
+        let half = |counter| counter.available().map(low);
         let rates = PortRates {
             dpid,
             port,

@@ -12,6 +12,8 @@
 
 use std::time::Duration;
 
+use rosemary_sdk::openflow::Available as _;
+
 /// More than any link carries: 100 Tbit/s, in bytes per second.
 const MOST_BYTES: u64 = 12_500_000_000_000;
 
@@ -107,11 +109,6 @@ fn per_second(increase: u64, time: Duration) -> u64 {
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// Returns a counter; all ones mean that the switch does not count it (OpenFlow 1.3.5 §7.3.5.6).
-pub(super) fn counted(counter: u64) -> Option<u64> {
-    (counter != u64::MAX).then_some(counter)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -124,7 +121,7 @@ mod tests {
     }
 
     fn flow(packets: u64, bytes: u64) -> Flow {
-        Flow { packets: counted(packets), bytes: counted(bytes) }
+        Flow { packets: packets.available(), bytes: bytes.available() }
     }
 
     const SECONDS: Duration = Duration::from_secs(4);

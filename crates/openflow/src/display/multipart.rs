@@ -3,9 +3,9 @@
 use super::flow::{GroupId, MeterId};
 use super::{Hex, Seconds, list};
 use crate::{
-    AggregateStats, Counter, DescText, FlowMod, FlowModFlags, FlowStats, FlowStatsRequest,
-    GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeatures, MeterStats, MultipartReply,
-    MultipartRequest, PortNo, PortStats, QueueStats, ReplyBody, TableStats, v1_3,
+    AggregateStats, Available, Counter, DescText, FlowMod, FlowModFlags, FlowStats,
+    FlowStatsRequest, GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeatures, MeterStats,
+    MultipartReply, MultipartRequest, PortNo, PortStats, QueueStats, ReplyBody, TableStats, v1_3,
 };
 use core::fmt;
 use core::time::Duration;
@@ -102,8 +102,8 @@ impl fmt::Display for FlowStats<'_> {
             self.cookie,
             Seconds(self.duration),
             self.table_id,
-            self.packet_count,
-            self.byte_count
+            Kept(self.packet_count),
+            Kept(self.byte_count)
         )?;
         if self.idle_timeout != 0 {
             write!(f, ", idle_timeout={}", self.idle_timeout)?;
@@ -127,7 +127,9 @@ impl fmt::Display for AggregateStats {
         write!(
             f,
             "packet_count={} byte_count={} flow_count={}",
-            self.packet_count, self.byte_count, self.flow_count
+            Kept(self.packet_count),
+            Kept(self.byte_count),
+            Kept(self.flow_count)
         )
     }
 }
@@ -143,19 +145,21 @@ impl fmt::Display for TableStats {
         write!(
             f,
             " active={}, lookup={}, matched={}",
-            self.active_count, self.lookup_count, self.matched_count
+            Kept(self.active_count),
+            Kept(self.lookup_count),
+            Kept(self.matched_count)
         )
     }
 }
 
-/// A counter; all ones mean that the switch does not keep it.
-struct Kept(u64);
+/// A counter that the switch may not have.
+struct Kept<N>(N);
 
-impl fmt::Display for Kept {
+impl<N: Available> fmt::Display for Kept<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            u64::MAX => f.write_str("?"),
-            count => count.fmt(f),
+        match self.0.available() {
+            Some(count) => count.fmt(f),
+            None => f.write_str("?"),
         }
     }
 }
@@ -216,7 +220,7 @@ impl fmt::Display for QueueStats {
 
 impl fmt::Display for Counter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "packet_count={},byte_count={}", self.packet_count, self.byte_count)
+        write!(f, "packet_count={},byte_count={}", Kept(self.packet_count), Kept(self.byte_count))
     }
 }
 
@@ -227,9 +231,9 @@ impl fmt::Display for GroupStats {
             "group_id={},duration={},ref_count={},packet_count={},byte_count={}",
             self.group_id,
             Age(self.duration),
-            self.ref_count,
-            self.packet_count,
-            self.byte_count
+            Kept(self.ref_count),
+            Kept(self.packet_count),
+            Kept(self.byte_count)
         )?;
         for (number, bucket) in self.buckets.iter().enumerate() {
             write!(f, ",bucket{number}:{bucket}")?;
@@ -262,9 +266,9 @@ impl fmt::Display for MeterStats {
             f,
             "meter:{} flow_count:{} packet_in_count:{} byte_in_count:{} duration:{} bands:",
             self.meter_id,
-            self.flow_count,
-            self.packet_in_count,
-            self.byte_in_count,
+            Kept(self.flow_count),
+            Kept(self.packet_in_count),
+            Kept(self.byte_in_count),
             Age(self.duration)
         )?;
         for (number, band) in self.bands.iter().enumerate() {

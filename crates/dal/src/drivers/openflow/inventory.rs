@@ -8,7 +8,8 @@
 
 use openflow::wire::List;
 use openflow::{
-    DecodeError, Header, Kind, MultipartReply, MultipartRequest, ReplyBody, SwitchConfig, Version,
+    Available as _, DecodeError, Header, Kind, MultipartReply, MultipartRequest, ReplyBody,
+    SwitchConfig, Version,
 };
 
 use super::session::send;
@@ -87,15 +88,15 @@ impl Inventory {
                 .map(|table| Table {
                     table_id: table.table_id,
                     // In 1.3 the field does not exist, and is 0 here.
-                    max_entries: (table.max_entries > 0).then_some(table.max_entries),
-                    active_count: Some(table.active_count),
+                    max_entries: table.max_entries.available().filter(|size| *size > 0),
+                    active_count: table.active_count.available(),
                 })
                 .collect(),
             ReplyBody::TableFeatures(tables) => tables
                 .iter()
                 .map(|table| Table {
                     table_id: table.table_id,
-                    max_entries: Some(table.max_entries),
+                    max_entries: table.max_entries.available(),
                     active_count: None,
                 })
                 .collect(),
