@@ -377,7 +377,7 @@ impl PortFigures {
             tx_bytes: sent.bytes,
             read_ms: millis(at.answered),
         };
-        let half = |counter| counter.available().map(low);
+        let half = |counter: u64| counter.available().map(low);
         let rates = PortRates {
             dpid,
             port,
