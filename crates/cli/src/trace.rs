@@ -15,7 +15,8 @@ use crate::switch_name::{SwitchName, not_connected};
 const AFTER_HELP: &str = "\
 PACKET is key=value text with the names of OpenFlow or of ovs-ofctl, such as \
 in_port=1,dl_src=02:00:00:00:00:01,icmp,nw_dst=10.0.0.2, or the hexadecimal digits of a frame with --in-port. Fields that are \
-left out are 0.
+left out are 0. The ethertype and the protocol follow from the other fields where only one kind of packet has them; otherwise \
+state them, as in tcp or udp6.
 
 Each look-up is a line: the table, the owner of the entry, its priority, cookie, match and actions. The owner is the app \
 that wrote it, \"kernel\" or \"other\". The packet follows the links that the topology service has found; without that \

@@ -6,11 +6,13 @@
 //! | file | purpose |
 //! | --- | --- |
 //! | `packet.rs` | the fields of the packet |
+//! | `prerequisites.rs` | the ethertype and protocol that its fields need |
 //! | `pipeline.rs` | simulates the tables of one switch |
 //! | `way.rs` | follows the packet from switch to switch |
 
 mod packet;
 mod pipeline;
+mod prerequisites;
 mod way;
 
 use std::collections::HashMap;

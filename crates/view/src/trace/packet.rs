@@ -39,24 +39,33 @@ pub(super) mod number {
     pub(in super::super) const IPV6_DST: u8 = 27;
     pub(in super::super) const IPV6_FLABEL: u8 = 28;
     pub(in super::super) const ICMPV6_TYPE: u8 = 29;
+    pub(in super::super) const ND_TARGET: u8 = 31;
+    pub(in super::super) const ND_SLL: u8 = 32;
+    pub(in super::super) const ND_TLL: u8 = 33;
+    pub(in super::super) const MPLS_LABEL: u8 = 34;
+    pub(in super::super) const MPLS_TC: u8 = 35;
+    pub(in super::super) const MPLS_BOS: u8 = 36;
     pub(in super::super) const TUNNEL_ID: u8 = 38;
 }
 
 use number::{
     ARP_OP, ARP_SHA, ARP_SPA, ETH_DST, ETH_SRC, ETH_TYPE, ICMPV4_TYPE, ICMPV6_TYPE, IN_PHY_PORT,
     IN_PORT, IP_DSCP, IP_ECN, IP_PROTO, IPV4_DST, IPV4_SRC, IPV6_DST, IPV6_FLABEL, IPV6_SRC,
-    METADATA, SCTP_SRC, TCP_SRC, TUNNEL_ID, UDP_SRC, VLAN_PCP, VLAN_VID,
+    METADATA, MPLS_BOS, MPLS_LABEL, MPLS_TC, ND_SLL, ND_TARGET, ND_TLL, SCTP_SRC, TCP_SRC,
+    TUNNEL_ID, UDP_SRC, VLAN_PCP, VLAN_VID,
 };
 
-/// The bit of a VLAN id that says that there is a tag (`OFPVID_PRESENT`, OpenFlow 1.3.5 §7.2.3.7).
-const VLAN_PRESENT: u16 = 0x1000;
+use super::prerequisites::complete;
 
-const RARP: u16 = 0x8035;
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMP6: u8 = 58;
-const SCTP: u8 = 132;
+/// The bit of a VLAN id that says that there is a tag (`OFPVID_PRESENT`, OpenFlow 1.3.5 §7.2.3.7).
+pub(super) const VLAN_PRESENT: u16 = 0x1000;
+
+pub(super) const RARP: u16 = 0x8035;
+pub(super) const ICMP: u8 = 1;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
+pub(super) const ICMP6: u8 = 58;
+pub(super) const SCTP: u8 = 132;
 
 /// How the value of a key is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,15 +131,15 @@ const KEYS: [(&str, u8, Form); 54] = {
         ("ipv6_label", IPV6_FLABEL, Number { bits: 20 }),
         ("icmpv6_type", ICMPV6_TYPE, Number { bits: 8 }),
         ("icmpv6_code", ICMPV6_TYPE + 1, Number { bits: 8 }),
-        ("ipv6_nd_target", 31, V6),
-        ("nd_target", 31, V6),
-        ("ipv6_nd_sll", 32, Mac),
-        ("nd_sll", 32, Mac),
-        ("ipv6_nd_tll", 33, Mac),
-        ("nd_tll", 33, Mac),
-        ("mpls_label", 34, Number { bits: 20 }),
-        ("mpls_tc", 35, Number { bits: 3 }),
-        ("mpls_bos", 36, Number { bits: 1 }),
+        ("ipv6_nd_target", ND_TARGET, V6),
+        ("nd_target", ND_TARGET, V6),
+        ("ipv6_nd_sll", ND_SLL, Mac),
+        ("nd_sll", ND_SLL, Mac),
+        ("ipv6_nd_tll", ND_TLL, Mac),
+        ("nd_tll", ND_TLL, Mac),
+        ("mpls_label", MPLS_LABEL, Number { bits: 20 }),
+        ("mpls_tc", MPLS_TC, Number { bits: 3 }),
+        ("mpls_bos", MPLS_BOS, Number { bits: 1 }),
         ("tunnel_id", TUNNEL_ID, Number { bits: 64 }),
         ("tun_id", TUNNEL_ID, Number { bits: 64 }),
     ]
@@ -216,6 +225,7 @@ impl Packet {
                 _ => packet.set_text(key, value)?,
             }
         }
+        complete(&mut packet.0, name)?;
         for (key, value) in by_protocol {
             let number = parse_number(key, value, 16)?;
             let is_second = matches!(key, "tp_dst" | "icmp_code");
@@ -315,7 +325,7 @@ impl Packet {
                     fields.insert(first, (*kind).into());
                     fields.insert(first + 1, (*code).into());
                     if let (ICMPV6_TYPE, 135 | 136, Some(target)) = (first, kind, rest.get(6..22)) {
-                        fields.insert(31, number(target));
+                        fields.insert(ND_TARGET, number(target));
                     }
                 }
                 (Some(first @ (TCP_SRC | UDP_SRC | SCTP_SRC)), Some((src, dst)), _) => {
@@ -443,6 +453,11 @@ impl Packet {
         let metadata = self.0.entry(METADATA).or_insert(0);
         *metadata = *metadata & !u128::from(mask) | u128::from(value & mask);
     }
+}
+
+/// The name of a field in OpenFlow.
+fn name(field: u8) -> &'static str {
+    KEYS.iter().find(|(_, number, _)| *number == field).map_or("a field", |(name, ..)| name)
 }
 
 /// Value and mask of an OXM's payload.

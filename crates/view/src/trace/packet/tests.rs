@@ -38,9 +38,37 @@ fn mistakes_are_named() {
         ("in_port=1,vlan_pcp=9", "at most 3 bits"),
         ("in_port=outside", "expected the number of a port, or LOCAL"),
         ("in_port=4294967296", "expected the number of a port, or LOCAL"),
+        ("in_port=1,tcp_dst=80", "tcp_dst is a field of IPv4 and of IPv6: add tcp or tcp6"),
+        ("in_port=1,ip_proto=6", "ip_proto is a field of IPv4 and of IPv6: add ip or ipv6"),
+        ("in_port=1,arp,ipv4_dst=10.0.0.1", "ipv4_dst is a field of another kind"),
+        ("in_port=1,ipv4_src=10.0.0.1,ipv6_dst=::1", "ipv6_dst is a field of another kind"),
+        ("in_port=1,udp,tcp_dst=80", "tcp_dst is a field of another protocol than ip_proto"),
+        ("in_port=1,ip,udp_dst=1,tcp_dst=80", "udp_dst is a field of another protocol"),
+        ("in_port=1,icmp6,icmpv4_type=8", "icmpv4_type is a field of another kind"),
+        ("in_port=1,eth_type=0x1234,nw_tos=4", "it needs ip or ipv6"),
     ] {
         let error = Packet::read(text, None).unwrap_err();
         assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+/// What only one kind of packet can have shows the kind.
+#[test]
+fn prerequisites_are_inferred() {
+    for (text, whole) in [
+        ("tcp_dst=80,ipv4_dst=10.0.0.1", "tcp,ipv4_dst=10.0.0.1,tcp_dst=80"),
+        ("nw_src=10.0.0.1", "ip,nw_src=10.0.0.1"),
+        ("udp_src=5,ipv6_src=::1", "udp6,ipv6_src=::1,udp_src=5"),
+        ("icmpv4_type=8", "icmp,icmp_type=8"),
+        ("icmpv6_type=135,nd_target=::1", "icmp6,icmp_type=135,nd_target=::1"),
+        ("arp_spa=10.0.0.1", "arp,arp_spa=10.0.0.1"),
+        ("rarp,arp_op=3", "rarp,arp_op=3"),
+        ("mpls_label=5", "eth_type=0x8847,mpls_label=5"),
+        ("vlan_pcp=3", "vlan_vid=0,vlan_pcp=3"),
+        ("dl_dst=02:00:00:00:00:01", "dl_dst=02:00:00:00:00:01"),
+    ] {
+        let read = |text: &str| Packet::read(&format!("in_port=1,{text}"), None).unwrap();
+        assert_eq!(read(text), read(whole), "{text}");
     }
 }
 
