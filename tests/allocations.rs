@@ -130,7 +130,7 @@ impl Rig {
     fn start(stages: &[Stage]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (monitor, kernels) = Channel::pair().unwrap();
+        let (monitor, kernels) = Channel::passing_pair().unwrap();
         let kernel = fork(kernels);
         let app = |(number, stage): (usize, &Stage)| AppSpec {
             app: AppId(u16::try_from(number).unwrap() + 1),

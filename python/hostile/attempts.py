@@ -266,6 +266,47 @@ def _():
     return not os.statvfs(path).f_flag & os.ST_NOSUID
 
 
+def sockets():
+    """The sockets that this process holds."""
+    for number in range(3, 1024):
+        try:
+            yield socket.socket(fileno=os.dup(number))
+        except OSError:
+            pass
+
+
+def on_any_socket(function):
+    """Whether the function succeeds with a socket that this process holds. If not, raises its last error."""
+    last = OSError(errno.ENOTSOCK, "no socket")
+    for held in sockets():
+        with held:
+            try:
+                function(held)
+                return True
+            except OSError as error:
+                last = error
+    raise last
+
+
+@attempt("passing a descriptor to another process")
+def _():
+    pipe, _ = os.pipe()
+    message = b'{"Problem":{"text":""}}'  # one that the monitor understands
+    return on_any_socket(lambda held: socket.send_fds(held, [message], [pipe]))
+
+
+@attempt("making whoever closes a socket wait")
+def _():
+    linger = (1).to_bytes(4, "little") + (60).to_bytes(4, "little")
+    return on_any_socket(lambda held: held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger))
+
+
+@attempt("making the next instance wait for data before it accepts")
+def _():
+    option = socket.TCP_DEFER_ACCEPT
+    return on_any_socket(lambda held: held.setsockopt(socket.IPPROTO_TCP, option, 60))
+
+
 @attempt("doing the same on another thread")
 def _():
     reached = []

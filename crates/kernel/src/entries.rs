@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(entries.take(Part::Of { message: message.clone(), last: false }, &names), None);
         let last = Part::Of { message: message.clone(), last: true };
         let mut page = entries.take(last, &names).expect("it is complete");
-        let (here, there) = Channel::pair().unwrap();
+        let (here, there) = Channel::passing_pair().unwrap();
         let (mut digits, mut owners_of_all) = (String::new(), Vec::new());
         loop {
             here.send(&page, &[]).expect("it fits");

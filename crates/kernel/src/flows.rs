@@ -217,7 +217,7 @@ mod tests {
             let last = chunk.contains(&500);
             reply = reply.or(flows.take(part(Version::V1_3, chunk, &[], last), &names()));
         }
-        let (here, there) = Channel::pair().unwrap();
+        let (here, there) = Channel::passing_pair().unwrap();
         let (mut seen, mut pages) = (Vec::new(), 0);
         loop {
             let page = reply.take().unwrap_or_else(|| flows.page(&names()));

@@ -202,8 +202,8 @@ impl AdminServer {
         operator.drop_at = now + TIMEOUT;
         let is_allowed = self.allowed.includes(&operator.peer);
         let (pid, uid) = (operator.peer.pid, operator.peer.uid);
-        match operator.channel.receive::<OperatorRequest>() {
-            Ok((request, _)) if is_allowed => return Some(request),
+        match operator.channel.receive_alone::<OperatorRequest>() {
+            Ok(request) if is_allowed => return Some(request),
             Ok(_) => {
                 warn!(pid, uid, "refused a user who is not in the group");
                 let why = "only root, the user who started Rosemary and members of the group rosemary may send requests";
@@ -353,7 +353,7 @@ mod tests {
         let mut fixture = fixture(ours());
         let mut others = Vec::new();
         let mut connect = |fixture: &mut Fixture, uid| {
-            let (channel, other) = Channel::pair().unwrap();
+            let (channel, other) = Channel::passing_pair().unwrap();
             others.push(other);
             fixture.server.add(
                 channel,

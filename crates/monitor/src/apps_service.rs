@@ -413,7 +413,7 @@ mod tests {
     fn counters_of_many_pairs_come_in_parts() {
         let (mut service, socket) = client(&["apps.read"]);
         ask(&mut service, &socket, &Request::Counters.encode());
-        let (ours, kernel) = Channel::pair().unwrap();
+        let (ours, kernel) = Channel::passing_pair().unwrap();
         service.connected(ours);
         service.begin_reading(Instant::now());
         assert!(matches!(kernel.receive(), Ok((KernelQuery::Apps, _))));

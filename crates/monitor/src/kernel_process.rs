@@ -311,7 +311,6 @@ impl KernelProcess {
             return Err(format!("the kernel is {}", self.program.lifecycle().state()));
         }
         let (our_end, kernel_end) = Channel::pair().map_err(|error| error.to_string())?;
-        kernel_end.refuse_descriptors();
         match self.program.send_for_operator(&KernelRequest::Operator, &[kernel_end.as_fd()]) {
             Ok(()) => Ok(our_end),
             Err(ChannelError::WouldBlock) => Err("too many operators connect to the kernel".into()),

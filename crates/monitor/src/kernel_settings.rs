@@ -36,12 +36,14 @@ impl KernelSettings {
         self.listeners.iter().map(Listener::address)
     }
 
-    /// The start request for a kernel with these apps, and the descriptors that belong to it.
+    /// The start request for a kernel with these apps, and the descriptors that belong to it. The listening sockets are as at the
+    /// beginning, whatever an earlier kernel did with them.
     pub(crate) fn start_request(
-        &self,
+        &mut self,
         run_as: Option<u32>,
         apps: Vec<AppSpec>,
     ) -> (KernelRequest, Vec<BorrowedFd<'_>>) {
+        self.listeners.iter_mut().for_each(Listener::renew);
         let listeners = self.addresses().collect();
         let tls = self.keys.is_some();
         let sockets = self.listeners.iter().map(AsFd::as_fd);

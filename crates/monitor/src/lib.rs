@@ -293,6 +293,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let dir = options.instance.resolve(&config)?;
     // First, because the default action of a signal would leave the files that follow behind.
     let signals = Signals::catch().map_err(system("catch signals"))?;
+    sys::closing::start().map_err(system("start a thread"))?;
     sys::process::forbid_new_privileges().map_err(system("forbid new privileges"))?;
     let runtime = RuntimeDir::claim(&dir)?;
     // Before the apps, so that an unreadable directory is not reported as a fault of an app.

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -14,7 +14,8 @@ use rustix::net::{
 };
 
 use sys::channel::MAX_FDS;
-use tracing::warn;
+use sys::listening::SharedListener;
+use tracing::{error, warn};
 
 use crate::error::StartError;
 use crate::keys;
@@ -35,7 +36,7 @@ const CLOSE_TIME: Duration = Duration::from_secs(1);
 /// A bound and listening TCP socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    fd: OwnedFd,
+    socket: SharedListener,
     address: SocketAddr,
 }
 
@@ -44,11 +45,43 @@ impl Listener {
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// Restores what a process may have changed. Returns whether the socket still listens: the process may have shut it down.
+    pub(crate) fn restore(&self) -> bool {
+        let address = self.address;
+        match self.socket.restore() {
+            Ok(true) => true,
+            Ok(false) => {
+                warn!(%address, "a program has shut down a listening socket");
+                false
+            }
+            Err(error) => {
+                warn!(%address, %error, "could not restore the options of a listening socket");
+                true
+            }
+        }
+    }
+
+    /// Prepares the socket for the next process that gets it: restores it, and binds the address again if it was shut down. If
+    /// that fails, this logs it, and the process gets the socket as it is.
+    pub(crate) fn renew(&mut self) {
+        if self.restore() {
+            return;
+        }
+        let address = self.address;
+        match bind_one(address) {
+            Ok(new) => *self = new,
+            Err(error) => {
+                let hint = "restart Rosemary";
+                error!(%address, %error, hint, "could not listen again at an address");
+            }
+        }
+    }
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.socket.as_fd()
     }
 }
 
@@ -107,19 +140,15 @@ pub(crate) struct BindError {
     pub(crate) source: io::Error,
 }
 
-/// Listens on one address that is not for switches. `after_crash` is as for [`bind_listeners`]. Returns the socket and the address
-/// with its port.
+/// Listens on one address that is not for switches. `after_crash` is as for [`bind_listeners`].
 ///
 /// # Errors
 /// The system refuses.
-pub(crate) fn bind_alone(
-    address: SocketAddr,
-    after_crash: bool,
-) -> Result<(OwnedFd, SocketAddr), BindError> {
+pub(crate) fn bind_alone(address: SocketAddr, after_crash: bool) -> Result<Listener, BindError> {
     let give_up = Instant::now() + if after_crash { CLOSE_TIME } else { Duration::ZERO };
     loop {
         match bind_one(address) {
-            Ok(Listener { fd, address }) => return Ok((fd, address)),
+            Ok(listener) => return Ok(listener),
             Err(Errno::ADDRINUSE) if Instant::now() < give_up => {
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -167,7 +196,9 @@ fn bind_one(address: SocketAddr) -> Result<Listener, Errno> {
     bind(&fd, &address)?;
     listen(&fd, BACKLOG)?;
     let address = getsockname(&fd)?.try_into().unwrap_or(address);
-    Ok(Listener { fd, address })
+    let socket = SharedListener::new(fd)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
+    Ok(Listener { socket, address })
 }
 
 fn refusal(address: SocketAddr, error: Errno) -> StartError {
@@ -206,6 +237,19 @@ mod tests {
         let listeners = bind_all(&[address("127.0.0.1:0")], false).unwrap();
         assert_ne!(listeners[0].address().port(), 0);
         std::net::TcpStream::connect(listeners[0].address()).unwrap();
+    }
+
+    #[test]
+    fn socket_that_a_program_has_shut_down_is_bound_again() {
+        let mut listener = bind_one(address("127.0.0.1:0")).unwrap();
+        let bound = listener.address();
+        let held = listener.as_fd().try_clone_to_owned().unwrap();
+        rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
+        assert!(std::net::TcpStream::connect(bound).is_err());
+        listener.renew();
+        assert_eq!(listener.address(), bound);
+        std::net::TcpStream::connect(bound).unwrap();
+        drop(held); // an instance that still runs may hold the old one
     }
 
     #[test]

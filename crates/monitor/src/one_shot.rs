@@ -40,13 +40,18 @@ impl OneShot {
         fds: &[BorrowedFd<'_>],
     ) -> io::Result<Self> {
         let name = executable.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let (channel, theirs) = Channel::pair()?;
+        let (channel, theirs) = Channel::passing_pair()?;
         let mut command = Command::new(&executable.path);
         command.args(&executable.args).env_clear().current_dir("/");
         let (child, outputs) = Child::spawn_with(PidNamespace::find(), &mut command, theirs)?;
         channel.send(request, fds).map_err(io::Error::other)?;
         let until = Instant::now() + TIMEOUT;
         Ok(Self { name, channel, _child: child, _outputs: outputs, until })
+    }
+
+    /// Makes the system refuse descriptors of the process from now on, since Linux 6.16.
+    pub(crate) fn refuse_descriptors(&self) {
+        self.channel.refuse_descriptors();
     }
 
     /// Returns the next reply with its descriptors, or `None` as soon as `other` is readable.
@@ -58,7 +63,7 @@ impl OneShot {
         other: Option<BorrowedFd<'_>>,
     ) -> io::Result<Option<(A, Vec<OwnedFd>)>> {
         loop {
-            match self.channel.receive() {
+            match self.channel.receive_immediate() {
                 Ok(reply) => return Ok(Some(reply)),
                 Err(ChannelError::WouldBlock) => {}
                 Err(error) => return Err(io::Error::other(format!("{}: {error}", self.name))),

@@ -203,6 +203,11 @@ impl Program {
             self.kill("it reported twice that it is confined");
         } else {
             self.refused_calls.confined(report, fds);
+            // Only a kernel passes more: the rings of zones.
+            let control = self.process.as_ref().and_then(|process| process.control.as_ref());
+            if let Some(control) = control.filter(|_| self.kind != ProgramKind::Kernel) {
+                control.refuse_descriptors();
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use crate::error::StartError;
 use crate::installation;
-use crate::listen::{self, BindError};
+use crate::listen::{self, BindError, Listener};
 use crate::object::Object;
 use crate::program::Executable;
 
@@ -111,7 +111,7 @@ impl Interpreter {
 #[derive(Debug)]
 pub(crate) struct PythonZone {
     pub(crate) app: PythonApp,
-    sockets: Vec<Arc<OwnedFd>>,
+    sockets: Vec<Socket>,
 }
 
 impl PythonZone {
@@ -141,7 +141,7 @@ impl PythonZone {
         Self { app, sockets: Vec::new() }
     }
 
-    /// Binds the app's sockets, unless they are bound.
+    /// Binds the app's sockets, unless they are bound. They are as at the beginning, whatever an earlier instance did with them.
     ///
     /// # Errors
     /// The reason, as a phrase.
@@ -151,7 +151,7 @@ impl PythonZone {
                 format!("could not listen at {address} for {name}: {source}; {hint}, or name another address in `listen`")
             })
         });
-        self.sockets = bound.collect::<Result<_, _>>()?;
+        self.sockets = bound.map(|it| it.map(Socket::Bound)).collect::<Result<_, _>>()?;
         Ok(())
     }
 
@@ -164,31 +164,57 @@ impl PythonZone {
         let unbound = self.app.listeners.iter().map(|(_, address)| {
             let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let flags = SocketFlags::CLOEXEC;
-            Ok(Arc::new(socket_with(family, SocketType::STREAM, flags, None)?))
+            Ok(Socket::Unbound(socket_with(family, SocketType::STREAM, flags, None)?))
         });
         self.sockets = unbound.collect::<io::Result<_>>()?;
         Ok(())
     }
 
+    /// Restores what an ended instance changed at the sockets, because another instance may use them.
+    pub(crate) fn restore_sockets(&self) {
+        for socket in &self.sockets {
+            if let Socket::Bound(listener) = socket {
+                listener.restore();
+            }
+        }
+    }
+
     /// The sockets, in the order of the app's `listeners`.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().map(|socket| socket.as_fd())
+        self.sockets.iter().map(Socket::as_fd)
+    }
+}
+
+/// A socket of an app.
+#[derive(Debug)]
+enum Socket {
+    Bound(Arc<Listener>),
+    Unbound(OwnedFd),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Bound(listener) => listener.as_fd(),
+            Self::Unbound(fd) => fd.as_fd(),
+        }
     }
 }
 
 /// The sockets that apps listen at. Two instances of an app that are exchanged share theirs.
-static BOUND: Mutex<Option<HashMap<SocketAddr, Weak<OwnedFd>>>> = Mutex::new(None);
+static BOUND: Mutex<Option<HashMap<SocketAddr, Weak<Listener>>>> = Mutex::new(None);
 
-/// Returns the listening socket of this address.
-fn shared(address: SocketAddr) -> Result<Arc<OwnedFd>, BindError> {
+/// Returns the listening socket of this address, as at the beginning.
+fn shared(address: SocketAddr) -> Result<Arc<Listener>, BindError> {
     let mut bound = BOUND.lock().unwrap_or_else(PoisonError::into_inner);
     let bound = bound.get_or_insert_default();
     bound.retain(|_, socket| socket.strong_count() > 0);
-    if let Some(socket) = bound.get(&address).and_then(Weak::upgrade) {
+    if let Some(socket) = bound.get(&address).and_then(Weak::upgrade)
+        && socket.restore()
+    {
         return Ok(socket);
     }
-    let (socket, _) = listen::bind_alone(address, false)?;
-    let socket = Arc::new(socket);
+    let socket = Arc::new(listen::bind_alone(address, false)?);
     bound.insert(address, Arc::downgrade(&socket));
     Ok(socket)
 }
@@ -206,6 +232,22 @@ mod tests {
         drop((one, two));
         assert!(std::net::TcpStream::connect(free).is_err(), "it is closed");
         shared(free).unwrap();
+    }
+
+    #[test]
+    fn next_instance_inherits_nothing_from_the_one_before() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let first = shared(free).unwrap();
+        rustix::net::sockopt::set_tcp_nodelay(&*first, true).unwrap();
+        rustix::io::ioctl_fionbio(&*first, false).unwrap();
+        let second = shared(free).unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        assert!(!rustix::net::sockopt::tcp_nodelay(&*second).unwrap());
+        assert!(rustix::fs::fcntl_getfl(&*second).unwrap().contains(rustix::fs::OFlags::NONBLOCK));
+        rustix::net::shutdown(&*first, rustix::net::Shutdown::Both).unwrap();
+        let third = shared(free).unwrap();
+        assert!(!Arc::ptr_eq(&first, &third));
+        std::net::TcpStream::connect(free).unwrap();
     }
 
     #[test]

@@ -210,7 +210,6 @@ impl ServiceTable {
         let log = self.log().ok_or("there is no log service")?;
         log.must_be_ready()?;
         let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
-        theirs.refuse_descriptors();
         let client = log_client(format!("operator {uid}"), LogRight::Read);
         match log.admit_operator(client, &theirs.into_fd()) {
             Ok(()) => Ok(ours.into_fd()),
@@ -357,12 +356,11 @@ fn connect(app: &mut App, service: &mut Service, kernel: &mut Program) {
     }
     let (app_name, service_name) = (app.name.as_str(), service.kind.name());
     let pairs: std::io::Result<Vec<_>> =
-        (0..app.instances()).map(|_instance| Packets::pair()).collect();
+        (0..app.instances()).map(|_instance| pair_for(kind)).collect();
     match pairs {
         Ok(pairs) => {
             let mut app_ends = Vec::new();
             for (app_end, service_end) in pairs {
-                service_end.refuse_descriptors();
                 if kind == sdk::services::Service::Broker
                     && let Err(error) = service_end.send_little_ahead()
                 {
@@ -377,6 +375,14 @@ fn connect(app: &mut App, service: &mut Service, kernel: &mut Program) {
             let hint = "restart the app once fewer descriptors are open";
             error!(app = app_name, service = service_name, %error, hint, "could not connect an app to a service");
         }
+    }
+}
+
+/// Makes the sockets of an app and a service. The broker alone passes descriptors, to the app.
+fn pair_for(service: sdk::services::Service) -> std::io::Result<(Packets, Packets)> {
+    match service {
+        sdk::services::Service::Broker => Packets::passing_pair(),
+        _ => Packets::pair(),
     }
 }
 

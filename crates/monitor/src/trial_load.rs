@@ -151,7 +151,10 @@ fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io:
     loop {
         match process.receive(calls.fd())? {
             None => calls.answer(),
-            Some((ZoneReply::Confined { report }, fds)) => calls.confined(&report, fds)?,
+            Some((ZoneReply::Confined { report }, fds)) => {
+                process.refuse_descriptors();
+                calls.confined(&report, fds)?;
+            }
             Some((ZoneReply::Incident { .. } | ZoneReply::Problem { .. }, _)) => {}
             Some((last, _)) => return Ok(last),
         }

@@ -38,6 +38,7 @@ pub(crate) fn confine(
     let confined = sandbox.confine().map_err(|error: io::Error| NorthboundError::Confine(error))?;
     let gaps = confined.report.gaps_text().filter(|_| required.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
-    monitor.send(&NorthboundReply::Confined { report: confined.report }, listener.as_slice())?;
+    let reply = NorthboundReply::Confined { report: confined.report };
+    confined.outlet.send(&reply, listener.as_slice())?;
     gaps.map_or(Ok(()), |gaps| Err(NorthboundError::Gaps(gaps)))
 }

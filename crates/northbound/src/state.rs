@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn monitor_is_asked_for_the_status_once_per_second() {
-        let (ours, theirs) = Channel::pair().unwrap();
+        let (ours, theirs) = Channel::passing_pair().unwrap();
         let questions = Arc::new(AtomicUsize::new(0));
         let asked = questions.clone();
         std::thread::spawn(move || {

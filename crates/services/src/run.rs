@@ -172,7 +172,8 @@ fn confine(
     // The report goes to the monitor in any case, so that it can log what is missing.
     let gaps = confined.report.gaps_text().filter(|_| required.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
-    monitor.send(&ServiceReply::Confined { report: confined.report }, listener.as_slice())?;
+    let reply = ServiceReply::Confined { report: confined.report };
+    confined.outlet.send(&reply, listener.as_slice())?;
     gaps.map_or(Ok(()), |gaps| Err(ServiceError::Gaps(gaps)))
 }
 

@@ -33,7 +33,7 @@ struct Storage {
 
 impl Storage {
     fn start(path: &Path) -> Self {
-        let (ours, theirs) = Channel::pair().unwrap();
+        let (ours, theirs) = Channel::passing_pair().unwrap();
         let process = Command::new(env!("CARGO_BIN_EXE_rosemary-storage"))
             .stdin(Stdio::from(theirs.into_fd()))
             .stderr(Stdio::null())

@@ -13,12 +13,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg,
-    sendmsg, socketpair,
+    send, sendmsg, socketpair,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use crate::closing::{self, ClosedElsewhere};
 use crate::socket;
 
 /// Most bytes in a message.
@@ -69,26 +70,38 @@ impl CutMessage {
 
 /// One end of a control socket.
 #[derive(Debug)]
-pub struct Channel(OwnedFd);
+pub struct Channel(ClosedElsewhere);
 
 impl Channel {
-    /// Makes a connected pair. Both ends close on exec and do not block.
+    /// Makes a connected pair for messages without descriptors: since Linux 6.16, the system refuses to send some. Both ends
+    /// close on exec and do not block.
     ///
     /// # Errors
     /// The system is out of descriptors.
     pub fn pair() -> io::Result<(Self, Self)> {
+        let (ours, theirs) = Self::passing_pair()?;
+        ours.refuse_descriptors();
+        theirs.refuse_descriptors();
+        Ok((ours, theirs))
+    }
+
+    /// Makes a connected pair for messages with descriptors, like [`pair`](Self::pair) otherwise.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub fn passing_pair() -> io::Result<(Self, Self)> {
         let (ours, theirs) = socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
             SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
             None,
         )?;
-        Ok((Self(ours), Self(theirs)))
+        Ok((Self::from_fd(ours), Self::from_fd(theirs)))
     }
 
     /// Takes a connected seqpacket socket that was passed in.
     pub fn from_fd(fd: OwnedFd) -> Self {
-        Self(fd)
+        Self(ClosedElsewhere::new(fd))
     }
 
     /// The control socket that a child is started with: its standard input.
@@ -97,12 +110,12 @@ impl Channel {
     /// Standard input is not open.
     pub fn from_stdin() -> io::Result<Self> {
         let fd = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
-        Ok(Self(fd))
+        Ok(Self::from_fd(fd))
     }
 
     /// The descriptor, to pass it to another process.
     pub fn into_fd(self) -> OwnedFd {
-        self.0
+        self.0.into_fd()
     }
 
     /// Makes the system refuse descriptors of the peer from now on, since Linux 6.16. Such a peer cannot make this
@@ -118,7 +131,8 @@ impl Channel {
         socket::is_crowded(self)
     }
 
-    /// Sends `message` with `fds`, completely or not at all.
+    /// Sends `message` with `fds`, completely or not at all. Without descriptors it calls only send(2), which every confined
+    /// process may make.
     ///
     /// # Errors
     /// [`ChannelError::Closed`], [`ChannelError::WouldBlock`] if the peer does not read,
@@ -136,12 +150,15 @@ impl Channel {
         if bytes.len() > MAX_MESSAGE {
             return Err(ChannelError::TooLong { size: bytes.len() });
         }
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() {
+        let sent = if fds.is_empty() {
+            send(&self.0, &bytes, SendFlags::NOSIGNAL)
+        } else {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
             ancillary.push(SendAncillaryMessage::ScmRights(fds));
-        }
-        match sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+            sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL)
+        };
+        match sent {
             Ok(_) => Ok(()),
             Err(rustix::io::Errno::AGAIN) => Err(ChannelError::WouldBlock),
             Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
@@ -173,6 +190,11 @@ impl Channel {
     /// peer has closed its end, [`ChannelError::Malformed`] if the message is no `T` (its descriptors are closed),
     /// [`ChannelError::OutOfDescriptors`] if this process could not take its descriptors, or a system error.
     pub fn receive<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        let (bytes, fds) = self.receive_bytes()?;
+        Ok((parse(&bytes)?, fds))
+    }
+
+    fn receive_bytes(&self) -> Result<(Vec<u8>, Vec<OwnedFd>), ChannelError> {
         let mut bytes = vec![0; self.next_size()?.min(MAX_MESSAGE)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -180,13 +202,14 @@ impl Channel {
             let mut parts = [IoSliceMut::new(&mut bytes)];
             recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
         })?;
-        let fds: Vec<OwnedFd> = ancillary
+        let fds: Vec<ClosedElsewhere> = ancillary
             .drain()
             .filter_map(|message| match message {
                 RecvAncillaryMessage::ScmRights(fds) => Some(fds),
                 _ => None,
             })
             .flatten()
+            .map(ClosedElsewhere::new)
             .collect();
         if received.bytes == 0 {
             return Err(ChannelError::Closed); // end of file: no program of Rosemary sends empty packets
@@ -201,7 +224,37 @@ impl Channel {
         if received.flags.contains(ReturnFlags::CTRUNC) {
             return Err(ChannelError::OutOfDescriptors(CutMessage(bytes)));
         }
-        Ok((parse(&bytes)?, fds))
+        Ok((bytes, fds.into_iter().map(ClosedElsewhere::into_fd).collect()))
+    }
+
+    /// Receives one message that has no descriptors.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive). A message with descriptors is malformed; [`closing`] closes them.
+    pub fn receive_alone<T: DeserializeOwned>(&self) -> Result<T, ChannelError> {
+        self.receive_if(|_| false).map(|(message, _none)| message)
+    }
+
+    /// Receives one message whose descriptors can be closed without blocking, see [`closing::is_immediate`].
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive). A message with another descriptor is malformed; [`closing`] closes them.
+    pub fn receive_immediate<T: DeserializeOwned>(
+        &self,
+    ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        self.receive_if(closing::is_immediate)
+    }
+
+    fn receive_if<T: DeserializeOwned>(
+        &self,
+        is_expected: impl Fn(&OwnedFd) -> bool,
+    ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        let (bytes, fds) = self.receive_bytes()?;
+        if fds.iter().all(is_expected) {
+            return Ok((parse(&bytes)?, fds));
+        }
+        fds.into_iter().for_each(closing::close);
+        Err(ChannelError::Malformed("its protocol does not have these descriptors".into()))
     }
 
     /// The size of the waiting packet in bytes, so that the buffer need not have room for the longest.
@@ -237,6 +290,8 @@ impl AsFd for Channel {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
+
     use serde::Deserialize;
 
     use super::*;
@@ -248,7 +303,7 @@ mod tests {
 
     #[test]
     fn message_arrives_whole_with_its_descriptors() {
-        let (a, b) = Channel::pair().unwrap();
+        let (a, b) = Channel::passing_pair().unwrap();
         let (bell, _) = crate::doorbell::Doorbell::new().unwrap();
         a.send(&Ping::Hello("there".into()), &[bell.as_fd(), bell.as_fd()]).unwrap();
         let (message, fds) = b.receive::<Ping>().unwrap();
@@ -259,7 +314,7 @@ mod tests {
 
     #[test]
     fn channel_is_crowded_long_before_it_is_full() {
-        let (a, b) = Channel::pair().unwrap();
+        let (a, b) = Channel::passing_pair().unwrap();
         assert!(!a.is_crowded());
         let mut crowded_after = None;
         let full = (0..10_000).find(|sent| {
@@ -279,6 +334,40 @@ mod tests {
         a.send(&Ping::Hello("again".into()), &[]).unwrap();
         assert!(matches!(b.receive::<Ping>(), Err(ChannelError::Malformed(_))));
         assert!(b.receive::<Ping>().is_ok());
+    }
+
+    #[test]
+    fn system_refuses_descriptors_in_a_plain_pair() {
+        let (a, b) = Channel::pair().unwrap();
+        if !socket::can_refuse_descriptors(&a) {
+            return;
+        }
+        for (from, to) in [(&a, &b), (&b, &a)] {
+            let sent = from.send(&1, &[from.as_fd()]);
+            assert!(matches!(sent, Err(ChannelError::System(_))), "{sent:?}");
+            from.send(&2, &[]).unwrap();
+            assert_eq!(to.receive_alone::<u8>().unwrap(), 2);
+        }
+    }
+
+    #[test]
+    fn unexpected_descriptor_makes_a_message_malformed() {
+        let (a, b) = Channel::passing_pair().unwrap();
+        let memory = crate::shm::sealed_copy("memory", b"").unwrap();
+        for fds in [&[a.as_fd()][..], &[memory.as_fd()], &[memory.as_fd(), a.as_fd()]] {
+            a.send(&1, fds).unwrap();
+            assert!(matches!(b.receive_alone::<u8>(), Err(ChannelError::Malformed(_))));
+            a.send(&1, fds).unwrap();
+            let received = b.receive_immediate::<u8>();
+            match fds {
+                [_memory] if fds[0].as_raw_fd() == memory.as_raw_fd() => {
+                    assert_eq!(received.unwrap().1.len(), 1);
+                }
+                _ => assert!(matches!(received, Err(ChannelError::Malformed(_))), "{fds:?}"),
+            }
+        }
+        drop(a);
+        assert!(matches!(b.receive_alone::<u8>(), Err(ChannelError::Closed)), "none stayed open");
     }
 
     #[test]
@@ -307,7 +396,7 @@ mod tests {
         a.send(&Ping::Hello(longest.clone()), &[]).unwrap();
         assert_eq!(b.receive::<Ping>().unwrap().0, Ping::Hello(longest.clone()));
         let too_long = format!(r#"{{"Hello":"{longest}x"}}"#);
-        rustix::net::send(&a, too_long.as_bytes(), SendFlags::empty()).unwrap();
+        send(&a, too_long.as_bytes(), SendFlags::empty()).unwrap();
         a.send(&Ping::Hello("next".into()), &[]).unwrap();
         assert!(matches!(b.receive::<Ping>(), Err(ChannelError::Malformed(_))));
         assert_eq!(b.receive::<Ping>().unwrap().0, Ping::Hello("next".into()));
@@ -315,7 +404,7 @@ mod tests {
 
     #[test]
     fn too_many_descriptors_are_malformed() {
-        let (a, b) = Channel::pair().unwrap();
+        let (a, b) = Channel::passing_pair().unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 * MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let fds = [a.as_fd(); 3 * MAX_FDS];
@@ -338,7 +427,7 @@ mod tests {
             let said = String::from_utf8_lossy(&output.stdout);
             return assert!(output.status.success() && said.contains("1 passed"), "{said}");
         }
-        let (a, b) = Channel::pair().unwrap();
+        let (a, b) = Channel::passing_pair().unwrap();
         let fds = [a.as_fd(), a.as_fd()];
         a.send(&Ping::Hello("none".into()), &fds).unwrap();
         a.send(&Ping::Hello("one".into()), &fds).unwrap();

@@ -10,6 +10,8 @@
 //! | [`descriptor`] | duplicates descriptors that are named by number |
 //! | [`cgroup`] | cgroups of both versions: limits and usage of a program |
 //! | [`channel`] | control sockets: one typed message per packet, with descriptors |
+//! | [`closing`] | closes descriptors whose close can block on a thread of its own |
+//! | [`listening`] | listening sockets that one process after another uses |
 //! | [`packets`] | packets of bytes between a zone and a service |
 //! | [`clock`] | the clock of the events that apps receive |
 //! | [`sched`] | the wake-up policy of a thread |
@@ -33,11 +35,13 @@
 pub mod cgroup;
 pub mod channel;
 pub mod clock;
+pub mod closing;
 pub mod crash;
 pub mod descriptor;
 #[cfg(feature = "digest")]
 pub mod digest;
 pub mod doorbell;
+pub mod listening;
 pub mod log;
 pub mod memory;
 pub mod named;

@@ -15,6 +15,7 @@ use rustix::net::{
 };
 use thiserror::Error;
 
+use crate::closing::ClosedElsewhere;
 use crate::socket;
 
 /// Why a packet was not sent or received.
@@ -47,28 +48,34 @@ impl From<Errno> for PacketError {
 
 /// One end of such a socket.
 #[derive(Debug)]
-pub struct Packets(OwnedFd);
+pub struct Packets(ClosedElsewhere);
 
 impl Packets {
-    /// Makes a connected pair. Both ends close on exec and do not block.
+    /// Makes a connected pair for packets without descriptors: since Linux 6.16, the system refuses to send some. Both ends
+    /// close on exec and do not block.
     ///
     /// # Errors
     /// The system is out of descriptors.
     pub fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = Self::passing_pair()?;
+        socket::refuse_descriptors(&one);
+        Ok((one, other))
+    }
+
+    /// Makes a connected pair whose second end may send descriptors to the first, like [`pair`](Self::pair) otherwise.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub fn passing_pair() -> io::Result<(Self, Self)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (one, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        Ok((Self(one), Self(other)))
+        socket::refuse_descriptors(&other);
+        Ok((Self::from_fd(one), Self::from_fd(other)))
     }
 
     /// Takes an end that another process passed.
     pub fn from_fd(fd: OwnedFd) -> Self {
-        Self(fd)
-    }
-
-    /// Makes the system refuse descriptors of the peer from now on, since Linux 6.16, in the same way as
-    /// [`Channel::refuse_descriptors`](crate::channel::Channel::refuse_descriptors).
-    pub fn refuse_descriptors(&self) {
-        socket::refuse_descriptors(self);
+        Self(ClosedElsewhere::new(fd))
     }
 
     /// Makes the send buffer as small as the system allows, about six packets. A peer that does not read then holds few
@@ -82,7 +89,7 @@ impl Packets {
 
     /// The descriptor, to pass it to another process.
     pub fn into_fd(self) -> OwnedFd {
-        self.0
+        self.0.into_fd()
     }
 
     /// Sends a packet, completely or not at all. Calls only send(2), which a zone may make.
@@ -159,7 +166,7 @@ mod tests {
 
     #[test]
     fn packet_arrives_with_its_descriptor() {
-        let (a, b) = Packets::pair().unwrap();
+        let (b, a) = Packets::passing_pair().unwrap();
         a.send_with(b"one", a.as_fd()).unwrap();
         a.send(b"two").unwrap();
         let mut room = [0; 8];
@@ -187,23 +194,25 @@ mod tests {
 
     #[test]
     fn refused_descriptors_are_not_sent() {
-        let (a, b) = Packets::pair().unwrap();
-        if !socket::can_refuse_descriptors(&b) {
+        let (one, other) = Packets::pair().unwrap();
+        let (receiver, sender) = Packets::passing_pair().unwrap();
+        if !socket::can_refuse_descriptors(&one) {
             return;
         }
-        b.refuse_descriptors();
-        let sent = a.send_with(b"x", a.as_fd());
-        a.send(b"y").unwrap();
         let mut room = [0; 8];
-        assert!(matches!(sent, Err(PacketError::System(_))), "{sent:?}");
-        assert!(matches!(b.receive(&mut room), Ok((1, None))));
-        b.send_with(b"z", b.as_fd()).unwrap();
-        assert!(matches!(a.receive(&mut room), Ok((1, Some(_)))), "the other way they pass");
+        for (from, to) in [(&one, &other), (&other, &one), (&receiver, &sender)] {
+            let sent = from.send_with(b"x", from.as_fd());
+            assert!(matches!(sent, Err(PacketError::System(_))), "{sent:?}");
+            from.send(b"y").unwrap();
+            assert!(matches!(to.receive(&mut room), Ok((1, None))));
+        }
+        sender.send_with(b"z", sender.as_fd()).unwrap();
+        assert!(matches!(receiver.receive(&mut room), Ok((1, Some(_)))), "this way they pass");
     }
 
     #[test]
     fn small_send_buffer_holds_few_descriptors() {
-        let (a, _b) = Packets::pair().unwrap();
+        let (_b, a) = Packets::passing_pair().unwrap();
         a.send_little_ahead().unwrap();
         let sent = (0..1_000).take_while(|_| a.send_with(&[7; 300], a.as_fd()).is_ok()).count();
         assert!((1..=8).contains(&sent), "{sent}");
@@ -211,7 +220,7 @@ mod tests {
 
     #[test]
     fn flood_of_descriptors_leaves_none_open() {
-        let (a, b) = Packets::pair().unwrap();
+        let (b, a) = Packets::passing_pair().unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(200))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let (probe, watched) = Packets::pair().unwrap();

@@ -392,7 +392,7 @@ mod tests {
     }
 
     fn shell(script: &str) -> (Child, Channel, Outputs) {
-        let (ours, theirs) = Channel::pair().unwrap();
+        let (ours, theirs) = Channel::passing_pair().unwrap();
         let (child, outputs) =
             Child::spawn(Command::new("sh").args(["-c", script]), theirs).unwrap();
         (child, ours, outputs)

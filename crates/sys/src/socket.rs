@@ -21,12 +21,7 @@ const SK_MEMINFO_VARS: usize = 9;
 ///
 /// This has no effect before Linux 6.16, and on sockets that are not local.
 pub(crate) fn refuse_descriptors(socket: &impl AsFd) {
-    const NO: [u8; 4] = [0; 4]; // an int
-    let Ok(size) = libc::socklen_t::try_from(NO.len()) else { return };
-    let fd = socket.as_fd().as_raw_fd();
-    let value = NO.as_ptr().cast();
-    // SAFETY: `value` and `size` are those of `NO`.
-    let _ = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, value, size) };
+    let _ = set(socket, (libc::SOL_SOCKET, SO_PASSRIGHTS), 0);
 }
 
 /// Whether this system supports `SO_PASSRIGHTS`; if not, prints that the test is skipped.
@@ -50,6 +45,23 @@ pub(crate) fn is_crowded(socket: &impl AsFd) -> bool {
     }
 }
 
+/// Sets a socket option, named by its level and its name, that is a number.
+///
+/// # Errors
+/// The system refuses.
+pub(crate) fn set(
+    socket: &impl AsFd,
+    (level, name): (libc::c_int, libc::c_int),
+    value: u32,
+) -> io::Result<()> {
+    let value = value.to_ne_bytes();
+    let size = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the pointer and `size` are those of `value`.
+    let result = unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), size) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Reads a socket option that is an array of 32-bit numbers. Returns its size in bytes.
 ///
 /// # Errors
@@ -59,11 +71,24 @@ pub(crate) fn option(
     name: libc::c_int,
     value: &mut [u32],
 ) -> io::Result<usize> {
+    option_at(socket, libc::SOL_SOCKET, name, value)
+}
+
+/// Reads an option of another level in the same way as [`option`].
+///
+/// # Errors
+/// As for [`option`].
+pub(crate) fn option_at(
+    socket: &impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &mut [u32],
+) -> io::Result<usize> {
     let mut size = libc::socklen_t::try_from(size_of_val(value)).map_err(io::Error::other)?;
     let start = value.as_mut_ptr().cast();
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: `start` and `size` are those of `value`, which is borrowed mutably for the call. Any bytes that the
     // system writes there are valid numbers.
-    let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, start, &raw mut size) };
+    let result = unsafe { libc::getsockopt(fd, level, name, start, &raw mut size) };
     if result == 0 { Ok(size as usize) } else { Err(io::Error::last_os_error()) }
 }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     fn start(play: &str) -> (Child, Channel, OwnedFd) {
-        let (ours, theirs) = Channel::pair().unwrap();
+        let (ours, theirs) = Channel::passing_pair().unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "--nocapture", "stdout::tests::play"]);
         let (child, outputs) = Child::spawn(command.env(PLAY, play), theirs).unwrap();

@@ -67,11 +67,15 @@ fn play() {
     drop(object);
     let listener = confined.listener.take();
     let fds: Vec<_> = listener.iter().map(OwnedFd::as_fd).collect();
-    control.send(&"confined", &fds).unwrap();
+    let outlet = confined.outlet;
+    let number = outlet.as_fd().as_raw_fd();
+    outlet.send(&"confined", &fds).unwrap();
     drop(fds);
     drop(listener);
+    drop(outlet);
     let object = confined.objects.first().unwrap_or_else(|| panic!("{:?}", confined.report));
-    let found = try_all(object);
+    let mut found = try_all(object);
+    found.extend(try_to_pass_descriptors(&control, number));
     control.send(&Said { report: confined.report, found }, &[]).unwrap();
     // SAFETY: there is nothing to clean up.
     unsafe { libc::_exit(0) }
@@ -145,6 +149,23 @@ fn try_all(object: &std::path::Path) -> BTreeMap<String, String> {
     found
 }
 
+/// Tries to send a descriptor to the monitor: by the control socket, and by a duplicate with the outlet's number.
+fn try_to_pass_descriptors(control: &Channel, outlet: i32) -> Vec<(String, String)> {
+    let said = |result: Result<(), ChannelError>| match result {
+        Ok(()) => "GOT".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let own = control.as_fd().as_raw_fd();
+    vec![
+        ("pass a descriptor".into(), said(control.send(&"take it", &[control.as_fd()]))),
+        ("reuse the outlet".into(), call(libc::SYS_dup3, [own.into(), outlet.into(), 0])),
+        (
+            "reuse the outlet by fcntl".into(),
+            call(libc::SYS_fcntl, [own.into(), libc::F_DUPFD.into(), outlet.into()]),
+        ),
+    ]
+}
+
 fn call(number: i64, arguments: [i64; 3]) -> String {
     let [a, b, c] = arguments;
     // SAFETY: these calls are refused, or read and write no memory of ours.
@@ -157,7 +178,7 @@ fn call(number: i64, arguments: [i64; 3]) -> String {
 /// Runs `play` as the user `run_as`, which needs root, or as the current user. Returns its report and the watched
 /// calls.
 fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
-    let (ours, theirs) = Channel::pair().unwrap();
+    let (ours, theirs) = Channel::passing_pair().unwrap();
     command.args(["--ignored", "--exact", "--nocapture", "play"]).env(RUN_AS, run_as);
     let apart = if run_as.is_empty() { PidNamespace::ByItself } else { PidNamespace::ByParent };
     let (_child, output) = Child::spawn_with(apart, &mut command, theirs).unwrap();
@@ -239,6 +260,9 @@ fn check(said: &Said) {
     {
         assert_eq!(found(refused), eperm, "{refused}");
     }
+    assert!(found("pass a descriptor").contains("not permitted"), "{}", found("pass a descriptor"));
+    assert_eq!(found("reuse the outlet"), libc::EBADF.to_string());
+    assert_eq!(found("reuse the outlet by fcntl"), libc::EINVAL.to_string());
     assert_eq!(found("sync a library"), "GOT", "it is emulated");
     assert_eq!(found("absent"), libc::ENOSYS.to_string());
     for full in ["fill /tmp", "many in /tmp"] {

@@ -31,7 +31,8 @@ pub fn confine_for(
     let gaps = confined.report.gaps_text().filter(|_| settings.full);
     let listener = confined.listener.as_ref().map(OwnedFd::as_fd);
     let reply = ZoneReply::Confined { report: confined.report };
-    monitor.send(&reply, listener.as_slice())?;
+    confined.outlet.send(&reply, listener.as_slice())?;
+    drop(confined.outlet); // from here on this process can send no descriptor
     drop(confined.listener); // only the monitor may keep it: this process must not answer its own calls
     if let Some(gaps) = gaps {
         return Err(ZoneError::Gaps(gaps));

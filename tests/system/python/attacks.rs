@@ -14,7 +14,7 @@ use super::example;
 const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 /// The least number of attempts in `python/hostile/attempts.py`.
-const ATTEMPTS: usize = 31;
+const ATTEMPTS: usize = 34;
 
 /// The ways in which `python/hostile/deadly.py` ends or blocks its process, and words of the log about each.
 const DEADLY: [(&str, &[&str]); 6] = [
@@ -35,7 +35,7 @@ fn attempts(lab: &Lab, args: &[&str]) -> anyhow::Result<Vec<(String, String)>> {
     let object = format!("{}/../python/hostile/attempts.py", env!("CARGO_MANIFEST_DIR"));
     let config = format!(
         "[[app]]\nname = \"attempts\"\nobject = \"{object}\"\npython-path = [\"{dir}\"]\n\
-         limits = {{ log-bytes-per-second = \"1 MiB\" }}\n"
+         listen = [\"web=127.0.0.1:8090\"]\nlimits = {{ log-bytes-per-second = \"1 MiB\" }}\n"
     );
     fs::write(CONFIG, config)?;
     let mut rosemary = Rosemary::start(lab, &rosemary_binary(), args)?;

@@ -8,10 +8,8 @@ static void attack(void) {}
 
 static void *create(const struct rosemary_host *its) {
     static const char loaded[] = "{\"Loaded\":{\"version\":\"0.1.0\"}}";
-    struct iovec part = {(void *)loaded, sizeof loaded - 1};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
     host = its;
-    if (sendmsg(control_socket(), &header, MSG_NOSIGNAL) < 0)
+    if (send(control_socket(), loaded, sizeof loaded - 1, MSG_NOSIGNAL) < 0)
         say("the forged message was not sent: %s", strerror(errno));
     for (volatile int endless = 1; endless;)
         ;

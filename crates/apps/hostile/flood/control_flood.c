@@ -1,4 +1,4 @@
-/* Floods its control socket with descriptors, for the monitor to run out of them. */
+/* Floods its control socket with messages, and with descriptors where the system lets it, for the monitor to run out of them. */
 #include "../hostile.h"
 
 #include <sys/socket.h>
@@ -19,7 +19,9 @@ static void flood(int to) {
         fds[i] = to;
     memcpy(CMSG_DATA(first), fds, sizeof fds);
     for (i = 0; i < 100000; i++) {
-        if (sendmsg(to, &header, MSG_NOSIGNAL) < 0 && errno != EAGAIN)
+        if (sendmsg(to, &header, MSG_NOSIGNAL) < 0 && errno != EAGAIN && errno != EPERM)
+            return;
+        if (send(to, message, sizeof message - 1, MSG_NOSIGNAL) < 0 && errno != EAGAIN)
             return;
     }
 }

@@ -1,6 +1,5 @@
 /* Makes another connection of the one that the broker made for it, or a new one, by sending: sendto(2) with an
- * address, and MSG_FASTOPEN, which connects; also under the number of the control socket, by which alone it may call
- * sendmsg(2). Who listens at 7007 is granted, and closes at once; 7008 is not. */
+ * address, and MSG_FASTOPEN, which connects; also under the number of the control socket. Who listens at 7007 is granted, and closes at once; 7008 is not. */
 #define OWN_ANSWERS
 #include "services.h"
 

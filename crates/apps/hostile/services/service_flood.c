@@ -1,6 +1,5 @@
 /* Floods a service that it may ask: with requests that carry a descriptor each, with requests whose answers it does
- * not read, and with packets of many descriptors. By the number of the control socket, as it may call sendmsg(2)
- * by that alone. Since Linux 6.16 the system lets it send no descriptors there; at the end it sends what is no request. */
+ * not read, and with packets of many descriptors. The filter lets it send no descriptors; at the end it sends what is no request. */
 #include "services.h"
 
 #define MOST_DESCRIPTORS 16
@@ -22,7 +21,7 @@ static int descriptors(int to, void *packet, uint32_t size, int count) {
     struct iovec part = {packet, size};
     struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space};
     struct cmsghdr *first = (struct cmsghdr *)(void *)space;
-    int i, fds[MOST_DESCRIPTORS], control = control_socket(), kept = dup(control);
+    int i, fds[MOST_DESCRIPTORS];
     first->cmsg_level = SOL_SOCKET;
     first->cmsg_type = SCM_RIGHTS;
     first->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
@@ -30,15 +29,12 @@ static int descriptors(int to, void *packet, uint32_t size, int count) {
     for (i = 0; i < count; i++)
         fds[i] = to;
     memcpy(CMSG_DATA(first), fds, (size_t)count * sizeof(int));
-    dup2(to, control);
     for (i = 0; i < TIMES; i++) {
-        if (sendmsg(control, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+        if (sendmsg(to, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
             continue;
         if (errno != EAGAIN || drain(to) == 0)
             break;
     }
-    dup2(kept, control);
-    close(kept);
     return i;
 }
 

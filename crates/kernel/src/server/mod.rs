@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn long_reports_to_a_slow_monitor_arrive() {
-        let (ours, monitors) = Channel::pair().unwrap();
+        let (ours, monitors) = Channel::passing_pair().unwrap();
         let report =
             |number| KernelReply::SetAside { app: AppId(number), record: "ab".repeat(60_000) };
         // The socket's buffer holds some of the reports, and then is full.

@@ -45,21 +45,21 @@ impl Operator {
 
     /// Answers a question. `false` if the operator must be forgotten.
     pub(super) fn serve(&mut self, workers: &Workers, names: &Names, questions: &mut u64) -> bool {
-        match self.channel.receive() {
-            Ok((KernelQuery::Switches { after }, _)) => {
+        match self.channel.receive_alone() {
+            Ok(KernelQuery::Switches { after }) => {
                 let Some((switches, more)) = switches(workers, after) else { return false };
                 self.reply(&KernelQueryReply::Switches { switches, more })
             }
-            Ok((KernelQuery::Senders { after }, _)) => {
+            Ok(KernelQuery::Senders { after }) => {
                 let senders = query(workers, |reply| Command::Senders { after, reply });
                 let Some((senders, more)) = senders.map(senders_page) else { return false };
                 self.reply(&KernelQueryReply::Senders { senders, more })
             }
-            Ok((KernelQuery::Apps, _)) => {
+            Ok(KernelQuery::Apps) => {
                 let Some(apps) = apps(workers) else { return false };
                 self.reply(&KernelQueryReply::Apps(apps))
             }
-            Ok((KernelQuery::ReadOrphans { dpid, remove }, _)) => {
+            Ok(KernelQuery::ReadOrphans { dpid, remove }) => {
                 let read = |reply| Command::ReadOrphans { dpid, remove, reply };
                 let Some(known) = query(workers, read) else { return false };
                 if known.contains(&true) {
@@ -68,14 +68,14 @@ impl Operator {
                     self.reply(&KernelQueryReply::NoSwitch)
                 }
             }
-            Ok((KernelQuery::Orphans { skip }, _)) => {
+            Ok(KernelQuery::Orphans { skip }) => {
                 let Some(orphans) = query(workers, |reply| Command::Orphans { reply }) else {
                     return false;
                 };
                 let (orphans, more) = orphans_page(orphans, skip, names);
                 self.reply(&KernelQueryReply::Orphans { orphans, more })
             }
-            Ok((KernelQuery::Flows { dpid }, _)) => {
+            Ok(KernelQuery::Flows { dpid }) => {
                 *questions += 1;
                 let question = *questions;
                 self.answer = Some(Answer::Flows(Flows::new(question, workers.count())));
@@ -83,7 +83,7 @@ impl Operator {
                 workers.command(|| Command::Flows { dpid, question, subject });
                 true
             }
-            Ok((KernelQuery::Details { dpid, part }, _)) => {
+            Ok(KernelQuery::Details { dpid, part }) => {
                 *questions += 1;
                 let question = *questions;
                 let answer = DetailAnswer::new(question, part, workers.count());
@@ -92,7 +92,7 @@ impl Operator {
                 workers.command(|| Command::Flows { dpid, question, subject });
                 true
             }
-            Ok((KernelQuery::Entries { dpid, part }, _)) => {
+            Ok(KernelQuery::Entries { dpid, part }) => {
                 *questions += 1;
                 let question = *questions;
                 self.answer = Some(Answer::Entries(Entries::new(question, workers.count())));
@@ -105,12 +105,11 @@ impl Operator {
                 workers.command(|| Command::Flows { dpid, question, subject });
                 true
             }
-            Ok((
+            Ok(
                 query @ (KernelQuery::MoreFlows
                 | KernelQuery::MoreDetails
                 | KernelQuery::MoreEntries),
-                _,
-            )) => {
+            ) => {
                 let page = match (&mut self.answer, query) {
                     (Some(Answer::Flows(flows)), KernelQuery::MoreFlows) if flows.is_complete() => {
                         flows.page(names)

@@ -117,6 +117,9 @@ impl App {
     /// The zone's process has ended. Returns whether the kernel holds rings of it.
     pub(crate) fn zone_ended(&mut self, now: Instant) -> bool {
         self.reports.end_problem(now);
+        if let Some(python) = &self.python {
+            python.restore_sockets();
+        }
         let Some(zone) = self.hosting.zone_mut() else { return false };
         if let Some(why) = zone.program.lifecycle().too_many_restarts() {
             let kind = ProgramKind::Zone(self.name.clone());

@@ -2,29 +2,64 @@
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use control::northbound::{ListenerRole, NorthboundListener};
 use rustix::fs::Mode;
-use tracing::warn;
+use sys::listening::SharedListener;
+use tracing::{error, warn};
 
 use crate::error::StartError;
-use crate::listen::{self, BindError};
+use crate::listen::{self, BindError, Listener};
 
 /// The name of the Unix socket in the runtime directory.
 pub(crate) const API_SOCKET: &str = "api.sock";
 
 /// The bound sockets.
 #[derive(Debug, Default)]
-pub(crate) struct Listeners(Vec<(NorthboundListener, OwnedFd)>);
+pub(crate) struct Listeners(Vec<(NorthboundListener, Socket)>);
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(Listener),
+    Local(SharedListener),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Local(listener) => listener.as_fd(),
+        }
+    }
+}
 
 impl Listeners {
     /// The descriptors, in the order of [`described`](Self::described).
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.0.iter().map(|(_, fd)| fd.as_fd())
+    }
+
+    /// Prepares the sockets for the next process, see [`Listener::renew`].
+    pub(crate) fn renew(&mut self) {
+        for (_, socket) in &mut self.0 {
+            match socket {
+                Socket::Tcp(listener) => listener.renew(),
+                Socket::Local(listener) => {
+                    let result = listener.restore();
+                    if !matches!(result, Ok(true)) {
+                        let hint = "restart Rosemary";
+                        error!(
+                            ?result,
+                            hint, "the Unix socket of the HTTP interface cannot be used any more"
+                        );
+                    }
+                }
+            }
+        }
     }
 
     /// The purposes of the sockets.
@@ -60,8 +95,9 @@ impl Listeners {
         after_crash: bool,
     ) -> Result<(), StartError> {
         match listen::bind_alone(address, after_crash && chosen) {
-            Ok((fd, address)) => {
-                self.0.push((NorthboundListener { role, address: Some(address) }, fd));
+            Ok(listener) => {
+                let address = Some(listener.address());
+                self.0.push((NorthboundListener { role, address }, Socket::Tcp(listener)));
                 Ok(())
             }
             Err(BindError { hint, source }) if chosen => Err(match role {
@@ -97,12 +133,12 @@ impl Listeners {
                 std::os::unix::fs::chown(&path, None, Some(group))?;
                 std::fs::set_permissions(&path, Permissions::from_mode(0o660))?;
             }
-            Ok(listener)
+            SharedListener::new(listener.into())
         });
         match ready {
             Ok(listener) => {
                 let listener_of = NorthboundListener { role: ListenerRole::Unix, address: None };
-                self.0.push((listener_of, listener.into()));
+                self.0.push((listener_of, Socket::Local(listener)));
             }
             Err(error) => {
                 let path = path.display();

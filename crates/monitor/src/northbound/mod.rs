@@ -162,13 +162,14 @@ impl Northbound {
         if self.program.pid().is_none() {
             return;
         }
-        let (ours, theirs) = match Channel::pair() {
+        let (ours, theirs) = match Channel::passing_pair() {
             Ok(pair) => pair,
             Err(error) => return self.program.kill(&format!("it got no admin channel: {error}")),
         };
         let sandbox = self
             .require
             .map(|require| ServiceSandbox { run_as: self.run_as, full: require == Require::Full });
+        self.input.listeners.renew();
         let NorthboundInput { listeners, settings, keys, .. } = &self.input;
         let diag = diag_socket();
         let mut fds: Vec<BorrowedFd<'_>> = listeners.fds().collect();
@@ -339,7 +340,7 @@ impl Northbound {
 
     /// Receives a request on the admin channel, with its descriptors.
     pub(crate) fn receive_request(&mut self) -> Option<(OperatorRequest, Vec<OwnedFd>)> {
-        match self.requests.as_ref()?.receive::<OperatorRequest>() {
+        match self.requests.as_ref()?.receive_immediate::<OperatorRequest>() {
             Ok(received) => Some(received),
             Err(ChannelError::WouldBlock) => None,
             Err(ChannelError::Closed) => {

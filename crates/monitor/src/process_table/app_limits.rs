@@ -77,7 +77,6 @@ impl ProcessTable {
         match pairs {
             Ok(pairs) => {
                 for (ours, theirs) in pairs {
-                    ours.refuse_descriptors();
                     self.limits.service.add(app.client(), ours, now);
                     ends.push(theirs.into_fd());
                 }

@@ -78,7 +78,6 @@ impl ProcessTable {
             )
         })?;
         let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
-        theirs.refuse_descriptors();
         let rights = ClientRights { names: vec!["operator".into()], ..ClientRights::default() };
         // The provider writes it into audit records; only the HTTP interface names the users for whom it acts.
         let client = user.map_or_else(|| HTTP_INTERFACE.to_owned(), |uid| format!("user {uid}"));
@@ -98,8 +97,6 @@ fn connect(provider: &mut App, client: &mut App, kernel: &mut Program) {
     let mut sockets = Vec::new();
     let mut pair = || {
         let (client_end, provider_end) = Packets::pair().map_err(|error| error.to_string())?;
-        provider_end.refuse_descriptors();
-        client_end.refuse_descriptors();
         sockets.push(client_end.into_fd());
         provider.add_client(client.client(), provider_end.as_fd())
     };

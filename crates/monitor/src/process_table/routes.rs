@@ -31,8 +31,6 @@ impl ProcessTable {
 fn connect(app: &mut App, northbound: &mut Northbound) {
     let pair = Packets::pair().map_err(|error| error.to_string());
     let connected = pair.and_then(|(of_app, of_northbound)| {
-        of_app.refuse_descriptors();
-        of_northbound.refuse_descriptors();
         app.add_http_interface(of_app.as_fd())?;
         northbound.connect_app(&app.name, of_northbound.as_fd());
         Ok(())

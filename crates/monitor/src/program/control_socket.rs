@@ -62,7 +62,7 @@ impl Program {
         now: Instant,
     ) -> Option<(T, Vec<OwnedFd>)> {
         let process = self.process.as_mut()?;
-        match process.control.as_ref()?.receive() {
+        match process.control.as_ref()?.receive_immediate() {
             Ok(message) => return Some(message),
             Err(ChannelError::WouldBlock) => {}
             Err(ChannelError::OutOfDescriptors(message)) => match message.read() {

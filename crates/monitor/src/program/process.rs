@@ -66,7 +66,7 @@ impl Process {
         let Program { name, executable, kind, apart, enforcement, limits, .. } = program;
         // A dot cannot be part of an app's name.
         let second = if program.is_in_second_group { ".2" } else { "" };
-        let (ours, theirs) = Channel::pair()?;
+        let (ours, theirs) = Channel::passing_pair()?;
         let mut command = Command::new(&executable.path);
         command.args(&executable.args);
         command.env_clear().current_dir("/");

@@ -50,8 +50,8 @@ impl KernelCounters {
     /// Receives the kernel's answer. Returns whether there are new counters.
     pub(crate) fn receive(&mut self) -> bool {
         let Some(kernel) = &self.kernel else { return false };
-        match kernel.receive::<KernelQueryReply>() {
-            Ok((KernelQueryReply::Apps(apps), _)) if self.pending_since.is_some() => {
+        match kernel.receive_alone::<KernelQueryReply>() {
+            Ok(KernelQueryReply::Apps(apps)) if self.pending_since.is_some() => {
                 (self.pending_since, self.latest) = (None, apps);
                 true
             }

@@ -22,7 +22,7 @@ struct Bench {
 fn bench(hosts: &[(&str, u16)]) -> Bench {
     let hosts = hosts.iter().map(|(name, port)| Destination { name: (*name).into(), port: *port });
     let rights = ClientRights { hosts: hosts.collect(), ..ClientRights::default() };
-    let (app, theirs) = Packets::pair().unwrap();
+    let (app, theirs) = Packets::passing_pair().unwrap();
     let mut clients = Clients::default();
     let client =
         clients.add(ServiceClient { app: 1, name: "app".into(), rights }, theirs.into_fd());

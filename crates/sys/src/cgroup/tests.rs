@@ -102,7 +102,7 @@ fn tree(controller: Controller) -> Option<&'static Tree> {
 }
 
 fn shell(group: &Group, script: &str) -> (Child, Channel, Outputs) {
-    let (ours, theirs) = Channel::pair().unwrap();
+    let (ours, theirs) = Channel::passing_pair().unwrap();
     let mut command = Command::new("sh");
     group.start_in(command.args(["-c", script])).unwrap();
     let (child, output) = Child::spawn(&mut command, theirs).unwrap();
@@ -136,7 +136,7 @@ fn removed_group_is_told_apart_from_other_errors() {
     let mut command = Command::new("true");
     group.start_in(&mut command).unwrap();
     drop(group);
-    let (_ours, theirs) = Channel::pair().unwrap();
+    let (_ours, theirs) = Channel::passing_pair().unwrap();
     let error = Child::spawn(&mut command, theirs).unwrap_err();
     assert!(Group::is_removed(&error), "{error:?}");
     assert!(!Group::is_removed(&io::ErrorKind::OutOfMemory.into()));

@@ -294,7 +294,7 @@ mod tests {
             println!("SKIPPED: making namespaces needs root");
             return None;
         }
-        let (ours, theirs) = Channel::pair().unwrap();
+        let (ours, theirs) = Channel::passing_pair().unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "--nocapture"]);
         command.arg("process::init::tests::play").env(SCRIPT, script);

@@ -1,12 +1,14 @@
-//! Closes the descriptors and replaces the environment that a process inherited.
+//! Closes the descriptors and replaces the environment that a process inherited, and makes its outlet.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::Sandbox;
+use super::{Limits, Sandbox};
+use crate::channel::Channel;
 
 /// Replaces the environment by `variables`. The process has one thread.
 ///
@@ -50,6 +52,24 @@ pub(super) fn close_others(sandbox: &Sandbox<'_>) -> io::Result<()> {
         next = next.max(fd + 1);
     }
     close_range(next, libc::c_uint::MAX)
+}
+
+/// Duplicates the control socket for [`Confined::outlet`](super::Confined::outlet). Returns also the limits of the
+/// process. Its limit of descriptors excludes the number of the duplicate: once closed, no other descriptor can get that number.
+///
+/// The system keeps 8 bytes for each number up to this one. A process that also passes descriptors later gets a low number.
+pub(super) fn outlet(sandbox: &Sandbox<'_>) -> io::Result<(Channel, Limits)> {
+    let mut limits = sandbox.limits;
+    let mut number = 3;
+    if !sandbox.profile.passes_descriptors() {
+        let held = getrlimit(Resource::Nofile);
+        let below = held.maximum.unwrap_or(u64::MAX).saturating_sub(1);
+        limits.descriptors = limits.descriptors.min(below);
+        setrlimit(Resource::Nofile, Rlimit { current: held.maximum, ..held })?;
+        number = i32::try_from(limits.descriptors).map_err(io::Error::other)?;
+    }
+    let outlet = rustix::io::fcntl_dupfd_cloexec(sandbox.control, number)?;
+    Ok((Channel::from_fd(outlet), limits))
 }
 
 fn close_range(first: u32, last: u32) -> io::Result<()> {

@@ -14,7 +14,7 @@
 //!  6  user                 a user of its own, if root started it; then also a user namespace, which does not own
 //!                          the mounts of step 5
 //!  7  privileges           no capabilities in any set, none to gain by execve(2), no tracing, no core dump
-//!  8  limits               setrlimit(2); the system ends an app first when memory runs out
+//!  8  limits               setrlimit(2), after which no descriptor gets the outlet's number again; the system ends an app first when memory runs out
 //!  9  Landlock             files by path, TCP, signals and abstract sockets: a second layer behind step 4
 //! 10  system calls         seccomp with an allow-list; refused calls of interest are reported
 //! ```
@@ -36,7 +36,7 @@ pub mod seccomp;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::thread::CapabilitySet;
@@ -46,6 +46,7 @@ pub use self::limits::{Limits, Memory};
 pub(crate) use self::namespaces::enter_with_processes;
 pub use self::report::{Finding, Mechanism, Report, State};
 use self::seccomp::Profile;
+use crate::channel::Channel;
 
 /// An empty environment.
 static NO_VARIABLES: BTreeMap<String, String> = BTreeMap::new();
@@ -117,6 +118,9 @@ pub struct Confined {
     pub objects: Vec<PathBuf>,
     /// Reports refused system calls. The process passes it to the monitor, see [`notifications`].
     pub listener: Option<OwnedFd>,
+    /// The control socket under another number, for the one message with the listener. The process drops it before it runs
+    /// foreign code: only by this number may most processes send a descriptor, and no descriptor gets it later.
+    pub outlet: Channel,
 }
 
 impl<'a> Sandbox<'a> {
@@ -152,7 +156,8 @@ impl<'a> Sandbox<'a> {
 
     /// Installs the list of system calls, the last step of [`confine`](Self::confine).
     pub fn limit_calls(&self, confined: &mut Confined) {
-        confined.listener = seccomp::restrict(self, &mut confined.report);
+        let outlet = confined.outlet.as_fd();
+        confined.listener = seccomp::restrict(self, outlet, &mut confined.report);
     }
 
     /// Does all steps of [`confine`](Self::confine) except the last. The caller loads libraries and objects, whose
@@ -165,6 +170,7 @@ impl<'a> Sandbox<'a> {
         descriptors::replace_environment(self.env);
         report.on(Mechanism::Environment);
         report.add(Mechanism::Descriptors, descriptors::close_others(self));
+        let (outlet, limits) = descriptors::outlet(self)?;
         report.add(Mechanism::ProcessNamespace, crate::process::check_pid_namespace());
 
         // Opened now: step 5 removes the path.
@@ -218,14 +224,14 @@ impl<'a> Sandbox<'a> {
         report.on(Mechanism::NoNewPrivileges);
         report.on(Mechanism::NotDumpable);
         let own_user = report.is_on(Mechanism::User) || report.is_on(Mechanism::UserNamespace);
-        let limits = self.limits.set(own_user, mapped);
+        let limits = limits.set(own_user, mapped);
         report.add(Mechanism::Limits, limits.and(first_to_end));
         if self.tmp.is_some() && report.is_on(Mechanism::Root) {
             // Programs write files with relative names. As another user, because /tmp belongs to it.
             rustix::process::chdir(TMP)?;
         }
         landlock::restrict(self, &grants, report.is_on(Mechanism::Root), &mut report);
-        Ok(Confined { report, objects, listener: None })
+        Ok(Confined { report, objects, listener: None, outlet })
     }
 
     /// Bytes of address space that this process uses, plus the size of its objects.

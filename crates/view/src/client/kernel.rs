@@ -161,7 +161,7 @@ mod tests {
 
     /// Answers queries with pages of two switches, from 1 to `last`.
     fn kernel_with(last: u64) -> Kernel {
-        let (ours, theirs) = Channel::pair().unwrap();
+        let (ours, theirs) = Channel::passing_pair().unwrap();
         std::thread::spawn(move || {
             loop {
                 poll(&mut [PollFd::new(&theirs, PollFlags::IN)], None).unwrap();
@@ -200,7 +200,7 @@ mod tests {
             idle_timeout: 0,
             hard_timeout: 0,
         };
-        let (ours, theirs) = Channel::pair().unwrap();
+        let (ours, theirs) = Channel::passing_pair().unwrap();
         std::thread::spawn(move || {
             let page = |flows: std::ops::Range<u16>, more| KernelQueryReply::Flows {
                 flows: flows.map(flow).collect(),

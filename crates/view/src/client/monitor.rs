@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn closed_connection_is_an_error() {
-        let (ours, theirs) = Channel::pair().unwrap();
+        let (ours, theirs) = Channel::passing_pair().unwrap();
         drop(theirs);
         let error = Monitor(ours).status().unwrap_err().to_string();
         assert_eq!(error, "the monitor did not reply; see its log");

@@ -18,8 +18,9 @@ use libc::c_long;
 use self::kernel::{KERNEL, OLD_KERNEL};
 use self::monitor::{MONITOR, OLD_MONITOR};
 use self::northbound::NORTHBOUND;
+pub(crate) use self::python::LISTENER_OPTIONS;
 use self::python::{LOCKS, OLD_PYTHON, PYTHON};
-use self::services::{BROKER, OLD_BROKER, OWN_FILE, SERVICE};
+use self::services::{BROKER, OLD_BROKER, OWN_FILE, REPORT, SERVICE};
 pub use self::watched::{EMULATED, watched};
 
 /// The list of system calls of a kind of process.
@@ -46,6 +47,28 @@ pub enum Profile {
 }
 
 impl Profile {
+    /// Every profile of a confined process.
+    #[cfg(test)]
+    pub(super) const CONFINED: [Self; 8] = [
+        Self::Zone,
+        Self::Python,
+        Self::Security,
+        Self::Kernel,
+        Self::Log,
+        Self::Storage,
+        Self::Broker,
+        Self::Northbound,
+    ];
+
+    /// Whether such a process sends descriptors after its report: rings, connections, memory with a package. The others can
+    /// send none, see [`Condition::Outlet`].
+    pub(crate) fn passes_descriptors(self) -> bool {
+        match self {
+            Self::Kernel | Self::Broker | Self::Northbound | Self::Monitor => true,
+            Self::Zone | Self::Python | Self::Security | Self::Log | Self::Storage => false,
+        }
+    }
+
     /// The calls that it allows, each at most once.
     pub fn allowed(self) -> impl Iterator<Item = &'static SyscallRule> {
         let lists: &[&[SyscallRule]] = match self {
@@ -64,7 +87,7 @@ impl Profile {
             ],
             Self::Security => &[PROGRAM, HOLDS, OLD_PROGRAM, CONTROL, GIVEN_FILES],
             Self::Kernel => &[PROGRAM, MAKES, OLD_PROGRAM, KERNEL, OLD_KERNEL],
-            Self::Log | Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, OWN_FILE],
+            Self::Log | Self::Storage => &[PROGRAM, HOLDS, OLD_PROGRAM, SERVICE, REPORT, OWN_FILE],
             Self::Broker => &[PROGRAM, MAKES, OLD_PROGRAM, SERVICE, BROKER, OLD_BROKER],
             Self::Northbound => &[PROGRAM, MAKES, OLD_PROGRAM, NORTHBOUND, OLD_KERNEL],
             Self::Monitor => &[
@@ -116,9 +139,12 @@ pub enum Condition {
     /// The first argument named here is the process's own number, and the second is no signal that stops a process.
     /// A stopped process handles no events and does not end.
     OwnSignal(u8, u8),
-    /// For sendmsg(2): the first argument is the control socket's number, and the third has no `MSG_FASTOPEN`.
-    /// Another socket may have that number later, and that flag would connect it.
-    ControlSocket,
+    /// For sendmsg(2): the first argument is the number of the process's outlet, and the third has no `MSG_FASTOPEN`. The
+    /// process closes the outlet after its first message, and no later descriptor can get that number. So a process with
+    /// this condition passes the listener for its refused calls to the monitor and cannot pass any descriptor later.
+    Outlet,
+    /// For setsockopt(2): the second and third argument are one of these pairs of a level and an option.
+    SocketOption(&'static [(libc::c_int, libc::c_int)]),
     /// The argument has flags of open(2), and none that creates or changes a file. A call with such a flag is watched,
     /// and its listener checks the path.
     ToRead(u8),
@@ -148,6 +174,11 @@ const FCNTL_OF_PIPES: &[u32] = &[
     1031, // F_SETPIPE_SZ: the size of a doorbell
     1032, // F_GETPIPE_SZ
 ];
+
+/// The option that a program sets for a connection that its library in Rust calls `set_nodelay`.
+///
+/// No list has `SO_LINGER`. The close of a socket with it blocks whoever closes it last, which may be another process.
+const NODELAY: &[(libc::c_int, libc::c_int)] = &[(libc::IPPROTO_TCP, libc::TCP_NODELAY)];
 
 /// Operations of prctl(2).
 const PRCTL: &[u32] = &[
@@ -310,10 +341,10 @@ const OLD_PROGRAM: &[SyscallRule] = &[];
 /// A zone can neither create nor bind nor connect a socket. With an address, sendto(2) would connect one.
 #[rustfmt::skip]
 const CONTROL: &[SyscallRule] = &[
-    when("sendmsg", libc::SYS_sendmsg, Condition::ControlSocket), // an answer
+    when("sendmsg", libc::SYS_sendmsg, Condition::Outlet), // the report of the confinement, with the listener
     always("recvmsg", libc::SYS_recvmsg), // a request, with its descriptors; a service's answer
     always("recvfrom", libc::SYS_recvfrom), // the size of the next request; from a connection
-    when("sendto", libc::SYS_sendto, Condition::Null(4)), // a request to a service; to a connection
+    when("sendto", libc::SYS_sendto, Condition::Null(4)), // to the monitor, to a service; to a connection
     always("shutdown", libc::SYS_shutdown), // the end of a connection
 ];
 

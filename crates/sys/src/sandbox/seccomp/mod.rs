@@ -15,17 +15,22 @@ mod lists;
 mod program;
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+pub(crate) use self::lists::LISTENER_OPTIONS;
 pub use self::lists::{Condition, EMULATED, Profile, SyscallRule, watched};
 use self::program::Own;
 use super::{Mechanism, Report, Sandbox};
 
 /// Installs the filter of the sandbox's profile. Returns the listener for watched calls.
-pub(super) fn restrict(sandbox: &Sandbox<'_>, report: &mut Report) -> Option<OwnedFd> {
+pub(super) fn restrict(
+    sandbox: &Sandbox<'_>,
+    outlet: BorrowedFd<'_>,
+    report: &mut Report,
+) -> Option<OwnedFd> {
     let own = Own {
         pid: rustix::process::getpid().as_raw_nonzero().get().unsigned_abs(),
-        control: sandbox.control.as_raw_fd().unsigned_abs(),
+        outlet: outlet.as_raw_fd().unsigned_abs(),
         has_proc: !report.is_on(Mechanism::Root),
         is_counted: sandbox.limits.memory.is_none(),
     };
@@ -51,7 +56,7 @@ pub(super) fn restrict(sandbox: &Sandbox<'_>, report: &mut Report) -> Option<Own
 pub(super) fn restrict_monitor() -> io::Result<()> {
     let program = program::compile(
         Profile::Monitor,
-        Own { pid: 0, control: 0, has_proc: true, is_counted: true },
+        Own { pid: 0, outlet: 0, has_proc: true, is_counted: true },
         false,
     );
     install(&program, 0).map(drop)

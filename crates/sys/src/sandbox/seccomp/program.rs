@@ -37,8 +37,8 @@ fn argument(index: u8, half: u32) -> u32 {
 pub(super) struct Own {
     /// Its process number.
     pub(super) pid: u32,
-    /// The number of its control socket.
-    pub(super) control: u32,
+    /// The number of its outlet, see [`Condition::Outlet`].
+    pub(super) outlet: u32,
     /// Whether it has no private root directory, and therefore the machine's `/proc`.
     pub(super) has_proc: bool,
     /// Whether a cgroup counts its memory, so that setrlimit(2) does not bound it.
@@ -124,15 +124,16 @@ fn tested(condition: Condition, own: Own, otherwise: u32) -> Vec<sock_filter> {
         Condition::OwnSignal(process, signal) => {
             body.extend(own_signal(process, signal, own, otherwise));
         }
-        Condition::ControlSocket => body.extend([
+        Condition::Outlet => body.extend([
             load(argument(0, 0)),
-            jump_if_equal(own.control, 0, 3),
+            jump_if_equal(own.outlet, 0, 3),
             load(argument(2, 0)),
             statement(BPF_ALU | BPF_AND | BPF_K, libc::MSG_FASTOPEN.cast_unsigned()),
             jump_if_equal(0, 1, 0),
             return_value(otherwise),
             return_value(SECCOMP_RET_ALLOW),
         ]),
+        Condition::SocketOption(options) => body.extend(socket_option(options, otherwise)),
         Condition::Bits(index, mask, value) => {
             body.extend(masked(index, mask, value, otherwise));
         }
@@ -169,6 +170,22 @@ fn one_of(index: u8, values: &[u32], otherwise: u32) -> Vec<sock_filter> {
         body.push(jump_if_equal(*value, over, 0));
     }
     body.extend([return_value(otherwise), return_value(SECCOMP_RET_ALLOW)]);
+    body
+}
+
+/// See [`Condition::SocketOption`].
+fn socket_option(options: &[(libc::c_int, libc::c_int)], otherwise: u32) -> Vec<sock_filter> {
+    let mut body = Vec::new();
+    for (level, option) in options {
+        body.extend([
+            load(argument(1, 0)),
+            jump_if_equal(level.cast_unsigned(), 0, 3), // to the next pair
+            load(argument(2, 0)),
+            jump_if_equal(option.cast_unsigned(), 0, 1),
+            return_value(SECCOMP_RET_ALLOW),
+        ]);
+    }
+    body.push(return_value(otherwise));
     body
 }
 
@@ -221,9 +238,10 @@ fn statement(code: u32, k: u32) -> sock_filter {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lists::LISTENER_OPTIONS;
     use super::*;
 
-    const OWN: Own = Own { pid: 2, control: 3, has_proc: false, is_counted: true };
+    const OWN: Own = Own { pid: 2, outlet: 3, has_proc: false, is_counted: true };
     const REFUSED: u32 = SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
 
     /// Runs `program` on a call in the same way as Linux.
@@ -296,6 +314,52 @@ mod tests {
         }
         let huge = map(libc::MAP_PRIVATE | libc::MAP_HUGETLB);
         assert_eq!(run(&without_groups, libc::SYS_mmap, huge), REFUSED);
+    }
+
+    #[test]
+    fn only_three_programs_pass_descriptors_after_their_report() {
+        let by = |socket: u32| [u64::from(socket), 0, 0, 0, 0, 0];
+        for profile in Profile::CONFINED {
+            let program = compile(profile, OWN, true);
+            let passes = run(&program, libc::SYS_sendmsg, by(4)) == SECCOMP_RET_ALLOW;
+            assert_eq!(passes, profile.passes_descriptors(), "{profile:?}");
+            assert_eq!(run(&program, libc::SYS_sendmsg, by(OWN.outlet)), SECCOMP_RET_ALLOW);
+            let many = run(&program, libc::SYS_sendmmsg, by(OWN.outlet)) == SECCOMP_RET_ALLOW;
+            assert_eq!(many, profile == Profile::Broker, "{profile:?}");
+        }
+    }
+
+    #[test]
+    fn no_program_makes_sockets_linger() {
+        let set = |level: libc::c_int, option: libc::c_int| {
+            [0, u64::from(level.cast_unsigned()), u64::from(option.cast_unsigned()), 0, 0, 0]
+        };
+        let (socket, tcp) = (libc::SOL_SOCKET, libc::IPPROTO_TCP);
+        for profile in Profile::CONFINED {
+            let program = compile(profile, OWN, true);
+            for (level, option) in [
+                (socket, libc::SO_LINGER),
+                (socket, libc::SO_ATTACH_FILTER),
+                (socket, libc::SO_LOCK_FILTER),
+                (socket, 83), // SO_PASSRIGHTS
+                (tcp, libc::TCP_DEFER_ACCEPT),
+                (tcp, libc::TCP_SYNCNT),
+                (tcp, libc::TCP_LINGER2),
+                (tcp, libc::TCP_CONGESTION), // has the number of SO_LINGER
+            ] {
+                let result = run(&program, libc::SYS_setsockopt, set(level, option));
+                assert_eq!(result, REFUSED, "{profile:?}: {level} {option}");
+            }
+            // Programs that share a listening socket set no option that the monitor does not restore.
+            let may_set = profile.allowed().filter_map(|it| match it.condition {
+                Condition::SocketOption(options) if profile != Profile::Broker => Some(options),
+                _ => None,
+            });
+            assert!(may_set.flatten().all(|it| LISTENER_OPTIONS.contains(it)), "{profile:?}");
+            let nodelay = run(&program, libc::SYS_setsockopt, set(tcp, libc::TCP_NODELAY));
+            let has_some = profile.allowed().any(|it| it.number == libc::SYS_setsockopt);
+            assert_eq!(nodelay == SECCOMP_RET_ALLOW, has_some, "{profile:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Lists the kernel's system calls besides those of every program. None of them opens a file, listens, connects or
 //! starts a process.
 
-use super::{Condition, SyscallRule, always, when};
+use super::{Condition, NODELAY, SyscallRule, always, when};
 
 /// Requests of ioctl(2).
 const IOCTL: &[u32] = &[
@@ -25,7 +25,7 @@ pub(super) const KERNEL: &[SyscallRule] = &[
     always("sendmsg", libc::SYS_sendmsg), // to the monitor, to operators
     always("shutdown", libc::SYS_shutdown), // ending a switch's connection
     always("getsockopt", libc::SYS_getsockopt), // a connection's error
-    always("setsockopt", libc::SYS_setsockopt), // TCP_NODELAY
+    when("setsockopt", libc::SYS_setsockopt, Condition::SocketOption(NODELAY)), // switches
     always("getsockname", libc::SYS_getsockname), // logs
     always("getpeername", libc::SYS_getpeername), // logs
     when("ioctl", libc::SYS_ioctl, Condition::OneOf(1, IOCTL)), // std makes a socket non-blocking

@@ -1,7 +1,7 @@
 //! Lists the HTTP interface's system calls besides those of every program. None of them opens a file, listens, connects or starts a
 //! process: its sockets came as descriptors.
 
-use super::{Condition, SyscallRule, always, when};
+use super::{Condition, NODELAY, SyscallRule, always, when};
 
 /// Requests of ioctl(2).
 const IOCTL: &[u32] = &[
@@ -22,7 +22,7 @@ pub(super) const NORTHBOUND: &[SyscallRule] = &[
     always("sendmsg", libc::SYS_sendmsg), // to the monitor and the kernel
     always("shutdown", libc::SYS_shutdown), // ending a client's connection
     always("getsockopt", libc::SYS_getsockopt), // a connection's error; the user of a client at the Unix socket
-    always("setsockopt", libc::SYS_setsockopt), // TCP_NODELAY
+    when("setsockopt", libc::SYS_setsockopt, Condition::SocketOption(NODELAY)), // clients
     always("getsockname", libc::SYS_getsockname), // which address a client used
     always("getpeername", libc::SYS_getpeername), // where a client is
     when("ioctl", libc::SYS_ioctl, Condition::OneOf(1, IOCTL)), // std makes a socket non-blocking

@@ -13,18 +13,17 @@ const IOCTL: &[u32] = &[
     0x5451, // FIOCLEX
 ];
 
-/// Options of setsockopt(2), whatever their level. `SO_ATTACH_FILTER` and `SO_LOCK_FILTER` are not among them: the monitor keeps
-/// the listening sockets, and a filter would make the next instance of the app deaf.
-const OPTIONS: &[u32] = &[
-    1,  // TCP_NODELAY
-    2,  // SO_REUSEADDR
-    4,  // TCP_KEEPIDLE
-    5,  // TCP_KEEPINTVL
-    6,  // TCP_KEEPCNT
-    7,  // SO_SNDBUF
-    8,  // SO_RCVBUF
-    9,  // SO_KEEPALIVE
-    13, // SO_LINGER
+/// Options of setsockopt(2). The monitor keeps the listening sockets for the next instance of the app, so it restores each of
+/// these options before ([`SharedListener`](crate::listening::SharedListener)). It could not restore `SO_ATTACH_FILTER` and `SO_LOCK_FILTER`.
+pub(crate) const LISTENER_OPTIONS: &[(libc::c_int, libc::c_int)] = &[
+    (libc::SOL_SOCKET, libc::SO_REUSEADDR),
+    (libc::SOL_SOCKET, libc::SO_SNDBUF),
+    (libc::SOL_SOCKET, libc::SO_RCVBUF),
+    (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+    (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPCNT),
 ];
 
 /// Commands of fcntl(2): those of every program, and the query for a lock, which holds nothing. It is `FCNTL` with one more.
@@ -60,7 +59,7 @@ pub(super) const PYTHON: &[SyscallRule] = &[
     always("getsockname", libc::SYS_getsockname), // Python's socket objects
     always("getpeername", libc::SYS_getpeername), // the log of an HTTP server
     always("getsockopt", libc::SYS_getsockopt), // Python's socket objects
-    when("setsockopt", libc::SYS_setsockopt, Condition::OneOf(2, OPTIONS)), // TCP_NODELAY, SO_KEEPALIVE
+    when("setsockopt", libc::SYS_setsockopt, Condition::SocketOption(LISTENER_OPTIONS)), // see the list
     always("getgroups", libc::SYS_getgroups), // the module `os` at its start
     // Modes and times of files. The mounts of all files outside of /tmp are read-only, and no mount honours set-user-id bits.
     // Descriptors that came from the monitor are sockets, pipes and sealed memory, which nobody opens again by name.

@@ -8,9 +8,14 @@ use super::{Condition, SyscallRule, always, when};
 pub(super) const SERVICE: &[SyscallRule] = &[
     always("recvmsg", libc::SYS_recvmsg), // from the monitor, from apps
     always("recvfrom", libc::SYS_recvfrom), // the size of the next message
-    always("sendmsg", libc::SYS_sendmsg), // to the monitor; to apps, with a descriptor
-    when("sendto", libc::SYS_sendto, Condition::Null(4)), // to apps
+    when("sendto", libc::SYS_sendto, Condition::Null(4)), // to the monitor, to apps
     always("pipe2", libc::SYS_pipe2), // waking its threads
+];
+
+/// The report of a service that passes no descriptors to apps.
+#[rustfmt::skip]
+pub(super) const REPORT: &[SyscallRule] = &[
+    when("sendmsg", libc::SYS_sendmsg, Condition::Outlet), // with the listener
 ];
 
 /// Use of the file for a service's state, which came as a descriptor.
@@ -38,16 +43,27 @@ const IOCTL: &[u32] = &[
     0x541b, // FIONREAD: C: the length of a name server's answer
 ];
 
+/// Options of setsockopt(2).
+const OPTIONS: &[(libc::c_int, libc::c_int)] = &[
+    (libc::IPPROTO_IP, libc::IP_RECVERR), // C: name servers that cannot be reached
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER), // C: name servers
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVERR), // the same
+    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER), // the same
+    (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY), // some C libraries: name servers
+    (libc::IPPROTO_TCP, libc::TCP_NODELAY), // connections
+];
+
 /// The broker's work with names and connections.
 #[rustfmt::skip]
 pub(super) const BROKER: &[SyscallRule] = &[
+    always("sendmsg", libc::SYS_sendmsg), // to the monitor; to apps, with a connection
     when("socket", libc::SYS_socket, Condition::OneOf(0, INTERNET)), // connections, name servers
     always("connect", libc::SYS_connect), // the same
     always("bind", libc::SYS_bind), // C: asking the system for addresses
     always("getsockname", libc::SYS_getsockname), // C: sorting addresses
     always("getpeername", libc::SYS_getpeername), // std
     always("getsockopt", libc::SYS_getsockopt), // a connection's error
-    always("setsockopt", libc::SYS_setsockopt), // C: name servers
+    when("setsockopt", libc::SYS_setsockopt, Condition::SocketOption(OPTIONS)), // C: name servers; connections
     always("sendmmsg", libc::SYS_sendmmsg), // C: name servers
     when("ioctl", libc::SYS_ioctl, Condition::OneOf(1, IOCTL)), // see the list
     when("openat", libc::SYS_openat, Condition::ToRead(2)), // C: /etc/hosts, libraries
