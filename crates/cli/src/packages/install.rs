@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use config::{Config, NAME_FORM, is_name, stage_name};
 use control::change::{AppVerb, Change};
-use monitor::options::StateDir;
+use monitor::options::{InstancePaths, StateDir};
 use monitor::packages::{Admitted, Files, Gate, Refused, Store};
 use serde::Serialize;
 
@@ -30,9 +30,19 @@ pub struct OperatorPaths {
         value_name = "FILE",
         env = "ROSEMARY_CONFIG",
         hide_env_values = true,
-        help = "Configuration; its [[trust]] tables list the trusted developers [default: as for `rosemary up`]"
+        help = "Configuration; its [[trust]] tables list the trusted developers [default: that of the running Rosemary, \
+                otherwise as for `rosemary up`]"
     )]
     pub config: Option<PathBuf>,
+    /// The directory of a running Rosemary's sockets; `None` for the default ones.
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "ROSEMARY_RUNTIME_DIR",
+        hide_env_values = true,
+        help = "Directory of the sockets of the running Rosemary [default: as for `rosemary up`]"
+    )]
+    pub runtime_dir: Option<PathBuf>,
     /// The state directory, in which the installed packages are.
     #[command(flatten)]
     pub state: StateDir,
@@ -161,7 +171,7 @@ impl PackageReport {
 /// # Errors
 /// The package is refused, with the reason.
 pub fn verify(args: &PackageArgs) -> anyhow::Result<()> {
-    let config = Config::load(args.operator.config.as_deref())?;
+    let config = args.operator.config()?;
     let files = Files::read(&args.package)?;
     let admitted = admit_new(&config, args, &files)?;
     PackageReport::of(&admitted).print(args.json)
@@ -173,7 +183,7 @@ pub fn verify(args: &PackageArgs) -> anyhow::Result<()> {
 /// The package is refused, with the reason, or cannot be written, or the operator does not confirm.
 pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
     let InstallArgs { package: args, yes } = args;
-    let config = Config::load(args.operator.config.as_deref())?;
+    let config = args.operator.config()?;
     let files = Files::read(&args.package)?;
     let admitted = admit_new(&config, args, &files)?;
     let store = args.operator.store(&config)?;
@@ -196,7 +206,8 @@ pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
         .install(name, &files)
         .with_context(|| format!("cannot install it as {}", store.path(name).display()))?;
     let report = PackageReport::of(&admitted);
-    say::note(format_args!("installed {name} {}", report.version));
+    let by = config.file.iter().map(|file| format!(" by the [[trust]] in {}", file.display()));
+    say::note(format_args!("installed {name} {}{}", report.version, by.collect::<String>()));
     if config.app(name).is_none() {
         let file = config.file.clone().or_else(config::default_file);
         say::note(format_args!("{}", how_to_run(name, file.as_deref())));
@@ -210,11 +221,10 @@ pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
 /// # Errors
 /// The package is refused, with the reason, the operator does not confirm, or the running Rosemary did not replace the app.
 pub fn upgrade(args: &UpgradeArgs) -> anyhow::Result<()> {
-    let config = Config::load(args.how.instance.config.as_deref())?;
+    let config = in_force(&args.how.instance)?;
     let files = Files::read(&args.package)?;
     let gate = Gate::new(&config.trust)?;
-    let refused = || format!("{} is refused", args.package.display());
-    let admitted = gate.admit_new(&files).with_context(refused)?;
+    let admitted = gate.admit_new(&files).with_context(|| refusal(&args.package, &config))?;
     let store = Store::of(&args.state.resolve(&config)?);
     let name = &admitted.manifest.app.name;
     let installed = installed(&store, &gate, name);
@@ -242,7 +252,7 @@ pub fn upgrade(args: &UpgradeArgs) -> anyhow::Result<()> {
 /// # Errors
 /// The app is not installed or cannot be removed.
 pub fn remove(args: &RemoveArgs) -> anyhow::Result<()> {
-    let config = Config::load(args.operator.config.as_deref())?;
+    let config = args.operator.config()?;
     let (store, name) = (args.operator.store(&config)?, &args.name);
     let removed = store.remove(name);
     let path = store.path(name);
@@ -272,7 +282,7 @@ struct ListedPackage {
 /// # Errors
 /// The packages cannot be listed.
 pub fn list(args: &ListArgs) -> anyhow::Result<()> {
-    let config = Config::load(args.operator.config.as_deref())?;
+    let config = args.operator.config()?;
     let store = args.operator.store(&config)?;
     let names = store.names().context("cannot list the installed packages")?;
     let gate = Gate::new(&config.trust)?;
@@ -327,8 +337,7 @@ fn admit_new<'a>(
     files: &Files,
 ) -> anyhow::Result<Admitted<'a>> {
     let gate = Gate::new(&config.trust)?;
-    let refused = || format!("{} is refused", args.package.display());
-    gate.admit_new(files).with_context(refused)
+    gate.admit_new(files).with_context(|| refusal(&args.package, config))
 }
 
 /// Returns the installed app of this name.
@@ -383,7 +392,34 @@ fn confirm(question: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The heading of a refusal, which names the file that decides.
+fn refusal(package: &Path, config: &Config) -> String {
+    let package = package.display();
+    match &config.file {
+        Some(file) => format!("{package} is refused by the [[trust]] in {}", file.display()),
+        None => format!("{package} is refused, because no configuration has a [[trust]]"),
+    }
+}
+
+/// Reads the configuration that `paths` name, otherwise that of the running Rosemary, otherwise the default one.
+///
+/// # Errors
+/// It cannot be read, or has a mistake.
+fn in_force(paths: &InstancePaths) -> anyhow::Result<Config> {
+    let running = || {
+        let monitor = client::connect(paths).ok()?; // none runs, or none that this user may ask
+        monitor.config().ok()?.file
+    };
+    let file = paths.config.clone().or_else(running);
+    Ok(Config::load(file.as_deref())?)
+}
+
 impl OperatorPaths {
+    fn config(&self) -> anyhow::Result<Config> {
+        let Self { config, runtime_dir, .. } = self.clone();
+        in_force(&InstancePaths { config, runtime_dir })
+    }
+
     fn store(&self, config: &Config) -> anyhow::Result<Store> {
         Ok(Store::of(&self.state.resolve(config)?))
     }

@@ -132,7 +132,8 @@ pub(crate) struct Planning {
 impl Planner {
     /// The file of the configuration, if it has one.
     pub(crate) fn config_file(&self) -> Option<PathBuf> {
-        self.options.instance.config.clone().or_else(config::default_file)
+        let file = self.options.instance.config.clone().or_else(config::default_file)?;
+        Some(std::path::absolute(&file).unwrap_or(file))
     }
 
     /// The settings that only another start of Rosemary can change.
