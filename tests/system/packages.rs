@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Of, Rosemary};
+use control::operator::ProgramState;
 use rosemary_tests::developer::{
     CONFIG, Developer, GRANTED, INSTALLED, entry, refused, rosemary, trust,
 };
@@ -178,16 +179,17 @@ fn each_invalid_package_has_its_own_error() {
         rosemary(lab, &["app", "install", &package])?;
 
         // The same errors if it was installed before the operator changed the configuration.
+        let check = || refused(lab, &["up", "--check"]);
         trust(&[&joe.trust("revoked = true\n")], HUB)?;
-        says(refused(lab, &["up"]), &["the app hub cannot run", "which was revoked"])?;
+        says(check(), &["the app hub cannot run", "which was revoked", "app disable hub"])?;
         let more = format!("{HUB}capabilities = [\"flow.write.any\"]\n");
         trust(&[&joe.trust("")], &more)?;
-        says(refused(lab, &["up"]), &["asks to have flow.write.any", "\"joe\" allows"])?;
+        says(check(), &["asks to have flow.write.any", "\"joe\" allows"])?;
         fs::copy(INSTALLED, "/var/lib/rosemary/apps/firewall.rosemary")?;
         let minisig = format!("{INSTALLED}.minisig");
         fs::copy(minisig, "/var/lib/rosemary/apps/firewall.rosemary.minisig")?;
         trust(&[&joe.trust("")], "[[app]]\nname = \"firewall\"\n")?;
-        says(refused(lab, &["up"]), &["of the app hub, not of firewall"])?;
+        says(check(), &["of the app hub, not of firewall"])?;
         // A rejected package that is not enabled does not prevent the start.
         trust(&[&joe.trust("")], "[[app]]\nname = \"firewall\"\nenabled = false\n")?;
         Rosemary::start_with(lab, &rosemary_binary(), &[])?;
@@ -213,7 +215,7 @@ fn corrupted_installed_package_does_not_start() {
                 let mut flipped = bytes.clone();
                 flipped[at] ^= 1 << (at % 8);
                 fs::write(&path, &flipped)?;
-                let error = refused(lab, &["up"])?;
+                let error = refused(lab, &["up", "--check"])?;
                 ensure!(error.contains("the app hub cannot run"), "{path}, byte {at}: {error}");
                 refusals += 1;
             }
@@ -222,6 +224,52 @@ fn corrupted_installed_package_does_not_start() {
         println!("{refusals} refused");
         assert!(refusals > 30);
         Rosemary::start_with(lab, &rosemary_binary(), &[])?;
+        Ok(())
+    });
+}
+
+/// An operator can start the rest of the network and repair the app while it runs. Its guard stays strict.
+#[test]
+fn app_of_a_refused_package_is_held_and_the_others_run() {
+    in_a_lab(|lab| {
+        let joe = Developer::new(lab, "joe")?;
+        let package = joe.package(lab, "wall", "stage = \"guard\"\n")?;
+        let apps = "[[app]]\nname = \"wall\"\n[[app]]\nname = \"learning-switch\"\n";
+        let elsewhere = lab.files().join("elsewhere.toml").display().to_string();
+        let guard = "stages = [\"guard\"]\n";
+        let write = |keys: &str| fs::write(&elsewhere, joe.trust(&format!("{guard}{keys}")) + apps);
+        write("")?;
+        let installed = ["app", "install", "--config", &elsewhere, &package];
+        rosemary(lab, &installed)?;
+        let config = ["--config", elsewhere.as_str()];
+        Rosemary::start_with(lab, &rosemary_binary(), &config)?.stop(Signal::TERM)?;
+
+        write("revoked = true\n")?;
+        let up = Rosemary::start_with(lab, &rosemary_binary(), &config)?;
+        let mut net = Net::of(lab, Of::V1_3, up)?;
+        let status = net.status()?;
+        let wall = status.app("wall").context("it is listed")?;
+        let why = wall.last_exit.clone().context("a reason")?;
+        ensure!(wall.state == ProgramState::Held && wall.stage == "guard", "{wall:?}");
+        let why = format!("{why:?}");
+        ensure!(why.contains("was revoked") && why.contains(&elsewhere), "{why}");
+        assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.received, 0, "it fails closed");
+        let restart = rosemary(lab, &["app", "restart", "wall"]);
+        let error = restart.err().context("it is refused")?.to_string();
+        ensure!(error.contains("was revoked") && error.contains("rosemary reload"), "{error}");
+
+        // Without --config: the running instance says which file decides.
+        let error = refused(lab, &["app", "install", &package])?;
+        ensure!(error.contains(&elsewhere) && error.contains("was revoked"), "{error}");
+        rosemary(lab, &["app", "disable", "wall"])?;
+        lab.wait_for("packets pass", SOON, |_| {
+            Ok((net.h1.ping(&net.h2, 5, INTERVAL)?.received > 0).then_some(()))
+        })?;
+        write("")?;
+        rosemary(lab, &["app", "enable", "wall"])?;
+        net.rosemary.wait_for("the app runs", SOON, |status| {
+            (status.app("wall")?.state == ProgramState::Running).then_some(())
+        })?;
         Ok(())
     });
 }

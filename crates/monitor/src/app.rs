@@ -247,6 +247,11 @@ impl App {
         }
     }
 
+    /// Why the app cannot run before a reload finds another object, if so.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.files.refusal()
+    }
+
     /// Forgets why the zone is held and how often it was restarted, because the operator starts it.
     pub(crate) fn forgive(&mut self) {
         if let Some(zone) = self.hosting.zone_mut() {

@@ -3,11 +3,13 @@
 mod app;
 mod wanted;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use config::{AppConfig, Config, DEFAULT_APPS, Position, SetFault, nearest};
+use control::app::Hosting;
 use control::operator::{InactiveApp, InactiveState};
+use control::policy::{Fail, Policy, Stage};
 use tracing::warn;
 
 pub(crate) use self::app::{App, Origin};
@@ -91,31 +93,83 @@ impl Circumstances<'_> {
     }
 }
 
-/// Returns the apps that run: those on the command line, otherwise those of the configuration, otherwise the
-/// learning switch; operators' decisions override the result.
+/// Returns the apps that could run, and the mistakes of the others with their names. The apps are those on the command line,
+/// otherwise those of the configuration, otherwise the learning switch; operators' decisions override the result.
 ///
 /// # Errors
-/// The reason of each app that cannot be hosted as requested, whose package is refused, or whose object is missing, and each error
-/// of the set of apps. There is at least one.
-pub(crate) fn apps(config: &Config, around: &Circumstances<'_>) -> Result<Choice, Vec<StartError>> {
-    let mut choice = apps_and_mistakes(config, around)?;
-    let mut errors: Vec<StartError> =
-        choice.mistakes.drain(..).map(|(_, mistake)| mistake).collect();
-    errors.extend(choice.take_errors().map(Misfit::error));
-    if errors.is_empty() { Ok(choice) } else { Err(errors) }
-}
-
-/// Returns the apps that could run, the mistakes of the others with their names, and how the apps do not fit together.
-///
-/// # Errors
-/// Like [`apps`], if a mistake concerns all apps.
+/// A mistake concerns all apps.
 pub(crate) fn apps_and_mistakes(
     config: &Config,
     around: &Circumstances<'_>,
 ) -> Result<Choice, Vec<StartError>> {
+    let Chosen { apps: chosen, faults } = choose(config, around)?;
+    let (mut apps, mut mistakes) = (Vec::new(), Vec::new());
+    for app in chosen {
+        match app {
+            Ok(app) => apps.push(app),
+            Err(app) => mistakes.push((app.settings.name, app.mistake)),
+        }
+    }
+    Ok(Choice { apps, mistakes, faults })
+}
+
+/// Returns the apps with which Rosemary starts. An app that cannot run because of its files is among them and stays held: the
+/// others run, and a guard that fails closed still keeps its packets.
+///
+/// # Errors
+/// The mistakes of the configuration and the command line, and each error of the set of apps. There is at least one.
+pub(crate) fn apps_to_start(
+    config: &Config,
+    around: &Circumstances<'_>,
+) -> Result<Choice, Vec<StartError>> {
+    let Chosen { apps: chosen, faults } = choose(config, around)?;
+    let (mut apps, mut errors) = (Vec::new(), Vec::new());
+    for app in chosen {
+        match app {
+            Ok(app) => apps.push(app),
+            Err(app) if app.mistake.is_of_files() => apps.push(held(*app, config, around.store)),
+            Err(app) => errors.push(app.mistake),
+        }
+    }
+    let mut choice = Choice { apps, mistakes: Vec::new(), faults };
+    errors.extend(choice.take_errors().map(Misfit::error));
+    if errors.is_empty() { Ok(choice) } else { Err(errors) }
+}
+
+/// What a configuration chooses.
+struct Chosen {
+    apps: Vec<Result<App, Box<Unusable>>>,
+    faults: Vec<Misfit>,
+}
+
+/// An app that cannot run.
+struct Unusable {
+    settings: AppConfig,
+    policy: Policy,
+    mistake: StartError,
+}
+
+/// The app in a form in which it is held with the reason.
+fn held(app: Unusable, config: &Config, store: &Store) -> App {
+    let Unusable { mut settings, policy, mistake } = app;
+    let name = settings.name.clone();
+    let path = settings.object.clone().unwrap_or_else(|| store.path(&name));
+    // The kernel cannot host an app without its object, and a held zone needs no interpreter.
+    (settings.host, settings.python) = (Hosting::User, None);
+    let object = Object::Unusable { path, why: mistake.with_causes() };
+    let origin = Origin::Unknown { key: None };
+    let app = App::of(settings, policy, (object, origin), config);
+    app.expect("only an archive and an app in Python need more")
+}
+
+/// Chooses the apps, each usable or not, and judges whether they fit together.
+///
+/// # Errors
+/// A mistake that concerns all apps.
+fn choose(config: &Config, around: &Circumstances<'_>) -> Result<Chosen, Vec<StartError>> {
     let Circumstances { options, installation, store, .. } = *around;
     let one = |error| vec![error];
-    let mut packages = admit(config, &wanted(config, around).map_err(one)?, around)?;
+    let (mut packages, mut refused) = admit(config, &wanted(config, around).map_err(one)?, around)?;
     for (app, package) in &packages {
         if let Some(notice) = &package.manifest.notice {
             warn!(app, "{notice}");
@@ -123,15 +177,24 @@ pub(crate) fn apps_and_mistakes(
     }
     let manifests = packages.iter().map(|(name, it)| (name.clone(), it.manifest.app.clone()));
     let config = &config.over(&manifests.collect()).map_err(|error| one(error.into()))?;
-    let apps = wanted(config, around).map_err(one)?;
+    let mut apps = wanted(config, around).map_err(one)?;
+    // The manifest in a refused package does not count, so the note says which apps are guards.
+    let guards = store.guards();
+    for app in apps.iter_mut().filter(|app| refused.contains_key(&app.name)) {
+        if guards.contains(&app.name) && !matches!(app.stage, Stage::Guard(_)) {
+            app.stage = Stage::Guard(Fail::Closed);
+        }
+    }
     let policies = config.policies(&apps).map_err(|error| one(error.into()))?;
     let faults = config.judge(&apps, &policies).into_iter();
     let faults = faults.map(|(fault, place)| Misfit { fault, place }).collect();
-    let (mut running, mut mistakes) = (Vec::new(), Vec::new());
+    let mut chosen = Vec::new();
     for (app, policy) in apps.into_iter().zip(policies).filter(|(app, _)| app.enabled) {
         let package = packages.remove(&app.name);
+        let refusal = refused.remove(&app.name);
         let module = app.python.as_ref().and_then(|python| python.module.as_deref());
         let found = match (package, &app.object) {
+            _ if let Some(refusal) = refusal => Err(refusal),
             (None, None) if let Some(module) = module => named_module(&app.name, module, options)
                 .map_err(|error| error.at(config.position_of_app(&app.name, "object"))),
             (Some(package), _) => accept(package, &app, store)
@@ -141,13 +204,35 @@ pub(crate) fn apps_and_mistakes(
             (None, None) => shipped(&app.name, config, installation, store)
                 .map_err(|error| error.at(config.position_of_app(&app.name, "name"))),
         };
-        let name = app.name.clone();
-        match found.and_then(|found| App::of(app, policy, found, config)) {
-            Ok(app) => running.push(app),
-            Err(mistake) => mistakes.push((name, mistake)),
+        let settings = app.clone();
+        let app = found.and_then(|found| App::of(app, policy.clone(), found, config));
+        chosen.push(app.map_err(|mistake| Box::new(Unusable { settings, policy, mistake })));
+    }
+    Ok(Chosen { apps: chosen, faults })
+}
+
+/// Notes which apps of packages are guards that fail closed, for a start at which a package is refused.
+/// `unusable` names apps about which nothing is known now.
+pub(crate) fn note_guards<'a>(
+    store: &Store,
+    apps: impl Iterator<Item = &'a App>,
+    unusable: impl Iterator<Item = &'a str>,
+) {
+    let (mut guards, mut unusable): (BTreeSet<String>, BTreeSet<&str>) =
+        (BTreeSet::new(), unusable.collect());
+    for app in apps {
+        match (&app.origin, app.policy.stage) {
+            (Origin::Unknown { .. }, _) => drop(unusable.insert(&app.name)),
+            (Origin::Package { .. }, Stage::Guard(Fail::Closed)) => {
+                guards.insert(app.name.clone());
+            }
+            _ => {}
         }
     }
-    Ok(Choice { apps: running, mistakes, faults })
+    if let Err(error) = store.note_guards(guards, &unusable) {
+        let hint = "free space in the state directory";
+        warn!(%error, hint, "could not note which packages contain guards");
+    }
 }
 
 /// Returns a mistake for each app of the list of `[safe-mode]` that is neither configured nor installed.
@@ -249,23 +334,26 @@ pub(crate) fn inactive(config: &Config, around: &Circumstances<'_>) -> Vec<Inact
     inactive
 }
 
-/// Admits the packages of `apps` and returns them by name.
+/// The packages of apps by name, and why others are refused.
+type Judged<'a> = (BTreeMap<String, Admitted<'a>>, BTreeMap<String, StartError>);
+
+/// Admits the packages of `apps`. Returns them, and why those of other enabled apps are refused.
 ///
 /// # Errors
-/// The reason of each refused package whose app is enabled.
+/// No package can be examined.
 fn admit<'a>(
     config: &'a Config,
     apps: &[AppConfig],
     around: &Circumstances<'_>,
-) -> Result<BTreeMap<String, Admitted<'a>>, Vec<StartError>> {
-    let (mut admitted, mut refused) = (BTreeMap::new(), Vec::new());
+) -> Result<Judged<'a>, Vec<StartError>> {
+    let (mut admitted, mut refused) = (BTreeMap::new(), BTreeMap::new());
     let store = around.store;
     let packaged = |app: &&AppConfig| {
         app.object.is_none() && store.has_version(&app.name, around.version_of(&app.name))
     };
     let packaged: Vec<&AppConfig> = apps.iter().filter(packaged).collect();
     if packaged.is_empty() {
-        return Ok(admitted);
+        return Ok((admitted, refused));
     }
     let gate = Gate::new(&config.trust).map_err(|error| vec![error])?;
     for AppConfig { name, enabled, .. } in packaged {
@@ -274,14 +362,14 @@ fn admit<'a>(
             Ok(package) => drop(admitted.insert(name.clone(), package)),
             Err(why) if *enabled => {
                 let error = StartError::Package { app: name.clone(), why };
-                refused.push(error.at(config.position_of_app(name, "name")));
+                refused.insert(name.clone(), error.at(config.position_of_app(name, "name")));
             }
             Err(why) => {
                 warn!(app = name, %why, "refused the package of an app that is not enabled");
             }
         }
     }
-    if refused.is_empty() { Ok(admitted) } else { Err(refused) }
+    Ok((admitted, refused))
 }
 
 /// Checks that the operator's settings of a packaged app are within its developer's trust policy; returns its object.
@@ -331,7 +419,7 @@ mod tests {
                 overrides: &Overrides::default(),
                 version: None,
             };
-            apps(&config, &around)
+            apps_to_start(&config, &around)
         };
         let error = apps(&[]).unwrap_err()[0].to_string();
         assert!(error.starts_with("/rosemary.toml:3:10: the app a is the bare file"), "{error}");

@@ -134,10 +134,7 @@ pub enum StartError {
         app: String,
     },
     /// The app's package is refused.
-    #[error(
-        "the app {app} cannot run: {why}. To run the others, set enabled = false in its [[app]], or \
-         remove that"
-    )]
+    #[error("the app {app} cannot run: {why}. To do without it, type: rosemary app disable {app}")]
     Package {
         /// Its name.
         app: String,
@@ -363,6 +360,29 @@ impl StartError {
             Some(place) => Self::At { place, error: Box::new(self) },
             None => self,
         }
+    }
+
+    /// Returns whether it is about the files of one app, or its interpreter: its package, its object, or Rosemary's environment for
+    /// Python. Such an error can come without a change of the configuration, and the other apps can run.
+    #[must_use]
+    pub fn is_of_files(&self) -> bool {
+        match self {
+            Self::At { error, .. } => error.is_of_files(),
+            Self::Package { .. }
+            | Self::Object { .. }
+            | Self::NoPython { .. }
+            | Self::NoRyu { .. }
+            | Self::Missing { .. }
+            | Self::NoFile { .. }
+            | Self::Path { .. }
+            | Self::System { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The error and its causes, as one phrase.
+    pub(crate) fn with_causes(&self) -> String {
+        with_causes(self)
     }
 
     /// Returns whether the operator must change the configuration or the command line.

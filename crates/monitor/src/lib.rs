@@ -107,7 +107,7 @@ pub use crate::output::shown;
 use crate::admin_server::{AdminServer, AllowedUsers};
 use crate::change::planner::Planner;
 use crate::change::{Basis, Changes};
-use crate::choice::Circumstances;
+use crate::choice::{Circumstances, Origin};
 use crate::demotions::Demotions;
 use crate::error::StartError;
 use crate::incidents::Incidents;
@@ -307,8 +307,14 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         overrides: &overrides,
         version,
     };
-    let choice = choice::apps(&config, &around).map_err(first)?;
+    let choice = choice::apps_to_start(&config, &around).map_err(first)?;
     let (warnings, mut apps) = (choice.warnings(), choice.apps);
+    choice::note_guards(store, apps.iter(), std::iter::empty());
+    for app in &mut apps {
+        if let Origin::Unknown { key } = &mut app.origin {
+            *key = numbers::last_key(&state, &app.name); // so that the flows stay those of the app
+        }
+    }
     let inactive = choice::inactive(&config, &around);
     let own = check::own_dirs(options, &config, &dir, &state_dir);
     if let Some(mistake) = check::reads(&apps, &own, &config).into_iter().next() {

@@ -53,7 +53,7 @@ impl Modules {
                 let mut dirs = python.path.iter().map(PathBuf::as_path).chain(interpreter.dirs());
                 First::Module { file: dirs.find_map(|dir| file_of(&dir.join(&own))) }
             }
-            Object::Packaged { .. } => First::Archive,
+            Object::Packaged { .. } | Object::Unusable { .. } => First::Archive,
         };
         Self { first, path: python.path.clone() }
     }

@@ -159,6 +159,13 @@ pub(crate) fn assign<'n>(
     Ok(numbers)
 }
 
+/// Returns the key of the app that last got a number under this name. If the file cannot be read, [`of`] reports why.
+pub(crate) fn last_key(state: &StateDir, name: &str) -> Option<PublicKey> {
+    let file = parse(&read(&state.path().join(FILE)).ok()??).ok()?;
+    let of_name = file.apps.into_iter().filter(|entry| entry.name == name);
+    of_name.max_by_key(|entry| entry.number)?.key
+}
+
 /// What to do if the file cannot be read or written.
 fn remedy(error: io::ErrorKind) -> &'static str {
     match error {

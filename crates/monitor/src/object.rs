@@ -40,6 +40,13 @@ pub(crate) enum Object {
         /// The digest of the object.
         sha256: String,
     },
+    /// An object that cannot be used: its app is held.
+    Unusable {
+        /// Where it should be, for messages.
+        path: PathBuf,
+        /// The reason, as a phrase.
+        why: String,
+    },
 }
 
 impl Object {
@@ -64,11 +71,21 @@ impl Object {
         Ok(package::is_archive(&beginning[..size]))
     }
 
+    /// Why it cannot be used, if that is certain before it is read.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Unusable { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+
     /// Where the object comes from, for messages.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::File(file) => &file.path,
-            Self::Module { name: path, .. } | Self::Packaged { path, .. } => path,
+            Self::Module { name: path, .. }
+            | Self::Packaged { path, .. }
+            | Self::Unusable { path, .. } => path,
         }
     }
 
@@ -80,6 +97,7 @@ impl Object {
         match self {
             Self::File(file) => file.read(app),
             Self::Module { sha256, .. } | Self::Packaged { sha256, .. } => Ok(sha256),
+            Self::Unusable { why, .. } => Err(io::Error::other(why.clone())),
         }
     }
 
@@ -88,6 +106,7 @@ impl Object {
         match self {
             Self::File(file) => file.sealed(),
             Self::Module { object, .. } | Self::Packaged { object, .. } => Some(object.as_fd()),
+            Self::Unusable { .. } => None,
         }
     }
 }

@@ -125,7 +125,7 @@ impl PythonZone {
         let form = match object {
             Object::File(_) => PythonForm::Source,
             Object::Module { .. } => PythonForm::Module,
-            Object::Packaged { .. } => PythonForm::Archive,
+            Object::Packaged { .. } | Object::Unusable { .. } => PythonForm::Archive,
         };
         let capabilities = capabilities.iter().map(|grant| grant.capability.to_string());
         let serve = serves_http.then(|| SERVE_HTTP.to_owned());

@@ -73,7 +73,10 @@ impl<'lab> Rosemary<'lab> {
             let running = status.programs.kernel.state == ProgramState::Running
                 && services.iter().all(|service| service.state == ProgramState::Running)
                 && (status.programs.safe_mode.is_some()
-                    || apps.iter().all(|app| app.state == ProgramState::Running));
+                    || apps.iter().all(|app| {
+                        // An app whose files cannot be used is held from the start.
+                        app.state == ProgramState::Running || app.origin == "unknown"
+                    }));
             running.then_some(())
         })?;
         Ok(rosemary)

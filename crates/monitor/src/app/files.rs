@@ -125,6 +125,9 @@ impl AppFiles {
     /// Why one of them cannot be read, as a phrase.
     pub(super) fn read(&mut self, app: &str) -> Result<(), String> {
         self.uses_good = false;
+        if let Some(why) = self.refusal() {
+            return Err(why.to_owned());
+        }
         self.config.read()?;
         self.forget_loaded();
         self.contents = self.modules.as_ref().map(Modules::read).unwrap_or_default();
@@ -175,6 +178,11 @@ impl AppFiles {
         let object = matches!(self.object, Object::File(_)).then(|| self.object.path());
         let modules = self.contents.keys().map(PathBuf::as_path);
         object.into_iter().chain(self.config.path()).chain(modules)
+    }
+
+    /// Why the app cannot run before its object is another one, if so.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.object.refusal()
     }
 
     /// Where the object comes from, for messages.

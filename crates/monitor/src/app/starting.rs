@@ -26,7 +26,10 @@ impl App {
         };
         if let Some(why) = &unusable {
             if zone.program.lifecycle().too_many_restarts().is_some() || !self.files.use_good() {
-                if is_news {
+                if is_news && self.files.refusal().is_some() {
+                    let hint = "correct that and type: rosemary reload; or type: rosemary app disable NAME";
+                    error!(app = self.name, why, hint, "app was held");
+                } else if is_news {
                     error!(app = self.name, why, "app was held until its files can be read");
                 }
                 return zone.program.hold(now, why);

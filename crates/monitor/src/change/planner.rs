@@ -256,6 +256,8 @@ impl Planner {
         if write {
             let keys = chosen.iter().map(|it| (it.chosen.name.as_str(), it.chosen.key()));
             numbers::assign(state_dir, keys, true).map_err(one)?; // the same numbers
+            let unusable = others.iter().map(|(name, _)| name.as_str());
+            choice::note_guards(store, chosen.iter().map(|it| &it.chosen), unusable);
         }
         let scope = only.map(|(app, before)| Scope {
             apps: concerned(app, &before, &chosen),

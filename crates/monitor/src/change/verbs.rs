@@ -123,6 +123,10 @@ impl Running {
             Ok(known) => known,
             Err(why) => return ChangeState::Refused { why },
         };
+        if let Some(why) = known.refusal().filter(|_| verb != AppVerb::Stop) {
+            let why = format!("{why}; correct that, and type: rosemary reload");
+            return ChangeState::Refused { why };
+        }
         let is_stopped = known.is_stopped_by_operator();
         let in_kernel = known.is_in_kernel();
         let starts = processes.app_starts(&app);

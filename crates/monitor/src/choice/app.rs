@@ -58,7 +58,7 @@ pub(crate) struct App {
 
 impl App {
     /// The app of `settings` with this policy and object.
-    pub(super) fn of(
+    pub(crate) fn of(
         settings: AppConfig,
         policy: Policy,
         (object, origin): (Object, Origin),
@@ -105,6 +105,7 @@ impl App {
     pub(crate) fn key(&self) -> Option<&PublicKey> {
         match &self.origin {
             Origin::Package { key, .. } => Some(key),
+            Origin::Unknown { key } => key.as_ref(),
             Origin::Shipped | Origin::Unsigned => None,
         }
     }
@@ -133,6 +134,11 @@ pub(crate) enum Origin {
     Shipped,
     /// Nobody.
     Unsigned,
+    /// Nobody knows, because its files cannot be used.
+    Unknown {
+        /// The key of the developer whose app last had this name.
+        key: Option<PublicKey>,
+    },
 }
 
 impl Origin {
@@ -142,6 +148,7 @@ impl Origin {
             Self::Package { .. } => "package",
             Self::Shipped => "shipped",
             Self::Unsigned => "unsigned",
+            Self::Unknown { .. } => "unknown",
         }
     }
 
@@ -149,7 +156,7 @@ impl Origin {
     pub(crate) fn developer(&self) -> Option<&str> {
         match self {
             Self::Package { developer, .. } => Some(developer),
-            Self::Shipped | Self::Unsigned => None,
+            Self::Shipped | Self::Unsigned | Self::Unknown { .. } => None,
         }
     }
 }

@@ -6,6 +6,8 @@
 //!     NAME.rosemary.minisig          its signature
 //!     NAME.rosemary.next[.minisig]   a package that is to replace it
 //!     NAME.rosemary.previous[.minisig]   the package before the last upgrade
+//!     NAME.rosemary.older[.minisig]  the package before that
+//!     guards.json                    the apps of packages that are guards and fail closed
 //! ```
 //!
 //! At each start of Rosemary a separate confined process, `rosemary-security`, checks each package. The monitor

@@ -1,5 +1,6 @@
 //! Reads package files, and manages the directory of installed packages.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use package::{EXTENSION, MAX_PACKAGE, MAX_SIGNATURE, SIGNATURE_EXTENSION, Signature};
 use rustix::fs::{FlockOperation, flock};
+use tracing::warn;
 
 use super::Refused;
 use crate::installation::read_file;
@@ -16,6 +18,12 @@ use config::is_name;
 
 /// The name of the directory, in the state directory.
 const DIR: &str = "apps";
+
+/// The name of the note of guards, in that directory: their names, in JSON.
+const GUARDS: &str = "guards.json";
+
+/// The most bytes of the note.
+const MAX_GUARDS: u64 = 1024 * 1024;
 
 /// The longest wait for the lock, which another process holds for moments only.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,6 +43,8 @@ pub enum Version {
     Staged,
     /// The one before the last upgrade.
     Previous,
+    /// The one before that: it is the previous one again if the last upgrade is taken back.
+    Older,
 }
 
 impl Version {
@@ -44,6 +54,25 @@ impl Version {
             Self::Installed => "",
             Self::Staged => ".next",
             Self::Previous => ".previous",
+            Self::Older => ".older",
+        }
+    }
+}
+
+/// The apps that were guards which fail closed.
+#[derive(Debug)]
+pub(crate) enum Guards {
+    These(Vec<String>),
+    /// The note cannot be read: each app may have been one.
+    Unknown,
+}
+
+impl Guards {
+    /// Whether the app of this name may have been such a guard.
+    pub(crate) fn contains(&self, app: &str) -> bool {
+        match self {
+            Self::These(names) => names.iter().any(|name| name == app),
+            Self::Unknown => true,
         }
     }
 }
@@ -167,13 +196,18 @@ impl Store {
         self.put(name, Version::Staged, files)
     }
 
-    /// Makes the staged package the installed one, and keeps the installed one as the previous one.
+    /// Makes the staged package the installed one, and keeps the installed one as the previous one. The previous one becomes the
+    /// older one.
     ///
     /// # Errors
     /// A file cannot be renamed. After a power failure between two files the package is refused.
     pub fn use_staged(&self, name: &str) -> io::Result<()> {
         let dir = self.lock_to_write()?;
+        self.unlink(name, Version::Older)?;
         if self.has(name) {
+            if self.has_version(name, Version::Previous) {
+                self.rename(name, Version::Previous, Version::Older)?;
+            }
             self.rename(name, Version::Installed, Version::Previous)?;
         }
         self.rename(name, Version::Staged, Version::Installed)?;
@@ -192,6 +226,20 @@ impl Store {
         dir.sync_all()
     }
 
+    /// Takes the last upgrade back, because the installed package failed: removes it, and makes the previous package the installed
+    /// one and the older one the previous one. The failed package can only be installed again.
+    ///
+    /// # Errors
+    /// As [`use_staged`](Self::use_staged).
+    pub fn take_back(&self, name: &str) -> io::Result<()> {
+        let dir = self.lock_to_write()?;
+        self.rename(name, Version::Previous, Version::Installed)?;
+        if self.has_version(name, Version::Older) {
+            self.rename(name, Version::Older, Version::Previous)?;
+        }
+        dir.sync_all()
+    }
+
     /// Removes a staged package, if there is one.
     ///
     /// # Errors
@@ -199,6 +247,43 @@ impl Store {
     pub fn drop_staged(&self, name: &str) -> io::Result<()> {
         let _held = self.lock_to_write()?;
         self.unlink(name, Version::Staged)
+    }
+
+    /// The apps of packages that were guards which fail closed, when their packages were admitted last.
+    pub(crate) fn guards(&self) -> Guards {
+        let text = match read_file(&self.dir.join(GUARDS), MAX_GUARDS) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            text => text.and_then(|text| Ok(serde_json::from_slice(&text)?)),
+        };
+        match text {
+            Ok(names) => Guards::These(names),
+            Err(error) => {
+                let path = self.dir.join(GUARDS);
+                warn!(path = %path.display(), %error, "could not read which packages contain guards, so a refused package counts as one");
+                Guards::Unknown
+            }
+        }
+    }
+
+    /// Replaces the note of the apps that are such guards. Of the apps in `unusable` nothing is known now, so they stay in the note
+    /// if they are in it.
+    ///
+    /// # Errors
+    /// The note cannot be written; the former one is unchanged.
+    pub(crate) fn note_guards(
+        &self,
+        mut guards: BTreeSet<String>,
+        unusable: &BTreeSet<&str>,
+    ) -> io::Result<()> {
+        let before = self.guards();
+        guards.extend(unusable.iter().filter(|app| before.contains(app)).map(|app| (*app).into()));
+        if matches!(&before, Guards::These(before) if guards.iter().eq(before)) {
+            return Ok(());
+        }
+        let _held = self.lock_to_write()?;
+        let path = self.dir.join(GUARDS);
+        write(&beside(&path), &serde_json::to_vec(&guards)?)?;
+        std::fs::rename(beside(&path), path)
     }
 
     fn lock_to_write(&self) -> io::Result<File> {
@@ -263,6 +348,7 @@ impl Store {
         }
         self.unlink(name, Version::Staged)?;
         self.unlink(name, Version::Previous)?;
+        self.unlink(name, Version::Older)?;
         dir.sync_all()?;
         Ok(true)
     }
@@ -363,6 +449,52 @@ mod tests {
         store.drop_staged("hub").unwrap();
         assert!(store.remove("hub").unwrap());
         assert_eq!(std::fs::read_dir(&store.dir).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn package_that_was_taken_back_is_gone() {
+        let parent = tempfile::tempdir().unwrap();
+        let store = Store::of(parent.path());
+        let signature = signature();
+        let read =
+            |version| bytes_of(&store.read_version("hub", version).unwrap().package).unwrap();
+        let upgrade = |package: &[u8]| {
+            store.stage("hub", &files(package, &signature)).unwrap();
+            store.use_staged("hub").unwrap();
+        };
+        store.install("hub", &files(b"one", &signature)).unwrap();
+        upgrade(b"failed");
+        store.take_back("hub").unwrap();
+        assert_eq!(read(Version::Installed), b"one");
+        assert!(!store.has_version("hub", Version::Previous), "no rollback leads to it");
+        upgrade(b"two");
+        upgrade(b"failed");
+        store.take_back("hub").unwrap();
+        assert_eq!(
+            (read(Version::Installed), read(Version::Previous)),
+            (b"two".into(), b"one".into())
+        );
+        upgrade(b"three");
+        assert_eq!((read(Version::Previous), read(Version::Older)), (b"two".into(), b"one".into()));
+        assert!(store.remove("hub").unwrap());
+        assert_eq!(std::fs::read_dir(&store.dir).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn note_of_guards_outlives_a_package_that_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let store = Store::of(parent.path());
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        store.note_guards(BTreeSet::new(), &BTreeSet::new()).unwrap();
+        assert!(!store.dir.exists() && !store.guards().contains("wall"));
+        store.install("wall", &files(b"one", &signature())).unwrap();
+        store.note_guards(names(&["wall", "gate"]), &BTreeSet::new()).unwrap();
+        store.note_guards(names(&[]), &BTreeSet::from(["wall", "hub"])).unwrap();
+        let guards = store.guards();
+        assert_eq!(["wall", "gate", "hub"].map(|it| guards.contains(it)), [true, false, false]);
+        assert_eq!(store.names().unwrap(), ["wall"], "the note is no package");
+        std::fs::write(store.dir.join(GUARDS), "{").unwrap();
+        assert!(store.guards().contains("hub"), "whoever cannot know is strict");
     }
 
     #[test]
