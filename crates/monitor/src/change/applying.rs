@@ -98,7 +98,9 @@ impl Running {
             }
             Purpose::Upgrade { app } => version = Some((app.clone(), Version::Staged)),
             Purpose::Rollback { app } if !basis.planner.has_version(app, Version::Previous) => {
-                let why = format!("no earlier package of {app} is kept");
+                let why = format!(
+                    "no earlier package of {app} is kept; a version that failed and was taken back is not: install it again if you want it"
+                );
                 return ChangeState::Refused { why };
             }
             Purpose::Rollback { app } | Purpose::Undo { app, .. } => {
@@ -406,9 +408,8 @@ impl Running {
                 Ok(())
             }
             Purpose::Upgrade { app } => basis.planner.use_staged(app),
-            Purpose::Rollback { app } | Purpose::Undo { app, .. } => {
-                basis.planner.use_previous(app)
-            }
+            Purpose::Rollback { app } => basis.planner.use_previous(app),
+            Purpose::Undo { app, .. } => basis.planner.take_back(app),
             Purpose::Promote { app } => match processes.clear_demotion(app) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(format!("the promotion could not be stored: {error}")),

@@ -197,6 +197,15 @@ impl Planner {
         used.map_err(|error| format!("the package could not be stored: {error}"))
     }
 
+    /// Removes the installed package, which failed, and makes the previous package the installed one.
+    ///
+    /// # Errors
+    /// Why it cannot be stored, as a phrase.
+    pub(crate) fn take_back(&self, app: &str) -> Result<(), String> {
+        let taken = Store::of(&self.state_dir).take_back(app);
+        taken.map_err(|error| format!("the previous package could not be stored: {error}"))
+    }
+
     /// Makes the previous package the installed one.
     ///
     /// # Errors
