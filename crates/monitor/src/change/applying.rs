@@ -11,7 +11,7 @@ use control::change::{Action, ChangeState};
 use control::incident::{Cause, Evidence, Program};
 use tracing::warn;
 
-use super::difference::{Difference, difference, narrow};
+use super::difference::{Difference, difference, fixed_obstacles, narrow};
 use super::new_config::{self, NewConfig};
 use super::planner::{Order, Plan, PlannedApp, Planning, Source, Unplannable, Version};
 use super::trial::{Trial, cannot_run};
@@ -243,7 +243,10 @@ impl Running {
         let fixed = basis.planner.fixed(&basis.config);
         let mut present = processes.present();
         let rest = plan.scope.as_ref().map(|scope| narrow(scope, &mut present, &mut plan.wanted));
-        let mut difference = difference((&present, &fixed), (&plan.wanted, &plan.fixed));
+        let mut difference = difference(&present, &plan.wanted);
+        let changes = config::changes(basis.config.text(), plan.config.text());
+        let changes = changes.unwrap_or_default(); // both were parsed
+        difference.obstacles.extend(fixed_obstacles(&fixed, &plan.fixed, &changes));
         if let Some(rest) = rest {
             self.report.notices.extend(rest.notices);
             difference.obstacles.extend(rest.obstacles);

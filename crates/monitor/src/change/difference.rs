@@ -84,21 +84,31 @@ impl Difference {
     }
 }
 
-/// Settings that only another start of Rosemary can change: the name of each in the configuration, and its value.
+/// Settings that only another start of Rosemary can change: the name of each key, or of each `[table]`, and its value.
 pub(crate) type Fixed = Vec<(&'static str, String)>;
 
+/// Returns the obstacles to a reload: settings that have changed and that only another start can change. Each names its keys:
+/// `changes` are the changed keys of the configuration as [`config::changes`] returns them.
+pub(crate) fn fixed_obstacles(old: &Fixed, new: &Fixed, changes: &[String]) -> Vec<String> {
+    let differ = old.iter().zip(new).filter(|((_, before), (_, after))| before != after);
+    let obstacle = |((name, _), _): (&(&str, String), _)| {
+        // The keys of a table that is given as a whole.
+        let table = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        let is_in_it = |change: &&String| {
+            table.is_some_and(|table| {
+                change.strip_prefix(table).is_some_and(|it| it.starts_with('.'))
+            })
+        };
+        let keys: Vec<&str> = changes.iter().filter(is_in_it).map(String::as_str).collect();
+        let keys = if keys.is_empty() { String::new() } else { format!(" ({})", keys.join(", ")) };
+        format!("{name} has changed{keys}, which needs a restart of Rosemary")
+    };
+    differ.map(obstacle).collect()
+}
+
 /// Compares what runs with what is to run.
-pub(crate) fn difference(
-    (present, old): (&[Present], &Fixed),
-    (wanted, new): (&[Wanted], &Fixed),
-) -> Difference {
+pub(crate) fn difference(present: &[Present], wanted: &[Wanted]) -> Difference {
     let mut result = Difference::default();
-    for ((key, before), (_, after)) in old.iter().zip(new) {
-        if before != after {
-            let why = format!("{key} has changed, which needs a restart of Rosemary");
-            result.obstacles.push(why);
-        }
-    }
     for new in wanted {
         match present.iter().find(|old| old.name == new.name) {
             None => result.start(new),
@@ -135,9 +145,7 @@ pub(crate) fn narrow(scope: &Scope, present: &mut Vec<Present>, wanted: &mut Vec
         present.extract_if(.., |it| !scope.apps.contains(&it.name)).collect();
     let obstacles = overlaps(wanted.iter().filter(|it| scope.apps.contains(&it.name)), &present);
     let wanted: Vec<Wanted> = wanted.extract_if(.., |it| !scope.apps.contains(&it.name)).collect();
-    let fixed = Fixed::new();
-    let Difference { steps, obstacles: others, notices, .. } =
-        difference((&present, &fixed), (&wanted, &fixed));
+    let Difference { steps, obstacles: others, notices, .. } = difference(&present, &wanted);
     let is_possible = |step: &AppStep| !scope.mistakes.iter().any(|(app, _)| *app == step.app);
     let steps = steps
         .into_iter()

@@ -26,6 +26,8 @@
 
 mod applying;
 pub(crate) mod difference;
+#[cfg(test)]
+mod every_key;
 mod facts;
 mod new_config;
 pub(crate) mod planner;

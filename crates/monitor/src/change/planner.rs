@@ -143,6 +143,8 @@ impl Planner {
         // The policy of apps is part of each app's settings, and the watch of an upgrade begins with the upgrade.
         let mut rules = config.supervision;
         (rules.apps, rules.upgrade_watch) = (RestartPolicy::default(), Duration::ZERO);
+        let northbound = options.api(config);
+        let northbound = northbound.map(|api| (api, options.ofctl(config), &config.northbound));
         vec![
             ("listen", shown(&options.listen(config))),
             ("plain", shown(&options.plain(config))),
@@ -150,11 +152,14 @@ impl Planner {
             ("runtime-dir", shown(&options.instance.resolve(config).ok())),
             ("state-dir", shown(&options.state.resolve(config).ok())),
             ("workers", shown(&options.workers(config))),
-            ("a tuning key of [controller]", shown(&config.tuning)),
+            ("[controller]", shown(&config.tuning)),
             ("zones.require", shown(&config.require)),
-            ("[storage] or [log]", shown(&config.quotas)),
+            ("[storage]", shown(&(config.quotas.storage_bytes, config.quotas.storage_keys))),
+            ("[log]", shown(&config.quotas.log_bytes)),
             ("[supervision]", shown(&rules)),
             ("[safe-mode]", shown(&config.safe_mode)),
+            // The addresses of the HTTP interface, and what its process gets at its start.
+            ("[northbound]", shown(&northbound)),
         ]
     }
 

@@ -46,7 +46,7 @@ fn wanted(name: &str, settings: AppSettings) -> Wanted {
 }
 
 fn compare(old: &[Present], new: &[Wanted]) -> Difference {
-    difference((old, &Vec::new()), (new, &Vec::new()))
+    difference(old, new)
 }
 
 fn steps(difference: &Difference) -> Vec<(&str, Action)> {
@@ -149,8 +149,8 @@ fn app_in_the_kernel_restarts_it() {
 #[test]
 fn settings_of_rosemary_itself_are_obstacles() {
     let fixed = |listen: &str| vec![("listen", listen.to_owned()), ("workers", "1".to_owned())];
-    let difference = difference((&[], &fixed("a")), (&[], &fixed("b")));
-    assert_eq!(difference.obstacles, ["listen has changed, which needs a restart of Rosemary"]);
+    let obstacles = fixed_obstacles(&fixed("a"), &fixed("b"), &[]);
+    assert_eq!(obstacles, ["listen has changed, which needs a restart of Rosemary"]);
 }
 
 #[test]

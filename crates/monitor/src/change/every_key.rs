@@ -1,0 +1,274 @@
+//! Tests what a reload does with a change of each key of the configuration: it applies the change, or refuses it and names the key.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use config::{
+    APP_KEYS, CONTROLLER_KEYS, Config, LIMITS_KEYS, LOG_KEYS, NORTHBOUND_KEYS, RESTART_KEYS,
+    SAFE_MODE_KEYS, STORAGE_KEYS, SUPERVISION_KEYS, TOP_KEYS, TRUST_KEYS, ZONES_KEYS,
+};
+use control::app::AppId;
+
+use super::difference::{Present, Wanted, difference, fixed_obstacles};
+use super::planner::Planner;
+use crate::app::{AppSettings, Fingerprint};
+use crate::choice::{App, Origin};
+use crate::installation::Installation;
+use crate::object::Object;
+use crate::python::Interpreter;
+use crate::rights;
+
+/// What a reload does with a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It refuses the change and names the key.
+    Refused,
+    /// It replaces, updates, starts or stops an app.
+    App,
+    /// The monitor reads the value when it needs it: [`Config`] has the new one from then on.
+    Known,
+}
+use Outcome::{App as Apps, Known, Refused};
+
+const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+const OTHER: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO4";
+
+/// A key of a table that occurs once, another value than the default, and the outcome.
+#[rustfmt::skip]
+const TABLES: [(&str, &str, &str, Outcome); 41] = [
+    ("controller", "listen", "[\"127.0.0.1:7000\"]", Refused),
+    ("controller", "plain", "\"never\"", Refused),
+    ("controller", "tls-dir", "\"/keys\"", Refused),
+    ("controller", "workers", "3", Refused),
+    ("controller", "pin", "false", Refused),
+    ("controller", "read-bytes", "\"128 KiB\"", Refused),
+    ("controller", "ring-bytes", "\"1 MiB\"", Refused),
+    ("controller", "batch", "7", Refused),
+    ("controller", "switch-ports", "1000", Refused),
+    ("controller", "orphans", "\"keep\"", Known), // the next reload decides by it
+    ("controller", "runtime-dir", "\"/other/run\"", Refused),
+    ("controller", "state-dir", "\"/other/state\"", Refused),
+    ("zones", "require", "\"full\"", Refused),
+    ("zones", "hang-seconds", "9", Apps),
+    ("supervision", "min-run-seconds", "2", Refused),
+    ("supervision", "longest-pause-seconds", "31", Refused),
+    ("supervision", "restarts", "7", Refused),
+    ("supervision", "window-seconds", "99", Refused),
+    ("supervision", "kernel", "{ min-run-seconds = 2 }", Refused),
+    ("supervision", "log", "{ restarts = 7 }", Refused),
+    ("supervision", "storage", "{ restarts = 7 }", Refused),
+    ("supervision", "broker", "{ restarts = 7 }", Refused),
+    ("supervision", "hang-seconds", "11", Refused),
+    ("supervision", "leak-growth", "\"99 MiB\"", Refused),
+    ("supervision", "leak-window-seconds", "99", Refused),
+    ("supervision", "failed-services", "3", Refused),
+    ("supervision", "failed-services-seconds", "11", Refused),
+    ("supervision", "upgrade-watch-seconds", "9", Known), // the next upgrade is watched for this time
+    ("safe-mode", "apps", "[\"a\"]", Refused),
+    ("safe-mode", "kernel-restarts", "6", Refused),
+    ("safe-mode", "window-seconds", "61", Refused),
+    ("safe-mode", "health-seconds", "6", Refused),
+    ("storage", "bytes-per-app", "\"17 MiB\"", Refused),
+    ("storage", "keys-per-app", "99", Refused),
+    ("log", "bytes-per-program", "\"5 MiB\"", Refused),
+    ("northbound", "enabled", "false", Refused),
+    ("northbound", "api", "\"127.0.0.1:7001\"", Refused),
+    ("northbound", "loopback", "\"none\"", Refused),
+    ("northbound", "names", "[\"c.example\"]", Refused),
+    ("northbound", "ofctl-rest", "\"read\"", Refused),
+    ("northbound", "app-routes", "\"127.0.0.1:7002\"", Refused),
+];
+
+/// A key of an app, a value and another one.
+#[rustfmt::skip]
+const OF_APPS: [(&str, &str, &str); 34] = [
+    ("name", "name = \"a\"", "name = \"b\""),
+    ("object", "object = \"/a.so\"", "object = \"/b.so\""),
+    ("config", "", "config = \"/a.toml\""),
+    ("host", "", "host = \"kernel\""),
+    ("enabled", "", "enabled = false"),
+    ("stage", "", "stage = \"observe\""),
+    ("fail", "stage = \"guard\"", "stage = \"guard\"\nfail = \"open\""),
+    ("ethertypes", "", "ethertypes = [0x0800]"),
+    ("dpids", "", "dpids = [\"00:00:00:00:00:00:00:01\"]"),
+    ("band", "", "band = [5, 6]"),
+    ("capabilities", "", "capabilities = [\"packet-in\"]"),
+    ("flows", "", "flows = 7"),
+    ("pace", "", "pace = 7"),
+    ("services", "", "services = [\"storage\"]"),
+    ("env", "", "env = { TZ = \"UTC\" }"),
+    ("hang-seconds", "", "hang-seconds = 7"),
+    ("on-stop", "", "on-stop = \"remove\""),
+    ("log-level", "", "log-level = \"debug\""),
+    ("python-path", "host = \"python\"", "host = \"python\"\npython-path = [\"/lib\"]"),
+    ("options", "host = \"python\"", "host = \"python\"\noptions = { a = \"b\" }"),
+    ("listen", "host = \"python\"", "host = \"python\"\nlisten = [\"w=127.0.0.1:7003\"]"),
+    ("restart", "", "restart = { min-run-seconds = 2 }"),
+    ("restart", "", "restart = { longest-pause-seconds = 31 }"),
+    ("restart", "", "restart = { restarts = 7 }"),
+    ("restart", "", "restart = { window-seconds = 99 }"),
+    ("limits", "", "limits = { memory = \"100 MiB\" }"),
+    ("limits", "", "limits = { cpu = 0.3 }"),
+    ("limits", "", "limits = { descriptors = 100 }"),
+    ("limits", "", "limits = { threads = 7 }"),
+    ("limits", "", "limits = { flow-mods-per-second = 7 }"),
+    ("limits", "", "limits = { packet-outs-per-second = 7 }"),
+    ("limits", "", "limits = { requests-per-second = 7 }"),
+    ("limits", "", "limits = { log-bytes-per-second = \"9 KiB\" }"),
+    ("limits", "", "limits = { queue-bytes = { soft = \"9 KiB\" } }"),
+];
+
+/// A key of a developer and another value; the next look at a package decides by it.
+#[rustfmt::skip]
+const OF_TRUST: [(&str, &str); 9] = [
+    ("name", "name = \"eve\""),
+    ("key", ""),
+    ("apps", "apps = [\"hub\"]"),
+    ("stages", "stages = [\"guard\"]"),
+    ("capabilities", "capabilities = [\"packet-out\"]"),
+    ("services", "services = [\"storage\"]"),
+    ("limits", "limits = { threads = 7 }"),
+    ("revoked", "revoked = true"),
+    ("revoked-packages", "revoked-packages = [\"0000000000000000000000000000000000000000000000000000000000000000\"]"),
+];
+
+fn parse(text: &str) -> Config {
+    let file = PathBuf::from("/rosemary.toml");
+    Config::parse(file, text.into()).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn planner() -> Planner {
+    Planner {
+        options: crate::options::tests::parse(&[]).unwrap(),
+        installation: Installation::of("/nowhere"),
+        state_dir: "/state".into(),
+        own: Vec::new(),
+        never: Arc::default(),
+    }
+}
+
+/// The settings of the apps, as a plan has them.
+fn settings(config: &Config) -> Vec<(String, AppSettings)> {
+    let apps: Vec<_> = config.apps.iter().flatten().filter(|app| app.enabled).cloned().collect();
+    let policies = config.policies(&apps).unwrap();
+    let interpreter = r#"{"interpreter": "/p", "boot": "/b", "read": []}"#;
+    let interpreter: Interpreter = serde_json::from_str(interpreter).unwrap();
+    let apps: Vec<(AppId, App)> = (1..)
+        .map(AppId)
+        .zip(apps.into_iter().zip(policies))
+        .map(|(id, (mut app, policy))| {
+            let path = app.object.clone().unwrap_or_default();
+            let found = (Object::Unusable { path, why: String::new() }, Origin::Unsigned);
+            let python = app.python.take().map(|python| (python, interpreter.clone()));
+            let app = App::of(app, policy, found, config).unwrap();
+            (id, App { python, ..app })
+        })
+        .collect();
+    let (rights, _) = rights::of(&apps);
+    let named =
+        |((_, app), rights): (&(AppId, App), _)| (app.name.clone(), AppSettings::of(app, rights));
+    apps.iter().zip(&rights).map(named).collect()
+}
+
+/// What a reload from one text to another one does. A refusal must contain `key`.
+fn reload(old: &str, new: &str, key: &str) -> Option<Outcome> {
+    let (before, after, planner) = (parse(old), parse(new), planner());
+    let changes = config::changes(old, new).unwrap();
+    let obstacles = fixed_obstacles(&planner.fixed(&before), &planner.fixed(&after), &changes);
+    if !obstacles.is_empty() {
+        let [why] = &obstacles[..] else { panic!("{key}: {obstacles:?}") };
+        assert!(why.contains(key), "{key}: {why}");
+        return Some(Refused);
+    }
+    let files = || Fingerprint::new(String::new(), Vec::new());
+    let present = settings(&before).into_iter().map(|(name, settings)| Present {
+        name,
+        settings,
+        files: files(),
+        is_stopped: false,
+    });
+    let wanted = settings(&after).into_iter().map(|(name, settings)| Wanted {
+        name,
+        settings,
+        files: Ok(files()),
+    });
+    let difference = difference(&present.collect::<Vec<_>>(), &wanted.collect::<Vec<_>>());
+    if !difference.steps.is_empty() {
+        return Some(Apps);
+    }
+    let known = |config: &Config| (config.orphans, config.supervision, config.trust.clone());
+    (known(&before) != known(&after)).then_some(Known)
+}
+
+/// Checks that the tests have each key of these tables, and no other.
+fn covers<'k>(tested: impl Iterator<Item = &'k str>, keys: impl Iterator<Item = &'k &'k str>) {
+    let tested: BTreeSet<&str> = tested.collect();
+    let keys: BTreeSet<&str> = keys.copied().collect();
+    assert_eq!(tested, keys, "add a row for a new key");
+}
+
+#[test]
+fn change_of_each_key_of_a_table_is_applied_or_refused_by_name() {
+    for (table, key, value, expected) in TABLES {
+        let app = "[[app]]\nname = \"a\"\n";
+        let outcome = reload(app, &format!("[{table}]\n{key} = {value}\n{app}"), key);
+        assert_eq!(outcome, Some(expected), "{table}.{key}");
+    }
+    let tables: [(&str, &[&str]); 7] = [
+        ("controller", &CONTROLLER_KEYS),
+        ("zones", &ZONES_KEYS),
+        ("supervision", &SUPERVISION_KEYS),
+        ("safe-mode", &SAFE_MODE_KEYS),
+        ("storage", &STORAGE_KEYS),
+        ("log", &LOG_KEYS),
+        ("northbound", &NORTHBOUND_KEYS),
+    ];
+    for (table, keys) in tables {
+        covers(TABLES.iter().filter(|it| it.0 == table).map(|it| it.1), keys.iter());
+    }
+    covers(tables.iter().map(|it| it.0).chain(["trust", "app"]), TOP_KEYS.iter());
+}
+
+#[test]
+fn change_of_each_key_of_an_app_is_applied() {
+    for (key, old, new) in OF_APPS {
+        let app = |text: &str| {
+            let name = if key == "name" { "" } else { "name = \"a\"\n" };
+            format!("[[app]]\n{name}{text}\n")
+        };
+        assert_eq!(reload(&app(old), &app(new), key), Some(Apps), "{key}: {new}");
+    }
+    covers(OF_APPS.iter().map(|it| it.0), APP_KEYS.iter());
+    let inside = |outer: &'static str| {
+        OF_APPS.iter().filter(move |it| it.0 == outer).map(|it| {
+            let (_, table) = it.2.split_once("{ ").unwrap();
+            table.split(" = ").next().unwrap()
+        })
+    };
+    covers(inside("limits"), LIMITS_KEYS.iter());
+    covers(inside("restart"), RESTART_KEYS.iter());
+}
+
+#[test]
+fn change_of_each_key_of_a_developer_is_known() {
+    for (key, other) in OF_TRUST {
+        let developer = |key: &str, name: &str, text: &str| {
+            format!("[[trust]]\nkey = \"{key}\"\n{name}\n{text}\n")
+        };
+        let joe = "name = \"joe\"";
+        let new = match key {
+            "name" => developer(KEY, other, ""),
+            "key" => developer(OTHER, joe, ""),
+            _ => developer(KEY, joe, other),
+        };
+        assert_eq!(reload(&developer(KEY, joe, ""), &new, key), Some(Known), "{key}");
+    }
+    covers(OF_TRUST.iter().map(|it| it.0), TRUST_KEYS.iter());
+}
+
+#[test]
+fn order_of_apps_is_applied() {
+    let (a, b) = ("[[app]]\nname = \"a\"\n", "[[app]]\nname = \"b\"\n");
+    assert_eq!(reload(&format!("{a}{b}"), &format!("{b}{a}"), ""), Some(Apps));
+}
