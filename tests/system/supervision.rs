@@ -119,11 +119,24 @@ fn stopped_kernel_is_restarted() {
 /// A UDP port that makes the app of `tests/apps/moody.c` leak with every later call.
 const DRIP: u16 = 7006;
 
+/// A UDP port that makes the same app end the process from a thread of its own.
+const BOMB: u16 = 7007;
+
+/// Sends a UDP packet to the app, in front of a ping of ten seconds at most. Nobody answers, so each packet is a call of the app.
+fn provoke(net: &Net<'_>, port: u16, seconds: u32) -> anyhow::Result<()> {
+    let (nobody, ether) = ("10.0.0.99", "02:00:00:00:00:99");
+    net.h1.run("ip", &["neighbour", "replace", nobody, "lladdr", ether, "dev", "eth0"])?;
+    let flood =
+        format!("echo x > /dev/udp/{nobody}/{port}; ping -q -i 0.01 -w {seconds} {nobody}; true");
+    net.h1.run("bash", &["-c", &flood])?;
+    Ok(())
+}
+
 #[test]
-fn leaking_kernel_is_restarted_with_its_samples() {
+fn app_that_leaks_in_the_kernel_is_named_and_moved() {
     in_a_lab_for(SOON * 8, |lab| {
         let moody = in_c(lab, "moody", "apps/moody.c", "host = \"kernel\"\nstage = \"observe\"")?;
-        let switch = format!("[[app]]\nname = \"{APP}\"\n");
+        let switch = format!("[[app]]\nname = \"{APP}\"\nhost = \"kernel\"\n");
         let rules = "[supervision]\nleak-growth = \"2 MiB\"\nleak-window-seconds = 4\n";
         configure(&[rules, &switch, &moody])?;
         let mut net = Net::start(lab, Of::V1_3)?;
@@ -131,13 +144,7 @@ fn leaking_kernel_is_restarted_with_its_samples() {
         let before = net.status()?;
         let mut established = net.h1.ping_in_background(&net.h2, 400, INTERVAL)?;
         established.wait_for(2, SOON)?;
-        // Each packet without a flow is a call of the app, which leaks with it.
-        let nobody = "10.0.0.99";
-        let ether = "02:00:00:00:00:99";
-        net.h1.run("ip", &["neighbour", "replace", nobody, "lladdr", ether, "dev", "eth0"])?;
-        let flood =
-            format!("echo x > /dev/udp/{nobody}/{DRIP}; ping -q -i 0.01 -w 9 {nobody}; true");
-        net.h1.run("bash", &["-c", &flood])?;
+        provoke(&net, DRIP, 9)?;
         let after = net.rosemary.wait_for("another kernel runs", SOON * 2, |status| {
             let kernel = &status.programs.kernel;
             let is_new = kernel.pid != before.programs.kernel.pid;
@@ -154,13 +161,45 @@ fn leaking_kernel_is_restarted_with_its_samples() {
         ensure!(leak.program.to_string() == "kernel" && leak.cause == Cause::Leak, "{leak:#?}");
         let samples = leak.evidence.facts.join(" ");
         ensure!(samples.contains("MiB, ") && samples.contains("leak-growth"), "{samples}");
-        ensure!(leak.evidence.blamed.is_none(), "memory of the kernel names no app: {leak:#?}");
+        ensure!(samples.contains("calls of its app moody took"), "{samples}");
+        ensure!(leak.evidence.blamed.as_deref() == Some("moody"), "{leak:#?}");
         // An incident of the kernel is none of an app that is not to blame, and what is past is left out.
-        ensure!(incidents(&["--app", "moody"])?.is_empty());
+        ensure!(incidents(&["--app", APP])?.is_empty());
         ensure!(incidents(&["--since", "0s"])?.is_empty());
-        ensure!(after.app("moody").is_some_and(|it| it.host == "kernel"), "it stays");
+        ensure!(after.app("moody").is_some_and(|it| it.host == "user"), "{after:?}");
+        let other = after.app(APP).context("it is there")?;
+        ensure!(other.host == "kernel" && other.last_exit.is_none(), "{other:?}");
         let established = established.finish()?;
         ensure!(established.lost() == 0, "{established:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn app_that_ends_the_kernel_in_its_own_thread_is_named() {
+    in_a_lab_for(SOON * 6, |lab| {
+        let moody = in_c(lab, "moody", "apps/moody.c", "host = \"kernel\"\nstage = \"observe\"")?;
+        let switch = format!("[[app]]\nname = \"{APP}\"\nhost = \"kernel\"\n");
+        configure(&[&switch, &moody])?;
+        let mut net = Net::start(lab, Of::V1_3)?;
+        ensure!(net.h1.ping(&net.h2, 3, INTERVAL)?.received > 0);
+        let before = net.status()?;
+        provoke(&net, BOMB, 1)?;
+        let after = net.rosemary.wait_for("another kernel runs", SOON * 2, |status| {
+            let kernel = &status.programs.kernel;
+            let is_new = kernel.pid != before.programs.kernel.pid;
+            (is_new && kernel.state == ProgramState::Running).then(|| status.clone())
+        })?;
+        let app = after.app("moody").context("it is there")?;
+        let why = "the kernel ended in it: killed by SIGABRT";
+        ensure!(app.host == "user" && app.demoted.as_deref() == Some(why), "{app:?}");
+        ensure!(after.app(APP).is_some_and(|it| it.host == "kernel"), "{after:?}");
+        let json = lab.run(&rosemary_binary().display().to_string(), &["incidents", "--json"])?;
+        let incidents: Vec<Incident> = serde_json::from_str(&json)?;
+        let [crash] = &incidents[..] else { anyhow::bail!("not one incident: {incidents:#?}") };
+        ensure!(crash.evidence.blamed.as_deref() == Some("moody"), "{crash:#?}");
+        let facts = crash.evidence.facts.join(" ");
+        ensure!(facts.contains("SIGABRT on a thread that is no worker"), "{facts}");
         Ok(())
     });
 }

@@ -15,12 +15,14 @@
 //!                    32 bytes: the name of its file, filled up with zeros; empty for the kernel's own program
 //!           ...      64 modules
 //! page 2..6 the last events of 16 workers (flight::recent)
-//! page 6..  the crash (sys::crash)
+//! page 6    the memory charged to apps (flight::charges)
+//! page 7..  the crash (sys::crash)
 //! ```
 //!
 //! Apps run in the process that writes the memory and can write anything into it. The reader therefore
 //! takes it as a claim of that process about itself.
 
+mod charges;
 mod recent;
 
 use std::io;
@@ -33,6 +35,7 @@ use sys::crash::{self, CrashRecord};
 use sys::object::Module;
 use sys::shm::{Shared, SharedView};
 
+pub use self::charges::Charges;
 pub use self::recent::{EVENTS, EventKind, Noted, RecentEvent};
 use self::recent::{RING_WORDS, RecentWriter};
 use crate::kernel::MAX_WORKERS;
@@ -61,8 +64,11 @@ const MOST_MODULES: usize = PAGE / MODULE_WORDS;
 /// The first word of the last events.
 const RECENT: usize = 2 * PAGE;
 
+/// The first word of the memory charged to apps.
+const CHARGES: usize = RECENT + MAX_WORKERS as usize * RING_WORDS;
+
 /// The first word of the crash.
-const CRASH: usize = RECENT + MAX_WORKERS as usize * RING_WORDS;
+const CRASH: usize = CHARGES + charges::WORDS;
 
 /// The memory's size in bytes: whole pages.
 const SIZE: usize = (8 * (CRASH + crash::WORDS)).next_multiple_of(8 * PAGE);
@@ -142,6 +148,11 @@ impl FlightReader {
         all.filter(|(_, events)| !events.is_empty()).collect()
     }
 
+    /// The memory that was charged to apps since the process started.
+    pub fn charges(&self) -> Charges {
+        Charges::read(|word| self.0.load_acquire(CHARGES + word))
+    }
+
     /// The calls that have not returned yet.
     pub fn calls(&self) -> impl Iterator<Item = OngoingCall> {
         (0..SLOTS).filter_map(|slot| {
@@ -194,14 +205,15 @@ impl FlightRecorder {
         Ok(Self(Arc::new(Shared::map(fd, SIZE)?)))
     }
 
-    /// Records the first crash of this process from now on. See [`crash::watch_thread`] for its threads.
+    /// Records the first crash of this process from now on. `fd` is the descriptor that was mapped. See
+    /// [`crash::watch_thread`] for its threads.
     ///
     /// # Errors
     /// The system refuses the handler of a signal, or crashes are recorded already.
-    pub fn record_crash(&self) -> io::Result<()> {
+    pub fn record_crash(&self, fd: OwnedFd) -> io::Result<()> {
         // The memory stays mapped until the process ends, because a signal may arrive until then.
         let memory: &'static Arc<Shared> = Box::leak(Box::new(Arc::clone(&self.0)));
-        crash::install(memory, CRASH)
+        crash::install(memory, CRASH, fd)
     }
 
     /// Notes what this process has loaded. Those that exceed the room are left out.
@@ -269,8 +281,8 @@ impl FlightSlot {
     #[inline]
     pub fn note_event(&mut self, kind: EventKind, noted: &Noted<'_>) {
         let first = RECENT + self.word / STRIDE * RING_WORDS;
-        // A slot behind the workers' has no ring, and would write into the crash.
-        if first < CRASH
+        // A slot behind the workers' has no ring, and would write into the charges.
+        if first < CHARGES
             && let Some(ring) = self.memory.words().get(first..first + RING_WORDS)
         {
             self.recent.note(ring, kind, noted);
@@ -288,6 +300,13 @@ impl FlightSlot {
         }
         self.note(app.get());
         CallGuard(self)
+    }
+
+    /// Charges `bytes` of memory to `app`, whose call has returned.
+    pub fn charge(&self, app: NonZeroU16, bytes: u64) {
+        if let Some(words) = self.memory.words().get(CHARGES..CRASH) {
+            charges::add(words, app, bytes);
+        }
     }
 
     fn note(&self, app: u16) {
@@ -451,6 +470,7 @@ mod tests {
             assert_eq!(reader.crash().is_some(), filler <= 2);
             let events = reader.recent().iter().map(|(_, events)| events.len()).sum::<usize>();
             assert_eq!(events, if filler >> 48 == 1 { 16 * EVENTS } else { 0 });
+            assert!(reader.charges().apps().count() <= 1);
             assert_eq!(reader.calls().count(), if filler <= 0xffff { SLOTS } else { 0 });
         }
     }

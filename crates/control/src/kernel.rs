@@ -198,6 +198,12 @@ pub enum KernelRequest {
         /// Its rights and its position among the apps.
         policy: Policy,
     },
+    /// From now on, charge each call of an app in this process with the memory that it takes, or do so no longer. The charges
+    /// are in the [flight recorder](crate::flight).
+    ChargeMemory {
+        /// Whether calls are charged.
+        charge: bool,
+    },
     /// From now on, log the lines of this level and of more severe ones of an app that the kernel hosts.
     LogLevel {
         /// The app.

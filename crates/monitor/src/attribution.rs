@@ -1,7 +1,8 @@
 //! Decides which app is to blame for the end of a kernel, from the calls and the crash that the kernel recorded.
 //!
-//! At most one app is blamed: the one that the thread was calling which crashed or ended the process. Other workers may
-//! be inside calls of other apps at that moment, which proves nothing about those apps.
+//! At most one app is blamed: the one that the thread was calling which crashed or ended the process, or whose object the
+//! thread was running. The latter finds threads that apps have started. Other workers may be inside calls of other apps at
+//! that moment, which proves nothing about those apps.
 
 use std::num::NonZeroU16;
 
@@ -35,16 +36,21 @@ impl Attribution {
         Self { blamed: app, called }
     }
 
-    /// Decides about a kernel that ended of `cause` without the monitor's doing. `calls` are those of existing apps.
+    /// Decides about a kernel that ended of `cause` without the monitor's doing. `calls` and `modules` are those of existing
+    /// apps.
     pub(crate) fn of_end(
         calls: &[OngoingCall],
+        modules: &[LoadedModule],
         crash: Option<&CrashRecord>,
         cause: &Cause,
     ) -> Self {
         let mut apps = calls.iter().map(|call| call.app);
         let app = match crash {
             Some(crash) if crash.is_from_outside() => None,
-            Some(crash) => calls.iter().find(|it| Some(it.slot) == crash.slot).map(|it| it.app),
+            Some(crash) => {
+                let call = calls.iter().find(|it| Some(it.slot) == crash.slot).map(|it| it.app);
+                call.or_else(|| app_of_code(crash, modules))
+            }
             // The kernel could not record its end: the only app in a call ended it, if its code can end a process so.
             None if can_be_caused_by_app(cause) => {
                 let first = apps.next();
@@ -56,7 +62,27 @@ impl Attribution {
     }
 }
 
-/// Whether faulty code ends a process in this way. Otherwise another process or the system has ended it.
+/// The app whose object the thread was running: at the crashed instruction, or in all frames of apps on the stack of a thread
+/// that is not the kernel's. Words left on the stack of a worker may be of earlier calls of any app.
+fn app_of_code(crash: &CrashRecord, modules: &[LoadedModule]) -> Option<NonZeroU16> {
+    let app_at = |address: &u64| {
+        modules.iter().find(|it| it.module.range.contains(address)).and_then(|it| it.app)
+    };
+    let innermost = crash.registers.first().and_then(app_at);
+    innermost.or_else(|| {
+        let stack = if crash.slot.is_none() { crash.stack.as_slice() } else { &[] };
+        let mut apps = stack.iter().filter_map(app_at);
+        let first = apps.next()?;
+        apps.all(|other| other == first).then_some(first)
+    })
+}
+
+/// Whether code of the process ended it in this way. Otherwise another process or the system has ended it.
+pub(crate) fn is_by_code(cause: &Cause) -> bool {
+    matches!(cause, Cause::Limit { .. }) || can_be_caused_by_app(cause)
+}
+
+/// Whether faulty code ends a process in this way by itself, without a limit that it exceeds.
 fn can_be_caused_by_app(cause: &Cause) -> bool {
     match cause {
         Cause::Exit { .. } => true,
@@ -181,7 +207,7 @@ mod tests {
     fn decided(crash: Option<&CrashRecord>, exit: Exit) -> (Option<u16>, Vec<u16>) {
         let calls = [call(0, 7), call(2, 5), call(3, 7)];
         let Attribution { blamed, called } =
-            Attribution::of_end(&calls, crash, &Cause::of_exit(exit));
+            Attribution::of_end(&calls, &[], crash, &Cause::of_exit(exit));
         (blamed.map(|it| it.0), called.into_iter().map(|it| it.0).collect())
     }
 
@@ -201,7 +227,7 @@ mod tests {
         let from_outside = CrashRecord { code: 0, ..record(Some(SEGV), Some(2)) };
         assert_eq!(decided(Some(&from_outside), Exit::Signal(SEGV)), (None, vec![5, 7]));
         assert_eq!(decided(None, Exit::Signal(KILL)), (None, vec![5, 7]));
-        let only = Attribution::of_end(&[call(1, 7)], None, &Cause::Signal { signal: KILL });
+        let only = Attribution::of_end(&[call(1, 7)], &[], None, &Cause::Signal { signal: KILL });
         assert_eq!(only, Attribution { blamed: None, called: vec![AppId(7)] });
         let itself = CrashRecord { code: -6, sent_itself: true, ..record(Some(6), Some(2)) };
         assert_eq!(decided(Some(&itself), Exit::Signal(6)), (Some(5), vec![7]));
@@ -211,9 +237,36 @@ mod tests {
     fn without_record_only_a_single_app_is_blamed() {
         assert_eq!(decided(None, Exit::Code(0)), (None, vec![5, 7]));
         let cause = Cause::Exit { code: 0 };
-        let same = Attribution::of_end(&[call(1, 7), call(2, 7)], None, &cause);
+        let same = Attribution::of_end(&[call(1, 7), call(2, 7)], &[], None, &cause);
         assert_eq!(same, Attribution { blamed: Some(AppId(7)), called: Vec::new() });
-        assert_eq!(Attribution::of_end(&[], None, &cause), Attribution::default());
+        assert_eq!(Attribution::of_end(&[], &[], None, &cause), Attribution::default());
+    }
+
+    #[test]
+    fn thread_of_an_app_is_attributed_by_its_object() {
+        let module = |start: u64, app| LoadedModule {
+            module: sys::object::Module { name: "it".into(), range: start..start + 9, bias: 0 },
+            app: NonZeroU16::new(app),
+        };
+        let modules = [module(0x100, 0), module(0x200, 7), module(0x300, 5)];
+        let blamed = |slot, instruction, stack: &[u64]| {
+            let registers = vec![instruction; REGISTERS.len()];
+            let crash = CrashRecord { registers, stack: stack.into(), ..record(Some(6), slot) };
+            let calls = [call(2, 5)];
+            let cause = Cause::Signal { signal: 6 };
+            Attribution::of_end(&calls, &modules, Some(&crash), &cause).blamed.map(|it| it.0)
+        };
+        assert_eq!(blamed(None, 0x203, &[]), Some(7), "the innermost frame is in its object");
+        assert_eq!(
+            blamed(None, 0x101, &[3, 0x102, 0x201, 9, 0x202]),
+            Some(7),
+            "abort in a library"
+        );
+        assert_eq!(blamed(None, 0x101, &[0x201, 0x301]), None, "two apps");
+        assert_eq!(blamed(None, 0x101, &[0x102, 7]), None);
+        assert_eq!(blamed(Some(2), 0x203, &[]), Some(5), "the worker was calling another app");
+        assert_eq!(blamed(Some(3), 0x203, &[]), Some(7), "a worker outside of calls");
+        assert_eq!(blamed(Some(3), 0x101, &[0x201]), None, "an old word on the worker's stack");
     }
 
     #[test]

@@ -109,6 +109,12 @@ impl HangDetector {
         &self.recorder
     }
 
+    /// The calls that were in progress at the last check and still are.
+    pub(crate) fn lasting(&self) -> impl Iterator<Item = OngoingCall> {
+        let watched = |call: &OngoingCall| self.calls.iter().any(|it| it.call == *call);
+        self.recorder.calls().filter(watched)
+    }
+
     /// When [`check`](Self::check) is due.
     pub(crate) fn next_due(&self) -> Instant {
         self.next_check

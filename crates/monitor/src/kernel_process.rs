@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io;
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use control::app::{AbsentApp, AppId};
 use control::flight::OngoingCall;
+use control::incident::Cause;
 use control::kernel::{KernelReply, KernelRequest, MOST_ABSENT, worker_name};
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
@@ -23,6 +24,7 @@ use crate::hang::{DEFAULT_LONGEST_CALL, HangDetector, Progress};
 use crate::kernel_settings::KernelSettings;
 use crate::process_table::Environment;
 use crate::program::{Program, ProgramExit, ProgramKind};
+use crate::usage::charges::ChargeWatch;
 use crate::usage::counters::KernelCounters;
 use crate::usage::leak::LeakDetector;
 use crate::usage::meter::Meter;
@@ -51,6 +53,7 @@ pub(crate) struct KernelProcess {
     reader: Option<u32>,
     meter: Meter,
     leak: LeakDetector,
+    charges: ChargeWatch,
     pub(crate) counters: KernelCounters,
 }
 
@@ -61,6 +64,8 @@ pub(crate) struct EndOfKernel {
     pub(crate) blamed: Option<AppId>,
     /// Whether the kernel recorded that another process sent the signal.
     pub(crate) from_outside: bool,
+    /// Whether code in the kernel ended it, and the evidence names neither an app nor the kernel's own code.
+    pub(crate) is_unexplained: bool,
 }
 
 /// Where a kernel hung, or leaked.
@@ -68,6 +73,8 @@ pub(crate) struct EndOfKernel {
 enum HungIn {
     App(AppId),
     KernelCode,
+    /// It leaked, and the leak is charged to no app.
+    Unknown,
 }
 
 impl KernelProcess {
@@ -96,6 +103,7 @@ impl KernelProcess {
             reader: around.users.for_nobody(),
             meter: Meter::new(Limits::none(), Vec::new()),
             leak: LeakDetector::new(rules.leak_growth, rules.leak_window),
+            charges: ChargeWatch::default(),
             counters: KernelCounters::default(),
         }
     }
@@ -116,6 +124,7 @@ impl KernelProcess {
         self.program.start(now);
         self.meter.restart();
         self.leak.restart();
+        self.charges.restart();
         self.stop_watch.restart();
         if self.program.pid().is_none() {
             return;
@@ -211,11 +220,15 @@ impl KernelProcess {
         let calls: Vec<_> = recorder.calls().filter(|it| app(it.app.get()).is_some()).collect();
         // The monitor itself ended a kernel that hung, and its record is of an earlier moment, if there is one.
         let crash = recorder.crash().filter(|_| hung_in.is_none());
+        let modules = recorder.modules();
         let Attribution { blamed, called } = match hung_in {
             Some(HungIn::App(app)) => Attribution::of_app(Some(app), &calls),
             // The call of an app may be noted while a worker hangs elsewhere: that app did not cause the hang.
-            Some(HungIn::KernelCode) => Attribution::of_app(None, &calls),
-            None => Attribution::of_end(&calls, crash.as_ref(), &exit.cause),
+            Some(HungIn::KernelCode | HungIn::Unknown) => Attribution::of_app(None, &calls),
+            None if matches!(exit.cause, Cause::Limit { .. }) => {
+                Attribution::of_app(self.app_that_took_memory(&detector), &calls)
+            }
+            None => Attribution::of_end(&calls, &modules, crash.as_ref(), &exit.cause),
         };
         let from_outside = crash.as_ref().is_some_and(CrashRecord::is_from_outside);
         let name_of = |number: u16| Some(app(number)?.name.clone());
@@ -229,12 +242,11 @@ impl KernelProcess {
                 evidence.recent = recent;
                 if let Some(record) = &crash {
                     evidence.facts.push(attribution::fact(record));
-                    evidence.crash = attribution::crash(record, &recorder.modules());
+                    evidence.crash = attribution::crash(record, &modules);
                 }
             });
             if let Some(record) = crash.filter(|it| it.signal.is_some()) {
                 let program = self.executable.as_ref().map(AsFd::as_fd);
-                let modules = recorder.modules();
                 let crashed = CrashedKernel { record, modules, program, run_as: self.reader };
                 let object_of = |number| {
                     app(number).and_then(|it| Some((it.name.clone(), it.object_for_kernel()?)))
@@ -245,7 +257,29 @@ impl KernelProcess {
                 }
             }
         }
-        EndOfKernel { blamed, from_outside }
+        let is_unexplained = blamed.is_none()
+            && match hung_in {
+                Some(place) => place == HungIn::Unknown,
+                None => !from_outside && attribution::is_by_code(&exit.cause),
+            };
+        EndOfKernel { blamed, from_outside, is_unexplained }
+    }
+
+    /// The app to which the memory of a kernel that ended at its limit is charged: by its calls, or by the only call that
+    /// lasts for some time.
+    fn app_that_took_memory(&self, detector: &HangDetector) -> Option<AppId> {
+        let memory = self.meter.sample().map_or(0, |sample| sample.own_memory);
+        let charged = self.charges.charged(memory, &detector.recorder().charges());
+        charged.map(|it| it.app).or_else(|| {
+            let mut lasting = detector.lasting();
+            let app = lasting.next()?.app;
+            lasting.all(|other| other.app == app).then_some(AppId(app.get()))
+        })
+    }
+
+    /// The growth of memory in bytes that is a leak, and the time of that growth.
+    pub(crate) fn leak_rule(&self) -> (u64, Duration) {
+        self.leak.rule()
     }
 
     /// When [`advance_backtrace`](Self::advance_backtrace) is due.
@@ -319,14 +353,12 @@ impl KernelProcess {
     }
 
     /// Measures the process, and asks it for the apps' counters.
-    pub(crate) fn measure(&mut self, now: Instant) {
+    pub(crate) fn measure(&mut self, apps: &[App], now: Instant) {
         let sample = self.program.sample();
         // No event can follow, as the kernel has no limits.
         self.meter.measure(now, sample);
-        let leak = sample.and_then(|sample| self.leak.measure(now, sample.own_memory));
-        if let Some(leak) = leak.filter(|_| self.program.is_running()) {
-            self.program.kill_for_leak(&leak.to_string());
-            self.hung_in = Some(HungIn::KernelCode);
+        if let Some(sample) = sample.filter(|_| self.program.is_running()) {
+            self.watch_memory(apps, sample.own_memory, now);
         }
         // While the kernel is away there is no connection, and the next measurement tries again.
         if !self.counters.is_connected()
@@ -335,6 +367,34 @@ impl KernelProcess {
             self.counters.connected(channel);
         }
         self.counters.request(now);
+    }
+
+    /// The app to which the kernel's memory is charged, and the evidence as a phrase.
+    fn charged(&self, apps: &[App], memory: u64) -> Option<(AppId, String)> {
+        let charges = self.hang_detector.as_ref()?.recorder().charges();
+        let charged = self.charges.charged(memory, &charges)?;
+        let app = apps.iter().find(|it| it.id == charged.app)?;
+        Some((charged.app, charged.phrase(&app.name)))
+    }
+
+    /// Kills a process that leaks. While its memory rises, it charges the calls of its apps.
+    fn watch_memory(&mut self, apps: &[App], memory: u64, now: Instant) {
+        if let Some(leak) = self.leak.measure(now, memory) {
+            let (why, place) = match self.charged(apps, memory) {
+                Some((app, charged)) => (format!("{charged}; {leak}"), HungIn::App(app)),
+                None => (leak.to_string(), HungIn::Unknown),
+            };
+            self.program.kill_for_leak(&why);
+            self.hung_in = Some(place);
+            return;
+        }
+        let Some(detector) = &self.hang_detector else { return };
+        let charges = || detector.recorder().charges();
+        let hosts_apps = apps.iter().any(App::runs_in_kernel);
+        let is_rising = hosts_apps && self.leak.is_rising();
+        if let Some(charge) = self.charges.measure(is_rising, memory, charges) {
+            self.program.send(&KernelRequest::ChargeMemory { charge }, &[]);
+        }
     }
 
     /// Whether it answers, or is started or ended by its policy, which limits the time of both.

@@ -44,6 +44,7 @@ mod backtrace;
 mod change;
 mod check;
 mod choice;
+mod comeback;
 mod config_file;
 mod demotions;
 pub mod error;

@@ -13,6 +13,7 @@
 //! programs, `status.rs` the reports to operators.
 
 mod app_limits;
+mod comeback;
 mod health;
 mod kernel_messages;
 mod missing_flows;
@@ -38,6 +39,7 @@ use tracing::warn;
 
 use self::app_limits::AppLimits;
 use self::other_controllers::OtherControllers;
+use self::comeback::KernelApps;
 use self::refused_switches::RefusedSwitches;
 use self::replacing::KernelSwap;
 use self::safety::SafeMode;
@@ -108,6 +110,7 @@ pub(crate) struct ProcessTable {
     /// Changes of apps in the kernel, which wait for its end.
     swaps: Vec<KernelSwap>,
     safe_mode: SafeMode,
+    kernel_apps: KernelApps,
     limits: AppLimits,
     refused_switches: RefusedSwitches,
     other_controllers: OtherControllers,
@@ -151,6 +154,7 @@ impl ProcessTable {
             incidents: around.incidents.clone(),
             swaps: Vec::new(),
             safe_mode: SafeMode::default(),
+            kernel_apps: KernelApps::default(),
             limits: AppLimits::default(),
             refused_switches: RefusedSwitches::default(),
             other_controllers: OtherControllers::default(),
@@ -211,6 +215,7 @@ impl ProcessTable {
         let kernel = kernel.chain(self.limits.next_due());
         let northbound = self.northbound.as_ref().and_then(Northbound::next_due);
         let others = self.services.next_due().into_iter().chain(northbound);
+        let others = others.chain(self.kernel_apps.next_due());
         kernel.chain(apps).chain(others).chain(self.safe_mode.next_due()).min()
     }
 
@@ -233,6 +238,7 @@ impl ProcessTable {
         self.northbound.iter_mut().for_each(|it| it.advance(now));
         self.advance_limits(now);
         self.advance_safe_mode(now);
+        self.advance_comeback(now);
     }
 
     /// Handles a descriptor that became readable.
@@ -357,7 +363,8 @@ impl ProcessTable {
     /// Measures all programs, and acts on limits that apps exceed.
     pub(crate) fn measure(&mut self, now: Instant) {
         self.apps.iter_mut().for_each(|app| app.measure(now));
-        self.kernel.measure(now);
+        self.measure_comeback(now);
+        self.kernel.measure(&self.apps, now);
         self.services.measure(now);
         self.northbound.iter_mut().for_each(|it| it.measure(now));
     }

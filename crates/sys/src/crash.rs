@@ -2,7 +2,10 @@
 //!
 //! The handler of a fatal signal writes the signal, the registers and a piece of the stack into memory that the parent
 //! made. It calls only functions that signal-safety(7) permits and allocates nothing. Then the signal ends the process as
-//! it would have done without the handler. A second record is written when the process exits without a signal.
+//! it would have done without the handler. A record without registers is written when the process exits without a signal.
+//!
+//! The system copies the stack, by write(2) into the file of that memory. The handler knows no bounds for the stack of a
+//! thread that an app has started, and the system ends the copy at memory that cannot be read, where a load would fault.
 //!
 //! ```text
 //! word 0    what the record contains: 0 nothing, 1 the words up to 63, 2 also the stack
@@ -24,9 +27,12 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::SeekFrom;
 
 use crate::shm::{Shared, Word};
 
@@ -96,7 +102,7 @@ pub struct CrashRecord {
     pub slot: Option<usize>,
     /// The values of [`REGISTERS`], or nothing.
     pub registers: Vec<u64>,
-    /// The stack from the stack pointer on, as far as it was recorded.
+    /// The stack from the stack pointer on, as far as it was recorded; of an exit, from a frame of the exit handlers on.
     pub stack: Vec<u64>,
 }
 
@@ -146,6 +152,9 @@ thread_local! {
 /// The record, once [`install`] has succeeded.
 static RECORD: OnceLock<&'static [Word]> = OnceLock::new();
 
+/// The file of the record's memory. Its position is that of the record's stack.
+static FILE: OnceLock<OwnedFd> = OnceLock::new();
+
 /// Whether a thread has begun to write the record. Only the first crash is recorded.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -169,15 +178,18 @@ pub fn watch_thread(slot: usize) -> io::Result<()> {
 }
 
 /// Records the first fatal signal of this process, or its exit, in the [`WORDS`] words of `memory` from word `first` on.
+/// `file` is the file of that memory.
 ///
 /// # Errors
 /// The system refuses a handler, or there is a record already.
 ///
 /// # Panics
 /// If the words do not lie inside.
-pub fn install(memory: &'static Shared, first: usize) -> io::Result<()> {
+pub fn install(memory: &'static Shared, first: usize, file: OwnedFd) -> io::Result<()> {
     let record = &memory.words()[first..first + WORDS];
     RECORD.set(record).map_err(|_| io::ErrorKind::AlreadyExists)?;
+    rustix::fs::seek(&file, SeekFrom::Start(8 * (first + STACK) as u64))?;
+    FILE.set(file).map_err(|_| io::ErrorKind::AlreadyExists)?;
     for (signal, earlier) in SIGNALS.into_iter().zip(&EARLIER) {
         let mut old = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: all fields of the structure may be zero.
@@ -247,6 +259,8 @@ extern "C" fn on_exit() {
         && !IS_TAKEN.swap(true, Ordering::AcqRel)
     {
         put_thread(record);
+        let here = 0_u64;
+        put_stack(record, (&raw const here).expose_provenance() as u64);
         record[STATE].store(COMPLETE, Ordering::Release);
     }
 }
@@ -280,21 +294,20 @@ fn put_registers(record: &[Word], registers: &[u64]) {
     put(record, REGISTER_COUNT, registers.len() as u64);
 }
 
-/// Copies the stack of this thread from `pointer` on, if that is an address in it.
+/// Copies the stack of this thread from `pointer` on: up to its end if the thread is watched, otherwise up to memory that
+/// cannot be read.
 fn put_stack(record: &[Word], pointer: u64) {
-    let Some(Watched { stack: (low, high), .. }) = WATCHED.get() else { return };
     put(record, STACK_START, pointer);
-    let Ok(pointer) = usize::try_from(pointer) else { return };
+    let (Some(file), Ok(pointer)) = (FILE.get(), usize::try_from(pointer)) else { return };
+    let (low, high) = WATCHED.get().map_or((0, usize::MAX), |watched| watched.stack);
     if pointer < low || !pointer.is_multiple_of(8) {
         return;
     }
     let words = (high.saturating_sub(pointer) / 8).min(STACK_WORDS);
-    for word in 0..words {
-        let at: *const u64 = std::ptr::with_exposed_provenance(pointer + 8 * word);
-        // SAFETY: the address is aligned and in the stack of this thread, which waits in this handler.
-        put(record, STACK + word, unsafe { at.read_volatile() });
-    }
-    put(record, STACK_SIZE, words as u64);
+    let at: *const c_void = std::ptr::with_exposed_provenance(pointer);
+    // SAFETY: the system reads the memory, and returns early where it cannot.
+    let copied = unsafe { libc::write(file.as_raw_fd(), at, 8 * words) };
+    put(record, STACK_SIZE, u64::try_from(copied).unwrap_or(0) / 8);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -402,10 +415,12 @@ mod tests {
         let Ok(how) = std::env::var(DIES) else { return };
         let fd: OwnedFd = io::stdin().as_fd().try_clone_to_owned().unwrap();
         let memory = Box::leak(Box::new(Shared::map(&fd, SIZE).unwrap()));
-        install(memory, 0).unwrap();
+        install(memory, 0, fd).unwrap();
         std::thread::spawn(move || {
-            watch_thread(3).unwrap();
-            match &*how {
+            if !how.starts_with("unwatched") {
+                watch_thread(3).unwrap();
+            }
+            match how.trim_start_matches("unwatched ") {
                 "reads" => {
                     let null: *const u64 = std::ptr::with_exposed_provenance(24);
                     // SAFETY: it is not sound, and ends this process.
@@ -452,6 +467,18 @@ mod tests {
         let record = record.unwrap();
         assert_eq!(status.code(), Some(7));
         assert_eq!((record.signal, record.slot), (None, Some(3)));
+    }
+
+    #[test]
+    fn thread_without_slot_has_a_stack() {
+        let (record, status, _) = record_of("unwatched aborts");
+        let record = record.unwrap();
+        assert_eq!((record.signal, record.slot), (status.signal(), None));
+        assert!(record.stack.len() > 8 && record.stack.iter().any(|word| *word != 0));
+        let (record, _, _) = record_of("unwatched exits");
+        let record = record.unwrap();
+        assert_eq!((record.signal, record.slot, record.registers.len()), (None, None, 0));
+        assert!(record.stack.len() > 8);
     }
 
     #[test]

@@ -118,9 +118,9 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     };
     let configs = configs.map_err(system("reading the apps' configurations"))?;
     let objects: Vec<OwnedFd> = fds.by_ref().take(hosting).collect();
-    let recorder = fds.next().ok_or(ServerError::NoRecorder)?;
-    let recorder = FlightRecorder::map(&recorder).map_err(system("mapping the flight recorder"))?;
-    if let Err(error) = recorder.record_crash() {
+    let memory = fds.next().ok_or(ServerError::NoRecorder)?;
+    let recorder = FlightRecorder::map(&memory).map_err(system("mapping the flight recorder"))?;
+    if let Err(error) = recorder.record_crash(memory) {
         warn!(%error, "could not prepare to record a crash");
     }
     let names = apps.iter().map(|app| (app.app, app.name.clone())).collect();
@@ -260,6 +260,9 @@ impl Server {
                     name: name.clone(),
                     policy: policy.clone(),
                 });
+            }
+            KernelRequest::ChargeMemory { charge } => {
+                self.workers.command(|| Command::ChargeMemory { charge });
             }
             KernelRequest::LogLevel { app, level } => {
                 self.workers.command(|| Command::LogLevel { app, level });

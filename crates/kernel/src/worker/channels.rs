@@ -49,6 +49,11 @@ pub enum Command {
         /// The app's capabilities and stage.
         policy: Policy,
     },
+    /// Charge each call of an app in this process with the memory that it takes, or do so no longer.
+    ChargeMemory {
+        /// Whether calls are charged.
+        charge: bool,
+    },
     /// The log of the app in this process has another level.
     LogLevel {
         /// The app.

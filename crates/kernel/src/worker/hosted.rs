@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use control::flight::{CallGuard, EventKind, FlightSlot, Noted};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use sys::clock::now_ns;
+use sys::memory::touched_by_thread;
 use sys::object::Object;
 use tracing::error;
 
@@ -136,12 +137,17 @@ impl Worker {
         let mut messages = std::mem::take(&mut self.calls.messages);
         let mut verdicts = std::mem::take(&mut self.calls.verdicts);
         let app_port = &mut self.dispatch.app_ports[slot];
-        let noted = note(&mut self.calls.flight_slot, app_port.app);
+        let app = app_port.app;
+        let touched = self.calls.charges_memory.then(touched_by_thread);
+        let noted = note(&mut self.calls.flight_slot, app);
         let called = match cause {
             Cause::Records => app_port.call(now_ns(), &mut verdicts, now),
             Cause::Answers => app_port.call_with_answers(now_ns()),
         };
         drop(noted);
+        if let Some(touched) = touched {
+            self.charge(app, touched_by_thread().saturating_sub(touched));
+        }
         if let Some(Ok(_)) = called {
             // Fails only for apps in zones.
             while let Ok(1..) = self.dispatch.app_ports[slot].receive(&mut messages, &mut verdicts)
@@ -152,6 +158,17 @@ impl Worker {
         }
         (self.calls.messages, self.calls.verdicts) = (messages, verdicts);
         called
+    }
+
+    /// Charges the memory that a call took to its app.
+    #[cold]
+    fn charge(&self, app: AppId, bytes: u64) {
+        if bytes > 0
+            && let (Some(flight_slot), Some(app)) =
+                (&self.calls.flight_slot, NonZeroU16::new(app.0))
+        {
+            flight_slot.charge(app, bytes);
+        }
     }
 
     /// Returns when the next timer of an app in this process expires.

@@ -143,6 +143,8 @@ pub struct Worker {
 struct Calls {
     /// Records the turns of the worker, and the app in this process that is being called.
     flight_slot: Option<FlightSlot>,
+    /// Whether calls of apps in this process are charged with the memory that they take.
+    charges_memory: bool,
     verdicts: Vec<Verdict>,
     /// The portion of an app's messages that is being sent.
     messages: Messages,
@@ -370,6 +372,7 @@ impl Worker {
                         warn!(app = app.0, %error, "could not add an app");
                     }
                 }
+                Command::ChargeMemory { charge } => self.calls.charges_memory = charge,
                 Command::LogLevel { app, level } => {
                     if let Some(slot) = self.slot_of(app) {
                         self.dispatch.app_ports[slot].set_log_level(level);

@@ -39,8 +39,19 @@ pub(super) struct Demotion {
     pub(super) why: String,
     /// How often a kernel was started with the app before.
     pub(super) kernel_starts: u64,
-    /// Whether the kernel hosts the app again after safe mode.
-    pub(super) is_for_safe_mode: bool,
+    /// When the kernel may host the app again.
+    pub(super) until: Until,
+}
+
+/// When a kernel may host a demoted app again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// When the operator promotes the app, or at the latest when Rosemary is restarted, if no file keeps the demotion.
+    Promotion,
+    /// At the next start of a kernel after safe mode.
+    NextKernel,
+    /// At the end of a [trial](crate::comeback) of all kernel apps.
+    Trial,
 }
 
 impl Hosting {
@@ -88,34 +99,50 @@ impl Hosting {
     pub(super) fn demote(&mut self, why: &str, zone: impl FnOnce() -> Zone) -> bool {
         let Self::Kernel(InKernel { starts, .. }) = *self else { return false };
         let why = why.to_owned();
-        let demotion = Some(Demotion { why, kernel_starts: starts, is_for_safe_mode: false });
+        let demotion = Some(Demotion { why, kernel_starts: starts, until: Until::Promotion });
         *self = Self::Zone { zone: Box::new(zone()), demotion };
         true
     }
 
-    /// Gives an app in the kernel a zone for the time of safe mode.
+    /// Gives an app in the kernel a zone for the time of safe mode. An app on trial returns after safe mode as well.
     pub(super) fn demote_for_safe_mode(&mut self, zone: impl FnOnce() -> Zone) {
-        if self.demote("in safe mode all apps are user apps", zone)
+        let is_new = self.demote("in safe mode all apps are user apps", zone);
+        if (is_new || self.is_out(Until::Trial))
             && let Self::Zone { demotion: Some(demotion), .. } = self
         {
-            demotion.is_for_safe_mode = true;
+            demotion.until = Until::NextKernel;
         }
+    }
+
+    /// Gives an app in the kernel a zone for a trial of all kernel apps. Returns whether the kernel hosted it until now.
+    pub(super) fn demote_for_trial(&mut self, zone: impl FnOnce() -> Zone) -> bool {
+        let why = "the kernel ended twice without a known cause; the app returns after a trial";
+        let is_new = self.demote(why, zone);
+        if is_new && let Self::Zone { demotion: Some(demotion), .. } = self {
+            demotion.until = Until::Trial;
+        }
+        is_new
+    }
+
+    /// Whether the app is out of the kernel until then.
+    pub(super) fn is_out(&self, until: Until) -> bool {
+        matches!(self, Self::Zone { demotion: Some(it), .. } if it.until == until)
     }
 
     /// Whether the app is out of the kernel only for the time of safe mode.
     pub(super) fn is_out_for_safe_mode(&self) -> bool {
-        matches!(self, Self::Zone { demotion: Some(it), .. } if it.is_for_safe_mode)
+        self.is_out(Until::NextKernel)
     }
 
-    /// Keeps an app out of the kernel after safe mode. Returns whether it was out only for that time.
+    /// Keeps an app out of the kernel after safe mode or a trial. Returns whether it was out only for that time.
     pub(super) fn keep_demotion(&mut self, why: &str) -> bool {
-        if !self.is_out_for_safe_mode() {
-            return false;
+        match self {
+            Self::Zone { demotion: Some(demotion), .. } if demotion.until != Until::Promotion => {
+                (demotion.why, demotion.until) = (why.to_owned(), Until::Promotion);
+                true
+            }
+            _ => false,
         }
-        if let Self::Zone { demotion: Some(demotion), .. } = self {
-            (demotion.why, demotion.is_for_safe_mode) = (why.to_owned(), false);
-        }
-        true
     }
 
     /// Lets the next kernel host an app that was out of it for safe mode. The zone is dropped.
@@ -203,6 +230,20 @@ mod tests {
         assert!(hosting.keep_demotion("the kernel ended") && !hosting.keep_demotion("again"));
         hosting.return_to_kernel();
         assert_eq!((hosting.host(), hosting.demoted()), (Host::User, Some("the kernel ended")));
+    }
+
+    #[test]
+    fn app_on_trial_returns_or_is_kept_out() {
+        let mut hosting = Hosting::Kernel(InKernel { starts: 3, instances: 2 });
+        assert!(hosting.demote_for_trial(Zone::for_test));
+        hosting.return_to_kernel();
+        assert!(hosting.is_out(Until::Trial), "its trial lasts");
+        hosting.demote_for_safe_mode(Zone::for_test);
+        hosting.return_to_kernel();
+        assert_eq!((hosting.host(), hosting.kernel_starts()), (Host::Kernel, 3));
+        hosting.demote_for_trial(Zone::for_test);
+        assert!(hosting.keep_demotion("it leaks"));
+        assert_eq!((hosting.is_out(Until::Trial), hosting.demoted()), (false, Some("it leaks")));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::App;
 use super::connections::names;
-use super::hosting::Hosting;
+use super::hosting::{Hosting, Until};
 use crate::text::{harmless, shortened};
 
 impl App {
@@ -105,6 +105,38 @@ impl App {
             self.request_start(now);
         }
         self.hosting.demoted().is_some()
+    }
+
+    /// Takes an app out of the kernel that has ended, for a [trial](crate::comeback) of all kernel apps, and wants a zone for it.
+    pub(crate) fn demote_for_trial(&mut self, now: Instant) {
+        if self.hosting.demote_for_trial(|| self.zone_settings.make()) {
+            self.files.forget_loaded();
+            self.request_start(now);
+        }
+    }
+
+    /// Whether it is out of the kernel for a trial of all kernel apps.
+    pub(crate) fn is_out_for_trial(&self) -> bool {
+        self.hosting.is_out(Until::Trial)
+    }
+
+    /// Keeps it out of the kernel until the operator promotes it.
+    pub(crate) fn keep_out(&mut self, why: &str, now: Instant) {
+        let why = harmless(why, 200);
+        if !self.hosting.keep_demotion(&why) {
+            self.demote(&why, now);
+        }
+    }
+
+    /// Whether the running kernel has loaded it.
+    pub(crate) fn is_loaded_in_kernel(&self) -> bool {
+        matches!(&self.hosting, Hosting::Kernel(in_kernel) if in_kernel.instances() > 0)
+    }
+
+    /// The memory of its zone in bytes, without files and rings, as measured last.
+    pub(crate) fn zone_memory(&self) -> Option<u64> {
+        self.program().filter(|program| program.is_running())?;
+        self.meter.sample().map(|sample| sample.own_memory)
     }
 
     /// The kernel reports that the app failed in it, and goes on without the app. Returns whether the app was ever to run

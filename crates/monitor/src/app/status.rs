@@ -51,7 +51,8 @@ impl App {
         let demoted = self.hosting.demoted();
         let last_exit = match self.program() {
             Some(program) => program.lifecycle().last_exit().or(demoted),
-            None => kernel.last_exit.as_deref(),
+            // The kernel's own line shows how the kernel ended. An app that ended it is in a zone now.
+            None => None,
         };
         let Band { lowest, highest } = self.policy.band;
         AppStatus {

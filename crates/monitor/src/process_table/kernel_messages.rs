@@ -120,7 +120,8 @@ impl ProcessTable {
     /// The kernel has ended: the app that is to blame gets a zone.
     pub(super) fn kernel_ended(&mut self, exit: &ProgramExit, now: Instant) {
         self.limits.service.disconnect();
-        let EndOfKernel { blamed, from_outside } = self.kernel.ended(exit, &self.apps, now);
+        let end = self.kernel.ended(exit, &self.apps, now);
+        let EndOfKernel { blamed, from_outside, .. } = end;
         let incident = self.kernel.program.incidents_mut().last();
         self.note_end_of_kernel(&exit.how, from_outside, now);
         for app in &mut self.apps {
@@ -134,5 +135,6 @@ impl ProcessTable {
                 }
             }
         }
+        self.note_unexplained_end(end, (&exit.how, exit.ran), incident, now);
     }
 }

@@ -57,6 +57,11 @@ impl SafeMode {
         }
     }
 
+    /// How long programs must run without a fault.
+    pub(super) fn health(&self) -> Duration {
+        self.health
+    }
+
     /// When the sequence is due to go on.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.running.as_ref().and_then(|running| running.sequence.next_due())
@@ -136,6 +141,7 @@ impl ProcessTable {
     /// Ends all apps, and then starts them one at a time.
     pub(crate) fn begin_safe_mode(&mut self, why: &str, now: Instant) {
         error!(why, "safe mode began: apps are started one at a time, all as user apps");
+        self.kernel_apps.leave_to_safe_mode();
         let order = self.order_in_safe_mode();
         let hosts_apps = self.apps.iter().any(App::is_in_kernel);
         let current = self.apps.iter_mut().filter(|app| app.role() == Role::Current);

@@ -1,6 +1,6 @@
 //! Kills a program, and records how it ended.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use control::incident::Cause;
 use control::sabotage::{self, Sabotage};
@@ -22,6 +22,8 @@ pub(crate) struct ProgramExit {
     pub(crate) by_itself: bool,
     /// The cause that the exit status shows.
     pub(crate) cause: Cause,
+    /// How long it ran.
+    pub(crate) ran: Duration,
 }
 
 impl Program {
@@ -73,6 +75,7 @@ impl Program {
         let is_excused = self.lifecycle.is_excused();
         let exit = sabotaged(exit);
         let Ended { ran, next: then } = self.lifecycle.ended(now, exit.clone());
+        let lasted = ran;
         let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
         if then == Next::Stay || is_excused {
             info!(program, pid, exit, ran, "stopped");
@@ -97,7 +100,8 @@ impl Program {
         }
         let own_failure = killed.as_ref().is_none_or(|killed| killed.is_own_failure);
         let by_itself = then != Next::Stay && own_failure && !is_excused;
-        Some(ProgramExit { how: killed.map_or(exit, |killed| killed.why), by_itself, cause })
+        let how = killed.map_or(exit, |killed| killed.why);
+        Some(ProgramExit { how, by_itself, cause, ran: lasted })
     }
 
     /// Gives up a process that did not end even though it was killed.

@@ -49,10 +49,21 @@ impl LeakDetector {
         Self { growth, part: window / PARTS, present: None, marks: VecDeque::new() }
     }
 
+    /// The growth in bytes that is a leak, and its window.
+    pub(crate) fn rule(&self) -> (u64, Duration) {
+        (self.growth, self.part * PARTS)
+    }
+
     /// A new process runs.
     pub(crate) fn restart(&mut self) {
         self.present = None;
         self.marks.clear();
+    }
+
+    /// Whether the mark has risen from the last part but one to the last.
+    pub(crate) fn is_rising(&self) -> bool {
+        let mut last = self.marks.iter().rev();
+        last.next().zip(last.next()).is_some_and(|(last, before)| last > before)
     }
 
     /// Takes a measurement of `memory` bytes.
@@ -114,6 +125,21 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("10.0 s apart; leak-growth allows 8"), "{text}");
+    }
+
+    #[test]
+    fn growth_is_noticed_after_two_parts() {
+        let begin = Instant::now();
+        let mut detector = LeakDetector::new(8 * MIB, WINDOW);
+        let mut noticed = Vec::new();
+        for second in 0..80 {
+            let memory = second.min(45) * MIB;
+            detector.measure(begin + Duration::from_secs(second), memory);
+            noticed.push(detector.is_rising());
+        }
+        let first = noticed.iter().position(|it| *it);
+        let end = noticed.iter().rposition(|it| *it);
+        assert_eq!((first, end), (Some(20), Some(69)), "{noticed:?}");
     }
 
     #[test]

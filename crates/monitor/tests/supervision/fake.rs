@@ -199,6 +199,7 @@ impl Fake {
                 }
                 KernelRequest::Detach { .. } => self.note("detach"),
                 KernelRequest::Know { .. } => self.note("know"),
+                KernelRequest::ChargeMemory { charge } => self.note(&format!("charge {charge}")),
                 KernelRequest::LogLevel { level, .. } => {
                     self.note(&format!("log-level {}", level.name()));
                 }
@@ -263,7 +264,16 @@ impl Fake {
         let (mut first, mut other) = (recorder.slot(0), recorder.slot(15));
         let number = app.app.0.try_into().unwrap();
         let _called = other.begin_call(9_999.try_into().unwrap()); // not the number of an app, so no app is to blame
-        if self.behaves_once("panicking once") {
+        if self.behaviour == "leaking in the app" {
+            let charge = move || {
+                loop {
+                    leak();
+                    first.charge(number, 1 << 20);
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            };
+            std::thread::spawn(charge);
+        } else if self.behaves_once("panicking once") {
             let why = "it panicked: \u{1b}[31mred".to_owned();
             for _worker in 0..2 {
                 let reply = KernelReply::Demoted { app: app.app, why: why.clone() };
@@ -277,6 +287,11 @@ impl Fake {
             let _call = first.begin_call(number);
             #[expect(clippy::disallowed_methods, reason = "as an app may")]
             std::process::exit(0);
+        } else if ["dying elsewhere", "dying elsewhere twice"].contains(&&*self.behaviour) {
+            if self.behaviour.ends_with("twice") {
+                fs::write(self.name.with_extension("behaviour"), "dying elsewhere once").unwrap();
+            }
+            kill_process(getpid(), Signal::ABORT).unwrap();
         } else if self.behaves_once("dying elsewhere once") {
             drop(first.begin_call(number));
             kill_process(getpid(), Signal::ABORT).unwrap();

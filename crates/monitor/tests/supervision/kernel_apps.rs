@@ -6,6 +6,7 @@ use control::operator::ProgramState;
 use control::operator::{AppStatus, Status};
 use rustix::process::Signal;
 
+use super::incidents::incidents;
 use super::instance::{Instance, kill};
 
 /// The app of these tests.
@@ -17,6 +18,16 @@ fn instance_with(how: &str) -> Instance {
     instance.set_behaviour("rosemary-kernel", how);
     instance.config = instance.path("rosemary.toml");
     fs::write(&instance.config, format!("[[app]]\nname = \"{APP}\"\nhost = \"kernel\"\n")).unwrap();
+    instance.start();
+    instance
+}
+
+/// As [`instance_with`], and a kernel that ends starts again at once; programs run well after a second.
+fn quick_instance_with(how: &str) -> Instance {
+    let rules = "[supervision]\nmin-run-seconds = 0.1\n[safe-mode]\nhealth-seconds = 1\n";
+    let app = format!("{rules}[[app]]\nname = \"{APP}\"\nhost = \"kernel\"\n");
+    let mut instance = Instance::build_with(&app);
+    instance.set_behaviour("rosemary-kernel", how);
     instance.start();
     instance
 }
@@ -84,7 +95,8 @@ fn killed_kernel_restarts_with_changed_object() {
     kill(before.kernel.pid);
     let after = instance.until_hosted(1);
     assert_eq!((after.kernel.restarts, app(&after).pid), (1, after.kernel.pid));
-    assert_eq!(app(&after).last_exit.as_deref(), Some("killed by SIGKILL"));
+    let exits = (after.kernel.last_exit.as_deref(), app(&after).last_exit.as_deref());
+    assert_eq!(exits, (Some("killed by SIGKILL"), None), "the end was not the app's");
     assert_ne!(app(&after).sha256, app(&before).sha256);
     assert_eq!(instance.received("rosemary-kernel", "host learning-switch: a new object"), 1);
     assert_eq!(instance.received("rosemary-zone", "load 2"), 0);
@@ -149,8 +161,40 @@ fn kernel_that_hangs_is_restarted_with_app() {
     instance.until_logged("its worker 3 hung");
     let status = instance.until_hosted(1);
     assert_eq!((status.kernel.restarts, &app(&status).demoted), (1, &None));
-    let why = app(&status).last_exit.as_deref().unwrap_or_default();
+    let why = status.kernel.last_exit.as_deref().unwrap_or_default();
     assert!(why.contains("s of processor time in one turn of its loop"), "{why}");
+    assert_eq!(app(&status).last_exit, None, "the end was not the app's");
+}
+
+#[test]
+fn apps_return_after_two_unexplained_ends_of_the_kernel() {
+    let instance = quick_instance_with("dying elsewhere twice");
+    instance.until_logged("the kernel ended twice without a known cause; its apps moved to zones");
+    let status = instance.until_connected(1);
+    let why = "the kernel ended twice without a known cause; the app returns after a trial";
+    assert_eq!((app(&status).host.as_str(), app(&status).demoted.as_deref()), ("user", Some(why)));
+    let status = instance.until("returned", || {
+        let status = instance.status()?;
+        let runs = app(&status).state == ProgramState::Running;
+        (runs && app(&status).host == "kernel").then_some(status)
+    });
+    assert_eq!((&app(&status).demoted, &app(&status).last_exit), (&None, &None));
+    instance.until_logged("the kernel ran without a fault after an app had returned");
+    assert_eq!(instance.log().matches("died program=\"kernel\"").count(), 2);
+}
+
+#[test]
+fn app_with_which_unexplained_ends_return_is_named() {
+    let instance = quick_instance_with("dying elsewhere");
+    instance.until_logged("the app with which the kernel's fault came back was named");
+    let status = instance.until_connected(2);
+    let why = app(&status).demoted.as_deref().unwrap_or_default();
+    assert!(why.starts_with("the kernel ended with it and ran without it: "), "{why}");
+    assert_eq!(app(&status).host, "user");
+    instance.set_behaviour("rosemary-kernel", "well");
+    let all = incidents(&instance).unwrap();
+    let named = all.iter().filter(|it| it.evidence.blamed.as_deref() == Some("learning-switch"));
+    assert_eq!(named.count(), 1, "{all:#?}");
 }
 
 #[test]

@@ -144,6 +144,28 @@ fn kernel_that_leaks_is_restarted_and_no_app_blamed() {
 }
 
 #[test]
+fn leak_in_calls_of_an_app_names_and_moves_it() {
+    let app = "[[app]]\nname = \"learning-switch\"\nhost = \"kernel\"\n";
+    let mut instance = Instance::build_with(&format!("{SMALL_LEAKS}{app}"));
+    instance.set_behaviour("rosemary-kernel", "leaking in the app");
+    instance.start().until_logged("it leaks memory: ");
+    let status = instance.until("moved", || {
+        let status = instance.status()?;
+        let runs = status.apps[0].state == ProgramState::Running;
+        (runs && status.kernel.restarts == 1).then_some(status)
+    });
+    let why = status.kernel.last_exit.unwrap();
+    assert!(why.contains("calls of its app learning-switch took"), "{why}");
+    let app = &status.apps[0];
+    assert_eq!(app.host, "user");
+    assert!(app.demoted.as_ref().is_some_and(|it| it.contains("took")), "{app:?}");
+    instance.until_recorded("leak");
+    let of_kernel = incidents(&instance).unwrap().into_iter();
+    let leak = of_kernel.clone().find(|it| it.cause == Cause::Leak).unwrap();
+    assert_eq!(leak.evidence.blamed.as_deref(), Some("learning-switch"));
+}
+
+#[test]
 fn several_failed_services_restart_rosemary() {
     let mut instance = Instance::build_with(USER);
     instance.start();
