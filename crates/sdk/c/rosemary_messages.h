@@ -407,10 +407,8 @@ static inline void rosemary_stop(const struct rosemary_host *host, const struct 
     host->stop(host, turn->number);
 }
 
-/* Exports an app. `type` is a structure whose first member is `const struct rosemary_host *host`; an instance is zeroed except for
- * that. `on_record` is called for each record, and with NULL for a wake-up. If it returns ROSEMARY_FULL, it gets the record again
- * when there is room. */
-#define ROSEMARY_EXPORT(app_name, app_version, type, on_record)                                                  \
+/* `create` and `destroy` of an app for ROSEMARY_TABLE_OF_APP; see ROSEMARY_EXPORT. */
+#define ROSEMARY_INSTANCE(type)                                                                                  \
     static void *rosemary_create(const struct rosemary_host *host) {                                             \
         type *app = (type *)calloc(1, sizeof(type));                                                             \
         if (host->config_size) {                                                                                 \
@@ -424,6 +422,12 @@ static inline void rosemary_stop(const struct rosemary_host *host, const struct 
             app->host = host;                                                                                    \
         return app;                                                                                              \
     }                                                                                                            \
+    static void rosemary_destroy(void *app) {                                                                    \
+        free(app);                                                                                               \
+    }
+
+/* `rosemary_on_batch`, which calls `on_record` for each record of a batch; see ROSEMARY_EXPORT. */
+#define ROSEMARY_RECORDS(type, on_record)                                                                        \
     static int32_t rosemary_on_batch(void *app, const struct rosemary_batch *batch,                              \
                                      struct rosemary_answer *answer) {                                           \
         struct rosemary_turn turn = {batch->now_ns, &answer->wake_at_ns, 0};                                     \
@@ -437,13 +441,21 @@ static inline void rosemary_stop(const struct rosemary_host *host, const struct 
             }                                                                                                    \
         }                                                                                                        \
         return 0;                                                                                                \
-    }                                                                                                            \
-    static void rosemary_destroy(void *app) {                                                                    \
-        free(app);                                                                                               \
-    }                                                                                                            \
+    }
+
+/* Exports an app with the functions of ROSEMARY_INSTANCE and this `on_batch`. */
+#define ROSEMARY_TABLE_OF_APP(app_name, app_version, on_batch)                                                   \
     const struct rosemary_app rosemary_app = {                                                                   \
-        ROSEMARY_ABI,    sizeof(struct rosemary_app), app_name,        app_version,                              \
-        rosemary_create, rosemary_on_batch,           rosemary_destroy};
+        ROSEMARY_ABI,    sizeof(struct rosemary_app), app_name, app_version,                                     \
+        rosemary_create, on_batch,                    rosemary_destroy};
+
+/* Exports an app. `type` is a structure whose first member is `const struct rosemary_host *host`; an instance is zeroed except for
+ * that. `on_record` is called for each record, and with NULL for a wake-up. If it returns ROSEMARY_FULL, it gets the record again
+ * when there is room. rosemary_timers.h has the same with timers. */
+#define ROSEMARY_EXPORT(app_name, app_version, type, on_record)                                                  \
+    ROSEMARY_INSTANCE(type)                                                                                      \
+    ROSEMARY_RECORDS(type, on_record)                                                                            \
+    ROSEMARY_TABLE_OF_APP(app_name, app_version, rosemary_on_batch)
 
 #ifdef __cplusplus
 }

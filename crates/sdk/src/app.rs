@@ -7,7 +7,7 @@ use crate::http::{HttpRequest, Response};
 use crate::network::Network;
 
 /// Bytes that answers to one event may need in addition to twice the event's own size.
-const ANSWER_ROOM: usize = 2048;
+pub(crate) const ANSWER_ROOM: usize = 2048;
 
 /// An application: events in, messages out, nothing else.
 ///
@@ -66,6 +66,12 @@ pub trait App: Sized + 'static {
     ) -> Option<Response> {
         let _ = (request, network);
         Some(Response::text(404, "this app publishes no routes\n"))
+    }
+
+    /// Called when a timer set with [`Network::set_timer`] or [`Network::repeat_timer`] expires, with its name, before the
+    /// events of the batch. While there is no room for messages the timer waits.
+    fn on_timer(&mut self, name: &str, network: &mut Network<'_>) {
+        let _ = (name, network);
     }
 
     /// Called when the timer set with [`Network::wake_at`] expires.

@@ -9,7 +9,7 @@
 //! crate-type = ["cdylib"]    the object that `rosemary` loads
 //! ```
 //!
-//! [`topology`] finds paths. [`wanted`] keeps flows, groups and meters in the switches.
+//! [`timers`] last across other events. [`topology`] finds paths. [`wanted`] keeps flows, groups and meters in the switches.
 //! [`packet`] reads and builds packets. [`hosts`] remembers where hosts are. [`services`] sends requests to other processes, as to the storage, and
 //! reads the tables that they publish; [`serving`] provides such a service. [`http`] answers HTTP requests.
 //! [`abi`] is the C ABI underneath (`c/rosemary_app.h`), for hosts and for tests.
@@ -34,6 +34,7 @@ pub mod serving;
 mod template;
 #[cfg(feature = "host")]
 pub mod testing;
+pub mod timers;
 pub mod topology;
 pub mod wanted;
 
@@ -52,6 +53,7 @@ pub use openflow::{
 pub use repeats::Repeats;
 pub use series::FlowAndPacket;
 pub use template::Template;
+pub use timers::TimerError;
 
 /// Exports an [`App`] as the application of this shared object.
 ///

@@ -19,6 +19,7 @@ use crate::own::Own;
 use crate::services::table::TableView;
 use crate::services::{self, AskError, RequestId, Service};
 use crate::template::Template;
+use crate::timers::TimerError;
 
 /// Bytes first reserved for a message of unknown size; most flow-mods need less.
 const USUAL_MESSAGE: usize = 1024;
@@ -99,10 +100,33 @@ impl<'h> Network<'h> {
 
     /// Sets a timer: the application is called at this time at the latest. The earliest of several counts.
     ///
-    /// The next call of the application, for whatever reason, clears the timer.
+    /// The next call of the application, for whatever reason, clears the timer. Only a call for [timers with
+    /// names](Self::set_timer) alone leaves it. A timer with a name lasts until it expires.
     pub fn wake_at(&mut self, time: Duration) {
         let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.wake_at_ns = self.wake_at_ns.min(time_ns);
+    }
+
+    /// Sets the timer `name` to expire once at this time of [`now`](Self::now): the application's
+    /// [`on_timer`](crate::App::on_timer) is then called. Replaces a timer of this name. Other events do not change it.
+    ///
+    /// # Errors
+    /// [`TimerError::TooMany`]; nothing has changed.
+    pub fn set_timer(&mut self, name: &str, at: Duration) -> Result<(), TimerError> {
+        self.host.timers.set(name, at)
+    }
+
+    /// Sets the timer `name` to expire after each period `every`. As [`set_timer`](Self::set_timer).
+    ///
+    /// # Errors
+    /// [`TimerError`]; nothing has changed.
+    pub fn repeat_timer(&mut self, name: &str, every: Duration) -> Result<(), TimerError> {
+        self.host.timers.repeat(name, every, self.now())
+    }
+
+    /// Cancels the timer `name`. Returns whether it was set.
+    pub fn cancel_timer(&mut self, name: &str) -> bool {
+        self.host.timers.cancel(name)
     }
 
     /// Sends a flow-mod; [`last_xid`](Self::last_xid) is its transaction id.

@@ -255,3 +255,84 @@ fn kernel_decides_about_flows_without_a_band() {
     let run = Command::new(program).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
+
+const WITH_TIMERS: &str = r#"
+#include "rosemary_timers.h"
+
+struct app {
+    const struct rosemary_host *host;
+    struct rosemary_timers timers;
+};
+
+static int32_t on_record(struct app *app, const struct rosemary_record *record, struct rosemary_turn *turn) {
+    if (!record) {
+        rosemary_logf(app->host, ROSEMARY_LOG_INFO, "woken");
+        return 0;
+    }
+    rosemary_logf(app->host, ROSEMARY_LOG_INFO, "packet");
+    if (record->in_port == 9) {
+        ROSEMARY_CHECK(rosemary_timer_set(&app->timers, "once", turn->now_ns + 3000000) == 0);
+        ROSEMARY_CHECK(rosemary_timer_repeat(&app->timers, "poll", turn->now_ns, 2000000) == 0);
+        ROSEMARY_CHECK(rosemary_timer_repeat(&app->timers, "poll", turn->now_ns, 999999) == -1);
+        *turn->wake_at_ns = turn->now_ns + 6000000;
+    }
+    return 0;
+}
+
+static void on_timer(struct app *app, const char *name, struct rosemary_turn *turn) {
+    (void)turn;
+    rosemary_logf(app->host, ROSEMARY_LOG_INFO, "%s", name);
+}
+
+ROSEMARY_EXPORT_WITH_TIMERS("timers", "1", struct app, on_record, on_timer)
+
+static void expect(struct rosemary_bench *bench, uint32_t in_port, const char *log, uint64_t wake_at_ms) {
+    static const uint8_t packet[14] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0};
+
+    bench->log_size = 0;
+    bench->log[0] = 0;
+    if (in_port)
+        rosemary_bench_packet_in(bench, 4, in_port, packet, 14);
+    else
+        rosemary_bench_call(bench, NULL);
+    if (strcmp(bench->log, log) != 0 || bench->wake_at_ns != wake_at_ms * 1000000) {
+        fprintf(stderr, "at %llu ns: %s, wakes at %llu ns\n", (unsigned long long)bench->now_ns, bench->log,
+                (unsigned long long)bench->wake_at_ns);
+        exit(1);
+    }
+}
+
+int main(void) {
+    struct rosemary_bench *bench = rosemary_bench_new(&rosemary_app);
+    char names[20][8];
+    struct rosemary_timers timers = {0};
+
+    /* Each call comes a millisecond after the last one. */
+    expect(bench, 9, "packet\n", 3);
+    expect(bench, 0, "woken\n", 3); /* it cleared the timer without a name */
+    expect(bench, 9, "poll\npacket\n", 5);
+    expect(bench, 1, "packet\n", 5);
+    expect(bench, 0, "poll\n", 6);
+    expect(bench, 0, "once\n", 7);
+    ROSEMARY_CHECK(rosemary_timer_cancel(&((struct app *)bench->instance)->timers, "poll"));
+    ROSEMARY_CHECK(!rosemary_timer_cancel(&((struct app *)bench->instance)->timers, "poll"));
+    bench->log_size = 0;
+    rosemary_bench_free(bench);
+    for (int i = 0; i < 20; i++) {
+        sprintf(names[i], "%d", i);
+        ROSEMARY_CHECK(rosemary_timer_set(&timers, names[i], 1) == (i < ROSEMARY_MOST_TIMERS ? 0 : -1));
+    }
+    return 0;
+}
+"#;
+
+#[test]
+fn timers_in_c_survive_other_records() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, program) = (dir.join("timers.c"), dir.join("timers"));
+    let text = WITH_TIMERS.replacen("#include", "#include \"rosemary_bench.h\"\n#include", 1);
+    std::fs::write(&source, text).unwrap();
+    compile(&source, &program, &[]);
+    let run = Command::new(program).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}

@@ -332,3 +332,83 @@ fn invalid_http_answer_becomes_status_500() {
     let mut other = Bench::new::<Busy>();
     assert_eq!(other.http("GET", "/", b"").map(|it| it.status), Some(404));
 }
+
+/// Notes the calls of its timers. A packet sets the timers `once` in 3 ms and `poll` every 2 ms, and one without a name in
+/// 100 ms; another one `poll` every millisecond, and one without a name in 5 ms.
+struct Ticking;
+
+impl App for Ticking {
+    fn create() -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
+        let Event::PacketIn(packet_in) = event else { return };
+        let ms = std::time::Duration::from_millis;
+        network.info("a packet");
+        if packet_in.data.starts_with(b"set") {
+            network.set_timer("once", network.now() + ms(3)).unwrap();
+            network.repeat_timer("poll", ms(2)).unwrap();
+            network.wake_at(network.now() + ms(100));
+        } else if packet_in.data.starts_with(b"each") {
+            network.repeat_timer("poll", ms(1)).unwrap();
+            network.wake_at(network.now() + ms(5));
+        }
+    }
+
+    fn on_timer(&mut self, name: &str, network: &mut Network<'_>) {
+        network.info(name);
+    }
+
+    fn on_wake(&mut self, network: &mut Network<'_>) {
+        network.info("woken");
+    }
+}
+
+#[test]
+fn timers_with_names_survive_other_events() {
+    let (mut bench, at) = (Bench::new::<Ticking>(), Bench::switch(7, Version::V1_3));
+    let packet = |data: &[u8]| [AlignedRecord::packet_in(at, PortNo(3), data)];
+    // Each call comes a millisecond after the last one.
+    let (set, _) = bench.batch(&packet(b"set")).unwrap();
+    assert_eq!(set.wake_at_ns, Some(3_000_000), "the first is due 2 ms later");
+    let mut calls = Vec::new();
+    for data in [&b"2"[..], b"", b"4", b"", b""] {
+        let records = if data.is_empty() { Vec::new() } else { packet(data).into() };
+        let (answer, _) = bench.batch(&records).unwrap();
+        calls.push((bench.log().join(" ").replace("Info: ", ""), answer.wake_at_ns));
+    }
+    let ms = |ms: u64| Some(ms * 1_000_000);
+    let expected = [("a packet a packet", ms(3)), ("poll", ms(4)), ("once a packet", ms(5))];
+    let expected = [&expected[..], &[("poll", ms(7)), ("woken", ms(7))]].concat();
+    let calls: Vec<_> = calls.iter().map(|(log, at)| (log.as_str(), *at)).collect();
+    assert_eq!(calls, expected);
+}
+
+#[test]
+fn timers_with_names_leave_the_timer_without_one() {
+    let (mut bench, at) = (Bench::new::<Ticking>(), Bench::switch(7, Version::V1_3));
+    bench.batch(&[AlignedRecord::packet_in(at, PortNo(3), b"each")]).unwrap();
+    bench.log();
+    let calls: Vec<String> = (0..6)
+        .map(|_| {
+            bench.batch(&[]).unwrap();
+            bench.log().join(" ").replace("Info: ", "")
+        })
+        .collect();
+    assert_eq!(calls, ["poll", "poll", "poll", "poll", "poll woken", "poll"]);
+}
+
+#[test]
+fn timers_wait_for_room() {
+    let (mut bench, at) = (Bench::new::<Ticking>(), Bench::switch(7, Version::V1_3));
+    bench.batch(&[AlignedRecord::packet_in(at, PortNo(3), b"set")]).unwrap();
+    bench.room = 100;
+    bench.log();
+    bench.batch(&[]).unwrap();
+    let (answer, _) = bench.batch(&[]).unwrap();
+    assert_eq!((bench.log(), answer.wake_at_ns), (vec!["Info: woken".to_owned()], Some(4_000_000)));
+    bench.room = 1 << 20;
+    bench.batch(&[]).unwrap();
+    assert_eq!(bench.log(), ["Info: poll", "Info: once"]);
+}

@@ -15,13 +15,14 @@ use super::{
     ABI, AnswerTable, AppTable, BatchTable, FAILED, HostFunctions, Level, MAX_BATCH, RECORD_HEAD,
     Record,
 };
-use crate::app::{App, Batch};
+use crate::app::{ANSWER_ROOM, App, Batch};
 use crate::event::Switch;
 use crate::network::Network;
 use crate::own::Own;
 use crate::services::table::Slot;
 use crate::services::{AskError, RequestId, Service};
 use crate::serving::ClientRequest;
+use crate::timers::Timers;
 
 /// Makes an application's table, for `export_app!`.
 pub const fn table<A: App>(name: &'static CStr, version: &'static CStr) -> AppTable {
@@ -62,6 +63,10 @@ pub(crate) struct Host {
     xid: u32,
     /// The series that the application writes in the room reserved last, if it does.
     series: Option<OpenSeries>,
+    /// The timers with names.
+    pub(crate) timers: Timers,
+    /// When the timer without a name expires, in nanoseconds; `u64::MAX` if it is not set.
+    wake_at_ns: u64,
     /// Bytes that there is certainly room for; see [`has_room`](Self::has_room).
     room_at_least: usize,
 }
@@ -71,6 +76,9 @@ const HEAD: usize = 24;
 
 /// The same with the padding before the next message.
 const MOST_HEAD: usize = 32;
+
+/// The time after which timers that wait for room are tried again, in nanoseconds.
+const RETRY_NS: u64 = 1_000_000;
 
 /// Most bytes of the flows and packets of a series with packets. Longer packets go out in messages of their own.
 const WITH_PACKETS: usize = 8192;
@@ -119,7 +127,8 @@ impl Rest {
 
 impl Host {
     fn new(table: *const HostFunctions) -> Self {
-        Self { table, xid: 0, series: None, room_at_least: 0 }
+        let timers = Timers::default();
+        Self { table, xid: 0, series: None, timers, wake_at_ns: u64::MAX, room_at_least: 0 }
     }
 
     /// Goes on after the message with this transaction id. The table outlives the result.
@@ -522,12 +531,28 @@ unsafe extern "C" fn on_batch<A: App>(
     let records = unsafe { Records::of(batch) };
     let Instance { app, host } = instance;
     host.begin_batch();
+    let now_ns = batch.now_ns;
     let called = catch_unwind(AssertUnwindSafe(|| {
-        let mut network = Network::new(host, batch.now_ns);
-        let handled = app.on_batch(&Batch::new(records), &mut network);
-        let wake_at_ns = network.wake_at_ns();
+        // A wake-up for timers with names alone leaves the application's timer without a name.
+        let (mut is_for_app, mut wake_at_ns) = (true, u64::MAX);
+        if host.timers.next_ns() <= now_ns {
+            is_for_app = batch.count > 0 || host.wake_at_ns <= now_ns;
+            wake_at_ns = call_timers(app, host, now_ns);
+        }
+        let mut handled = 0;
+        if is_for_app {
+            let mut network = Network::new(host, now_ns);
+            handled = app.on_batch(&Batch::new(records), &mut network);
+            wake_at_ns = wake_at_ns.min(network.wake_at_ns());
+        } else {
+            wake_at_ns = wake_at_ns.min(host.wake_at_ns);
+        }
         host.end_series();
-        (handled, wake_at_ns)
+        host.wake_at_ns = wake_at_ns;
+        // Timers that wait for room are tried again soon.
+        let next_ns = host.timers.next_ns();
+        let next_ns = if next_ns <= now_ns { now_ns.saturating_add(RETRY_NS) } else { next_ns };
+        (handled, wake_at_ns.min(next_ns))
     }));
     match called {
         Ok((handled, wake_at_ns)) => {
@@ -540,6 +565,21 @@ unsafe extern "C" fn on_batch<A: App>(
             FAILED
         }
     }
+}
+
+/// Calls the application for each timer with a name that has expired, if there is room for messages. Returns when the timer
+/// without a name that it set expires, in nanoseconds.
+#[cold]
+fn call_timers<A: App>(app: &mut A, host: &mut Host, now_ns: u64) -> u64 {
+    if !host.has_room(ANSWER_ROOM) {
+        return u64::MAX;
+    }
+    let expired = host.timers.expired(now_ns);
+    let mut network = Network::new(host, now_ns);
+    for name in expired {
+        app.on_timer(&name, &mut network);
+    }
+    network.wake_at_ns()
 }
 
 unsafe extern "C" fn destroy<A: App>(app: *mut c_void) {
