@@ -9,7 +9,7 @@
 //!
 //! The operator's `[[app]]` overrides the app's own `app.toml`, which overrides [`Limits::default`].
 
-use control::kernel::Tuning;
+use control::kernel::{MAX_DESCRIPTORS, MAX_THREADS, Tuning};
 use sdk::Limit;
 use sys::ring::{DEFAULT_CAPACITY, Room};
 
@@ -31,6 +31,12 @@ pub const LIMITS_KEYS: [&str; Limit::ALL.len()] = [
 /// The keys of a limit with both values.
 const BOTH: [&str; 2] = ["soft", "hard"];
 
+/// The limits of the kernel that an operator can set.
+const KERNEL_LIMITS: [Limit; 2] = [Limit::Memory, Limit::Cpu];
+
+/// Bytes of memory above which the kernel is reported by default.
+const KERNEL_MEMORY: u64 = 4 << 30;
+
 /// No limit.
 pub const NONE: u64 = u64::MAX;
 
@@ -51,8 +57,8 @@ impl Bound {
     }
 }
 
-/// The limits of an app.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The limits of an app, or of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits([Bound; Limit::ALL.len()]);
 
 impl Default for Limits {
@@ -83,6 +89,29 @@ impl Limits {
     /// Returns no limits, for Rosemary's own programs.
     pub fn none() -> Self {
         Self([Bound::hard(NONE); Limit::ALL.len()])
+    }
+
+    /// Returns the limits of the kernel: alerts, and the descriptors and threads that its own limits allow. No memory or
+    /// processor time is a hard limit, because the network would stop.
+    pub fn of_kernel() -> Self {
+        let mut limits = Self::none();
+        limits.0[place(Limit::Memory)].soft = KERNEL_MEMORY;
+        limits.0[place(Limit::Descriptors)] = Bound::hard(MAX_DESCRIPTORS);
+        limits.0[place(Limit::Threads)] = Bound::hard(MAX_THREADS);
+        limits
+    }
+
+    /// Reads the table `value` of the limits of the kernel.
+    pub(super) fn read_of_kernel(value: Value<'_>) -> Self {
+        let mut limits = Self::of_kernel();
+        let keys = KERNEL_LIMITS.map(Limit::name);
+        let Some(table) = value.table("limits of the kernel", &keys) else { return limits };
+        for limit in KERNEL_LIMITS {
+            if let Some(value) = table.get(limit.name()) {
+                limits.0[place(limit)] = bound(limit, value, limits.of(limit));
+            }
+        }
+        limits
     }
 
     /// Returns the limit on `what`.
@@ -260,6 +289,25 @@ mod tests {
         assert_eq!(Bound::hard(0), Bound { soft: 0, hard: 0 });
         assert_eq!(Bound::hard(5), Bound { soft: 4, hard: 5 });
         assert_eq!(Bound::hard(1), Bound { soft: 1, hard: 1 });
+    }
+
+    #[test]
+    fn kernel_has_limits_of_its_own() {
+        let kernel = |text: &str| {
+            let text = format!("[supervision.kernel]\n{text}");
+            let config = Config::parse("/rosemary.toml".into(), text);
+            config.map(|it| it.supervision.kernel_limits).map_err(|error| error.to_string())
+        };
+        let of = |limits: Limits, limit| (limits.of(limit).soft, limits.of(limit).hard);
+        let default = kernel("").unwrap();
+        assert_eq!(of(default, Limit::Memory), (4 << 30, NONE));
+        assert_eq!(of(default, Limit::Descriptors), ((1 << 20) - (1 << 20) / 5, 1 << 20));
+        assert_eq!(of(default, Limit::Cpu), (NONE, NONE));
+        let set = kernel("limits = { memory = { soft = \"1 GiB\", hard = \"2 GiB\" }, cpu = 2 }");
+        assert_eq!(of(set.clone().unwrap(), Limit::Memory), (1 << 30, 2 << 30));
+        assert_eq!(of(set.unwrap(), Limit::Cpu), (1_600, 2_000));
+        let error = kernel("limits = { threads = 3 }").unwrap_err();
+        assert!(error.contains("\"threads\"") && error.contains("memory, cpu"), "{error}");
     }
 
     #[test]

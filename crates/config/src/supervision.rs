@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use control::service::ServiceKind;
 
-use super::limits::bytes;
+use super::limits::{Limits, bytes};
 use super::value::{Table, Value};
 use super::words::{NAME_FORM, is_name};
 
@@ -29,6 +29,9 @@ pub const SUPERVISION_KEYS: [&str; 14] = [
     "failed-services-seconds",
     "upgrade-watch-seconds",
 ];
+
+/// The keys of `[supervision.kernel]`. The kernel is not held, so it has no number of restarts: `[safe-mode]` has.
+pub(super) const KERNEL_KEYS: [&str; 3] = ["min-run-seconds", "longest-pause-seconds", "limits"];
 
 /// The keys of `[safe-mode]`.
 pub const SAFE_MODE_KEYS: [&str; 4] =
@@ -109,6 +112,8 @@ pub struct Supervision {
     pub apps: RestartPolicy,
     /// The policy of the kernel.
     pub kernel: RestartPolicy,
+    /// The limits of the kernel.
+    pub kernel_limits: Limits,
     /// The policies of the log, the storage and the broker.
     services: [RestartPolicy; 3],
     /// Processor time that a service may use without an answer to the monitor.
@@ -130,6 +135,7 @@ impl Default for Supervision {
         Self {
             apps: RestartPolicy::default(),
             kernel: RestartPolicy::of_kernel(),
+            kernel_limits: Limits::of_kernel(),
             services: [RestartPolicy::default(); 3],
             hang: Duration::from_secs(10),
             leak_growth: 256 << 20,
@@ -163,9 +169,10 @@ impl Supervision {
             let own = RestartKeys::read_at(&table, key, "a restart policy", &RESTART_KEYS);
             own.over(all.over(RestartPolicy::default()))
         };
-        // The kernel is not held, so it has no number of restarts: [safe-mode] has.
-        let pauses =
-            RestartKeys::read_at(&table, "kernel", "[supervision.kernel]", &RESTART_KEYS[..2]);
+        let of_kernel =
+            table.get("kernel").and_then(|it| it.table("[supervision.kernel]", &KERNEL_KEYS));
+        let pauses = of_kernel.as_ref().map_or_else(RestartKeys::default, RestartKeys::read);
+        let kernel_limits = of_kernel.and_then(|it| it.get("limits"));
         let kernel = RestartPolicy {
             min_run: pauses.min_run.or(all.min_run).unwrap_or(default.kernel.min_run),
             ..pauses.over(default.kernel)
@@ -178,6 +185,7 @@ impl Supervision {
         Self {
             apps: all.over(default.apps),
             kernel,
+            kernel_limits: kernel_limits.map_or(default.kernel_limits, Limits::read_of_kernel),
             services: [service("log"), service("storage"), service("broker")],
             hang: seconds(&table, "hang-seconds", (1.0, 3600.0)).unwrap_or(default.hang),
             leak_growth: table

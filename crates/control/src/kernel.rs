@@ -98,6 +98,12 @@ impl FromStr for PlainTcp {
     }
 }
 
+/// The most descriptors that the kernel opens.
+pub const MAX_DESCRIPTORS: u64 = 1 << 20;
+
+/// The most threads of the kernel.
+pub const MAX_THREADS: u64 = 1024;
+
 /// Settings of the workers. The defaults suit everybody who does not measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tuning {

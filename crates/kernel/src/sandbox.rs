@@ -6,13 +6,14 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use control::kernel::{MAX_DESCRIPTORS, MAX_THREADS};
 use sys::channel::Channel;
 use sys::sandbox::seccomp::Profile;
 use sys::sandbox::{Confined, Limits, Report, Sandbox};
 
 /// Resource limits: connections, threads and rings.
 const LIMITS: Limits =
-    Limits { descriptors: 1 << 20, threads: 1024, file_size: 1 << 30, memory: None };
+    Limits { descriptors: MAX_DESCRIPTORS, threads: MAX_THREADS, file_size: 1 << 30, memory: None };
 
 /// The descriptors and the user that the kernel keeps.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use control::app::{AbsentApp, AppId};
 use control::flight::OngoingCall;
 use control::incident::Cause;
 use control::kernel::{KernelReply, KernelRequest, MOST_ABSENT, worker_name};
+use sdk::Limit;
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::crash::CrashRecord;
@@ -27,9 +28,9 @@ use crate::program::{Program, ProgramExit, ProgramKind};
 use crate::usage::charges::ChargeWatch;
 use crate::usage::counters::KernelCounters;
 use crate::usage::leak::LeakDetector;
-use crate::usage::meter::Meter;
+use crate::usage::meter::{LimitEvent, Meter, Severity};
 use crate::usage::report;
-use config::{Limits, Supervision};
+use config::Supervision;
 use control::operator::{KernelStatus, ProgramUsage};
 
 /// The kernel's program and what the monitor knows about the process.
@@ -42,7 +43,7 @@ pub(crate) struct KernelProcess {
     /// Watches the calls of apps and the loops of workers while the process runs.
     hang_detector: Option<HangDetector>,
     stop_watch: StopWatch,
-    /// Where the process hung or leaked, if the monitor killed it for that.
+    /// Where the process hung, leaked or exceeded a limit, if the monitor killed it for that.
     hung_in: Option<HungIn>,
     /// Whether an operator's change has stopped it, so that it starts again once it has ended.
     must_restart: bool,
@@ -68,20 +69,19 @@ pub(crate) struct EndOfKernel {
     pub(crate) is_unexplained: bool,
 }
 
-/// Where a kernel hung, or leaked.
+/// Where a kernel hung, leaked or exceeded a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HungIn {
     App(AppId),
     KernelCode,
-    /// It leaked, and the leak is charged to no app.
+    /// It leaked or exceeded a limit, and the memory is charged to no app.
     Unknown,
 }
 
 impl KernelProcess {
     /// Describes the kernel without starting it.
     pub(crate) fn new(settings: KernelSettings, rules: &Supervision, around: &Environment) -> Self {
-        // The kernel has no limits: killing it would take the network down.
-        let limits = (around.enforcement.clone(), Limits::none());
+        let limits = (around.enforcement.clone(), rules.kernel_limits);
         let executable = around.installation.kernel.clone();
         Self {
             program: Program::new(
@@ -101,7 +101,7 @@ impl KernelProcess {
             executable: None,
             backtrace: None,
             reader: around.users.for_nobody(),
-            meter: Meter::new(Limits::none(), Vec::new()),
+            meter: around.enforcement.meter(rules.kernel_limits),
             leak: LeakDetector::new(rules.leak_growth, rules.leak_window),
             charges: ChargeWatch::default(),
             counters: KernelCounters::default(),
@@ -355,8 +355,9 @@ impl KernelProcess {
     /// Measures the process, and asks it for the apps' counters.
     pub(crate) fn measure(&mut self, apps: &[App], now: Instant) {
         let sample = self.program.sample();
-        // No event can follow, as the kernel has no limits.
-        self.meter.measure(now, sample);
+        for event in self.meter.measure(now, sample) {
+            self.apply(event, apps, now);
+        }
         if let Some(sample) = sample.filter(|_| self.program.is_running()) {
             self.watch_memory(apps, sample.own_memory, now);
         }
@@ -367,6 +368,35 @@ impl KernelProcess {
             self.counters.connected(channel);
         }
         self.counters.request(now);
+    }
+
+    /// Alerts the operator, or kills a process that exceeds a limit which only the monitor enforces.
+    fn apply(&mut self, event: LimitEvent, apps: &[App], now: Instant) {
+        match event {
+            LimitEvent::Alert { limit, value, severity } => {
+                let bound = self.meter.limits().of(limit);
+                let (name, uses) = (limit.name(), limit.shown(value));
+                let (soft, hard) = (limit.shown(bound.soft), limit.shown(bound.hard));
+                match severity {
+                    Severity::Soft => {
+                        warn!(limit = name, uses, soft, hard, "the kernel exceeded a soft limit");
+                    }
+                    Severity::Hard => {
+                        warn!(limit = name, uses, hard, "the kernel reached a hard limit");
+                    }
+                }
+            }
+            LimitEvent::Kill { limit, value, .. } => {
+                let (name, hard) = (limit.name(), limit.shown(self.meter.limits().of(limit).hard));
+                let used = limit.shown(value);
+                let charged = self.charged(apps, value).filter(|_| limit == Limit::Memory);
+                let taken = charged.as_ref().map_or_else(String::new, |(_, it)| format!("; {it}"));
+                let why = format!("it used {used}, above its {name} limit of {hard}{taken}");
+                self.hung_in = Some(charged.map_or(HungIn::Unknown, |(app, _)| HungIn::App(app)));
+                // The network needs it again at once.
+                self.program.kill_for_limit(limit, &why, now);
+            }
+        }
     }
 
     /// The app to which the kernel's memory is charged, and the evidence as a phrase.

@@ -75,7 +75,7 @@ impl Process {
         let tree = enforcement.tree();
         let bounds = || Enforcement::bounds(limits, *apart);
         let group = match kind {
-            ProgramKind::Kernel => tree.group("kernel", &Enforcement::kernel_bounds()),
+            ProgramKind::Kernel => tree.group("kernel", &Enforcement::kernel_bounds(limits)),
             ProgramKind::Service(name) => tree.group(&format!("service-{name}"), &bounds()),
             ProgramKind::Zone(app) => tree.group(&format!("zone-{app}{second}"), &bounds()),
         }?;

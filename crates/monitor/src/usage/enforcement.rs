@@ -135,9 +135,11 @@ impl Enforcement {
         }
     }
 
-    /// The limits of the kernel's group. There are none, since a throttled kernel would stop the network.
-    pub(crate) fn kernel_bounds() -> Bounds {
-        Bounds { weight: KERNEL_WEIGHT, ..Bounds::default() }
+    /// The limits of the kernel's group. Without limits of the operator there are none, since a throttled kernel would stop the
+    /// network. The kernel itself limits its threads.
+    pub(crate) fn kernel_bounds(limits: &Limits) -> Bounds {
+        let bounds = Self::bounds(limits, PidNamespace::No);
+        Bounds { tasks: None, weight: KERNEL_WEIGHT, ..bounds }
     }
 
     /// The setrlimit(2) limits of an app.
@@ -214,6 +216,12 @@ mod tests {
             "init, the zone, and the child that tries"
         );
         assert_eq!(Enforcement::without_groups("").process_limits(&one).threads, 1);
+        let kernel = Enforcement::kernel_bounds(&Limits::of_kernel());
+        assert_eq!((kernel.memory, kernel.cpu, kernel.tasks), (None, None, None));
+        let text = "[supervision.kernel]\nlimits = { memory = \"1 GiB\" }";
+        let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
+        let kernel = Enforcement::kernel_bounds(&config.supervision.kernel_limits);
+        assert_eq!((kernel.memory, kernel.weight), (Some(1 << 30), KERNEL_WEIGHT));
         let none = Enforcement::bounds(&Limits::none(), PidNamespace::No);
         assert_eq!((none.memory, none.cpu, none.tasks), (None, None, None));
     }
