@@ -54,12 +54,18 @@ def wants_packet(site: Site, event: Any) -> bool:
     the application: the kernel hides the cookie of all others (all ones). The reason tells both apart, except for Open
     vSwitch: the packet of a packet-out that crosses a patch port and matches no flow there has the reason "action". An
     application that has all priorities for itself has no others beside it, so it receives these.
+
+    An application beside others that never had an entry of its own receives all packets: it relies on the entry and the
+    flows of another application.
     """
     if not site.settings.wants(wire.PACKET_IN, event.reason):
         return False
     if event.cookie != (1 << 64) - 1:
         return True
-    if site.miss.wants_packets and (event.reason == 0 or event.reason == 1 and site.numbers.priorities.is_whole):
+    is_whole = site.numbers.priorities.is_whole
+    if not site.miss.is_decided and not is_whole:
+        return True
+    if site.miss.wants_packets and (event.reason == 0 or event.reason == 1 and is_whole):
         site.miss.count(event.total_len)
         return True
     return False

@@ -5,7 +5,9 @@ them to the applications. An application's own entry in table 0 is kept here ins
 
 | the application's entry | effect |
 | --- | --- |
-| none | packets without a matching flow do not reach the application |
+| none, and it is alone | packets without a matching flow do not reach the application |
+| none, and others share the switch | all packets that the kernel delivers reach it, as under Ryu, where the entry and the flows of another application send them to all |
+| deleted by the application | they do not reach it |
 | output to the controller | they reach it, with the entry's cookie |
 | drop | they do not reach it |
 | any other | it is a flow with the lowest priority of the application's band |
@@ -66,6 +68,7 @@ class TableMiss:
     def __init__(self) -> None:
         self.entry: Entry | None = None
         self.is_flow = False  # the application's entry is a flow in the switch
+        self.is_decided = False  # the application has had an entry of its own, so it decides about its packets
 
     @property
     def wants_packets(self) -> bool:
@@ -75,6 +78,7 @@ class TableMiss:
     def add(self, flow_mod: bytes | bytearray) -> None:
         """Keeps the entry of an add."""
         self.is_flow = False
+        self.is_decided = True
         self.entry = Entry(
             cookie=wire.u64(flow_mod, wire.FM_COOKIE),
             flags=wire.u16(flow_mod, wire.FM_FLAGS),
@@ -85,7 +89,7 @@ class TableMiss:
     def note_sent(self, command: int, table: int) -> None:
         """Notes that a flow-mod about the entry goes to the switch."""
         if command == wire.ADD and table == 0:
-            self.entry, self.is_flow = None, True
+            self.entry, self.is_flow, self.is_decided = None, True, True
         elif command in (wire.DELETE, wire.DELETE_STRICT):
             self.is_flow = False
 

@@ -86,10 +86,6 @@ def test_table_miss_entry_acts_for_the_app_alone(tmp_path):
         recorded, switch = app("Recorder"), bench.switches[1]
         [dp] = recorded.dps
         miss = frame("00:00:00:00:00:01", "00:00:00:00:00:02")
-        bench.zone.incoming.append(switch.packet_in(miss, 1))
-        yield from bench.turns(3)
-        assert packets(recorded.seen) == []  # it has no entry
-
         flow_mod(dp, actions=to_controller(dp), cookie=0x1234)
         bench.zone.incoming.append(switch.packet_in(miss, 1))
         bench.zone.incoming.append(switch.packet_in(miss, 1, reason=1))  # of another app's flow
@@ -109,6 +105,47 @@ def test_table_miss_entry_acts_for_the_app_alone(tmp_path):
         bench.zone.incoming.append(switch.packet_in(miss, 1))
         yield from bench.turns(3)
         assert len(packets(recorded.seen)) == 1
+
+    recorder(tmp_path, band=(1, 32767)).run(scenario)
+
+
+def test_app_without_an_entry_alone_receives_no_misses(tmp_path):
+    assert received_without_an_entry(tmp_path, (1, 65535)) == 0
+
+
+def test_app_without_an_entry_beside_others_receives_all(tmp_path):
+    assert received_without_an_entry(tmp_path, (1, 32767)) == 2
+
+
+def received_without_an_entry(tmp_path, band):
+    """Returns how many packets reach an application that has added none but another flow."""
+    received = []
+
+    def scenario(bench):
+        yield from bench.connect()
+        recorded, switch = app("Recorder"), bench.switches[1]
+        [dp] = recorded.dps
+        flow_mod(dp, dp.ofproto_parser.OFPMatch(in_port=3), 5, to_controller(dp))
+        delete_all(dp)  # as many applications do first
+        miss = frame("00:00:00:00:00:01", "00:00:00:00:00:02")
+        bench.zone.incoming.append(switch.packet_in(miss, 1))
+        bench.zone.incoming.append(switch.packet_in(miss, 1, reason=1))  # of another app's flow
+        yield from bench.turns(3)
+        received.extend(packets(recorded.seen))
+
+    recorder(tmp_path, band=band).run(scenario)
+    return len(received)
+
+
+def test_app_with_an_entry_that_drops_receives_no_misses(tmp_path):
+    def scenario(bench):
+        yield from bench.connect()
+        recorded, switch = app("Recorder"), bench.switches[1]
+        [dp] = recorded.dps
+        flow_mod(dp)
+        bench.zone.incoming.append(switch.packet_in(frame("00:00:00:00:00:01", "00:00:00:00:00:02"), 1))
+        yield from bench.turns(3)
+        assert packets(recorded.seen) == []
 
     recorder(tmp_path, band=(1, 32767)).run(scenario)
 
