@@ -37,6 +37,7 @@ use control::policy::{Band, Capability, Policy, TableSet, tables_of};
 mod lldp;
 mod missing;
 mod outputs;
+mod past_checks;
 mod reach;
 mod requests;
 mod switches;
@@ -289,7 +290,7 @@ impl Rights {
                     Kind::QueueGetConfigRequest => self.queue_config(version, message)?,
                     Kind::PortMod => self.port_mod(message)?,
                     Kind::TableMod => self.table_mod(message)?,
-                    Kind::Experimenter => self.experimenter(message)?,
+                    Kind::Experimenter => self.experimenter(version, message)?,
                     _ => return Err(Refusal::Kind),
                 };
                 Ok(Checked::only(version, allowed))
@@ -435,8 +436,12 @@ impl Rights {
                 allow(self.outputs.allow_group(context), Refusal::Capability)?;
                 self.group(*group)
             }
-            Action::Experimenter { experimenter, .. } => {
-                allow(self.experimenters.contains(experimenter), Refusal::Action)
+            Action::Experimenter { experimenter, data } => {
+                let is_granted = self.experimenters.contains(experimenter);
+                allow(
+                    is_granted && !past_checks::action_writes(*experimenter, data),
+                    Refusal::Action,
+                )
             }
             Action::SetField(Field::InPort(_) | Field::InPhyPort(_)) => {
                 allow(self.outputs.may_change_in_port(), Refusal::Capability)

@@ -138,13 +138,13 @@ fn compile(lab: &Lab, source: &Path, object: &Path, lie: u32) -> anyhow::Result<
 fn free(folder: &str, name: &str) -> Free {
     match (folder, name) {
         // The kernel survives these even inside it, and slow or verbose apps harm nobody. There is
-        // no grant for others' bands, numbers, buffers and connections.
+        // no grant for others' bands, numbers, buffers and connections, nor for flows past the checks.
         ("deadly", "failure" | "forged-loaded" | "busy-siblings")
         | ("greedy", "processor-bomb" | "log-bomb" | "drip" | "slow-reader" | "stall")
         | (
             "network",
             "outrank" | "buffers" | "groups" | "other-switches" | "random-ids" | "unknown-switches"
-            | "malformed" | "doorbells",
+            | "malformed" | "doorbells" | "learn",
         )
         | ("services", "service-flood")
         | ("rings" | "flood" | "routes", _) => Free::Never,
@@ -153,7 +153,6 @@ fn free(folder: &str, name: &str) -> Free {
         ("network", "delete-all") => Free::Granted("flow.write.any"),
         ("network", "lldp") => Free::Granted("topology.probe"),
         ("network", "controller-loop") => Free::Granted("packet-out.reserved"),
-        ("network", "learn") => Free::Granted("experimenter:0x00002320"),
         ("network", "kinds") => Free::Granted("switch.config"),
         // Limits contain these two: without them they reach their goal.
         ("network", "storm" | "flow-flood") => Free::Granted(""),

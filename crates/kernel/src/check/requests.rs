@@ -14,7 +14,7 @@ use openflow::{
 };
 use sdk::Refusal;
 
-use super::{Allowed, Checked, Mark, OWN_BITS, Rights, allow, place};
+use super::{Allowed, Checked, Mark, OWN_BITS, Rights, allow, past_checks, place};
 
 /// Where cookie and cookie mask are in a 1.3 request for flow statistics, in bytes.
 pub(crate) const STATS_COOKIE_1_3: usize = 32;
@@ -204,10 +204,15 @@ impl Rights {
         Ok(Allowed::Config)
     }
 
-    pub(super) fn experimenter(&self, message: &[u8]) -> Result<Allowed, Refusal> {
-        let Experimenter { experimenter, .. } =
+    pub(super) fn experimenter(
+        &self,
+        version: Version,
+        message: &[u8],
+    ) -> Result<Allowed, Refusal> {
+        let Experimenter { experimenter, data } =
             Experimenter::decode(message).map_err(|_| Refusal::Shape)?;
         allow(self.experimenters.contains(&experimenter), Refusal::Capability)?;
+        allow(!past_checks::message_writes(version, experimenter, data), Refusal::Kind)?;
         Ok(Allowed::Experimenter)
     }
 

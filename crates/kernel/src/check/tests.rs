@@ -1,7 +1,8 @@
 //! One test per rule.
 
 use openflow::{
-    Bucket, FlowMod, FlowModCommand, GroupKind, GroupModCommand, Match, PortNo, append,
+    Bucket, Experimenter, FlowMod, FlowModCommand, GroupKind, GroupModCommand, Match, PortNo,
+    append,
 };
 
 use super::*;
@@ -276,15 +277,41 @@ fn buffer_that_it_was_not_given_is_refused() {
 
 #[test]
 fn experimenter_action_needs_its_grant() {
-    let data: Box<[u8]> = vec![0, 16, 0, 0].into(); // Open vSwitch's learn begins like this
-    let learn = [Action::Experimenter { experimenter: 0x2320, data }];
+    let data: Box<[u8]> = vec![0, 8, 0, 0].into(); // Open vSwitch's note begins like this
+    let note = [Action::Experimenter { experimenter: 0x2320, data }];
     for version in VERSIONS {
-        let add = FlowMod::add(Match::new()).priority(150).apply(&learn);
+        let add = FlowMod::add(Match::new()).priority(150).apply(&note);
         assert_eq!(flow_mod(&usual(), version, &add), Err(Refusal::Action));
         let granted = rights(&[Capability::FlowWrite, Capability::Experimenter(0x2320)]);
         assert!(flow_mod(&granted, version, &add).is_ok());
         let other = rights(&[Capability::FlowWrite, Capability::Experimenter(0x2321)]);
         assert_eq!(flow_mod(&other, version, &add), Err(Refusal::Action));
+    }
+}
+
+#[test]
+fn what_writes_flows_past_the_checks_has_no_grant() {
+    let granted = rights(&[
+        Capability::FlowWrite,
+        Capability::PacketOut,
+        Capability::Experimenter(0x2320),
+        Capability::Experimenter(0x4f4e_4600),
+    ]);
+    let data: Box<[u8]> = vec![0, 16, 0, 0].into(); // Open vSwitch's learn begins like this
+    let learn = [Action::Experimenter { experimenter: 0x2320, data }];
+    for version in VERSIONS {
+        let add = FlowMod::add(Match::new()).priority(150).apply(&learn);
+        assert_eq!(flow_mod(&granted, version, &add), Err(Refusal::Action));
+        let packet_out = PacketOut::new(PortNo(1), &learn, &[0; 60]);
+        let packet_out = bytes(|out| packet_out.encode(version, 0, out));
+        assert_eq!(check(&granted, version, &packet_out), Err(Refusal::Action));
+        for (experimenter, subtype) in [(0x2320, 13_u32), (0x4f4e_4600, 2301)] {
+            let data = [&subtype.to_be_bytes()[..], &[0; 8]].concat();
+            let message = Experimenter { experimenter, data: &data };
+            let message = bytes(|out| message.encode(version, 0, out));
+            let is_refused = experimenter == 0x2320 || version == Version::V1_3;
+            assert_eq!(check(&granted, version, &message).is_err(), is_refused);
+        }
     }
 }
 

@@ -42,7 +42,7 @@ fn messages() -> Vec<(Capability, Vec<Capability>, Vec<u8>)> {
         bands: vec![],
     };
     let table_mod = openflow::TableMod { table_id: 0, config: 0 };
-    let vendor = openflow::Experimenter { experimenter: 9, data: &[0, 0, 0, 12] };
+    let vendor = Experimenter { experimenter: 9, data: &[0, 0, 0, 12] };
     let mpls = own().apply(&[Action::PopMpls(0x88cc)]);
     vec![
         (Capability::PacketOut, vec![], packet_out(&OUT)),
