@@ -33,7 +33,7 @@ const PER_APP: u8 = 64;
 const OPERATORS: usize = 4;
 
 /// Time without a part of the reply after which a transaction is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The same for an operator, who waits for the reply.
 pub(crate) const OPERATORS_PATIENCE: Duration = Duration::from_secs(4);
@@ -241,8 +241,9 @@ impl TransactionTable {
         self.recent.may_have_sent(xid)
     }
 
-    /// Gives up transactions that have waited too long, and calls `given_up` for each whose recipient has lost nothing yet.
-    pub(crate) fn give_up(&mut self, now: Instant, mut given_up: impl FnMut(By)) {
+    /// Gives up transactions that have waited too long, and calls `given_up` for each whose recipient has lost nothing yet, with
+    /// the reply that did not come.
+    pub(crate) fn give_up(&mut self, now: Instant, mut given_up: impl FnMut(By, Expects)) {
         let of_apps = &mut self.of_apps;
         self.pending.retain(|_, pending| {
             let silence = now.saturating_duration_since(pending.last_part);
@@ -259,7 +260,7 @@ impl TransactionTable {
                 of_apps[sender.app.index()] -= 1;
             }
             if over && !pending.broken {
-                given_up(pending.by);
+                given_up(pending.by, pending.expects);
             }
             !over
         });
@@ -363,7 +364,7 @@ mod tests {
         }
         assert_eq!(transactions.of_apps, [0; 64]);
         transactions.begin(xid + 1, sender(3, 0), BARRIER, now);
-        transactions.give_up(now + PATIENCE, |_| {});
+        transactions.give_up(now + PATIENCE, |_, _| {});
         assert!(transactions.pending.is_empty() && transactions.has_room(sender(3, 0)));
         assert_eq!(transactions.of_apps, [0; 64]);
     }
@@ -393,17 +394,19 @@ mod tests {
         let (mut transactions, start) = (TransactionTable::default(), Instant::now());
         transactions.begin(1, sender(0, 1), FLOWS, start);
         transactions.begin(2, sender(0, 2), FLOWS, start);
+        transactions.begin(4, sender(0, 4), BARRIER, start + PATIENCE);
         transactions.begin_for_operator(3, 7, FLOWS, start);
         transactions.reply(2, Kind::MultipartReply, &part(true), start + PATIENCE / 2);
         let mut told = |after| {
             let mut told = Vec::new();
-            transactions.give_up(start + after, |by| told.push(by));
+            transactions.give_up(start + after, |by, expects| told.push((by, expects)));
             told
         };
         assert_eq!(told(OPERATORS_PATIENCE / 2), []);
-        assert_eq!(told(OPERATORS_PATIENCE), [By::Operator(7)]);
-        assert_eq!(told(PATIENCE), [By::App(sender(0, 1))]);
-        assert_eq!(told(2 * PATIENCE), [By::App(sender(0, 2))]);
+        assert_eq!(told(OPERATORS_PATIENCE), [(By::Operator(7), FLOWS)]);
+        assert_eq!(told(PATIENCE), [(By::App(sender(0, 1)), FLOWS)]);
+        let late = [(By::App(sender(0, 2)), FLOWS), (By::App(sender(0, 4)), BARRIER)];
+        assert_eq!(told(2 * PATIENCE), late);
         assert_eq!(told(3 * PATIENCE), []);
     }
 
@@ -415,7 +418,7 @@ mod tests {
         for second in 1..60 {
             let now = start + Duration::from_secs(second);
             transactions.reply(3, Kind::MultipartReply, &part(true), now);
-            transactions.give_up(now, |_| given_up = given_up.or(Some(second)));
+            transactions.give_up(now, |_, _| given_up = given_up.or(Some(second)));
         }
         assert_eq!(given_up, Some(LONGEST_ANSWER.as_secs()));
     }

@@ -26,7 +26,7 @@ use crate::flow_reader::AbsentApps;
 use crate::healing::Loss;
 use crate::ids::AppSlot;
 use crate::rewrite;
-use crate::transactions::{Answers, By, Sender};
+use crate::transactions::{Answers, By, PATIENCE, Sender};
 
 /// A connection whose switch has sent a reply, and the parts of the worker that this concerns.
 pub(super) struct Replies<'w> {
@@ -219,13 +219,19 @@ pub(super) fn expire_requests(
     switches: &mut Switches,
     app_ports: &mut [AppPort],
     channels: &WorkerChannels,
+    log_limits: &mut LogLimits,
     now: Instant,
 ) {
     for up in switches.iter_mut().filter_map(|(_, connection)| connection.phase.up_mut()) {
-        up.transactions.give_up(now, |by| match by {
+        let dpid = up.switch.dpid;
+        up.transactions.give_up(now, |by, expects| match by {
             By::App(sender) => {
                 if let Some(app_port) = living(app_ports, sender) {
                     app_port.lose();
+                    if let Some(suppressed) = log_limits.unanswered.admit(now) {
+                        let (app, after_s) = (&app_port.name, PATIENCE.as_secs());
+                        warn!(%dpid, app, missing = %expects, after_s, suppressed, "switch did not answer a request of an app");
+                    }
                 }
             }
             By::Operator(question) => {

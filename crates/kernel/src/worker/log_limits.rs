@@ -30,6 +30,8 @@ pub(super) struct LogLimits {
     pub(super) lost: HashMap<AppId, Rate>,
     pub(super) errors: Rate,
     pub(super) malformed: Rate,
+    /// Requests of apps that a switch did not answer.
+    pub(super) unanswered: Rate,
     /// Flows were missing on a switch.
     pub(super) missing: Rate,
     /// Connections claimed datapaths that they may not have: reports to the monitor.
@@ -55,6 +57,7 @@ impl LogLimits {
             lost: HashMap::new(),
             errors: rate(),
             malformed: rate(),
+            unanswered: rate(),
             missing: rate(),
             claims: rate(),
             removed: rate(),
@@ -72,6 +75,7 @@ impl LogLimits {
             (&mut log_limits.closed, "connection closed before its handshake was complete"),
             (&mut log_limits.errors, "switch sent an error"),
             (&mut log_limits.malformed, "ignored a message of a switch"),
+            (&mut log_limits.unanswered, "switch did not answer a request of an app"),
             (&mut log_limits.missing, "flows were missing on a switch"),
         ];
         for (rate, what) in warnings {

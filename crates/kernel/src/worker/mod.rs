@@ -342,7 +342,8 @@ impl Worker {
         }
         self.read_flows(now);
         let app_ports = &mut self.dispatch.app_ports;
-        answers::expire_requests(&mut self.switches, app_ports, &self.channels, now);
+        let (channels, log_limits) = (&self.channels, &mut self.log_limits);
+        answers::expire_requests(&mut self.switches, app_ports, channels, log_limits, now);
         self.settle_claims(now);
         report_drops(&mut self.dispatch.app_ports, now);
         self.dispatch.app_ports.iter_mut().for_each(AppPort::arm_latency);
