@@ -74,10 +74,7 @@ def run(zone: _native.Zone) -> int:
         else:
             main(zone)
     except SystemExit as exit:
-        if exit.code is None or isinstance(exit.code, int):
-            return exit.code or 0
-        zone.log(ERROR, str(exit.code))
-        return 1
+        return ended_itself(zone, exit.code)
     except BaseException as error:
         log_exception(zone, error)
         summary = "".join(traceback.format_exception_only(error)).strip()
@@ -92,6 +89,20 @@ def run(zone: _native.Zone) -> int:
             zone.import_failed(summary)
         return 1
     return 0
+
+
+def ended_itself(zone: _native.Zone, code: object) -> int:
+    """Reports the end that an app asked for with `sys.exit(code)`. Returns the exit code."""
+    is_number = code is None or isinstance(code, int)
+    why = f"sys.exit({code or 0})" if is_number else " ".join(str(code).split())
+    if not is_number:
+        zone.log(ERROR, str(code))
+    if not zone.is_loaded:
+        # Another start would end in the same way.
+        zone.import_failed(f"it ended itself at its start: {why}")
+    elif not is_number:
+        zone.raised(f"SystemExit: {why}")
+    return (code or 0) if is_number else 1
 
 
 def _runner_of_ryu():

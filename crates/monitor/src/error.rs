@@ -51,6 +51,9 @@ pub enum StartError {
         "zones.require is \"full\", and the sandbox lacks: {0}; `rosemary doctor` says what to do"
     )]
     IncompleteSandbox(String),
+    /// No app of a command that runs these apps alone can run.
+    #[error("{0}; correct it and start again (`rosemary logs` has the details)")]
+    AppsHeld(String),
     /// `--app` names an app that cannot run.
     #[error("--app {app}: {why}")]
     App {

@@ -398,7 +398,10 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     processes.set_northbound(northbound.transpose()?);
     environment.users.log();
     let basis = Basis { planner, environment, services, config, overrides, inactive, warnings };
-    Supervisor::new(processes, admin, signals, Changes::new(basis), service_manager())
-        .run()
-        .map_err(system("wait for events"))
+    let changes = Changes::new(basis);
+    let ends_with_apps = options.end_with_apps;
+    let mut supervisor =
+        Supervisor::new(processes, admin, signals, changes, service_manager(), ends_with_apps);
+    let all_ended = supervisor.run().map_err(system("wait for events"))?;
+    supervisor.held().map_or(Ok(all_ended), |held| Err(StartError::AppsHeld(held)))
 }

@@ -268,6 +268,11 @@ impl Lifecycle {
         Ended { ran, next }
     }
 
+    /// Adds the program's own reason to the text of its last end.
+    pub fn explain_end(&mut self, why: &str) {
+        self.last_exit = self.last_exit.take().map(|exit| format!("{exit}: {why}"));
+    }
+
     fn min_run(&self) -> Duration {
         self.limits.restart.min_run
     }

@@ -102,6 +102,9 @@ pub struct Options {
     /// Remove the configuration file and its directory at the end, for commands that make a temporary one.
     #[arg(long, hide = true, requires = "config")]
     pub remove_config: bool,
+    /// End with an error when every app is held, for commands that run these apps alone.
+    #[arg(long, hide = true)]
+    pub end_with_apps: bool,
     /// Runs apps without a sandbox, for tests of the sandbox.
     #[arg(long, hide = true)]
     pub unconfined: bool,
@@ -300,6 +303,9 @@ impl Options {
         }
         if self.remove_config {
             args.push("--remove-config".into());
+        }
+        if self.end_with_apps {
+            args.push("--end-with-apps".into());
         }
         if self.unconfined {
             args.push("--unconfined".into());

@@ -288,6 +288,11 @@ impl Program {
         self.lifecycle.hold(now, why.to_owned());
     }
 
+    /// Adds the program's own reason to the text of its last end.
+    pub(crate) fn explain_end(&mut self, why: &str) {
+        self.lifecycle.explain_end(why);
+    }
+
     /// Reads how much the program uses; `None` if it has no process, or the process is just ending.
     pub(crate) fn sample(&self) -> Option<Sample> {
         self.process.as_ref()?.sample(&self.enforcement)

@@ -60,6 +60,10 @@ pub(crate) struct Supervisor {
     signals: Signals,
     /// Systemd, if it started the monitor.
     service_manager: Option<ServiceManager>,
+    /// Whether the monitor ends when every app is held, as nobody would correct one while it runs.
+    ends_with_apps: bool,
+    /// The apps that were held when it ended for that, and why.
+    held: Option<String>,
     /// Measures the monitor itself.
     own_meter: Meter,
     measure_at: Instant,
@@ -100,6 +104,7 @@ impl Supervisor {
         signals: Signals,
         changes: Changes,
         service_manager: Option<ServiceManager>,
+        ends_with_apps: bool,
     ) -> Self {
         let now = Instant::now();
         let watch = changes.must_watch().then(|| Watch::new(now));
@@ -112,6 +117,8 @@ impl Supervisor {
             watch,
             signals,
             service_manager,
+            ends_with_apps,
+            held: None,
             own_meter: Meter::new(Limits::none(), Vec::new()),
             measure_at: now,
             stop_deadline: None,
@@ -156,6 +163,7 @@ impl Supervisor {
             self.begin_safe_mode_if_due(now);
             self.look_at_apps(now);
             self.reload_if_due(now);
+            self.end_if_all_held(now);
         }
         if let Some(deadline) = self.stop_deadline {
             self.processes.stop_log(deadline, now);
@@ -179,6 +187,23 @@ impl Supervisor {
             self.is_ready = true;
             info!("{line}");
         }
+    }
+
+    /// Begins the end if every app is held and the monitor was started for these apps alone.
+    fn end_if_all_held(&mut self, now: Instant) {
+        if !self.ends_with_apps {
+            return;
+        }
+        if let Some(held) = self.processes.all_held() {
+            self.held = Some(held);
+            self.stop_deadline = Some(now + STOP_TIME);
+            self.processes.stop(now);
+        }
+    }
+
+    /// The apps for which it has ended, and why they are held; `None` if a signal ended it.
+    pub(crate) fn held(self) -> Option<String> {
+        self.held
     }
 
     fn report_to_service_manager(&mut self, now: Instant) {

@@ -121,9 +121,15 @@ impl App {
             python.restore_sockets();
         }
         let Some(zone) = self.hosting.zone_mut() else { return false };
+        // That of an earlier process does not explain this end.
+        let failure = self.failure.as_deref().filter(|_| zone.has_failed);
+        if let Some(failure) = failure {
+            zone.program.explain_end(failure);
+        }
         if let Some(why) = zone.program.lifecycle().too_many_restarts() {
             let kind = ProgramKind::Zone(self.name.clone());
-            let why = format!("{why}; {}", end_of_hold(&kind, why));
+            let last = failure.map_or_else(String::new, |it| format!("{it}; "));
+            let why = format!("{last}{why}; {}", end_of_hold(&kind, why));
             zone.hold.reject(self.files.fingerprint(), why);
         }
         zone.ended(now)

@@ -75,6 +75,19 @@ impl ProcessTable {
         format!("{safe_mode}kernel {kernel}; {running} of {all} apps running")
     }
 
+    /// If every app that the operator chose is held: which ones, and why. `None` if there is no app.
+    pub(crate) fn all_held(&self) -> Option<String> {
+        let kernel = self.kernel_state();
+        let mut held = Vec::new();
+        for app in self.serving().filter(|app| app.provides().is_none()) {
+            if app.state(kernel) != ProgramState::Held {
+                return None;
+            }
+            held.push(format!("{}: {}", app.name, app.failure().unwrap_or("it cannot run")));
+        }
+        (!held.is_empty()).then(|| held.join("; "))
+    }
+
     fn serving(&self) -> impl Iterator<Item = &App> {
         self.apps.iter().filter(|app| app.role().serves())
     }
