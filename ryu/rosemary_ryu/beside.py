@@ -1,7 +1,12 @@
-"""Finds modules that applications import and that lie beside them, where a zone does not see them.
+"""Finds what files of applications need that `rosemary ryu` does not grant by itself, before their start.
 
-`python -m rosemary_ryu.beside [--python-path DIR] APP.py ...` prints a list in JSON, `[[APP.py, MODULE], ...]`: the first of each.
-Only imports that always run count, not those in functions, `try` and `if`. It reads the files and never runs them.
+`python -m rosemary_ryu.beside [--python-path DIR] APP ...` prints a table in JSON, each entry with the application:
+
+* `modules`: the first module that it imports and that lies beside it, where a zone does not see it. Only imports that always run
+  count, not those in functions, `try` and `if`;
+* `variables`: the environment variables that it reads by their names.
+
+It reads the files and never runs them.
 """
 
 from __future__ import annotations
@@ -13,15 +18,34 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rosemary_ryu import modules
+from rosemary_ryu import dotted, modules, variables
 
 
-def module_beside(file: Path, python_path: list[str]) -> str | None:
-    """Returns the first module beside an application that it imports; `None` also for what is not Python."""
+def source_of(app: str, python_path: list[str]) -> Path | None:
+    """Returns the file of an application, which is a path or the name of a module; `None` if it is not found."""
+    file = Path(app) if app.endswith(".py") else modules.find(app, [*python_path, *sys.path])
+    return file if file is not None and file.suffix == ".py" else None
+
+
+def parsed(file: Path | None) -> ast.Module | None:
+    """Returns the syntax tree of a file; `None` for what is not Python."""
+    if file is None:
+        return None
     try:
-        tree = ast.parse(file.read_bytes(), str(file))
+        return ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError):
         return None  # its start says so
+
+
+def variables_read(tree: ast.Module) -> list[str]:
+    """Returns the names of the environment variables that a file reads, each once."""
+    reads = variables.Reads()
+    found = (name for node, scope in dotted.walk(tree) for name in reads.of(node, scope))
+    return [name for name in dict.fromkeys(found) if name != variables.ANY]
+
+
+def module_beside(tree: ast.Module, file: Path, python_path: list[str]) -> str | None:
+    """Returns the first module beside an application that it imports."""
     directory = file.absolute().parent
     found = (top for top in _imported(tree) if top != file.stem and modules.lies_beside(top, directory, python_path))
     return next(found, None)
@@ -36,13 +60,16 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Prints the modules, and returns 0."""
+    """Prints the table, and returns 0."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("apps", nargs="+")
     parser.add_argument("--python-path", action="append", default=[])
     asked = parser.parse_args(arguments)
-    found = ((app, module_beside(Path(app), asked.python_path)) for app in asked.apps)
-    print(json.dumps([pair for pair in found if pair[1] is not None]))
+    sources = [(app, source_of(app, asked.python_path)) for app in asked.apps]
+    trees = [(app, tree) for app, file in sources if (tree := parsed(file)) is not None]
+    beside = ((app, module_beside(tree, Path(app), asked.python_path)) for app, tree in trees if app.endswith(".py"))
+    read = ((app, name) for app, tree in trees for name in variables_read(tree))
+    print(json.dumps({"modules": [pair for pair in beside if pair[1] is not None], "variables": list(read)}))
     return 0
 
 

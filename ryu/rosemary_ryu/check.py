@@ -14,27 +14,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rosemary_ryu import dotted, files, modules, unsupported
+from rosemary_ryu import dotted, files, modules, unsupported, variables
 from rosemary_ryu.dotted import Scope
 
 _VERSIONS = {1: "1.0", 2: "1.1", 3: "1.2", 4: "1.3", 5: "1.4", 6: "1.5"}
 _VERSION_MODULE = re.compile(r"\bofproto_v(\d_\d)\b")
 _SUPPORTED = {"1.0", "1.3"}
 
+# Most further lines of a finding that are printed.
+_MOST_LINES = 8
+
 _OF_IMPORTS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One use of something that is not supported."""
+    """Something that is not supported, at its first use in a file."""
 
     file: str
     line: int
     what: str
     why: str
+    further: tuple[int, ...] = ()  # the other lines with the same use
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.what}: {self.why}"
+        shown = [*map(str, self.further[:_MOST_LINES]), *(["..."] if len(self.further) > _MOST_LINES else [])]
+        also = f" (also in line {', '.join(shown)})" if shown else ""
+        return f"{self.file}:{self.line}: {self.what}: {self.why}{also}"
 
 
 @dataclass
@@ -62,7 +68,10 @@ def check(source: str, file: str, python_path: list[str] | None = None) -> list[
 
 def _check(source: str, place: _Place) -> list[Finding]:
     tree = ast.parse(source, place.file)
-    found = {Finding(place.file, line, what, why) for line, what, why in _walk(tree, place)}
+    lines: dict[tuple[str, str], set[int]] = {}
+    for line, what, why in _walk(tree, place):
+        lines.setdefault((what, why), set()).add(line)
+    found = [Finding(place.file, first, *use, tuple(rest)) for use, at in lines.items() for first, *rest in [sorted(at)]]
     return sorted(found, key=lambda it: (it.line, it.what))
 
 
@@ -71,7 +80,10 @@ def _walk(tree: ast.Module, place: _Place) -> Iterator[tuple[int, str, str]]:
     optional = _optional_imports(tree)
     imported: set[str] = set()  # entries of the table that an import has; their uses would be repetitions
     uses: list[tuple[int, str, str]] = []
+    reads = variables.Reads()
     for node, scope in dotted.walk(tree):
+        for name in reads.of(node, scope):
+            yield node.lineno, name if name == variables.ANY else f"os.environ[{name!r}]", variables.why(name)  # type: ignore[attr-defined]
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for found in _import(node, place, id(node) in optional):
                 imported.add(found[1])
@@ -266,6 +278,7 @@ def main(arguments: list[str]) -> int:
     except SystemExit as exit:
         return int(exit.code or 0)
     status = 0
+    printed: set[Finding] = set()  # apps may share modules
     for app in given.apps:
         try:
             file, package = _file_of(app, given.python_path)
@@ -279,8 +292,10 @@ def main(arguments: list[str]) -> int:
             print(f"{file}:{error.lineno}: {what}: {why}")
             status = 1
             continue
-        for finding in findings:
-            print(finding)
+        for finding in dict.fromkeys(findings):
+            if finding not in printed:
+                print(finding)
+        printed.update(findings)
         if findings:
             status = 1
         else:

@@ -55,8 +55,14 @@ def socket_for(address: Any) -> Any:
 def _socket(listener: Listener) -> Any:
     if listener.fd not in _open:
         family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
-        _open[listener.fd] = socket.socket(family, socket.SOCK_STREAM, 0, fileno=listener.fd)
+        made = socket.socket(family, socket.SOCK_STREAM, 0, fileno=listener.fd)
+        made.listen = _listens_already  # type: ignore[method-assign]
+        _open[listener.fd] = made
     return _open[listener.fd]
+
+
+def _listens_already(_backlog: int = 0) -> None:
+    """Has no effect: the monitor has chosen the backlog, and a zone may not change it."""
 
 
 def refused_connection(address: Any) -> PermissionError:

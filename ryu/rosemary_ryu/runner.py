@@ -80,6 +80,10 @@ def prepare(zone: Any) -> Any:
     eventlet.monkey_patch(thread=False)
     listening.provide(zone.listeners)
 
+    from rosemary_ryu import green_asyncio
+
+    green_asyncio.install()
+
     from rosemary_ryu.numbers import Numbers
     from rosemary_ryu.switchboard import Switchboard
 

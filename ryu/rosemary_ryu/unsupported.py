@@ -96,17 +96,20 @@ NAMES = {
     "socket.socket": _NO_SOCKET,
     "socket.socketpair": "a zone opens no sockets; green threads exchange objects with ryu.lib.hub.Queue",
     "scapy": "a zone has no raw sockets; use ryu.lib.packet",
-    # Event loops
-    "asyncio": "its event loop needs a pair of sockets, which a zone refuses; use ryu.lib.hub",
+    # Threads of the system
     "eventlet.tpool": "it needs a pair of sockets, which a zone refuses; use threading",
 }
 
 # Names that count wherever they are an attribute: their object is known only while the app runs.
 _ATTRIBUTES = (
-    (re.compile(r"NXActionLearn"), "the action `learn` writes flows past every check and is refused"),
+    (
+        re.compile(r"NXActionLearn"),
+        "the action `learn` writes flows past every check and is refused always; add these flows in the handler of packet-ins",
+    ),
     (re.compile(r"NXAction\w+"), "Nicira's action " + _EXPERIMENTER.format(id="0x00002320")),
     (re.compile(r"(NXT|nxt_|send_nxt_|NXFlow|nx_match)\w*"), "Nicira's extension is refused"),
-    (re.compile(r"ONF(Bundle|Flow)\w+"), "this experimenter message " + _EXPERIMENTER.format(id="0x4f4e4600")),
+    (re.compile(r"ONFBundle\w+"), "bundles write flows past every check and are refused always"),
+    (re.compile(r"ONFFlow\w+"), "this experimenter message " + _EXPERIMENTER.format(id="0x4f4e4600")),
     (
         re.compile(
             r"OFP(Vendor|Experimenter|ExperimenterStatsRequest|ActionVendor|ActionExperimenter\w*|InstructionExperimenter)"

@@ -2,6 +2,7 @@
 
 mod all;
 mod client;
+mod own;
 
 use std::fs;
 use std::path::Path;

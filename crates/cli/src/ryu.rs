@@ -3,6 +3,7 @@
 //! The command writes a configuration for these apps and executes the monitor with it. `--print-config` prints it instead, as the
 //! beginning of a permanent one.
 
+mod inspection;
 mod request;
 mod written;
 
@@ -15,8 +16,9 @@ use clap::Args;
 use monitor::installation;
 use monitor::python::Interpreter;
 
+use self::inspection::Inspection;
+use self::request::Request;
 pub(crate) use self::request::{LIMITS, quoted};
-use self::request::{Request, refuse_beside};
 use self::written::Written;
 use crate::readable::ensure_readable;
 use crate::say;
@@ -28,7 +30,7 @@ pub struct RyuArgs {
     ///
     /// --app-lists NAME,NAME names further apps. --config-file FILE has values of options, and the apps may read it.
     /// --observe-links lets the apps send LLDP. --wsapi-host and --wsapi-port give the first app an address for its HTTP server, and each
-    /// further one the next port. --ofp-listen-host and --ofp-tcp-listen-port name the address for switches. --python-path DIR joins
+    /// further one the next port. --env NAME passes an environment variable on, and --env NAME=VALUE sets one. --ofp-listen-host and --ofp-tcp-listen-port name the address for switches. --python-path DIR joins
     /// the import path, and --print-config prints the configuration. --runtime-dir, --state-dir, --tls-dir, --plain and --watch are
     /// those of `rosemary up`. The apps receive all others that `ryu-manager` has.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
@@ -52,10 +54,16 @@ pub fn run(args: &RyuArgs) -> anyhow::Result<ExitCode> {
     let request = Request::parse(&args.arguments)?;
     let config = request.config()?;
     match interpreter() {
-        Ok(interpreter) => refuse_beside(&beside(&request, &interpreter)?)?,
+        Ok(interpreter) => {
+            let found = inspect(&request, &interpreter)?;
+            found.refuse_beside()?;
+            let is_set = |name: &str| std::env::var_os(name).is_some();
+            found.withheld(|name| request.has_variable(name), is_set).for_each(say::note);
+        }
         Err(_) if request.prints => {} // the configuration may be for another machine
         Err(error) => return Err(error),
     }
+    request.about_ports()?.into_iter().for_each(say::note);
     if request.prints {
         say::data(format_args!("{config}"))?;
         return Ok(ExitCode::SUCCESS);
@@ -76,6 +84,10 @@ pub(crate) fn execute(config: &str, up: &[OsString]) -> anyhow::Result<ExitCode>
     let written = Written::new(&std::env::temp_dir(), config)?;
     let mut command = Command::new(&program);
     command.args(["--allow-unsigned", "--remove-config", "--config"]).arg(written.file()).args(up);
+    if !up.iter().any(|option| option == "--watch") {
+        // With it, a held app starts again when its file is corrected.
+        command.arg("--end-with-apps");
+    }
     let error = command.exec();
     written.remove();
     Err(error).with_context(|| format!("cannot execute {}", program.display()))
@@ -89,18 +101,14 @@ fn check(files: &[String]) -> anyhow::Result<ExitCode> {
     Err(error).with_context(|| format!("cannot execute {}", interpreter.program().display()))
 }
 
-/// Returns each app that imports a module beside it, with the module. The interpreter knows which modules it has itself.
-fn beside(request: &Request, interpreter: &Interpreter) -> anyhow::Result<Vec<(String, String)>> {
-    let files: Vec<&str> = request.files().collect();
-    if files.is_empty() {
-        return Ok(Vec::new());
-    }
+/// Has the interpreter read the source of the apps: it knows which modules it has itself.
+fn inspect(request: &Request, interpreter: &Interpreter) -> anyhow::Result<Inspection> {
     let mut command = Command::new(interpreter.program());
     command.args(["-I", "-m", "rosemary_ryu.beside"]);
     for dir in &request.python_path {
         command.arg("--python-path").arg(dir);
     }
-    let output = command.arg("--").args(files).stderr(Stdio::inherit()).output();
+    let output = command.arg("--").args(request.apps()).stderr(Stdio::inherit()).output();
     let output =
         output.with_context(|| format!("cannot execute {}", interpreter.program().display()))?;
     ensure!(output.status.success(), "rosemary-ryu could not read the apps; type: make python");

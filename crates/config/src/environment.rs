@@ -72,8 +72,7 @@ pub(super) fn read(table: &Table<'_>, host: Hosting, framework: Option<Framework
             return None;
         }
         let expected = format!("text of at most {LONGEST_VALUE} bytes without a zero byte");
-        let fits = |text: &&str| text.len() <= LONGEST_VALUE && !text.contains('\0');
-        let text = value.read(&expected, |it| it.text().filter(fits))?;
+        let text = value.read(&expected, |it| it.text().filter(|text| fits(text)))?;
         Some((name.to_owned(), text.to_owned()))
     };
     entries.into_iter().filter_map(variable).collect()
@@ -116,6 +115,25 @@ fn of_options<'a>(table: &Table<'a>, framework: Option<Framework>) -> Vec<Entry<
         }
     }
     variables
+}
+
+/// Checks a variable for an app in Python.
+///
+/// # Errors
+/// The app cannot have it; the text says why.
+pub fn check_variable_of_python(name: &str, value: &str) -> Result<(), String> {
+    if let Some(what) = refusal(name, true) {
+        return Err(what);
+    }
+    if fits(value) {
+        return Ok(());
+    }
+    Err(format!("the value of {name} must have at most {LONGEST_VALUE} bytes, and no zero byte"))
+}
+
+/// Whether a text may be the value of a variable.
+fn fits(value: &str) -> bool {
+    value.len() <= LONGEST_VALUE && !value.contains('\0')
 }
 
 /// Returns why an app cannot have the variable `name`, if so.

@@ -47,7 +47,7 @@ pub use apps::{MOST_APPS, MOST_ELEMENTS};
 pub use changes::changes;
 pub use config::{Config, DEFAULT_APPS, TOP_KEYS};
 pub use controller::CONTROLLER_KEYS;
-pub use environment::{ENV_IN_KERNEL, Environment};
+pub use environment::{ENV_IN_KERNEL, Environment, check_variable_of_python};
 pub use error::ConfigError;
 pub use file::{SYSTEM_CONFIG, default_file, runtime_dir_of, user_dir};
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};

@@ -1,12 +1,14 @@
 //! The arguments of `rosemary ryu`, and the configuration that they stand for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
-use config::{NAME_FORM, RYU_CAPABILITIES, is_name, is_source, module_name, nearest};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use config::{
+    NAME_FORM, RYU_CAPABILITIES, check_variable_of_python, is_name, is_source, module_name, nearest,
+};
 use control::policy::Capability;
 
 use crate::readable::ensure_grantable;
@@ -44,7 +46,8 @@ const VALUES: [&str; 14] = [
 ];
 
 /// Options that the command uses by itself, with a value each.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
+    "env",
     "wsapi-host",
     "wsapi-port",
     "ofp-listen-host",
@@ -72,6 +75,8 @@ pub(super) struct Request {
     /// Files and directories that the apps may read.
     pub(super) read: Vec<PathBuf>,
     pub(super) python_path: Vec<PathBuf>,
+    /// Environment variables of the apps.
+    env: BTreeMap<String, String>,
     wsapi: (Option<String>, Option<u16>),
     ofp: (Option<String>, Option<u16>),
     /// Arguments for `rosemary up`.
@@ -136,6 +141,11 @@ impl Request {
             value.parse::<u16>().with_context(|| format!("--{name} is {value}; expected a port"))
         };
         match name {
+            "env" => {
+                let (name, value) = variable(&value)?;
+                let before = self.env.insert(name.clone(), value);
+                ensure!(before.is_none(), "--env {name} is given twice; give it once");
+            }
             "wsapi-host" => self.wsapi.0 = Some(value),
             "wsapi-port" => self.wsapi.1 = Some(port(&value)?),
             "ofp-listen-host" => self.ofp.0 = Some(value),
@@ -164,9 +174,41 @@ impl Request {
         Ok(())
     }
 
-    /// The apps that are files, not names of modules.
-    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
-        self.apps.iter().map(String::as_str).filter(|app| is_source(Path::new(app)))
+    /// The apps, as files or as names of modules.
+    pub(super) fn apps(&self) -> &[String] {
+        &self.apps
+    }
+
+    /// Whether the apps receive this environment variable.
+    pub(super) fn has_variable(&self, name: &str) -> bool {
+        self.env.contains_key(name)
+    }
+
+    /// A line about the ports of the apps, if several have one; `ryu-manager` serves all at one port.
+    ///
+    /// # Errors
+    /// An app has no name.
+    pub(super) fn about_ports(&self) -> anyhow::Result<Option<String>> {
+        if self.apps.len() < 2 || self.wsapi.1.is_none() {
+            return Ok(None);
+        }
+        let named = (0_u16..).zip(&self.apps).map(|(number, app)| {
+            let address = self.wsapi_address(number)?.unwrap_or_default();
+            Ok(format!("{} {address}", name_of(app)?))
+        });
+        let named: Vec<String> = named.collect::<anyhow::Result<_>>()?;
+        Ok(Some(format!(
+            "each app has a process, contexts and a port of its own: {}; for one port, start one file that requires the apps with \
+             app_manager.require_app (docs/ryu.md)",
+            named.join(", ")
+        )))
+    }
+
+    /// The address of the web server of app `number`, if the apps have one.
+    fn wsapi_address(&self, number: u16) -> anyhow::Result<Option<String>> {
+        let Some(first) = self.wsapi.1 else { return Ok(None) };
+        let port = first.checked_add(number).context("no port is left for the last app")?;
+        Ok(Some(address(self.wsapi.0.as_deref().unwrap_or("127.0.0.1"), port)))
     }
 
     /// The configuration of Rosemary for these apps.
@@ -205,19 +247,13 @@ impl Request {
                 let path = self.python_path.iter().map(|it| quoted(&it.to_string_lossy()));
                 writeln!(text, "python-path = [{}]", path.collect::<Vec<_>>().join(", "))?;
             }
-            if let Some(first) = self.wsapi.1 {
-                let port = first.checked_add(number).context("no port is left for the last app")?;
-                let host = self.wsapi.0.as_deref().unwrap_or("127.0.0.1");
-                let listen = format!("wsapi={}", address(host, port));
-                writeln!(text, "listen = [{}]", quoted(&listen))?;
+            if let Some(address) = self.wsapi_address(number)? {
+                writeln!(text, "listen = [{}]", quoted(&format!("wsapi={address}")))?;
             }
-            let options = self
-                .options
-                .iter()
-                .map(|(key, value)| format!("{} = {}", quoted(key), quoted(value)));
-            let options: Vec<String> = options.collect();
-            if !options.is_empty() {
-                writeln!(text, "options = {{ {} }}", options.join(", "))?;
+            for (key, values) in [("options", &self.options), ("env", &self.env)] {
+                if !values.is_empty() {
+                    writeln!(text, "{key} = {}", table(values))?;
+                }
             }
             names.push(name);
         }
@@ -225,33 +261,32 @@ impl Request {
     }
 }
 
-/// Refuses apps that import modules beside them, which they could not read: `found` has each app with its module. `ryu-manager`
-/// would find the modules.
-///
-/// # Errors
-/// There is one.
-pub(super) fn refuse_beside(found: &[(String, String)]) -> anyhow::Result<()> {
-    let Some((app, module)) = found.first() else { return Ok(()) };
-    let mut dirs = BTreeSet::new();
-    for (app, _) in found {
-        let file = std::path::absolute(app)?;
-        dirs.extend(file.parent().map(Path::to_owned));
-    }
-    for dir in &dirs {
-        ensure_grantable(dir, dir)
-            .with_context(|| format!("{app} imports {module}, which lies beside it"))?;
-    }
-    let options = dirs.iter().map(|dir| format!("--python-path {}", dir.display()));
-    bail!(
-        "{app} imports {module}, which lies beside it, and the app may not read that directory; to allow it, add {}",
-        options.collect::<Vec<_>>().join(" ")
-    )
-}
-
 /// Returns the real path of a file or directory, which has no `..`.
 fn existing(path: &str) -> anyhow::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     path.canonicalize().with_context(|| format!("{} is missing", path.display()))
+}
+
+/// A table in TOML, in one line.
+fn table(values: &BTreeMap<String, String>) -> String {
+    let entry = |(key, value): (&String, &String)| format!("{} = {}", quoted(key), quoted(value));
+    format!("{{ {} }}", values.iter().map(entry).collect::<Vec<_>>().join(", "))
+}
+
+/// Reads `NAME=VALUE`, or `NAME` for a variable of this command.
+fn variable(given: &str) -> anyhow::Result<(String, String)> {
+    let (name, value) = match given.split_once('=') {
+        Some((name, value)) => (name, value.to_owned()),
+        None => {
+            let value = std::env::var(given).ok();
+            let value = value.with_context(|| {
+                format!("--env {given}: no such variable is set here; set it, or write --env {given}=VALUE")
+            })?;
+            (given, value)
+        }
+    };
+    check_variable_of_python(name, &value).map_err(|what| anyhow!("--env {name}: {what}"))?;
+    Ok((name.to_owned(), value))
 }
 
 /// Checks that `ryu-manager` or this command has the option of this name, with a value.
@@ -419,19 +454,22 @@ mod tests {
     }
 
     #[test]
-    fn module_beside_an_app_needs_its_directory() {
-        // Not below /tmp, which cannot be granted.
-        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
-        let app = dir.path().join("producer.py");
-        let app = app.to_string_lossy().into_owned();
-        let request = Request::parse(&[app.clone(), "ryu.app.x".into()]).unwrap();
-        assert_eq!(request.files().collect::<Vec<_>>(), [&app]);
-        refuse_beside(&[]).unwrap();
-        let found = [(app.clone(), "my_events".to_owned()), (app, "rules".to_owned())];
-        let error = refuse_beside(&found).unwrap_err().to_string();
-        assert!(error.contains("producer.py imports my_events"), "{error}");
-        let option = format!("add --python-path {}", dir.path().display());
-        assert!(error.ends_with(&option), "{error}");
+    fn variables_reach_the_apps() {
+        let app = config("ryu.app.x --env API_KEY=a=b --env=PATH").apps.unwrap().remove(0);
+        assert_eq!(app.env["API_KEY"], "a=b");
+        assert_eq!(app.env["PATH"], std::env::var("PATH").unwrap());
+    }
+
+    #[test]
+    fn several_apps_with_ports_are_announced() {
+        let about = |line: &str| {
+            let arguments: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
+            Request::parse(&arguments).unwrap().about_ports().unwrap()
+        };
+        let line = about("ryu.app.a ryu.app.b --wsapi-port 8080").unwrap();
+        assert!(line.contains("own: a 127.0.0.1:8080, b 127.0.0.1:8081;"), "{line}");
+        assert_eq!(about("ryu.app.a --wsapi-port 8080"), None);
+        assert_eq!(about("ryu.app.a ryu.app.b"), None);
     }
 
     #[test]
@@ -449,6 +487,9 @@ mod tests {
         assert!(wrong("ryu.app.x --no-such-option 5").contains("--no-such-option is no option"));
         assert!(wrong("ryu.app.x --wsapi-prot 5").contains("did you mean --wsapi-port?"));
         assert!(wrong("ryu.app.x --user-flags x.py").contains("--config-file"));
+        assert!(wrong("ryu.app.x --env NO_SUCH_VARIABLE").contains("--env NO_SUCH_VARIABLE=VALUE"));
+        assert!(wrong("ryu.app.x --env LD_PRELOAD=x").contains("\"LD_PRELOAD\" is no variable"));
+        assert!(wrong("ryu.app.x --env A=1 --env A=2").contains("given twice"));
         assert!(wrong("ryu.app.x -v").contains("such as --verbose"));
         assert!(wrong("ryu.app.x --config-file /no/ryu.conf").contains("ryu.conf is missing"));
         let twice = "ryu.app.x --config-file /etc/passwd --config-file /etc/group";

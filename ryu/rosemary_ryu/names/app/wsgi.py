@@ -7,6 +7,7 @@ The port is that of the option `wsapi-port`. The monitor has opened it (see `ros
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable
 from types import MethodType
 from typing import Any, TypeVar
@@ -29,6 +30,8 @@ from webob.response import Response as webob_Response
 from rosemary_ryu import listening, published
 
 __all__ = ["ControllerBase", "Request", "Response", "WSGIApplication", "route", "rpc_public", "websocket"]
+
+LOG = logging.getLogger("ryu.app.wsgi")
 
 DEFAULT_WSGI_HOST = "0.0.0.0"
 DEFAULT_WSGI_PORT = 8080
@@ -310,5 +313,8 @@ def start_service(app_mgr: Any) -> WSGIServer | None:
                 published.publish(context)
                 if not listening.has_port(CONF.wsapi_port):
                     return None
+            elif "wsgi" in app_mgr.undeclared and not listening.has_port(CONF.wsapi_port):
+                LOG.info("no web server: no app has the context wsgi in its _CONTEXTS, and port %d is not granted", CONF.wsapi_port)
+                return None
             return WSGIServer(context)
     return None

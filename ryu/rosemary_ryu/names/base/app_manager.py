@@ -320,6 +320,8 @@ class AppManager:
         self.contexts_cls: dict[str, type] = {}
         self.contexts: dict[str, Any] = {}
         self.is_started = False  # whether all applications have started
+        # Contexts that no application names: one imports the classes for web interfaces and may rely on another's context.
+        self.undeclared: set[str] = set()
 
     def load_app(self, name: str) -> type | None:
         """Imports a module and returns its application class."""
@@ -351,7 +353,11 @@ class AppManager:
         contexts = dict(cls.context_iteritems())  # type: ignore[attr-defined]
         if "wsgi" not in contexts and _imports_wsgi(sys.modules[cls.__module__]):
             # `rest_conf_switch` does not name it, and relies on another application that does.
+            if "wsgi" not in self.contexts_cls:
+                self.undeclared.add("wsgi")
             contexts["wsgi"] = sys.modules[_WSGI].WSGIApplication
+        else:
+            self.undeclared -= contexts.keys()
         for key, context in contexts.items():
             if self.contexts_cls.setdefault(key, context) is not context:
                 raise AssertionError(f"two applications need different contexts by the name {key}")
@@ -392,7 +398,7 @@ class AppManager:
         versions = getattr(cls, "OFP_VERSIONS", None)
         if versions is not None:
             ofproto_protocol.set_app_supported_versions(versions)
-        app = cls(*args, **kwargs)
+        app = cls(*args, **{key: it for key, it in kwargs.items() if key not in self.undeclared or _accepts(cls, key)})
         register_app(app)
         self.applications[app.name] = app
         return app
@@ -431,6 +437,12 @@ class AppManager:
             if callable(close):
                 close()
         self.contexts.clear()
+
+
+def _accepts(cls: type, name: str) -> bool:
+    """Whether the constructor of an application has a parameter of this name, or takes any."""
+    parameters = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    return name in parameters or any(it.kind is it.VAR_KEYWORD for it in parameters.values())
 
 
 def _observe(app: RyuApp, ev_cls: type, caller: Any) -> None:
