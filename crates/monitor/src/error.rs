@@ -52,7 +52,7 @@ pub enum StartError {
     )]
     IncompleteSandbox(String),
     /// No app of a command that runs these apps alone can run.
-    #[error("{0}; correct it and start again (`rosemary logs` has the details)")]
+    #[error("{0}; correct it and start again")]
     AppsHeld(String),
     /// `--app` names an app that cannot run.
     #[error("--app {app}: {why}")]
