@@ -151,6 +151,21 @@ pub fn rosemary_binary() -> PathBuf {
     binary
 }
 
+/// Mounts the directory of our programs where every user may enter, and returns its path. A checkout may be below a directory that
+/// only root may enter. Must be called in a lab, which has mounts of its own; no lab and no demo covers `/mnt`.
+///
+/// # Errors
+/// The system refuses the mount.
+///
+/// # Panics
+/// Like [`rosemary_binary`].
+pub fn programs_for_all() -> anyhow::Result<PathBuf> {
+    let place = PathBuf::from("/mnt");
+    let binary = rosemary_binary();
+    rustix::mount::mount_bind(binary.parent().unwrap_or(&place), &place)?;
+    Ok(place)
+}
+
 /// Sends `SIGKILL`.
 ///
 /// # Errors

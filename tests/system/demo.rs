@@ -1,7 +1,6 @@
 //! Tests `rosemary demo`: it passes, and leaves nothing behind, however it ends.
 
 use std::io::{Read as _, Write as _};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -9,7 +8,7 @@ use anyhow::Context as _;
 use cli::lab::Lab;
 use rosemary_tests::net::SOON;
 use rosemary_tests::traces::Traces;
-use rosemary_tests::{in_a_lab, rosemary_binary};
+use rosemary_tests::{in_a_lab, programs_for_all, rosemary_binary};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::stopping::Below;
@@ -99,15 +98,14 @@ fn demo_is_kept(
     Ok(())
 }
 
-/// Returns `rosemary` as an unprivileged user, from a path that this user can access and that the
-/// demo does not cover.
+/// Returns `rosemary` as an unprivileged user.
 fn as_ordinary_user(lab: &Lab) -> anyhow::Result<Command> {
-    let binary = rosemary_binary();
-    let place = Path::new("/mnt");
-    rustix::mount::mount_bind(binary.parent().context("it is in a directory")?, place)?;
+    let programs = programs_for_all()?;
     let mut command = ordinary_user(lab);
     // It does not die with this thread, because it changes its user.
-    command.args(["timeout", "--foreground", "--kill-after=1", "60"]).arg(place.join("rosemary"));
+    command
+        .args(["timeout", "--foreground", "--kill-after=1", "60"])
+        .arg(programs.join("rosemary"));
     Ok(command)
 }
 

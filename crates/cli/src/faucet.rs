@@ -146,9 +146,18 @@ mod tests {
         }
     }
 
+    /// A directory that can be granted, unlike one below /tmp, with a file.
+    fn grantable() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let file = dir.path().canonicalize().unwrap().join("faucet.yaml");
+        std::fs::write(&file, "").unwrap();
+        (dir, file)
+    }
+
     #[test]
     fn faucet_may_read_its_directory_and_serve_metrics() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"); // any file
+        let (_dir, file) = grantable();
+        let dir = file.parent().unwrap().display();
         let text = config(&args(&file), Some(Path::new("/opt/faucet"))).unwrap();
         let read = Config::parse("/rosemary.toml".into(), text.clone());
         let read = read.unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -157,14 +166,10 @@ mod tests {
         assert_eq!(python.module.as_deref(), Some("faucet.faucet"));
         assert_eq!(python.path, [Path::new("/opt/faucet")]);
         assert_eq!(python.listen[0].1.port(), 9302);
-        let dir = format!("fs.read:{}", env!("CARGO_MANIFEST_DIR"));
         let has = |name: &str| apps[0].capabilities.iter().any(|it| it.to_string() == name);
         let notice = notice(&args(&file)).unwrap();
-        assert!(
-            notice.contains(&format!("all files of {}", env!("CARGO_MANIFEST_DIR"))),
-            "{notice}"
-        );
-        assert!(text.contains(&dir) && has("topology.probe"), "{text}");
+        assert!(notice.contains(&format!("all files of {dir}")), "{notice}");
+        assert!(text.contains(&format!("fs.read:{dir}")) && has("topology.probe"), "{text}");
         assert_eq!(apps[0].env["FAUCET_PROMETHEUS_PORT"], "9302");
         assert_eq!(python.options["renew-flows"], "true");
         assert_eq!(apps[0].limits.of(Limit::Log).hard, 64 << 10);
@@ -173,7 +178,7 @@ mod tests {
 
     #[test]
     fn faucet_of_the_interpreter_needs_no_path() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let (_dir, file) = grantable();
         assert!(!config(&args(&file), None).unwrap().contains("python-path"));
     }
 

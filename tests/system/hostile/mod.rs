@@ -20,7 +20,7 @@ use anyhow::Context as _;
 use cli::lab::{Lab, Rosemary};
 use control::operator::ProgramState;
 use rosemary_tests::net::SOON;
-use rosemary_tests::{in_a_lab, in_a_lab_for, rosemary_binary};
+use rosemary_tests::{in_a_lab, in_a_lab_for, programs_for_all, rosemary_binary};
 use sys::cgroup::Tree;
 use sys::sandbox::seccomp::{Condition, EMULATED, Profile, SyscallRule};
 
@@ -131,7 +131,7 @@ fn as_user(lab: &Lab, how: &str) -> anyhow::Result<PathBuf> {
         fs::create_dir(&dir)?;
         std::os::unix::fs::chown(&dir, Some(USER), Some(USER))?;
     }
-    let (files, rosemary) = (lab.files().display(), rosemary_binary());
+    let (files, rosemary) = (lab.files().display(), programs_for_all()?.join("rosemary"));
     let script = lab.files().join("rosemary-of-user.sh");
     let text = format!(
         "#!/bin/sh\nexport HOME={files} ROSEMARY_RUNTIME_DIR={files}/runtime ROSEMARY_STATE_DIR={files}/state\n\
