@@ -13,6 +13,7 @@ use super::capture::{self, Ends, Summary, Time};
 use super::framing::{Frame, Framer, Messages};
 use super::hex::{self, Items};
 use super::input::{Input, Kind};
+use super::keylog::Plaintext;
 use super::output::Output;
 use crate::say;
 
@@ -26,7 +27,10 @@ const MAX_SHOWN: usize = 1024;
 /// # Errors
 /// The input cannot be read or has no known format.
 pub(super) fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
-    let input = Input::open(&args.file)?;
+    let input = match &args.keylog {
+        None => Input::open(&args.file)?,
+        Some(keys) => Input::decrypted(&args.file, Plaintext::of(&args.file, keys, &args.port)?),
+    };
     let name = input.name;
     let mut lines =
         LineWriter { to: Output::new(!input.is_file), json: args.json, messages: 0, errors: 0 };

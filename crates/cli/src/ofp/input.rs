@@ -80,6 +80,13 @@ impl Input {
         Self::recognise(path.display().to_string(), metadata.is_file(), file)
     }
 
+    /// The plaintext of a capture, as a pcap file.
+    pub(super) fn decrypted(path: &Path, plaintext: impl Read + 'static) -> Self {
+        let is_file = path != Path::new("-");
+        let kind = Kind::Capture(Format::Pcap);
+        Self { name: path.display().to_string(), kind, is_file, bytes: Box::new(plaintext) }
+    }
+
     fn recognise(
         name: String,
         is_file: bool,

@@ -9,6 +9,7 @@
 //! | `input` | opens and recognises: text, a stream, a capture |
 //! | `hex` | messages written in digits, hexdumps among them |
 //! | `capture` | packets, TCP connections, streams |
+//! | `keylog` | from TLS in a capture to plain packets, by tshark |
 //! | `framing` | from a stream to messages, and back into step |
 //! | `decode`, `check` | the commands |
 //!
@@ -20,6 +21,7 @@ mod decode;
 mod framing;
 mod hex;
 mod input;
+mod keylog;
 mod output;
 
 use std::path::PathBuf;
@@ -65,6 +67,7 @@ Examples:
   tcpdump -i any -U -w - tcp port 6653 | rosemary ofp decode -
   echo 0400000800000001 | rosemary ofp decode -
   rosemary ofp decode --json capture.pcap | jq 'select(.error)'
+  rosemary ofp decode --keylog keys.txt capture.pcap
 
 Exit codes: 0 every message decoded, 1 some did not decode or bytes were missing, 2 wrong usage.";
 
@@ -95,6 +98,12 @@ struct DecodeArgs {
     /// Print a JSON object per line
     #[arg(long)]
     json: bool,
+    /// Decrypt the TLS connections of a capture with the secrets in this file, by tshark
+    ///
+    /// The file has the format of NSS key logs, which other programs write if the environment variable SSLKEYLOGFILE names it.
+    /// Connections without TLS are left out.
+    #[arg(long, value_name = "FILE")]
+    keylog: Option<PathBuf>,
     /// In captures, also decode this TCP port (repeatable)
     #[arg(long, value_name = "PORT")]
     port: Vec<u16>,

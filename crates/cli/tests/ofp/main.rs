@@ -4,6 +4,7 @@
 
 mod captures;
 mod inputs;
+mod keylog;
 mod pcap;
 mod vectors;
 

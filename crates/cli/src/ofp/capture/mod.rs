@@ -13,7 +13,9 @@ mod packet;
 mod reassembly;
 mod time;
 
-use std::io::Read;
+use std::cell::RefCell;
+use std::io::{self, Read};
+use std::rc::Rc;
 
 use pcap_parser::pcapng::Block;
 use pcap_parser::traits::PcapReaderIterator;
@@ -52,7 +54,7 @@ pub(super) struct Summary {
 }
 
 /// Receives frames with time and endpoints. An error ends the reading.
-pub(super) type Give<'a> = &'a mut dyn FnMut(Time, Ends, Frame<'_>) -> std::io::Result<()>;
+pub(super) type Give<'a> = &'a mut dyn FnMut(Time, Ends, Frame<'_>) -> io::Result<()>;
 
 /// Reads a whole capture.
 ///
@@ -63,7 +65,7 @@ pub(super) fn read(
     ports: &[u16],
     mut input: impl Read,
     give: Give<'_>,
-) -> std::io::Result<Summary> {
+) -> io::Result<Summary> {
     let mut reading = Reading {
         connections: Connections::new(ports),
         summary: Summary::default(),
@@ -71,7 +73,8 @@ pub(super) fn read(
         time: Time::default(),
     };
     let head = read_head(format, &mut input)?;
-    let input = head.as_slice().chain(input);
+    let failure = Rc::new(RefCell::new(None));
+    let input = head.as_slice().chain(Noting { input, failure: failure.clone() });
     let opened = match format {
         Format::Pcap => LegacyPcapReader::new(BUFFER_SIZE, input)
             .map(|mut reader| reading.run(&mut reader, give)),
@@ -92,7 +95,26 @@ pub(super) fn read(
     });
     outcome?;
     reading.summary.connections = reading.connections.seen;
+    if let (Some(broken), Some(error)) = (&mut reading.summary.broken, failure.take()) {
+        *broken = format!("{broken}: {error}");
+    }
     Ok(reading.summary)
+}
+
+/// Keeps the error of its input, of which the parsers pass on only that there was one.
+struct Noting<R> {
+    input: R,
+    failure: Rc<RefCell<Option<String>>>,
+}
+
+impl<R: Read> Read for Noting<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.input.read(out).inspect_err(|error| {
+            if error.kind() != io::ErrorKind::Interrupted {
+                self.failure.replace(Some(error.to_string()));
+            }
+        })
+    }
 }
 
 /// An interface of a pcapng file.
@@ -113,7 +135,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn run(&mut self, reader: &mut dyn PcapReaderIterator, give: Give<'_>) -> std::io::Result<()> {
+    fn run(&mut self, reader: &mut dyn PcapReaderIterator, give: Give<'_>) -> io::Result<()> {
         let mut size = BUFFER_SIZE;
         loop {
             let wanted = match reader.next() {
@@ -142,7 +164,7 @@ impl Reading {
         }
     }
 
-    fn block(&mut self, block: &PcapBlockOwned<'_>, give: Give<'_>) -> std::io::Result<()> {
+    fn block(&mut self, block: &PcapBlockOwned<'_>, give: Give<'_>) -> io::Result<()> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 /// The upper bits say whether frames end with a checksum.
@@ -192,7 +214,7 @@ impl Reading {
         }
     }
 
-    fn packet(&mut self, link: Linktype, packet: &[u8], give: Give<'_>) -> std::io::Result<()> {
+    fn packet(&mut self, link: Linktype, packet: &[u8], give: Give<'_>) -> io::Result<()> {
         self.summary.packets += 1;
         if !packet::is_known(link) {
             let count = self.summary.unknown_link.map_or(0, |(count, _)| count);
@@ -219,7 +241,7 @@ impl Reading {
 }
 
 /// Reads the file's header, which the parsers require completely in their first read.
-fn read_head(format: Format, input: &mut impl Read) -> std::io::Result<Vec<u8>> {
+fn read_head(format: Format, input: &mut impl Read) -> io::Result<Vec<u8>> {
     /// Limit of the section header; 28 bytes without options.
     const MAX_SECTION_HEADER: u32 = 64 << 10;
     let mut head = Vec::new();
