@@ -307,6 +307,16 @@ def machine():
     )
 
 
+def add_only(parser):
+    """Adds the option that leaves out other controllers."""
+    parser.add_argument("--only", choices=["rosemary"], help="leave out other controllers, which may need a network to install")
+
+
+def chosen(controllers, only):
+    """Returns the controllers of this project, or all: pairs that begin with the name."""
+    return [it for it in controllers if not only or it[0].startswith(("Rosemary", "ofbench"))]
+
+
 def main(measure):
     """Runs a measurement; prints a failure as one message."""
     try:

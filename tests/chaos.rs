@@ -15,6 +15,7 @@ use anyhow::{Context as _, bail};
 use cli::lab::{Lab, Of};
 use rosemary_tests::chaos::cuts::{self, RING, SQUARE};
 use rosemary_tests::chaos::{self, Forwarder};
+use rosemary_tests::experiment::finished;
 
 const USAGE: &str =
     "usage: rosemary_chaos SEED STEPS [learning-switch|forwarding|cuts 1.0|1.3 ring|square]";
@@ -22,7 +23,11 @@ const USAGE: &str =
 /// Longest duration of a step.
 const LIMIT: Duration = Duration::from_secs(10);
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> ExitCode {
+    finished(run())
+}
+
+fn run() -> anyhow::Result<ExitCode> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let [seed, steps, what @ ..] = &words[..] else { bail!(USAGE) };

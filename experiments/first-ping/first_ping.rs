@@ -17,11 +17,12 @@
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use cli::lab::{self, Host, Lab, LabError, Of, Rosemary, Running, Switch};
-use rosemary_tests::experiment::note;
+use rosemary_tests::experiment::{finished, note};
 use rosemary_tests::rosemary_binary;
 use rustix::process::Signal;
 
@@ -114,7 +115,11 @@ struct Pings {
     lost: usize,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    finished(run())
+}
+
+fn run() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let number = |text: &String| text.parse::<usize>().context("expected a number of pings");
     let (pings, controllers, versions) = match &words[..] {
@@ -126,10 +131,19 @@ fn main() -> anyhow::Result<()> {
             ];
             (rest.first().map_or(Ok(100), number)?, controllers, &[Of::V1_3][..])
         }
+        [option, rest @ ..] if option == "--only" => {
+            ensure!(
+                matches!(rest, [it] if it == "rosemary"),
+                "--only is for one controller: --only rosemary"
+            );
+            let own = |controller: &Controller<'_>| matches!(controller, Controller::App(_));
+            let own = CONTROLLERS.into_iter().filter(|(_, it)| own(it)).collect();
+            (200, own, &[Of::V1_0, Of::V1_3][..])
+        }
         [text] => (number(text)?, CONTROLLERS.to_vec(), &[Of::V1_0, Of::V1_3][..]),
         _ => {
             bail!(
-                "usage: first_ping [PINGS], or first_ping ryu OSKEN-MANAGER RYU-APP OSKEN-APP [PINGS]"
+                "usage: first_ping [PINGS], first_ping --only rosemary, or first_ping ryu OSKEN-MANAGER RYU-APP OSKEN-APP [PINGS]"
             )
         }
     };

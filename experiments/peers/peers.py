@@ -13,7 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 from measure import (  # noqa: E402
-    ROOT, Controller, Failed, Null, Rosemary, app, build, cores, figure, free_port, machine, main,
+    ROOT, Controller, Failed, Null, Rosemary, add_only, app, build, chosen, cores, figure, free_port, machine, main,
     need, ofbench, say, spread, spread_of, table,
 )
 
@@ -47,9 +47,8 @@ def controllers():
     ovs = ["ovs-testcontroller", "-vANY:off", f"--unixctl=/tmp/ovs-testcontroller.{port}.ctl"]
     ovs.append(f"ptcp:{port}:127.0.0.1")
     yield "ovs-testcontroller", lambda: Controller("ovs-testcontroller", ovs, port, core)
-    python = [os_ken(), "--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", another]
-    python += [HERE / "learning_switch.py"]
-    yield f"os-ken {OS_KEN}", lambda: Controller("os-ken", python, another, core)
+    python = ["--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", another, HERE / "learning_switch.py"]
+    yield f"os-ken {OS_KEN}", lambda: Controller("os-ken", [os_ken(), *python], another, core)
 
 
 def measure():
@@ -57,14 +56,15 @@ def measure():
     parser.add_argument("--seconds", type=float, default=1, help="of each interval")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-build", action="store_true", help="do not build first")
+    add_only(parser)
     asked = parser.parse_args()
-    need("taskset", "ss", "ovs-testcontroller")
+    need("taskset", "ss", *([] if asked.only else ["ovs-testcontroller"]))
     if not asked.no_build:
         build()
     print(f"{machine()}\nController on core {cores()[0]}, ofbench on core {cores()[1]}.")
     running = {}
     try:
-        for name, start in controllers():
+        for name, start in chosen(controllers(), asked.only):
             running[name] = start()
         for of in ["1.0", "1.3"]:
             speeds(running, of, asked.seconds, asked.rounds)

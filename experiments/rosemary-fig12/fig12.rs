@@ -7,13 +7,14 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use cli::lab::{Lab, Rosemary};
 use rosemary_tests::apps::in_c;
 use rosemary_tests::developer::{Developer, entry, refused, rosemary, trust};
-use rosemary_tests::experiment::{Verdict, note};
+use rosemary_tests::experiment::{Experiment, NOT_MEASURED, finished, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Time limit for an app to start and to write a line.
@@ -25,9 +26,13 @@ fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/rosemary-fig12")
 }
 
-fn main() -> anyhow::Result<()> {
-    cli::lab::require(&["cc", "python3"])?;
-    let program = os_ken::install().context("the comparison requires os-ken")?;
+fn main() -> ExitCode {
+    finished(run())
+}
+
+fn run() -> anyhow::Result<()> {
+    let experiment = Experiment::new("rosemary-fig12", &["cc", "python3"])?;
+    let program = experiment.os_ken()?;
     let lab = Lab::enter()?;
     note("installing packages of each kind in Rosemary");
     let (refusals, runs) = with_packages(&lab)?;
@@ -36,22 +41,22 @@ fn main() -> anyhow::Result<()> {
     let app = fs::read(here().join("files.py"))?;
     let mut text =
         format!("| the app | Rosemary | os-ken {} |\n| --- | --- | --- |\n", os_ken::VERSION);
-    note("running the app in os-ken");
-    let whole = with_os_ken(&lab, &program, &app)?;
-    let changed = with_os_ken(&lab, &program, &[&app[..], b"# changed\n"].concat())?;
-    let mut verdict = Verdict::default();
-    verdict.require(runs.starts_with("runs"), "a package does not run as its developer signed it");
-    verdict.require(reads.starts_with("refused"), "an app reads a foreign file in Rosemary");
-    verdict.require(whole.starts_with("GOT"), "os-ken's app cannot read the file either");
-    writeln!(text, "| as its developer signed it | {runs} | {} |", ran(&whole))?;
+    let (mut whole, mut ran_whole, mut ran_changed) =
+        (NOT_MEASURED.to_owned(), NOT_MEASURED, NOT_MEASURED);
+    if let Some(program) = program {
+        note("running the app in os-ken");
+        whole = with_os_ken(&lab, &program, &app)?;
+        let changed = with_os_ken(&lab, &program, &[&app[..], b"# changed\n"].concat())?;
+        (ran_whole, ran_changed) = (ran(&whole), ran(&changed));
+    }
+    writeln!(text, "| as its developer signed it | {runs} | {ran_whole} |")?;
     for (what, why) in refusals {
         // os-ken depends on the file alone, and only one case changes that.
-        let there = if what.contains("changed") { ran(&changed) } else { ran(&whole) };
+        let there = if what.contains("changed") { ran_changed } else { ran_whole };
         writeln!(text, "| {what} | {why} | {there} |")?;
     }
     writeln!(text, "| reads `/etc/shadow` | {reads} | {whole} |")?;
     writeln!(text, "\nThe operator's record of a call that was refused: `{record}`")?;
-    write!(text, "\n{}", verdict.line())?;
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

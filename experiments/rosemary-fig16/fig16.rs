@@ -15,13 +15,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use cli::lab::{Host, Lab, Of, Rosemary, Switch};
 use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::experiment::{Experiment, Verdict, note};
+use rosemary_tests::experiment::{Experiment, finished, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation, and the time of the app's first exit.
@@ -45,9 +45,13 @@ struct Watched {
     denied: Vec<(f64, f64)>,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    finished(run())
+}
+
+fn run() -> anyhow::Result<()> {
     let experiment = Experiment::new("rosemary-fig16", &["cc", "python3"])?;
-    let program = os_ken::install().context("the comparison requires os-ken")?;
+    let program = experiment.os_ken()?;
     let lab = Lab::enter()?;
     let s1 = lab.switch("s1", Of::V1_3)?;
     let [h1, h2, h3] = ["h1", "h2", "h3"].map(|name| lab.host(name, &s1));
@@ -59,7 +63,7 @@ fn main() -> anyhow::Result<()> {
     lab.run("ovs-vsctl", &[database, "set", "bridge", "s1", "fail_mode=standalone"])?;
 
     let (rosemary, died) = with_rosemary(&lab, &s1, &hosts)?;
-    let os_ken = with_os_ken(&lab, &program, &s1, &hosts)?;
+    let os_ken = program.map(|program| with_os_ken(&lab, &program, &s1, &hosts)).transpose()?;
     let line =
         |name: &str, points: &[(f64, f64)]| Line { name: name.into(), points: points.into() };
     let of = |name: &str, watched: &Watched, file: &str| {
@@ -74,11 +78,14 @@ fn main() -> anyhow::Result<()> {
         experiment.draw(file, &figure)
     };
     of("Rosemary", &rosemary, "rosemary.svg")?;
-    of(&format!("os-ken {}", os_ken::VERSION), &os_ken, "os-ken.svg")?;
-    let mut text = format!("The app exited {died} times in Rosemary, once in os-ken.\n\n");
+    if let Some(os_ken) = &os_ken {
+        of(&format!("os-ken {}", os_ken::VERSION), os_ken, "os-ken.svg")?;
+    }
+    let there = if os_ken.is_some() { ", once in os-ken" } else { "" };
+    let mut text = format!("The app exited {died} times in Rosemary{there}.\n\n");
     text += "| after the first exit | allowed pings answered | denied pings answered |\n| --- | ---: | ---: |\n";
-    let mut verdict = Verdict::default();
-    for (name, watched) in [("Rosemary", &rosemary), ("os-ken", &os_ken)] {
+    let of_os_ken = os_ken.as_ref().map(|it| ("os-ken", it));
+    for (name, watched) in [("Rosemary", &rosemary)].into_iter().chain(of_os_ken) {
         let after = |points: &[(f64, f64)]| {
             let late: Vec<(f64, f64)> =
                 points.iter().filter(|(at, _)| *at > CRASH).copied().collect();
@@ -89,14 +96,7 @@ fn main() -> anyhow::Result<()> {
         };
         let (allowed, denied) = (after(&watched.allowed), after(&watched.denied));
         writeln!(text, "| {name} | {allowed:.0} % | {denied:.0} % |")?;
-        if name == "Rosemary" {
-            verdict.require(allowed >= 90.0, "allowed pings are lost in Rosemary");
-            verdict.require(denied < 0.5, "denied pings pass in Rosemary");
-        } else {
-            verdict.require(denied > 0.5, "os-ken's firewall outlives the exit of an app");
-        }
     }
-    write!(text, "\n{}", verdict.line())?;
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

@@ -6,13 +6,14 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use cli::lab::{Lab, Rosemary};
 use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::experiment::{Experiment, Verdict, note};
+use rosemary_tests::experiment::{Experiment, finished, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation, and the interval between two measurements.
@@ -23,30 +24,28 @@ fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/rosemary-fig17")
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    finished(run())
+}
+
+fn run() -> anyhow::Result<()> {
     let experiment = Experiment::new("rosemary-fig17", &["cc", "python3"])?;
-    let program = os_ken::install().context("the comparison requires os-ken")?;
+    let program = experiment.os_ken()?;
     let lab = Lab::enter()?;
     let mut lines = Vec::new();
-    let mut verdict = Verdict::default();
     let mut text =
         "| | maximum memory | ends of the app | record for the operator |\n| --- | ---: | ---: | --- |\n"
             .to_owned();
     for (name, bytes) in [("1.2 GB", 1_200_000_000), ("64 MiB", 64 << 20)] {
         let (line, restarts, said) = with_rosemary(&lab, name, bytes)?;
-        // The resident pages of libraries are not counted by the limit.
-        let most = f64::from(u32::try_from(bytes / 1_000_000)?) + 16.0;
-        verdict
-            .require(maximum(&line) <= most, format_args!("more memory than the limit of {name}"));
-        verdict.require(restarts > 0, format_args!("the app does not end at the limit of {name}"));
         text += &row(&line, restarts, &said);
         lines.push(line);
     }
-    let line = with_os_ken(&lab, &program)?;
-    text += &row(&line, 0, "nothing");
-    verdict.require(maximum(&line) > 1_200.0, "the app has no more memory in os-ken");
-    text += &format!("\n{}", verdict.line());
-    lines.push(line);
+    if let Some(program) = program {
+        let line = with_os_ken(&lab, &program)?;
+        text += &row(&line, 0, "nothing");
+        lines.push(line);
+    }
     let figure = Figure {
         title: "An app that leaks 160 MB per second".into(),
         x_label: "seconds".into(),
@@ -60,13 +59,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the largest value of a line, in MB.
-fn maximum(line: &Line) -> f64 {
-    line.points.iter().map(|(_, memory)| *memory).fold(0.0, f64::max)
-}
-
 fn row(line: &Line, restarts: u64, said: &str) -> String {
-    let most = maximum(line);
+    let most = line.points.iter().map(|(_, memory)| *memory).fold(0.0, f64::max);
     format!("| {} | {most:.0} MB | {restarts} | {said} |\n", line.name)
 }
 

@@ -9,13 +9,13 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use cli::lab::{Lab, Of, Rosemary, Switch};
 use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::experiment::{Experiment, Verdict, note};
+use rosemary_tests::experiment::{Experiment, finished, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation; time from the app's start to the attack, in seconds.
@@ -29,36 +29,36 @@ fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/rosemary-fig4-18")
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    finished(run())
+}
+
+fn run() -> anyhow::Result<()> {
     let experiment = Experiment::new("rosemary-fig4-18", &["cc", "python3"])?;
-    let program = os_ken::install().context("the comparison requires os-ken")?;
+    let program = experiment.os_ken()?;
     let lab = Lab::enter()?;
     let switches = [lab.switch("s1", Of::V1_3)?, lab.switch("s2", Of::V1_3)?];
     switches[0].link_to(&switches[1])?;
     let (rosemary, refused) = with_rosemary(&lab, &switches)?;
-    let os_ken = with_os_ken(&lab, &program, &switches)?;
+    let os_ken = program.map(|program| with_os_ken(&lab, &program, &switches)).transpose()?;
     let least = |line: &Line| {
         let late = line.points.iter().filter(|(at, _)| *at > ATTACK + 3.0).map(|(_, links)| *links);
         late.fold(f64::INFINITY, f64::min)
     };
     let mut text = format!(
         "| | fewest links that the monitor sees during the attack | refused messages of the attacker |\n\
-         | --- | ---: | ---: |\n| Rosemary | {:.0} | {refused} |\n| os-ken {} | {:.0} | none |\n",
-        least(&rosemary),
-        os_ken::VERSION,
-        least(&os_ken)
+         | --- | ---: | ---: |\n| Rosemary | {:.0} | {refused} |\n",
+        least(&rosemary)
     );
-    let mut verdict = Verdict::default();
-    verdict.require(least(&rosemary) >= 2.0, "an app deletes links of another in Rosemary");
-    verdict.require(refused > 0, "Rosemary refuses no message of the attacker");
-    verdict.require(least(&os_ken) < 2.0, "the attack has no effect in os-ken");
-    text += &format!("\n{}", verdict.line());
+    if let Some(os_ken) = &os_ken {
+        text += &format!("| os-ken {} | {:.0} | none |\n", os_ken::VERSION, least(os_ken));
+    }
     let figure = Figure {
         title: "An app deletes links while another watches them".into(),
         x_label: "seconds".into(),
         y_label: "links that the monitor sees (one each way)".into(),
         scale: Scale::Linear,
-        lines: vec![rosemary, os_ken],
+        lines: [rosemary].into_iter().chain(os_ken).collect(),
         marks: vec![(ATTACK, "attacks begin".into())],
     };
     experiment.draw("links.svg", &figure)?;

@@ -19,6 +19,19 @@ def needed():
     return sorted(set(re.findall(r'"([^"]+)"', calls)))
 
 
+class Controllers(unittest.TestCase):
+    def test_other_controllers_can_be_left_out(self):
+        named = [(name, None) for name in ("ofbench null", "Rosemary, user app", "ovs-testcontroller", "os-ken 2.3.1")]
+        self.assertEqual(measure.chosen(iter(named), None), named)
+        self.assertEqual(measure.chosen(iter(named), "rosemary"), named[:2])
+
+    def test_each_comparison_has_the_option(self):
+        for script in EXPERIMENTS.glob("*/*.py"):
+            text = script.read_text()
+            if "os_ken()" in text and "ArgumentParser" in text:
+                self.assertIn("add_only(parser)", text, script)
+
+
 class Packages(unittest.TestCase):
     def test_missing_programs_name_their_packages_once(self):
         path = os.environ["PATH"]

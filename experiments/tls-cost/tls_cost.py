@@ -14,8 +14,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE.parent / "peers"))
 from measure import (  # noqa: E402
-    Controller, Failed, Rosemary, app, build, cores, figure, free_port, machine, main, need, ofbench, say, table,
-    verdict,
+    Controller, Failed, Rosemary, add_only, app, build, chosen, cores, figure, free_port, machine, main, need, ofbench, say, table,
 )
 from measure import BUILT  # noqa: E402
 from peers import OS_KEN, os_ken  # noqa: E402
@@ -24,8 +23,6 @@ from switch import (  # noqa: E402
 )
 
 NAME = "tls-cost"
-# What `--only` chooses: Open vSwitch, or one of the controllers.
-SUBJECTS = ["switch", "null", "rosemary", "ovs-testcontroller", "os-ken"]
 PARTS = ["data path", "control path", "controller", "switch"]
 ROWS = [f"packet-in, whole: {part}" for part in PARTS]
 ROWS += ["packet-in, whole: forwarding", "packet-in, whole: echo", "flow set-up, whole: data path",
@@ -88,18 +85,6 @@ def switch_part(runs, rounds, keys, save):
                 boxes.append({"label": f"{part}", "group": group, "summary": row})
     chart(NAME, "first-packet.svg", save, title="Delay of the first packet of a flow, and its parts",
           y_label="us; box: 25 to 75 %, whiskers: 5 to 95 %", groups=["TCP", "TLS"], boxes=boxes)
-    return broken_claims(measured)
-
-
-def broken_claims(measured):
-    """Returns the parts of the claim that do not hold: in each round TLS delays the first packet."""
-    name = ROWS[0]
-    each = [tls["median"] - tcp["median"] for tcp, tls in pairs(measured, name)]
-    if not each:
-        return [f"no round has {name} over both transports"]
-    if min(each) <= 0:
-        return [f"TLS delays the first packet by {us(min(each))} us in one round"]
-    return []
 
 
 def pairs(measured, name):
@@ -108,8 +93,8 @@ def pairs(measured, name):
             yield tcp[name], tls[name]
 
 
-def controllers(keys, subjects):
-    """Yields the name of each controller among `subjects`, and how it is started without and with TLS."""
+def controllers(keys):
+    """Yields each controller's name, and how it is started without and with TLS."""
     core, _ = cores()
     own = [str(keys.dir / name) for name in ["controller-key.pem", "controller-cert.pem", "ca-cert.pem"]]
 
@@ -139,22 +124,18 @@ def controllers(keys, subjects):
             words += ["--ofp-tcp-listen-port", port]
         return Controller("os-ken", words + [LEARNER], port, core)
 
-    if "null" in subjects:
-        yield "ofbench null", null
-    if "rosemary" in subjects:
-        if (BUILT / "rosemary-monitor").exists():
-            yield "Rosemary, user app", rosemary
-        else:
-            say("Rosemary is not built and is left out")
-    if "ovs-testcontroller" in subjects:
-        yield "ovs-testcontroller", testcontroller
-    if "os-ken" in subjects:
-        yield f"os-ken {OS_KEN}", ken
+    yield "ofbench null", null
+    if (BUILT / "rosemary-monitor").exists():
+        yield "Rosemary, user app", rosemary
+    else:
+        say("Rosemary is not built and is left out")
+    yield "ovs-testcontroller", testcontroller
+    yield f"os-ken {OS_KEN}", ken
 
 
-def controller_part(seconds, rounds, keys, subjects):
+def controller_part(seconds, rounds, keys, only):
     lines = []
-    for name, start in controllers(keys, subjects):
+    for name, start in chosen(controllers(keys), only):
         found, reasons = {}, {}
         for tls in [False, True]:
             transport = "TLS" if tls else "TCP"
@@ -196,33 +177,25 @@ def row_of(found):
 def measure():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--long", action="store_true", help="7 rounds of 1,000 runs, 5 s each")
-    parser.add_argument("--only", action="append", choices=SUBJECTS, help="only this switch or controller; may be repeated")
     parser.add_argument("--save", action="store_true", help="replace the chart of experiments/tls-cost")
     parser.add_argument("--no-build", action="store_true", help="do not build first")
+    add_only(parser)
     asked = parser.parse_args()
-    subjects = asked.only or SUBJECTS
-    loaded = [subject for subject in subjects if subject != "switch"]
-    packaged = [subject for subject in loaded if subject == "ovs-testcontroller"]
-    need(*PROGRAMS, *(["taskset", "ss"] if loaded else []), *packaged)
+    need(*PROGRAMS, "taskset", "ss", *([] if asked.only else ["ovs-testcontroller"]))
     if not asked.no_build:
         build()
         sys.argv.append("--no-build")
-    if "os-ken" in subjects and os.environ.get("ROSEMARY_EXPERIMENT_INSIDE") != "1":
+    if os.environ.get("ROSEMARY_EXPERIMENT_INSIDE") != "1" and not asked.only:
         os_ken()  # is installed before the network is left
     enter()
     rounds, seconds = (7, 5) if asked.long else (3, 1)
     print(f"{machine()}\nOpen vSwitch {version()}, userspace datapath. Controller on core {cores()[0]}.")
     keys = Keys()
-    broken = []
     try:
-        if "switch" in subjects:
-            broken += switch_part(1000, rounds, keys, asked.save)
-        if loaded:
-            controller_part(seconds, 3, keys, loaded)
+        switch_part(1000, rounds, keys, asked.save)
+        controller_part(seconds, 3, keys, asked.only)
     finally:
         keys.remove()
-    if "switch" in subjects:
-        verdict(broken)
 
 
 if __name__ == "__main__":

@@ -6,24 +6,33 @@ use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Termination};
 
 use anyhow::{Context as _, bail};
 use cli::lab;
 use ofbench::figure::Figure;
 
-/// Where an experiment writes its charts.
+use crate::os_ken;
+
+/// The text of a table for what was left out.
+pub const NOT_MEASURED: &str = "not measured";
+
+/// The options of an experiment.
 #[derive(Debug)]
 pub struct Experiment {
     charts: PathBuf,
+    /// Whether other controllers are left out.
+    only_rosemary: bool,
 }
 
 impl Experiment {
     /// Reads the options and checks that these programs are installed, before the experiment begins.
     ///
-    /// Charts go to `target/experiments/NAME`; with `--save` they replace those of `experiments/NAME`.
+    /// Charts go to `target/experiments/NAME`; with `--save` they replace those of `experiments/NAME`. `--only rosemary` leaves
+    /// out other controllers, which need a network for their installation.
     ///
     /// # Errors
-    /// Another option than `--save`, or [`LabError::Missing`](lab::LabError::Missing), which names the Debian
+    /// Another option, or [`LabError::Missing`](lab::LabError::Missing), which names the Debian
     /// packages.
     pub fn new(name: &str, programs: &[&'static str]) -> anyhow::Result<Self> {
         let experiment = Self::with_options(name, env::args_os().skip(1))?;
@@ -37,14 +46,40 @@ impl Experiment {
     ) -> anyhow::Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut charts = root.join("target/experiments").join(name);
-        for option in options {
-            if option != "--save" {
-                let option = option.display();
-                bail!("unknown option {option}; --save replaces the charts of experiments/{name}");
+        let mut only_rosemary = false;
+        let mut options = options.into_iter();
+        while let Some(option) = options.next() {
+            match option.to_str() {
+                Some("--save") => charts = root.join("experiments").join(name),
+                Some("--only") if options.next().is_some_and(|it| it == "rosemary") => {
+                    only_rosemary = true;
+                }
+                Some("--only") => bail!("--only is for one controller: --only rosemary"),
+                _ => bail!(
+                    "unknown option {}; --save replaces the charts of experiments/{name}, --only rosemary leaves out other \
+                     controllers",
+                    option.display()
+                ),
             }
-            charts = root.join("experiments").join(name);
         }
-        Ok(Self { charts })
+        Ok(Self { charts, only_rosemary })
+    }
+
+    /// Whether other controllers are left out.
+    pub fn only_rosemary(&self) -> bool {
+        self.only_rosemary
+    }
+
+    /// Returns the program that runs os-ken's apps, as [`os_ken::install`]; `None` if other controllers are left out.
+    ///
+    /// # Errors
+    /// The installation failed.
+    pub fn os_ken(&self) -> anyhow::Result<Option<PathBuf>> {
+        if self.only_rosemary {
+            return Ok(None);
+        }
+        let program = os_ken::install();
+        program.map(Some).context("os-ken cannot be compared; --only rosemary leaves it out")
     }
 
     /// Writes a chart and reports its path.
@@ -94,6 +129,22 @@ pub fn note(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
+/// Returns the exit code of a program, and reports its error in one line on standard error. The error of a `main` that returns it
+/// would have a backtrace.
+pub fn finished<T: Termination>(outcome: anyhow::Result<T>) -> ExitCode {
+    match outcome {
+        Ok(done) => done.report(),
+        Err(error) => {
+            note(in_one_line(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn in_one_line(error: &anyhow::Error) -> String {
+    format!("{error:#}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +160,12 @@ mod tests {
     }
 
     #[test]
+    fn error_is_one_line_without_a_backtrace() {
+        let error = anyhow::anyhow!("no such file").context("cannot read x");
+        assert_eq!(in_one_line(&error), "cannot read x: no such file");
+    }
+
+    #[test]
     fn tracked_charts_are_replaced_with_save_only() {
         let charts = |options: &[&str]| {
             let options = options.iter().map(OsString::from);
@@ -117,6 +174,12 @@ mod tests {
         assert!(charts(&[]).unwrap().ends_with("target/experiments/fig"));
         let saved = charts(&["--save"]).unwrap();
         assert!(saved.ends_with("experiments/fig") && !saved.ends_with("target/experiments/fig"));
+        let only = |options: &[&str]| {
+            let options = options.iter().map(OsString::from);
+            Experiment::with_options("fig", options).map(|it| it.only_rosemary())
+        };
+        assert!(only(&["--only", "rosemary", "--save"]).unwrap() && !only(&["--save"]).unwrap());
+        assert!(only(&["--only"]).is_err() && only(&["--only", "os-ken"]).is_err());
         let error = charts(&["--sav"]).unwrap_err().to_string();
         assert!(error.contains("--sav;") && error.contains("--save replaces"), "{error}");
     }
