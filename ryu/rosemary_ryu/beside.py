@@ -2,8 +2,8 @@
 
 `python -m rosemary_ryu.beside [--python-path DIR] APP ...` prints a table in JSON, each entry with the application:
 
-* `modules`: the first module that it imports and that lies beside it, where a zone does not see it. Only imports that always run
-  count, not those in functions, `try` and `if`;
+* `modules`: the first module that it imports and that lies beside it, where a zone does not see it. Only imports that always
+  run count, not those in functions, `try` and `if`;
 * `variables`: the environment variables that it reads by their names.
 
 It reads the files and never runs them.

@@ -83,7 +83,8 @@ def _walk(tree: ast.Module, place: _Place) -> Iterator[tuple[int, str, str]]:
     reads = variables.Reads()
     for node, scope in dotted.walk(tree):
         for name in reads.of(node, scope):
-            yield node.lineno, name if name == variables.ANY else f"os.environ[{name!r}]", variables.why(name)  # type: ignore[attr-defined]
+            what = name if name == variables.ANY else f"os.environ[{name!r}]"
+            yield node.lineno, what, variables.why(name)  # type: ignore[attr-defined]
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for found in _import(node, place, id(node) in optional):
                 imported.add(found[1])

@@ -1,6 +1,9 @@
-"""Runs event loops of `asyncio` on green threads. A zone makes no sockets, so the loops have no pair of sockets to wake themselves.
+"""Runs event loops of `asyncio` on green threads.
 
-While a loop waits, the other green threads run. `create_server` accepts at a port that the operator granted (`listening.py`). As everything is one thread of the system, one loop runs at a time.
+A zone makes no sockets, so the loops have no pair of sockets to wake themselves.
+
+While a loop waits, the other green threads run. `create_server` accepts at a port that the operator granted (`listening.py`).
+As everything is one thread of the system, one loop runs at a time.
 
 eventlet imports `asyncio` itself, so an application without it pays nothing more.
 """

@@ -4,7 +4,6 @@ use std::fs;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Rosemary};
-use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, rosemary_binary};
 
 use super::{CONFIG, PORT, http};
@@ -33,21 +32,6 @@ fn app_of_ryu_that_cannot_run_ends_the_command_with_its_error() {
         let source = "import os, sys\nsys.exit('the key is ' + os.environ['API_KEY'])\n";
         let line = last_line(lab, source, &["--env", "API_KEY=sesame"])?;
         assert!(line.contains("it ended itself at its start: the key is sesame"), "{line}");
-        Ok(())
-    });
-}
-
-#[test]
-fn held_app_of_ryu_shows_its_last_error_in_status() {
-    in_a_lab(|lab| {
-        fs::write(APP, "raise ValueError('no port of that name')\n")?;
-        let rosemary = rosemary_binary().display().to_string();
-        fs::write(CONFIG, lab.run(&rosemary, &["ryu", "--print-config", APP])?)?;
-        let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--config", CONFIG])?;
-        let exit = rosemary.wait_for("the app is held", SOON, |status| {
-            status.app("own")?.last_exit.clone().filter(|it| it.contains("ValueError"))
-        })?;
-        assert!(exit.contains("no port of that name"), "{exit}");
         Ok(())
     });
 }

@@ -314,7 +314,7 @@ def start_service(app_mgr: Any) -> WSGIServer | None:
                 if not listening.has_port(CONF.wsapi_port):
                     return None
             elif "wsgi" in app_mgr.undeclared and not listening.has_port(CONF.wsapi_port):
-                LOG.info("no web server: no app has the context wsgi in its _CONTEXTS, and port %d is not granted", CONF.wsapi_port)
+                LOG.info("no web server: no app has the context wsgi, and port %d is not granted", CONF.wsapi_port)
                 return None
             return WSGIServer(context)
     return None
