@@ -4,7 +4,7 @@
 use std::env;
 use std::fs;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::Context as _;
@@ -12,7 +12,7 @@ use cli::lab::processes::{self, Process};
 use cli::lab::{Lab, Rosemary};
 use rosemary_tests::net::SOON;
 use rosemary_tests::traces::Traces;
-use rosemary_tests::{in_a_lab, programs_for_all, rosemary_binary};
+use rosemary_tests::{in_a_lab, rosemary_binary};
 
 /// An unprivileged user.
 const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
@@ -142,7 +142,7 @@ fn demo_without_user_namespaces_names_the_reason() {
         let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" demo";
         let mut command = lab.command("setpriv");
         command.args(NOBODY).args(["unshare", "--user", "--keep-caps", "sh", "-c", forbid]);
-        let error = refused(command.arg(programs_for_all()?.join("rosemary")))?;
+        let error = refused(command.arg(programs(lab)?.join("rosemary")))?;
         assert!(error.contains("(user.max_user_namespaces is 0); type: sudo /"), "{error}");
         assert!(error.contains("/rosemary demo"), "{error}");
         assert_eq!(traces.new_since(), [""; 0]);
@@ -189,12 +189,21 @@ fn refused(command: &mut Command) -> anyhow::Result<String> {
 
 /// Returns `rosemary` as an unprivileged user, from a path that this user can access.
 fn as_nobody(lab: &Lab) -> anyhow::Result<Command> {
-    let programs = programs_for_all()?;
+    let programs = programs(lab)?;
     let mut command = lab.command("setpriv");
     // It does not die with this thread, because it changes its user.
     command.args(NOBODY).args(["timeout", "--kill-after=1", "20"]).arg(programs.join("rosemary"));
     command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME");
     Ok(command)
+}
+
+/// Copies our programs to a path accessible to all users.
+fn programs(lab: &Lab) -> anyhow::Result<PathBuf> {
+    let binary = rosemary_binary();
+    let programs = lab.files().join("programs");
+    fs::create_dir(&programs)?;
+    rustix::mount::mount_bind(binary.parent().unwrap_or(Path::new("/")), &programs)?;
+    Ok(programs)
 }
 
 /// Creates a directory with every program of a lab except those of Open vSwitch.
