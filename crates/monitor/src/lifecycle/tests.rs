@@ -59,6 +59,9 @@ fn program_that_ran_long_restarts_at_once() {
     program.lifecycle.started(program.at(1_000));
     assert_eq!(program.lifecycle.restarts(), 1);
     assert_eq!(program.lifecycle.last_exit(), Some("exited with code 1"));
+    program.lifecycle.explain_end("the app raised ValueError");
+    let explained = "exited with code 1: the app raised ValueError";
+    assert_eq!(program.lifecycle.last_exit(), Some(explained));
 }
 
 #[test]
