@@ -1,5 +1,7 @@
 //! `rosemary incidents`: shows what went wrong, why, and how Rosemary reacted.
 
+mod remedy;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -177,6 +179,7 @@ fn details(incident: &Incident) -> String {
     for (number, reaction) in incident.reaction.iter().enumerate() {
         line(if number == 0 { "reaction" } else { "" }, reaction);
     }
+    line("remedy", remedy::explained(&incident.cause).1);
     text
 }
 
@@ -330,6 +333,8 @@ ID     TIME                  PROGRAM              CAUSE                   LASTED
              00:00:00:00:00:00:00:01",
             "          -1.2 ms  called hub",
             "reaction  restart at once",
+            "remedy    Read the backtrace and the program's log; report a crash of an app to its developer. After a kill, find \
+             out who sent it.",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}:\n{text}");
         }
