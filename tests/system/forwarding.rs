@@ -111,10 +111,8 @@ fn ring_of_six_loses_nothing_and_survives_a_cut_in_1_3() {
 }
 
 #[test]
+#[ignore = "half a minute or more: make soak runs it"]
 fn ring_of_six_loses_nothing_and_survives_a_cut_in_1_0() {
-    if std::env::var_os("ROSEMARY_TOPOLOGIES").is_none() {
-        return; // in `make soak`
-    }
     in_a_lab_without_capture_for(LIMIT, |lab| ring(lab, Of::V1_0, Duration::from_millis(300)));
 }
 
@@ -143,10 +141,8 @@ fn ring(lab: &Lab, of: Of, promised: Duration) -> anyhow::Result<()> {
 }
 
 #[test]
+#[ignore = "half a minute or more: make soak runs it"]
 fn other_topologies_lose_nothing() {
-    if std::env::var_os("ROSEMARY_TOPOLOGIES").is_none() {
-        return; // in `make soak`
-    }
     for (topo, hosts) in [("tree,3", 8), ("mesh,3", 9)] {
         for of in [Of::V1_3, Of::V1_0] {
             in_a_lab_without_capture_for(LIMIT, move |lab| reaches_all(lab, of, topo, hosts));
@@ -155,10 +151,8 @@ fn other_topologies_lose_nothing() {
 }
 
 #[test]
+#[ignore = "half a minute or more: make soak runs it"]
 fn torus_loses_nothing() {
-    if std::env::var_os("ROSEMARY_TOPOLOGIES").is_none() {
-        return; // in `make soak`
-    }
     for of in [Of::V1_3, Of::V1_0] {
         in_a_lab_without_capture_for(LIMIT, move |lab| {
             let commands = ["pingall".to_owned(), count_packets("END")];
@@ -174,10 +168,8 @@ fn torus_loses_nothing() {
 }
 
 #[test]
+#[ignore = "half a minute or more: make soak runs it"]
 fn learning_switch_stops_a_loop_with_an_incident() {
-    if std::env::var_os("ROSEMARY_TOPOLOGIES").is_none() {
-        return; // in `make soak`
-    }
     in_a_lab_without_capture_for(LIMIT, |lab| {
         let mut commands = vec!["h1 ping -c 3 -W 1 10.0.0.2".to_owned(), "sh sleep 3".to_owned()];
         commands.push(count_packets("AFTER"));

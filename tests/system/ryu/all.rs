@@ -1,4 +1,4 @@
-//! All of Ryu's apps: `ROSEMARY_RYU=all`, as in `make ryu`.
+//! All of Ryu's apps: `make ryu` runs these tests.
 //!
 //! Each test notes its result in `target/ryu/passed`; `make ryu` makes the table of `docs/ryu-apps.md` from these files.
 
@@ -19,12 +19,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(240);
 /// Time for what an app does by itself.
 const WHILE: Duration = Duration::from_secs(60);
 
-/// Whether all apps are to be tested.
-pub(super) fn is_wanted() -> bool {
-    std::env::var_os("ROSEMARY_RYU").is_some_and(|which| which == "all")
-}
-
-/// Runs a test with one app and its options, if all apps are to be tested, and notes its success.
+/// Runs a test with one app and its options, and notes its success.
 fn with_app(
     name: &'static str,
     of: Of,
@@ -32,9 +27,6 @@ fn with_app(
     shows: &'static str,
     test: impl FnOnce(&Lab, &mut Net<'_>) -> anyhow::Result<()> + Send + 'static,
 ) {
-    if !is_wanted() {
-        return; // `make ryu` runs it
-    }
     let dir = ryu::install().expect("Ryu is there");
     let packages = dir.clone();
     in_a_lab_for(LIMIT, move |lab| {
@@ -56,6 +48,7 @@ fn dpid(net: &Net<'_>) -> String {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn simple_switch_of_ryu() {
     with_app("simple_switch", Of::V1_0, "", "hosts reach each other by flows", |_, net| {
         reaches(net)?;
@@ -65,11 +58,13 @@ fn simple_switch_of_ryu() {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn example_switch_13_of_ryu() {
     with_app("example_switch_13", Of::V1_3, "", "hosts reach each other", |_, net| reaches(net));
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn simple_monitor_13_of_ryu() {
     let shows = "its log has the statistics of flows and ports";
     with_app("simple_monitor_13", Of::V1_3, "", shows, |_, net| {
@@ -118,6 +113,7 @@ fn read_until(stream: &mut TcpStream, words: &str) -> anyhow::Result<String> {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn simple_switch_websocket_13_of_ryu() {
     let shows = "a WebSocket receives the packets";
     with_app("simple_switch_websocket_13", Of::V1_3, "", shows, |_, net| {
@@ -131,6 +127,7 @@ fn simple_switch_websocket_13_of_ryu() {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn ws_topology_of_ryu() {
     let shows = "a WebSocket receives new links";
     with_app("ws_topology", Of::V1_3, "observe-links = \"true\"", shows, |lab, _| {
@@ -143,6 +140,7 @@ fn ws_topology_of_ryu() {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn rest_topology_of_ryu() {
     let shows = "its interface lists switches, ports and the links between them";
     with_app("rest_topology", Of::V1_3, "observe-links = \"true\"", shows, |lab, net| {
@@ -160,6 +158,7 @@ fn rest_topology_of_ryu() {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn ofctl_rest_of_ryu() {
     let shows =
         "its interface writes, reads and deletes flows, groups and meters, and reads statistics";
@@ -198,6 +197,7 @@ fn ofctl_rest_of_ryu() {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn rest_firewall_of_ryu() {
     let shows = "hosts reach each other after rules allow it, and not before";
     with_app("rest_firewall", Of::V1_3, "", shows, |lab, net| {
@@ -224,6 +224,7 @@ fn rest_firewall_of_ryu() {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn rest_router_of_ryu() {
     let shows =
         "hosts in two networks reach each other over two routers, by a static and a default route";
@@ -267,6 +268,7 @@ fn rest_router_of_ryu() {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn rest_qos_of_ryu() {
     let shows = "a rule puts packets into a queue (OVSDB settings are refused)";
     with_app("rest_qos", Of::V1_3, "", shows, |lab, net| {
@@ -283,6 +285,7 @@ fn rest_qos_of_ryu() {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn rest_conf_switch_of_ryu() {
     let shows = "its interface stores and returns settings";
     with_app("rest_conf_switch", Of::V1_3, "", shows, |lab, _| {
@@ -295,11 +298,13 @@ fn rest_conf_switch_of_ryu() {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn simple_switch_stp_13_of_ryu() {
     with_app("simple_switch_stp_13", Of::V1_3, "", STP, spanning_tree);
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn simple_switch_stp_of_ryu() {
     // Its handler of packets calls `buffer`, which Python 3 does not have, so hosts do not reach each other. The spanning tree
     // is that of `ryu.lib.stplib`, which works.
@@ -359,11 +364,13 @@ fn send_frame(host: &cli::lab::Host<'_>, frame: &str) -> anyhow::Result<()> {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn simple_switch_lacp_13_of_ryu() {
     with_app("simple_switch_lacp_13", Of::V1_3, "", LACP, lacp);
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn simple_switch_lacp_of_ryu() {
     with_app("simple_switch_lacp", Of::V1_0, "", LACP, lacp);
 }
@@ -393,11 +400,13 @@ fn lacp(lab: &Lab, net: &mut Net<'_>) -> anyhow::Result<()> {
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn simple_switch_igmp_13_of_ryu() {
     with_app("simple_switch_igmp_13", Of::V1_3, "", IGMP, igmp);
 }
 
 #[test]
+#[ignore = "make ryu runs it"]
 fn simple_switch_igmp_of_ryu() {
     // Its handler of packets calls `buffer`, which Python 3 does not have, so hosts do not reach each other.
     with_app("simple_switch_igmp", Of::V1_0, "", "hosts receive its IGMP queries", |_, net| {
