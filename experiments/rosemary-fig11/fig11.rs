@@ -17,12 +17,15 @@ use cli::lab::{Lab, Rosemary};
 use control::operator::ProgramUsage;
 use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::experiment::{Experiment, NOT_MEASURED, finished, note};
+use rosemary_tests::experiment::{Experiment, NOT_MEASURED, Verdict, finished, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation, and the interval between two measurements.
 const TIME: Duration = Duration::from_secs(20);
 const EVERY: Duration = Duration::from_millis(250);
+
+/// Largest ratio of a figure of `rosemary top` to the hard limit: the monitor computes rates over intervals whose ends are not exact.
+const METER_ERROR: f64 = 1.1;
 
 /// An app of `tests/apps/gluttons` and the resource that it uses.
 struct Glutton {
@@ -99,10 +102,15 @@ fn run() -> anyhow::Result<()> {
          | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
         os_ken::VERSION
     );
+    let mut verdict = Verdict::default();
     for (number, (glutton, seen)) in GLUTTONS.iter().zip(&seen).enumerate() {
         let alert = seen.alert_at.map_or_else(|| "never".into(), |at| format!("{at:.1} s"));
-        let Glutton { unit, unit_text, soft_text, hard_text, .. } = glutton;
+        let Glutton { unit, unit_text, soft_text, hard_text, hard, .. } = glutton;
+        let is_limited = seen.most <= hard * METER_ERROR && seen.alert_at.is_some();
+        verdict.require(is_limited, format_args!("{unit_text}: above the limit, or no alert"));
         let there = unlimited.as_ref().and_then(|it| it.get(number));
+        let is_exceeded = there.is_none_or(|most| most > hard);
+        verdict.require(is_exceeded, format_args!("{unit_text}: os-ken uses no more"));
         let there = there.map_or_else(|| NOT_MEASURED.into(), |most| format!("{:.0}", most / unit));
         writeln!(
             text,
@@ -123,6 +131,7 @@ fn run() -> anyhow::Result<()> {
         marks,
     };
     experiment.draw("limits.svg", &figure)?;
+    text += &format!("\n{}", verdict.line());
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

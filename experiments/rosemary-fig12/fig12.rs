@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use cli::lab::{Lab, Rosemary};
 use rosemary_tests::apps::in_c;
 use rosemary_tests::developer::{Developer, entry, refused, rosemary, trust};
-use rosemary_tests::experiment::{Experiment, NOT_MEASURED, finished, note};
+use rosemary_tests::experiment::{Experiment, NOT_MEASURED, Verdict, finished, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Time limit for an app to start and to write a line.
@@ -43,9 +43,13 @@ fn run() -> anyhow::Result<()> {
         format!("| the app | Rosemary | os-ken {} |\n| --- | --- | --- |\n", os_ken::VERSION);
     let (mut whole, mut ran_whole, mut ran_changed) =
         (NOT_MEASURED.to_owned(), NOT_MEASURED, NOT_MEASURED);
+    let mut verdict = Verdict::default();
+    verdict.require(runs.starts_with("runs"), "a package does not run as its developer signed it");
+    verdict.require(reads.starts_with("refused"), "an app reads a foreign file in Rosemary");
     if let Some(program) = program {
         note("running the app in os-ken");
         whole = with_os_ken(&lab, &program, &app)?;
+        verdict.require(whole.starts_with("GOT"), "os-ken's app cannot read the file either");
         let changed = with_os_ken(&lab, &program, &[&app[..], b"# changed\n"].concat())?;
         (ran_whole, ran_changed) = (ran(&whole), ran(&changed));
     }
@@ -57,6 +61,7 @@ fn run() -> anyhow::Result<()> {
     }
     writeln!(text, "| reads `/etc/shadow` | {reads} | {whole} |")?;
     writeln!(text, "\nThe operator's record of a call that was refused: `{record}`")?;
+    text += &format!("\n{}", verdict.line());
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

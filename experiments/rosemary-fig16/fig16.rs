@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use cli::lab::{Host, Lab, Of, Rosemary, Switch};
 use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::experiment::{Experiment, finished, note};
+use rosemary_tests::experiment::{Experiment, Verdict, finished, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation, and the time of the app's first exit.
@@ -84,6 +84,7 @@ fn run() -> anyhow::Result<()> {
     let there = if os_ken.is_some() { ", once in os-ken" } else { "" };
     let mut text = format!("The app exited {died} times in Rosemary{there}.\n\n");
     text += "| after the first exit | allowed pings answered | denied pings answered |\n| --- | ---: | ---: |\n";
+    let mut verdict = Verdict::default();
     let of_os_ken = os_ken.as_ref().map(|it| ("os-ken", it));
     for (name, watched) in [("Rosemary", &rosemary)].into_iter().chain(of_os_ken) {
         let after = |points: &[(f64, f64)]| {
@@ -96,7 +97,14 @@ fn run() -> anyhow::Result<()> {
         };
         let (allowed, denied) = (after(&watched.allowed), after(&watched.denied));
         writeln!(text, "| {name} | {allowed:.0} % | {denied:.0} % |")?;
+        if name == "Rosemary" {
+            verdict.require(allowed >= 90.0, "allowed pings are lost in Rosemary");
+            verdict.require(denied < 0.5, "denied pings pass in Rosemary");
+        } else {
+            verdict.require(denied > 0.5, "os-ken's firewall outlives the exit of an app");
+        }
     }
+    text += &format!("\n{}", verdict.line());
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

@@ -13,12 +13,15 @@ use anyhow::Context as _;
 use cli::lab::{Lab, Rosemary};
 use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::experiment::{Experiment, finished, note};
+use rosemary_tests::experiment::{Experiment, Verdict, finished, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation, and the interval between two measurements.
 const TIME: Duration = Duration::from_secs(25);
 const EVERY: Duration = Duration::from_millis(100);
+
+/// Resident pages of libraries, in MB, which the limit does not count.
+const LIBRARIES_MB: f64 = 16.0;
 
 fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/rosemary-fig17")
@@ -33,17 +36,23 @@ fn run() -> anyhow::Result<()> {
     let program = experiment.os_ken()?;
     let lab = Lab::enter()?;
     let mut lines = Vec::new();
+    let mut verdict = Verdict::default();
     let mut text =
         "| | maximum memory | ends of the app | record for the operator |\n| --- | ---: | ---: | --- |\n"
             .to_owned();
     for (name, bytes) in [("1.2 GB", 1_200_000_000), ("64 MiB", 64 << 20)] {
         let (line, restarts, said) = with_rosemary(&lab, name, bytes)?;
+        let most = f64::from(u32::try_from(bytes / 1_000_000)?) + LIBRARIES_MB;
+        verdict
+            .require(maximum(&line) <= most, format_args!("more memory than the limit of {name}"));
+        verdict.require(restarts > 0, format_args!("the app does not end at the limit of {name}"));
         text += &row(&line, restarts, &said);
         lines.push(line);
     }
     if let Some(program) = program {
         let line = with_os_ken(&lab, &program)?;
         text += &row(&line, 0, "nothing");
+        verdict.require(maximum(&line) > 1_200.0, "the app has no more memory in os-ken");
         lines.push(line);
     }
     let figure = Figure {
@@ -55,12 +64,18 @@ fn run() -> anyhow::Result<()> {
         marks: Vec::new(),
     };
     experiment.draw("memory.svg", &figure)?;
+    text += &format!("\n{}", verdict.line());
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 
+/// Returns the largest value of a line, in MB.
+fn maximum(line: &Line) -> f64 {
+    line.points.iter().map(|(_, memory)| *memory).fold(0.0, f64::max)
+}
+
 fn row(line: &Line, restarts: u64, said: &str) -> String {
-    let most = line.points.iter().map(|(_, memory)| *memory).fold(0.0, f64::max);
+    let most = maximum(line);
     format!("| {} | {most:.0} MB | {restarts} | {said} |\n", line.name)
 }
 

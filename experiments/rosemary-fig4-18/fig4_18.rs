@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use cli::lab::{Lab, Of, Rosemary, Switch};
 use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c};
-use rosemary_tests::experiment::{Experiment, finished, note};
+use rosemary_tests::experiment::{Experiment, Verdict, finished, note};
 use rosemary_tests::{os_ken, rosemary_binary};
 
 /// Duration of each observation; time from the app's start to the attack, in seconds.
@@ -50,7 +50,11 @@ fn run() -> anyhow::Result<()> {
          | --- | ---: | ---: |\n| Rosemary | {:.0} | {refused} |\n",
         least(&rosemary)
     );
+    let mut verdict = Verdict::default();
+    verdict.require(least(&rosemary) >= 2.0, "an app deletes links of another in Rosemary");
+    verdict.require(refused > 0, "Rosemary refuses no message of the attacker");
     if let Some(os_ken) = &os_ken {
+        verdict.require(least(os_ken) < 2.0, "the attack has no effect in os-ken");
         text += &format!("| os-ken {} | {:.0} | none |\n", os_ken::VERSION, least(os_ken));
     }
     let figure = Figure {
@@ -62,6 +66,7 @@ fn run() -> anyhow::Result<()> {
         marks: vec![(ATTACK, "attacks begin".into())],
     };
     experiment.draw("links.svg", &figure)?;
+    text += &format!("\n{}", verdict.line());
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

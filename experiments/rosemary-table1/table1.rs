@@ -24,7 +24,7 @@ use cli::status::Report;
 use control::incident::{Cause, Incident};
 use ofbench::figure::{Figure, Line, Scale};
 use rosemary_tests::apps::{configure, in_c, in_rust};
-use rosemary_tests::experiment::{Experiment, finished, note};
+use rosemary_tests::experiment::{Experiment, Verdict, finished, note};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{kill, rosemary_binary};
 
@@ -163,12 +163,14 @@ fn run() -> anyhow::Result<()> {
          | --- | --- | ---: | ---: | ---: | --- |\n",
     );
     let (mut lines, mut throughput) = (Vec::new(), Vec::new());
+    let mut verdict = Verdict::default();
     for (fault, number) in FAULTS.into_iter().zip(1..) {
         note(format_args!("{number} of {}: {}", FAULTS.len(), fault.title()));
         // A thread cannot leave its lab.
         let row = thread::spawn(move || row(fault)).join().map_err(|_| anyhow!("a row failed"))?;
         let row = row.with_context(|| fault.title())?;
         text += &line(&row);
+        verdict.require(row.lost == 0, format_args!("{}: {} pings lost", fault.title(), row.lost));
         if matches!(fault, Fault::AppCrash | Fault::KernelAppCrash | Fault::ServicesCrash) {
             let points = per_interval(&row.replies);
             lines.push(Line { name: fault.title().into(), points });
@@ -193,6 +195,7 @@ fn run() -> anyhow::Result<()> {
     experiment.draw("throughput.svg", &figure)?;
     text.push('\n');
     text += &beside::table(os_ken.as_deref())?;
+    text += &format!("\n{}", verdict.line());
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

@@ -16,12 +16,16 @@ import measure as programs  # noqa: E402
 import switch as ovs  # noqa: E402
 from measure import (  # noqa: E402
     ROOT, Controller, Failed, Rosemary, add_only, app, build, chosen, cores, figure, free_port, machine, main, need, ofbench, say,
-    table,
+    table, verdict,
 )
 from peers import OS_KEN, os_ken  # noqa: E402
 from switch import chart  # noqa: E402
 
 NAME = "ryu-apps"
+
+# Ratio of answer times from which an app is harmed by its neighbour.
+HARMED = 2
+
 FAULTS = {
     "none": "does nothing",
     "exit": "calls os._exit(1)",
@@ -127,7 +131,7 @@ def measure():
         os_ken()
     print(f"{machine()}\nController on core {cores()[0]}, ofbench on core {cores()[1]}.")
     systems = dict(chosen([("Rosemary", OnRosemary), (f"os-ken {OS_KEN}", on_os_ken)], asked.only))
-    rows, boxes = [], []
+    rows, boxes, broken = [], [], []
     for fault, words in FAULTS.items():
         if fault == "leak" and free_bytes() < NEEDS_FREE:
             raise Failed(f"the leak needs {NEEDS_FREE / 1e9:.0f} GB of free memory")
@@ -144,6 +148,8 @@ def measure():
             beside = middle([two for _, two, _ in found])
             ratio = None if beside is None else middle([two and two / one for one, two, _ in found])
             lost = [three for *_, three in found if three is not None]
+            if system == "Rosemary" and (ratio is None or ratio > HARMED):
+                broken.append(f"beside an app that {words}, the answer time is {'unknown' if ratio is None else f'{ratio:.2g} times as long'}")
             rows.append([
                 words, system, figure(quiet), "no answer" if beside is None else figure(beside),
                 "-" if ratio is None else figure(ratio, 2), max(lost) if lost else "all",
@@ -159,6 +165,7 @@ def measure():
         NAME, "answer-time.svg", asked.save, title="Answer time of a Ryu app beside another (missing: no answers)",
         y_label="us, median of each round", groups=list(systems), boxes=boxes, logarithmic=True,
     )
+    verdict(broken)
 
 
 if __name__ == "__main__":

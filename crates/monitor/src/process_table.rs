@@ -38,8 +38,8 @@ use control::service::ClientRights;
 use tracing::warn;
 
 use self::app_limits::AppLimits;
-use self::other_controllers::OtherControllers;
 use self::comeback::KernelApps;
+use self::other_controllers::OtherControllers;
 use self::refused_switches::RefusedSwitches;
 use self::replacing::KernelSwap;
 use self::safety::SafeMode;
