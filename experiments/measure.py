@@ -307,9 +307,10 @@ def machine():
     )
 
 
-def add_only(parser):
-    """Adds the option that leaves out other controllers."""
-    parser.add_argument("--only", choices=["rosemary"], help="leave out other controllers, which may need a network to install")
+def add_only(parser, *parts):
+    """Adds the option that leaves out other controllers, or all but one of these parts."""
+    about = "leave out other controllers, which may need a network to install"
+    parser.add_argument("--only", choices=["rosemary", *parts], help=about + (", or measure this part" if parts else ""))
 
 
 def chosen(controllers, only):

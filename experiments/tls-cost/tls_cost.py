@@ -14,8 +14,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE.parent / "peers"))
 from measure import (  # noqa: E402
-    Controller, Failed, Rosemary, app, build, chosen, cores, figure, free_port, machine, main, need, ofbench, say, table,
-    verdict,
+    Controller, Failed, Rosemary, add_only, app, build, chosen, cores, figure, free_port, machine, main, need, ofbench, say,
+    table, verdict,
 )
 from measure import BUILT  # noqa: E402
 from peers import OS_KEN, os_ken  # noqa: E402
@@ -192,7 +192,7 @@ def measure():
     parser.add_argument("--long", action="store_true", help="7 rounds of 1,000 runs, 5 s each")
     parser.add_argument("--save", action="store_true", help="replace the chart of experiments/tls-cost")
     parser.add_argument("--no-build", action="store_true", help="do not build first")
-    parser.add_argument("--only", choices=["rosemary", "switch"], help="leave out other controllers; or all controllers besides ofbench")
+    add_only(parser, "switch")
     asked = parser.parse_args()
     loaded = [] if asked.only == "switch" else ["taskset", "ss"]
     need(*PROGRAMS, *loaded, *([] if asked.only else ["ovs-testcontroller"]))
