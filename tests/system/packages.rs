@@ -265,8 +265,14 @@ fn app_of_a_refused_package_is_held_and_the_others_run() {
         lab.wait_for("packets pass", SOON, |_| {
             Ok((net.h1.ping(&net.h2, 5, INTERVAL)?.received > 0).then_some(()))
         })?;
+        rosemary(lab, &["reload", "--dry-run"])?; // without the app nothing is wrong
+        net.rosemary.stop(Signal::TERM)?;
+
+        // A reload starts it as soon as its package is valid.
+        fs::remove_file("/var/lib/rosemary/enabled.json")?;
+        net.rosemary = Rosemary::start_with(lab, &rosemary_binary(), &config)?;
         write("")?;
-        rosemary(lab, &["app", "enable", "wall"])?;
+        rosemary(lab, &["reload"])?;
         net.rosemary.wait_for("the app runs", SOON, |status| {
             (status.app("wall")?.state == ProgramState::Running).then_some(())
         })?;

@@ -55,9 +55,9 @@ fn hand_over(thread: &SyncSender<OwnedFd>, fd: OwnedFd) {
 pub fn is_immediate(fd: &OwnedFd) -> bool {
     let kind = fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
     match kind {
-        Ok(FileType::Fifo) => true,
         Ok(FileType::RegularFile) => fcntl_get_seals(fd).is_ok(), // only memory has seals
-        Ok(FileType::Unknown) => true,                            // an anonymous inode has no type
+        // An anonymous inode has no type.
+        Ok(FileType::Fifo | FileType::Unknown) => true,
         _ => false,
     }
 }

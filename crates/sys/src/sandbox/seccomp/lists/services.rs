@@ -51,6 +51,8 @@ const OPTIONS: &[(libc::c_int, libc::c_int)] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER), // the same
     (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY), // some C libraries: name servers
     (libc::IPPROTO_TCP, libc::TCP_NODELAY), // connections
+    (libc::SOL_SOCKET, libc::SO_SNDBUF),  // connections: no limit of memory counts their buffers
+    (libc::SOL_SOCKET, libc::SO_RCVBUF),  // the same
 ];
 
 /// The broker's work with names and connections.
