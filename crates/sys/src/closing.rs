@@ -106,7 +106,7 @@ mod tests {
         let mut ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (theirs, _) = listener.accept().unwrap();
         ours.set_nonblocking(true).unwrap();
-        while ours.write(&[0; 65_536]).is_ok() {}
+        while ours.write(&[0; 16_384]).is_ok() {}
         rustix::net::sockopt::set_socket_linger(&ours, Some(Duration::from_secs(5))).unwrap();
         (ours.into(), theirs)
     }
