@@ -14,9 +14,9 @@ const GAP: usize = 2;
 /// A column of prose is not made narrower than this, in characters.
 const SHORTEST: usize = 16;
 
-/// Most characters of the list of columns in a note. `rosemary: switches: left out: `, and `; --wide shows all columns` are
-/// around it in a line of [`DEFAULT_WIDTH`].
-const LONGEST_LIST: usize = 24;
+/// Most characters of the list of columns in a note and of the words behind it: `rosemary: switches: left out: ` is before them
+/// in a line of [`DEFAULT_WIDTH`].
+const LONGEST_NOTE: usize = DEFAULT_WIDTH - 30;
 
 /// A table whose columns are as wide as their content.
 #[derive(Debug)]
@@ -42,7 +42,11 @@ impl Formatted {
     /// Returns the sentence about the columns that were left out or shortened, if there are any. It fits into a line of 80
     /// characters behind the words that its caller puts before it.
     pub(crate) fn note(&self) -> Option<String> {
-        let columns = few(&self.left_out);
+        let ending = match self.shortened {
+            None => "; --wide shows all columns".to_owned(),
+            Some(prose) => format!("; shortened: {prose}; --wide shows all"),
+        };
+        let columns = few(&self.left_out, LONGEST_NOTE.saturating_sub(ending.chars().count()));
         match (columns.is_empty(), self.shortened) {
             (true, None) => None,
             (false, None) => Some(format!("left out: {columns}; --wide shows all columns")),
@@ -138,17 +142,17 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// Lists headings, as many as fit beside the rest of a note, and the number of the others.
-fn few(headings: &[String]) -> String {
+/// Lists headings, as many as fit into `longest` characters, and the number of the others.
+fn few(headings: &[String], longest: usize) -> String {
     let text = headings.join(", ");
-    if text.chars().count() <= LONGEST_LIST {
+    if text.chars().count() <= longest {
         return text;
     }
     let others = |shown: &[String]| {
         format!("{} and {} more", shown.join(", "), headings.len() - shown.len())
     };
     let shown = (0..headings.len()).rev().map(|count| others(&headings[..count]));
-    shown.into_iter().find(|it| it.chars().count() <= LONGEST_LIST).unwrap_or_default()
+    shown.into_iter().find(|it| it.chars().count() <= longest).unwrap_or_else(|| others(&[]))
 }
 
 /// Returns `cell`, with an ellipsis in place of the characters that exceed `width`.
@@ -199,7 +203,7 @@ mod tests {
         let left_out: Vec<String> = headings[1..].iter().map(ToString::to_string).collect();
         let formatted = Formatted { text: String::new(), left_out, shortened: None };
         let note = formatted.note().unwrap();
-        assert_eq!(note, "left out: NAME, OPENFLOW and 4 more; --wide shows all columns");
+        assert_eq!(note, "left out: NAME and 5 more; --wide shows all columns");
     }
 
     #[test]
