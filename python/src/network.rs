@@ -104,10 +104,14 @@ impl Zone {
         packet_in: PyRef<'_, PacketIn>,
         given: Vec<PyRef<'_, Action>>,
     ) -> PyResult<u32> {
-        let (port, actions) = (PortNo(packet_in.in_port), actions(&given));
+        let (port, actions) = (PortNo(packet_in.in_port).to_answer(), actions(&given));
         let packet_out = match packet_in.buffer_id {
             Some(buffer_id) => PacketOut::buffered(port, &actions, buffer_id),
-            None => PacketOut::new(port, &actions, packet_in.packet()),
+            None if packet_in.is_whole() => PacketOut::new(port, &actions, packet_in.packet()),
+            None => {
+                let why = "the switch sent only a part of the packet, which cannot be sent on";
+                return Err(value_error(&why));
+            }
         };
         self.send_packet_out(packet_in.switch, packet_out)
     }

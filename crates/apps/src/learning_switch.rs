@@ -65,7 +65,8 @@ fn answer<'p>(
     }
     let (eth_dst, eth_src) = packet_in.addresses()?;
     let output = hosts.get(eth_dst)?;
-    let is_known = output != in_port && hosts.is_fresh(eth_src, in_port);
+    let is_sent = buffer_id.is_some() || packet_in.is_whole();
+    let is_known = output != in_port && hosts.is_fresh(eth_src, in_port) && is_sent;
     let flow = Blanks { in_port, eth_dst, eth_src, buffer_id, output };
     let packet = if buffer_id.is_some() { &[] } else { data };
     is_known.then_some(FlowAndPacket { flow, packet })
@@ -179,7 +180,10 @@ impl LearningSwitch {
             None if self.may_flood(packet_in, network) => PortNo::FLOOD,
             None => return Ok(()),
         };
-        network.packet_out_for(packet_in, &[Action::output(output)])
+        match network.packet_out_for(packet_in, &[Action::output(output)]) {
+            Err(SendError::Truncated { .. }) => Ok(()), // its sender repeats it, and the flow is there
+            result => result,
+        }
     }
 
     #[cold]
@@ -276,6 +280,33 @@ mod tests {
             let mut bench = Bench::new::<LearningSwitch>();
             let sent = packet(&mut bench, Bench::switch(1, version), (ALICE, 1), BOB);
             assert!(flooded(&sent), "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn part_of_a_packet_is_not_sent_on() {
+        for version in VERSIONS {
+            let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
+            let frame = [&BOB[..], &ALICE, &[0x08, 0x00, 1, 2]].concat();
+            let part = |port| AlignedRecord::packet_in(at, PortNo(port), &frame).of_total(60);
+            assert_eq!(bench.event(part(1)), []);
+            assert!(flooded(&bench.event(part(1).with_buffer(7))), "the switch has the rest");
+            packet(&mut bench, at, (BOB, 2), ALICE);
+            for _ in 0..2 {
+                assert_eq!(kinds(&bench.event(part(1))), [Kind::FlowMod]);
+            }
+        }
+    }
+
+    #[test]
+    fn packet_without_in_port_is_answered_as_the_controllers() {
+        for version in VERSIONS {
+            let (mut bench, at) = (Bench::new::<LearningSwitch>(), Bench::switch(1, version));
+            for port in [PortNo::ANY, PortNo::CONTROLLER] {
+                let sent = packet(&mut bench, at, (ALICE, port.0), BOB);
+                let packet_out = PacketOut::decode(&sent[0].message).unwrap();
+                assert_eq!(packet_out.in_port, PortNo::CONTROLLER);
+            }
         }
     }
 

@@ -49,6 +49,15 @@ impl PortNo {
         self.is_physical() || self == Self::LOCAL
     }
 
+    /// Returns the in-port of a packet-out that answers a packet-in with this in-port: the controller if no host can be behind
+    /// it. A packet-in that went through the flow tables may have no in-port or a reserved one, which a packet-out must not
+    /// have. OpenFlow 1.3.5 §7.3.7.
+    #[inline]
+    #[must_use]
+    pub fn to_answer(self) -> Self {
+        if self.is_host_port() { self } else { Self::CONTROLLER }
+    }
+
     /// Whether this is a common output port: a physical one, `LOCAL`, `FLOOD` or `ALL`.
     ///
     /// These lead to ports of the switch, whatever the in-port is. The fast decoders
@@ -113,10 +122,12 @@ mod tests {
     fn hosts_are_behind_physical_ports_and_local() {
         for port in [PortNo(1), PortNo(0xff00), PortNo::MAX, PortNo::LOCAL] {
             assert!(port.is_host_port(), "{port}");
+            assert_eq!(port.to_answer(), port);
         }
         let reserved = 0xffff_ff01..=0xffff_fffd;
         for port in reserved.chain([0, u32::MAX]).map(PortNo) {
             assert!(!port.is_host_port(), "{port}");
+            assert_eq!(port.to_answer(), PortNo::CONTROLLER, "{port}");
         }
     }
 }

@@ -57,6 +57,14 @@ pub enum SendError {
         /// The highest number of this application.
         most: u32,
     },
+    /// The switch sent only a part of the packet, and keeps no copy of it.
+    #[error("the switch sent only {have} of {total} bytes of the packet, which cannot be sent on")]
+    Truncated {
+        /// Bytes of the packet that the switch sent.
+        have: usize,
+        /// Size of the packet, in bytes.
+        total: u16,
+    },
     /// The switch's OpenFlow version cannot express it, or it is too long for a message.
     #[error(transparent)]
     Encode(#[from] EncodeError),
@@ -368,15 +376,20 @@ impl<'h> Network<'h> {
     /// Applies `actions` to the packet of a packet-in: to the switch's copy if the switch kept one.
     ///
     /// # Errors
-    /// [`SendError`]; nothing was sent.
+    /// [`SendError`]; nothing was sent. [`SendError::Truncated`] if neither the switch nor the app has the whole packet.
     pub fn packet_out_for(
         &mut self,
         packet_in: &PacketIn<'_>,
         actions: &[Action],
     ) -> Result<(), SendError> {
+        let in_port = packet_in.in_port.to_answer();
         let packet_out = match packet_in.buffer_id {
-            Some(buffer_id) => PacketOut::buffered(packet_in.in_port, actions, buffer_id),
-            None => PacketOut::new(packet_in.in_port, actions, packet_in.data),
+            Some(buffer_id) => PacketOut::buffered(in_port, actions, buffer_id),
+            None if packet_in.is_whole() => PacketOut::new(in_port, actions, packet_in.data),
+            None => {
+                let (have, total) = (packet_in.data.len(), packet_in.total_len);
+                return Err(SendError::Truncated { have, total });
+            }
         };
         self.packet_out(packet_in.switch, &packet_out)
     }

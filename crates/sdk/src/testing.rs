@@ -357,6 +357,14 @@ impl AlignedRecord {
         Self::new(head, frame)
     }
 
+    /// States the size of the whole packet. The frame is its beginning.
+    #[must_use]
+    pub fn of_total(mut self, size: u16) -> Self {
+        let at = self.start + std::mem::offset_of!(Record, total_len);
+        self.bytes[at..at + 2].copy_from_slice(&size.to_le_bytes());
+        self
+    }
+
     /// States the buffer in which the switch keeps the packet.
     #[must_use]
     pub fn with_buffer(mut self, buffer_id: u32) -> Self {

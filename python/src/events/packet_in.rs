@@ -154,7 +154,7 @@ impl PacketIn {
 
     /// Whether `data` is the whole packet.
     #[getter]
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.packet().len() >= usize::from(self.total_len)
     }
 

@@ -59,5 +59,6 @@ fn answer<'p>(
     let is_known = output != in_port && hosts.is_fresh(eth_src, in_port) && !is_vlan_tag(ethertype);
     let flow = Blanks { in_port, eth_dst, eth_src, buffer_id, output };
     let packet = if buffer_id.is_some() { &[] } else { data };
+    let is_known = is_known && (buffer_id.is_some() || packet_in.is_whole());
     is_known.then_some(FlowAndPacket { flow, packet })
 }

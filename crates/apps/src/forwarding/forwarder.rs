@@ -12,7 +12,7 @@ mod kept;
 mod packets;
 mod rerouting;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -111,8 +111,10 @@ pub(crate) struct Forwarder {
     has_tags: bool,
     /// Pairs of hosts with copies of a flooded packet under way.
     flooded: Flooded,
-    /// Questions of hosts that are flooded again.
+    /// Questions of hosts that are sent later to the ports that their floods have not reached.
     held: Vec<packets::Held>,
+    /// The ports of hosts that floods reach, for each part of the present network in which a question was held.
+    flood_ends: Vec<Rc<BTreeSet<End>>>,
     /// Routes that are to be compared with the present network.
     to_examine: VecDeque<Key>,
     next_step: Duration,
@@ -142,6 +144,7 @@ impl Forwarder {
             has_tags: false,
             flooded: Flooded::default(),
             held: Vec::new(),
+            flood_ends: Vec::new(),
             to_examine: VecDeque::new(),
             next_step: Duration::ZERO,
             listing_ends: None,
@@ -288,6 +291,7 @@ impl Forwarder {
         let before = std::mem::replace(&mut self.net, net);
         self.distances.clear();
         self.plans.clear();
+        self.flood_ends.clear();
         let lost: Vec<End> = before.link_ends().filter(|end| !self.net.has_link(*end)).collect();
         // A link may also be lost because its switch has left the controller, and go on. Packets may then still pass.
         let is_cut = |end: &End| {

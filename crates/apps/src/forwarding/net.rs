@@ -261,6 +261,24 @@ impl Net {
         node.tree.iter().chain(edges).copied().filter(|port| *port != in_port).collect()
     }
 
+    /// Returns the ports of hosts in the part of the network over which a flood at a switch spreads.
+    pub(crate) fn flood_ends(&self, dpid: Dpid) -> BTreeSet<End> {
+        let mut ends = BTreeSet::new();
+        let Some(start) = self.find(dpid) else { return ends };
+        let (mut seen, mut open) = (HashSet::from([start]), vec![start]);
+        while let Some(at) = open.pop() {
+            let Some(node) = self.nodes.get(at) else { continue };
+            let is_edge = |port: &&PortNo| self.link(at, **port).is_none();
+            ends.extend(node.edges.iter().filter(is_edge).map(|port| (node.dpid, *port)));
+            for link in node.links.iter().filter(|link| node.tree.contains(&link.port)) {
+                if seen.insert(link.to) {
+                    open.push(link.to);
+                }
+            }
+        }
+        ends
+    }
+
     /// Returns the links from one switch to another along the spanning tree.
     pub(crate) fn tree_path(&self, from: usize, to: usize) -> Option<Vec<Link>> {
         // From the end, so that each step knows the link that leads on.

@@ -1,9 +1,11 @@
 //! Decides what happens to a packet.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 
 use rosemary_sdk::openflow::ethernet::{LLDP, is_vlan_tag, may_carry};
-use rosemary_sdk::{MacAddr, PacketIn, PortNo, Switch};
+use rosemary_sdk::{Dpid, MacAddr, PacketIn, PortNo, Switch};
 
 use super::super::neighbours;
 use super::super::net::{End, PortKind};
@@ -23,13 +25,15 @@ const HELD_FOR: Duration = Duration::from_secs(3);
 const MOST_DROPS: u32 = 200;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A question of a host that is flooded again later.
+/// A question of a host that is sent on later.
 #[derive(Debug)]
 pub(super) struct Held {
     switch: Switch,
     in_port: PortNo,
     data: Vec<u8>,
     since: Duration,
+    /// The ports of hosts that the first flood has reached.
+    reached: Rc<BTreeSet<End>>,
 }
 
 impl Forwarder {
@@ -96,7 +100,7 @@ impl Forwarder {
             PortKind::Unknown => port.is_host_port(),
             PortKind::Tree | PortKind::OffTree | PortKind::Blocked => false,
         };
-        if is_early && neighbours::is_question(data) {
+        if is_early && packet_in.is_whole() && neighbours::is_question(data) {
             self.hold(packet_in, world.now());
         }
         self.flood(packet_in, kind, world);
@@ -108,40 +112,54 @@ impl Forwarder {
         self.held.retain(|held| now.saturating_sub(held.since) < HELD_FOR);
         if self.held.len() < MOST_HELD {
             let (switch, in_port) = (packet_in.switch, packet_in.in_port);
-            self.held.push(Held { switch, in_port, data: packet_in.data.to_vec(), since: now });
+            let reached = self.reached_from((switch.dpid, in_port));
+            let data = packet_in.data.to_vec();
+            self.held.push(Held { switch, in_port, data, since: now, reached });
         }
     }
 
-    /// Floods held questions again, when it is known what all ports lead to.
+    /// Returns the ports of hosts that a flood from a host's port reaches now; none from another port, where floods end.
+    /// Questions share them, as many come while one switch connects.
+    fn reached_from(&mut self, at: End) -> Rc<BTreeSet<End>> {
+        if let Some(known) = self.flood_ends.iter().find(|ends| ends.contains(&at)) {
+            return Rc::clone(known);
+        }
+        let ends = match self.net.kind(at) {
+            PortKind::Edge => self.net.flood_ends(at.0),
+            _ => return Rc::default(),
+        };
+        self.flood_ends.push(Rc::new(ends));
+        self.flood_ends.last().map(Rc::clone).unwrap_or_default()
+    }
+
+    /// Sends held questions to the ports that their first flood has not reached, when it is known what all ports lead to.
     pub(super) fn release(&mut self, world: &mut impl World) {
         if self.held.is_empty() || self.facts.undetermined > 0 {
             return;
         }
         let now = world.now();
         for held in std::mem::take(&mut self.held) {
-            let Held { switch, in_port, ref data, since } = held;
-            let kind = self.net.kind((switch.dpid, in_port));
-            let is_current = self.peers.switch(switch.dpid) == Some(switch);
-            if !is_current || now.saturating_sub(since) >= HELD_FOR {
+            let at = (held.switch.dpid, held.in_port);
+            let is_current = self.peers.switch(held.switch.dpid) == Some(held.switch);
+            if !is_current || now.saturating_sub(held.since) >= HELD_FOR {
                 continue;
             }
-            if kind == PortKind::Unknown {
+            if self.net.kind(at) == PortKind::Unknown {
                 self.held.push(held);
                 continue;
             }
-            let packet_in = PacketIn {
-                switch,
-                in_port,
-                buffer_id: None,
-                reason: 0,
-                table_id: 0,
-                cookie: 0,
-                data,
-                total_len: u16::try_from(data.len()).unwrap_or(u16::MAX),
-                message: data,
-                repeated: true,
-            };
-            self.forward(&packet_in, kind, world);
+            let mut missed: BTreeMap<Dpid, Vec<PortNo>> = BTreeMap::new();
+            for (dpid, port) in self.reached_from(at).difference(&held.reached) {
+                if (*dpid, *port) != at {
+                    missed.entry(*dpid).or_default().push(*port);
+                }
+            }
+            for (dpid, out) in missed {
+                if let Some(switch) = self.peers.switch(dpid) {
+                    let (in_port, data) = (PortNo::CONTROLLER, held.data.clone());
+                    world.send(switch, Message::Packet { in_port, out, buffer_id: None, data });
+                }
+            }
         }
     }
 
@@ -244,10 +262,11 @@ impl Forwarder {
     }
 }
 
-/// Sends a packet out of these ports; of none, if the switch keeps it in a buffer, to free the buffer.
+/// Sends a packet out of these ports; of none, if the switch keeps it in a buffer, to free the buffer. A part of a packet that
+/// the switch has not kept is not sent.
 fn send_packet(packet_in: &PacketIn<'_>, out: Vec<PortNo>, world: &mut impl World) {
-    let (in_port, buffer_id) = (packet_in.in_port, packet_in.buffer_id);
-    if out.is_empty() && buffer_id.is_none() {
+    let (in_port, buffer_id) = (packet_in.in_port.to_answer(), packet_in.buffer_id);
+    if buffer_id.is_none() && (out.is_empty() || !packet_in.is_whole()) {
         return;
     }
     let data = if buffer_id.is_some() { Vec::new() } else { packet_in.data.to_vec() };

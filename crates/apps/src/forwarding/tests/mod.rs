@@ -333,6 +333,23 @@ fn flows_with_another_priority_are_written_again() {
     }
 }
 
+/// A switch that connects again doubles no broadcast elsewhere.
+#[test]
+fn question_is_sent_again_only_where_its_flood_did_not_come() {
+    let mut sim = Sim::new(&[V1_3; 3], &ring(3), 5);
+    (sim.world.undetermined, sim.world.undetermined_at) = (1, Some(Dpid(3)));
+    sim.update_topology();
+    let (at, src) = host(1);
+    let question = [&[0xff; 6][..], &src.0, &[0x08, 0x06], &[0; 28]].concat();
+    assert_eq!(sim.arrivals(at, question), [host(2).0]);
+    sim.world.received.clear();
+    sim.world.undetermined = 0;
+    sim.update_topology();
+    sim.settle();
+    let arrivals: Vec<End> = sim.world.received.iter().map(|(end, _)| *end).collect();
+    assert_eq!(arrivals, [host(3).0]);
+}
+
 #[test]
 fn question_before_discovery_is_flooded_after_it() {
     let mut sim = Sim::new(&[V1_3; 3], &ring(3), 5);

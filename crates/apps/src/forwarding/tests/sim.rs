@@ -69,6 +69,8 @@ pub(crate) struct World1 {
     /// Whether the topology has just started and has found no link yet, and whether it has found all.
     pub(crate) is_searching: bool,
     pub(crate) is_settled: bool,
+    /// The switch with the undetermined ports; `None` for all switches.
+    pub(crate) undetermined_at: Option<Dpid>,
     seed: u64,
 }
 
@@ -144,6 +146,7 @@ impl Sim {
             undetermined: 0,
             is_searching: false,
             is_settled: true,
+            undetermined_at: None,
             seed,
         };
         let config = Config::read("[storm-control]\nenabled = false").unwrap();
@@ -228,9 +231,12 @@ impl Sim {
             links.collect()
         };
         let edges = world.hosts.keys().copied().filter(|(dpid, _)| *dpid != Dpid(0));
+        let is_determined = |(dpid, _): &End| {
+            world.undetermined == 0 || world.undetermined_at.is_some_and(|at| at != *dpid)
+        };
         let facts = Facts {
             switches: world.versions.keys().map(|it| (*it, world.drained.contains(it))).collect(),
-            edges: edges.chain(used).filter(|_| world.undetermined == 0).collect(),
+            edges: edges.chain(used).filter(is_determined).collect(),
             links,
             blocked: on_switches.skip(1).filter(|_| !bridge.joins_parts).collect(),
             segments: used.into_iter().filter(|_| bridge.joins_parts).collect(),
