@@ -6,7 +6,7 @@ them to the applications. An application's own entry in table 0 is kept here ins
 | the application's entry | effect |
 | --- | --- |
 | none, and it is alone | packets without a matching flow do not reach the application |
-| none, and others share the switch | all packets reach it, as those of another's entry and flows do under Ryu |
+| none, and others share the switch | all packets reach it, as under Ryu, also those of another's entry and flows |
 | deleted by the application | they do not reach it |
 | output to the controller | they reach it, with the entry's cookie |
 | drop | they do not reach it |

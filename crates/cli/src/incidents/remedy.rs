@@ -50,8 +50,12 @@ pub(super) fn explained(cause: &Cause) -> (&'static str, &'static str) {
             "Find out who deletes flows of this switch, such as another controller. The flows are installed again.",
         ),
         Cause::RefusedSwitch { .. } => (
-            "A connection claimed a datapath that it may not have.",
+            "A connection claimed a datapath that it may not have, or did not complete its handshake.",
             "Give each switch a datapath id of its own, and a certificate for it. Otherwise find the impostor at the address.",
+        ),
+        Cause::OtherController { .. } => (
+            "Another controller commands a switch that is connected here.",
+            "Remove the other controller from the switch, or give each controller switches of its own.",
         ),
         Cause::Reported { .. } => (
             "An app reported an event of the network.",
@@ -107,6 +111,7 @@ mod tests {
                 switch: "00:00:00:00:00:00:00:01".into(),
                 address: Ipv4Addr::new(192, 0, 2, 1).into(),
             },
+            Cause::OtherController { switch: "00:00:00:00:00:00:00:01".into() },
             Cause::Reported { summary: "a host moved although its former port is up".into() },
             Cause::LimitedByApp { by: "protection".into(), pace: Some(100) },
             Cause::Services,

@@ -101,7 +101,7 @@ pub(super) fn read(
     Ok(reading.summary)
 }
 
-/// Keeps the error of its input, of which the parsers pass on only that there was one.
+/// Keeps the error of its input: the parsers drop its text.
 struct Noting<R> {
     input: R,
     failure: Rc<RefCell<Option<String>>>,

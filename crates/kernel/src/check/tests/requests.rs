@@ -254,7 +254,7 @@ fn ports_and_tables_need_switch_config() {
 fn experimenter_message_needs_its_grant() {
     for version in VERSIONS {
         let message = |experimenter| {
-            let message = Experimenter { experimenter, data: &[0, 0, 0, 12] };
+            let message = Experimenter { experimenter, data: &[0, 0, 0, 25] };
             bytes(|out| message.encode(version, 0, out))
         };
         let granted = rights(&[Capability::Experimenter(0x2320)]);
