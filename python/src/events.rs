@@ -239,10 +239,12 @@ event! {
     }
 }
 event! {
-    /// The kernel was restarted before the app handled the reply.
+    /// The request is not answered any more.
     RequestLost, "request-lost" {
         /// The request's transaction id.
         xid: u32,
+        /// The reason, for people.
+        why: String,
     }
 }
 event! {

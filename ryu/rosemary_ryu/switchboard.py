@@ -285,7 +285,7 @@ class Switchboard:
             self._deliver(datapath, refusals.as_error(site.version, event.xid, event.reason, about))
 
     def _request_lost(self, event: Any) -> None:
-        LOG.warning("switch %016x: a request was lost with Rosemary's kernel", event.dpid)
+        LOG.warning("switch %016x: a request is not answered any more: %s", event.dpid, event.why)
 
     def _lost(self, event: Any) -> None:
         LOG.warning("%d replies, errors or removed flows did not reach this app", event.count)

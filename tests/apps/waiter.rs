@@ -21,7 +21,7 @@ impl App for Waiter {
             }
             Event::Reply(reply) => note("answered", reply.xid, network),
             Event::Error(error) => note("failed", error.xid, network),
-            Event::RequestLost { switch, xid } => {
+            Event::RequestLost { switch, xid, .. } => {
                 network.info(&format!("request to {}", switch.dpid));
                 note("lost", xid, network);
             }

@@ -98,6 +98,20 @@ impl Fake {
         self.say(|out| PacketIn::new(PortNo(1), frame).encode(version, 0, out))
     }
 
+    /// Replies to the oldest barrier that has come. `false` if none has.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub fn confirm(&mut self) -> io::Result<bool> {
+        let version = self.version;
+        let mut headers = self.received.iter().filter_map(|message| Header::decode(message).ok());
+        let barrier = headers
+            .find(|header| Kind::from_wire(version, header.kind) == Ok(Kind::BarrierRequest));
+        let Some(Header { xid, .. }) = barrier else { return Ok(false) };
+        self.say(|out| Kind::BarrierReply.encode_empty(version, xid, out))?;
+        Ok(true)
+    }
+
     /// Sends raw bytes.
     ///
     /// # Errors

@@ -84,6 +84,11 @@ impl<'lab> Testbed<'lab> {
             fake.answer_for(Duration::from_millis(50));
             status.switch(&dpid).map(drop)
         })?;
+        lab.wait_for("the barrier behind the kernel's own messages", SOON, |_| {
+            fake.answer_for(Duration::from_millis(20));
+            Ok(fake.confirm().ok().filter(|is_done| *is_done).map(drop))
+        })?;
+        fake.received.clear();
         Ok(Self { rosemary, fake })
     }
 

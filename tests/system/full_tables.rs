@@ -70,6 +70,43 @@ fn flow_quota_is_enforced_and_freed_in_1_0() {
     quota(Of::V1_0);
 }
 
+/// The switch has no room for the kernel's entry when it connects, and in 1.3 drops what matches no flow.
+#[test]
+fn refused_table_miss_entry_is_shown_and_repeated() {
+    in_a_lab(|lab| {
+        let s1 = lab.switch("s1", Of::V1_3)?;
+        s1.hold_flows(2)?;
+        for port in ["1", "2"] {
+            s1.ofctl(&["add-flow", &format!("priority=9,tcp,tp_dst={port},actions=drop")])?;
+        }
+        configure(&[])?;
+        let rosemary = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let shown_status = || {
+            let output = lab.command(rosemary_binary()).arg("status").output().ok()?;
+            Some((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
+        };
+        let entry = "the table-miss entry failed";
+        let shown = lab.wait_for("the failure is shown", SOON, |_| {
+            let is_shown = |(code, text): &(_, String)| *code == Some(3) && text.contains(entry);
+            Ok(shown_status().filter(is_shown))
+        })?;
+        println!("{}", shown.1);
+        ensure!(shown.1.contains("TABLE_FULL"), "{}", shown.1);
+        let incidents = lab.run(&rosemary_binary().display().to_string(), &["incidents"])?;
+        ensure!(incidents.contains("does not carry out the table-miss entry"), "{incidents}");
+        s1.ofctl(&["del-flows", "tcp,tp_dst=1"])?;
+        lab.wait_for("the entry is there", SOON, |_| {
+            let flows = s1.dump_flows().ok().unwrap_or_default();
+            Ok(flows.iter().any(|flow| flow.contains("CONTROLLER:65535")).then_some(()))
+        })?;
+        lab.wait_for("the failure is over", SOON, |_| {
+            Ok(shown_status().filter(|(_, text)| !text.contains(entry)).map(drop))
+        })?;
+        println!("{}", rosemary.log());
+        Ok(())
+    });
+}
+
 fn alert(of: Of) {
     in_a_lab(move |lab| {
         // 18 or 19 of 20, depending on whether the switch has Rosemary's own flow.

@@ -50,7 +50,8 @@ fn pending_requests_end_as_lost(lab: &Lab, version: Version) -> anyhow::Result<(
     Ok(())
 }
 
-/// Answers the switch's session until the app's requests have come. Returns the barrier requests.
+/// Answers the switch's session until the app's requests have come. Returns the barrier requests, which precede the other
+/// one. The kernel sends a barrier of its own.
 fn requests(lab: &Lab, switch: &mut Fake) -> anyhow::Result<Vec<Vec<u8>>> {
     let version = switch.version();
     Ok(lab.wait_for("the app's requests", SOON, |evidence| {
@@ -60,9 +61,14 @@ fn requests(lab: &Lab, switch: &mut Fake) -> anyhow::Result<Vec<Vec<u8>>> {
             Kind::from_wire(version, header.kind).ok()
         };
         evidence.0 = format!("{:?}", switch.received.iter().map(kind).collect::<Vec<_>>());
-        let is_barrier = |message: &&Vec<u8>| kind(message) == Some(Kind::BarrierRequest);
-        let barriers: Vec<_> = switch.received.iter().filter(is_barrier).cloned().collect();
-        Ok((barriers.len() == REQUESTS - 1).then_some(barriers))
+        let is_barrier = |message: &Vec<u8>| kind(message) == Some(Kind::BarrierRequest);
+        let mut parts = switch.received.windows(REQUESTS);
+        let app = parts.find_map(|part| {
+            let (last, barriers) = part.split_last()?;
+            let is_it = barriers.iter().all(is_barrier) && !is_barrier(last);
+            is_it.then(|| barriers.to_vec())
+        });
+        Ok(app)
     })?)
 }
 

@@ -129,7 +129,7 @@ impl App for Protection {
             Event::Reply(reply) if reply.kind == Kind::GetConfigReply => {
                 self.on_answer_of(reply.switch, reply.xid, network.now());
             }
-            Event::RequestLost { switch, xid } => self.forget_question(switch, xid),
+            Event::RequestLost { switch, xid, .. } => self.forget_question(switch, xid),
             Event::Error(error) => self.forget_question(error.switch, error.xid),
             Event::Refused { switch, message, .. } => {
                 if let Some(xid) = Xid::of(message) {

@@ -103,7 +103,7 @@ impl App for Stats {
             Event::Error(error) => {
                 self.poller.rejected(error.switch, error.xid, now);
             }
-            Event::RequestLost { switch, xid } => self.poller.lost(switch, xid, now),
+            Event::RequestLost { switch, xid, .. } => self.poller.lost(switch, xid, now),
             Event::Refused { switch, why, message, .. } => {
                 self.on_refused(switch, why, message, network);
             }

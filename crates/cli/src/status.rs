@@ -320,6 +320,7 @@ mod tests {
                     nearly_full: true,
                     app: Some("learning-switch".into()),
                 }),
+                failing: Vec::new(),
                 packet_ins: 5,
                 dropped: 0,
                 pauses: 0,
@@ -352,7 +353,7 @@ mod tests {
             r#""switches":[{"dpid":"00:00:00:00:00:00:00:01","name":"br0","version":"1.3","#,
             r#""address":"127.0.0.1:43210","transport":"tls 1.3","epoch":1,"ports":2,"#,
             r#""n_tables":254,"table_size":1000000,"flows":95,"foreign_flows":0,"fullest":{"table":0,"flows":95,"#,
-            r#""size":100,"nearly_full":true,"app":"learning-switch"},"#,
+            r#""size":100,"nearly_full":true,"app":"learning-switch"},"failing":[],"#,
             r#""packet_ins":5,"dropped":0,"pauses":0,"guarded":0,"flow_mods":2,"packet_outs":4,"#,
             r#""refused":0,"unsent":0,"errors":0}],"switches_error":null,"#,
             r#""health":{"verdict":"degraded","reasons":["the app learning-switch is waiting: killed by SIGKILL"]}}"#

@@ -9,7 +9,7 @@ use control::query::SwitchStatus;
 use monitor::options::InstancePaths;
 use openflow::Dpid;
 use serde::Serialize;
-use view::status::fullest;
+use view::status::{failing, fullest};
 
 use crate::client::{self, ClientError, Kernel};
 use crate::ports;
@@ -73,7 +73,7 @@ pub fn run(args: &SwitchesArgs) -> anyhow::Result<()> {
     } else {
         say::table(&table(&switches).format(output_width(args.wide)))?;
         about_refused(&switches).iter().for_each(say::note);
-        say::data(nearly_full(&switches))
+        say::data(faults(&switches))
     }
 }
 
@@ -246,10 +246,14 @@ pub(crate) fn table(switches: &[SwitchStatus]) -> Table<15> {
     table
 }
 
-/// Returns a line for each switch with a table that is nearly full.
-pub(crate) fn nearly_full(switches: &[SwitchStatus]) -> String {
-    let line = |switch: &SwitchStatus| Some(format!("{}: {}\n", switch.dpid, fullest(switch)?));
-    switches.iter().filter_map(line).collect()
+/// Returns a line for each table that is nearly full, and for each message that a switch does not carry out.
+pub(crate) fn faults(switches: &[SwitchStatus]) -> String {
+    let faults = |switch: &SwitchStatus| {
+        let failing = switch.failing.iter().map(failing);
+        let faults = fullest(switch).into_iter().chain(failing);
+        faults.map(|fault| [switch.dpid.as_str(), ": ", &fault, "\n"].concat()).collect::<String>()
+    };
+    switches.iter().map(faults).collect()
 }
 
 #[cfg(test)]

@@ -149,6 +149,13 @@ pub enum Cause {
         /// The number of missing flows.
         flows: u64,
     },
+    /// A switch does not carry out a message of the kernel or of a guard.
+    FailedMessage {
+        /// The switch's datapath id.
+        switch: String,
+        /// The message, as "the table-miss entry".
+        message: String,
+    },
     /// A connection claimed a datapath that it may not have, or did not complete its handshake although a switch was connected
     /// from its address before.
     RefusedSwitch {
@@ -205,6 +212,9 @@ impl fmt::Display for Cause {
             Self::MissingFlows { switch, flows } => {
                 let flows = if *flows == 1 { "1 flow".into() } else { format!("{flows} flows") };
                 return write!(f, "{flows} missing on switch {switch}");
+            }
+            Self::FailedMessage { switch, message } => {
+                return write!(f, "switch {switch} does not carry out {message}");
             }
             Self::RefusedSwitch { switch, address } => {
                 return write!(f, "refused {address} as switch {switch}");
@@ -400,6 +410,10 @@ mod tests {
         let refused = Cause::RefusedSwitch { switch: "1".into(), address: [10, 0, 0, 9].into() };
         let json = serde_json::to_string(&refused).unwrap();
         assert_eq!(json, r#"{"kind":"refused-switch","switch":"1","address":"10.0.0.9"}"#);
+        let failed = Cause::FailedMessage { switch: "1".into(), message: "flows".into() };
+        let json = serde_json::to_string(&failed).unwrap();
+        assert_eq!(json, r#"{"kind":"failed-message","switch":"1","message":"flows"}"#);
+        assert_eq!(failed.to_string(), "switch 1 does not carry out flows");
         assert_eq!(serde_json::to_string(&Cause::SafeMode).unwrap(), r#"{"kind":"safe-mode"}"#);
     }
 

@@ -331,6 +331,19 @@ impl fmt::Display for FlowLoss {
     }
 }
 
+/// A message of the kernel's own, or of a guard, that a switch does not carry out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedMessage {
+    /// The switch's datapath identifier.
+    pub dpid: String,
+    /// The message, as "the table-miss entry".
+    pub message: String,
+    /// Why it failed, as a phrase about the switch.
+    pub why: String,
+    /// What follows from it, as a phrase.
+    pub effect: String,
+}
+
 /// Sent by the kernel to the monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KernelReply {
@@ -388,6 +401,15 @@ pub enum KernelReply {
     /// A switch had lost flows of the kernel or of a guard, most likely with those of other apps. Guards have put theirs
     /// back, and then the kernel its own.
     FlowsMissing(MissingFlows),
+    /// A switch does not carry out a message, which the kernel repeats. A flood of them is reported in part.
+    MessageFailed(FailedMessage),
+    /// A switch carries out the message that had failed, or has disconnected.
+    MessageRecovered {
+        /// The switch's datapath identifier.
+        dpid: String,
+        /// The message.
+        message: String,
+    },
     /// A connection was refused the datapath that it claimed. A flood of them is reported in part.
     SwitchRefused(RefusedSwitch),
     /// Another controller commands a switch.

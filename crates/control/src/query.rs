@@ -343,6 +343,9 @@ pub struct SwitchStatus {
     /// The table with the most flows relative to its size; `None` if all are empty or of unknown size.
     #[serde(default)]
     pub fullest: Option<Fullest>,
+    /// Messages of Rosemary that it does not carry out, although they were repeated.
+    #[serde(default)]
+    pub failing: Vec<FailingMessage>,
     /// Packet-ins received from it.
     pub packet_ins: u64,
     /// Packet-ins that were dropped, for the reasons of [`AppCounters::dropped`]: counted once for each observer or control
@@ -365,6 +368,21 @@ pub struct SwitchStatus {
     pub unsent: u64,
     /// Error messages received from it.
     pub errors: u64,
+}
+
+/// A message of Rosemary that a switch does not carry out. Rosemary sends it again and again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailingMessage {
+    /// The message, as "the table-miss entry".
+    pub message: String,
+    /// Why the last attempt failed, as a phrase about the switch.
+    pub why: String,
+    /// What follows from it, as a phrase.
+    pub effect: String,
+    /// The number of failed attempts.
+    pub tries: u32,
+    /// Seconds since the first of them.
+    pub seconds: u64,
 }
 
 /// The occupancy of a flow table.

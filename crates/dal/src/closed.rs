@@ -40,6 +40,14 @@ pub enum Closed {
         /// The message's type on the wire.
         kind: u8,
     },
+    /// The switch refuses a request of the handshake.
+    #[error("the switch refuses to describe its {what}: {why}")]
+    RequestRefused {
+        /// The subject of the request.
+        what: &'static str,
+        /// Its error message.
+        why: String,
+    },
     /// A second features reply.
     #[error("a features reply that was not requested")]
     Unrequested,
@@ -103,9 +111,14 @@ pub enum Closed {
     /// The handshake took too long.
     #[error("the handshake was not complete after {}", seconds(*.0))]
     Handshake(Duration),
-    /// The switch sent nothing for too long, not even an answer to a probe.
+    /// The switch sent no whole message for too long, not even an answer to a probe.
     #[error("silent for {}", seconds(*.0))]
     Silent(Duration),
+    /// The switch began a message and sent no whole one for too long.
+    #[error(
+        "the message that it began was not complete {} after its last whole one", seconds(*.0)
+    )]
+    Unfinished(Duration),
 }
 
 fn seconds(duration: Duration) -> String {

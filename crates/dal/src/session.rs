@@ -64,10 +64,10 @@ pub trait Session: fmt::Debug + Send {
     /// [`Closed::Handshake`].
     fn check_deadline(&self, now: Instant) -> Result<(), Closed>;
 
-    /// Notes that bytes were received, even if they are no complete message.
+    /// Notes that a whole message was received. The beginning of one shows no life: a switch could send it without end.
     fn note_received(&mut self, now: Instant);
 
-    /// Returns when bytes were last received.
+    /// Returns when a whole message was last received.
     fn last_received(&self) -> Instant;
 
     /// Whether the session has sent its first message.
@@ -78,6 +78,10 @@ pub trait Session: fmt::Debug + Send {
 
     /// Sends a request that the switch answers at once if it lives. No effect before the handshake is complete.
     fn probe(&mut self, out: &mut Vec<u8>);
+
+    /// Asks the switch for whole packets and for its description. Returns the transaction id of the configuration, which has
+    /// no reply. No effect before the handshake is complete.
+    fn configure(&mut self, out: &mut Vec<u8>) -> u32;
 
     /// Requests the fill level of the switch's tables; [`Description::Tables`] has the reply. No effect before the
     /// handshake is complete.
@@ -109,7 +113,7 @@ pub struct Timing {
     pub handshake: Duration,
     /// Silence after which the switch is probed.
     pub probe: Duration,
-    /// Silence after which the connection is closed.
+    /// Time without a whole message after which the connection is closed.
     pub gone: Duration,
 }
 

@@ -208,7 +208,10 @@ impl Connection {
         if self.phase.is_mute() {
             return self.session.check_deadline(now);
         }
-        let result = self.session.tick(now, &mut self.out);
+        let result = self.session.tick(now, &mut self.out).map_err(|why| match why {
+            Closed::Silent(time) if !self.partial.bytes.is_empty() => Closed::Unfinished(time),
+            why => why,
+        });
         if self.session.has_greeted() && matches!(self.phase, Phase::Accepted(_)) {
             self.phase = Phase::plain_handshake(); // the hello is in plain text
         }

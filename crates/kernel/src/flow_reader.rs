@@ -142,6 +142,22 @@ pub(crate) struct Informed {
     pub(crate) has_gap: bool,
 }
 
+/// What a reading removes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Removals {
+    /// Whether all absent apps lose what they own.
+    all: bool,
+    /// Whether foreign flows are removed.
+    foreign: bool,
+}
+
+impl Removals {
+    fn add(&mut self, more: Self) {
+        self.all |= more.all;
+        self.foreign |= more.foreign;
+    }
+}
+
 /// The readings of one switch.
 #[derive(Debug, Default)]
 pub(crate) struct FlowReader {
@@ -152,10 +168,12 @@ pub(crate) struct FlowReader {
     band_check: Option<Instant>,
     /// Whether an operator waits for it.
     pub(crate) is_awaited: bool,
-    /// Whether the next reading removes what all absent apps own.
-    removes_all: bool,
-    /// Whether the next reading removes foreign flows.
-    removes_foreign: bool,
+    /// Removals of the next reading.
+    removes: Removals,
+    /// Removals of the last reading that removed something.
+    removed: Removals,
+    /// Whether the last band check removed flows.
+    removed_earlier: bool,
     /// The apps that have not been informed yet.
     pub(crate) uninformed: Set,
     /// When the last reading ended.
@@ -179,6 +197,15 @@ impl FlowReader {
         self.band_check = Some(at);
     }
 
+    /// Requests a reading that repeats removals that the switch has refused or lost.
+    pub(crate) fn repeat_removal(&mut self, now: Instant) {
+        self.request(now);
+        self.removes.add(self.removed);
+        if self.removed_earlier {
+            self.request_band_check(now);
+        }
+    }
+
     /// Requests a reading for an operator, which removes what all absent apps own if `removes_all`, and also foreign flows if
     /// `removes_foreign`.
     pub(crate) fn request_for_operator(
@@ -189,8 +216,7 @@ impl FlowReader {
     ) {
         self.request(now);
         self.is_awaited = true;
-        self.removes_all |= removes_all;
-        self.removes_foreign |= removes_foreign;
+        self.removes.add(Removals { all: removes_all, foreign: removes_foreign });
     }
 
     /// Whether the switch answers a request now, so that it takes one of the worker's places.
@@ -236,12 +262,13 @@ impl FlowReader {
             [Informed { slot, .. }] if !all => Some(identify(slot).0),
             _ => None,
         };
+        let removes = std::mem::take(&mut self.removes);
         self.reading.insert(Reading {
             step: Step::Flows,
             only,
             inform,
-            removes_all: std::mem::take(&mut self.removes_all),
-            removes_foreign: std::mem::take(&mut self.removes_foreign),
+            removes_all: removes.all,
+            removes_foreign: removes.foreign,
             foreign: 0,
             band_check: checks_bands.then(BandCheck::default),
             found: ByOwner::new(),
@@ -264,10 +291,22 @@ impl FlowReader {
         self.reading.as_ref().is_some_and(|reading| since(reading) >= PATIENCE)
     }
 
-    /// Ends the reading; returns it.
-    pub(crate) fn end(&mut self, has_failed: bool, now: Instant) -> Option<Reading> {
+    /// Ends the reading; returns it. `keeps_removed`: the switch has not carried out earlier removals, so what was removed
+    /// still counts as found.
+    pub(crate) fn end(
+        &mut self,
+        has_failed: bool,
+        keeps_removed: bool,
+        now: Instant,
+    ) -> Option<Reading> {
         let mut reading = self.reading.take()?;
         self.ended = Some(now);
+        if !reading.removed.is_empty() {
+            self.removed = Removals { all: reading.removes_all, foreign: reading.removes_foreign };
+        }
+        if let Some(check) = &reading.band_check {
+            self.removed_earlier = !check.removed.is_empty();
+        }
         if reading.only.is_none() {
             self.is_awaited &= self.due.is_some(); // a later request waits for the next reading
             self.has_failed = has_failed;
@@ -276,7 +315,10 @@ impl FlowReader {
             } else {
                 self.found = std::mem::take(&mut reading.found);
                 self.foreign = reading.foreign;
-                for app in reading.removed.keys() {
+                if keeps_removed && let Some(kept) = reading.removed.get(&AppId::OTHER) {
+                    self.foreign = self.foreign.saturating_add(kept.flows);
+                }
+                for app in reading.removed.keys().filter(|_| !keeps_removed) {
                     self.found.remove(app);
                 }
             }
@@ -320,13 +362,13 @@ mod tests {
         let reading = reader.begin(Version::V1_3, one, ids, now);
         assert_eq!((reading.only, reading.inform.len()), (Some(AppId(2)), 1));
         assert!(!reader.is_due(both(), now), "one at a time");
-        assert_eq!(reader.end(false, now).unwrap().inform[0].life, 7);
+        assert_eq!(reader.end(false, false, now).unwrap().inform[0].life, 7);
         assert!(!reader.is_due(both(), now) && reader.is_due(both(), now + INTERVAL));
         reader.request(now);
         assert!(reader.is_due(NONE, now));
         let reading = reader.begin(Version::V1_3, both(), ids, now);
         assert_eq!((reading.only, reading.inform.len()), (None, 1));
-        reader.end(false, now);
+        reader.end(false, false, now);
         assert!(!reader.is_due(both(), now + INTERVAL));
     }
 
@@ -346,7 +388,7 @@ mod tests {
         assert!(!reader.is_overdue(now + HESITATION) && reader.is_overdue(now + PATIENCE));
         assert!(reader.is_awaited);
         let now = now + PATIENCE;
-        reader.end(true, now);
+        reader.end(true, false, now);
         assert!(reader.has_failed && !reader.is_awaited);
         assert!(!reader.is_due(NONE, now) && reader.is_due(NONE, now + RETRY));
     }
@@ -362,12 +404,16 @@ mod tests {
         let owned = Owned { flows: 3, ..Owned::default() };
         reading.found.extend([(AppId(4), owned), (AppId(5), owned)]);
         reading.removed.insert(AppId(4), owned);
-        assert_eq!(reader.end(false, now).unwrap().removed.len(), 1);
+        assert_eq!(reader.end(false, false, now).unwrap().removed.len(), 1);
         assert!(reader.found.keys().eq([&AppId(5)]));
         assert_eq!(reader.foreign, 2);
         reader.request(now);
         let reading = reader.begin(Version::V1_3, NONE, ids, now);
         assert!(!reading.removes_all && !reading.removes_foreign, "once");
+        reader.end(false, false, now);
+        reader.repeat_removal(now);
+        let reading = reader.begin(Version::V1_3, NONE, ids, now);
+        assert!(reading.removes_all && reading.removes_foreign, "again, as the switch refused it");
     }
 
     #[test]
@@ -377,18 +423,18 @@ mod tests {
         reader.request_band_check(check);
         reader.request(now);
         assert!(reader.begin(Version::V1_3, NONE, ids, now).band_check.is_none(), "too early");
-        reader.end(false, now);
+        reader.end(false, false, now);
         assert!(!reader.is_due(NONE, now) && reader.is_due(NONE, check));
         let reading = reader.begin(Version::V1_3, NONE, ids, check);
         assert!(reading.band_check.is_some() && reading.only.is_none());
-        reader.end(true, check);
+        reader.end(true, false, check);
         assert!(reader.is_due(NONE, check + RETRY));
         reader.begin(Version::V1_3, NONE, ids, check + RETRY);
         reader.reading.as_mut().unwrap().is_cut_short = true;
-        reader.end(false, check + RETRY);
+        reader.end(false, false, check + RETRY);
         let again = check + RETRY + INTERVAL;
         assert!(reader.begin(Version::V1_3, NONE, ids, again).band_check.is_some());
-        reader.end(false, again);
+        reader.end(false, false, again);
         assert!(!reader.is_due(NONE, again + RETRY));
     }
 
@@ -398,7 +444,7 @@ mod tests {
         reader.request_band_check(now);
         reader.uninformed = both();
         assert!(reader.begin(Version::V1_3, both(), ids, now).band_check.is_none());
-        reader.end(false, now);
+        reader.end(false, false, now);
         assert!(!reader.is_due(NONE, now) && reader.is_due(NONE, now + GRACE));
         assert!(reader.begin(Version::V1_3, both(), ids, now + GRACE).band_check.is_some());
     }

@@ -59,6 +59,9 @@ const MOST_EXPECTED: usize = 16;
 /// Time between two checks of a switch, and the spread of the first ones.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
+/// Replies without the entry after which a switch that has never listed it counts as having lost it.
+const CHECKS: u32 = 2;
+
 /// Time without a reply after which a check is repeated.
 const CHECK_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -89,10 +92,10 @@ pub(crate) struct Healing {
     state: State,
     /// When the last restoration began.
     began: Option<Instant>,
-    /// A further loss during a restoration, and its number of flows.
+    /// A further loss during a restoration, and its number of reports about flows of guards.
     again: Option<(Loss, u64)>,
-    /// Number of losses since the last restoration that was reported.
-    flows: u64,
+    /// Number of reports about flows of guards since the last restoration that was reported.
+    of_guards: u64,
     /// When the barrier was sent whose reply ends the reports of the same delete.
     barrier: Option<Instant>,
     /// When a guard, or another sender that may, last deleted flows of guards.
@@ -108,12 +111,26 @@ pub(crate) struct Healing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Restored {
     pub(crate) loss: Loss,
-    /// Number of flows whose loss was noticed.
-    pub(crate) flows: u64,
+    /// Number of reports about flows of guards.
+    of_guards: u64,
     /// How long the switch was without its flows since the kernel noticed it.
     pub(crate) time: Duration,
     /// When it ended.
     at: Instant,
+}
+
+impl Restored {
+    /// The number of flows whose loss was noticed. The kernel has one entry, however often its loss is reported.
+    pub(crate) fn flows(&self) -> u64 {
+        self.of_guards + u64::from(!matches!(self.loss, Loss::Guard(_)))
+    }
+}
+
+impl Loss {
+    /// The number of reports about flows of guards that this loss adds.
+    fn of_guards(self) -> u64 {
+        u64::from(matches!(self, Self::Guard(_)))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -181,12 +198,12 @@ impl Healing {
         match &mut self.state {
             State::Whole => {
                 self.state = State::Noticed { loss, at: now };
-                self.flows += 1;
+                self.of_guards += loss.of_guards();
             }
             State::Noticed { .. } => self.note_same_loss(loss),
             State::Guards { .. } => {
                 let (known, flows) = self.again.unwrap_or((loss, 0));
-                self.again = Some((loss.max(known), flows + 1));
+                self.again = Some((loss.max(known), flows + loss.of_guards()));
             }
         }
     }
@@ -196,12 +213,12 @@ impl Healing {
         match &mut self.state {
             State::Noticed { loss, .. } | State::Guards { loss, .. } => {
                 *loss = more.max(*loss);
-                self.flows += 1;
+                self.of_guards += more.of_guards();
             }
             State::Whole => {
                 if let Some(restored) = self.unreported.back_mut() {
                     restored.loss = more.max(restored.loss);
-                    restored.flows += 1;
+                    restored.of_guards += more.of_guards();
                 }
             }
         }
@@ -246,11 +263,11 @@ impl Healing {
             return false;
         }
         let time = now.saturating_duration_since(*noticed);
-        let flows = std::mem::take(&mut self.flows);
-        self.unreported.push_back(Restored { loss: *loss, flows, time, at: now });
+        let of_guards = std::mem::take(&mut self.of_guards);
+        self.unreported.push_back(Restored { loss: *loss, of_guards, time, at: now });
         self.state = match self.again.take() {
             Some((loss, flows)) => {
-                self.flows = flows;
+                self.of_guards = flows;
                 State::Noticed { loss, at: now }
             }
             None => State::Whole,
@@ -269,7 +286,7 @@ impl Healing {
 /// The periodic check that the kernel's entry is in the switch.
 ///
 /// A switch reports the removal of the entry at once, so the check is for those that do not, and for an entry that was
-/// changed in place. A switch that has never listed the entry is not blamed: it may answer with less than it has.
+/// changed in place.
 #[derive(Debug, Default)]
 pub(crate) struct EntryCheck {
     next: Option<Instant>,
@@ -277,6 +294,21 @@ pub(crate) struct EntryCheck {
     was_listed: bool,
     /// Whether the reply so far lists it.
     is_listed: bool,
+    /// Number of replies without the entry, while none has listed it.
+    without: u32,
+}
+
+/// The result of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// The reply has more parts, or is the first one and lacks the entry.
+    Unknown,
+    /// The switch lists the entry.
+    Listed,
+    /// An earlier reply lists the entry, and this one does not.
+    Gone,
+    /// Neither this reply nor an earlier one lists the entry, [`CHECKS`] in all.
+    NeverListed,
 }
 
 impl EntryCheck {
@@ -294,16 +326,22 @@ impl EntryCheck {
         is_due
     }
 
-    /// Takes a part of the reply: whether it lists the entry. Returns `true` if the entry has gone since an earlier check.
-    pub(crate) fn part(&mut self, lists_entry: bool, is_last: bool, now: Instant) -> bool {
+    /// Takes a part of the reply: whether it lists the entry.
+    pub(crate) fn part(&mut self, lists_entry: bool, is_last: bool, now: Instant) -> Listing {
         self.is_listed |= lists_entry;
         if !is_last {
-            return false;
+            return Listing::Unknown;
         }
         self.next = Some(now + CHECK_EVERY);
-        let is_gone = self.was_listed && !self.is_listed;
-        self.was_listed |= self.is_listed;
-        is_gone
+        if self.is_listed {
+            self.was_listed = true;
+            return Listing::Listed;
+        }
+        if self.was_listed {
+            return Listing::Gone;
+        }
+        self.without = self.without.saturating_add(1);
+        if self.without < CHECKS { Listing::Unknown } else { Listing::NeverListed }
     }
 }
 
@@ -417,7 +455,7 @@ mod tests {
     /// Returns the restorations that are reported after `now`.
     fn reports(healing: &mut Healing, now: Instant) -> Vec<(Loss, u64)> {
         let later = now + GRACE;
-        std::iter::from_fn(|| healing.take_report(later)).map(|it| (it.loss, it.flows)).collect()
+        std::iter::from_fn(|| healing.take_report(later)).map(|it| (it.loss, it.flows())).collect()
     }
 
     #[test]
@@ -432,8 +470,8 @@ mod tests {
         assert!(healing.holds_back(&Policy::default()), "the next one is noticed");
         assert!(!healing.begin(now) && healing.begin(now + INTERVAL));
         assert!(healing.end(|_| true, now));
-        let restored = [(Loss::Reported, 1), (Loss::Reported, 2)];
-        assert_eq!(reports(&mut healing, now), restored, "each with its flows");
+        let restored = [(Loss::Reported, 1); 2];
+        assert_eq!(reports(&mut healing, now), restored, "the kernel has one entry");
     }
 
     #[test]
@@ -453,6 +491,16 @@ mod tests {
         assert!(healing.begin(now + INTERVAL), "another delete");
         assert!(healing.end(|_| true, now + INTERVAL));
         assert_eq!(reports(&mut healing, now + INTERVAL), [(of_guard, 1)]);
+    }
+
+    #[test]
+    fn repeated_report_about_the_entry_counts_once() {
+        let (mut healing, now) = (Healing::default(), Instant::now());
+        (0..1000).for_each(|_| healing.note_loss(Loss::Reported, now));
+        assert!(healing.begin(now));
+        (0..1000).for_each(|_| healing.note_loss(Loss::Reported, now));
+        assert!(healing.end(|_| true, now));
+        assert_eq!(reports(&mut healing, now), [(Loss::Reported, 1)]);
     }
 
     #[test]
@@ -481,22 +529,31 @@ mod tests {
     }
 
     #[test]
+    fn entry_that_is_never_listed_is_lost() {
+        let (mut check, now) = (EntryCheck::default(), Instant::now());
+        let parts = [(false, true), (false, false), (false, true), (false, true), (true, true)];
+        let listings = parts.map(|(lists_entry, is_last)| check.part(lists_entry, is_last, now));
+        let never = Listing::NeverListed;
+        assert_eq!(listings, [Listing::Unknown, Listing::Unknown, never, never, Listing::Listed]);
+    }
+
+    #[test]
     fn entry_is_missing_only_if_it_was_listed_before() {
         let (mut check, start) = (EntryCheck::default(), Instant::now());
         assert!(!check.is_due(7, start));
         let mut now = start + CHECK_EVERY + Duration::from_millis(1);
-        for (parts, is_gone) in [
-            (&[false][..], false),
-            (&[false, true], false),
-            (&[true, false], false),
-            (&[false, false], true),
-            (&[true], false),
+        for (parts, listing) in [
+            (&[false][..], Listing::Unknown),
+            (&[false, true], Listing::Listed),
+            (&[true, false], Listing::Listed),
+            (&[false, false], Listing::Gone),
+            (&[true], Listing::Listed),
         ] {
             assert!(check.is_due(7, now) && !check.is_due(7, now));
             let count = parts.len();
             let told =
                 parts.iter().zip(1..).map(|(part, number)| check.part(*part, number == count, now));
-            assert_eq!(told.collect::<Vec<_>>().last(), Some(&is_gone), "{parts:?}");
+            assert_eq!(told.collect::<Vec<_>>().last(), Some(&listing), "{parts:?}");
             now += CHECK_EVERY;
         }
         assert!(check.is_due(7, now));

@@ -22,6 +22,7 @@
 //! | `flow_reader` | reads switches' flows: orphans, and what apps still have |
 //! | `occupancy` | counts flows by table and app |
 //! | `healing` | restores the flows of a switch that has lost them |
+//! | `outcomes` | watches the kernel's own messages, and repeats failed ones |
 //! | `sandbox` | confines the process |
 //! | `stages` | the packet path without sockets, for the benchmark (feature `bench`) |
 //!
@@ -51,6 +52,7 @@ mod hold_queue;
 pub mod ids;
 mod memory;
 mod occupancy;
+mod outcomes;
 mod pacing;
 mod plan;
 pub mod pool;

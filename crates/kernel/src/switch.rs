@@ -13,7 +13,8 @@ use crate::flow_reader::FlowReader;
 use crate::healing::Healing;
 use crate::ids::AppSlot;
 use crate::occupancy::{Change, Occupancy};
-use control::query::{Fullest, SwitchStatus};
+use crate::outcomes::Outcomes;
+use control::query::{FailingMessage, Fullest, SwitchStatus};
 
 /// A switch that can be used.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ pub(crate) struct Switch {
     pub(crate) entry_cookie: u64,
     /// When a sign of another controller was reported last.
     pub(crate) other_seen: Option<Instant>,
+    /// The outcomes of the kernel's own messages.
+    pub(crate) outcomes: Outcomes,
     pub(crate) flow_reader: FlowReader,
 }
 
@@ -134,6 +137,11 @@ impl Senders {
         self.0[app.index()] += flow_mods;
     }
 
+    /// Returns the number of messages that an app has sent.
+    pub(crate) fn of(&self, app: AppSlot) -> u64 {
+        self.0.get(app.index()).copied().unwrap_or_default()
+    }
+
     /// Returns the apps that have sent some, and their number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, u64)> {
         self.0.iter().copied().enumerate().filter(|(_, flow_mods)| *flow_mods > 0)
@@ -164,6 +172,7 @@ impl Switch {
             healing: Healing::default(),
             other_seen: None,
             entry_cookie: 0, // until it has won its datapath
+            outcomes: Outcomes::default(),
             flow_reader: FlowReader::default(),
             dpid: info.dpid,
             version: info.version,
@@ -249,7 +258,7 @@ impl Switch {
         &self,
         address: SocketAddr,
         transport: &str,
-        fullest: Option<Fullest>,
+        (fullest, failing): (Option<Fullest>, Vec<FailingMessage>),
         unsent: usize,
     ) -> SwitchStatus {
         let Counters {
@@ -279,6 +288,7 @@ impl Switch {
                 .reduce(u64::saturating_add),
             foreign_flows: self.flow_reader.foreign,
             fullest,
+            failing,
             packet_ins,
             dropped,
             pauses,
@@ -310,7 +320,9 @@ mod tests {
             ports: Vec::new(),
         };
         let mut switch = Switch::new(info, 1);
-        let status = |switch: &Switch| switch.status(([127, 0, 0, 1], 1).into(), "tcp", None, 0);
+        let status = |switch: &Switch| {
+            switch.status(([127, 0, 0, 1], 1).into(), "tcp", (None, Vec::new()), 0)
+        };
         assert_eq!((status(&switch).table_size, status(&switch).flows), (None, None));
         let table =
             |table_id, max_entries, active_count| Table { table_id, max_entries, active_count };
@@ -336,7 +348,7 @@ mod tests {
         let table = Table { table_id: 0, max_entries: Some(10), active_count: Some(2) };
         switch.tables(vec![table]);
         (0..100).for_each(|_| switch.added(AppSlot::new(0), (0, 1)));
-        let flows = switch.status(([127, 0, 0, 1], 1).into(), "tcp", None, 0).flows;
+        let flows = switch.status(([127, 0, 0, 1], 1).into(), "tcp", (None, Vec::new()), 0).flows;
         assert_eq!((flows, switch.fullest()), (Some(2), Some((0, 2, 10))));
     }
 

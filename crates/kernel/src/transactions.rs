@@ -76,6 +76,8 @@ pub(crate) enum By {
     Healing,
     /// The kernel, which reads the switch's flows.
     FlowReader,
+    /// The kernel, which waits for the outcomes of its own messages.
+    Outcomes,
 }
 
 /// The tables of one connection.
@@ -162,10 +164,20 @@ impl TransactionTable {
         room
     }
 
-    /// Begins a transaction of the kernel itself. There is one of each kind at a time, so an earlier one is forgotten.
-    pub(crate) fn begin_for_kernel(&mut self, xid: u32, by: By, expects: Expects, now: Instant) {
-        self.pending.retain(|_, pending| pending.by != by); // one without a reply
+    /// Begins a transaction of the kernel itself. There is one of each kind at a time. Returns whether an earlier one has
+    /// waited for a reply until now, which is forgotten.
+    pub(crate) fn begin_for_kernel(
+        &mut self,
+        xid: u32,
+        by: By,
+        expects: Expects,
+        now: Instant,
+    ) -> bool {
+        let before = self.pending.len();
+        self.pending.retain(|_, pending| pending.by != by);
+        let was_unanswered = self.pending.len() < before;
         self.push(xid, by, expects, now);
+        was_unanswered
     }
 
     fn push(&mut self, xid: u32, by: By, expects: Expects, now: Instant) {
@@ -248,9 +260,12 @@ impl TransactionTable {
         self.pending.retain(|_, pending| {
             let silence = now.saturating_duration_since(pending.last_part);
             let over = match pending.by {
-                By::App(_) | By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader => {
-                    silence >= PATIENCE
-                }
+                By::App(_)
+                | By::Kernel(_)
+                | By::EntryCheck
+                | By::Healing
+                | By::FlowReader
+                | By::Outcomes => silence >= PATIENCE,
                 By::Operator(_) => {
                     silence >= OPERATORS_PATIENCE
                         || now.saturating_duration_since(pending.began) >= LONGEST_ANSWER
@@ -269,7 +284,12 @@ impl TransactionTable {
     /// The pending questions of operators.
     pub(crate) fn questions(&self) -> impl Iterator<Item = u64> {
         self.pending.values().filter_map(|pending| match pending.by {
-            By::App(_) | By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader => None,
+            By::App(_)
+            | By::Kernel(_)
+            | By::EntryCheck
+            | By::Healing
+            | By::FlowReader
+            | By::Outcomes => None,
             By::Operator(question) => Some(question),
         })
     }

@@ -14,6 +14,7 @@
 
 mod app_limits;
 mod comeback;
+mod failed_messages;
 mod health;
 mod kernel_messages;
 mod missing_flows;
@@ -39,6 +40,7 @@ use tracing::warn;
 
 use self::app_limits::AppLimits;
 use self::comeback::KernelApps;
+use self::failed_messages::FailedMessages;
 use self::other_controllers::OtherControllers;
 use self::refused_switches::RefusedSwitches;
 use self::replacing::KernelSwap;
@@ -114,6 +116,7 @@ pub(crate) struct ProcessTable {
     limits: AppLimits,
     refused_switches: RefusedSwitches,
     other_controllers: OtherControllers,
+    failed_messages: FailedMessages,
     /// Whether the programs were asked to stop.
     is_stopping: bool,
 }
@@ -158,6 +161,7 @@ impl ProcessTable {
             limits: AppLimits::default(),
             refused_switches: RefusedSwitches::default(),
             other_controllers: OtherControllers::default(),
+            failed_messages: FailedMessages::default(),
             is_stopping: false,
         })
     }

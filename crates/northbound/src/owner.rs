@@ -93,6 +93,7 @@ pub(crate) fn problem(refused: Refused, why: String) -> Problem {
             Problem::not_found(why, "`rosemary switches` shows the connected ones")
         }
         Refused::Unavailable => Problem::unavailable(why, "try again in a moment"),
+        Refused::BadReply => Problem::bad_answer(why, "update the software of the switch"),
         _ => Problem::conflict(why, "change the request as the reason says"),
     }
 }

@@ -167,6 +167,9 @@ pub struct SwitchConfig {
 }
 
 impl SwitchConfig {
+    /// Whole packets to the controller (`OFPCML_NO_BUFFER`, OpenFlow 1.3.5 §7.3.2), and no special handling of fragments.
+    pub const WHOLE_PACKETS: Self = Self { flags: 0, miss_send_len: 0xffff };
+
     /// Decodes a whole get-config reply of any version.
     ///
     /// # Errors

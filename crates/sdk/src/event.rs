@@ -1,5 +1,7 @@
 //! Defines the events that an application gets: [`Event`].
 
+use std::fmt;
+
 use openflow::{
     DecodeError, Dpid, ErrorMessage, FlowRemovedReason, Kind, MacAddr, MultipartReply, PortNo,
     QueueConfig, SwitchConfig, Version,
@@ -82,14 +84,15 @@ pub enum Event<'a> {
     /// Flows of this application that a switch has, some time after the switch, the application or the kernel has started.
     /// Only for applications with the capabilities `flow.write` and `stats.read`.
     FlowsKept(FlowsKept<'a>),
-    /// The kernel was restarted before this application handled the last part of the reply: the request is not answered any
-    /// more. The switch may or may not have received it. Each request that was not answered gets one such event, after the
-    /// new kernel's snapshot.
+    /// The request is not answered any more. The switch may or may not have carried it out. After a restart of the kernel,
+    /// each request without a whole reply gets one such event, after the new kernel's snapshot.
     RequestLost {
-        /// The switch of the request, on its connection to the earlier kernel.
+        /// The switch of the request, on its connection at that time.
         switch: Switch,
         /// The request's transaction id.
         xid: Xid,
+        /// The reason.
+        why: LostRequest,
     },
     /// This number of replies, errors and flow-removed messages were lost: there was no room for them, the application
     /// was restarting, or the switch did not answer in time. A reply that misses a part counts once; its later parts are
@@ -334,6 +337,39 @@ impl FlowRemoved<'_> {
     }
 }
 
+/// Why a request is not answered any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum LostRequest {
+    /// The kernel was restarted.
+    Restarted = 0,
+    /// The switch has answered with a malformed message, or with one of another type.
+    Malformed = 1,
+    /// The switch did not answer in time.
+    Unanswered = 2,
+}
+
+impl LostRequest {
+    fn of(reason: u8) -> Self {
+        match reason {
+            1 => Self::Malformed,
+            2 => Self::Unanswered,
+            _ => Self::Restarted,
+        }
+    }
+}
+
+impl fmt::Display for LostRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Restarted => "the kernel was restarted",
+            Self::Malformed => "the switch's answer is malformed",
+            Self::Unanswered => "the switch did not answer in time",
+        })
+    }
+}
+
 impl<'a> Event<'a> {
     /// Reads a record about a service: `reason` is the service's number, `table_id` the outcome of the request.
     fn of_service(record: &Record, body: &'a [u8]) -> Option<Self> {
@@ -408,7 +444,8 @@ impl<'a> Event<'a> {
             return Some(Self::SwitchUp(switch));
         }
         if is(RecordKind::RequestLost) {
-            return Some(Self::RequestLost { switch, xid: Xid::of(body)? });
+            let (xid, why) = (Xid::of(body)?, LostRequest::of(record.reason));
+            return Some(Self::RequestLost { switch, xid, why });
         }
         if is(RecordKind::FlowsMissing) {
             return Some(Self::FlowsMissing(switch));
@@ -492,7 +529,13 @@ mod tests {
         let missing = Event::of(&head(RecordKind::FlowsMissing), &[]);
         assert_eq!(missing, Some(Event::FlowsMissing(switch)));
         let lost = Event::of(&head(RecordKind::RequestLost), &[4, 20, 0, 8, 0, 0, 1, 2]);
-        assert_eq!(lost, Some(Event::RequestLost { switch, xid: Xid(0x102) }));
+        let why = LostRequest::Restarted;
+        assert_eq!(lost, Some(Event::RequestLost { switch, xid: Xid(0x102), why }));
+        let head = Record { reason: LostRequest::Malformed as u8, ..head(RecordKind::RequestLost) };
+        let lost = Event::of(&head, &[4, 18, 0, 8, 0, 0, 1, 2]);
+        let why = LostRequest::Malformed;
+        assert_eq!(lost, Some(Event::RequestLost { switch, xid: Xid(0x102), why }));
+        let head = |kind| Record::new(kind, Version::V1_3.wire(), 7, 2);
         let reply = MultipartReply { more: false, body: ReplyBody::Flow(Vec::new()) };
         let mut message = Vec::new();
         append(&mut message, |out| reply.encode(Version::V1_3, 0, out)).unwrap();

@@ -42,7 +42,8 @@ pub use abi::Refusal;
 pub use alert::{Alert, Limit};
 pub use app::{App, Batch};
 pub use event::{
-    Event, FlowRemoved, FlowsKept, PacketIn, Port, PortChange, Reply, Switch, SwitchError,
+    Event, FlowRemoved, FlowsKept, LostRequest, PacketIn, Port, PortChange, Reply, Switch,
+    SwitchError,
 };
 pub use network::{Network, SendError, Xid};
 /// The types of the rest of OpenFlow: groups, meters, statistics, ports.

@@ -4,7 +4,7 @@ use control::operator::{
     AppStatus, ProgramState, ProgramUsage, RefusedConnection, ServiceStatus, Status, Suspect,
     UnservedService,
 };
-use control::query::{AppCounters, Fullest, SwitchStatus};
+use control::query::{AppCounters, FailingMessage, Fullest, SwitchStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{ClientError, Monitor};
@@ -132,6 +132,8 @@ impl Health {
                 for switch in *switches {
                     let full = fullest(switch);
                     reasons.extend(full.map(|full| format!("switch {}: {full}", switch.dpid)));
+                    let failing = switch.failing.iter().map(failing);
+                    reasons.extend(failing.map(|it| format!("switch {}: {it}", switch.dpid)));
                 }
             }
             Err(why) => reasons.push(format!("the switches are unknown: {why}")),
@@ -255,6 +257,13 @@ pub fn fullest(switch: &SwitchStatus) -> Option<String> {
     }
 }
 
+/// Describes a message that a switch does not carry out.
+pub fn failing(it: &FailingMessage) -> String {
+    let FailingMessage { message, why, effect, tries, seconds } = it;
+    let times = if *tries == 1 { "once".to_owned() } else { format!("{tries} times") };
+    format!("{message} failed {times} in {seconds} s ({why}); {effect}")
+}
+
 #[cfg(test)]
 mod tests {
     use control::operator::{KernelStatus, MonitorStatus, SafeModeStatus};
@@ -300,6 +309,21 @@ mod tests {
             Verdict::Healthy,
             "an impostor of a connected switch is no fault"
         );
+    }
+
+    #[test]
+    fn failing_message_names_the_reason_and_the_effect() {
+        let mut it = FailingMessage {
+            message: "the table-miss entry".into(),
+            why: "it refused it".into(),
+            effect: "packets are lost".into(),
+            tries: 1,
+            seconds: 0,
+        };
+        let text = "the table-miss entry failed once in 0 s (it refused it); packets are lost";
+        assert_eq!(failing(&it), text);
+        (it.tries, it.seconds) = (3, 7);
+        assert!(failing(&it).starts_with("the table-miss entry failed 3 times in 7 s "));
     }
 
     #[test]

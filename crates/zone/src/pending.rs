@@ -64,6 +64,7 @@ impl PendingRequests {
             } else if kind == RecordKind::Refused as u16 {
                 self.end(connection, |head| message.starts_with(head));
             } else if kind == RecordKind::Error as u16
+                || kind == RecordKind::RequestLost as u16
                 || kind == RecordKind::Reply as u16 && !has_more_parts(message)
             {
                 self.end(connection, |head| message.get(4..8) == Some(&head[4..]));
@@ -159,8 +160,9 @@ mod tests {
         let mut pending = pending(&[1, 2, 3, 4]);
         let reply = record(RecordKind::Reply, &head(21, 1));
         let error = record(RecordKind::Error, &head(1, 3));
-        pending.handled([&*reply, &*error].into_iter());
-        assert_eq!(lost(&mut pending), [2, 4]);
+        let malformed = record(RecordKind::RequestLost, &head(18, 4));
+        pending.handled([&*reply, &*error, &*malformed].into_iter());
+        assert_eq!(lost(&mut pending), [2]);
         assert_eq!(lost(&mut pending), [0; 0]);
     }
 

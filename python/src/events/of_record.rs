@@ -104,8 +104,9 @@ fn event(py: Python<'_>, record: &[u8]) -> PyResult<Py<PyAny>> {
             let (switch, is_complete) = (kept.switch.into(), kept.is_complete);
             Py::new(py, FlowsKept { switch, message, is_complete })?.into_any()
         }
-        Event::RequestLost { switch, xid } => {
-            Py::new(py, RequestLost { switch: switch.into(), xid: xid.0 })?.into_any()
+        Event::RequestLost { switch, xid, why } => {
+            let why = why.to_string();
+            Py::new(py, RequestLost { switch: switch.into(), xid: xid.0, why })?.into_any()
         }
         Event::Lost(count) => Py::new(py, Lost { count })?.into_any(),
         Event::Alert(alert) => {

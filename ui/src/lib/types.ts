@@ -31,6 +31,7 @@ export interface Switch {
   n_tables: number;
   flows: number | null;
   fullest: { table: number; flows: number; size: number; nearly_full: boolean; app: string | null } | null;
+  failing: { message: string; why: string; effect: string; tries: number; seconds: number }[];
   packet_ins: number;
   dropped: number;
   flow_mods: number;

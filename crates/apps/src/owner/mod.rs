@@ -29,7 +29,7 @@ use rosemary_sdk::services::user::requester;
 use rosemary_sdk::services::{RequestId, Service};
 use rosemary_sdk::serving::{ClientEvent, ClientId, ClientRequest};
 use rosemary_sdk::wanted::{Notice, Settings, Wanted};
-use rosemary_sdk::{Dpid, Event, Network, Reply, Switch, Xid};
+use rosemary_sdk::{Dpid, Event, LostRequest, Network, Reply, Switch, Xid};
 
 use self::pending::{Pending, Saved, Waiting};
 use self::priorities::Priorities;
@@ -121,9 +121,12 @@ impl Owner {
                     self.pending.failed(xid, (Refused::Rule, why.join("; ")), network);
                 }
             }
-            Event::RequestLost { xid, .. } => {
-                let why = "the kernel was restarted; try again".to_owned();
-                self.pending.failed(*xid, (Refused::Unavailable, why), network);
+            Event::RequestLost { xid, why, .. } => {
+                let refused = match why {
+                    LostRequest::Malformed => Refused::BadReply,
+                    _ => Refused::Unavailable,
+                };
+                self.pending.failed(*xid, (refused, why.to_string()), network);
             }
             Event::ServiceUp(Service::Storage) => self.load(network),
             Event::Storage { request, answer } => {

@@ -49,6 +49,10 @@ pub(super) fn explained(cause: &Cause) -> (&'static str, &'static str) {
             "A switch lacks flows that an app or the kernel installed.",
             "Find out who deletes flows of this switch, such as another controller. The flows are installed again.",
         ),
+        Cause::FailedMessage { .. } => (
+            "A switch refuses or loses a message of the kernel or of a guard.",
+            "The evidence has the reason: make room in the switch's tables, or update the switch. The message is sent again.",
+        ),
         Cause::RefusedSwitch { .. } => (
             "A connection claimed a datapath that it may not have, or did not complete its handshake.",
             "Give each switch a datapath id of its own, and a certificate for it. Otherwise find the impostor at the address.",
@@ -107,6 +111,10 @@ mod tests {
             Cause::NotStarted,
             Cause::TooManyRestarts,
             Cause::MissingFlows { switch: "00:00:00:00:00:00:00:01".into(), flows: 2 },
+            Cause::FailedMessage {
+                switch: "00:00:00:00:00:00:00:01".into(),
+                message: "the table-miss entry".into(),
+            },
             Cause::RefusedSwitch {
                 switch: "00:00:00:00:00:00:00:01".into(),
                 address: Ipv4Addr::new(192, 0, 2, 1).into(),

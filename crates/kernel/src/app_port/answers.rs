@@ -6,6 +6,7 @@
 //! the request is gone. Flows that were removed meanwhile are counted too.
 
 use openflow::FlowRemoved;
+use sdk::LostRequest;
 use sdk::abi::{Record, RecordKind};
 use sys::ring::Room;
 
@@ -19,6 +20,15 @@ impl AppPort {
     pub(crate) fn answer(&mut self, kind: RecordKind, switch: &mut Switch, message: &[u8]) -> bool {
         let record = switch_record(kind, switch);
         self.deliver(switch, record, message)
+    }
+
+    /// Reports that a request of the app's is not answered any more. `xid` is the app's.
+    pub(crate) fn request_lost(&mut self, switch: &mut Switch, xid: u32, why: LostRequest) {
+        let record = Record { reason: why as u8, ..switch_record(RecordKind::RequestLost, switch) };
+        let header = [&[switch.version.wire(), 0, 0, 8][..], &xid.to_be_bytes()].concat();
+        if self.deliver(switch, record, &header) {
+            self.lose(); // apps that follow no transaction ids count
+        }
     }
 
     /// Reports a removed flow of the app's; `false` if the report was lost.

@@ -324,6 +324,13 @@ impl Server {
             WorkerEvent::FlowsMissing(missing) => {
                 report_to(&self.monitor, &KernelReply::FlowsMissing(missing), &[])?;
             }
+            WorkerEvent::MessageFailed(failed) => {
+                report_to(&self.monitor, &KernelReply::MessageFailed(failed), &[])?;
+            }
+            WorkerEvent::MessageRecovered { dpid, message } => {
+                let recovered = KernelReply::MessageRecovered { dpid, message };
+                report_to(&self.monitor, &recovered, &[])?;
+            }
             WorkerEvent::OtherController(other) => {
                 report_to(&self.monitor, &KernelReply::OtherController(other), &[])?;
             }

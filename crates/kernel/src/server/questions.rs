@@ -324,7 +324,12 @@ mod tests {
             actions: 0,
             ports: Vec::new(),
         };
-        Switch::new(info, 1).status((Ipv4Addr::LOCALHOST, 6653).into(), "tcp", None, 0)
+        Switch::new(info, 1).status(
+            (Ipv4Addr::LOCALHOST, 6653).into(),
+            "tcp",
+            (None, Vec::new()),
+            0,
+        )
     }
 
     /// The page of a worker with these switches.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use control::kernel::OtherSign;
 use control::policy::Stage;
 use openflow::{Dpid, ErrorMessage, FlowRemoved, FlowRemovedReason, Kind};
+use sdk::LostRequest;
 use sdk::abi::RecordKind;
 use sys::rate::Rate;
 use tracing::field::{DisplayValue, display};
@@ -16,6 +17,7 @@ use tracing::{debug, warn};
 use super::WorkerChannels;
 use super::log_limits::LogLimits;
 use super::other_controllers::is_of_slave;
+use super::own_messages::unanswered;
 use super::switches::Switches;
 use crate::answer_part::Part;
 use crate::app_port::AppPort;
@@ -60,6 +62,7 @@ impl Replies<'_> {
             By::EntryCheck => return self.entry_part(message, answers.last),
             By::Healing => return switch.healing.barrier_passed(),
             By::FlowReader => return self.reading_part(message, answers.last),
+            By::Outcomes => return switch.outcomes.barrier_passed(),
         };
         let Some(app_port) = living(&mut self.dispatch.app_ports, sender) else { return };
         if answers.broken {
@@ -72,7 +75,7 @@ impl Replies<'_> {
         {
             Ok(()) => app_port.answer(RecordKind::Reply, switch, self.copy),
             Err(error) => {
-                app_port.lose();
+                app_port.request_lost(switch, sender.xid, LostRequest::Malformed);
                 if let Some(suppressed) = self.log_limits.malformed.admit(now) {
                     let address = self.connection.address;
                     warn!(%address, %error, suppressed, "ignored a malformed message");
@@ -90,8 +93,8 @@ impl Replies<'_> {
         let app = match by {
             By::App(sender) => {
                 let app_port = living(&mut self.dispatch.app_ports, sender);
-                app_port.map(|app_port| {
-                    app_port.lose();
+                app_port.zip(self.connection.switch_mut()).map(|(app_port, switch)| {
+                    app_port.request_lost(switch, sender.xid, LostRequest::Malformed);
                     app_port.name.clone()
                 })
             }
@@ -100,9 +103,8 @@ impl Replies<'_> {
                 self.channels.flows_failed(question, why);
                 None
             }
-            By::Kernel(_) | By::EntryCheck | By::Healing => None, // the kernel repeats the request when it needs the number
-            By::FlowReader => {
-                self.reading_failed();
+            By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader | By::Outcomes => {
+                self.own_failed(by, &format!("it answered with {received} instead of {requested}"));
                 None
             }
         };
@@ -122,24 +124,25 @@ impl Replies<'_> {
         if is_of_slave(error) {
             self.other_controller(OtherSign::Slave);
         }
+        if self.own_refused(xid, error) {
+            return;
+        }
         let up = self.connection.phase.up_mut();
-        let by = up.and_then(|up| {
-            let by = up.transactions.error(xid);
-            up.switch.counters.errors +=
-                u64::from(!matches!(by, Some(By::FlowReader | By::EntryCheck | By::Healing)));
-            by
-        });
-        match by {
-            Some(By::FlowReader) => return self.reading_failed(), // if it has no groups or meters
-            // The next check is as far away as after no answer, and so is the end of a restoration.
-            Some(By::EntryCheck | By::Healing) => return,
-            _ => {}
+        let by = up.and_then(|up| up.transactions.error(xid));
+        if let Some(by) = by
+            && !matches!(by, By::App(_) | By::Operator(_))
+        {
+            return self.own_failed(by, &format!("it refused it with {error}"));
+        }
+        if let Some(switch) = self.connection.switch_mut() {
+            switch.counters.errors += 1;
         }
         if by.is_none() {
             self.lose_error(xid);
         }
         let mut app = None;
         if let Some(By::App(sender)) = by {
+            self.guard_refused(sender.app, error);
             let app_port = &mut self.dispatch.app_ports[sender.app];
             app = Some(app_port.name.clone());
             if app_port.life == sender.life
@@ -223,13 +226,13 @@ pub(super) fn expire_requests(
     now: Instant,
 ) {
     for up in switches.iter_mut().filter_map(|(_, connection)| connection.phase.up_mut()) {
-        let dpid = up.switch.dpid;
-        up.transactions.give_up(now, |by, expects| match by {
+        let Up { switch, transactions, .. } = up;
+        transactions.give_up(now, |by, expects| match by {
             By::App(sender) => {
                 if let Some(app_port) = living(app_ports, sender) {
-                    app_port.lose();
+                    app_port.request_lost(switch, sender.xid, LostRequest::Unanswered);
                     if let Some(suppressed) = log_limits.unanswered.admit(now) {
-                        let (app, after_s) = (&app_port.name, PATIENCE.as_secs());
+                        let (dpid, app, after_s) = (switch.dpid, &app_port.name, PATIENCE.as_secs());
                         warn!(%dpid, app, missing = %expects, after_s, suppressed, "switch did not answer a request of an app");
                     }
                 }
@@ -237,7 +240,9 @@ pub(super) fn expire_requests(
             By::Operator(question) => {
                 channels.flows_failed(question, "the switch does not answer".to_owned());
             }
-            By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader => {} // the kernel repeats the request when it needs the number
+            By::Kernel(_) | By::EntryCheck | By::Healing | By::FlowReader | By::Outcomes => {
+                unanswered(switch, by, now);
+            }
         });
     }
 }

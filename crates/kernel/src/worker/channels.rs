@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::ids::WorkerId;
 use crate::pool::WorkerPool;
 use control::app::{AbsentApp, AppId, Installation};
-use control::kernel::{MissingFlows, OtherController, RefusedSwitch, Tuning};
+use control::kernel::{FailedMessage, MissingFlows, OtherController, RefusedSwitch, Tuning};
 use control::log::LogLevel;
 use control::policy::Policy;
 use control::query::{AppCounters, Orphans, SwitchSender, SwitchStatus};
@@ -173,6 +173,15 @@ pub enum WorkerEvent {
     },
     /// A switch had lost flows of the kernel or of a guard, which are restored.
     FlowsMissing(MissingFlows),
+    /// A switch does not carry out a message of the kernel's own, or of a guard.
+    MessageFailed(FailedMessage),
+    /// A switch has carried out a message that had failed, or has disconnected.
+    MessageRecovered {
+        /// The switch.
+        dpid: String,
+        /// The message.
+        message: String,
+    },
     /// A connection claimed a datapath that it may not have, and is closed.
     SwitchRefused(RefusedSwitch),
     /// Another controller commands a switch.

@@ -13,11 +13,11 @@ use std::time::Instant;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use tracing::{debug, info, warn};
 
-use super::acceptor;
 use super::channels::MovedConnection;
 use super::output::{Written, is_much};
 use super::reading::{INTEREST, Served};
 use super::{CONNECTION, Command, Worker};
+use super::{acceptor, own_messages};
 use crate::connection::{Connection, Input, Peer, ReadError, Reading, Up};
 use crate::ids::{AppSlot, ConnId, WorkerId};
 
@@ -126,7 +126,7 @@ impl Worker {
     }
 
     /// Reads a connection once and handles the messages.
-    fn serve(&mut self, id: ConnId, buffer: &mut [u8], now: Instant) -> Served {
+    pub(super) fn serve(&mut self, id: ConnId, buffer: &mut [u8], now: Instant) -> Served {
         let Some(connection) = self.switches.get_mut(id) else { return Served::default() };
         if connection.phase.is_laborious() && !self.reader.take_handshake() {
             return Served { size: 0, more: true };
@@ -144,7 +144,6 @@ impl Worker {
         match input {
             Ok(Input::Bytes { size, all }) => {
                 self.timers.pace.read(size);
-                connection.session.note_received(now);
                 let mut more = !all || connection.peer != Peer::Talks;
                 if let Err(why) = self.messages(id, &mut buffer[..size], now) {
                     self.close(id, &why.to_string(), now);
@@ -281,6 +280,7 @@ impl Worker {
         }
         let dpid = switch.dpid;
         self.switches.roster.remove(dpid.0, now);
+        own_messages::end_reports(&mut switch, &self.dispatch.app_ports, &self.channels);
         self.dispatch.switch_down(&mut switch);
         if let Some(suppressed) = self.log_limits.disconnected.admit(now) {
             info!(%dpid, %address, why, suppressed, "switch disconnected");

@@ -14,11 +14,13 @@ use super::Worker;
 use super::answers::Replies;
 use super::log_limits::LogLimits;
 use super::moved_bands::{self, is_earlier, remove_earlier_flows};
+use super::own_messages::request;
 use crate::app_port::AppPort;
-use crate::check::{APP_SHIFT, Expects, OWN_BITS};
+use crate::check::{APP_SHIFT, OWN_BITS};
 use crate::connection::{Connection, Up};
 use crate::flow_reader::{AT_ONCE, AbsentApps, Informed, Reading, Step};
 use crate::ids::AppSlot;
+use crate::outcomes::Purpose;
 use crate::plan::Set;
 use crate::rewrite::{self, KERNEL};
 use crate::switch::Switch;
@@ -40,7 +42,8 @@ impl Worker {
             let is_full = connection.is_full();
             let Some(switch) = connection.switch_mut() else { continue };
             if switch.flow_reader.is_overdue(now) {
-                end(switch, app_ports, &mut self.log_limits, true, now);
+                let failure = Some("it did not answer");
+                end(switch, app_ports, &mut self.log_limits, failure, now);
             }
             if places == 0 || is_full || !switch.flow_reader.is_due(ready, now) {
                 continue;
@@ -52,7 +55,7 @@ impl Worker {
             if let Some(app) = only {
                 (wanted.cookie, wanted.cookie_mask) = (first_cookie(app), !OWN_BITS);
             }
-            request(connection, &MultipartRequest::Flow(wanted), now);
+            request(connection, By::FlowReader, &MultipartRequest::Flow(wanted), now);
             self.output.note(id, connection);
         }
     }
@@ -140,6 +143,11 @@ impl Replies<'_> {
         let Some(Up { switch, .. }) = phase.up_mut() else { return };
         switch.flow_reader.progress(self.now);
         let version = switch.version;
+        let mut next_xid = || {
+            let xid = session.xid();
+            switch.outcomes.sent(Purpose::Removal, xid);
+            xid
+        };
         let Some(mut reading) = switch.flow_reader.reading.take() else { return };
         let mut removal = Removal {
             absent: self.absent,
@@ -147,7 +155,7 @@ impl Replies<'_> {
             version,
             is_full,
             out,
-            next_xid: || session.xid(),
+            next_xid: &mut next_xid,
         };
         let is_sound = match removal.reading.step {
             Step::Flows => match rewrite::owners(version, message) {
@@ -157,13 +165,12 @@ impl Replies<'_> {
                     if reading.only.is_none() {
                         let part = (&owners[..], version, message);
                         let known = (&app_ports[..], self.absent);
-                        let (to, next_xid) = ((&mut *out, is_full), || session.xid());
-                        foreign_flows(&mut reading, part, known, to, next_xid);
+                        let to = (&mut *out, is_full);
+                        foreign_flows(&mut reading, part, known, to, &mut next_xid);
                     }
                     if reading.band_check.is_some() {
                         let size = out.len();
                         let (part, to) = ((version, message), (&mut *out, is_full));
-                        let next_xid = || session.xid();
                         remove_earlier_flows(&mut reading, part, app_ports, to, next_xid, self.now);
                         if out.len() > size {
                             switch.healing.note_delete(self.now);
@@ -179,20 +186,20 @@ impl Replies<'_> {
         };
         switch.flow_reader.reading = Some(reading);
         if !is_sound {
-            self.reading_failed();
+            self.reading_failed("its answer is malformed");
         } else if is_last {
             self.next_step();
         }
     }
 
-    /// Continues without the reply to a reading's request, which the switch has refused.
-    pub(super) fn reading_failed(&mut self) {
+    /// Continues without the reply to a reading's request. `why` is a phrase about the switch.
+    pub(super) fn reading_failed(&mut self, why: &str) {
         let Some(switch) = self.connection.switch_mut() else { return };
         match switch.flow_reader.reading.as_ref().map(|reading| reading.step) {
             // It has none, or does not know what these are.
             Some(Step::Groups | Step::Meters) => self.next_step(),
             Some(Step::Flows) => {
-                end(switch, &mut self.dispatch.app_ports, self.log_limits, true, self.now);
+                end(switch, &mut self.dispatch.app_ports, self.log_limits, Some(why), self.now);
             }
             None => {}
         }
@@ -220,6 +227,7 @@ impl Replies<'_> {
                 let delete = FlowMod::delete(Match::new()).table(FlowMod::ALL_TABLES);
                 let delete = delete.only_cookie(first_cookie(app), !OWN_BITS);
                 let xid = session.xid();
+                switch.outcomes.sent(Purpose::Removal, xid);
                 append(out, |out| delete.encode(version, xid, out));
             }
         }
@@ -227,9 +235,9 @@ impl Replies<'_> {
             Some((step, wanted)) => {
                 reading.step = step;
                 switch.flow_reader.progress(self.now);
-                request(self.connection, &wanted, self.now);
+                request(self.connection, By::FlowReader, &wanted, self.now);
             }
-            None => end(switch, &mut self.dispatch.app_ports, self.log_limits, false, self.now),
+            None => end(switch, &mut self.dispatch.app_ports, self.log_limits, None, self.now),
         }
     }
 }
@@ -381,15 +389,27 @@ fn inform(
     }
 }
 
-/// Ends a reading: informs its apps of the end, and logs what was removed.
+/// Ends a reading: informs its apps of the end, and logs what was removed. `failure` is why it has failed, as a phrase about
+/// the switch.
 fn end(
     switch: &mut Switch,
     app_ports: &mut [AppPort],
     log_limits: &mut LogLimits,
-    has_failed: bool,
+    failure: Option<&str>,
     now: Instant,
 ) {
-    let Some(reading) = switch.flow_reader.end(has_failed, now) else { return };
+    let has_failed = failure.is_some();
+    let keeps_removed = switch.outcomes.is_failing(Purpose::Removal);
+    let Some(reading) = switch.flow_reader.end(has_failed, keeps_removed, now) else { return };
+    match failure {
+        Some(why) => switch.outcomes.fail(Purpose::Reading, why, now),
+        None => switch.outcomes.done(Purpose::Reading),
+    }
+    let removes_earlier = reading.band_check.as_ref().is_some_and(|it| !it.removed.is_empty());
+    let removes_nothing = reading.removed.is_empty() && !removes_earlier;
+    if removes_nothing && reading.only.is_none() && !has_failed {
+        switch.outcomes.done(Purpose::Removal); // somebody else has removed the rest
+    }
     let mut none = Vec::new();
     let reply = MultipartReply { more: false, body: ReplyBody::Flow(Vec::new()) };
     append(&mut none, |out| reply.encode(switch.version, 0, out));
@@ -421,17 +441,6 @@ fn end(
                 "removed what an absent app owned in a switch"
             );
         }
-    }
-}
-
-/// Sends a request of the reader.
-fn request(connection: &mut Connection, wanted: &MultipartRequest<'_>, now: Instant) {
-    let Some(version) = connection.switch().map(|switch| switch.version) else { return };
-    let (xid, at) = (connection.session.xid(), connection.out.len());
-    append(&mut connection.out, |out| wanted.encode(version, xid, out));
-    let expects = connection.out.get(at..).and_then(Expects::multipart).expect("it is one");
-    if let Some(up) = connection.phase.up_mut() {
-        up.transactions.begin_for_kernel(xid, By::FlowReader, expects, now);
     }
 }
 

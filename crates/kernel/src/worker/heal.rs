@@ -12,14 +12,15 @@ use openflow::{
 use super::WorkerEvent;
 use super::answers::Replies;
 use super::channels::WorkerChannels;
-use super::inbound::table_miss;
 use super::log_limits::LogLimits;
+use super::own_messages::{request, table_miss};
 use crate::app_port::AppPort;
 use crate::check::{APP_SHIFT, Expects, OWN_BITS};
 use crate::connection::{Connection, Up};
 use crate::dispatch::Dispatch;
-use crate::healing::{Loss, Restored, Waiting};
+use crate::healing::{Listing, Loss, Restored, Waiting};
 use crate::ids::AppSlot;
+use crate::outcomes::Purpose;
 use crate::rewrite::{KERNEL, owner};
 use crate::switch::Switch;
 use crate::transactions::By;
@@ -43,8 +44,18 @@ impl Replies<'_> {
             _ => false,
         };
         let Some(switch) = self.connection.switch_mut() else { return };
-        if switch.healing.check.part(lists_entry, is_last, self.now) {
-            self.flow_lost(Loss::NotListed);
+        let listing = switch.healing.check.part(lists_entry, is_last, self.now);
+        if is_last {
+            switch.outcomes.done(Purpose::EntryCheck);
+        }
+        match listing {
+            Listing::Listed => switch.outcomes.done(Purpose::TableMiss),
+            Listing::Gone => self.flow_lost(Loss::NotListed),
+            Listing::NeverListed => {
+                let why = "it does not list it, although it has not refused it";
+                switch.outcomes.deny(Purpose::TableMiss, why, self.now);
+            }
+            Listing::Unknown => {}
         }
     }
 }
@@ -62,14 +73,7 @@ pub(super) fn request_entry(connection: &mut Connection, now: Instant) {
     if version > Version::V1_0 {
         (wanted.cookie, wanted.cookie_mask) = (u64::from(KERNEL.0) << APP_SHIFT, !OWN_BITS);
     }
-    let (request, xid) = (MultipartRequest::Flow(wanted), connection.session.xid());
-    let at = connection.out.len();
-    openflow::append(&mut connection.out, |out| request.encode(version, xid, out))
-        .expect("every version has this request");
-    let expects = connection.out.get(at..).and_then(Expects::multipart).expect("it is one");
-    if let Some(up) = connection.phase.up_mut() {
-        up.transactions.begin_for_kernel(xid, By::EntryCheck, expects, now);
-    }
+    request(connection, By::EntryCheck, &MultipartRequest::Flow(wanted), now);
 }
 
 /// Begins or ends the restoration of a switch's flows, if that is due.
@@ -113,7 +117,7 @@ pub(super) fn advance(
     if !switch.healing.end(has_answered, now) {
         return;
     }
-    table_miss((switch.version, switch.entry_cookie), session.xid(), out);
+    table_miss(switch, session, out);
     for app_port in &mut dispatch.app_ports {
         if app_port.rights.writes_flows() && !matches!(app_port.policy.stage, Stage::Guard(_)) {
             app_port.flows_missing(switch);
@@ -129,7 +133,8 @@ fn report(
     log_limits: &mut LogLimits,
     now: Instant,
 ) {
-    while let Some(Restored { loss, flows, time, .. }) = switch.healing.take_report(now) {
+    while let Some(restored) = switch.healing.take_report(now) {
+        let (flows, Restored { loss, time, .. }) = (restored.flows(), restored);
         if let Some(suppressed) = log_limits.missing.admit(now) {
             let loss = match loss {
                 Loss::Reported => FlowLoss::EntryReported,

@@ -4,14 +4,13 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use dal::{Closed, Description, Event, Received, SwitchInfo};
-use openflow::{
-    Action, Dpid, FlowMod, FlowModFlags, Match, PortNo, PortReason, PortStatus, Version,
-};
+use openflow::{Dpid, FlowMod, Match, PortReason, PortStatus};
 use tracing::{debug, info, warn};
 
 use super::answers::Replies;
 use super::flow_reading;
 use super::hosted::note_received;
+use super::own_messages::{configure, table_miss};
 use super::roster::Entry;
 use super::{Worker, WorkerEvent};
 use crate::connection::Claim;
@@ -38,6 +37,9 @@ impl Worker {
         let handled = self.whole_messages(id, bytes, &mut room, now);
         self.scratch.translated = room;
         let handled = handled?;
+        if handled > 0 {
+            self.switches[id].session.note_received(now);
+        }
         self.switches[id].keep(&bytes[handled..], handled > 0, now);
         Ok(())
     }
@@ -133,6 +135,9 @@ impl Worker {
                 self.dispatch.packet_in(id, switch, &view, message, now);
             }
             Event::Described(Description::Tables(tables)) => self.replies(id, now).tables(tables),
+            Event::Described(Description::Config(config)) => {
+                self.replies(id, now).configured(config);
+            }
             Event::Described(description) => {
                 if let Some(switch) = connection.switch() {
                     debug!(dpid = %switch.dpid, ?description, "switch described itself");
@@ -239,8 +244,8 @@ impl Worker {
                 .expect("every version has this message");
         }
         switch.entry_cookie = rewrite::kernel_cookie(self.channels.pool.installation());
-        let entry = (version, switch.entry_cookie);
-        table_miss(entry, connection.session.xid(), &mut connection.out);
+        configure(switch, &mut connection.session, &mut connection.out);
+        table_miss(switch, &mut connection.session, &mut connection.out);
         flow_reading::new_switch(switch, &self.dispatch.app_ports, &self.absent, now);
         self.dispatch.switch_up(switch);
         if let Some(suppressed) = self.log_limits.connected.admit(now) {
@@ -302,16 +307,4 @@ impl Worker {
             self.output.note(id, &mut self.switches[id]);
         }
     }
-}
-
-/// Appends the kernel's table-miss entry: the switch sends whole packets that match no flow to the controller (OpenFlow
-/// 1.3.5 §5.4). In 1.0 that is a switch's default (OpenFlow 1.0.2 §3.4), but Open vSwitch may continue to drop packets
-/// that it dropped without a controller until its flows change. The switch reports the entry's removal
-/// ([`heal`](super::heal)).
-pub(super) fn table_miss((version, cookie): (Version, u64), xid: u32, out: &mut Vec<u8>) {
-    let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
-    let miss = FlowMod::add(Match::new()).priority(0).cookie(cookie).apply(&to_us);
-    let miss = miss.flags(FlowModFlags::SEND_FLOW_REM);
-    openflow::append(out, |out| miss.encode(version, xid, out))
-        .expect("every version has this message");
 }

@@ -34,6 +34,8 @@ pub(super) struct LogLimits {
     pub(super) unanswered: Rate,
     /// Flows were missing on a switch.
     pub(super) missing: Rate,
+    /// A switch does not carry out a message of the kernel's own: lines, and reports to the monitor.
+    pub(super) failing: Rate,
     /// Connections claimed datapaths that they may not have: reports to the monitor.
     pub(super) claims: Rate,
     /// Flows of absent apps, or of apps whose band has moved, were removed from a switch.
@@ -59,6 +61,7 @@ impl LogLimits {
             malformed: rate(),
             unanswered: rate(),
             missing: rate(),
+            failing: rate(),
             claims: rate(),
             removed: rate(),
         }
@@ -77,6 +80,7 @@ impl LogLimits {
             (&mut log_limits.malformed, "ignored a message of a switch"),
             (&mut log_limits.unanswered, "switch did not answer a request of an app"),
             (&mut log_limits.missing, "flows were missing on a switch"),
+            (&mut log_limits.failing, "switch does not carry out a message of Rosemary"),
         ];
         for (rate, what) in warnings {
             if let Some(suppressed) = rate.rest(now) {

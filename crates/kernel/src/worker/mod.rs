@@ -32,6 +32,7 @@ mod log_limits;
 mod moved_bands;
 mod other_controllers;
 mod output;
+mod own_messages;
 mod pace;
 mod reading;
 mod roster;
@@ -329,6 +330,13 @@ impl Worker {
                 &mut self.log_limits,
                 now,
             );
+            own_messages::advance(
+                connection,
+                &mut self.dispatch,
+                &self.channels,
+                &mut self.log_limits,
+                now,
+            );
             if let Some(switch) = connection.switch_mut() {
                 switch.buffer_table.tick();
             }
@@ -386,7 +394,7 @@ impl Worker {
                 }
                 Command::Switches { after, reply } => {
                     // The receiver may be gone.
-                    let _ = reply.send(self.switches.status(after, &self.dispatch));
+                    let _ = reply.send(self.switches.status(after, &self.dispatch, now));
                 }
                 Command::Flows { dpid, question, subject } => {
                     let Self { switches, output, channels, .. } = self;

@@ -13,7 +13,7 @@ use openflow::{ErrorMessage, FlowStats, Version};
 
 use super::WorkerEvent;
 use super::answers::Replies;
-use super::inbound::table_miss;
+use super::own_messages::table_miss;
 use crate::check::OWN_BITS;
 use crate::connection::{Connection, Up};
 use crate::rewrite::{KERNEL, owner};
@@ -29,7 +29,7 @@ impl Replies<'_> {
         if self.other_controller(OtherSign::Entry(other)) {
             let Connection { phase, session, out, .. } = &mut *self.connection;
             let Some(Up { switch, .. }) = phase.up_mut() else { return };
-            table_miss((switch.version, switch.entry_cookie), session.xid(), out);
+            table_miss(switch, session, out);
         }
     }
 

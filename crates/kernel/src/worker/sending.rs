@@ -16,7 +16,7 @@ use dal::AnySession;
 use sdk::Refusal;
 
 use super::Worker;
-use super::inbound::table_miss;
+use super::own_messages::table_miss;
 use super::roster::Entry;
 use super::table_usage::count_flows;
 use crate::app_port::{Alike, AppPort, Messages, Metered};
@@ -260,8 +260,7 @@ impl<'r> Sending<'r> {
         }
         if let Allowed::FlowMod { sweeps: Some(sweep), .. } = checked.allowed {
             self.append_pending();
-            let entry = (self.switch.version, self.switch.entry_cookie);
-            table_miss(entry, self.session.xid(), self.out);
+            table_miss(self.switch, self.session, self.out);
             // Where others have flows, they lose them too and must put them back.
             if sweep == Sweep::Certain && self.app_port.rights.is_alone() {
                 self.switch.healing.expect_removal(self.now);

@@ -6,11 +6,13 @@ use std::time::Instant;
 
 use slab::Slab;
 
+use super::own_messages::guard_name;
 use super::roster::Roster;
 use crate::admission::Admission;
 use crate::connection::Connection;
 use crate::dispatch::Dispatch;
 use crate::ids::ConnId;
+use crate::outcomes::Purpose;
 use crate::switch::Switch;
 use control::query::{PAGE, SwitchStatus};
 
@@ -108,6 +110,7 @@ impl Switches {
         &self,
         after: Option<u64>,
         dispatch: &Dispatch,
+        now: Instant,
     ) -> (Vec<SwitchStatus>, bool) {
         let mut dpids: Vec<(u64, ConnId)> = self
             .roster
@@ -122,7 +125,9 @@ impl Switches {
             let switch = connection.switch()?;
             let fullest = super::table_usage::fullest(switch, dispatch);
             let (address, unsent) = (connection.address, connection.unsent());
-            Some(switch.status(address, connection.transport(), fullest, unsent))
+            let name = |slot| guard_name(Purpose::Guard(slot), &dispatch.app_ports);
+            let failing = switch.outcomes.failing(name, now);
+            Some(switch.status(address, connection.transport(), (fullest, failing), unsent))
         });
         (page.collect(), more)
     }

@@ -7,11 +7,12 @@ use openflow::MultipartReply;
 use tracing::{info, warn};
 
 use super::answers::Replies;
-use crate::check::Expects;
+use super::own_messages::request;
 use crate::connection::Connection;
 use crate::dispatch::Dispatch;
 use crate::ids::AppSlot;
 use crate::occupancy::{Change, count};
+use crate::outcomes::Purpose;
 use crate::switch::Switch;
 use crate::transactions::By;
 use control::app::AppId;
@@ -49,6 +50,9 @@ impl Replies<'_> {
             && let Ok(part) = MultipartReply::decode(message)
         {
             switch.occupancy.counted(AppSlot::new(slot), app, &part);
+            if !part.more {
+                switch.outcomes.done(Purpose::Count);
+            }
         }
     }
 }
@@ -74,13 +78,8 @@ pub(super) fn count_flows(
     if most == u32::MAX || !switch.occupancy.is_count_due(slot, most, adds, now) {
         return;
     }
-    let (version, xid, at) = (switch.version, connection.session.xid(), connection.out.len());
-    openflow::append(&mut connection.out, |out| count(version, app).encode(version, xid, out))
-        .expect("every version has this request");
-    let expects = connection.out.get(at..).and_then(Expects::multipart).expect("it is one");
-    if let Some(up) = connection.phase.up_mut() {
-        up.transactions.begin_for_kernel(xid, By::Kernel(app), expects, now);
-    }
+    let wanted = count(switch.version, app);
+    request(connection, By::Kernel(app), &wanted, now);
 }
 
 /// Requests the fill level of a switch's tables, if that is due.

@@ -23,10 +23,12 @@ mod claims;
 mod drivers;
 mod hosted;
 mod latency;
+mod own_messages;
 mod paced;
 mod peers;
 mod runs;
 mod slow;
+mod unfinished;
 
 use self::peers::{FakeSwitch, FakeZone, SeenRecord, packet_in};
 

@@ -64,6 +64,10 @@ impl ProcessTable {
                 }
             }
             KernelReply::FlowsMissing(missing) => self.flows_were_missing(missing),
+            KernelReply::MessageFailed(failed) => self.message_failed(failed, now),
+            KernelReply::MessageRecovered { dpid, message } => {
+                self.message_recovered(&dpid, &message, now);
+            }
             KernelReply::SwitchRefused(refused) => self.switch_was_refused(refused, now),
             KernelReply::OtherController(other) => self.other_controller_seen(other, now),
             KernelReply::SetAside { app, record } => {
@@ -120,6 +124,7 @@ impl ProcessTable {
     /// The kernel has ended: the app that is to blame gets a zone.
     pub(super) fn kernel_ended(&mut self, exit: &ProgramExit, now: Instant) {
         self.limits.service.disconnect();
+        self.forget_failed_messages(now);
         let end = self.kernel.ended(exit, &self.apps, now);
         let EndOfKernel { blamed, from_outside, .. } = end;
         let incident = self.kernel.program.incidents_mut().last();

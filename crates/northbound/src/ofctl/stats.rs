@@ -58,6 +58,7 @@ fn fault(answer: Answer) -> Fault {
     let status = match refused {
         Refused::NoSwitch => StatusCode::NOT_FOUND,
         Refused::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Refused::BadReply => StatusCode::BAD_GATEWAY,
         _ => StatusCode::BAD_REQUEST,
     };
     Fault(status, why)

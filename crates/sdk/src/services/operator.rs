@@ -71,6 +71,9 @@ pub enum Refused {
     /// The switch did not answer in time, or the owner is not ready.
     #[error("not available")]
     Unavailable = 15,
+    /// The switch's answer is malformed, or of another type than the request.
+    #[error("malformed answer")]
+    BadReply = 16,
 }
 
 impl Refused {
@@ -83,6 +86,7 @@ impl Refused {
             Self::Rule,
             Self::Switch,
             Self::Unavailable,
+            Self::BadReply,
         ];
         all.into_iter().find(|it| *it as u8 == number)
     }

@@ -147,6 +147,7 @@ mod tests {
             flows: None,
             foreign_flows: 0,
             fullest: None,
+            failing: Vec::new(),
             packet_ins: 0,
             dropped: 0,
             pauses: 0,

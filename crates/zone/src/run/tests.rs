@@ -306,7 +306,7 @@ impl App for Asker {
             Event::Port { switch, .. } | Event::SwitchUp(switch) => {
                 network.barrier(switch).unwrap();
             }
-            Event::RequestLost { switch, xid } => {
+            Event::RequestLost { switch, xid, .. } => {
                 RECEIVED
                     .with_borrow_mut(|all| all.push((0, switch.dpid.0 << 32 | u64::from(xid.0))));
             }

@@ -9,7 +9,7 @@
 //! §7.3.5.7 (in 1.0 part of the features reply); echo §7.5.2 and §6.4. `inventory` then requests
 //! the description of the switch.
 //!
-//! Invariants: every received byte counts as a sign of life, every state except `Up` has a deadline, and a session
+//! Invariants: every whole message counts as a sign of life, every state except `Up` has a deadline, and a session
 //! keeps at most [`MAX_PORTS`] ports.
 
 use std::time::Instant;
@@ -27,9 +27,6 @@ use crate::session::{self, Description, Event, MAX_PORTS, Received, SwitchInfo, 
 
 /// The versions of this controller, the preferred one last.
 const OURS: [Version; 2] = [Version::V1_0, Version::V1_3];
-
-/// `miss_send_len` that asks for whole packets (`OFPCML_NO_BUFFER`, OpenFlow 1.3.5 §7.3.2).
-const WHOLE_PACKET: u16 = 0xffff;
 
 // Codes of the errors that we send (OpenFlow 1.3.5 §7.4.4; the same numbers in 1.0).
 pub(super) const BAD_VERSION: u16 = 0;
@@ -54,8 +51,10 @@ pub struct Session {
 #[derive(Debug)]
 enum State {
     AwaitHello,
-    AwaitFeatures(Version),
-    AwaitPorts(SwitchInfo),
+    /// The features were requested with this transaction id.
+    AwaitFeatures(Version, u32),
+    /// The ports were requested with this transaction id.
+    AwaitPorts(SwitchInfo, u32),
     Up(Version),
 }
 
@@ -130,8 +129,8 @@ impl session::Session for Session {
 
     fn described_ports(&self) -> usize {
         match &self.state {
-            State::AwaitPorts(info) => info.ports.len(),
-            State::AwaitHello | State::AwaitFeatures(_) | State::Up(_) => 0,
+            State::AwaitPorts(info, _) => info.ports.len(),
+            State::AwaitHello | State::AwaitFeatures(..) | State::Up(_) => 0,
         }
     }
 
@@ -140,6 +139,16 @@ impl session::Session for Session {
             let xid = self.xid();
             send(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
         }
+    }
+
+    fn configure(&mut self, out: &mut Vec<u8>) -> u32 {
+        let xid = self.xid();
+        if let State::Up(version) = self.state {
+            send(out, |out| SwitchConfig::WHOLE_PACKETS.encode_set(version, xid, out));
+            let xids = [self.xid(), self.xid(), self.xid()];
+            self.inventory = Inventory::request(version, xids, out);
+        }
+        xid
     }
 
     fn request_tables(&mut self, out: &mut Vec<u8>) {
@@ -192,14 +201,14 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'m>>, Closed> {
         let header = Header::decode(message)?;
-        let (State::AwaitFeatures(version)
-        | State::AwaitPorts(SwitchInfo { version, .. })
+        let (State::AwaitFeatures(version, _)
+        | State::AwaitPorts(SwitchInfo { version, .. }, _)
         | State::Up(version)) = self.state
         else {
             return self.hello(header, message, out).map(|()| None);
         };
         if header.version != version.wire() {
-            if matches!(self.state, State::AwaitFeatures(_))
+            if matches!(self.state, State::AwaitFeatures(..))
                 && may_precede_our_hello(version, &self.theirs, header, message, out)?
             {
                 return Ok(None);
@@ -219,18 +228,24 @@ impl Session {
                 send(out, |out| openflow::echo_reply(message, out));
                 Ok(None)
             }
-            (State::AwaitFeatures(_), Kind::FeaturesReply) => self.features(message, out),
+            (State::AwaitFeatures(..), Kind::FeaturesReply) => self.features(message, out),
             // The datapath may be another one now, which would make all earlier descriptions void.
             (_, Kind::FeaturesReply) => Err(Closed::Unrequested),
-            (State::AwaitPorts(_), Kind::MultipartReply) => self.ports(message, out),
+            // A reply to another request, perhaps of an earlier controller, is ignored below.
+            (State::AwaitPorts(_, asked), Kind::MultipartReply) if *asked == header.xid => {
+                self.ports(message)
+            }
             (State::Up(_), Kind::PortStatus) => Ok(Some(
                 PortStatus::decode(message).map_or_else(Event::Malformed, Event::PortStatus),
             )),
             (State::Up(_), Kind::FlowRemoved) => Ok(Some(
                 FlowRemoved::decode(message).map_or_else(Event::Malformed, Event::FlowRemoved),
             )),
-            (State::AwaitFeatures(_), Kind::Error) => {
+            (State::AwaitFeatures(_, asked) | State::AwaitPorts(_, asked), Kind::Error) => {
                 check_refusal(version, &self.theirs, message)?;
+                if *asked == header.xid {
+                    return Err(self.request_refused(message));
+                }
                 Ok(Some(error_event(message)))
             }
             (_, Kind::Error) if self.inventory.is_open(header.xid) => {
@@ -241,7 +256,7 @@ impl Session {
             // These need no answer. Before the handshake is complete, all other messages can be ignored, as the replies
             // of the handshake contain the switch's whole state.
             (_, Kind::EchoReply | Kind::Hello)
-            | (State::AwaitFeatures(_) | State::AwaitPorts(_), _) => Ok(None),
+            | (State::AwaitFeatures(..) | State::AwaitPorts(..), _) => Ok(None),
             (
                 _,
                 Kind::MultipartReply
@@ -266,10 +281,22 @@ impl Session {
         }
     }
 
+    /// The reason to end a handshake whose request the switch has refused.
+    fn request_refused(&self, message: &[u8]) -> Closed {
+        let what = match self.state {
+            State::AwaitPorts(..) => "ports",
+            _ => "features",
+        };
+        match ErrorMessage::decode(message) {
+            Ok(error) => Closed::RequestRefused { what, why: error.to_string() },
+            Err(error) => Closed::Malformed(error),
+        }
+    }
+
     /// Reports a length field that is smaller than a header, after which the stream cannot be divided.
     fn refuse_length(&self, bytes: &[u8], out: &mut Vec<u8>) {
-        let (State::AwaitFeatures(version)
-        | State::AwaitPorts(SwitchInfo { version, .. })
+        let (State::AwaitFeatures(version, _)
+        | State::AwaitPorts(SwitchInfo { version, .. }, _)
         | State::Up(version)) = self.state
         else {
             return;
@@ -296,7 +323,7 @@ impl Session {
         self.theirs = Offer { version: hello.version, versions: offered(&hello) };
         let xid = self.xid();
         send(out, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
-        self.state = State::AwaitFeatures(version);
+        self.state = State::AwaitFeatures(version, xid);
         Ok(())
     }
 
@@ -305,7 +332,7 @@ impl Session {
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'m>>, Closed> {
-        let State::AwaitFeatures(version) = self.state else { return Ok(None) };
+        let State::AwaitFeatures(version, _) = self.state else { return Ok(None) };
         let features = Features::decode(message)?;
         self.theirs = Offer::default();
         if features.auxiliary_id != 0 {
@@ -321,20 +348,16 @@ impl Session {
             ports: features.ports,
         };
         if version < Version::V1_3 {
-            return Ok(Some(self.up(info, out)));
+            return Ok(Some(self.up(info)));
         }
         let xid = self.xid();
         send(out, |out| openflow::port_desc_request(version, xid, out));
-        self.state = State::AwaitPorts(info);
+        self.state = State::AwaitPorts(info, xid);
         Ok(None)
     }
 
-    fn ports<'m>(
-        &mut self,
-        message: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<Option<Event<'m>>, Closed> {
-        let State::AwaitPorts(info) = &mut self.state else { return Ok(None) };
+    fn ports<'m>(&mut self, message: &[u8]) -> Result<Option<Event<'m>>, Closed> {
+        let State::AwaitPorts(info, _) = &mut self.state else { return Ok(None) };
         let (ports, more) = PortDescReply::decode(message)?;
         if info.ports.len() + ports.len() > MAX_PORTS {
             return Err(Closed::TooManyPorts);
@@ -345,16 +368,11 @@ impl Session {
             return Ok(None);
         }
         let info = SwitchInfo { ports: std::mem::take(&mut info.ports), ..*info };
-        Ok(Some(self.up(info, out)))
+        Ok(Some(self.up(info)))
     }
 
-    /// Completes the handshake: configures the switch to send whole packets, and requests its description.
-    fn up<'m>(&mut self, info: SwitchInfo, out: &mut Vec<u8>) -> Event<'m> {
-        let config = SwitchConfig { flags: 0, miss_send_len: WHOLE_PACKET };
-        let xid = self.xid();
-        send(out, |out| config.encode_set(info.version, xid, out));
-        let xids = [self.xid(), self.xid(), self.xid()];
-        self.inventory = Inventory::request(info.version, xids, out);
+    /// Completes the handshake.
+    fn up<'m>(&mut self, info: SwitchInfo) -> Event<'m> {
         self.state = State::Up(info.version);
         Event::Up(info)
     }

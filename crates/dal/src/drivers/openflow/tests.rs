@@ -42,6 +42,7 @@ impl Script {
             script.receive(&ports(1, false)).unwrap();
         }
         assert!(script.session.is_up());
+        script.session.configure(&mut script.out);
         script.out.clear();
         script
     }
@@ -134,6 +135,8 @@ fn switch_of_1_0_is_up_after_its_features() {
     let features = features(Version::V1_0, 0);
     let Some(Event::Up(info)) = script.receive(&features).unwrap() else { panic!("not up") };
     assert_eq!((info.version, info.dpid.0, info.ports.len()), (Version::V1_0, 0xd1d, 2));
+    assert_eq!(script.sent(), [], "the caller may refuse the datapath");
+    script.session.configure(&mut script.out);
     let requests = [Kind::SetConfig, Kind::GetConfigRequest, Kind::MultipartRequest];
     assert_eq!(script.sent(), requests);
 }
@@ -149,9 +152,50 @@ fn switch_of_1_3_is_up_after_the_last_part_of_its_ports() {
     let last = ports(2, false);
     let Some(Event::Up(info)) = script.receive(&last).unwrap() else { panic!("not up") };
     assert_eq!((info.version, info.ports.len()), (Version::V1_3, 2));
+    script.session.configure(&mut script.out);
     let requests =
         [Kind::SetConfig, Kind::GetConfigRequest, Kind::MultipartRequest, Kind::MultipartRequest];
     assert_eq!(script.sent(), requests);
+}
+
+/// A reply to another request may arrive between the parts of the expected one.
+#[test]
+fn reply_of_another_request_is_ignored_in_the_handshake() {
+    let mut script = Script::new();
+    script.receive(&hello(&VERSIONS)).unwrap();
+    script.receive(&features(Version::V1_3, 0)).unwrap();
+    assert!(script.receive(&ports(1, true)).unwrap().is_none());
+    let foreign =
+        |more| bytes(|out| PortDescReply::encode(&[port(99)], more, Version::V1_3, 1003, out));
+    for more in [true, false] {
+        assert!(script.receive(&foreign(more)).unwrap().is_none());
+    }
+    let mut description = vec![4, 19, 4, 0x30, 0, 0, 0xde, 0xad];
+    description.resize(0x430, 0);
+    assert!(script.receive(&description).unwrap().is_none());
+    let last = ports(2, false);
+    let Some(Event::Up(info)) = script.receive(&last).unwrap() else { panic!("not up") };
+    let numbers: Vec<u32> = info.ports.iter().map(|port| port.port_no.0).collect();
+    assert_eq!(numbers, [1, 2]);
+}
+
+#[test]
+fn refused_request_ends_the_handshake_at_once() {
+    let bad_request = |xid| {
+        let error = ErrorMessage { version: Version::V1_3, kind: 1, code: 2, data: &[] };
+        bytes(|out| error.encode(xid, out))
+    };
+    for (what, asked) in [("features", 2), ("ports", 3)] {
+        let mut script = Script::new();
+        script.receive(&hello(&VERSIONS)).unwrap();
+        if what == "ports" {
+            script.receive(&features(Version::V1_3, 0)).unwrap();
+        }
+        assert!(script.receive(&bad_request(77)).is_ok(), "it is about another message");
+        let closed = script.receive(&bad_request(asked)).unwrap_err();
+        let why = "BAD_REQUEST/BAD_MULTIPART".to_owned();
+        assert_eq!(closed, Closed::RequestRefused { what, why });
+    }
 }
 
 #[test]
@@ -256,6 +300,7 @@ fn after_handshake(version: Version) -> (Script, Vec<u32>) {
         script.sent();
         script.receive(&ports(1, false)).unwrap();
     }
+    script.session.configure(&mut script.out);
     let xids = script.xids();
     let questions = if version == Version::V1_3 { 3 } else { 2 };
     let last = xids[xids.len() - questions..].to_vec();

@@ -83,6 +83,10 @@ impl Session for LetterSession {
         Ok(Some(Received { event, message }))
     }
 
+    fn configure(&mut self, _: &mut Vec<u8>) -> u32 {
+        self.xids(1)
+    }
+
     fn seal(&mut self, out: &mut Vec<u8>, from: usize) {
         let messages = out.split_off(from);
         let mut rest = &messages[..];
