@@ -235,7 +235,7 @@ pub fn open(args: &UiArgs) -> anyhow::Result<()> {
     // Scripts read the address; only a person at a desktop has a browser.
     let has_desktop =
         ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|it| std::env::var_os(it).is_some());
-    if !args.no_open && has_desktop && std::io::stdout().is_terminal() {
+    if !args.no_open && has_desktop && io::stdout().is_terminal() {
         let opened = redirect(&address).and_then(|page| {
             Command::new("xdg-open")
                 .arg(page)

@@ -249,7 +249,7 @@ impl AppConfig {
             pace: pace(table),
             services,
             service_rights,
-            limits: limits.unwrap_or_else(|| default.limits.clone()),
+            limits: limits.unwrap_or(default.limits),
             env: environment::read(&table, host.unwrap_or_default(), framework),
             hang: hang(table),
             on_stop: on_stop(table),

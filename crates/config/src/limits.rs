@@ -134,7 +134,7 @@ impl Limits {
 
     /// Reads the table `value`; `before` has the values of missing keys.
     pub(super) fn read(value: Value<'_>, before: &Self) -> Self {
-        let mut limits = before.clone();
+        let mut limits = *before;
         let Some(table) = value.table("limits", &LIMITS_KEYS) else { return limits };
         for (limit, key) in Limit::ALL.into_iter().zip(LIMITS_KEYS) {
             if let Some(value) = table.get(key) {
@@ -322,7 +322,7 @@ mod tests {
         );
         assert_eq!(queue(Limits::default(), 1 << 20), kib(256, 640));
         let said = app("[app.limits]\nqueue-bytes = { soft = \"150 KiB\" }").unwrap().limits;
-        assert_eq!(queue(said.clone(), 1 << 20), kib(150, 640));
+        assert_eq!(queue(said, 1 << 20), kib(150, 640));
         let said = app("[app.limits]\nqueue-bytes = { soft = \"1 MiB\" }").unwrap().limits;
         assert_eq!(queue(said, 4 << 20), kib(1024, 2560));
     }

@@ -134,7 +134,7 @@ pub(super) fn judge(apps: &[AppConfig], policies: &[Policy]) -> Vec<SetFault> {
 
 impl<'a> Set<'a> {
     fn guards(&self) -> impl Iterator<Item = Member<'a>> {
-        self.running.iter().copied().filter(|it| it.is_in_guard_stage())
+        self.running.iter().copied().filter(Member::is_in_guard_stage)
     }
 
     fn forwarders(&self) -> impl Iterator<Item = Member<'a>> {

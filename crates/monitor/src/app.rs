@@ -137,7 +137,7 @@ impl App {
                 chosen.services.iter().copied().chain(provided(&name)),
             ),
         });
-        let meter = around.enforcement.meter(limits.clone());
+        let meter = around.enforcement.meter(limits);
         let zone_settings = ZoneSettings {
             app: name.clone(),
             executable: match &chosen.python {

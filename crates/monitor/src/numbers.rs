@@ -115,7 +115,7 @@ fn identify(state: &StateDir) -> Result<Installation, StartError> {
     match write_file(state.path(), &file) {
         Err(error) if file.apps.is_empty() => return Err(refuse("write", error)),
         Err(error) => {
-            warn!(path = %path.display(), %error, "could not store the identity of this installation")
+            warn!(path = %path.display(), %error, "could not store the identity of this installation");
         }
         Ok(()) => {}
     }

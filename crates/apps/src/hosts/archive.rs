@@ -161,12 +161,11 @@ impl Archive {
         while self.waiting.len() < READS
             && let Some(shelf) = self.to_read.pop_front()
         {
-            match network.storage().get(&key(shelf)) {
-                Ok(id) => drop(self.waiting.insert(id, Waiting::Read(shelf))),
-                Err(_) => {
-                    self.to_read.push_front(shelf);
-                    break;
-                }
+            if let Ok(id) = network.storage().get(&key(shelf)) {
+                drop(self.waiting.insert(id, Waiting::Read(shelf)))
+            } else {
+                self.to_read.push_front(shelf);
+                break;
             }
         }
         let is_reading = |it: &Waiting| matches!(it, Waiting::Read(_));

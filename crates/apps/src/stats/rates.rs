@@ -12,8 +12,6 @@
 
 use std::time::Duration;
 
-use rosemary_sdk::openflow::Available as _;
-
 /// More than any link carries: 100 Tbit/s, in bytes per second.
 const MOST_BYTES: u64 = 12_500_000_000_000;
 

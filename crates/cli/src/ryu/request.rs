@@ -275,15 +275,16 @@ fn table(values: &BTreeMap<String, String>) -> String {
 
 /// Reads `NAME=VALUE`, or `NAME` for a variable of this command.
 fn variable(given: &str) -> anyhow::Result<(String, String)> {
-    let (name, value) = match given.split_once('=') {
-        Some((name, value)) => (name, value.to_owned()),
-        None => {
-            let value = std::env::var(given).ok();
-            let value = value.with_context(|| {
-                format!("--env {given}: no such variable is set here; set it, or write --env {given}=VALUE")
-            })?;
-            (given, value)
-        }
+    let (name, value) = if let Some((name, value)) = given.split_once('=') {
+        (name, value.to_owned())
+    } else {
+        let value = std::env::var(given).ok();
+        let value = value.with_context(|| {
+            format!(
+                "--env {given}: no such variable is set here; set it, or write --env {given}=VALUE"
+            )
+        })?;
+        (given, value)
     };
     check_variable_of_python(name, &value).map_err(|what| anyhow!("--env {name}: {what}"))?;
     Ok((name.to_owned(), value))

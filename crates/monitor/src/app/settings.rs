@@ -47,7 +47,7 @@ impl AppSettings {
             config: app.config.clone(),
             services: app.services.clone(),
             rights: rights.clone(),
-            limits: app.limits.clone(),
+            limits: app.limits,
             read: app.read.clone(),
             env: app.env.clone(),
             hang: app.hang,

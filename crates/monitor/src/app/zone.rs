@@ -66,7 +66,7 @@ impl ZoneSettings {
     /// Makes the zone, without starting its process.
     pub(super) fn make(&self) -> Zone {
         let apart = if self.sandbox.is_some() { PidNamespace::find() } else { PidNamespace::No };
-        let limits = (self.enforcement.clone(), self.limits.clone());
+        let limits = (self.enforcement.clone(), self.limits);
         let kind = ProgramKind::Zone(self.app.clone());
         Zone {
             app: self.app.clone(),

@@ -193,7 +193,7 @@ mod tests {
     fn address_space_includes_rings() {
         let text = "[[app]]\nname = \"a\"\nlimits = { memory = \"8 MiB\" }";
         let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
-        let least = config.app("a").unwrap().limits.clone();
+        let least = config.app("a").unwrap().limits;
         let largest = 2 * 16 * ((4 << 20) + 4096);
         let enforcement = Enforcement::without_groups("not here").with_rings(largest);
         let memory = sandbox::Memory { data: 8 << 20, address_space: (16 << 20) + largest };
@@ -209,7 +209,7 @@ mod tests {
         );
         let text = "[[app]]\nname = \"a\"\nlimits = { threads = 1 }";
         let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
-        let one = config.app("a").unwrap().limits.clone();
+        let one = config.app("a").unwrap().limits;
         assert_eq!(
             Enforcement::bounds(&one, PidNamespace::ByParent).tasks,
             Some(3),

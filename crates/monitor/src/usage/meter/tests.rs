@@ -15,7 +15,7 @@ impl Fixture {
     fn of(limits: &str, enforced: &[Limit]) -> Self {
         let text = format!("[[app]]\nname = \"a\"\n[app.limits]\n{limits}");
         let config = Config::parse("/rosemary.toml".into(), text).unwrap();
-        let limits = config.app("a").unwrap().limits.clone();
+        let limits = config.app("a").unwrap().limits;
         let meter = Meter::new(limits, enforced.to_vec());
         let (sample, counters) = (Sample::default(), AppCounters::default());
         let mut fixture = Self { meter, now: Instant::now(), sample, counters };
