@@ -401,8 +401,8 @@ impl KernelProcess {
 
     /// The app to which the kernel's memory is charged, and the evidence as a phrase.
     fn charged(&self, apps: &[App], memory: u64) -> Option<(AppId, String)> {
-        let charges = self.hang_detector.as_ref()?.recorder().charges();
-        let charged = self.charges.charged(memory, &charges)?;
+        let recorder = self.hang_detector.as_ref()?.recorder();
+        let charged = self.charges.charged(memory, &recorder.charges())?;
         let app = apps.iter().find(|it| it.id == charged.app)?;
         Some((charged.app, charged.phrase(&app.name)))
     }
