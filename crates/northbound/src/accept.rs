@@ -39,7 +39,8 @@ pub(crate) struct Connections(Mutex<Counts>);
 struct Counts {
     /// Of those over TCP without TLS, by their [users](Client).
     tcp: HashMap<Client, usize>,
-    apps: usize,
+    /// Of those for routes of apps, by their [users](Client).
+    apps: HashMap<Client, usize>,
     /// Of those, the ones whose last request was to this app.
     of_app: HashMap<String, usize>,
     unix: usize,
@@ -53,7 +54,7 @@ pub(crate) enum Kind {
     /// Over TCP without TLS, from this client.
     Tcp(Client),
     /// Like that, for routes of apps.
-    Apps,
+    Apps(Client),
     /// Over TLS, from this [source](limits::source).
     Tls(IpAddr),
     /// Over the Unix socket.
@@ -86,7 +87,13 @@ impl Counts {
                 self.tcp.values().sum::<usize>() < limits::CONNECTIONS
                     && self.tcp.get(&client).is_none_or(|it| *it < limits::CONNECTIONS_OF_CLIENT)
             }
-            Kind::Apps => self.apps < limits::APP_CONNECTIONS,
+            Kind::Apps(client) => {
+                self.apps.values().sum::<usize>() < limits::APP_CONNECTIONS
+                    && self
+                        .apps
+                        .get(&client)
+                        .is_none_or(|it| *it < limits::APP_CONNECTIONS_OF_CLIENT)
+            }
             Kind::Unix => self.unix < limits::UNIX_CONNECTIONS,
             Kind::Tls(source) => {
                 self.tls.values().sum::<usize>() < limits::TLS_CONNECTIONS
@@ -98,7 +105,7 @@ impl Counts {
     fn add(&mut self, kind: Kind) {
         match kind {
             Kind::Tcp(client) => *self.tcp.entry(client).or_default() += 1,
-            Kind::Apps => self.apps += 1,
+            Kind::Apps(client) => *self.apps.entry(client).or_default() += 1,
             Kind::Unix => self.unix += 1,
             Kind::Tls(source) => *self.tls.entry(source).or_default() += 1,
         }
@@ -113,7 +120,7 @@ impl Counts {
     fn remove(&mut self, kind: Kind) {
         match kind {
             Kind::Tcp(client) => leave(&mut self.tcp, &client),
-            Kind::Apps => self.apps -= 1,
+            Kind::Apps(client) => leave(&mut self.apps, &client),
             Kind::Unix => self.unix -= 1,
             Kind::Tls(source) => leave(&mut self.tls, &source),
         }
@@ -127,7 +134,7 @@ pub(crate) struct Slot {
 }
 
 /// The app for whose routes a connection is counted: that of its last request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct AppOfConnection {
     all: Arc<Connections>,
     app: Arc<Mutex<Option<String>>>,
@@ -189,7 +196,14 @@ pub(crate) async fn accept(
     let client = SocketAddr::new(client.ip().to_canonical(), client.port());
     let server = stream.local_addr().ok()?;
     let server = SocketAddr::new(server.ip().to_canonical(), server.port());
-    let Some(slot) = all.enter(kind(client, server)) else {
+    let kind = kind(client, server);
+    // After a reset, a socket of another user may have the client's port, and `kind` may have found that one. The bytes of the first
+    // client could still be read. A connection that is open now was so before, and excludes that.
+    if stream.peer_addr().is_err() {
+        debug!(%client, "closed a connection: the client has reset it");
+        return None;
+    }
+    let Some(slot) = all.enter(kind) else {
         debug!(%client, "closed a connection: too many are open");
         return None;
     };
@@ -208,17 +222,14 @@ pub(crate) async fn serve_tcp(
     loop {
         let mut ends = None;
         let kind = |client: SocketAddr, server: SocketAddr| {
-            if role == ListenerRole::Apps {
-                ends = Some((server, None));
-                return Kind::Apps;
-            }
             let peer = guard::local_peer(&api, client, server);
             ends = Some((server, peer));
-            Kind::Tcp(if guard::is_local(client, server) {
+            let client = if guard::is_local(client, server) {
                 Client::User(peer.map(|peer| peer.uid))
             } else {
                 Client::Machine(limits::source(client.ip()))
-            })
+            };
+            if role == ListenerRole::Apps { Kind::Apps(client) } else { Kind::Tcp(client) }
         };
         let Some((stream, client, slot)) = accept(&listener, &all, kind).await else { continue };
         let Some((server, peer)) = ends else { continue };
@@ -379,7 +390,8 @@ mod tests {
         assert_eq!(tcp.len(), limits::CONNECTIONS);
         let unix: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Unix)).collect();
         assert_eq!(unix.len(), limits::UNIX_CONNECTIONS, "the Unix socket has slots of its own");
-        let apps: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Apps)).collect();
+        let of_app = |uid| Kind::Apps(Client::User(Some(uid)));
+        let apps: Vec<_> = (0..10_000).filter_map(|it| all.enter(of_app(it))).collect();
         assert_eq!(apps.len(), limits::APP_CONNECTIONS, "so have the routes of apps");
         let clients = (0..10_000_u32).map(|it| IpAddr::from([192, 0, 2, u8::from(it % 3 == 0)]));
         let tls: Vec<_> = clients.filter_map(|it| all.enter(Kind::Tls(it))).collect();
@@ -395,6 +407,29 @@ mod tests {
     }
 
     #[test]
+    fn reset_connection_is_not_served() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let at = listener.local_addr().unwrap();
+            let all = Arc::new(Connections::default());
+            let user = Kind::Tcp(Client::User(Some(0)));
+            for resets in [false, true] {
+                let client = std::net::TcpStream::connect(at).unwrap();
+                io::Write::write_all(&mut &client, b"GET / HTTP/1.1\r\n").unwrap();
+                if resets {
+                    let linger = Some(Duration::ZERO);
+                    rustix::net::sockopt::set_socket_linger(&client, linger).unwrap();
+                }
+                let kept = (!resets).then_some(client);
+                assert_eq!(accept(&listener, &all, |_, _| user).await.is_some(), !resets);
+                drop(kept);
+            }
+            assert!(lock(&all.0).tcp.is_empty());
+        });
+    }
+
+    #[test]
     fn one_local_user_leaves_connections_to_the_others() {
         let all = Arc::new(Connections::default());
         let machine = Client::Machine(IpAddr::from([192, 0, 2, 1]));
@@ -402,14 +437,18 @@ mod tests {
             let slots: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Tcp(client))).collect();
             assert_eq!(slots.len(), limits::CONNECTIONS_OF_CLIENT, "{client:?}");
             assert!(all.enter(Kind::Tcp(Client::User(Some(0)))).is_some());
+            let slots: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Apps(client))).collect();
+            assert_eq!(slots.len(), limits::APP_CONNECTIONS_OF_CLIENT, "{client:?}");
+            assert!(all.enter(Kind::Apps(Client::User(Some(0)))).is_some());
         }
-        assert!(lock(&all.0).tcp.is_empty());
+        assert!(lock(&all.0).tcp.is_empty() && lock(&all.0).apps.is_empty());
     }
 
     #[test]
     fn clients_of_one_app_leave_connections_to_the_others() {
         let all = Arc::new(Connections::default());
-        let mut slots: Vec<_> = (0..10_000).filter_map(|_| all.enter(Kind::Apps)).collect();
+        let client = Kind::Apps(Client::User(Some(0)));
+        let mut slots: Vec<_> = (0..10_000).filter_map(|_| all.enter(client)).collect();
         let counted = slots.iter().filter(|it| it.app.count_for("web")).count();
         assert_eq!(counted, limits::CONNECTIONS_OF_APP);
         assert!(slots[0].app.count_for("web"), "it is counted once");

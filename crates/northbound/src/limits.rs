@@ -16,6 +16,9 @@ pub(crate) const CONNECTIONS_OF_CLIENT: usize = 500;
 /// The most connections for routes of apps. They are counted apart, so that clients of apps take no place of the API's.
 pub(crate) const APP_CONNECTIONS: usize = 250;
 
+/// The most of these connections of one local user, or of one other machine.
+pub(crate) const APP_CONNECTIONS_OF_CLIENT: usize = 125;
+
 /// The most connections for the routes of one app, so that clients of an app leave some to the others.
 pub(crate) const CONNECTIONS_OF_APP: usize = 100;
 

@@ -113,7 +113,12 @@ async fn read(api: &Api, from: &guard::From, request: Request) -> Result<Wish, F
     let changes = !matches!(method.as_str(), "GET" | "HEAD");
     let user = match changes.then(|| guard::local_user(api, from)) {
         Some(LocalUser::Known(uid)) => format!("user {uid}"),
-        _ => "an unknown local user".into(),
+        // A change without a name would escape the audit record.
+        Some(LocalUser::Ended) => {
+            let why = "the connection has ended; keep it open until the answer has arrived";
+            return Err(Fault(StatusCode::UNAUTHORIZED, why.into()));
+        }
+        Some(LocalUser::Untold) | None => "an unknown local user".into(),
     };
     Ok(Wish { user, method, path, body, may_write: api.settings.ofctl == OfctlRest::Write })
 }
@@ -152,5 +157,56 @@ fn handle(api: &Api, wish: &Wish) -> Outcome {
             Err(Fault(StatusCode::NOT_IMPLEMENTED, why.into()))
         }
         _ => Err(Fault::not_found("Ryu's REST interface has no such path")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control::northbound::{Credentials, ListenerRole, NorthboundSettings};
+    use rustix::net::netlink::SOCK_DIAG;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    use sys::channel::Channel;
+    use view::client::Monitor;
+
+    use super::*;
+    use crate::accept::AppOfConnection;
+    use crate::auth::peer::Peers;
+    use crate::route::Routes;
+    use crate::state::Parts;
+
+    #[test]
+    fn change_of_a_closed_client_is_refused() {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let kind = SocketType::DGRAM;
+        let diag = socket_with(AddressFamily::NETLINK, kind, flags, Some(SOCK_DIAG)).unwrap();
+        let parts = Parts {
+            monitor: Monitor::over(Channel::pair().unwrap().0),
+            settings: NorthboundSettings::default(),
+            credentials: Credentials::default(),
+            peers: Some(Peers::new(diag)),
+            notices: tokio::sync::mpsc::channel(1).0,
+        };
+        let api = Api::new(parts, Routes::new(Vec::new()));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let stream = std::net::TcpStream::connect(server).unwrap();
+        let (_accepted, client) = listener.accept().unwrap();
+        let from = guard::From::Tcp {
+            role: ListenerRole::Ofctl,
+            client,
+            server,
+            peer: guard::local_peer(&api, client, server),
+            app: AppOfConnection::default(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let send = |method: &str| {
+            let request = Request::builder().method(method).uri("/stats/flowentry/add");
+            runtime.block_on(read(&api, &from, request.body(Body::empty()).unwrap()))
+        };
+        let own = format!("user {}", rustix::process::geteuid().as_raw());
+        assert_eq!(send("POST").unwrap().user, own);
+        drop(stream);
+        assert_eq!(send("POST").unwrap_err().0, StatusCode::UNAUTHORIZED);
+        assert!(send("GET").is_ok(), "reads have no audit record");
     }
 }
