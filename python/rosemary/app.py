@@ -153,6 +153,9 @@ class App:
     def on_ready(self, event: Ready, network: Network) -> None:
         """A descriptor that `network.watch` watches is ready."""
 
+    def on_timer(self, name: str, network: Network) -> None:
+        """The timer of this name has expired, which `network.set_timer` or `network.repeat_timer` set."""
+
     def on_wake(self, network: Network) -> None:
         """The timer set with `network.wake_at` has expired."""
 
@@ -255,10 +258,13 @@ class Handler:
         self.app = app
 
     def __call__(self, events: list[Any]) -> None:
+        expired, is_wake = self.network.begin_wake()
+        for name in expired:
+            self.app.on_timer(name, self.network)
         if events:
             handled = self.on_batch(events, self.network)
             if handled is not None:
                 self.network.set_handled(handled)
-        else:
+        elif is_wake:
             self.on_wake(self.network)
         self.app._drive(self.network)

@@ -27,6 +27,8 @@ class RecordingNetwork:
         self.connections: dict[int, Any] = {}
         """What `take` returns, by the number of the request; a test adds them."""
         self.wake_time: float | None = None
+        self.timers: dict[str, tuple[float, float | None]] = {}
+        """The timers with names: when each expires, and its period."""
         self.time = now
         self._xid = 0
 
@@ -88,6 +90,25 @@ class RecordingNetwork:
 
     def wake_at(self, seconds: float) -> None:
         self.wake_time = seconds if self.wake_time is None else min(self.wake_time, seconds)
+
+    def set_timer(self, name: str, seconds: float) -> None:
+        self.timers[name] = (seconds, None)
+
+    def repeat_timer(self, name: str, seconds: float) -> None:
+        self.timers[name] = (self.time + seconds, seconds)
+
+    def cancel_timer(self, name: str) -> bool:
+        return self.timers.pop(name, None) is not None
+
+    def begin_wake(self) -> tuple[list[str], bool]:
+        expired = sorted((it for it in self.timers.items() if it[1][0] <= self.time), key=lambda it: it[1][0])
+        for name, (at, every) in expired:
+            if every is None:
+                del self.timers[name]
+            else:
+                self.timers[name] = (max(at, self.time - every) + every, every)
+        is_due = self.wake_time is not None and self.wake_time <= self.time
+        return [name for name, _ in expired], is_due or not expired
 
     def incident(self, summary: str, evidence: str) -> None:
         self.incidents.append((summary, evidence))

@@ -39,7 +39,7 @@ impl PythonGuest {
                 self.zone.get().set_log_level(host.log_level);
             }
             (state.host, state.in_batch, state.handled, state.stopped) = (host, true, None, 0);
-            state.wake_at_ns = None;
+            state.earlier_wake_ns = state.wake_at_ns.take();
             state.sizes.clear();
             state.sizes.extend(records.iter().map(|record| size_for_answers(record.bytes())));
         }
@@ -55,9 +55,10 @@ impl PythonGuest {
         let batch = std::mem::take(&mut state.batch);
         let handled = state.handled.map_or(records.len(), |count| count.min(records.len()));
         let (mut stopped, timer) = (state.stopped, state.wake_at_ns);
+        let named = Some(state.timers.next_ns()).filter(|at| *at != u64::MAX);
         drop(state);
         drop(batch); // the last reference to an event: its objects may call the zone, which takes the state
-        let wake_at_ns = result?.into_iter().chain(timer).min();
+        let wake_at_ns = result?.into_iter().chain(timer).chain(named).min();
         if let Some(host) = &mut self.host {
             while (stopped.trailing_zeros() as usize) < handled {
                 host.stop(stopped.trailing_zeros() as usize);

@@ -12,6 +12,7 @@
 //! | [`storage`], [`topology`], [`hosts`], [`stats`], [`broker`], [`apps`] | the clients of services |
 //! | [`drain`] | the answers to requests for drains of switches |
 //! | [`wanted`] | flows, groups and meters that an app wants in its switches |
+//! | [`packet`] | reads packets |
 //! | [`codec`] | decodes and encodes any message, for tools and tests |
 //!
 //! No module has `unsafe`. `PyO3`'s macros generate some, which is why this crate denies it where others forbid it.
@@ -37,6 +38,7 @@ mod matching;
 mod meter;
 mod network;
 mod number;
+mod packet;
 mod services;
 mod start;
 mod stats;
@@ -76,5 +78,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     hosts::add(module)?;
     stats::add(module)?;
     wanted::add(module)?;
+    packet::add(module)?;
     codec::add(module)
 }

@@ -4,6 +4,8 @@ use openflow::{MeterFlags, MeterMod, MeterModCommand};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::network::{COMMANDS, unknown_word};
+
 /// A band of a meter: what happens to packets above a rate, which is in kbit/s or in packets per second.
 #[pyclass(frozen, eq, module = "rosemary")]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +56,7 @@ pub(crate) fn meter_mod(
         "add" => MeterModCommand::Add,
         "modify" => MeterModCommand::Modify,
         "delete" => MeterModCommand::Delete,
-        other => return Err(PyValueError::new_err(format!("{other:?} is no command"))),
+        other => return Err(unknown_word(other, "command for a meter", COMMANDS)),
     };
     let mut bits = 0;
     for flag in flags {

@@ -35,6 +35,14 @@ fn version_of(switch: Switch) -> PyResult<Version> {
     Version::from_wire(switch.version).map_err(|it| value_error(&it))
 }
 
+/// The commands for groups and meters.
+pub(crate) const COMMANDS: &str = "\"add\", \"modify\" or \"delete\"";
+
+/// The error for a word that is none of `words`.
+pub(crate) fn unknown_word(given: &str, what: &str, words: &str) -> PyErr {
+    PyValueError::new_err(format!("{given:?} is no {what}; use {words}"))
+}
+
 /// Returns the group type of this name.
 pub(crate) fn group_kind(name: &str) -> PyResult<GroupKind> {
     Ok(match name {
@@ -42,7 +50,10 @@ pub(crate) fn group_kind(name: &str) -> PyResult<GroupKind> {
         "select" => GroupKind::Select,
         "indirect" => GroupKind::Indirect,
         "fast-failover" => GroupKind::FastFailover,
-        other => return Err(PyValueError::new_err(format!("{other:?} is no group type"))),
+        other => {
+            let words = "\"all\", \"select\", \"indirect\" or \"fast-failover\"";
+            return Err(unknown_word(other, "type of a group", words));
+        }
     })
 }
 
@@ -145,7 +156,7 @@ impl Zone {
             "add" => GroupModCommand::Add,
             "modify" => GroupModCommand::Modify,
             "delete" => GroupModCommand::Delete,
-            other => return Err(PyValueError::new_err(format!("{other:?} is no command"))),
+            other => return Err(unknown_word(other, "command for a group", COMMANDS)),
         };
         let kind = group_kind(group_type)?;
         let buckets = buckets.iter().map(|bucket| bucket.0.clone()).collect();
@@ -209,7 +220,10 @@ impl Zone {
             "group" => MultipartRequest::Group(GroupMod::ALL_GROUPS),
             "group-desc" => MultipartRequest::GroupDesc,
             "port-desc" => MultipartRequest::PortDesc,
-            other => return Err(PyValueError::new_err(format!("{other:?} cannot be requested"))),
+            other => {
+                let words = "\"desc\", \"flow\", \"aggregate\", \"table\", \"port\", \"group\", \"group-desc\" or \"port-desc\"";
+                return Err(unknown_word(other, "statistic", words));
+            }
         };
         let version = version_of(to)?;
         self.sending(|host, xid| {

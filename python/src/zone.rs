@@ -12,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict};
 use rustix::event::PollFlags;
 use sdk::abi::host::Host;
 use sdk::abi::{Level, MAX_BATCH};
+use sdk::timers::Timers;
 use sys::channel::Channel;
 use sys::doorbell::DoorbellSender;
 use zone::host::ZoneHost;
@@ -71,8 +72,14 @@ pub(crate) struct State {
     pub(crate) handling: usize,
     /// The events of the batch, for clients of services.
     pub(crate) batch: Batch,
-    /// When the app's timer expires.
+    /// When the app's timer without a name expires.
     pub(crate) wake_at_ns: Option<u64>,
+    /// The timers with names.
+    pub(crate) timers: Timers,
+    /// When the timer without a name expires that was set before this call.
+    pub(crate) earlier_wake_ns: Option<u64>,
+    /// Whether a thread has asked for a call of the handler.
+    woken: bool,
     /// The last transaction id of the SDK's own messages.
     pub(crate) xid: u32,
     version: Option<String>,
@@ -415,6 +422,43 @@ impl Zone {
         Ok(())
     }
 
+    /// Sets the timer `name` to expire once at this time of `now`, in seconds: `on_timer` is then called. Replaces a timer of
+    /// this name. Other events do not change it.
+    fn set_timer(&self, name: &str, seconds: f64) -> PyResult<()> {
+        let at = Duration::try_from_secs_f64(seconds).map_err(|it| value_error(&it))?;
+        self.check_thread()?;
+        self.state().timers.set(name, at).map_err(|it| value_error(&it))
+    }
+
+    /// Sets the timer `name` to expire after each period of this many seconds. As `set_timer`.
+    fn repeat_timer(&self, name: &str, seconds: f64) -> PyResult<()> {
+        let every = Duration::try_from_secs_f64(seconds).map_err(|it| value_error(&it))?;
+        self.check_thread()?;
+        let now = Duration::from_nanos(sys::clock::now_ns());
+        self.state().timers.repeat(name, every, now).map_err(|it| value_error(&it))
+    }
+
+    /// Cancels the timer `name`. Returns whether it was set.
+    fn cancel_timer(&self, name: &str) -> PyResult<bool> {
+        self.check_thread()?;
+        Ok(self.state().timers.cancel(name))
+    }
+
+    /// The timers with names that have expired, and whether this call is a wake-up for the app as well if it has no events. The
+    /// dispatch of events calls it once in each call.
+    fn begin_wake(&self) -> (Vec<String>, bool) {
+        let now_ns = sys::clock::now_ns();
+        let mut state = self.state();
+        let expired = state.timers.expired(now_ns);
+        let is_due = state.earlier_wake_ns.is_some_and(|at| at <= now_ns);
+        let is_woken = std::mem::take(&mut state.woken) || is_due || expired.is_empty();
+        if !is_woken && state.sizes.is_empty() {
+            // A call for timers with names alone leaves the timer without a name.
+            state.wake_at_ns = state.earlier_wake_ns;
+        }
+        (expired.into_iter().map(Into::into).collect(), is_woken)
+    }
+
     /// The time in seconds since an arbitrary moment, `time.monotonic()`.
     #[staticmethod]
     fn now() -> f64 {
@@ -503,6 +547,7 @@ impl Zone {
 
     /// Has the handler called soon. Any thread may call this.
     fn wake(&self) {
+        self.state().woken = true;
         self.ringer.ring();
     }
 }
