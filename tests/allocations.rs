@@ -15,7 +15,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use control::app::{AppId, Hosting};
+use control::app::{AppId, Hosting, Installation};
 use control::flight::FlightReader;
 use control::kernel::{AppSpec, KernelReply, KernelRequest, PlainTcp, Tuning};
 use control::policy::{Fail, Policy, Stage};
@@ -150,6 +150,7 @@ impl Rig {
             tls: false,
             workers: Some(1),
             tuning: Tuning::default(),
+            installation: Installation(1),
         };
         let (_recorder, recorder_fd) = FlightReader::new().unwrap();
         monitor.send(&start, &[listener.as_fd(), recorder_fd.as_fd()]).unwrap();

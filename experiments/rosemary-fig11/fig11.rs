@@ -131,7 +131,8 @@ fn run() -> anyhow::Result<()> {
         marks,
     };
     experiment.draw("limits.svg", &figure)?;
-    text += &format!("\n{}", verdict.line());
+    text.push('\n');
+    text += &verdict.line();
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

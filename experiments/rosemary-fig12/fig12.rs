@@ -61,7 +61,8 @@ fn run() -> anyhow::Result<()> {
     }
     writeln!(text, "| reads `/etc/shadow` | {reads} | {whole} |")?;
     writeln!(text, "\nThe operator's record of a call that was refused: `{record}`")?;
-    text += &format!("\n{}", verdict.line());
+    text.push('\n');
+    text += &verdict.line();
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

@@ -104,7 +104,8 @@ fn run() -> anyhow::Result<()> {
             verdict.require(denied > 0.5, "os-ken's firewall outlives the exit of an app");
         }
     }
-    text += &format!("\n{}", verdict.line());
+    text.push('\n');
+    text += &verdict.line();
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

@@ -64,7 +64,8 @@ fn run() -> anyhow::Result<()> {
         marks: Vec::new(),
     };
     experiment.draw("memory.svg", &figure)?;
-    text += &format!("\n{}", verdict.line());
+    text.push('\n');
+    text += &verdict.line();
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -55,7 +56,7 @@ fn run() -> anyhow::Result<()> {
     verdict.require(refused > 0, "Rosemary refuses no message of the attacker");
     if let Some(os_ken) = &os_ken {
         verdict.require(least(os_ken) < 2.0, "the attack has no effect in os-ken");
-        text += &format!("| os-ken {} | {:.0} | none |\n", os_ken::VERSION, least(os_ken));
+        writeln!(text, "| os-ken {} | {:.0} | none |", os_ken::VERSION, least(os_ken))?;
     }
     let figure = Figure {
         title: "An app deletes links while another watches them".into(),
@@ -66,7 +67,8 @@ fn run() -> anyhow::Result<()> {
         marks: vec![(ATTACK, "attacks begin".into())],
     };
     experiment.draw("links.svg", &figure)?;
-    text += &format!("\n{}", verdict.line());
+    text.push('\n');
+    text += &verdict.line();
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

@@ -195,7 +195,8 @@ fn run() -> anyhow::Result<()> {
     experiment.draw("throughput.svg", &figure)?;
     text.push('\n');
     text += &beside::table(os_ken.as_deref())?;
-    text += &format!("\n{}", verdict.line());
+    text.push('\n');
+    text += &verdict.line();
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

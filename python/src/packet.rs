@@ -42,6 +42,10 @@ pub(crate) struct Packet {
 impl Packet {
     /// Reads a packet; `None` if it is shorter than an Ethernet header.
     #[staticmethod]
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the crate of these types is no dependency here"
+    )]
     fn parse(py: Python<'_>, frame: &[u8]) -> Option<Self> {
         let packet = packet::Packet::parse(frame)?;
         let ports = packet.ports();

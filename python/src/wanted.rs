@@ -250,6 +250,11 @@ impl Wanted {
         self.0.is_saved()
     }
 
+    /// Why the storage refused the last request; `None` if it did not.
+    fn save_failure(&self) -> Option<&str> {
+        self.0.save_failure()
+    }
+
     /// Reads a switch soon, and restores the difference.
     fn check(&mut self, dpid: u64, network: &Bound<'_, Zone>) -> PyResult<()> {
         network.get().with_network(|network| self.0.check(Dpid(dpid), network))

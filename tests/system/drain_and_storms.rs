@@ -152,9 +152,9 @@ fn drained_switch_loses_its_paths(lab: &Lab, of: Of) -> anyhow::Result<()> {
     ring.run(&["switch", "undrain", "0x99"])?;
     let report = pings.end()?;
     // The last request may have had no time for its reply.
-    let last = report.replies.last().map_or(0, |reply| reply.seq);
-    let lost = last - u32::try_from(report.replies.len())?;
-    ensure!(lost == 0 && last > 500, "a drain loses nothing, and {lost} of {last} pings were lost");
+    let sent = report.replies.last().map_or(0, |reply| reply.seq);
+    let lost = sent - u32::try_from(report.replies.len())?;
+    ensure!(lost == 0 && sent > 500, "a drain loses nothing, and {lost} of {sent} pings were lost");
     ring.rosemary.must_run()?;
     Ok(())
 }

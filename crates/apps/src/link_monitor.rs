@@ -183,9 +183,10 @@ impl LinkMonitor {
                     wake_at = now + Duration::from_millis(1);
                     break;
                 }
-                Err(error) if self.failures.admit(dpid, (), now).is_none() => drop(error),
                 Err(error) => {
-                    network.warn(&format!("could not probe port {port} of {dpid}: {error}"));
+                    if self.failures.admit(dpid, (), now).is_some() {
+                        network.warn(&format!("could not probe port {port} of {dpid}: {error}"));
+                    }
                 }
             }
             self.to_probe.pop();

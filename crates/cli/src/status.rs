@@ -4,6 +4,7 @@
 //! the kernel does not reply, the command shows the programs.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
@@ -197,7 +198,10 @@ fn programs(status: &Status) -> Table<7> {
 
 /// Returns a line for each way in which the apps do not fit together, if there is one.
 fn warnings(status: &Status) -> String {
-    let mut lines: String = status.warnings.iter().map(|it| format!("WARNING: {it}\n")).collect();
+    let mut lines = String::new();
+    for warning in &status.warnings {
+        let _ = writeln!(lines, "WARNING: {warning}"); // writing to a String cannot fail
+    }
     if !lines.is_empty() {
         lines.push('\n');
     }

@@ -103,6 +103,7 @@ impl OperatorRequest {
 
 /// Sent by the monitor to an operator's command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "one exists at a time, and it is encoded at once")]
 pub enum OperatorReply {
     /// The state of all processes.
     Status(Status),

@@ -402,9 +402,9 @@ impl KernelProcess {
     /// The app to which the kernel's memory is charged, and the evidence as a phrase.
     fn charged(&self, apps: &[App], memory: u64) -> Option<(AppId, String)> {
         let recorder = self.hang_detector.as_ref()?.recorder();
-        let charged = self.charges.charged(memory, &recorder.charges())?;
-        let app = apps.iter().find(|it| it.id == charged.app)?;
-        Some((charged.app, charged.phrase(&app.name)))
+        let blamed = self.charges.charged(memory, &recorder.charges())?;
+        let app = apps.iter().find(|it| it.id == blamed.app)?;
+        Some((blamed.app, blamed.phrase(&app.name)))
     }
 
     /// Kills a process that leaks. While its memory rises, it charges the calls of its apps.

@@ -311,11 +311,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let choice = choice::apps_to_start(&config, &around).map_err(first)?;
     let (warnings, mut apps) = (choice.warnings(), choice.apps);
     choice::note_guards(store, apps.iter(), std::iter::empty());
-    for app in &mut apps {
-        if let Origin::Unknown { key } = &mut app.origin {
-            *key = numbers::last_key(&state, &app.name); // so that the flows stay those of the app
-        }
-    }
+    keep_keys(&mut apps, &state);
     let inactive = choice::inactive(&config, &around);
     let own = check::own_dirs(options, &config, &dir, &state_dir);
     if let Some(mistake) = check::reads(&apps, &own, &config).into_iter().next() {
@@ -344,13 +340,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let file = config.file.as_deref().unwrap_or(Path::new("none")).display();
     let (pid, dir) = (std::process::id(), dir.display());
     info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
-    if apps.is_empty() {
-        warn!("no app runs, so nothing answers the switches; name apps with [[app]] or --app");
-    }
-    for notice in config.notices.iter().chain(&warnings) {
-        warn!("{notice}");
-    }
-    choice::warn_of_unsigned(&apps);
+    warn_of_apps(&apps, config.notices.iter().chain(&warnings));
     // Only now, since all these directories must exist to be resolved.
     let never: Arc<[PathBuf]> = own.iter().map(|dir| config::fs_read::real(dir)).collect();
     for app in &mut apps {
@@ -382,10 +372,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     };
     let services = ServiceSettings { state_dir, quotas: config.quotas, rules };
     if runtime.took_over() {
-        let evidence = Evidence::fact("it left the files of a running instance behind");
-        let id = environment.incidents.open(Program::monitor(), Cause::Unknown, evidence);
-        environment.incidents.reaction(id, "this instance took over");
-        environment.incidents.close(id, None);
+        record_takeover(&environment.incidents);
     }
     let apps = numbers.into_iter().zip(apps).collect();
     let mut processes = ProcessTable::new(apps, settings, &services, &environment, demotions)?;
@@ -404,4 +391,32 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         Supervisor::new(processes, admin, signals, changes, service_manager(), ends_with_apps);
     let all_ended = supervisor.run().map_err(system("wait for events"))?;
     supervisor.held().map_or(Ok(all_ended), |held| Err(StartError::AppsHeld(held)))
+}
+
+/// Warns of what is unusual about the apps that are to run.
+fn warn_of_apps<'a>(apps: &[choice::App], notices: impl Iterator<Item = &'a String>) {
+    if apps.is_empty() {
+        warn!("no app runs, so nothing answers the switches; name apps with [[app]] or --app");
+    }
+    for notice in notices {
+        warn!("{notice}");
+    }
+    choice::warn_of_unsigned(apps);
+}
+
+/// Gives held apps the keys that they had, so that their flows stay theirs.
+fn keep_keys(apps: &mut [choice::App], state: &StateDir) {
+    for app in apps {
+        if let Origin::Unknown { key } = &mut app.origin {
+            *key = numbers::last_key(state, &app.name);
+        }
+    }
+}
+
+/// Records that this instance took over from one that had been killed.
+fn record_takeover(incidents: &Incidents) {
+    let evidence = Evidence::fact("it left the files of a running instance behind");
+    let id = incidents.open(Program::monitor(), Cause::Unknown, evidence);
+    incidents.reaction(id, "this instance took over");
+    incidents.close(id, None);
 }

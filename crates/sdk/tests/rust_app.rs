@@ -347,11 +347,11 @@ impl App for Ticking {
         let ms = std::time::Duration::from_millis;
         network.info("a packet");
         if packet_in.data.starts_with(b"set") {
-            network.set_timer("once", network.now() + ms(3)).unwrap();
-            network.repeat_timer("poll", ms(2)).unwrap();
+            network.set_timer("once", network.now() + ms(3)).expect("few timers");
+            network.repeat_timer("poll", ms(2)).expect("few timers");
             network.wake_at(network.now() + ms(100));
         } else if packet_in.data.starts_with(b"each") {
-            network.repeat_timer("poll", ms(1)).unwrap();
+            network.repeat_timer("poll", ms(1)).expect("few timers");
             network.wake_at(network.now() + ms(5));
         }
     }

@@ -143,7 +143,12 @@ mod tests {
     #[test]
     fn port_without_counters_is_named() {
         let silent = PortDetails { rx_packets: None, ..port(2, 0, 0) };
-        let why = Passing::between(&[silent.clone()], &[silent], 1.0, &["2".to_owned()]);
+        let why = Passing::between(
+            std::slice::from_ref(&silent),
+            std::slice::from_ref(&silent),
+            1.0,
+            &["2".to_owned()],
+        );
         assert_eq!(why, Err("it does not count the packets of port 2".to_owned()));
     }
 }

@@ -371,6 +371,9 @@ fn outage(report: &PingReport, since: SystemTime) -> Duration {
 ///
 /// # Errors
 /// The network could not be built.
+///
+/// # Panics
+/// Never: an index below the length of a short list is a `usize`.
 #[expect(clippy::print_stdout, reason = "the run is read by a person")]
 pub fn run(lab: &Lab, of: Of, shape: Shape, seed: u64, steps: u32) -> anyhow::Result<Summary> {
     let mut random = Random::from(seed);

@@ -9,7 +9,7 @@ use rosemary_tests::http::request;
 use rosemary_tests::{in_a_lab_for, rosemary_binary};
 use serde_json::Value;
 
-use super::{get_json, post, start};
+use super::{get, get_json, post, start};
 
 const ROLES: [&str; 3] = ["viewer", "operator", "admin"];
 

@@ -4,6 +4,8 @@
 //! rewrites the value of its shelf, a moment later, so that many changes are few writes. Nothing is written before all values
 //! are read.
 
+#![expect(clippy::similar_names, reason = "`shelf` is the word, and `self` is near it")]
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
@@ -162,7 +164,7 @@ impl Archive {
             && let Some(shelf) = self.to_read.pop_front()
         {
             if let Ok(id) = network.storage().get(&key(shelf)) {
-                drop(self.waiting.insert(id, Waiting::Read(shelf)))
+                self.waiting.insert(id, Waiting::Read(shelf));
             } else {
                 self.to_read.push_front(shelf);
                 break;

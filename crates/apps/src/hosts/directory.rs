@@ -3,6 +3,8 @@
 //! Each host and each address has a slot of the table from its first record to its last. The directory never learns more
 //! than the table has room for: what finds no slot is counted and not kept.
 
+#![expect(clippy::similar_names, reason = "`shelf` is the word, and `self` is near it")]
+
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 

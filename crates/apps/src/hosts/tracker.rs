@@ -12,6 +12,8 @@
 //! | a silent host | probes it, and forgets it without an answer |
 //! | a host that an earlier process has stored | publishes it as doubted, and probes it like a silent one |
 
+#![expect(clippy::similar_names, reason = "`shelf` is the word, and `self` is near it")]
+
 use std::net::IpAddr;
 use std::time::Duration;
 

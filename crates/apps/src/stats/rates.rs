@@ -110,6 +110,7 @@ fn per_second(increase: u64, time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rosemary_sdk::openflow::Available as _;
 
     use super::*;
 

@@ -1,5 +1,6 @@
 //! Makes incidents of doubts about links, a bounded number per switch.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use rosemary_sdk::services::topology::Endpoint;
@@ -80,7 +81,7 @@ impl Reports {
         let port = if doubt == Doubt::TooManyPorts { PortNo::ANY } else { at.port };
         let left_out = self.latest.admit((doubt, at.dpid), port, now)?;
         if left_out > 0 {
-            evidence.push_str(&format!("; {left_out} similar reports were left out before"));
+            let _ = write!(evidence, "; {left_out} similar reports were left out before"); // cannot fail
         }
         Some(if is_expected {
             Effect::Warn(format!("{summary}; {evidence}"))

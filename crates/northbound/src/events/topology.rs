@@ -55,7 +55,7 @@ impl TopologySeen {
         let mut omitted = 0;
         let mut few = |all: Vec<Value>| {
             omitted += all.len().saturating_sub(MOST);
-            Value::from_iter(all.into_iter().take(MOST))
+            all.into_iter().take(MOST).collect::<Value>()
         };
         let dpids = |all: &BTreeSet<Dpid>, without: &BTreeSet<Dpid>| -> Vec<Value> {
             all.difference(without).map(|it| it.to_string().into()).collect()
