@@ -113,8 +113,8 @@ pub(crate) fn apps_and_mistakes(
     Ok(Choice { apps, mistakes, faults })
 }
 
-/// Returns the apps with which Rosemary starts. An app that cannot run because of its files is among them and stays held: the
-/// others run, and a guard that fails closed still keeps its packets.
+/// Returns the apps with which Rosemary starts. An app of the configuration that cannot run because of its files is among them and
+/// stays held: the others run, and a guard that fails closed still keeps its packets. An app on the command line must run.
 ///
 /// # Errors
 /// The mistakes of the configuration and the command line, and each error of the set of apps. There is at least one.
@@ -127,7 +127,9 @@ pub(crate) fn apps_to_start(
     for app in chosen {
         match app {
             Ok(app) => apps.push(app),
-            Err(app) if app.mistake.is_of_files() => apps.push(held(*app, config, around.store)),
+            Err(app) if around.options.apps.is_empty() && app.mistake.is_of_files() => {
+                apps.push(held(*app, config, around.store))
+            }
             Err(app) => errors.push(app.mistake),
         }
     }

@@ -119,6 +119,10 @@ const OF_APPS: [(&str, &str, &str); 34] = [
     ("limits", "", "limits = { queue-bytes = { soft = \"9 KiB\" } }"),
 ];
 
+/// A key of an app by which the next change judges whether the apps fit together; the app itself is not touched.
+const JUDGED: [(&str, &str); 2] =
+    [("role", "role = \"guard\""), ("allow", "allow = [\"two-forwarders\"]")];
+
 /// A key of a developer and another value; the next look at a package decides by it.
 #[rustfmt::skip]
 const OF_TRUST: [(&str, &str); 9] = [
@@ -197,7 +201,12 @@ fn reload(old: &str, new: &str, key: &str) -> Option<Outcome> {
     if !difference.steps.is_empty() {
         return Some(Apps);
     }
-    let known = |config: &Config| (config.orphans, config.supervision, config.trust.clone());
+    let judged = |config: &Config| -> Vec<_> {
+        config.apps.iter().flatten().map(|app| (app.role, app.allow.clone())).collect()
+    };
+    let known = |config: &Config| {
+        (config.orphans, config.supervision, config.trust.clone(), judged(config))
+    };
     (known(&before) != known(&after)).then_some(Known)
 }
 
@@ -239,7 +248,12 @@ fn change_of_each_key_of_an_app_is_applied() {
         };
         assert_eq!(reload(&app(old), &app(new), key), Some(Apps), "{key}: {new}");
     }
-    covers(OF_APPS.iter().map(|it| it.0), APP_KEYS.iter());
+    for (key, new) in JUDGED {
+        let app = "[[app]]\nname = \"a\"\n";
+        assert_eq!(reload(app, &format!("{app}{new}\n"), key), Some(Known), "{key}");
+    }
+    let tested = OF_APPS.iter().map(|it| it.0).chain(JUDGED.iter().map(|it| it.0));
+    covers(tested, APP_KEYS.iter());
     let inside = |outer: &'static str| {
         OF_APPS.iter().filter(move |it| it.0 == outer).map(|it| {
             let (_, table) = it.2.split_once("{ ").unwrap();
