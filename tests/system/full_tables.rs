@@ -92,8 +92,10 @@ fn refused_table_miss_entry_is_shown_and_repeated() {
         })?;
         println!("{}", shown.1);
         ensure!(shown.1.contains("TABLE_FULL"), "{}", shown.1);
-        let incidents = lab.run(&rosemary_binary().display().to_string(), &["incidents"])?;
-        ensure!(incidents.contains("does not carry out the table-miss entry"), "{incidents}");
+        lab.wait_for("the incident is there", SOON, |_| {
+            let incidents = lab.run(&rosemary_binary().display().to_string(), &["incidents"])?;
+            Ok(incidents.contains("does not carry out the table-miss entry").then_some(()))
+        })?;
         s1.ofctl(&["del-flows", "tcp,tp_dst=1"])?;
         lab.wait_for("the entry is there", SOON, |_| {
             let flows = s1.dump_flows().ok().unwrap_or_default();

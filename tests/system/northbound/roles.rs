@@ -186,7 +186,8 @@ fn other_local_users_only_read() {
         ensure!(curl("0", "POST", "/api/v1/apps/observer/restart")? == "200");
         ensure!(curl("1879048193", "GET", "/api/v1/apps")? == "401", "an app's user");
         // A request whose sender has closed the socket is nobody's, not root's.
-        let args = ["--reuid", "65534", "--clear-groups", "--", "python3", "-c", CLOSES_AT_ONCE];
+        let args =
+            ["--reuid", "65534", "--clear-groups", "--", "/usr/bin/python3", "-c", CLOSES_AT_ONCE];
         lab.run("setpriv", &args)?;
         ensure!(get("/api/v1/apps/observer")?.json()["state"] == "running");
         ensure!(Path::new("/run/rosemary/api.sock").exists());

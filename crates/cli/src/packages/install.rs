@@ -408,7 +408,8 @@ fn refusal(package: &Path, config: &Config) -> String {
 fn in_force(paths: &InstancePaths) -> anyhow::Result<Config> {
     let running = || {
         let monitor = client::connect(paths).ok()?; // none runs, or none that this user may ask
-        monitor.config().ok()?.file
+        // The default file need not exist.
+        monitor.config().ok()?.file.filter(|file| Some(file) != config::default_file().as_ref())
     };
     let file = paths.config.clone().or_else(running);
     Ok(Config::load(file.as_deref())?)

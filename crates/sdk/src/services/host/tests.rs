@@ -7,7 +7,7 @@ use super::*;
 /// The services, and the other end of the storage's socket.
 fn connected() -> (Services, Packets) {
     let mut services = Services::from_names(&["storage".into()]);
-    let (ours, theirs) = Packets::pair().unwrap();
+    let (ours, theirs) = Packets::passing_pair().unwrap();
     services.connect("storage", ours.into_fd(), None);
     assert_eq!(received(&mut services), [(Outcome::Up as u8, 0)]);
     (services, theirs)
