@@ -6,6 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use openflow::Version;
 use rosemary_sdk::abi::host::HostedApp;
@@ -100,7 +101,13 @@ static int32_t on_record(struct app *app, const struct rosemary_record *record, 
 ROSEMARY_EXPORT("client", "1", struct app, on_record)
 "#;
 
-fn bench() -> Bench {
+/// Compiles the client, once for all tests.
+fn compiled() -> &'static Path {
+    static OBJECT: OnceLock<PathBuf> = OnceLock::new();
+    OBJECT.get_or_init(compile)
+}
+
+fn compile() -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, object) = (dir.join("services.c"), dir.join("libservices.so"));
     std::fs::write(&source, CLIENT).unwrap();
@@ -111,7 +118,11 @@ fn bench() -> Bench {
         .output()
         .expect("a C compiler is installed");
     assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
-    let object = Object::load(OwnedFd::from(std::fs::File::open(object).unwrap())).unwrap();
+    object
+}
+
+fn bench() -> Bench {
+    let object = Object::load(OwnedFd::from(std::fs::File::open(compiled()).unwrap())).unwrap();
     Bench::of(HostedApp::create(&object, Recorder::default()).unwrap())
 }
 

@@ -34,7 +34,8 @@ const LATEST: Duration = Duration::from_millis(1500);
 const PROMISED: Duration = Duration::from_millis(300);
 /// The same where switches have groups for fast failover.
 const PROMISED_WITH_FAILOVER: Duration = Duration::from_millis(50);
-/// The same while Rosemary has just started without failover: the links and the ports of hosts are found again meanwhile.
+/// The same while Rosemary has just started, without failover or after a cut in its absence: the links and the ports of hosts are
+/// found again meanwhile.
 const PROMISED_AFTER_START: Duration = Duration::from_secs(3);
 
 /// Time in which replies must come again; otherwise they are lost for good.
@@ -246,9 +247,9 @@ impl<'lab> Cuts<'lab> {
         self.settle()?;
         let has_started = matches!(death, Some(Death::Rosemary | Death::RosemaryWhileAway));
         let promised = match self.of {
-            Of::V1_3 => PROMISED_WITH_FAILOVER,
-            Of::V1_0 if has_started => PROMISED_AFTER_START,
-            Of::V1_0 => PROMISED,
+            Of::V1_3 if death != Some(Death::RosemaryWhileAway) => PROMISED_WITH_FAILOVER,
+            Of::V1_0 | Of::V1_3 if has_started => PROMISED_AFTER_START,
+            Of::V1_0 | Of::V1_3 => PROMISED,
         };
         ensure!(longest <= promised * self.margin, "no reply for {longest:?}");
         Ok(longest)
