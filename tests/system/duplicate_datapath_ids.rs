@@ -36,7 +36,9 @@ pub(crate) fn refused(
     schema::check("status", &serde_json::to_string(&status)?)?;
     let binary = rosemary_binary().display().to_string();
     let text = lab.run(&binary, &["status", "--wide"])?;
-    ensure!(text.contains(&format!("\nRefused {address} ")), "{text}");
+    let is_named =
+        |line: &str| line.starts_with("Refused ") && line.contains(&format!(" from {address} "));
+    ensure!(text.lines().any(is_named), "{text}");
     let json = lab.run(&binary, &["incidents", "--json"])?;
     schema::check("incidents", &json)?;
     let mut incidents: Vec<Value> = serde_json::from_str(&json)?;
