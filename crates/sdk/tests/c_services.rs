@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "the table of a test has room")]
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
