@@ -160,10 +160,6 @@ impl Removals {
 
 /// The readings of one switch.
 #[derive(Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "they are independent facts about readings, not one state"
-)]
 pub(crate) struct FlowReader {
     pub(crate) reading: Option<Reading>,
     /// All flows must be read, at this time.

@@ -128,7 +128,7 @@ pub(crate) fn apps_to_start(
         match app {
             Ok(app) => apps.push(app),
             Err(app) if around.options.apps.is_empty() && app.mistake.is_of_files() => {
-                apps.push(held(*app, config, around.store))
+                apps.push(held(*app, config, around.store));
             }
             Err(app) => errors.push(app.mistake),
         }
