@@ -92,6 +92,11 @@ fn refused_table_miss_entry_is_shown_and_repeated() {
         })?;
         println!("{}", shown.1);
         ensure!(shown.1.contains("TABLE_FULL"), "{}", shown.1);
+        lab.wait_for("the incident is there", SOON * 2, |_| {
+            let incidents =
+                lab.run(&rosemary_binary().display().to_string(), &["incidents", "--wide"])?;
+            Ok(incidents.contains("does not carry out the table-miss entry").then_some(()))
+        })?;
         s1.ofctl(&["del-flows", "tcp,tp_dst=1"])?;
         lab.wait_for("the entry is there", SOON * 3, |_| {
             let flows = s1.dump_flows().ok().unwrap_or_default();
