@@ -107,7 +107,7 @@ def means_over_rates(rows, base, kind):
 
 
 def order(means):
-    """Names the changes from the one that costs least to the one that costs most."""
+    """Names the changes, the cheapest first."""
     return " < ".join(sorted(means, key=means.get))
 
 

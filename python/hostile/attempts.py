@@ -291,7 +291,7 @@ def on_any_socket(function):
 @attempt("passing a descriptor to another process")
 def _():
     pipe, _ = os.pipe()
-    message = b'{"Problem":{"text":""}}'  # one that the monitor understands
+    message = b'{"Problem":{"text":""}}'  # a message that the monitor understands
     return on_any_socket(lambda held: socket.send_fds(held, [message], [pipe]))
 
 

@@ -34,7 +34,7 @@ pub(crate) struct Packet {
     dst_port: Option<u16>,
     /// The bytes behind the header of TCP or UDP.
     data: Option<Py<PyBytes>>,
-    /// The ARP packet, if it is one for Ethernet and IPv4.
+    /// The ARP packet for Ethernet and IPv4, or `None`.
     arp: Option<Arp>,
 }
 

@@ -1,4 +1,4 @@
-//! Programs die, then a link is cut: established pings go on over another path, and no host is forgotten.
+//! Programs die, then a link is cut: established pings use another path, and no host is forgotten.
 
 use std::time::Duration;
 

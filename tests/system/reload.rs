@@ -363,7 +363,7 @@ fn upgrade_is_taken_back_if_the_new_version_fails() {
         lab.wait_for("the old package is back", SOON, |_| {
             Ok((fs::read(INSTALLED).ok().as_ref() == Some(&package)).then_some(()))
         })?;
-        // A rollback leads to the version before, not to the one that was taken back.
+        // A rollback leads to the version before, not to the version that was taken back.
         rosemary(lab, &["app", "rollback", "hub"])?;
         runs(&mut net, "0.1.0")?;
         rosemary(lab, &["app", "rollback", "hub"])?;

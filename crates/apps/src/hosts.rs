@@ -73,7 +73,7 @@ struct Hosts {
     /// Whether the log already says that hosts cannot be probed, or that records cannot be published.
     said_mute: bool,
     said_unpublished: bool,
-    /// Probes that could not be sent, as far as they were logged.
+    /// The log lines about probes that could not be sent.
     failures: Repeats<Dpid>,
 }
 

@@ -43,7 +43,7 @@ struct LearningSwitch {
     pair: Option<Template>,
     /// The packets that were flooded.
     loops: Loops,
-    /// Answers that could not be sent, as far as they were logged.
+    /// The log lines about answers that could not be sent.
     failures: Repeats<()>,
 }
 

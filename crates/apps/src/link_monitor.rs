@@ -53,7 +53,7 @@ struct LinkMonitor {
     to_probe: Vec<End>,
     /// Whether the operator has not granted the capabilities for probing.
     blind: bool,
-    /// Probes that could not be sent, as far as they were logged.
+    /// The log lines about probes that could not be sent.
     failures: Repeats<Dpid>,
 }
 

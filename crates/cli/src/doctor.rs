@@ -115,7 +115,7 @@ fn sudo_uid() -> Option<u32> {
     std::env::var("SUDO_UID").ok()?.parse().ok()
 }
 
-/// The lowest number of a person's account on Debian, and the number of `nobody` (`/etc/login.defs`, `UID_MIN`).
+/// The lowest number of a person's account on Debian, and the first number behind these accounts (`/etc/login.defs`, `UID_MIN`).
 const FIRST_PERSON: u32 = 1000;
 const NOBODY: u32 = 65_534;
 

@@ -241,7 +241,7 @@ impl Config {
         })
     }
 
-    /// Judges whether `apps`, of which the enabled ones run with these policies, fit together. Returns each fault with its place
+    /// Judges whether `apps` fit together. The enabled apps run with these policies. Returns each fault with its place
     /// in the file.
     pub fn judge(
         &self,

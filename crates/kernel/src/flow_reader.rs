@@ -142,7 +142,7 @@ pub(crate) struct Informed {
     pub(crate) has_gap: bool,
 }
 
-/// What a reading removes.
+/// The flows that a reading removes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Removals {
     /// Whether all absent apps lose what they own.

@@ -5,7 +5,7 @@
 //! report decides** whether the operator is alerted, and whether an app has used up its quota of flows. So an app can
 //! exceed its quota for the time that a report takes.
 //!
-//! A switch to which nobody has added flows is not asked: its tables cannot fill. Others are asked seldom: flows expire, and
+//! A switch to which no app has added flows is not asked: its tables cannot fill. Others are asked seldom: flows expire, and
 //! operators see the number.
 
 use std::collections::BTreeMap;

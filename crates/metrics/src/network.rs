@@ -31,9 +31,9 @@ pub struct Links {
     pub ports_up: u64,
     /// Other ports of connected switches.
     pub ports_down: u64,
-    /// Links of which both directions are known.
+    /// Links with two known directions.
     pub up: u64,
-    /// Links of which one direction is known.
+    /// Links with one known direction.
     pub one_way: u64,
     /// Links among these whose latency is that of a relay.
     pub suspicious: u64,

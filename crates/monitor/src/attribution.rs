@@ -1,6 +1,6 @@
 //! Decides which app is to blame for the end of a kernel, from the calls and the crash that the kernel recorded.
 //!
-//! At most one app is blamed: the one that the thread was calling which crashed or ended the process, or whose object the
+//! At most one app is blamed: the app that was called by the thread that crashed or ended the process, or whose object the
 //! thread was running. The latter finds threads that apps have started. Other workers may be inside calls of other apps at
 //! that moment, which proves nothing about those apps.
 

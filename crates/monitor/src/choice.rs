@@ -138,7 +138,7 @@ pub(crate) fn apps_to_start(
     if errors.is_empty() { Ok(choice) } else { Err(errors) }
 }
 
-/// What a configuration chooses.
+/// The apps of a configuration, and the faults of their set.
 struct Chosen {
     apps: Vec<Result<App, Box<Unusable>>>,
     faults: Vec<Misfit>,

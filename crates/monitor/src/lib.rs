@@ -413,7 +413,7 @@ fn keep_keys(apps: &mut [choice::App], state: &StateDir) {
     }
 }
 
-/// Records that this instance took over from one that had been killed.
+/// Records that this instance took over from a killed instance.
 fn record_takeover(incidents: &Incidents) {
     let evidence = Evidence::fact("it left the files of a running instance behind");
     let id = incidents.open(Program::monitor(), Cause::Unknown, evidence);

@@ -60,7 +60,7 @@ pub(crate) struct Supervisor {
     signals: Signals,
     /// Systemd, if it started the monitor.
     service_manager: Option<ServiceManager>,
-    /// Whether the monitor ends when every app is held, as nobody would correct one while it runs.
+    /// Whether the monitor ends when every app is held, because the apps were started for this run alone.
     ends_with_apps: bool,
     /// The apps that were held when it ended for that, and why.
     held: Option<String>,

@@ -268,10 +268,10 @@ pub(crate) fn local_peer(api: &Api, client: SocketAddr, server: SocketAddr) -> O
     peers.find(client, server).ok()
 }
 
-/// What is known about the user of a connection on this machine.
+/// The user of a connection on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LocalUser {
-    /// The user of the client's socket, which is open and the one that was accepted.
+    /// The user of the client's socket, which is the accepted socket and still open.
     Known(u32),
     /// The client has ended the connection.
     Ended,

@@ -11,7 +11,7 @@ use sdk::topology::Graph;
 
 use crate::state::Api;
 
-/// Returns what the services know; nothing of those that do not run. For blocking threads.
+/// Returns the knowledge of the running services. For blocking threads.
 pub(crate) fn read(api: &Api) -> Network {
     let graph = |graph: &Graph| links(graph, sys::clock::now_ns());
     Network {

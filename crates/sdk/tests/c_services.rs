@@ -73,7 +73,7 @@ static void look_up(struct app *app, uint64_t dpid) {
                       (unsigned long long)rates.tx_bps, rates.rx_pps, rates.tx_pps, rates.rx_dropped, rates.tx_dropped,
                       rates.rx_errors, rates.tx_errors);
     if (rosemary_find_port_rates(app->host, dpid, 4, &rates) == 0)
-        rosemary_logf(app->host, ROSEMARY_LOG_INFO, "a port that is not there");
+        rosemary_logf(app->host, ROSEMARY_LOG_INFO, "a port that does not exist");
 }
 
 static int32_t on_record(struct app *app, const struct rosemary_record *record, struct rosemary_turn *turn) {

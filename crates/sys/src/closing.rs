@@ -38,7 +38,7 @@ fn run(waiting: &Receiver<OwnedFd>) {
 
 /// Closes a descriptor on the thread, or here if [`start`] was not called.
 ///
-/// If a close blocks so long that the queue is full, the descriptor stays open until this process ends.
+/// While a close blocks and the queue is full, further descriptors stay open until this process ends.
 pub fn close(fd: OwnedFd) {
     let Some(thread) = THREAD.get() else { return };
     hand_over(thread, fd);
@@ -51,7 +51,7 @@ fn hand_over(thread: &SyncSender<OwnedFd>, fd: OwnedFd) {
     }
 }
 
-/// Returns whether the close of this descriptor cannot block: it is memory, a pipe, or an anonymous inode as those of seccomp(2).
+/// Returns whether the close of this descriptor cannot block: it is memory, a pipe, or an anonymous inode, such as that of seccomp(2).
 pub fn is_immediate(fd: &OwnedFd) -> bool {
     let kind = fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
     match kind {

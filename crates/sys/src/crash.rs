@@ -102,7 +102,7 @@ pub struct CrashRecord {
     pub slot: Option<usize>,
     /// The values of [`REGISTERS`], or nothing.
     pub registers: Vec<u64>,
-    /// The stack from the stack pointer on, as far as it was recorded; of an exit, from a frame of the exit handlers on.
+    /// The recorded part of the stack, from the stack pointer on; of an exit, from a frame of the exit handlers on.
     pub stack: Vec<u64>,
 }
 

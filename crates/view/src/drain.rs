@@ -20,7 +20,7 @@ const PROBES_PER_SECOND: f64 = 2.0;
 pub struct Passing {
     /// Packets that pass.
     pub per_second: f64,
-    /// What the ports of links received and sent, by their numbers.
+    /// The packets that the ports of links received and sent, by their numbers.
     ports: Vec<(String, f64, f64)>,
 }
 
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(passing([(0, 0), (1, 1), (1, 2)]), None, "probes");
         assert_eq!(passing([(100, 100), (100, 50), (0, 50)]), None, "a ping of the host");
         assert_eq!(passing([(0, 300), (300, 0), (0, 0)]), None, "a flood to the host");
-        assert_eq!(passing([(0, 0), (300, 0), (0, 0)]), None, "a flood to nobody");
+        assert_eq!(passing([(0, 0), (300, 0), (0, 0)]), None, "a flood without a receiver");
     }
 
     #[test]

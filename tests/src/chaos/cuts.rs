@@ -1,8 +1,8 @@
-//! Deaths of programs, and then a link that is cut: established pings go on over another path.
+//! Deaths of programs, and then a link that is cut: established pings use another path.
 //!
 //! Each host of a network with several paths pings the next one. A step kills a program, or stops and starts Rosemary, cuts a
 //! link a random moment later, and measures for how long replies are missing. A cut that happens while a switch is not
-//! connected counts from the moment when all are: nobody can move a flow before. Then the link comes back.
+//! connected counts from the moment when all are: no flow can move before. Then the link comes back.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -35,7 +35,7 @@ const PROMISED: Duration = Duration::from_millis(300);
 /// The same where switches have groups for fast failover.
 const PROMISED_WITH_FAILOVER: Duration = Duration::from_millis(50);
 /// The same while Rosemary has just started, without failover or after a cut in its absence: the links and the ports of hosts are
-/// found again meanwhile.
+/// found again in this time.
 const PROMISED_AFTER_START: Duration = Duration::from_secs(3);
 
 /// Time in which replies must come again; otherwise they are lost for good.

@@ -208,7 +208,7 @@ fn thousands_of_connections_take_bounded_memory() {
             "http://localhost/api/v1/session",
         ];
         ensure!(lab.run("curl", &socket)?.contains("admin"));
-        // So have other users, who share nothing with the one that holds these connections.
+        // Other users have places too: the user who holds these connections has a share of them only.
         let args = [
             "--reuid",
             "65534",

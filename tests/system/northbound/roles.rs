@@ -185,7 +185,7 @@ fn other_local_users_only_read() {
         ensure!(curl("65534", "POST", "/api/v1/apps/nothing/restart")? == "403", "before 404");
         ensure!(curl("0", "POST", "/api/v1/apps/observer/restart")? == "200");
         ensure!(curl("1879048193", "GET", "/api/v1/apps")? == "401", "an app's user");
-        // A request whose sender has closed the socket is nobody's, not root's.
+        // A request whose sender has closed the socket has no user, and is not one of root.
         let args =
             ["--reuid", "65534", "--clear-groups", "--", "/usr/bin/python3", "-c", CLOSES_AT_ONCE];
         lab.run("setpriv", &args)?;

@@ -26,7 +26,7 @@ export function keyOf(link: { from: End; to: End }): string {
   return `${first} ${second}`;
 }
 
-/** Returns the links of `topology`, and those that were there and are down. */
+/** Returns the links of `topology`, and the earlier links that are down. */
 export function join(topology: Topology, stats: Stats | null): Link[] {
   const speeds = new Map<string, number>();
   for (const it of topology.switches)

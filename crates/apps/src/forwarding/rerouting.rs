@@ -45,7 +45,7 @@ impl Forwarder {
         })
     }
 
-    /// Compares routes with the present network, and moves those that differ.
+    /// Compares routes with the present network, and moves the routes with a difference.
     pub(super) fn move_routes(
         &mut self,
         keys: impl IntoIterator<Item = Key>,

@@ -120,7 +120,7 @@ impl Route {
         Self { ingress: None, egress: None, hops: Hops::new(), sent: now }
     }
 
-    /// Returns the ports out of which the hops send packets without a group.
+    /// Returns the output ports of the hops that use no group.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = End> {
         self.hops.iter().filter_map(|((dpid, in_port), act)| match act {
             Act::Port(PortNo::IN_PORT) => Some((*dpid, *in_port)),

@@ -1,4 +1,4 @@
-//! Keeps the hosts in the storage, and brings back those that an earlier process has stored.
+//! Keeps the hosts in the storage, and restores the hosts that an earlier process has stored.
 //!
 //! Hosts are divided into [`SHELVES`] values of the app's storage: `hosts/`, then two hexadecimal digits. A change of a host
 //! rewrites the value of its shelf, a moment later, so that many changes are few writes. Nothing is written before all values

@@ -123,7 +123,7 @@ impl Tracker {
         }
     }
 
-    /// Returns whether the host is known as it was stored. A packet that came in meanwhile counts more.
+    /// Returns whether the host is known as it was stored. A packet received since then counts more.
     fn restore_host(&mut self, Kept { host, addresses }: &Kept, now_s: u64) -> bool {
         let at = Endpoint { dpid: host.dpid, port: host.port };
         if self.directory.find(host.mac, host.vlan).is_some()

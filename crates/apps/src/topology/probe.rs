@@ -71,7 +71,7 @@ impl Seal {
         Self { key: Hmac::new_from_slice(key).expect("HMAC takes keys of any size"), instance }
     }
 
-    /// What an attacker has who sees the frames of this process: the instance, and not the key.
+    /// The knowledge of an attacker who sees the frames of this process: the instance without the key.
     #[cfg(test)]
     pub(super) fn forged(&self) -> Self {
         Self { instance: self.instance, ..Self::random() }

@@ -64,7 +64,7 @@ fn guard_without_a_forwarder_is_a_warning() {
     let expected = [("no-forwarder", false, "firewall".to_owned())];
     assert_eq!(faults(&firewall("")), expected);
     assert_eq!(faults(&(firewall("") + &app("forwarding", "enabled = false"))), expected);
-    // An app of which nothing is known may forward, and so may an operator's flows.
+    // An app without a stated role may forward, and so may an operator's flows.
     assert_eq!(faults(&(firewall("") + &app("mine", "object = \"/mine.so\""))), []);
     assert_eq!(faults(&(firewall("") + &app("operator", ""))), []);
 }

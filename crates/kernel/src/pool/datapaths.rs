@@ -68,7 +68,7 @@ impl DatapathRegistry {
         by_address.insert(address, dpid);
     }
 
-    /// Returns the datapath that last connected from an address, if it is not connected now.
+    /// Returns the datapath that last connected from an address, unless it is connected now.
     pub(super) fn absent_at(&self, address: IpAddr) -> Option<u64> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let dpid = *entries.by_address.get(&address)?;

@@ -118,7 +118,7 @@ impl WorkerPool {
         self.registry.note_address(address, dpid);
     }
 
-    /// Returns the datapath that last connected from an address, if it is not connected now.
+    /// Returns the datapath that last connected from an address, unless it is connected now.
     pub(crate) fn absent_at(&self, address: IpAddr) -> Option<u64> {
         self.registry.absent_at(address)
     }

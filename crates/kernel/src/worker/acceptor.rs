@@ -69,7 +69,7 @@ impl Acceptor {
         self.driver = driver;
     }
 
-    /// Accepts the connections that wait at listener `number`. Adds those that it refuses to `not_admitted`.
+    /// Accepts the connections that wait at listener `number`. Adds refused connections to `not_admitted`.
     pub(super) fn accept(
         &mut self,
         number: usize,

@@ -19,7 +19,7 @@ use crate::object::Object;
 use crate::python::Interpreter;
 use crate::rights;
 
-/// What a reload does with a change.
+/// The effect of a reload on a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// It refuses the change and names the key.
@@ -175,7 +175,7 @@ fn settings(config: &Config) -> Vec<(String, AppSettings)> {
     apps.iter().zip(&rights).map(named).collect()
 }
 
-/// What a reload from one text to another one does. A refusal must contain `key`.
+/// Returns the effect of a reload from one text to another one. A refusal must contain `key`.
 fn reload(old: &str, new: &str, key: &str) -> Option<Outcome> {
     let (before, after, planner) = (parse(old), parse(new), planner());
     let changes = config::changes(old, new).unwrap();

@@ -60,7 +60,7 @@ impl ProcessTable {
             let cause = Cause::OtherController { switch: dpid };
             let evidence = Evidence::fact(sign.to_string());
             let incident = self.incidents.open(Program::kernel(), cause, evidence);
-            self.incidents.reaction(incident, "Rosemary went on; `rosemary status` has the remedy");
+            self.incidents.reaction(incident, "none by itself; `rosemary status` has the remedy");
             self.incidents.close(incident, None);
         }
     }

@@ -9,7 +9,7 @@
 //! The socket came from the monitor and belongs to the machine's network, which this process has left. The request names both ends of
 //! the connection from the client's side, so the reply is about the client's socket alone.
 //!
-//! A socket that its process has closed belongs to nobody: the system reports it with user 0 and without an inode until the
+//! A socket that its process has closed has no owner: the system reports it with user 0 and without an inode until the
 //! connection has ended. Any user can send a request and close the socket with the same segment. So only an open socket of a
 //! connection that the client has not ended counts, and a later answer counts only if it names the same socket.
 

@@ -227,7 +227,7 @@ fn link_that_is_down_is_remembered_until_it_is_found_again() {
     let why = |why, cause| [(one, other, why, cause), (other, one, why, cause)];
     assert_eq!(down(&net), why(WhyDown::PortDown, one));
     assert!(net.has_incident(&format!("the link from {one} to {other} is down")));
-    // The other end follows, and a cable that is there again ends it.
+    // The other end follows, and a cable that is plugged in again ends it.
     let incidents = net.incidents.len();
     net.set_port(2, 1, DOWN);
     net.run(Duration::from_secs(100));
