@@ -16,6 +16,7 @@
 
 use std::collections::BTreeMap;
 
+use control::app::AppId;
 use openflow::{
     Action, FlowMod, FlowModCommand as Command, FlowModFlags, GroupMod, GroupModCommand, MeterMod,
     MeterModCommand, PortNo, Version,
@@ -480,9 +481,10 @@ impl Owner {
             Effect::Group(number, owner) => {
                 (*owner == app && number >> 16 == u32::from(app), "touched a group of another")
             }
-            Effect::Meter(number, owner) => {
-                (*owner == app && number >> 8 == u32::from(app), "touched a meter of another")
-            }
+            Effect::Meter(number, owner) => (
+                *owner == app && AppId(app).meters().contains(number),
+                "touched a meter of another",
+            ),
         };
         if is_right { Ok(()) } else { Err(format!("app {app} {what}: {effect:?}")) }
     }

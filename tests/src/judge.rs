@@ -8,6 +8,7 @@ use std::net::{Shutdown, TcpStream};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context as _, bail, ensure};
+use control::app::AppId;
 use openflow::{
     Action, Dpid, ErrorMessage, Field, FlowMod, GroupMod, Header, Hello, Kind, Message,
     MultipartRequest, PacketOut, PortDescReply, Version, append, echo_reply,
@@ -174,7 +175,8 @@ impl Judge {
         let instructions = &flow_mod.instructions;
         self.actions(instructions.apply.iter().chain(instructions.write.iter()))?;
         let meter = instructions.meter;
-        let is_own = meter.is_none_or(|meter| meter >> 8 == u32::from(self.owner.app));
+        let own = AppId(self.owner.app).meters();
+        let is_own = meter.is_none_or(|meter| own.contains(&meter));
         ensure!(is_own, "it uses another app's meter");
         self.apply(self.owner, message)
     }

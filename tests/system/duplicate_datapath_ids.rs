@@ -35,7 +35,9 @@ pub(crate) fn refused(
     })?;
     schema::check("status", &serde_json::to_string(&status)?)?;
     let binary = rosemary_binary().display().to_string();
-    let text = lab.run(&binary, &["status", "--wide"])?;
+    // The exit status says that a switch is refused.
+    let text = lab.command(&binary).args(["status", "--wide"]).output()?;
+    let text = String::from_utf8(text.stdout)?;
     let is_named =
         |line: &str| line.starts_with("Refused ") && line.contains(&format!(" from {address} "));
     ensure!(text.lines().any(is_named), "{text}");

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary, Switch};
+use control::app::AppId;
 use openflow::{
     Action, Bucket, FlowMod, GroupKind, GroupMod, GroupModCommand, Kind, MacAddr, Match, MeterBand,
     MeterFlags, MeterMod, MeterModCommand, PortNo, Version, append,
@@ -75,12 +76,18 @@ fn start<'lab>(
     let fuzz = in_c_with(lab, "fuzz", source, GRANTED, &defined.each_ref().map(String::as_str))?;
     // The learning switch writes flows too: otherwise no other flows would exist for OpenFlow 1.0.
     configure(&["[[app]]\nname = \"learning-switch\"\n", &fuzz])?;
+    // A random first number could have the other app's meters, as they share places.
+    fs::create_dir_all("/var/lib/rosemary")?;
+    let numbers = r#"{ "format": 1, "installation": 1, "first": 5000, "apps": [] }"#;
+    fs::write("/var/lib/rosemary/apps.json", numbers)?;
     let mut rosemary = Rosemary::start(lab, &rosemary_binary(), &["--listen", ADDRESS])?;
     let number = rosemary.wait_for("the app has a number", SOON, |status| {
         let app = status.app("fuzz")?;
         app.pid.is_some().then_some(app.number)
     })?;
     ensure!(number != OTHER, "the other app's number is free");
+    let [own, other] = [number, OTHER].map(|it| AppId(it).meters());
+    ensure!(own != other, "the other app's meters are its own");
     Ok((rosemary, number))
 }
 

@@ -294,6 +294,7 @@ impl Discovery {
         if is_known_link {
             // Only known links count, so that forged probes do not change what is usual.
             self.delay = (self.delay * 15 + age) / 16;
+            self.pace();
         }
         if age > PROBE_LIFE {
             if is_known_link || self.is_overloaded {

@@ -32,8 +32,11 @@ const LINK_INTERVAL: Duration = Duration::from_secs(3);
 /// The time between two probes of a port with a link that did not answer the last one.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time between two probes of any other port.
+/// The most time between two probes of any other port.
 const EDGE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The least of them, after the window. Then the time doubles: where many switches connect at once, the probes of a window may be lost.
+const FIRST_EDGE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The least time between two probes of a port.
 const LEAST_INTERVAL: Duration = Duration::from_millis(50);
@@ -300,7 +303,7 @@ impl PortState {
             Some(link) if link.unanswered > 1 && !is_overloaded => RETRY_INTERVAL,
             Some(_) => LINK_INTERVAL,
             None if is_shared => LINK_INTERVAL,
-            None => EDGE_INTERVAL,
+            None => now.saturating_sub(self.up_since).clamp(FIRST_EDGE_INTERVAL, EDGE_INTERVAL),
         }
     }
 

@@ -250,7 +250,15 @@ impl Discovery {
             }
         }
         self.is_overloaded = is_overloaded;
-        self.pacer.set_delay(if is_overloaded { self.delay.max(LATE) } else { self.delay });
+        self.pace();
+    }
+
+    /// Sets the rate of the probes, after the time that they lately took.
+    pub(super) fn pace(&mut self) {
+        if !self.delay.is_zero() {
+            let least = if self.is_overloaded { LATE } else { Duration::ZERO };
+            self.pacer.set_delay(self.delay.max(least));
+        }
     }
 
     /// Decides whether the ports that were there at the beginning have been probed.

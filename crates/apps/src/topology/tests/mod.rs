@@ -59,6 +59,16 @@ fn new_port_is_probed_several_times_in_its_window() {
 }
 
 #[test]
+fn link_whose_first_probes_were_lost_is_found_soon() {
+    let mut net = Net::new(2);
+    net.run(MS * 1100);
+    assert!(net.links().is_empty() && net.is_edge(at(1, 1)));
+    net.cable(at(1, 1), at(2, 1), MS);
+    net.run(MS * 1000);
+    assert_eq!(net.links(), pair(at(1, 1), at(2, 1)));
+}
+
+#[test]
 fn link_goes_at_once_with_a_port_or_a_switch() {
     for cause in 0..3 {
         let mut net = line();
