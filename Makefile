@@ -147,16 +147,19 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	  MIRIFLAGS="$$model" $(MIRI) --package rosemary-sdk --features host --test rust_app --test templates || exit 1; \
 	done
 
-test: check build python ## everything: check, then the system tests against Open vSwitch
-	@.ci/need $(LAB) setpriv openssl minisign ovs-pki tshark mn strace faketime zsh curl promtool
+# The page comes first: rosemary-northbound contains it, and would be compiled again.
+test: ui check build python ## everything: check, the system tests against Open vSwitch, the page in Chromium, generated requests to the API
+	@.ci/need $(LAB) chromium node setpriv openssl minisign ovs-pki tshark mn strace faketime zsh curl promtool
 	target/python/bin/python3 -m unittest discover --start-directory python/tests
 	target/python/bin/python3 -m unittest discover --start-directory experiments/tests
 	@etc/make-ryu.sh $(RYU)
 	@etc/make-faucet.sh $(FAUCET)
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
 	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
+	@$(SUDO) env "PATH=$$PATH" ui/test/run.sh
+	@$(SUDO) env SEED=$(SEED) EXAMPLES=1 SECONDS_OF_FUZZING=20 tests/schemathesis.sh target/debug
 	@echo
-	@echo "Passed: format and lints."
+	@echo "Passed: format, lints, the page's tests and generated requests to the API."
 	@etc/test-summary.sh "unit tests" $(UNIT_LOG)
 	@etc/test-summary.sh "system tests" $(SYSTEM_LOG)
 
