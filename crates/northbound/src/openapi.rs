@@ -254,6 +254,10 @@ fn problem() -> Response {
 }
 
 #[cfg(test)]
+#[path = "openapi/page.rs"]
+mod page;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
