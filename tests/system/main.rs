@@ -50,6 +50,7 @@ mod operator;
 mod operators;
 mod orphans;
 mod outputs;
+mod outside;
 mod packages;
 mod pausing;
 mod printing;

@@ -1,0 +1,1 @@
+//! Attacks from outside of the zones, by switches, hosts, clients, files and operators' mistakes. `make hostile` runs them.
