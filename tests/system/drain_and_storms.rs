@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use cli::lab::{Host, Lab, Of, Rosemary, Switch};
 use rosemary_tests::apps::configure;
+use rosemary_tests::http::request;
 use rosemary_tests::net::SOON;
 use rosemary_tests::{in_a_lab, in_a_lab_without_capture_for, rosemary_binary, schema};
 use serde_json::Value;
@@ -139,6 +140,10 @@ fn drained_switch_loses_its_paths(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let is_named = ["is not drained yet", "packets per second of others pass it"];
     if is_named.iter().all(|it| notes.contains(it)) {
         ensure!(output.status.code() == Some(1) && !notes.contains("is drained:"), "{output:?}");
+        let path = format!("/api/v1/switches/{other}/drain");
+        let answer = request("POST", &path, &[], b"")?.json();
+        let first = answer["remaining"][0].as_str().unwrap_or_default();
+        ensure!(answer["empty"] == false && first.contains(is_named[1]), "{answer}");
     } else {
         // Each pair has one of two equal paths in OpenFlow 1.0; it has taken the one over the first drained switch again.
         ensure!(of == Of::V1_0 && notes.contains("is drained:"), "{notes}");

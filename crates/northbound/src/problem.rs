@@ -105,6 +105,11 @@ impl Problem {
         Self::conflict(detail, hint)
     }
 
+    /// What happened, in words.
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
     /// Its status.
     pub(crate) fn status(&self) -> StatusCode {
         self.0.status

@@ -6,6 +6,7 @@
 //! receive. Floods make the first difference smaller, never greater.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use control::details::PortDetails;
 use openflow::Dpid;
@@ -14,6 +15,61 @@ use sdk::topology::Graph;
 
 /// Packets in a second that pass a link's port for the topology's probes, in each direction.
 const PROBES_PER_SECOND: f64 = 2.0;
+
+/// Time between two readings of the counters, and the readings without traffic of others after which a switch is drained: it may
+/// update its counters late.
+pub const BETWEEN: Duration = Duration::from_secs(1);
+const QUIET: u32 = 2;
+
+/// How long traffic may take to move away.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Follows the counters of a switch that is to be drained until they show whether traffic of others still passes it.
+#[derive(Debug)]
+pub struct Watch {
+    links: Vec<String>,
+    began: Instant,
+    last: (Instant, Vec<PortDetails>),
+    quiet: u32,
+}
+
+/// What the counters of a switch show.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// No packet of others has passed it for two readings.
+    Empty,
+    /// Packets of others still pass it after five seconds.
+    Passing(Passing),
+}
+
+impl Watch {
+    /// Begins with the first reading of the ports. `links` are the [`link_ports`].
+    pub fn new(links: Vec<String>, now: Instant, ports: Vec<PortDetails>) -> Self {
+        Self { links, began: now, last: (now, ports), quiet: 0 }
+    }
+
+    /// Compares a further reading with the one before; they are taken [`BETWEEN`] apart. Returns `None` if one more is needed.
+    ///
+    /// # Errors
+    /// A phrase: the switch does not count the packets of a port that has a link.
+    pub fn read(
+        &mut self,
+        now: Instant,
+        ports: Vec<PortDetails>,
+    ) -> Result<Option<Verdict>, String> {
+        let seconds = now.saturating_duration_since(self.last.0).max(Duration::from_millis(1));
+        let passing = Passing::between(&self.last.1, &ports, seconds.as_secs_f64(), &self.links)?;
+        self.last = (now, ports);
+        self.quiet = if passing.is_none() { self.quiet + 1 } else { 0 };
+        Ok(match passing {
+            None => (self.quiet >= QUIET).then_some(Verdict::Empty),
+            Some(passing) => {
+                let is_late = now.saturating_duration_since(self.began) >= PATIENCE;
+                is_late.then_some(Verdict::Passing(passing))
+            }
+        })
+    }
+}
 
 /// The traffic of others at a switch, in packets per second.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,6 +174,33 @@ mod tests {
             .map(|(it, (received, sent))| port(it, 1000 + received, 5000 + sent))
             .collect();
         Passing::between(&before, &after, 1.0, &["2".to_owned(), "3".to_owned()]).unwrap()
+    }
+
+    /// What a watch says that reads the counters once a second, while these packets per second pass from link to link; and when.
+    fn watched(passing: &[u64]) -> Option<(usize, Verdict)> {
+        let began = Instant::now();
+        let mut total = 1000;
+        let ports = |total| vec![port(1, 0, 0), port(2, total, 0), port(3, 0, total)];
+        let links = vec!["2".to_owned(), "3".to_owned()];
+        let mut watch = Watch::new(links, began, ports(total));
+        passing.iter().enumerate().find_map(|(at, packets)| {
+            total += packets;
+            let now = began + BETWEEN * u32::try_from(at + 1).unwrap();
+            Some((at + 1, watch.read(now, ports(total)).unwrap()?))
+        })
+    }
+
+    #[test]
+    fn switch_is_empty_after_two_readings_without_traffic_of_others() {
+        assert_eq!(watched(&[0, 0, 0]), Some((2, Verdict::Empty)));
+        assert_eq!(watched(&[100, 0, 100, 0, 0]), Some((5, Verdict::Empty)));
+        assert_eq!(watched(&[100, 100, 100]), None, "one more reading is needed");
+    }
+
+    #[test]
+    fn traffic_that_stays_is_named_after_five_seconds() {
+        let Some((5, Verdict::Passing(passing))) = watched(&[100; 6]) else { panic!() };
+        assert!((passing.per_second - 100.0).abs() < 0.1);
     }
 
     #[test]

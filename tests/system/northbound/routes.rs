@@ -126,6 +126,8 @@ fn switch_is_drained_and_undrained() {
             ensure!(answer.status == 200, "{answer:?}");
             let json = answer.json();
             ensure!(json["drained"] == on && json["connected"] == true, "{json}");
+            // No link leads to it, so nobody else's packets pass.
+            ensure!(json["empty"] == if on { json!(true) } else { json!(null) }, "{json}");
             let remaining = json["remaining"].as_array().context("a list")?;
             ensure!(on || remaining.is_empty(), "{json}");
             lab.wait_for("the topology says so", SOON, |_| {
@@ -134,6 +136,7 @@ fn switch_is_drained_and_undrained() {
         }
         let absent = request("POST", "/api/v1/switches/153/drain", &[], b"")?.json();
         ensure!(absent["connected"] == false && absent["remaining"] == json!([]), "{absent}");
+        ensure!(absent["empty"] == json!(null), "{absent}");
         request("POST", "/api/v1/switches/153/undrain", &[], b"")?;
         // The drain is requested until the app is ready.
         lab.wait_for("the audit records say so", SOON, |evidence| {

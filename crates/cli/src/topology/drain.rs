@@ -1,6 +1,6 @@
 //! `rosemary switch drain|undrain`: keeps traffic away from a switch, or ends that.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Error, bail};
 use clap::{Args, Subcommand};
@@ -10,7 +10,7 @@ use sdk::services::Service;
 use sdk::services::table::Table as _;
 use sdk::services::topology::{Request, decode_answer};
 use sdk::topology::Graph;
-use view::drain::{Passing, link_ports};
+use view::drain::{BETWEEN, Verdict, Watch, link_ports};
 use view::topology::remaining;
 
 use crate::client::{self, Monitor};
@@ -29,14 +29,6 @@ remain later, too.
 
 Exit codes: 0 done; 1 traffic of others still passes the switch, or its counters cannot be read, or Rosemary or the service does not \
 run, or it could not store the change; 2 wrong usage.";
-
-/// Time between two readings of the counters, and the readings without traffic of others after which the switch is drained:
-/// a switch may update its counters late.
-const BETWEEN: Duration = Duration::from_secs(1);
-const QUIET: u32 = 2;
-
-/// How long traffic may take to move away.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Changes a switch.
 #[derive(Debug, Clone, Subcommand)]
@@ -88,16 +80,16 @@ pub fn run(command: &SwitchCommand) -> anyhow::Result<()> {
         say::note(format_args!("switch {switch} is no longer drained"));
         return Ok(());
     }
-    let passing = passing(&monitor, switch, &graph);
-    if matches!(passing, Ok(None)) {
+    let verdict = watch(&monitor, switch, &graph);
+    if matches!(verdict, Ok(Verdict::Empty)) {
         say::note(format_args!("switch {switch} is drained: no traffic of others passes it"));
     }
     for why in remaining(switch, &graph, super::hosts(&args.instance).as_ref()) {
         say::note(format_args!("traffic remains: {why}"));
     }
-    match passing.with_context(|| format!("the drain of switch {switch} is stored; whether traffic of others still passes it is not known"))? {
-        None => Ok(()),
-        Some(passing) => bail!(
+    match verdict.with_context(|| format!("the drain of switch {switch} is stored; whether traffic of others still passes it is not known"))? {
+        Verdict::Empty => Ok(()),
+        Verdict::Passing(passing) => bail!(
             "switch {switch} is not drained yet: {}. The drain is stored. `rosemary flows {switch}` names the app of each flow; repeat the \
              command to compare the counters again",
             passing.phrase()
@@ -105,26 +97,21 @@ pub fn run(command: &SwitchCommand) -> anyhow::Result<()> {
     }
 }
 
-/// Compares the counters of a switch until no traffic of others passes it, or for [`PATIENCE`]; returns what still passes.
-fn passing(monitor: &Monitor, switch: Dpid, graph: &Graph) -> anyhow::Result<Option<Passing>> {
+/// Reads the counters of a switch until they show whether traffic of others passes it.
+fn watch(monitor: &Monitor, switch: Dpid, graph: &Graph) -> anyhow::Result<Verdict> {
     let kernel = monitor.kernel()?;
-    let links = link_ports(switch, graph);
     let read = || -> anyhow::Result<_> {
         let ports = kernel.ports(switch.0).context("cannot read its counters")?;
         Ok((Instant::now(), ports.context("it has disconnected")?))
     };
-    let began = Instant::now();
-    let (mut before, mut quiet) = (read()?, 0);
+    let (now, ports) = read()?;
+    let mut watch = Watch::new(link_ports(switch, graph), now, ports);
     loop {
         std::thread::sleep(BETWEEN);
-        let now = read()?;
-        let seconds = (now.0 - before.0).as_secs_f64();
-        let passing = Passing::between(&before.1, &now.1, seconds, &links).map_err(Error::msg)?;
-        quiet = if passing.is_none() { quiet + 1 } else { 0 };
-        if quiet >= QUIET || passing.is_some() && began.elapsed() >= PATIENCE {
-            return Ok(passing);
+        let (now, ports) = read()?;
+        if let Some(verdict) = watch.read(now, ports).map_err(Error::msg)? {
+            return Ok(verdict);
         }
-        before = now;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use openflow::{Dpid, PortNo};
 use sdk::services::layout::records;
@@ -13,6 +14,7 @@ use sdk::topology::Graph;
 use serde::Serialize;
 use utoipa::ToSchema;
 use view::client::{ClientError, Provided};
+use view::drain::{BETWEEN, Verdict, Watch, link_ports};
 use view::hosts::HostName;
 use view::topology::{Attachment, Link, PathEnd, PathLine};
 
@@ -33,9 +35,11 @@ const MOST_PATHS: u64 = 64;
 pub(crate) struct Drained {
     /// The switch.
     dpid: String,
-    /// Whether traffic is to be kept away from it. The routes move within a second; the counters of its ports show whether
-    /// packets of others still pass it.
+    /// Whether traffic is to be kept away from it.
     drained: bool,
+    /// Whether its own counters show, after at most six seconds, that no packet of others passes it; null if it is not to be drained,
+    /// is not connected, or its counters cannot be read.
+    empty: Option<bool>,
     /// Whether it is connected. If not, the drain begins when it connects.
     connected: bool,
     /// Why it carries traffic although it is drained, as phrases that say what to do; empty if it need not carry any.
@@ -235,26 +239,65 @@ async fn set_drain(api: Arc<Api>, call: Call, on: bool) -> Answer {
     let dpid = call.dpid()?;
     let request = for_user(&call.principal.who, &Request::Drain { dpid, on }.encode());
     let done = api.wait(move |api| -> Result<_, ClientError> {
-        let hosts = if on { hosts_by_switch(api) } else { None };
         api.ask_service(Service::Topology, |service| {
             let answer = service.request(&request)?;
             let graph = graph(service);
-            let connected = graph.switch(dpid).is_some();
-            let is_asked = on && connected;
-            let remaining =
-                is_asked.then(|| view::topology::remaining(dpid, &graph, hosts.as_ref()));
-            Ok((answer, connected, remaining.unwrap_or_default()))
+            Ok((answer, graph.switch(dpid).is_some(), link_ports(dpid, &graph)))
         })
     });
-    let (answer, connected, remaining) = done.await?;
+    let (answer, connected, links) = done.await?;
     match decode_answer(&answer) {
-        Some(Ok(())) => {
-            let drained = Drained { dpid: dpid.to_string(), drained: on, connected, remaining };
-            reply::done(StatusCode::OK, &drained)
-        }
+        Some(Ok(())) => {}
         Some(Err(refused)) => {
-            Err(Problem::conflict(refused.to_string(), "see `rosemary logs app topology`"))
+            let hint = "see `rosemary logs app topology`";
+            return Err(Problem::conflict(refused.to_string(), hint));
         }
-        None => Err(ClientError::Unexpected { peer: "the topology service" }.into()),
+        None => return Err(ClientError::Unexpected { peer: "the topology service" }.into()),
+    }
+    let (mut empty, mut remaining) = (None, Vec::new());
+    if on && connected {
+        match watch(&api, dpid, links).await {
+            Ok(Verdict::Empty) => empty = Some(true),
+            Ok(Verdict::Passing(passing)) => {
+                empty = Some(false);
+                remaining.push(format!(
+                    "{}. GET /api/v1/switches/{dpid}/flows names the app of each flow; drain it again to compare the counters again",
+                    passing.phrase()
+                ));
+            }
+            Err(why) => {
+                remaining.push(format!("whether traffic of others passes it is not known: {why}"))
+            }
+        }
+        let reasons = api.wait(move |api| -> Result<_, ClientError> {
+            let hosts = hosts_by_switch(api);
+            api.ask_service(Service::Topology, |service| {
+                Ok(view::topology::remaining(dpid, &graph(service), hosts.as_ref()))
+            })
+        });
+        remaining.extend(reasons.await?);
+    }
+    let drained = Drained { dpid: dpid.to_string(), drained: on, empty, connected, remaining };
+    reply::done(StatusCode::OK, &drained)
+}
+
+/// Reads the counters of a switch until they show whether traffic of others passes it.
+///
+/// # Errors
+/// A phrase: they cannot be read.
+async fn watch(api: &Arc<Api>, dpid: Dpid, links: Vec<String>) -> Result<Verdict, String> {
+    let read = || async move {
+        let ports = api.kernel(move |kernel| kernel.ports(dpid.0)).await;
+        let ports = ports.map_err(|problem| problem.detail().to_owned())?;
+        Ok::<_, String>((Instant::now(), ports.ok_or("it has disconnected")?))
+    };
+    let (now, ports) = read().await?;
+    let mut watch = Watch::new(links, now, ports);
+    loop {
+        tokio::time::sleep(BETWEEN).await;
+        let (now, ports) = read().await?;
+        if let Some(verdict) = watch.read(now, ports)? {
+            return Ok(verdict);
+        }
     }
 }
