@@ -37,7 +37,8 @@ const HESITATION: Duration = Duration::from_millis(250);
 /// Time without a part after which a reading has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Least time between two readings that apps cause, so that an app that restarts again and again does not load switches.
+/// Least time before a reading for apps that have been informed before, so that an app that restarts again and again does not load
+/// switches. An app is informed for the first time at once: it cannot move its flows before.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Time in which an app writes the flows again that it wrote before its band moved. Then its earlier ones are removed.
@@ -176,6 +177,8 @@ pub(crate) struct FlowReader {
     removed_earlier: bool,
     /// The apps that have not been informed yet.
     pub(crate) uninformed: Set,
+    /// The apps for which there was a reading on this connection.
+    informed: Set,
     /// When the last reading ended.
     ended: Option<Instant>,
     /// Whether it failed.
@@ -227,8 +230,10 @@ impl FlowReader {
 
     /// Whether a reading is due. `ready` are the apps that can be informed now.
     pub(crate) fn is_due(&self, ready: Set, now: Instant) -> bool {
-        let may_inform = !self.to_inform(ready).is_empty()
-            && self.ended.is_none_or(|ended| now.saturating_duration_since(ended) >= INTERVAL);
+        let to_inform = self.to_inform(ready);
+        let may_inform = !to_inform.without(self.informed).is_empty()
+            || !to_inform.is_empty()
+                && self.ended.is_none_or(|ended| now.saturating_duration_since(ended) >= INTERVAL);
         let is_time = |due: Option<Instant>| due.is_some_and(|due| now >= due);
         self.reading.is_none() && (is_time(self.due) || is_time(self.band_check) || may_inform)
     }
@@ -247,6 +252,7 @@ impl FlowReader {
     ) -> &Reading {
         let to_inform = self.to_inform(ready);
         self.uninformed = self.uninformed.without(to_inform);
+        self.informed = self.informed.with(to_inform);
         let inform = to_inform.iter().map(|slot| {
             let (_, life) = identify(slot);
             Informed { slot, life, has_gap: false }
@@ -363,13 +369,15 @@ mod tests {
         assert_eq!((reading.only, reading.inform.len()), (Some(AppId(2)), 1));
         assert!(!reader.is_due(both(), now), "one at a time");
         assert_eq!(reader.end(false, false, now).unwrap().inform[0].life, 7);
-        assert!(!reader.is_due(both(), now) && reader.is_due(both(), now + INTERVAL));
+        assert!(reader.is_due(both(), now), "the other app learns its flows at once");
         reader.request(now);
         assert!(reader.is_due(NONE, now));
         let reading = reader.begin(Version::V1_3, both(), ids, now);
         assert_eq!((reading.only, reading.inform.len()), (None, 1));
         reader.end(false, false, now);
         assert!(!reader.is_due(both(), now + INTERVAL));
+        reader.uninformed = one; // it has restarted
+        assert!(!reader.is_due(both(), now) && reader.is_due(both(), now + INTERVAL));
     }
 
     #[test]
