@@ -50,7 +50,7 @@ ryu: build python ## every app of Ryu 4.34, Faucet, and a client of Ryu's REST i
 	@etc/test-ryu.sh $(RYU)
 	@rm -rf $(RYU)/passed
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
-	  cargo test --package rosemary-tests --test system -- --nocapture --include-ignored ryu:: faucet::
+	  cargo test --workspace --test system -- --nocapture --include-ignored ryu:: faucet::
 	@etc/ryu-table.sh $(RYU) > docs/ryu-apps.md
 
 PREFIX ?= /usr/local
@@ -106,8 +106,9 @@ check: loom ## format, lints, unit tests, links of the documents: minutes
 	@cargo clippy --version >/dev/null 2>&1 || { echo "make: clippy is missing; type: rustup component add clippy" >&2; exit 1; }
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --test '*' -- -D warnings
 	@mkdir -p target
-	cargo test --workspace --exclude rosemary-tests -- --show-output 2>&1 | tee $(UNIT_LOG)
+	cargo test --workspace -- --show-output 2>&1 | tee $(UNIT_LOG)
 	@docs/build.py target/book/src
 	@docs/errors.py --check
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
@@ -130,6 +131,8 @@ loom: ## the rings between kernel and zone under a model checker: seconds, once 
 RUNNER = CARGO_TARGET_$(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)_RUNNER
 UNIT_LOG := target/unit-tests.log
 SYSTEM_LOG := target/system-tests.log
+# The tests that need root or the built programs.
+ROOT_TESTS := --test allocations --test dependencies --test monitoring --test summary --test system
 
 # The rings, and the C ABI under both of Miri's aliasing models. Not part of `make test`, because it needs
 # a nightly toolchain. The apps are not part of it, because they have no unsafe code of their own. Isolation
@@ -155,9 +158,9 @@ test: ui check build python ## everything: check, the system tests against Open 
 	@etc/make-ryu.sh $(RYU)
 	@etc/make-faucet.sh $(FAUCET)
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
-	  cargo test --package rosemary-tests -- --show-output 2>&1 | tee $(SYSTEM_LOG)
+	  cargo test --workspace $(ROOT_TESTS) -- --show-output 2>&1 | tee $(SYSTEM_LOG)
 	@$(SUDO) env "PATH=$$PATH" ui/test/run.sh
-	@$(SUDO) env SEED=$(SEED) EXAMPLES=1 SECONDS_OF_FUZZING=20 tests/schemathesis.sh target/debug
+	@$(SUDO) env SEED=$(SEED) PHASES=coverage SECONDS_OF_FUZZING=600 tests/schemathesis.sh target/debug
 	@echo
 	@echo "Passed: format, lints, the page's tests and generated requests to the API."
 	@etc/test-summary.sh "unit tests" $(UNIT_LOG)
@@ -173,7 +176,7 @@ hostile: build python ## every hostile app, also in Python, beside others, alone
 	@.ci/need $(LAB)
 	target/python/bin/python3 -m unittest python/tests/test_package.py
 	@status=0; $(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_HOSTILE=all ROSEMARY_UNCONFINED=$(UNCONFINED)" \
-	  cargo test --package rosemary-tests --test system -- --nocapture \
+	  cargo test --workspace --test system -- --nocapture \
 	  hostile::all:: hostile::fuzz:: attacks::memory:: python::attacks:: 2>&1 \
 	  | tee $(HOSTILE_LOG) || status=$$?; \
 	sed -nE '/^(in Python: )?[0-9]+ contained, [0-9]+ escaped$$/p' $(HOSTILE_LOG); exit $$status
@@ -228,7 +231,7 @@ ROSEMARY_FUZZ_MESSAGES ?= 1000000
 soak: build ## long runs: 100 deaths of apps of each kind and of the kernel under traffic, links cut after 100 of each, 300 of the storage, fuzzing from a zone: hours
 	@.ci/need $(LAB) tshark mn cc faketime
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_DEATHS=100 ROSEMARY_CUTS=100 ROSEMARY_SWITCHES=1000 $(REPEAT) \
-	  ROSEMARY_FUZZ_MESSAGES=$(ROSEMARY_FUZZ_MESSAGES)" cargo test --package rosemary-tests -- --show-output --include-ignored \
+	  ROSEMARY_FUZZ_MESSAGES=$(ROSEMARY_FUZZ_MESSAGES)" cargo test --workspace $(ROOT_TESTS) -- --show-output --include-ignored \
 	  repeated_crashes:: kernel_killed:: northbound::kills:: reconnecting:: guards::killed_guard hostile::fuzz:: forwarding:: cut_links:: 2>&1 | tee target/soak.log
 	ROSEMARY_KILLS=300 cargo test --package rosemary-services --test kills -- --show-output 2>&1 | tee -a target/soak.log
 	@for run in 7:1000 2:200 11:200 33:200 7:200:forwarding 7:100:cuts:1.0:square 7:100:cuts:1.3:square; do \

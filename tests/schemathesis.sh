@@ -27,7 +27,7 @@ for _ in $(seq 300); do
 done
 cd target/schemathesis # it keeps a cache where it runs
 $venv/bin/schemathesis run http://127.0.0.1:8191/api/v1/openapi.json \
-    --phases coverage,fuzzing --max-examples "${EXAMPLES:-5}" --max-time "${SECONDS_OF_FUZZING:-60}" --seed "${SEED:-7}" --no-shrink \
+    --phases "${PHASES:-coverage,fuzzing}" --max-examples "${EXAMPLES:-5}" --max-time "${SECONDS_OF_FUZZING:-100}" --seed "${SEED:-7}" --no-shrink \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
     --request-timeout 40 --warnings off --continue-on-failure \
     --exclude-path /api/v1/events --exclude-path /api/v1/safe-mode --exclude-path /api/v1/reload \
