@@ -122,9 +122,14 @@ test('drained switch names the traffic that remains', () =>
 
 test('page says when Rosemary does not answer', async () => {
   const { server, port } = await serve(DIST, 0);
-  const page = await open(browser, `http://127.0.0.1:${port}/`);
-  server.closeAllConnections();
-  server.close();
-  await page.getByRole('alert').filter({ hasText: 'Rosemary does not answer' }).waitFor({ timeout: 20_000 });
-  await page.context().close();
+  try {
+    const page = await open(browser, `http://127.0.0.1:${port}/#login=once`);
+    server.closeAllConnections();
+    server.close();
+    await page.getByRole('alert').filter({ hasText: 'Rosemary does not answer' }).waitFor({ timeout: 20_000 });
+    await page.context().close();
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 });

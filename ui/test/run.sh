@@ -82,7 +82,7 @@ ip netns exec h1 ping -i 0.5 10.0.0.2 >/dev/null &
 
 status=0
 export ROSEMARY_UI_TEST=$dir PATH="$PWD/target/debug:$PATH"
-(cd target/ui/work && node --test-reporter spec --test --test-concurrency 1 ${ROSEMARY_UI_PATTERN:+--test-name-pattern "$ROSEMARY_UI_PATTERN"} ${ROSEMARY_UI_TESTS:-test/mocked.test.mjs test/real.test.mjs}) | tee "$dir/tests.log" || status=$?
+(cd target/ui/work && node --test-reporter spec --test --test-timeout 180000 --test-concurrency 1 ${ROSEMARY_UI_PATTERN:+--test-name-pattern "$ROSEMARY_UI_PATTERN"} ${ROSEMARY_UI_TESTS:-test/mocked.test.mjs test/real.test.mjs}) | tee "$dir/tests.log" || status=$?
 # A test that did not run has not passed. With a pattern, others are left out on purpose.
 if [ -z "${ROSEMARY_UI_PATTERN:-}" ]; then
   if ! grep -Eq '(^|[^a-z])pass [1-9]' "$dir/tests.log" || grep -E '(^|[^a-z])(skipped|todo|cancelled) [1-9]' "$dir/tests.log"; then
