@@ -30,14 +30,10 @@ const MOST_PINGS: u32 = 6_000;
 /// The latest moment of a cut after the death.
 const LATEST: Duration = Duration::from_millis(1500);
 
-/// The longest outage after a port went down that is promised on an idle machine.
+/// The longest outage after a port went down, or after all switches are connected, that is promised on an idle machine.
 const PROMISED: Duration = Duration::from_millis(300);
 /// The same where switches have groups for fast failover.
 const PROMISED_WITH_FAILOVER: Duration = Duration::from_millis(50);
-/// The same while Rosemary has just started, without failover or after a cut in its absence: the links and the ports of hosts are
-/// found again in this time.
-const PROMISED_AFTER_START: Duration = Duration::from_secs(3);
-
 /// Time in which replies must come again; otherwise they are lost for good.
 const FOR_GOOD: Duration = Duration::from_secs(10);
 
@@ -245,13 +241,17 @@ impl<'lab> Cuts<'lab> {
         }
         self.set(link, "up")?;
         self.settle()?;
-        let has_started = matches!(death, Some(Death::Rosemary | Death::RosemaryWhileAway));
         let promised = match self.of {
+            // A switch whose group has no backup any more needs the app.
             Of::V1_3 if death != Some(Death::RosemaryWhileAway) => PROMISED_WITH_FAILOVER,
-            Of::V1_0 | Of::V1_3 if has_started => PROMISED_AFTER_START,
             Of::V1_0 | Of::V1_3 => PROMISED,
         };
-        ensure!(longest <= promised * self.margin, "no reply for {longest:?}");
+        let log = || self.rosemary.as_ref().map(Rosemary::log).unwrap_or_default();
+        ensure!(
+            longest <= promised * self.margin,
+            "no reply for {longest:?} since {served:?}\n{}",
+            log()
+        );
         Ok(longest)
     }
 

@@ -126,8 +126,7 @@ impl Topology {
 
     /// A whole table was read.
     fn replace(&mut self, graph: Graph) -> Option<TopologyEvent> {
-        let is_better = graph.is_settled() || self.graph.is_empty();
-        if !is_better {
+        if self.is_worth_keeping() && !graph.is_settled() {
             self.next = Some(graph);
             return None;
         }
@@ -140,7 +139,12 @@ impl Topology {
         let begins = |change: &Change| {
             Record::decode(&change.after) == Some(Record::Status { settled: false })
         };
-        !self.graph.is_empty() && changes.iter().any(begins)
+        self.is_worth_keeping() && changes.iter().any(begins)
+    }
+
+    /// Whether the present graph knows more than one of a service that still probes: otherwise that one counts from its first link.
+    fn is_worth_keeping(&self) -> bool {
+        self.graph.is_settled() && !self.graph.is_empty()
     }
 }
 
@@ -205,6 +209,18 @@ mod tests {
         assert_eq!(event, Some(TopologyEvent::Replaced));
         assert_eq!(topology.graph().path(Dpid(1), Dpid(2)), None);
         assert!(topology.graph().switch(Dpid(3)).is_some() && topology.graph().version() > version);
+    }
+
+    #[test]
+    fn first_links_count_at_once() {
+        let mut topology = Topology::new();
+        let first = Graph::of([status(false), switch(1)]);
+        assert_eq!(topology.replace(first), Some(TopologyEvent::Replaced));
+        let again = [change(status(false), status(false)), change(EMPTY, switch(2))];
+        assert!(matches!(topology.follow(&again), Some(TopologyEvent::Changed(_))));
+        let found = [status(false), switch(1), switch(2), link(1, 2), link(2, 1)];
+        assert_eq!(topology.replace(Graph::of(found)), Some(TopologyEvent::Replaced));
+        assert!(topology.graph().path(Dpid(1), Dpid(2)).is_some());
     }
 
     #[test]
