@@ -16,8 +16,8 @@
 //! ```
 //!
 //! The parts of a reply are handled as they arrive and not kept, so memory does not grow with the number of flows. A worker
-//! reads [`AT_ONCE`] switches at a time. A switch that does not answer gives up its place after [`HESITATION`], so that it
-//! delays no other.
+//! reads [`AT_ONCE`] switches at a time. A switch that does not answer gives up its place after [`HESITATION`], and one whose
+//! reply goes on after [`TURN`], so that neither delays others. A reply longer than [`LONGEST`] is given up.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -33,6 +33,12 @@ pub(crate) const AT_ONCE: usize = 16;
 
 /// Time without a part after which a switch no longer counts as answering.
 const HESITATION: Duration = Duration::from_millis(250);
+
+/// Time after which a switch that is still answering gives up its place: the reply of a hostile switch has no end.
+const TURN: Duration = Duration::from_secs(1);
+
+/// Longest duration of a reading: a switch with a hundred thousand flows that sends a thousand in a second needs less.
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// Time without a part after which a reading has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -122,6 +128,7 @@ pub(crate) struct Reading {
     pub(crate) removed: ByOwner,
     /// The switch has more to remove than fits into its output.
     pub(crate) is_cut_short: bool,
+    began: Instant,
     last_part: Instant,
 }
 
@@ -224,8 +231,9 @@ impl FlowReader {
 
     /// Whether the switch answers a request now, so that it takes one of the worker's places.
     pub(crate) fn takes_place(&self, now: Instant) -> bool {
-        let since = |reading: &Reading| now.saturating_duration_since(reading.last_part);
-        self.reading.as_ref().is_some_and(|reading| since(reading) < HESITATION)
+        let since = |at: Instant| now.saturating_duration_since(at);
+        let takes = |it: &Reading| since(it.last_part) < HESITATION && since(it.began) < TURN;
+        self.reading.as_ref().is_some_and(takes)
     }
 
     /// Whether a reading is due. `ready` are the apps that can be informed now.
@@ -280,6 +288,7 @@ impl FlowReader {
             found: ByOwner::new(),
             removed: ByOwner::new(),
             is_cut_short: false,
+            began: now,
             last_part: now,
         })
     }
@@ -291,10 +300,15 @@ impl FlowReader {
         }
     }
 
-    /// Whether the switch has not answered for too long.
-    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        let since = |reading: &Reading| now.saturating_duration_since(reading.last_part);
-        self.reading.as_ref().is_some_and(|reading| since(reading) >= PATIENCE)
+    /// Returns why the reading has failed, as a phrase about the switch, if its reply is overdue or too long.
+    pub(crate) fn failure(&self, now: Instant) -> Option<&'static str> {
+        let reading = self.reading.as_ref()?;
+        let since = |at: Instant| now.saturating_duration_since(at);
+        if since(reading.last_part) >= PATIENCE {
+            Some("it did not answer")
+        } else {
+            (since(reading.began) >= LONGEST).then_some("its answer has no end")
+        }
     }
 
     /// Ends the reading; returns it. `keeps_removed`: the switch has not carried out earlier removals, so what was removed
@@ -393,12 +407,30 @@ mod tests {
         reader.request_for_operator(false, false, now);
         reader.begin(Version::V1_3, NONE, ids, now);
         assert!(reader.takes_place(now) && !reader.takes_place(now + HESITATION));
-        assert!(!reader.is_overdue(now + HESITATION) && reader.is_overdue(now + PATIENCE));
+        assert!(reader.failure(now + HESITATION).is_none());
+        assert_eq!(reader.failure(now + PATIENCE), Some("it did not answer"));
         assert!(reader.is_awaited);
         let now = now + PATIENCE;
         reader.end(true, false, now);
         assert!(reader.has_failed && !reader.is_awaited);
         assert!(!reader.is_due(NONE, now) && reader.is_due(NONE, now + RETRY));
+    }
+
+    #[test]
+    fn endless_reply_keeps_no_place_and_fails() {
+        let (mut reader, start) = (FlowReader::default(), Instant::now());
+        reader.request(start);
+        reader.begin(Version::V1_3, NONE, ids, start);
+        let mut now = start;
+        let mut places = Vec::new();
+        while reader.failure(now).is_none() {
+            assert!(now < start + LONGEST, "it is read without end");
+            places.push(reader.takes_place(now));
+            now += HESITATION / 2;
+            reader.progress(now);
+        }
+        assert_eq!(places.iter().filter(|takes| **takes).count(), 8, "for a second");
+        assert_eq!(reader.failure(now), Some("its answer has no end"));
     }
 
     #[test]

@@ -307,11 +307,13 @@ impl Forwarder {
         self.examine_all();
     }
 
-    /// Returns whether all switches of the topology are connected and have listed their flows, and no link is being searched.
-    fn is_whole(&self) -> bool {
+    /// Returns whether all switches of the topology are connected and have listed their flows, no link is being searched, and the
+    /// snapshot of the network has all that is known.
+    pub(super) fn is_whole(&self) -> bool {
         let is_connected = |(dpid, _): &(Dpid, bool)| self.peers.get(*dpid).is_some();
         self.listing_ends.is_none()
             && self.facts.is_settled
+            && self.rebuild_at.is_none()
             && self.facts.switches.iter().all(is_connected)
     }
 

@@ -217,7 +217,8 @@ impl Forwarder {
         let is_bridged = out == Some(here.1) && self.net.is_bridge(here);
         let Some(out) = out.filter(|_| to != here && !is_bridged) else {
             send_packet(packet_in, Vec::new(), world); // without a path, or it has heard it already
-            if out.is_none() && self.facts.is_settled && kind == PortKind::Edge {
+            // A switch that connects again may join the parts.
+            if out.is_none() && self.is_whole() && kind == PortKind::Edge {
                 drop_for_a_while(key, packet_in, world);
             }
             return;

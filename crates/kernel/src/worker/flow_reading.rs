@@ -41,9 +41,8 @@ impl Worker {
         for (id, connection) in self.switches.iter_mut() {
             let is_full = connection.is_full();
             let Some(switch) = connection.switch_mut() else { continue };
-            if switch.flow_reader.is_overdue(now) {
-                let failure = Some("it did not answer");
-                end(switch, app_ports, &mut self.log_limits, failure, now);
+            if let Some(failure) = switch.flow_reader.failure(now) {
+                end(switch, app_ports, &mut self.log_limits, Some(failure), now);
             }
             if places == 0 || is_full || !switch.flow_reader.is_due(ready, now) {
                 continue;

@@ -1,6 +1,7 @@
 //! Checks that routes are moved after restarts of this app and of the services that it uses.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use openflow::Version;
 use rosemary_sdk::{Dpid, PortNo};
@@ -150,6 +151,30 @@ fn cut_before_the_links_are_found_again_loses_nothing_for_good() {
                 assert_eq!(sim.world.seen_packet_ins, 0, "{version:?}");
             }
         }
+    }
+}
+
+/// The kernel restarts, and a packet comes before the app has taken the switches together.
+#[test]
+fn packet_before_the_first_snapshot_is_not_dropped_for_a_while() {
+    for version in [V1_0, V1_3] {
+        let mut sim = established(&[version; 3], 1);
+        let switches = sim.switches();
+        sim.forwarder.on_snapshot(true, &mut sim.world);
+        sim.forwarder.on_snapshot(false, &mut sim.world);
+        sim.world.now += Duration::from_secs(1);
+        for switch in switches {
+            sim.world.switches.get_mut(&switch.dpid).unwrap().flows.clear();
+            sim.forwarder.on_switch_up(switch, &mut sim.world);
+            sim.list_flows(switch);
+        }
+        let ((from, src), (to, dst)) = (host(1), host(2));
+        sim.send(from, frame(src, dst, None, 0));
+        sim.run();
+        let flows = sim.world.switches.values().flat_map(|it| &it.flows);
+        assert_eq!(flows.filter(|flow| flow.act == Act::Drop).count(), 0, "{version:?}");
+        sim.settle();
+        assert_eq!(sim.arrivals(from, frame(src, dst, None, 1)), [to], "{version:?}");
     }
 }
 
