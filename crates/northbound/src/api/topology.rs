@@ -266,7 +266,7 @@ async fn set_drain(api: Arc<Api>, call: Call, on: bool) -> Answer {
                 ));
             }
             Err(why) => {
-                remaining.push(format!("whether traffic of others passes it is not known: {why}"))
+                remaining.push(format!("whether traffic of others passes it is not known: {why}"));
             }
         }
         let reasons = api.wait(move |api| -> Result<_, ClientError> {
