@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LONG: Duration = Duration::from_secs(360);
 
 /// The attempts of an app and their results.
-type Attempts = BTreeMap<String, String>;
+pub(crate) type Attempts = BTreeMap<String, String>;
 
 #[test]
 fn sandboxed_hostile_apps_fail_and_are_logged() {
@@ -124,7 +124,7 @@ fn missing_namespaces_are_reported() {
 
 /// Returns a command that runs `rosemary` as an unprivileged user; `how` is a shell wrapper for
 /// `$@`.
-fn as_user(lab: &Lab, how: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn as_user(lab: &Lab, how: &str) -> anyhow::Result<PathBuf> {
     const USER: u32 = 61_234;
     for dir in ["runtime", "state"] {
         let dir = lab.files().join(dir);
@@ -273,7 +273,7 @@ fn build(lab: &Lab) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     build_all_of(lab, "hostile")
 }
 
-fn build_all_of(lab: &Lab, folder: &str) -> anyhow::Result<BTreeMap<String, PathBuf>> {
+pub(crate) fn build_all_of(lab: &Lab, folder: &str) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let sources = here.join("../crates/apps").join(folder);
     let headers = here.join("../crates/sdk/c");
@@ -295,7 +295,7 @@ fn build_all_of(lab: &Lab, folder: &str) -> anyhow::Result<BTreeMap<String, Path
     Ok(apps)
 }
 
-fn config(apps: &BTreeMap<String, PathBuf>) -> String {
+pub(crate) fn config(apps: &BTreeMap<String, PathBuf>) -> String {
     apps.iter().fold(String::new(), |mut text, (name, object)| {
         let object = object.display();
         let _ = writeln!(
@@ -307,7 +307,7 @@ fn config(apps: &BTreeMap<String, PathBuf>) -> String {
 }
 
 /// Waits for the reports of all apps; returns them.
-fn listen(
+pub(crate) fn listen(
     lab: &Lab,
     rosemary: &Rosemary<'_>,
     apps: &BTreeMap<String, PathBuf>,
