@@ -17,7 +17,7 @@
 //!
 //! The parts of a reply are handled as they arrive and not kept, so memory does not grow with the number of flows. A worker
 //! reads [`AT_ONCE`] switches at a time. A switch that does not answer gives up its place after [`HESITATION`], and one whose
-//! reply goes on after [`TURN`], so that neither delays others. A reply longer than [`LONGEST`] is given up.
+//! reply continues after [`TURN`], so that neither delays others. A reply longer than [`LONGEST`] is given up.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -33,7 +33,7 @@ pub struct Watch {
     quiet: u32,
 }
 
-/// What the counters of a switch show.
+/// The result of a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// No packet of others has passed it for two readings.
@@ -176,7 +176,7 @@ mod tests {
         Passing::between(&before, &after, 1.0, &["2".to_owned(), "3".to_owned()]).unwrap()
     }
 
-    /// What a watch says that reads the counters once a second, while these packets per second pass from link to link; and when.
+    /// The number of the reading, taken once a second, at which a watch ends while these packets per second pass from link to link, and its verdict.
     fn watched(passing: &[u64]) -> Option<(usize, Verdict)> {
         let began = Instant::now();
         let mut total = 1000;

@@ -90,7 +90,7 @@ pub(crate) struct Level {
 pub(crate) fn routes() -> Vec<Route> {
     let mut routes = vec![
         Route::get("/api/v1/apps", "apps", list)
-            .about("Lists the apps, also those that do not run")
+            .about("Lists the apps, including stopped ones")
             .query(&[Param::new("state", Form::Text, "Only apps in this state")])
             .list("App"),
         Route::get("/api/v1/apps/{name}", "app", one)

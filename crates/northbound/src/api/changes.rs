@@ -41,7 +41,11 @@ impl Route {
     pub(crate) fn change(self) -> Self {
         self.query(&[WAIT])
             .answer(200, Content::Json("Change"), "The change is made")
-            .answer(202, Content::Json("Change"), "The change goes on; `Location` has its report")
+            .answer(
+                202,
+                Content::Json("Change"),
+                "The change is not finished; `Location` has its report",
+            )
             .problems(&[409, 503])
     }
 }

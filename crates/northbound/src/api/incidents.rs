@@ -21,11 +21,7 @@ pub(crate) fn routes() -> Vec<Route> {
                     Form::Text,
                     "Only incidents of this program, and those for which this app is to blame",
                 ),
-                Param::new(
-                    "open",
-                    Form::Flag,
-                    "Only incidents that last, or only those that are over",
-                ),
+                Param::new("open", Form::Flag, "Only incidents that last, or only past ones"),
                 Param::new(
                     "since",
                     Form::Number(0, u64::MAX),

@@ -67,7 +67,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .about("Lists the ports of all switches that answer, or of one")
             .query(&[
                 Param::new("dpid", Form::Dpid, "Only ports of this switch"),
-                Param::new("up", Form::Flag, "Only ports that are up, or only those that are down"),
+                Param::new("up", Form::Flag, "Only ports that are up, or only ports that are down"),
             ])
             .list("Port")
             .problems(&[503]),
