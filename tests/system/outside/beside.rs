@@ -16,7 +16,7 @@ use super::rogue::frame;
 /// Limit of the kernel's growth during an attack, in KiB.
 const GROWTH: u64 = 48 * 1024;
 
-/// A median below this is not told apart from the attacker's own use of the two processors.
+/// Medians below this count as equal, because the attacker itself uses the two processors.
 const NOISE: Duration = Duration::from_millis(4);
 
 /// Time after which the controller has noticed and logged.

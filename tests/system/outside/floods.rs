@@ -53,7 +53,7 @@ fn flooding_switches_harm_nobody() {
     });
 }
 
-/// Flow-removed messages with the cookies of the kernel, of an app and of nobody.
+/// A switch sends flow-removed messages with the cookies of the kernel, of an app and of no program.
 fn removed_flows(beside: &mut Beside<'_>) -> anyhow::Result<()> {
     let begin = |_: &mut Net<'_>| {
         let mut rogue = Rogue::obedient(0xf10d)?;
@@ -267,7 +267,7 @@ fn endless_ports(beside: &mut Beside<'_>) -> anyhow::Result<()> {
     })
 }
 
-/// Hellos and TLS hellos arrive a byte at a time, from many addresses of this machine; a new switch connects meanwhile.
+/// 1,200 connections send hellos and TLS hellos a byte at a time. A new switch connects at the same time.
 fn slow_hellos(beside: &mut Beside<'_>) -> anyhow::Result<()> {
     let begin = |_: &mut Net<'_>| {
         let hello = message(|out| Hello::new(&[VERSION]).encode(1, out));

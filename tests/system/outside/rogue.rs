@@ -143,7 +143,7 @@ impl Rogue {
         }));
     }
 
-    /// The connection, for an answer that goes on after it was given.
+    /// The connection, for a thread of the test that sends further parts of an answer.
     pub(super) fn wire(&self) -> Arc<Wire> {
         Arc::clone(&self.wire)
     }

@@ -64,7 +64,7 @@ static void attack(void) {
         break;
     }
     say("FOUND %d descriptors with seals, %d mappings of the record in slot %u", tables, found, slot);
-    /* What is no request, or one with another's rights: a drain of a switch. */
+    /* Malformed requests, and requests without the right for them, such as a drain of a switch. */
     for (i = 0; i < 2000; i++) {
         seed = seed * 1664525 + 1013904223;
         size = i % 3 == 0 ? seed % sizeof noise : seed % 24;
