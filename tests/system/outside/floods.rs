@@ -6,12 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use cli::lab::{Lab, Of};
+use cli::lab::Of;
 use openflow::{
     Echo, FlowRemoved, FlowRemovedReason, Hello, Kind, MacAddr, Match, PacketIn, PortDesc, PortNo,
     PortReason, PortStatus,
 };
-use rosemary_tests::apps::configure;
 use rosemary_tests::fake::features;
 use rosemary_tests::in_a_lab_without_capture_for;
 use rosemary_tests::net::{Net, SOON};
@@ -23,14 +22,10 @@ const LIMIT: Duration = Duration::from_secs(400);
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n\n[[app]]\nname = \"stats\"\n\n";
 
-/// An app that is taken out of the configuration.
-const LEAVES: &str = "[[app]]\nname = \"link-monitor\"\n";
-
 /// Most lines about one kind of event that an attack of some seconds may cause.
 const MOST_LINES: usize = 200;
 
-/// Multipart type of group descriptions, and of port descriptions.
-const GROUP_DESC: u16 = 7;
+/// Multipart type of port descriptions.
 const PORT_DESC: u16 = 13;
 
 /// Time in which an unfinished connection must end; the handshake has 10 s.
@@ -40,7 +35,7 @@ const UNFINISHED: Duration = Duration::from_secs(25);
 #[ignore = "an attack of `make hostile`"]
 fn flooding_switches_harm_nobody() {
     in_a_lab_without_capture_for(LIMIT, |lab| {
-        let mut beside = Beside::start(lab, &[SWITCH, LEAVES].concat())?;
+        let mut beside = Beside::start(lab, SWITCH)?;
         removed_flows(&mut beside)?;
         large_echoes(&mut beside)?;
         storm_of_ports(&mut beside)?;
@@ -48,7 +43,6 @@ fn flooding_switches_harm_nobody() {
         visitors(&mut beside)?;
         endless_ports(&mut beside)?;
         slow_hellos(&mut beside)?;
-        foreign_groups(&mut beside, lab)?;
         beside.finish()
     });
 }
@@ -303,39 +297,5 @@ fn slow_hellos(beside: &mut Beside<'_>) -> anyhow::Result<()> {
         let open = dripping.take().context("once")?.join().ok().context("no panic")??;
         ensure!(open < 20, "{open} are still open after 12 s");
         Ok(format!("a real switch connected in {connected:?}; {open} are open after 12 s"))
-    })
-}
-
-/// Groups of an app that is gone, without end: Rosemary deletes groups of absent apps. The switch never reads the deletions.
-fn foreign_groups(beside: &mut Beside<'_>, lab: &Lab) -> anyhow::Result<()> {
-    let absent = apps_number("link-monitor")?;
-    configure(&["[controller]\nworkers = 1\n\n", SWITCH])?;
-    let (code, steps) = run(lab, &["reload"])?;
-    ensure!(code == Some(0), "{steps}");
-    let begin = |_: &mut Net<'_>| {
-        let answer = move |kind, received: &[u8], out: &mut Vec<u8>| {
-            let groups = kind == Kind::MultipartRequest && multipart_of(received) == GROUP_DESC;
-            if groups {
-                for part_ in 0..200_u64 {
-                    let group = |number: u64| {
-                        let id = absent << 16 | (part_ * 8000 + number) & 0xffff;
-                        let id = u32::try_from(id & 0xffff_ffff).unwrap_or_default();
-                        [&[0, 8, 0, 0][..], &id.to_be_bytes()].concat()
-                    };
-                    let body: Vec<u8> = (0..8000).flat_map(group).collect();
-                    out.extend(part(GROUP_DESC, xid_of(received), true, &body));
-                }
-            }
-            groups
-        };
-        let rogue = Rogue::connect(0x6200, ports(2), Box::new(answer))?;
-        rogue.is_served()?;
-        Ok(rogue)
-    };
-    beside.attacked("groups of an absent app without end", begin, |net, rogue| {
-        let (_, text) = run(net.lab, &["flows", "s1", "--orphans"])?;
-        let asked = rogue.received();
-        ensure!(asked > 100, "no group was deleted: {asked} messages, {text}");
-        Ok(format!("{asked} messages to the switch"))
     })
 }

@@ -14,8 +14,8 @@ static int64_t put(uint32_t key) {
     static uint8_t request[VALUE_SIZE + 64];
     uint32_t size, at = 0, value = 0;
     request[at++] = PUT;
-    memcpy(request + at, "\7\0filling", 9);
-    at += 9;
+    memset(request + at, 0, 2); /* its own namespace */
+    at += 2;
     memcpy(request + at, "\4\0", 2);
     memcpy(request + at + 2, &key, 4);
     at += 6;
