@@ -127,6 +127,7 @@ fn false_tables_end_no_reader() {
             // After a failure, some of these are not there.
             let _ = lab.run("ovs-vsctl", &["--timeout=10", "--if-exists", "del-br", "s1"]);
             for host in ["h1", "h2", "h3"] {
+                let _ = lab.run("ip", &["link", "del", &format!("s1-{host}")]);
                 let _ = lab.run("ip", &["netns", "del", host]);
             }
             judge(&mut escaped, &format!("a false table of {service}"), outcome);
