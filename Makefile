@@ -172,14 +172,20 @@ schemathesis: build ## generated requests to the API, from its own description, 
 
 HOSTILE_LOG := target/hostile.log
 
-hostile: build python ## every hostile app, also in Python, beside others, alone and together; UNCONFINED=1 disables the sandbox: minutes
+hostile: build python ## every hostile app, also in Python, beside others, alone and together, and attacks from outside; UNCONFINED=1 disables the sandbox: minutes
 	@.ci/need $(LAB)
 	target/python/bin/python3 -m unittest python/tests/test_package.py
 	@status=0; $(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1 ROSEMARY_HOSTILE=all ROSEMARY_UNCONFINED=$(UNCONFINED)" \
 	  cargo test --workspace --test system -- --nocapture \
 	  hostile::all:: hostile::fuzz:: attacks::memory:: python::attacks:: 2>&1 \
 	  | tee $(HOSTILE_LOG) || status=$$?; \
-	sed -nE '/^(in Python: )?[0-9]+ contained, [0-9]+ escaped$$/p' $(HOSTILE_LOG); exit $$status
+	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
+	  cargo test --workspace --test system -- --nocapture --test-threads 1 --ignored outside:: 2>&1 \
+	  | tee -a $(HOSTILE_LOG) || status=$$?; \
+	sed -nE '/^(in Python: )?[0-9]+ contained, [0-9]+ escaped$$/p' $(HOSTILE_LOG); \
+	for verdict in contained escaped; do \
+	  echo "from outside: $$(grep -cE "^outside: .*: $$verdict" $(HOSTILE_LOG)) $$verdict"; \
+	done; exit $$status
 
 SEED ?= 7
 STEPS ?= 200

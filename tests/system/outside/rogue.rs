@@ -30,13 +30,13 @@ pub(super) type Answer = Box<dyn FnMut(Kind, &[u8], &mut Vec<u8>) -> bool + Send
 
 /// A connected hostile switch; dropping it closes the connection.
 pub(super) struct Rogue {
-    wire: Arc<Wire>,
+    wire: Arc<Writer>,
     threads: Vec<JoinHandle<()>>,
     dpid: Dpid,
 }
 
 /// The connection, which several threads write.
-pub(super) struct Wire {
+pub(super) struct Writer {
     stream: TcpStream,
     writing: Mutex<()>,
     closed: AtomicBool,
@@ -46,7 +46,7 @@ pub(super) struct Wire {
     flow_mods: AtomicU64,
 }
 
-impl Wire {
+impl Writer {
     /// Writes whole messages. `false` once the connection is closed.
     pub(super) fn write(&self, messages: &[u8]) -> bool {
         let turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +67,7 @@ impl Rogue {
         let stream = TcpStream::connect("127.0.0.1:6653")?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(Duration::from_secs(20)))?;
-        let wire = Arc::new(Wire {
+        let wire = Arc::new(Writer {
             stream,
             writing: Mutex::default(),
             closed: AtomicBool::default(),
@@ -144,7 +144,7 @@ impl Rogue {
     }
 
     /// The connection, for a thread of the test that sends further parts of an answer.
-    pub(super) fn wire(&self) -> Arc<Wire> {
+    pub(super) fn wire(&self) -> Arc<Writer> {
         Arc::clone(&self.wire)
     }
 }
@@ -159,7 +159,7 @@ impl Drop for Rogue {
     }
 }
 
-fn serve(wire: &Wire, dpid: Dpid, ports: &[PortDesc], mut answer: Answer) -> io::Result<()> {
+fn serve(wire: &Writer, dpid: Dpid, ports: &[PortDesc], mut answer: Answer) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(1 << 16, &wire.stream);
     loop {
         let mut received = vec![0; Header::SIZE];
