@@ -71,7 +71,7 @@ impl<'lab> Beside<'lab> {
                 self.escaped.push(format!("{name}: {error:#}"));
             }
         }
-        Ok(())
+        Ok(self.net.rosemary.must_run()?)
     }
 
     fn observed<A>(
@@ -101,10 +101,10 @@ impl<'lab> Beside<'lab> {
         let seen = seen?;
         let (good, measured) = measured.context("the good switch is not served")?;
         self.good = Some(good);
-        let last = report.replies.last().map_or(0, |reply| reply.seq);
-        let lost = last.saturating_sub(u32::try_from(report.replies.len())?);
+        let sent = report.replies.last().map_or(0, |reply| reply.seq);
+        let lost = sent.saturating_sub(u32::try_from(report.replies.len())?);
         let after = memory_kib(pid)?;
-        ensure!(lost == 0 && last > 20, "{lost} of {last} pings were lost");
+        ensure!(lost == 0 && sent > 20, "{lost} of {sent} pings were lost");
         ensure!(net.status()?.programs.kernel == kernel, "the kernel was restarted");
         ensure!(net.switch_status()?.epoch == epoch, "the switch was disconnected");
         ensure!(after < before + GROWTH, "the kernel has {after} KiB after {before} KiB");

@@ -290,10 +290,10 @@ fn slow_hellos(beside: &mut Beside<'_>) -> anyhow::Result<()> {
         Ok(Some(thread::spawn(drip)))
     };
     beside.attacked("slow hellos over TCP and TLS", begin, |net, dripping| {
-        let began = Instant::now();
+        let start = Instant::now();
         let s2 = net.lab.switch("s2", Of::V1_3)?;
         net.rosemary.wait_for_switch(&s2)?;
-        let connected = began.elapsed();
+        let connected = start.elapsed();
         let open = dripping.take().context("once")?.join().ok().context("no panic")??;
         ensure!(open < 20, "{open} are still open after 12 s");
         Ok(format!("a real switch connected in {connected:?}; {open} are open after 12 s"))

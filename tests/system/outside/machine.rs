@@ -86,9 +86,10 @@ fn in_the_kernel(lab: &Lab, apps: &BTreeMap<String, PathBuf>) -> anyhow::Result<
     let (mut got, mut refused) = (Vec::new(), 0);
     for (app, attempts) in &said {
         for (what, how) in attempts {
-            match how.starts_with("GOT") && what != OWN {
-                true => got.push(format!("{app}: {what} {how}")),
-                false => refused += 1,
+            if how.starts_with("GOT") && what != OWN {
+                got.push(format!("{app}: {what} {how}"));
+            } else {
+                refused += 1;
             }
         }
     }
@@ -200,7 +201,7 @@ fn greedy(lab: &Lab, program: &std::path::Path) -> anyhow::Result<String> {
             let status = rosemary.status()?;
             slowest = slowest.max(asked.elapsed());
             let pid = status.and_then(|status| pid_of(&status, name));
-            most = most.max(pid.and_then(|pid| tree_kib(pid).ok()).unwrap_or(0) / 1024);
+            most = most.max(pid.map_or(0, tree_kib) / 1024);
             lab.pause(INTERVAL)?;
         }
         rosemary.must_run()?;
@@ -234,9 +235,9 @@ fn greedy(lab: &Lab, program: &std::path::Path) -> anyhow::Result<String> {
 }
 
 /// Resident memory of a process and its descendants, in KiB.
-fn tree_kib(pid: u32) -> anyhow::Result<u64> {
+fn tree_kib(pid: u32) -> u64 {
     let all = cli::lab::processes::tree(pid);
-    Ok(all.iter().filter_map(|it| super::beside::memory_kib(it.pid).ok()).sum())
+    all.iter().filter_map(|it| super::beside::memory_kib(it.pid).ok()).sum()
 }
 
 /// Where the monitor cannot see the memory of its children, the log and `rosemary doctor` say so.

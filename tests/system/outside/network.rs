@@ -116,7 +116,7 @@ impl<'lab> Bed<'lab> {
                 self.escaped.push(format!("{name}: {error:#}"));
             }
         }
-        Ok(())
+        Ok(self.rosemary.must_run()?)
     }
 
     fn observed(
@@ -141,10 +141,10 @@ impl<'lab> Bed<'lab> {
         ensure!(sent > 0, "nothing was sent");
         let seen = harm(self)?;
         let report = pings.end()?;
-        let last = report.replies.last().map_or(0, |reply| reply.seq);
-        let lost = last.saturating_sub(u32::try_from(report.replies.len())?);
+        let count = report.replies.last().map_or(0, |reply| reply.seq);
+        let lost = count.saturating_sub(u32::try_from(report.replies.len())?);
         // The user-space switch shares one thread among all packets, those of a flood too.
-        ensure!(lost <= last / 50 && last > 20, "{lost} of {last} pings were lost");
+        ensure!(lost <= count / 50 && count > 20, "{lost} of {count} pings were lost");
         let after = self.state()?;
         ensure!(after == before, "{after:?} after {before:?}");
         let grown =
@@ -154,7 +154,7 @@ impl<'lab> Bed<'lab> {
         ensure!(words.is_empty() || reported > incidents, "no incident with {words:?}");
         ensure!(reported <= incidents + 60, "{reported} incidents");
         Ok(format!(
-            "{sent} frames, {lost} of {last} pings lost, {} incidents, {seen}; at most {} KiB more, {asked} of 3 hosts found",
+            "{sent} frames, {lost} of {count} pings lost, {} incidents, {seen}; at most {} KiB more, {asked} of 3 hosts found",
             reported - incidents,
             grown.unwrap_or(0)
         ))
@@ -168,7 +168,7 @@ impl<'lab> Bed<'lab> {
             found += self.h2.ping(&self.h1, 2, INTERVAL)?.received.min(1);
         }
         ensure!(found > 0, "no host was found during the attack");
-        Ok(found.try_into()?)
+        Ok(found)
     }
 
     /// Memory of the kernel and the apps, in KiB.

@@ -261,10 +261,7 @@ fn filled(lab: &Lab, how: &str) -> anyhow::Result<String> {
     rosemary.stop(Signal::TERM)?;
     let refused =
         refused.and_then(|line| line.split("REFUSED").last()).unwrap_or(" nothing refused");
-    Ok(format!(
-        "{} bytes at most, refused{refused}, {starts} starts of the other app kept",
-        largest
-    ))
+    Ok(format!("{largest} bytes at most, refused{refused}, {starts} starts of the other app kept"))
 }
 
 #[test]

@@ -55,8 +55,9 @@ fn lying_switches_harm_nobody() {
 fn refusals_without_end(beside: &mut Beside<'_>) -> anyhow::Result<()> {
     let begin = |_: &mut Net<'_>| {
         let answer = |kind, received: &[u8], out: &mut Vec<u8>| {
-            let refused = !matches!(kind, Kind::Hello | Kind::FeaturesRequest | Kind::EchoRequest)
-                && !(kind == Kind::MultipartRequest && multipart_of(received) == 13);
+            let served = matches!(kind, Kind::Hello | Kind::FeaturesRequest | Kind::EchoRequest)
+                || kind == Kind::MultipartRequest && multipart_of(received) == 13;
+            let refused = !served;
             if refused {
                 out.extend(refusal(TABLE_FULL.0, TABLE_FULL.1, received));
             }
@@ -172,7 +173,7 @@ fn endless_statistics(beside: &mut Beside<'_>) -> anyhow::Result<()> {
         };
         let mut rogue = Rogue::connect(0xe4d1, ports(2), Box::new(answer))?;
         let xid = asked.recv_timeout(SOON).context("stats asks")?;
-        let mut entry = vec![0; 112];
+        let mut entry = [0; 112];
         entry[3] = 1;
         let body = entry.repeat(100);
         let one = part(PORT_STATS, xid, true, &body);
@@ -224,7 +225,7 @@ fn endless_flows(beside: &mut Beside<'_>) -> anyhow::Result<()> {
         Ok(rogues)
     };
     beside.attacked("endless replies about flows", begin, |net, _| {
-        let began = Instant::now();
+        let start = Instant::now();
         // The command itself waits for all readings that operators have begun, also for those of the others.
         let mut command = net.lab.command(rosemary_binary());
         command.args(["flows", "s1", "--orphans"]);
@@ -233,7 +234,7 @@ fn endless_flows(beside: &mut Beside<'_>) -> anyhow::Result<()> {
         net.rosemary.wait_for("the real switch is read", SOON, |status| {
             status.switch(&dpid).filter(|it| it.foreign_flows > 0).map(drop)
         })?;
-        let took = began.elapsed();
+        let took = start.elapsed();
         net.s1.ofctl(&["del-flows", "cookie=0x1234000000000000/-1"])?;
         Ok(format!("the real switch was read after {took:?}"))
     })
