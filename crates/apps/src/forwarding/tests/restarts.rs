@@ -8,7 +8,8 @@ use rosemary_sdk::{Dpid, PortNo};
 
 use super::sim::{Sim, frame};
 use super::{V1_0, V1_3, flood_all, host, ping_all, ring};
-use crate::net::End;
+use crate::forwarder::Facts;
+use crate::net::{End, LinkFacts};
 use crate::world::{Act, Location};
 
 /// What restarts before a link is cut.
@@ -175,6 +176,49 @@ fn packet_before_the_first_snapshot_is_not_dropped_for_a_while() {
         assert_eq!(flows.filter(|flow| flow.act == Act::Drop).count(), 0, "{version:?}");
         sim.settle();
         assert_eq!(sim.arrivals(from, frame(src, dst, None, 1)), [to], "{version:?}");
+    }
+}
+
+/// Returns up to seven ports of switches, some of which do not exist.
+fn random_ends(sim: &mut Sim) -> Vec<End> {
+    let dpids = [0, 1, 2, 3, 9, u64::MAX].map(Dpid);
+    let ports = [0, 1, 2, 3, 0xffff_fff8, 0xffff_fffd, 0xffff_fffe, u32::MAX].map(PortNo);
+    let count = sim.world.random(8);
+    let mut end = || (dpids[sim.world.random(dpids.len())], ports[sim.world.random(ports.len())]);
+    (0..count).map(|_| end()).collect()
+}
+
+/// The provider of the topology sends noise, as one of a stranger may.
+#[test]
+fn noise_instead_of_a_topology_ends_nothing() {
+    for seed in 0..60 {
+        let mut sim = established(&[V1_3, V1_0, V1_3], seed);
+        for _ in 0..4 {
+            let ends = random_ends(&mut sim).into_iter().zip(random_ends(&mut sim));
+            let link = |(from, to)| LinkFacts {
+                from,
+                to,
+                metric: [0, 1, 10, u32::MAX][sim.world.random(4)],
+                is_suspicious: sim.world.random(2) == 0,
+            };
+            let links = ends.map(link).collect();
+            let facts = Facts {
+                switches: random_ends(&mut sim).into_iter().map(|it| (it.0, false)).collect(),
+                edges: random_ends(&mut sim),
+                links,
+                blocked: random_ends(&mut sim),
+                segments: random_ends(&mut sim),
+                undetermined: sim.world.random(2),
+                is_settled: sim.world.random(2) == 0,
+            };
+            sim.forwarder.on_topology(facts, &mut sim.world);
+            let ((from, src), (_, dst)) = (host(1), host(2));
+            sim.send(from, frame(src, dst, None, 0));
+            let steps = (0..100).take_while(|_| sim.step()).count();
+            assert!(steps <= 100);
+            sim.world.now += Duration::from_millis(60);
+            sim.forwarder.go_on(&mut sim.world);
+        }
     }
 }
 
