@@ -7,6 +7,7 @@
 # PREFIX/bin                  rosemary, ofbench
 # PREFIX/libexec/rosemary     the programs that the monitor starts
 # PREFIX/lib/rosemary/apps    the apps that ship with Rosemary, by the names in the configuration
+# PREFIX/lib/rosemary/librosemary_wanted.a   wanted flows for apps in C
 # PREFIX/lib/rosemary/python  the virtual environment for apps in Python and of Ryu, if there is one (etc/install-python.sh)
 # PREFIX/lib/rosemary/faucet  Faucet, if there is a virtual environment and Faucet
 # PREFIX/share/man            the manual pages of sections 1 and 5
@@ -36,8 +37,8 @@ mapfile -t apps < <(sed -n '/^\[\[example\]\]/{n;s/^name = "\(.*\)"/\1/p}' crate
 [ ${#apps[@]} -gt 0 ] || { echo "install: crates/apps/Cargo.toml names no app" >&2; exit 1; }
 crates=(openflow sys routes series sdk)
 
-for file in rosemary ofbench "${programs[@]}" "${apps[@]/#/examples/lib}"; do
-  [[ $file = examples/* ]] && file=$file.so
+for file in rosemary ofbench "${programs[@]}" examples/librosemary_wanted.a "${apps[@]/#/examples/lib}"; do
+  [[ $file = examples/*.a || $file != examples/* ]] || file=$file.so
   [ -f "$build/$file" ] || { echo "install: $build/$file is missing; type: make release" >&2; exit 1; }
 done
 
@@ -56,6 +57,10 @@ for app in "${apps[@]}"; do
   install -m 644 "$build/examples/lib$app.so" "$to/lib/rosemary/apps/${app//_/-}.so"
 done
 install -m 644 crates/sdk/c/*.h "$to/include/rosemary"
+# Without line tables it has a third of the size; names of functions stay.
+install -m 644 "$build/examples/librosemary_wanted.a" "$to/lib/rosemary"
+! command -v strip >/dev/null ||
+  strip --strip-debug --enable-deterministic-archives "$to/lib/rosemary/librosemary_wanted.a"
 install -m 644 etc/rosemary.toml etc/firewall.toml etc/rosemary.rules.yml etc/grafana-dashboard.json LICENSE README.md "$to/share/doc/rosemary"
 sed "s|/usr/bin/rosemary|$prefix/bin/rosemary|" etc/rosemary.service > "$to/lib/systemd/system/rosemary.service"
 "$build/rosemary" man "$to/share/man/man1"

@@ -82,6 +82,8 @@ fn installed_programs_and_apps_work() {
         }
         for file in [
             "include/rosemary/rosemary_packet.h",
+            "include/rosemary/rosemary_wanted.h",
+            "lib/rosemary/librosemary_wanted.a",
             "share/man/man1/rosemary.1",
             "share/man/man5/rosemary.toml.5",
             "share/bash-completion/completions/rosemary",

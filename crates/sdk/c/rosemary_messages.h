@@ -14,7 +14,8 @@
  *     ROSEMARY_EXPORT("hub", "0.1.0", struct hub, on_record)
  *
  * A function that sends takes a record of the switch that it sends to. It returns 0, or ROSEMARY_FULL if there is no room for the
- * message now, or ROSEMARY_WRONG, after it has logged why, if the message cannot be sent at all.
+ * message now, or ROSEMARY_WRONG, after it has logged why, if the message cannot be sent at all. `on_record` may return these
+ * results, and ROSEMARY_BROKEN if the app cannot continue: then Rosemary restarts it, and no message of the batch is sent.
  */
 #ifndef ROSEMARY_MESSAGES_H
 #define ROSEMARY_MESSAGES_H
@@ -30,8 +31,8 @@
 extern "C" {
 #endif
 
-/* Results of functions that send. */
-enum { ROSEMARY_FULL = -1, ROSEMARY_WRONG = -2 };
+/* Results of functions that send, and of `on_record`. */
+enum { ROSEMARY_FULL = -1, ROSEMARY_WRONG = -2, ROSEMARY_BROKEN = -3 };
 
 /* Ports with a meaning; in 32-bit numbering in every version. */
 #define ROSEMARY_IN_PORT 0xfffffff8u
@@ -223,6 +224,40 @@ static inline void rosemary_add_match_v1_3(struct rosemary_builder *to, const st
     rosemary_add_zeros(to, (8 - (to->size - start) % 8) % 8);
 }
 
+/* Writes a flow-mod behind its header; `command` is 0 to add and 3 to delete. */
+static inline void rosemary_add_flow_mod(struct rosemary_builder *to, uint8_t version, const struct rosemary_flow *flow,
+                                         uint32_t priority, uint8_t command) {
+    if (version == 1) {
+        rosemary_add_match_v1_0(to, &flow->match);
+        rosemary_add_zeros(to, 8); /* cookie */
+        rosemary_add16(to, command);
+    } else {
+        rosemary_add_zeros(to, 16); /* cookie and mask */
+        rosemary_add16(to, command); /* in table 0 */
+    }
+    rosemary_add16(to, flow->idle_timeout);
+    rosemary_add16(to, flow->hard_timeout);
+    rosemary_add16(to, priority);
+    rosemary_add32(to, ROSEMARY_NO_BUFFER);
+    if (version == 1) {
+        rosemary_add16(to, 0xffff); /* to delete: flows to any port */
+        rosemary_add16(to, 0);
+    } else {
+        rosemary_add32(to, 0xffffffffu); /* any port, any group */
+        rosemary_add32(to, 0xffffffffu);
+        rosemary_add32(to, 0);
+        rosemary_add_match_v1_3(to, &flow->match);
+    }
+    if (command == 0 && flow->output != ROSEMARY_DROP) {
+        if (version != 1) {
+            rosemary_add16(to, 4); /* OFPIT_APPLY_ACTIONS, 24 bytes */
+            rosemary_add16(to, 24);
+            rosemary_add32(to, 0);
+        }
+        rosemary_add_output(to, version, flow->output);
+    }
+}
+
 /* A flow-mod; `command` is 0 to add and 3 to delete. */
 static inline int32_t rosemary_flow_mod(const struct rosemary_host *host, const struct rosemary_record *record,
                                         const struct rosemary_flow *flow, uint8_t command) {
@@ -237,35 +272,7 @@ static inline int32_t rosemary_flow_mod(const struct rosemary_host *host, const 
     }
     if (rosemary_open(host, record, &to, 14, 256) != 0)
         return ROSEMARY_FULL;
-    if (record->version == 1) {
-        rosemary_add_match_v1_0(&to, &flow->match);
-        rosemary_add_zeros(&to, 8); /* cookie */
-        rosemary_add16(&to, command);
-    } else {
-        rosemary_add_zeros(&to, 16); /* cookie and mask */
-        rosemary_add16(&to, command); /* in table 0 */
-    }
-    rosemary_add16(&to, flow->idle_timeout);
-    rosemary_add16(&to, flow->hard_timeout);
-    rosemary_add16(&to, priority);
-    rosemary_add32(&to, ROSEMARY_NO_BUFFER);
-    if (record->version == 1) {
-        rosemary_add16(&to, 0xffff); /* to delete: flows to any port */
-        rosemary_add16(&to, 0);
-    } else {
-        rosemary_add32(&to, 0xffffffffu); /* any port, any group */
-        rosemary_add32(&to, 0xffffffffu);
-        rosemary_add32(&to, 0);
-        rosemary_add_match_v1_3(&to, &flow->match);
-    }
-    if (command == 0 && flow->output != ROSEMARY_DROP) {
-        if (record->version != 1) {
-            rosemary_add16(&to, 4); /* OFPIT_APPLY_ACTIONS, 24 bytes */
-            rosemary_add16(&to, 24);
-            rosemary_add32(&to, 0);
-        }
-        rosemary_add_output(&to, record->version, flow->output);
-    }
+    rosemary_add_flow_mod(&to, record->version, flow, priority, command);
     return rosemary_close(host, record, &to, 0);
 }
 
@@ -407,8 +414,9 @@ static inline void rosemary_stop(const struct rosemary_host *host, const struct 
     host->stop(host, turn->number);
 }
 
-/* `create` and `destroy` of an app for ROSEMARY_TABLE_OF_APP; see ROSEMARY_EXPORT. */
-#define ROSEMARY_INSTANCE(type)                                                                                  \
+/* `create` and `destroy` of an app for ROSEMARY_TABLE_OF_APP; see ROSEMARY_EXPORT. `start` is called with the new instance. If it
+ * does not return 0, after it has logged why, there is no app. `end` is called before an instance is freed. */
+#define ROSEMARY_INSTANCE_WITH(type, start, end)                                                                 \
     static void *rosemary_create(const struct rosemary_host *host) {                                             \
         type *app = (type *)calloc(1, sizeof(type));                                                             \
         if (host->config_size) {                                                                                 \
@@ -416,15 +424,27 @@ static inline void rosemary_stop(const struct rosemary_host *host, const struct 
             free(app);                                                                                           \
             return NULL;                                                                                         \
         }                                                                                                        \
-        if (!app)                                                                                                \
+        if (!app) {                                                                                              \
             rosemary_logf(host, ROSEMARY_LOG_ERROR, "out of memory");                                            \
-        else                                                                                                     \
-            app->host = host;                                                                                    \
-        return app;                                                                                              \
+            return NULL;                                                                                         \
+        }                                                                                                        \
+        app->host = host;                                                                                        \
+        if (start(app) == 0)                                                                                     \
+            return app;                                                                                          \
+        end(app);                                                                                                \
+        free(app);                                                                                               \
+        return NULL;                                                                                             \
     }                                                                                                            \
     static void rosemary_destroy(void *app) {                                                                    \
+        end((type *)app);                                                                                        \
         free(app);                                                                                               \
     }
+
+static inline int32_t rosemary_no_start(void *app) { return app ? 0 : ROSEMARY_WRONG; }
+static inline void rosemary_no_end(void *app) { (void)app; }
+
+/* The same without these calls. */
+#define ROSEMARY_INSTANCE(type) ROSEMARY_INSTANCE_WITH(type, rosemary_no_start, rosemary_no_end)
 
 /* `rosemary_on_batch`, which calls `on_record` for each record of a batch; see ROSEMARY_EXPORT. */
 #define ROSEMARY_RECORDS(type, on_record)                                                                        \
@@ -432,10 +452,14 @@ static inline void rosemary_stop(const struct rosemary_host *host, const struct 
                                      struct rosemary_answer *answer) {                                           \
         struct rosemary_turn turn = {batch->now_ns, &answer->wake_at_ns, 0};                                     \
         if (batch->count == 0)                                                                                   \
-            (void)on_record((type *)app, NULL, &turn);                                                           \
+            return on_record((type *)app, NULL, &turn) == ROSEMARY_BROKEN ? ROSEMARY_FAILED : 0;                 \
         for (uint32_t i = 0; i < batch->count; i++) {                                                            \
+            int32_t result;                                                                                      \
             turn.number = i;                                                                                     \
-            if (on_record((type *)app, batch->records[i], &turn) == ROSEMARY_FULL) {                             \
+            result = on_record((type *)app, batch->records[i], &turn);                                           \
+            if (result == ROSEMARY_BROKEN)                                                                       \
+                return ROSEMARY_FAILED;                                                                          \
+            if (result == ROSEMARY_FULL) {                                                                       \
                 answer->handled = i;                                                                             \
                 break;                                                                                           \
             }                                                                                                    \

@@ -127,11 +127,8 @@ static inline const char *rosemary_timers_expired(struct rosemary_timers *timers
     return name;
 }
 
-/* As ROSEMARY_EXPORT, for a `type` with a member `struct rosemary_timers timers`. `on_timer` is called with the name of each
- * timer that has expired, before the records. A wake-up for such timers alone leaves the app's own `wake_at_ns` as it is, and
- * calls `on_record` not. */
-#define ROSEMARY_EXPORT_WITH_TIMERS(app_name, app_version, type, on_record, on_timer)                            \
-    ROSEMARY_INSTANCE(type)                                                                                      \
+/* `rosemary_on_batch_or_timer`, for ROSEMARY_TABLE_OF_APP; see ROSEMARY_EXPORT_WITH_TIMERS. */
+#define ROSEMARY_RECORDS_AND_TIMERS(type, on_record, on_timer)                                                   \
     ROSEMARY_RECORDS(type, on_record)                                                                            \
     static int32_t rosemary_on_batch_or_timer(void *app, const struct rosemary_batch *batch,                     \
                                               struct rosemary_answer *answer) {                                  \
@@ -145,7 +142,8 @@ static inline const char *rosemary_timers_expired(struct rosemary_timers *timers
             expired++;                                                                                           \
         }                                                                                                        \
         if (batch->count || !expired || timers->wake_at_ns <= batch->now_ns) {                                   \
-            (void)rosemary_on_batch(app, batch, answer);                                                         \
+            if (rosemary_on_batch(app, batch, answer) != 0)                                                      \
+                return ROSEMARY_FAILED;                                                                          \
             timers->wake_at_ns = answer->wake_at_ns;                                                             \
         }                                                                                                        \
         if (wake_at_ns < timers->wake_at_ns)                                                                     \
@@ -153,7 +151,14 @@ static inline const char *rosemary_timers_expired(struct rosemary_timers *timers
         next_ns = rosemary_timers_next(timers);                                                                  \
         answer->wake_at_ns = next_ns < timers->wake_at_ns ? next_ns : timers->wake_at_ns;                        \
         return 0;                                                                                                \
-    }                                                                                                            \
+    }
+
+/* As ROSEMARY_EXPORT, for a `type` with a member `struct rosemary_timers timers`. `on_timer` is called with the name of each
+ * timer that has expired, before the records. A wake-up for such timers alone leaves the app's own `wake_at_ns` as it is, and
+ * calls `on_record` not. */
+#define ROSEMARY_EXPORT_WITH_TIMERS(app_name, app_version, type, on_record, on_timer)                            \
+    ROSEMARY_INSTANCE(type)                                                                                      \
+    ROSEMARY_RECORDS_AND_TIMERS(type, on_record, on_timer)                                                       \
     ROSEMARY_TABLE_OF_APP(app_name, app_version, rosemary_on_batch_or_timer)
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 //! Defines [`App`], the trait that an application implements, and the [`Batch`] of events that it gets.
 
 use crate::abi::RecordKind;
-use crate::abi::guest::Records;
+use crate::abi::records::Records;
 use crate::event::{Event, PacketIn};
 use crate::http::{HttpRequest, Response};
 use crate::network::Network;

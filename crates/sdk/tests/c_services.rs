@@ -263,12 +263,6 @@ enum Client {
 
 use Client::{Has, Missing};
 
-/// Why C has no wanted flows.
-const NO_WANTED: Client = Missing(
-    "a client of a thousand lines with allocation and storage; an app in C adds its flows again at ROSEMARY_SWITCH_UP and \
-     ROSEMARY_FLOWS_MISSING",
-);
-
 /// Why C follows tables without a client.
 const FOLLOWED: Client = Missing(
     "an app in C reads ROSEMARY_TABLE records itself, with rosemary_topology.h or rosemary_tables.h",
@@ -327,18 +321,26 @@ const CLIENTS: &[(&str, &[InLanguages])] = &[
     (
         "src/wanted/mod.rs",
         &[
-            ("flow", NO_WANTED, Has("flow")),
-            ("group", NO_WANTED, Has("group")),
-            ("meter", NO_WANTED, Has("meter")),
-            ("drop_flow", NO_WANTED, Has("drop_flow")),
-            ("drop_group", NO_WANTED, Has("drop_group")),
-            ("drop_meter", NO_WANTED, Has("drop_meter")),
-            ("keep_only_declared", NO_WANTED, Has("keep_only_declared")),
-            ("is_settled", NO_WANTED, Has("is_settled")),
-            ("is_loaded", NO_WANTED, Has("is_loaded")),
-            ("is_saved", NO_WANTED, Has("is_saved")),
-            ("save_failure", NO_WANTED, Has("save_failure")),
-            ("check", NO_WANTED, Has("check")),
+            ("new", Has("rosemary_wanted_create"), Has("Wanted")),
+            ("flow", Has("rosemary_wanted_flow"), Has("flow")),
+            ("group", Has("rosemary_wanted_group"), Has("group")),
+            ("meter", Has("rosemary_wanted_meter"), Has("meter")),
+            ("drop_flow", Has("rosemary_wanted_drop_flow"), Has("drop_flow")),
+            ("drop_group", Has("rosemary_wanted_drop_group"), Has("drop_group")),
+            ("drop_meter", Has("rosemary_wanted_drop_meter"), Has("drop_meter")),
+            (
+                "keep_only_declared",
+                Has("rosemary_wanted_keep_only_declared"),
+                Has("keep_only_declared"),
+            ),
+            ("is_settled", Has("rosemary_wanted_is_settled"), Has("is_settled")),
+            ("is_loaded", Has("rosemary_wanted_is_loaded"), Has("is_loaded")),
+            ("is_saved", Has("rosemary_wanted_is_saved"), Has("is_saved")),
+            ("save_failure", Has("rosemary_wanted_save_failure"), Has("save_failure")),
+            ("check", Has("rosemary_wanted_check"), Has("check")),
+            ("len", Has("rosemary_wanted_count"), Has("__len__")),
+            ("on_event", Has("rosemary_wanted_on_record"), Has("on_event")),
+            ("on_wake", Has("rosemary_wanted_on_record"), Has("on_wake")),
         ],
     ),
     (
@@ -399,20 +401,7 @@ const NOT_CLIENTS: &[(&str, &[&str])] = &[
             "address_name",
         ],
     ),
-    (
-        "src/wanted/mod.rs",
-        &[
-            "flow_name",
-            "new",
-            "len",
-            "is_empty",
-            "flows",
-            "groups",
-            "meters",
-            "on_event",
-            "on_wake",
-        ],
-    ),
+    ("src/wanted/mod.rs", &["flow_name", "is_empty", "flows", "groups", "meters"]),
 ];
 
 fn read(path: &Path) -> String {

@@ -126,6 +126,7 @@ fn c(name: &str, template: Template) -> Vec<File> {
         ("rosemary_services.h".into(), include_str!("../../../sdk/c/rosemary_services.h").into()),
         ("rosemary_timers.h".into(), include_str!("../../../sdk/c/rosemary_timers.h").into()),
         ("rosemary_topology.h".into(), include_str!("../../../sdk/c/rosemary_topology.h").into()),
+        ("rosemary_wanted.h".into(), include_str!("../../../sdk/c/rosemary_wanted.h").into()),
         ("rosemary_bench.h".into(), include_str!("../../../sdk/c/rosemary_bench.h").into()),
         ("Makefile".into(), fill(include_str!("Makefile.txt"))),
         ("app.toml".into(), fill(include_str!("app.toml.txt"))),

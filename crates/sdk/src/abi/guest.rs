@@ -11,10 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use openflow::FlowModTemplate;
 use series::{BLANKS_SIZE, FlowAndPacket, MAX_SERIES, PACKET_SIZE, Written};
 
-use super::{
-    ABI, AnswerTable, AppTable, BatchTable, FAILED, HostFunctions, Level, MAX_BATCH, RECORD_HEAD,
-    Record,
-};
+use super::records::Records;
+use super::{ABI, AnswerTable, AppTable, BatchTable, FAILED, HostFunctions, Level};
 use crate::app::{ANSWER_ROOM, App, Batch};
 use crate::event::Switch;
 use crate::network::Network;
@@ -131,6 +129,18 @@ impl Host {
         Self { table, xid: 0, series: None, timers, wake_at_ns: u64::MAX, room_at_least: 0 }
     }
 
+    /// Takes the table that the host has passed to `create`, or returns `None` after it has logged that the application was
+    /// built for another version of the ABI. The table outlives the result.
+    pub(super) fn open(table: *const HostFunctions) -> Option<Self> {
+        let host = Self::new(table);
+        let (abi, size) = (host.table().abi, host.table().size);
+        if abi == ABI && size as usize >= size_of::<HostFunctions>() {
+            return Some(host);
+        }
+        host.log(Level::Error, "it is built for a newer Rosemary; build it with this one's SDK");
+        None
+    }
+
     /// Goes on after the message with this transaction id. The table outlives the result.
     #[cfg(feature = "host")]
     pub(super) fn after(table: *const HostFunctions, xid: u32) -> Self {
@@ -138,7 +148,7 @@ impl Host {
     }
 
     /// Begins a batch. One that panicked may have left a series, whose room has gone.
-    fn begin_batch(&mut self) {
+    pub(super) fn begin_batch(&mut self) {
         (self.series, self.room_at_least) = (None, 0);
     }
 
@@ -431,55 +441,6 @@ impl Host {
     }
 }
 
-/// The records of a batch in the host's memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Records<'a> {
-    /// Each points to a whole, aligned record that nobody changes for `'a`.
-    starts: &'a [*const Record],
-}
-
-impl<'a> Records<'a> {
-    /// Takes the records of a batch.
-    ///
-    /// # Safety
-    /// The batch has `count` pointers, each to a whole, aligned record, and nobody changes one of them
-    /// for `'a`.
-    unsafe fn of(batch: &'a BatchTable) -> Self {
-        let count = (batch.count as usize).min(MAX_BATCH);
-        if count == 0 {
-            return Self { starts: &[] }; // there may be no array in this case
-        }
-        // SAFETY: the caller's promise.
-        Self { starts: unsafe { std::slice::from_raw_parts(batch.records, count) } }
-    }
-
-    /// Returns how many there are.
-    #[inline]
-    pub(crate) fn len(self) -> usize {
-        self.starts.len()
-    }
-
-    /// Returns the head and the body of one.
-    #[inline]
-    pub(crate) fn get(self, number: usize) -> Option<(&'a Record, &'a [u8])> {
-        self.from(number).next()
-    }
-
-    /// Returns those from this number on.
-    #[inline]
-    pub(crate) fn from(self, first: usize) -> impl Iterator<Item = (&'a Record, &'a [u8])> {
-        let starts = self.starts.get(first..).unwrap_or_default();
-        starts.iter().map(|start| {
-            // SAFETY: as `starts` says.
-            let record = unsafe { &**start };
-            let body = start.wrapping_add(1).cast::<u8>();
-            let size = (record.size as usize).saturating_sub(RECORD_HEAD);
-            // SAFETY: as above: a record has `size` bytes, and the head takes the first 48 of them.
-            (record, unsafe { std::slice::from_raw_parts(body, size) })
-        })
-    }
-}
-
 /// Converts a number that is at most a series' size.
 #[expect(clippy::cast_possible_truncation, reason = "a series is short")]
 fn few(size: usize) -> u32 {
@@ -487,7 +448,7 @@ fn few(size: usize) -> u32 {
 }
 
 /// Logs why the application ends.
-fn report(host: &Host, what: &str, panic: &(dyn Any + Send)) {
+pub(super) fn report(host: &Host, what: &str, panic: &(dyn Any + Send)) {
     let why = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
@@ -497,12 +458,7 @@ fn report(host: &Host, what: &str, panic: &(dyn Any + Send)) {
 }
 
 unsafe extern "C" fn create<A: App>(host: *const HostFunctions) -> *mut c_void {
-    let host = Host::new(host);
-    let (abi, size) = (host.table().abi, host.table().size);
-    if abi != ABI || (size as usize) < size_of::<HostFunctions>() {
-        host.log(Level::Error, "it is built for a newer Rosemary; build it with this one's SDK");
-        return std::ptr::null_mut();
-    }
+    let Some(host) = Host::open(host) else { return std::ptr::null_mut() };
     let created = catch_unwind(|| {
         let mut app = A::create();
         let configured = host.config().and_then(|config| app.configure(config));

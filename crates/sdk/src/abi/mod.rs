@@ -2,9 +2,9 @@
 //!
 //! `docs/decisions/0002-app-abi.md` gives the reasons for its design. This module and its children
 //! are the only place outside the crate `sys` with `unsafe`, which a foreign function interface
-//! needs. [`guest`] is the side of an application, used through
-//! [`export_app!`](crate::export_app); `host`, behind the feature of that name, is the side of a
-//! zone or the kernel.
+//! needs, together with the functions in C of `c/wanted/lib.rs`. [`guest`] is the side of an application, used through
+//! [`export_app!`](crate::export_app); [`foreign`] opens it to libraries for applications in C. `host`, behind the feature
+//! of that name, is the side of a zone or the kernel.
 //!
 //! The layout of [`Record`], in bytes, little endian:
 //!
@@ -21,6 +21,7 @@
 
 #![allow(unsafe_code, reason = "the C ABI is what this module is for")]
 
+pub mod foreign;
 #[cfg(feature = "host")]
 mod gathered;
 pub mod guest;
@@ -28,6 +29,7 @@ pub mod guest;
 pub mod host;
 #[cfg(feature = "host")]
 pub mod lent;
+pub(crate) mod records;
 
 use std::ffi::{c_char, c_void};
 

@@ -128,6 +128,8 @@ impl Wisher {
 /// The application, its switches and its storage.
 pub(crate) struct World {
     pub(crate) bench: Bench,
+    /// Creates the application with a configuration.
+    create: fn(&str) -> Bench,
     pub(crate) config: String,
     pub(crate) switches: Vec<FakeSwitch>,
     pub(crate) storage: FakeStorage,
@@ -139,9 +141,15 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(config: &str, versions: &[Version]) -> Self {
+        Self::of(|config| Bench::configured::<Wisher>(config).unwrap(), config, versions)
+    }
+
+    /// As [`new`](Self::new), with another application that wants what packets tell it.
+    pub(crate) fn of(create: fn(&str) -> Bench, config: &str, versions: &[Version]) -> Self {
         let switches = (1..).zip(versions).map(|(dpid, version)| FakeSwitch::new(dpid, *version));
         Self {
-            bench: Bench::configured::<Wisher>(config).unwrap(),
+            bench: create(config),
+            create,
             config: config.into(),
             switches: switches.collect(),
             storage: FakeStorage::default(),
@@ -200,7 +208,7 @@ impl World {
     }
 
     pub(crate) fn restart_app(&mut self) {
-        self.bench = Bench::configured::<Wisher>(&self.config).unwrap();
+        self.bench = (self.create)(&self.config);
         self.snapshot();
     }
 
