@@ -31,6 +31,7 @@ pub mod schema;
 mod sockets;
 pub mod stream;
 pub mod traces;
+pub mod verdicts;
 
 use std::env;
 use std::panic::{self, AssertUnwindSafe};

@@ -7,8 +7,11 @@ const MOST_ERRORS: usize = 2;
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |candidate: &&str| strsim::osa_distance(word, candidate);
     // With three letters and two errors, any word would be similar.
-    let most = MOST_ERRORS.min(word.chars().count() / 2);
-    let similar = candidates.into_iter().map(|it| (distance(&it), it));
+    let letters = word.chars().count();
+    let most = MOST_ERRORS.min(letters / 2);
+    // The time of a comparison grows with both lengths, and a file may have a key of any length.
+    let comparable = |it: &&str| it.chars().count().abs_diff(letters) <= most;
+    let similar = candidates.into_iter().filter(comparable).map(|it| (distance(&it), it));
     similar.filter(|(distance, _)| *distance <= most).min().map(|(_, candidate)| candidate)
 }
 
@@ -30,5 +33,13 @@ mod tests {
         ] {
             assert_eq!(nearest(word, keys), meant, "{word}");
         }
+    }
+
+    #[test]
+    fn long_word_is_compared_with_no_key() {
+        let word = "x".repeat(1 << 20);
+        let begin = std::time::Instant::now();
+        assert_eq!(nearest(&word, ["listen"; 100]), None);
+        assert!(begin.elapsed() < std::time::Duration::from_secs(5));
     }
 }

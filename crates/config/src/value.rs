@@ -58,8 +58,10 @@ impl<'a> Table<'a> {
                 (None, None) => String::new(),
             };
             let valid = keys.join(", ");
-            let what =
-                format!("unknown key {found:?} in {name}; {meant}the valid keys are: {valid}");
+            let what = format!(
+                "unknown key {} in {name}; {meant}the valid keys are: {valid}",
+                quoted(found)
+            );
             findings.refuse(key.span().start, what);
         }
         Self { at, is: table, findings }
@@ -234,11 +236,7 @@ impl<'a> Value<'a> {
     /// Formats the beginning of the value for an error message.
     fn shown(&self) -> Cow<'a, str> {
         match self.is {
-            DeValue::String(text) => {
-                let start: String = text.chars().take(60).collect();
-                let more = if start.len() < text.len() { "..." } else { "" };
-                format!("{start:?}{more}").into()
-            }
+            DeValue::String(text) => quoted(text).into(),
             DeValue::Integer(number) => number.to_string().into(),
             DeValue::Float(number) => number.to_string().into(),
             DeValue::Boolean(yes) => yes.to_string().into(),
@@ -247,4 +245,11 @@ impl<'a> Value<'a> {
             DeValue::Table(_) => "a table".into(),
         }
     }
+}
+
+/// Returns the first characters of `text` in quotation marks.
+fn quoted(text: &str) -> String {
+    let start: String = text.chars().take(60).collect();
+    let more = if start.len() < text.len() { "..." } else { "" };
+    format!("{start:?}{more}")
 }

@@ -1,9 +1,12 @@
 //! Attacks from outside of the zones, by switches, hosts, clients, files and operators' mistakes. `make hostile` runs them.
 
+mod backups;
 mod beside;
+mod files;
 mod floods;
 mod machine;
 mod network;
+mod reloads;
 mod rogue;
 mod services;
 mod switches;

@@ -1,9 +1,11 @@
 //! Writes and reads the encrypted archive.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use age::secrecy::SecretString;
@@ -20,6 +22,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Highest cost of a password that `restore` computes, as a power of two: 2^20 takes about 1 GiB and some seconds.
 const MAX_WORK_FACTOR: u8 = 20;
+
+/// The longest name of an entry, in bytes.
+const LONGEST_NAME: u64 = 4096;
 
 /// The directories of the archive.
 pub(super) const PARTS: [&str; 3] = ["config", "pki", "state"];
@@ -218,14 +223,22 @@ pub(super) fn read(
     };
     let damaged = || format!("{shown} is damaged; use another copy of it");
     let mut archive = tar::Archive::new(Box::new(input) as Box<dyn Read>);
-    let mut count = 0;
-    for entry in archive.entries().with_context(damaged)? {
+    let (mut count, mut long_name) = (0, None);
+    // Raw, because the crate would read a long name of any length into memory.
+    for entry in archive.entries().with_context(damaged)?.raw(true) {
         let mut entry = entry.with_context(damaged)?;
         count += 1;
         if count > MOST_ENTRIES {
             bail!("{shown} has more than {MOST_ENTRIES} files; it is not a backup of Rosemary");
         }
-        let path = entry.path().with_context(damaged)?.into_owned();
+        if entry.header().entry_type().is_gnu_longname() {
+            long_name = Some(read_name(&mut entry).with_context(damaged)?);
+            continue;
+        }
+        let path = match long_name.take() {
+            Some(name) => name,
+            None => entry.path().with_context(damaged)?.into_owned(),
+        };
         let impossible =
             |why: &str| anyhow!("{shown} has an impossible entry, {}: {why}", path.display());
         let kind = match entry.header().entry_type() {
@@ -240,6 +253,17 @@ pub(super) fn read(
     // The end of the archive is before that of the file, whose last bytes prove that none are missing.
     io::copy(&mut archive.into_inner(), &mut io::sink()).with_context(damaged)?;
     Ok(())
+}
+
+/// Reads the name of the next entry, which is too long for a header.
+fn read_name(entry: &mut impl Read) -> io::Result<PathBuf> {
+    let mut name = Vec::new();
+    entry.take(LONGEST_NAME + 1).read_to_end(&mut name)?;
+    if name.len() as u64 > LONGEST_NAME {
+        return Err(io::Error::other(format!("a name has more than {LONGEST_NAME} bytes")));
+    }
+    name.pop_if(|last| *last == 0);
+    Ok(OsString::from_vec(name).into())
 }
 
 /// Splits the path of an entry into its part and the path below.

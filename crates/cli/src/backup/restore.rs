@@ -3,10 +3,10 @@
 //! All is read and checked into new directories beside the places first. Only then the old files move aside and the new ones
 //! take their names. So a bad file changes nothing.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -22,6 +22,9 @@ use crate::say;
 
 /// The directory into which files move that a restore replaces. A number follows it.
 pub(super) const BEFORE: &str = "before-restore-";
+
+/// The name of the default directory of the keys, in the directory of the configuration.
+const KEYS_DIR: &str = "pki";
 
 /// Options of `rosemary restore`.
 #[derive(Debug, Clone, Args)]
@@ -180,8 +183,11 @@ impl Part {
         };
         let cannot = || format!("cannot write into {}", on.display());
         DirBuilder::new().recursive(true).mode(0o755).create(on).with_context(cannot)?;
-        let staged =
-            tempfile::Builder::new().prefix(".restore-").tempdir_in(on).with_context(cannot)?;
+        let staged = tempfile::Builder::new()
+            .prefix(".restore-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(on)
+            .with_context(cannot)?;
         Ok(Self { name, dir, staged })
     }
 
@@ -199,15 +205,29 @@ impl Part {
                     bail!("{shown} has an impossible entry, state/{name}: no backup contains it");
                 }
             }
-            "config" => {
-                let Ok(text) = std::fs::read_to_string(self.staged.path().join(CONFIG_NAME)) else {
-                    return Ok(());
-                };
-                let restored = Config::parse(file.to_owned(), text)
-                    .with_context(|| format!("the configuration in {shown} has a mistake"))?;
-                check_dirs(&restored, &args.places, &args.file)?;
-            }
+            "config" => self.check_config(args, file)?,
             _ => self.keep_revocations(args)?,
+        }
+        Ok(())
+    }
+
+    /// Checks that the configuration belongs where it would go, and that each other file is one that an app in it names.
+    fn check_config(&self, args: &RestoreArgs, file: &Path) -> anyhow::Result<()> {
+        let shown = args.file.display();
+        let paths = tree(self.staged.path())?;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let text = std::fs::read_to_string(self.staged.path().join(CONFIG_NAME))
+            .with_context(|| format!("{shown} has no configuration that can be read"))?;
+        let restored = Config::parse(file.to_owned(), text)
+            .with_context(|| format!("the configuration in {shown} has a mistake"))?;
+        check_dirs(&restored, &args.places, &args.file)?;
+        for path in paths {
+            if let Some(why) = why_foreign(&path, &restored, &self.dir) {
+                let path = path.display();
+                bail!("{shown} has an impossible entry, config/{path}: {why}");
+            }
         }
         Ok(())
     }
@@ -293,6 +313,46 @@ impl Part {
         File::open(&self.dir)?.sync_all()?;
         Ok(())
     }
+}
+
+/// Whether an app's file may be at this path below the directory of the configuration.
+pub(super) fn is_place_of_apps(path: &Path) -> bool {
+    let first = path.components().next().map(Component::as_os_str).unwrap_or_default();
+    let first = first.to_string_lossy();
+    // The directory of the keys is in that of the configuration, and has checks of its own.
+    ![KEYS_DIR, CONFIG_NAME].contains(&&*first)
+        && !first.starts_with('.')
+        && !first.starts_with(BEFORE)
+}
+
+/// Why a file or directory of the configuration, named by its path below `dir`, is none that a backup of Rosemary contains; `None` if
+/// it is one.
+fn why_foreign(path: &Path, restored: &Config, dir: &Path) -> Option<&'static str> {
+    if path == Path::new(CONFIG_NAME) {
+        return None;
+    }
+    if !is_place_of_apps(path) {
+        return Some("no file of an app is in that place");
+    }
+    let mut named = restored.apps.iter().flatten().filter_map(|app| app.config.as_deref());
+    let is_named = named.any(|its| {
+        let its = its.strip_prefix(dir).unwrap_or(Path::new("/"));
+        its.starts_with(path) || its != Path::new("") && path.starts_with(its)
+    });
+    (!is_named).then_some("no app names it in the configuration")
+}
+
+/// The paths of all files and directories below `dir`, relative to it.
+fn tree(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut paths: Vec<PathBuf> = names(dir)?.into_iter().map(PathBuf::from).collect();
+    let mut at = 0;
+    while let Some(path) = paths.get(at).cloned() {
+        if dir.join(&path).is_dir() {
+            paths.extend(names(&dir.join(&path))?.iter().map(|name| path.join(name)));
+        }
+        at += 1;
+    }
+    Ok(paths)
 }
 
 fn names(dir: &Path) -> anyhow::Result<Vec<String>> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
+use super::restore::is_place_of_apps;
 use super::{BackupPaths, CONFIG_NAME, is_left_out, read_config};
 
 /// The most files and directories of a backup.
@@ -59,7 +60,7 @@ pub(super) fn find(places: &BackupPaths) -> anyhow::Result<Found> {
         for app in config.apps.iter().flatten() {
             let Some(its) = &app.config else { continue };
             match its.strip_prefix(dir) {
-                Ok(below) if below != Path::new(CONFIG_NAME) => {
+                Ok(below) if is_place_of_apps(below) => {
                     let name = format!("config/{}", text(below)?);
                     // Apps may share a file.
                     if !found.sources.iter().any(|source| source.name == name) {
@@ -67,7 +68,7 @@ pub(super) fn find(places: &BackupPaths) -> anyhow::Result<Found> {
                     }
                 }
                 _ => found.notices.push(format!(
-                    "{}, the configuration of {}, is not in the backup, because it is not below {}; save it yourself",
+                    "{}, the configuration of {}, is not in the backup, because it is not below {}, or in the place of other files there; save it yourself",
                     its.display(),
                     app.name,
                     dir.display()

@@ -293,6 +293,92 @@ fn hostile_entries_are_refused() {
     );
 }
 
+/// A tar archive of these files.
+fn tar_of(files: &[(&str, &str)]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (path, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o755);
+        header.set_size(text.len() as u64);
+        tar.append_data(&mut header, path, text.as_bytes()).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+#[test]
+fn files_that_no_app_names_are_refused() {
+    let other = Instance::new();
+    let file = other.path("hostile.age");
+    let good = "[[app]]\nname = \"a\"\nconfig = \"etc/a.toml\"\n";
+    let bad = format!("{good}[[app]]\nname = \"b\"\nconfig = \"pki/api/a\"\n");
+    for (path, why) in [
+        ("config/ld.so.preload", "no app names it"),
+        ("config/cron.d/evil", "no app names it"),
+        ("config/etc/b.toml", "no app names it"),
+        ("config/.bashrc", "no file of an app is in that place"),
+        ("config/before-restore-1/x", "no file of an app is in that place"),
+        ("config/pki/api/a", "no file of an app is in that place"),
+        ("config/pki/controller-key.pem", "no file of an app is in that place"),
+    ] {
+        let tar = tar_of(&[("config/rosemary.toml", &bad), (path, "evil")]);
+        fs::write(&file, encrypted(&tar, 2)).unwrap();
+        let error = other.refuses(&file);
+        assert!(error.contains(why), "{path}: {error}");
+    }
+    for files in [&[("config/a.toml", "")][..], &[("config/rosemary.toml/x", "")]] {
+        fs::write(&file, encrypted(&tar_of(files), 2)).unwrap();
+        assert!(other.refuses(&file).contains("has no configuration that can be read"));
+    }
+    let tar = tar_of(&[("config/rosemary.toml", good), ("config/etc/a.toml", "good")]);
+    fs::write(&file, encrypted(&tar, 2)).unwrap();
+    other.restore(&file, true).unwrap();
+    assert_eq!(other.read("etc/etc/a.toml"), "good");
+}
+
+#[test]
+fn long_names_return_and_endless_ones_are_refused() {
+    let instance = Instance::filled();
+    let name = format!("state/{}/{}", "d".repeat(120), "f".repeat(200));
+    instance.write(&name, "kept");
+    let file = instance.backup().unwrap();
+    let other = Instance::new();
+    other.restore(&file, false).unwrap();
+    assert_eq!(other.read(&name), "kept");
+    for kind in [tar::EntryType::GNULongName, tar::EntryType::XHeader] {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(1 << 20);
+        let mut tar = tar::Builder::new(Vec::new());
+        tar.append_data(&mut header, "x", &vec![b'x'; 1 << 20][..]).unwrap();
+        let tar = [tar.into_inner().unwrap(), tar_with("pki/key.pem", kind)].concat();
+        let other = Instance::new();
+        let file = other.path("long.age");
+        fs::write(&file, encrypted(&tar, 2)).unwrap();
+        assert!(other.refuses(&file).len() < 1000);
+    }
+}
+
+#[test]
+fn others_cannot_look_into_a_restore() {
+    let instance = Instance::filled();
+    let file = instance.backup().unwrap();
+    let staged = instance.path("state");
+    let is_seen = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let restoring = scope.spawn(|| instance.restore(&file, true).unwrap());
+        while !restoring.is_finished() {
+            for entry in fs::read_dir(&staged).unwrap().flatten() {
+                let is_it = entry.file_name().to_string_lossy().starts_with(".restore-");
+                if let (true, Ok(about)) = (is_it, entry.metadata()) {
+                    assert_eq!(about.permissions().mode() & 0o777, 0o700);
+                    is_seen.store(true, std::sync::atomic::Ordering::Relaxed);
+                }
+            }
+        }
+    });
+    assert!(is_seen.into_inner(), "the directory was not seen");
+}
+
 #[test]
 fn backup_cannot_choose_directories() {
     let restored = Config::parse(

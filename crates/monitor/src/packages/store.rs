@@ -1,15 +1,15 @@
 //! Reads package files, and manages the directory of installed packages.
 
 use std::collections::BTreeSet;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use package::{EXTENSION, MAX_PACKAGE, MAX_SIGNATURE, SIGNATURE_EXTENSION, Signature};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use tracing::warn;
 
 use super::Refused;
@@ -151,10 +151,9 @@ impl Store {
     /// # Errors
     /// As [`Files::read`].
     pub fn read_version(&self, name: &str, version: Version) -> Result<Files, Refused> {
-        // The lock prevents reading a package and the signature of its replacement.
-        let locked = File::open(&self.dir)
-            .and_then(|dir| lock(&dir, FlockOperation::NonBlockingLockShared).map(|()| dir));
-        let _held = locked.map_err(|why| Refused::Unreadable { path: self.dir.clone(), why })?;
+        let _held = self
+            .lock_to_read()
+            .map_err(|why| Refused::Unreadable { path: self.dir.clone(), why })?;
         Files::read(&self.path_of(name, version))
     }
 
@@ -202,7 +201,7 @@ impl Store {
     /// # Errors
     /// A file cannot be renamed. After a power failure between two files the package is refused.
     pub fn use_staged(&self, name: &str) -> io::Result<()> {
-        let dir = self.lock_to_write()?;
+        let (dir, _held) = self.lock_to_write()?;
         self.unlink(name, Version::Older)?;
         if self.has(name) {
             if self.has_version(name, Version::Previous) {
@@ -219,7 +218,7 @@ impl Store {
     /// # Errors
     /// As [`use_staged`](Self::use_staged).
     pub fn use_previous(&self, name: &str) -> io::Result<()> {
-        let dir = self.lock_to_write()?;
+        let (dir, _held) = self.lock_to_write()?;
         self.rename(name, Version::Installed, Version::Staged)?;
         self.rename(name, Version::Previous, Version::Installed)?;
         self.rename(name, Version::Staged, Version::Previous)?;
@@ -232,7 +231,7 @@ impl Store {
     /// # Errors
     /// As [`use_staged`](Self::use_staged).
     pub fn take_back(&self, name: &str) -> io::Result<()> {
-        let dir = self.lock_to_write()?;
+        let (dir, _held) = self.lock_to_write()?;
         self.rename(name, Version::Previous, Version::Installed)?;
         if self.has_version(name, Version::Older) {
             self.rename(name, Version::Older, Version::Previous)?;
@@ -286,10 +285,39 @@ impl Store {
         std::fs::rename(beside(&path), path)
     }
 
-    fn lock_to_write(&self) -> io::Result<File> {
+    /// Returns the directory, and the lock.
+    fn lock_to_write(&self) -> io::Result<(File, File)> {
         let dir = File::open(&self.dir)?;
-        lock(&dir, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(dir)
+        let file = self.open_lock()?;
+        lock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok((dir, file))
+    }
+
+    /// Prevents reading a package and the signature of its replacement, except for users who may not lock: such a pair is refused.
+    fn lock_to_read(&self) -> io::Result<Option<File>> {
+        File::open(&self.dir)?;
+        match self.open_lock() {
+            Ok(file) => lock(&file, FlockOperation::NonBlockingLockShared).map(|()| Some(file)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Opens the file beside the directory that is locked. Only its owner can: whoever can open a file or directory can lock it for as
+    /// long as he likes, and everybody can open the directory.
+    fn open_lock(&self) -> io::Result<File> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+            .open(self.dir.with_extension("lock"))?;
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        Ok(file)
     }
 
     fn rename(&self, name: &str, from: Version, to: Version) -> io::Result<()> {
@@ -311,8 +339,7 @@ impl Store {
 
     fn put(&self, name: &str, version: Version, files: &Files) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o755).create(&self.dir)?;
-        let dir = File::open(&self.dir)?;
-        lock(&dir, FlockOperation::NonBlockingLockExclusive)?;
+        let (dir, _held) = self.lock_to_write()?;
         let path = self.path_of(name, version);
         let signature = String::from_utf8(bytes_of(&files.signature)?).map_err(io::Error::other)?;
         let signature: Signature = signature.parse().map_err(io::Error::other)?;
@@ -338,8 +365,7 @@ impl Store {
         if !self.has(name) {
             return Ok(false);
         }
-        let dir = File::open(&self.dir)?;
-        lock(&dir, FlockOperation::NonBlockingLockExclusive)?;
+        let (dir, _held) = self.lock_to_write()?;
         let path = self.path(name);
         std::fs::remove_file(&path)?;
         match std::fs::remove_file(signature_of(&path)) {
@@ -382,11 +408,11 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Locks a directory with a non-blocking operation, which is repeated until [`LOCK_TIMEOUT`].
-fn lock(dir: &File, operation: FlockOperation) -> io::Result<()> {
+/// Locks a file with a non-blocking operation, which is repeated until [`LOCK_TIMEOUT`].
+fn lock(file: &File, operation: FlockOperation) -> io::Result<()> {
     let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
-        match flock(dir, operation) {
+        match flock(file, operation) {
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -426,6 +452,20 @@ mod tests {
         assert!(store.remove("hub").unwrap());
         assert!(!store.remove("hub").unwrap());
         assert_eq!(std::fs::read_dir(&store.dir).unwrap().count(), 2, "of a");
+    }
+
+    #[test]
+    fn lock_of_another_user_delays_nobody() {
+        let parent = tempfile::tempdir().unwrap();
+        let store = Store::of(parent.path());
+        std::fs::create_dir(&store.dir).unwrap();
+        // The most that another user can open.
+        let theirs = File::open(&store.dir).unwrap();
+        flock(&theirs, FlockOperation::LockExclusive).unwrap();
+        store.install("hub", &files(b"one", &signature())).unwrap();
+        store.read("hub").unwrap();
+        let lock = std::fs::metadata(parent.path().join("apps.lock")).unwrap();
+        assert_eq!(lock.permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
