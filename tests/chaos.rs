@@ -48,11 +48,11 @@ fn run() -> anyhow::Result<ExitCode> {
         }
         _ => bail!(USAGE),
     }?;
-    print(summary)?;
-    Ok(if summary.broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print(&summary)?;
+    Ok(if summary.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print(summary: chaos::Summary) -> std::io::Result<()> {
+fn print(summary: &chaos::Summary) -> std::io::Result<()> {
     use std::io::Write as _;
     writeln!(std::io::stdout(), "{summary}")
 }

@@ -379,7 +379,7 @@ fn outage(report: &PingReport, since: SystemTime) -> Duration {
 pub fn run(lab: &Lab, of: Of, shape: Shape, seed: u64, steps: u32) -> anyhow::Result<Summary> {
     let mut random = Random::from(seed);
     let mut network = Cuts::start(lab, of, shape, 1)?;
-    let mut broken = 0;
+    let mut broken = Vec::new();
     for step in 1..=steps {
         let mut below = |most: usize| {
             usize::try_from(random.bits() % most as u64).expect("an index of a short list")
@@ -394,12 +394,13 @@ pub fn run(lab: &Lab, of: Of, shape: Shape, seed: u64, steps: u32) -> anyhow::Re
                 outages.iter().max().unwrap_or(&Duration::ZERO).as_millis()
             ),
             Err(error) => {
-                broken += 1;
-                println!(
+                let step = format!(
                     "step {step}: {death}, {} is cut {} ms later: BROKEN: {error:#}",
                     network.name(link),
                     delay.as_millis()
                 );
+                println!("{step}");
+                broken.push(step);
                 if network.set(link, "up").and_then(|()| network.settle()).is_err() {
                     bail!("the network does not come back");
                 }

@@ -22,17 +22,17 @@ pub use fault::{Forwarder, Program};
 use network::Network;
 
 /// The result of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Number of steps.
     pub steps: u32,
-    /// Number of steps after which an invariant did not hold.
-    pub broken: u32,
+    /// The steps after which an invariant did not hold, with the reason.
+    pub broken: Vec<String>,
 }
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} steps, {} broken", self.steps, self.broken)
+        write!(f, "{} steps, {} broken", self.steps, self.broken.len())
     }
 }
 
@@ -50,7 +50,7 @@ pub fn run(
 ) -> anyhow::Result<Summary> {
     let mut random = Random::from(seed);
     let mut network = Network::start(lab, forwarder, limit)?;
-    let mut broken = 0;
+    let mut broken = Vec::new();
     for step in 1..=steps {
         let fault = Fault::draw(&mut random, forwarder);
         let start = Instant::now();
@@ -59,8 +59,9 @@ pub fn run(
         match result {
             Ok(what) => println!("step {step}: {fault}: {what} ({took:.1} s)"),
             Err(error) => {
-                broken += 1;
-                println!("step {step}: {fault}: BROKEN: {error:#} ({took:.1} s)");
+                let step = format!("step {step}: {fault}: BROKEN: {error:#} ({took:.1} s)");
+                println!("{step}");
+                broken.push(step);
                 network.restart().context("start again after a broken step")?;
             }
         }

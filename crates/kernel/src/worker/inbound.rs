@@ -281,8 +281,8 @@ impl Worker {
         }
     }
 
-    /// Decides between two connections of one datapath: the known one stays if it has sent anything since it was
-    /// probed, and is closed after [`PROBE`] otherwise.
+    /// Decides between two connections of one datapath: the known one stays if it has answered the probe, or has sent something
+    /// until [`PROBE`] after it, and is closed then otherwise.
     pub(super) fn settle_claims(&mut self, now: Instant) {
         for id in self.switches.claims() {
             let Some(claim) = self.switches.get(id).and_then(|it| it.phase.claim()) else {
@@ -291,14 +291,18 @@ impl Worker {
             let (dpid, since) = (claim.info.dpid, claim.since);
             if let Some(Entry { key: other, .. }) = self.switches.roster.get(dpid.0) {
                 let known = &self.switches[other];
-                if known.session.last_received() > since {
+                let is_over = now.saturating_duration_since(since) >= PROBE;
+                // What a switch sent before it closed the connection can be read after the probe, and the end only after that.
+                if known.session.has_answered()
+                    || is_over && known.session.last_received() > since
+                {
                     let address = known.address.to_string();
                     let why = Closed::Duplicate { dpid, address };
                     self.report_refused(id, dpid, &why, now);
                     self.close(id, &why.to_string(), now);
                     continue;
                 }
-                if now.saturating_duration_since(since) < PROBE {
+                if !is_over {
                     continue;
                 }
                 self.close(other, "it was silent, and the datapath has connected again", now);

@@ -43,6 +43,8 @@ pub struct Session {
     opened: Instant,
     heard: Instant,
     probed: bool,
+    /// The transaction id of the last probe that a caller sent, until it is answered.
+    asked: Option<u32>,
     sent_hello: bool,
     next_xid: u32,
     inventory: Inventory,
@@ -137,8 +139,13 @@ impl session::Session for Session {
     fn probe(&mut self, out: &mut Vec<u8>) {
         if let State::Up(version) = self.state {
             let xid = self.xid();
+            self.asked = Some(xid);
             send(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
         }
+    }
+
+    fn has_answered(&self) -> bool {
+        self.asked.is_none()
     }
 
     fn configure(&mut self, out: &mut Vec<u8>) -> u32 {
@@ -175,6 +182,7 @@ impl Session {
             opened: now,
             heard: now,
             probed: false,
+            asked: None,
             sent_hello: false,
             next_xid: 1,
             inventory: Inventory::default(),
@@ -253,10 +261,13 @@ impl Session {
                 Ok(Some(Event::Described(Description::Nothing)))
             }
             (_, Kind::Error) => Ok(Some(error_event(message))),
+            (_, Kind::EchoReply) => {
+                self.asked = self.asked.filter(|asked| *asked != header.xid);
+                Ok(None)
+            }
             // These need no answer. Before the handshake is complete, all other messages can be ignored, as the replies
             // of the handshake contain the switch's whole state.
-            (_, Kind::EchoReply | Kind::Hello)
-            | (State::AwaitFeatures(..) | State::AwaitPorts(..), _) => Ok(None),
+            (_, Kind::Hello) | (State::AwaitFeatures(..) | State::AwaitPorts(..), _) => Ok(None),
             (
                 _,
                 Kind::MultipartReply

@@ -8,7 +8,7 @@ use super::*;
 fn port_change_during_a_claim_is_kept() {
     for workers in [1, 2] {
         let bench = Bench::new(workers);
-        let stays_away = bench.connect([7]);
+        let mut stays_away = bench.connect([7]);
         // Before the other one connects: on a busy machine it can have the datapath soon.
         let before = bench.switches()[0].epoch;
         let mut status = Vec::new();
@@ -22,6 +22,9 @@ fn port_change_during_a_claim_is_kept() {
             let message = stays_away[0].received.try_recv().ok()?;
             (Kind::from_wire(OF, message[1]) == Ok(Kind::EchoRequest)).then_some(())
         });
+        // The last words of a switch do not show that it stays.
+        stays_away[0].send_packet_in(1);
+        wait_for("its packet is read", || (bench.switches()[0].packet_ins == 1).then_some(()));
         drop(stays_away);
         let switch = wait_for("the other one has the datapath", || {
             bench.switches().into_iter().find(|switch| switch.epoch != before)

@@ -24,6 +24,7 @@ impl Driver for Letters {
             received: now,
             timing,
             up: false,
+            asked: false,
             xid: 1,
         }))
     }
@@ -36,6 +37,7 @@ struct LetterSession {
     received: Instant,
     timing: Timing,
     up: bool,
+    asked: bool,
     xid: u32,
 }
 
@@ -77,6 +79,10 @@ impl Session for LetterSession {
                 let message: &'m [u8] = room;
                 let view = PacketIn::decode(message).expect("it was encoded above");
                 return Ok(Some(Received { event: Event::PacketIn(view), message }));
+            }
+            (b'!', _) => {
+                self.asked = false;
+                return Ok(None);
             }
             _ => return Ok(None),
         };
@@ -137,8 +143,13 @@ impl Session for LetterSession {
     }
 
     fn probe(&mut self, out: &mut Vec<u8>) {
+        self.asked = true;
         let xid = self.xids(1);
         append(out, |out| Kind::EchoRequest.encode_empty(OF, xid, out)).expect("OpenFlow has it");
+    }
+
+    fn has_answered(&self) -> bool {
+        !self.asked
     }
 
     fn request_tables(&mut self, _: &mut Vec<u8>) {}
