@@ -1,6 +1,7 @@
 //! Operators change the configuration of a running Rosemary while established traffic goes on.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of};
@@ -115,6 +116,13 @@ fn mistake_in_the_configuration_changes_nothing() {
             String::from_utf8_lossy(&read.stderr).contains("last good configuration"),
             "{read:?}"
         );
+        fs::remove_file(CONFIG)?;
+        let (_, error) = refused_with(lab, &["reload"])?;
+        ensure!(error.contains("is gone; put it back, or restart Rosemary"), "{error}");
+        symlink("/nowhere", CONFIG)?;
+        let (code, error) = refused_with(lab, &["reload"])?;
+        ensure!(code == 78 && error.contains("cannot read the configuration"), "{code}: {error}");
+        fs::remove_file(CONFIG)?;
         configure(&["[controller]\nworkers = 1\n", SWITCH])?;
         let (code, error) = refused_with(lab, &["reload"])?;
         assert_eq!(code, 1, "the file is good: {error}");

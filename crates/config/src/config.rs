@@ -107,7 +107,12 @@ impl Config {
             return Ok(Self::default());
         };
         let text = match file::read(&path) {
-            Err(error) if file.is_none() && error.kind() == io::ErrorKind::NotFound => {
+            // A link that leads nowhere is a mistake.
+            Err(error)
+                if file.is_none()
+                    && error.kind() == io::ErrorKind::NotFound
+                    && !path.is_symlink() =>
+            {
                 return Ok(Self::default());
             }
             Err(source) => return Err(vec![ConfigError::Unreadable { path, source }]),

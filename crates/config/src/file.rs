@@ -12,7 +12,7 @@ use super::suggestion::nearest;
 pub const SYSTEM_CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 /// Maximum size of a configuration, in bytes.
-const LONGEST: u64 = 1024 * 1024;
+const LONGEST: u64 = 256 * 1024;
 
 /// Returns the path of the default configuration.
 pub fn default_file() -> Option<PathBuf> {

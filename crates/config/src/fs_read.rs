@@ -13,7 +13,8 @@ const NEVER: [&str; 5] = ["proc", "sys", "dev", "tmp", "app"];
 
 /// Returns the path that `text` grants; `None` if it has another form.
 pub(super) fn path_of(text: &str) -> Option<PathBuf> {
-    let path = Path::new(text.strip_prefix("fs.read:")?);
+    let path = text.strip_prefix("fs.read:")?;
+    let path = Path::new((!path.contains(sys::text::is_hidden)).then_some(path)?);
     let mut components = path.components();
     let absolute = components.next() == Some(Component::RootDir);
     let names: Option<Vec<&str>> = components
@@ -68,6 +69,7 @@ mod tests {
             "fs.read:/sys/kernel",
             "fs.read:/tmp/x",
             "fs.read:/app",
+            "fs.read:/etc/a\nb",
             "fs.write:/etc/hosts",
         ] {
             assert_eq!(of(text), None, "{text}");

@@ -22,9 +22,10 @@ pub fn is_name(text: &str) -> bool {
         && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-')
 }
 
-/// Reads a path that is not empty.
+/// Reads a path that is not empty, without characters that a terminal does not show: messages and logs contain it.
 pub(super) fn path(value: &Value<'_>) -> Option<PathBuf> {
-    value.text().filter(|path| !path.is_empty()).map(PathBuf::from)
+    let is_shown = |path: &&str| !path.is_empty() && !path.contains(sys::text::is_hidden);
+    value.text().filter(is_shown).map(PathBuf::from)
 }
 
 /// Describes datapath ids, for error messages.
@@ -56,5 +57,20 @@ pub fn stage_name(stage: Stage) -> &'static str {
         Stage::Guard(_) => "guard",
         Stage::Control => "control",
         Stage::Observe => "observe",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Config;
+
+    #[test]
+    fn paths_are_shown_as_they_are() {
+        for (path, is_good) in
+            [("object", true), ("my objects/a b.so", true), ("a\\n2026", false), ("\\u202e", false)]
+        {
+            let text = format!("[controller]\ntls-dir = \"{path}\"\n");
+            assert_eq!(Config::parse("/etc/r.toml".into(), text).is_ok(), is_good, "{path}");
+        }
     }
 }

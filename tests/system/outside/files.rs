@@ -403,9 +403,10 @@ fn tree(dir: &Path) -> anyhow::Result<Vec<String>> {
 
 /// Links where a command is going to write: what they lead to stays.
 fn links(lab: &Lab, it: &mut Packages<'_>) -> anyhow::Result<String> {
-    let victim = lab.files().join("victim");
-    fs::write(&victim, "untouched")?;
-    fs::set_permissions(&victim, fs::Permissions::from_mode(0o640))?;
+    // In the same file system, as a hard link must be.
+    let victim = Path::new("/var/lib/rosemary/victim");
+    fs::write(victim, "untouched")?;
+    fs::set_permissions(victim, fs::Permissions::from_mode(0o640))?;
     let places = [
         format!("{INSTALLED}.new"),
         format!("{INSTALLED}.minisig.new"),
@@ -418,7 +419,7 @@ fn links(lab: &Lab, it: &mut Packages<'_>) -> anyhow::Result<String> {
     ];
     for (number, place) in places.iter().enumerate() {
         let _ = fs::remove_file(place);
-        if number % 2 == 0 { symlink(&victim, place)? } else { fs::hard_link(&victim, place)? }
+        if number % 2 == 0 { symlink(victim, place)? } else { fs::hard_link(victim, place)? }
     }
     run(lab, &["app", "upgrade", "--yes", &it.old])?;
     run(lab, &["app", "install", "--yes", &it.new])?;
@@ -426,13 +427,13 @@ fn links(lab: &Lab, it: &mut Packages<'_>) -> anyhow::Result<String> {
     run(lab, &["app", "enable", "hub"])?;
     run(lab, &["reload", "--yes"])?;
     let backup = lab.files().join("linked.age");
-    symlink(&victim, &backup)?;
+    symlink(victim, &backup)?;
     let backup = backup.display().to_string();
     let password = it.joe.password.clone();
     run(lab, &["backup", &backup, "--password-file", &password])?;
     run(lab, &["backup", &backup, "--force", "--password-file", &password])?;
-    ensure!(fs::read_to_string(&victim)? == "untouched", "a file of somebody was written");
-    let mode = fs::metadata(&victim)?.permissions().mode() & 0o777;
+    ensure!(fs::read_to_string(victim)? == "untouched", "a file of somebody was written");
+    let mode = fs::metadata(victim)?.permissions().mode() & 0o777;
     ensure!(mode == 0o640, "its mode became {mode:o}");
     pid_of(it, "hub")?;
     Ok(format!("{} links, and the file that they lead to is untouched", places.len() + 1))

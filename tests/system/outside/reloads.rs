@@ -31,7 +31,7 @@ const LIMIT: Duration = Duration::from_secs(500);
 const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 /// The longest a refusal may take on a busy machine, in a debug build.
-const SHORT: Duration = Duration::from_secs(25);
+const SHORT: Duration = Duration::from_secs(8);
 
 /// Limit of the monitor's growth by a configuration, in KiB.
 const GROWTH: u64 = 96 * 1024;
@@ -39,7 +39,7 @@ const GROWTH: u64 = 96 * 1024;
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
 
 /// Largest configuration, in bytes.
-const LONGEST: usize = 1 << 20;
+const LONGEST: usize = 1 << 18;
 
 fn pid(status: &Report, app: &str) -> Option<u32> {
     status.app(app).filter(|app| app.state == ProgramState::Running)?.pid
@@ -218,7 +218,7 @@ fn not_files(net: &mut Net<'_>) -> anyhow::Result<String> {
 fn expensive_texts() -> Vec<(&'static str, String)> {
     let deep = ["a"; LONGEST / 3].join(".");
     let filled = |part: &str| part.repeat(LONGEST / part.len());
-    let many = |line: &dyn Fn(usize) -> String| (0..60_000).map(line).collect::<String>();
+    let many = |line: &dyn Fn(usize) -> String| (0..15_000).map(line).collect::<String>();
     vec![
         ("deep arrays", format!("a = {}", "[".repeat(LONGEST - 8))),
         (
@@ -246,12 +246,9 @@ fn expensive_texts() -> Vec<(&'static str, String)> {
                 .take(LONGEST)
                 .collect(),
         ),
-        (
-            "many capabilities",
-            format!("{SWITCH}capabilities = [{}]\n", "\"zzzz\",".repeat(120_000)),
-        ),
-        ("many addresses", format!("[controller]\nlisten = [{}]\n", "\"1\",".repeat(200_000))),
-        ("escapes", format!("a = \"{}\"\n", "\\u0000".repeat(150_000))),
+        ("many capabilities", format!("{SWITCH}capabilities = [{}]\n", "\"zzzz\",".repeat(30_000))),
+        ("many addresses", format!("[controller]\nlisten = [{}]\n", "\"1\",".repeat(50_000))),
+        ("escapes", format!("a = \"{}\"\n", "\\u0000".repeat(40_000))),
     ]
 }
 
@@ -502,7 +499,11 @@ fn clients(net: &mut Net<'_>) -> anyhow::Result<String> {
         let answer = request("DELETE", "/api/v1/safe-mode", &[("Authorization", &bearer)], b"")?;
         ensure!([401, 429].contains(&answer.status), "{}", answer.status);
     }
-    ensure!(request("GET", "/api/v1/apps", &[], b"")?.status == 200, "the operator is locked out");
+    // All are the same user, who may not send that many requests.
+    net.lab.wait_for("the operator is served again", SOON, |_| {
+        let answer = request("GET", "/api/v1/apps", &[], b"");
+        Ok(answer.ok().filter(|it| it.status == 200).map(drop))
+    })?;
     Ok(format!("{} requests refused", seen.len() + 300))
 }
 

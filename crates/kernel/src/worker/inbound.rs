@@ -293,8 +293,7 @@ impl Worker {
                 let known = &self.switches[other];
                 let is_over = now.saturating_duration_since(since) >= PROBE;
                 // What a switch sent before it closed the connection can be read after the probe, and the end only after that.
-                if known.session.has_answered()
-                    || is_over && known.session.last_received() > since
+                if known.session.has_answered() || is_over && known.session.last_received() > since
                 {
                     let address = known.address.to_string();
                     let why = Closed::Duplicate { dpid, address };

@@ -240,6 +240,12 @@ impl Running {
         processes: &mut ProcessTable,
         now: Instant,
     ) -> Option<ChangeState> {
+        if let (Some(file), None) = (&basis.config.file, &plan.config.file) {
+            let file = file.display();
+            let why =
+                format!("{file} is gone; put it back, or restart Rosemary to run the default apps");
+            return Some(self.refused(basis, why));
+        }
         let fixed = basis.planner.fixed(&basis.config);
         let mut present = processes.present();
         let rest = plan.scope.as_ref().map(|scope| narrow(scope, &mut present, &mut plan.wanted));
