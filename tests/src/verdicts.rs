@@ -1,4 +1,4 @@
-//! Verdicts on attacks, and the others that have to be served meanwhile.
+//! Verdicts on attacks, and the other users, who have to be served.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ pub struct Verdicts {
 
 impl Verdicts {
     /// Prints the outcome of an attack. An error is an escape.
+    #[expect(clippy::print_stdout, reason = "make hostile shows the outcomes")]
     pub fn judge(&mut self, name: &str, outcome: anyhow::Result<String>) {
         match outcome {
             Ok(seen) => println!("outside: {name}: contained ({seen})"),

@@ -69,6 +69,8 @@ pub enum KernelQuery {
     },
     /// List what was found. Answered by [`KernelQueryReply::Orphans`].
     Orphans {
+        /// The switch's datapath identifier; `None` for all switches.
+        dpid: Option<u64>,
         /// Number of entries to leave out, which the command has already.
         skip: usize,
     },

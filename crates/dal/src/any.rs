@@ -11,6 +11,7 @@ use crate::session::{Received, Session};
 /// OpenFlow sessions have a variant of their own, so that the calls for each message are direct. The other calls happen
 /// once per read or more rarely, and use [`Deref`].
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all sessions have the large variant")]
 pub enum AnySession {
     /// The switch speaks OpenFlow.
     OpenFlow(openflow::Session),

@@ -1,4 +1,4 @@
-//! Attacks by backups that somebody changed who knows the password: what `rosemary restore` writes, and where.
+//! Attacks by backups that somebody with the password changed: the files that `rosemary restore` writes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -96,8 +96,11 @@ fn restore(lab: &Lab, more: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
     Ok((code, said))
 }
 
+/// Mode, owner and content of files and directories.
+type Contents = BTreeMap<PathBuf, (u32, u32, Vec<u8>)>;
+
 /// Every file and directory that exists below these places, with mode, owner and content.
-fn contents(places: &[&str]) -> anyhow::Result<BTreeMap<PathBuf, (u32, u32, Vec<u8>)>> {
+fn contents(places: &[&str]) -> anyhow::Result<Contents> {
     let mut found = BTreeMap::new();
     let mut left: Vec<PathBuf> = places.iter().map(PathBuf::from).collect();
     while let Some(path) = left.pop() {

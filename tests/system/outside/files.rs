@@ -182,11 +182,11 @@ fn is_one_of(it: &Packages<'_>, packages: &[&str]) -> anyhow::Result<()> {
     ensure!(listed["refused"].is_null(), "{listed}");
     let installed = fs::read(INSTALLED)?;
     let is_it = |package: &&&str| fs::read(package).is_ok_and(|its| its == installed);
-    ensure!(packages.iter().any(|package| is_it(&package)), "a package of nobody is installed");
+    ensure!(packages.iter().any(|package| is_it(&package)), "an unknown package is installed");
     Ok(())
 }
 
-/// A kill leaves the old or the new package, or one that is refused; the next installation repairs that, and the app goes on.
+/// A kill leaves the old or the new package, or one that is refused; the next installation repairs that, and the app runs.
 fn killed(lab: &Lab, it: &mut Packages<'_>, packages: &[&str]) -> anyhow::Result<String> {
     let (mut refused, mut random) = (0, Random::from(7));
     let pid = pid_of(it, "hub")?;
@@ -242,7 +242,7 @@ fn killed_upgrades(lab: &Lab, it: &mut Packages<'_>, packages: &[&str]) -> anyho
     Ok("12 kills, and a version ran after each".into())
 }
 
-/// A writer exchanges the package for one that nobody signed, again and again, with and without an atomic rename.
+/// A writer exchanges the package for one without a signature, again and again, with and without an atomic rename.
 fn changing(lab: &Lab, it: &mut Packages<'_>) -> anyhow::Result<String> {
     let (dir, good) = (it.joe.home.clone(), fs::read(&it.new)?);
     let path = dir.join("changing.rosemary");
@@ -271,7 +271,7 @@ fn changing(lab: &Lab, it: &mut Packages<'_>) -> anyhow::Result<String> {
             } else {
                 refused += 1;
             }
-            ensure!(fs::read(INSTALLED)? != bad, "a package that nobody signed is installed");
+            ensure!(fs::read(INSTALLED)? != bad, "an unsigned package is installed");
             ensure!(it.listed()?["refused"].is_null(), "{}", it.listed()?);
             anyhow::Ok(())
         });
@@ -282,6 +282,9 @@ fn changing(lab: &Lab, it: &mut Packages<'_>) -> anyhow::Result<String> {
     Ok(format!("{installed} readings installed, {refused} refused"))
 }
 
+/// Puts something at a path.
+type Make<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
+
 /// Pipes, devices, directories, links to secrets and huge files in place of a package, its signature, and the app's sources.
 fn not_packages(lab: &Lab, it: &mut Packages<'_>) -> anyhow::Result<String> {
     let dir = it.joe.home.join("none");
@@ -289,7 +292,7 @@ fn not_packages(lab: &Lab, it: &mut Packages<'_>) -> anyhow::Result<String> {
     let secret = lab.files().join("secret");
     fs::write(&secret, "untrusted comment: the secret of root\nthe-secret-of-root\n")?;
     let before = fs::read(INSTALLED)?;
-    let kinds: &[(&str, &dyn Fn(&Path) -> std::io::Result<()>)] = &[
+    let kinds: &[(&str, Make<'_>)] = &[
         ("pipe", &|path| Ok(mknodat(CWD, path, FileType::Fifo, 0o600.into(), 0)?)),
         ("zeros", &|path| symlink("/dev/zero", path)),
         ("loop", &|path| symlink(path, path)),
@@ -344,7 +347,7 @@ fn other_code(lab: &Lab, it: &mut Packages<'_>) -> anyhow::Result<String> {
     Ok("4 older and 1 foreign package refused".into())
 }
 
-/// Names of apps and packages with separators, dots and links, signed by a developer who may sign.
+/// Names of apps and packages with separators, dots and links, signed by a trusted developer.
 fn names(lab: &Lab, it: &mut Packages<'_>) -> anyhow::Result<String> {
     let before = tree(Path::new("/var/lib/rosemary"))?;
     let long = "a".repeat(300);

@@ -211,7 +211,7 @@ impl Part {
         Ok(())
     }
 
-    /// Checks that the configuration belongs where it would go, and that each other file is one that an app in it names.
+    /// Checks that the configuration belongs where it would go, and that an app in it names each other file.
     fn check_config(&self, args: &RestoreArgs, file: &Path) -> anyhow::Result<()> {
         let shown = args.file.display();
         let paths = tree(self.staged.path())?;

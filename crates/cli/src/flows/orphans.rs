@@ -26,7 +26,7 @@ pub(super) fn run(
     let read = |remove| -> anyhow::Result<Orphans> {
         let orphans = kernel.orphans(dpid, remove).context("cannot read the switches")?;
         match (orphans, switch) {
-            (Some(orphans), _) => Ok(only(switch, orphans)),
+            (Some(orphans), _) => Ok(orphans),
             (None, Some(switch)) => Err(not_connected(kernel, switch)),
             (None, None) => Ok(Orphans::default()),
         }
@@ -77,15 +77,6 @@ pub(super) fn run(
 /// Whether some of this is removed: flows of others only from a switch that was named.
 fn is_removable(orphans: &Orphans, switch: Option<Dpid>) -> bool {
     orphans.found.iter().any(|orphan| orphan.app != AppId::OTHER || switch.is_some())
-}
-
-/// The entries of the chosen switch.
-fn only(switch: Option<Dpid>, mut orphans: Orphans) -> Orphans {
-    if let Some(switch) = switch {
-        let dpid = switch.to_string();
-        orphans.found.retain(|orphan| orphan.dpid == dpid);
-    }
-    orphans
 }
 
 /// The entries of `before` without those that are still there.

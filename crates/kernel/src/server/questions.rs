@@ -68,10 +68,9 @@ impl Operator {
                     self.reply(&KernelQueryReply::NoSwitch)
                 }
             }
-            Ok(KernelQuery::Orphans { skip }) => {
-                let Some(orphans) = query(workers, |reply| Command::Orphans { reply }) else {
-                    return false;
-                };
+            Ok(KernelQuery::Orphans { dpid, skip }) => {
+                let read = |reply| Command::Orphans { dpid, reply };
+                let Some(orphans) = query(workers, read) else { return false };
                 let (orphans, more) = orphans_page(orphans, skip, names);
                 self.reply(&KernelQueryReply::Orphans { orphans, more })
             }

@@ -129,6 +129,8 @@ pub enum Command {
     },
     /// Send what absent apps own in the switches, as read last.
     Orphans {
+        /// The switch; `None` for all.
+        dpid: Option<u64>,
         /// The receiver of the answer.
         reply: Sender<Orphans>,
     },

@@ -78,10 +78,11 @@ impl Worker {
         is_known
     }
 
-    /// Returns what absent apps own in the switches. The server thread adds the names.
-    pub(super) fn orphans(&mut self) -> Orphans {
+    /// Returns what absent apps own in the switches, or in one. The server thread adds the names.
+    pub(super) fn orphans(&mut self, dpid: Option<u64>) -> Orphans {
         let mut orphans = Orphans::default();
-        for switch in self.switches.all().0 {
+        let is_meant = |switch: &&mut Switch| dpid.is_none_or(|dpid| switch.dpid.0 == dpid);
+        for switch in self.switches.all().0.filter(is_meant) {
             let reader = &switch.flow_reader;
             orphans.awaited += usize::from(reader.is_awaited);
             orphans.failed += usize::from(reader.has_failed);

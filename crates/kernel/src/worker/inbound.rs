@@ -292,7 +292,7 @@ impl Worker {
             if let Some(Entry { key: other, .. }) = self.switches.roster.get(dpid.0) {
                 let known = &self.switches[other];
                 let is_over = now.saturating_duration_since(since) >= PROBE;
-                // What a switch sent before it closed the connection can be read after the probe, and the end only after that.
+                // The last messages of a connection can be read after the probe, and its end only after them.
                 if known.session.has_answered() || is_over && known.session.last_received() > since
                 {
                     let address = known.address.to_string();

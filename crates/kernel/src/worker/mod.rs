@@ -410,8 +410,8 @@ impl Worker {
                 Command::ReadOrphans { dpid, remove, reply } => {
                     let _ = reply.send(self.read_orphans(dpid, remove, now));
                 }
-                Command::Orphans { reply } => {
-                    let _ = reply.send(self.orphans());
+                Command::Orphans { dpid, reply } => {
+                    let _ = reply.send(self.orphans(dpid));
                 }
                 Command::Stop => return false,
             }

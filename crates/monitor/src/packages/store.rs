@@ -293,7 +293,7 @@ impl Store {
         Ok((dir, file))
     }
 
-    /// Prevents reading a package and the signature of its replacement, except for users who may not lock: such a pair is refused.
+    /// Prevents reading a package and the signature of its replacement, except for users without the right to lock: such a pair is refused.
     fn lock_to_read(&self) -> io::Result<Option<File>> {
         File::open(&self.dir)?;
         match self.open_lock() {

@@ -5,7 +5,7 @@ use super::{BatchTable, MAX_BATCH, RECORD_HEAD, Record};
 /// The records of a batch in the host's memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Records<'a> {
-    /// Each points to a whole, aligned record that nobody changes for `'a`.
+    /// Each points to a whole, aligned record that stays unchanged for `'a`.
     starts: &'a [*const Record],
 }
 
@@ -13,7 +13,7 @@ impl<'a> Records<'a> {
     /// Takes the records of a batch.
     ///
     /// # Safety
-    /// The batch has `count` pointers, each to a whole, aligned record, and nobody changes one of them
+    /// The batch has `count` pointers, each to a whole, aligned record, which stay unchanged
     /// for `'a`.
     pub(super) unsafe fn of(batch: &'a BatchTable) -> Self {
         let count = (batch.count as usize).min(MAX_BATCH);

@@ -78,7 +78,7 @@ impl Kernel {
         loop {
             let mut all = Orphans::default();
             loop {
-                let query = KernelQuery::Orphans { skip: all.found.len() };
+                let query = KernelQuery::Orphans { dpid, skip: all.found.len() };
                 let (reply, _) = exchange(&self.0, &query, Self::NAME, REPLY_TIMEOUT)?;
                 let KernelQueryReply::Orphans { orphans, more } = reply else {
                     return Err(unexpected());
