@@ -29,7 +29,7 @@ pub fn in_c(lab: &Lab, name: &str, source: &str, keys: &str) -> Result<String, L
     in_c_with(lab, name, source, keys, &[])
 }
 
-/// Like [`in_c`], with further compiler arguments.
+/// Like [`in_c`], with further compiler arguments behind the source.
 ///
 /// # Errors
 /// The compiler failed.
@@ -45,7 +45,7 @@ pub fn in_c_with(
     let headers = here.join("../crates/sdk/c").display().to_string();
     let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", &headers];
     let (to, from) = (object.display().to_string(), here.join(source).display().to_string());
-    lab.run("cc", &[&flags[..], more, &["-o", &to, &from]].concat())?;
+    lab.run("cc", &[&flags[..], &["-o", &to, &from], more].concat())?;
     Ok(entry(name, &object, keys))
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary, Switch};
-use rosemary_tests::apps::{configure, in_rust};
+use rosemary_tests::apps::{configure, in_c_with, in_rust};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 use rustix::process::Signal;
@@ -323,4 +323,49 @@ fn firewall_flows_continue_to_count_in_1_0() {
 #[test]
 fn firewall_flows_continue_to_count_in_1_3() {
     firewall_continues(Of::V1_3);
+}
+
+/// The flow of `apps/mirror.c`.
+fn mirror(s1: &Switch<'_>) -> Option<String> {
+    let mut flows = s1.dump_flows().ok()?;
+    flows.retain(|flow| flow.contains("in_port=") && flow.contains("actions=output:"));
+    flows.pop().filter(|_| flows.is_empty())
+}
+
+fn app_in_c_wants_a_flow(of: Of) {
+    in_a_lab(move |lab| {
+        let keys = "services = [\"storage\"]\ncapabilities = [\"flow.write\", \"stats.read\"]";
+        let programs = rosemary_binary();
+        let libraries = programs.parent().context("a directory of programs")?.join("examples");
+        let libraries = format!("-L{}", libraries.display());
+        let link = [&libraries, "-lrosemary_wanted", "-Wl,--gc-sections", "-Wl,--no-undefined"];
+        configure(&[&in_c_with(lab, "mirror", "apps/mirror.c", keys, &link)?])?;
+        let mut net = Net::start(lab, of)?;
+        let flow = lab.wait_for("the flow is there", SOON, |_| Ok(mirror(&net.s1)))?;
+        let age = |flow: &str| number(flow, "duration=");
+        let before = (age(&flow)?, Instant::now());
+        let app = |status: &cli::status::Report| status.app("mirror")?.pid;
+        let first = app(&net.status()?).context("the app runs")?;
+        kill(first)?;
+        net.rosemary.wait_for("another process runs", SOON, |status| {
+            app(status).filter(|pid| *pid != first).map(drop)
+        })?;
+        lab.pause(INTERVAL * 50)?;
+        let flow = mirror(&net.s1).context("the flow stayed")?;
+        let (was, since) = before;
+        ensure!(age(&flow)? >= was + since.elapsed().as_secs_f64() - 0.5, "it was written: {flow}");
+        net.s1.ofctl(&["del-flows", "in_port=1"])?;
+        lab.wait_for("the flow is there again", SOON, |_| Ok(mirror(&net.s1)))?;
+        Ok(())
+    });
+}
+
+#[test]
+fn app_in_c_wants_a_flow_in_1_0() {
+    app_in_c_wants_a_flow(Of::V1_0);
+}
+
+#[test]
+fn app_in_c_wants_a_flow_in_1_3() {
+    app_in_c_wants_a_flow(Of::V1_3);
 }

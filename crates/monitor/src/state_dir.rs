@@ -46,8 +46,15 @@ impl StateDir {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(dir);
         made.map_err(|error| refuse("make the state directory", error))?;
         dir.read_dir().map_err(|error| refuse("read the state directory", error))?;
-        let mut lock = lock::take(&dir.join(LOCK_FILE)).map_err(|error| match error {
+        let path = dir.join(LOCK_FILE);
+        let mut lock = lock::take(&path).map_err(|error| match error {
             NotLocked::Held { pid, .. } => StartError::StateInUse { dir: dir.to_owned(), pid },
+            NotLocked::System(source)
+                if path.symlink_metadata().is_ok_and(|there| !there.is_file()) =>
+            {
+                let hint = "it is not a regular file; remove it";
+                StartError::Path { what: "lock", path: path.clone(), hint, source }
+            }
             NotLocked::System(error) => refuse("write into the state directory", error),
         })?;
         // A full disk must not keep Rosemary from starting.
@@ -109,5 +116,22 @@ mod tests {
             let error = StateDir::claim(dir).unwrap_err().to_string();
             assert!(error.contains(&format!("{what} {}; let the user", dir.display())), "{error}");
         }
+    }
+
+    #[test]
+    fn lock_that_is_no_file_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = dir.path().join(LOCK_FILE);
+        let refused = || {
+            let error = StateDir::claim(dir.path()).unwrap_err().to_string();
+            let expected =
+                format!("cannot lock {}; it is not a regular file; remove it", lock.display());
+            assert_eq!(error, expected);
+        };
+        std::os::unix::fs::symlink("/nowhere", &lock).unwrap();
+        refused();
+        std::fs::remove_file(&lock).unwrap();
+        std::fs::create_dir(&lock).unwrap();
+        refused();
     }
 }
