@@ -12,7 +12,8 @@ use std::ffi::CString;
 use std::fs;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ use rosemary_sys::sandbox::seccomp::Profile;
 use rosemary_sys::sandbox::{Limits, Mechanism, Report, Sandbox, Tmp};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
+
+/// The variable with the path of a granted directory below `/tmp`.
+const BELOW: &str = "ROSEMARY_TEST_BELOW";
 
 /// Tells the process which user to become; only processes of these tests have it.
 const RUN_AS: &str = "ROSEMARY_TEST_SANDBOX";
@@ -55,11 +59,12 @@ fn play() {
     let control = Channel::from_stdin().unwrap();
     let object = rosemary_sys::shm::sealed_copy("object", b"an object").unwrap();
     let granted = PathBuf::from("/etc/hostname");
+    let below = PathBuf::from(std::env::var_os(BELOW).unwrap());
     let limits = Limits { descriptors: 64, threads: 8, file_size: 1 << 20, memory: None };
     let sandbox = Sandbox {
         run_as: as_user.parse().ok(),
         objects: &[object.as_fd()],
-        read: &[granted],
+        read: &[granted, below.clone()],
         tmp: Some(TMP),
         ..Sandbox::new(Profile::Zone, control.as_fd(), limits)
     };
@@ -74,14 +79,14 @@ fn play() {
     drop(listener);
     drop(outlet);
     let object = confined.objects.first().unwrap_or_else(|| panic!("{:?}", confined.report));
-    let mut found = try_all(object);
+    let mut found = try_all(object, &below);
     found.extend(try_to_pass_descriptors(&control, number));
     control.send(&Said { report: confined.report, found }, &[]).unwrap();
     // SAFETY: there is nothing to clean up.
     unsafe { libc::_exit(0) }
 }
 
-fn try_all(object: &std::path::Path) -> BTreeMap<String, String> {
+fn try_all(object: &Path, below: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut note = |name: &str, what: String| drop(found.insert(name.to_owned(), what));
     let said = |result: std::io::Result<()>| match result {
@@ -98,6 +103,8 @@ fn try_all(object: &std::path::Path) -> BTreeMap<String, String> {
     note("read /etc/passwd", said(fs::read("/etc/passwd").map(drop)));
     note("read /etc/hostname", said(fs::read("/etc/hostname").map(drop)));
     note("write /etc/hostname", said(fs::write("/etc/hostname", "x")));
+    note("read below /tmp", said(fs::read(below.join("file")).map(drop)));
+    note("write below /tmp", said(fs::write(below.join("other"), "x")));
     note("write /usr/lib", said(fs::write("/usr/lib/rosemary-test", "x")));
     note("write /", said(fs::write("/rosemary-test", "x")));
     note("write /tmp", said(fs::write("/tmp/file", "x")));
@@ -178,7 +185,11 @@ fn call(number: i64, arguments: [i64; 3]) -> String {
 /// Runs `play` as the user `run_as`, which needs root, or as the current user. Returns its report and the watched
 /// calls.
 fn run(mut command: Command, run_as: &str) -> (Said, Vec<String>) {
+    let below = tempfile::tempdir_in("/tmp").unwrap();
+    fs::set_permissions(below.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(below.path().join("file"), "granted").unwrap();
     let (ours, theirs) = Channel::passing_pair().unwrap();
+    command.env(BELOW, below.path());
     command.args(["--ignored", "--exact", "--nocapture", "play"]).env(RUN_AS, run_as);
     let apart = if run_as.is_empty() { PidNamespace::ByItself } else { PidNamespace::ByParent };
     let (_child, output) = Child::spawn_with(apart, &mut command, theirs).unwrap();
@@ -237,6 +248,8 @@ fn check(said: &Said) {
     assert_eq!(found("root"), "/app /tmp");
     assert_eq!(found("object"), "an object");
     assert_eq!(found("read /etc/hostname"), "GOT", "it was granted");
+    assert_eq!(found("read below /tmp"), "GOT", "it was granted");
+    assert_eq!(found("write below /tmp"), "read-only filesystem or storage medium");
     assert_eq!(found("read /etc/passwd"), "entity not found");
     assert_eq!(found("write /tmp"), "GOT");
     assert_eq!(found("write a relative path"), "GOT");

@@ -5,7 +5,7 @@
 //! /usr/lib     the machine's, read-only; /lib, /lib64, ... are links or directories as on the machine
 //! /etc         only ld.so.cache
 //! /app         tmpfs with copies of the objects; read-only once they are in it
-//! /tmp         tmpfs, bounded in bytes and entries, without execution; the working directory
+//! /tmp         tmpfs, bounded in bytes and entries, without execution; the working directory. It has places for grants below
 //! /...         the paths that fs.read grants, read-only, without the mounts below them
 //! ```
 //!
@@ -88,6 +88,10 @@ impl<'a> Root<'a> {
         for path in LIBRARIES.into_iter().chain([CACHE]) {
             show_library(root, Path::new(path)).map_err(|error| missing(path, error))?;
         }
+        // Before the grants: Rosemary itself may be installed below /tmp.
+        if let Some(tmp) = self.tmp {
+            self.make_tmp(root, tmp).map_err(|error| missing("tmp", error))?;
+        }
         let mut grants: Vec<_> = self.grants.iter().collect();
         grants.sort_by_key(|grant| grant.path); // a directory would cover paths below it
         for grant in grants {
@@ -96,9 +100,6 @@ impl<'a> Root<'a> {
                 Failure::Granted(io::Error::new(error.kind(), text))
             })?;
         }
-        if let Some(tmp) = self.tmp {
-            self.make_tmp(root, tmp).map_err(|error| missing("tmp", error))?;
-        }
         let objects = self.copy_objects(root).map_err(|error| missing("app", error))?;
         close(root, false).map_err(|error| missing("", error))?;
         Ok(objects)
@@ -106,9 +107,12 @@ impl<'a> Root<'a> {
 
     fn make_tmp(&self, root: &OwnedFd, tmp: Tmp) -> io::Result<()> {
         let owner = self.owner.to_string();
+        // One for the root directory of the mount, and those of the places of grants below.
+        let below = self.grants.iter().filter_map(|grant| grant.path.strip_prefix("/tmp").ok());
+        let own = 1 + below.map(|path| path.components().count() as u64).sum::<u64>();
         let options = [
             ("size", tmp.size.to_string()),
-            ("nr_inodes", (tmp.inodes + 1).to_string()), // and one for the root directory of the mount
+            ("nr_inodes", (tmp.inodes + own).to_string()),
             ("uid", owner.clone()),
             ("gid", owner),
             mode("0700"),
