@@ -10,3 +10,4 @@ mod reloads;
 mod rogue;
 mod services;
 mod switches;
+mod tls_clients;
