@@ -4,6 +4,7 @@ mod backups;
 mod beside;
 mod files;
 mod floods;
+mod group_meter;
 mod machine;
 mod network;
 mod reloads;
