@@ -17,7 +17,7 @@ use rosemary_tests::{in_a_lab, kill, rosemary_binary};
 
 use crate::duplicate_datapath_ids::refused;
 
-const PORT: &str = "127.0.0.1:6653";
+pub(crate) const PORT: &str = "127.0.0.1:6653";
 
 /// Starts Rosemary with TLS only, with its keys and a switch without keys.
 fn start(lab: &Lab) -> anyhow::Result<(Pki<'_>, Rosemary<'_>, Switch<'_>)> {
@@ -356,7 +356,7 @@ fn invalid_keys_prevent_the_start() {
 
 /// Builds a `ClientHello` that any TLS server would answer, as sent by `openssl s_client` (RFC 8446
 /// §4.1.2): TLS 1.2, one cipher suite, the curve P-256.
-fn client_hello() -> Vec<u8> {
+pub(crate) fn client_hello() -> Vec<u8> {
     let extensions = [
         &[0, 10, 0, 4, 0, 2, 0, 23][..],  // supported_groups: secp256r1
         &[0, 11, 0, 2, 1, 0],             // ec_point_formats: uncompressed

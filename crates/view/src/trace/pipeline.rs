@@ -7,6 +7,7 @@
 //!   vSwitch executes the action set, and so does the simulation.
 //! * A `select` group takes a bucket that the switch chooses; the simulation takes the first live one and says so.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use openflow::{Action, Bucket, FlowStats, GroupDesc, GroupKind, PortNo, Version};
@@ -18,6 +19,12 @@ const DEEPEST: usize = 16;
 
 /// Most outputs of a packet in one switch.
 const MOST_OUTPUTS: usize = 1024;
+
+/// Most actions and buckets that one packet takes in one switch. Groups that lead to each other multiply them.
+const MOST_STEPS: usize = 10_000;
+
+/// Most notes about a packet in one switch.
+const MOST_NOTES: usize = 100;
 
 /// An entry of a flow table.
 #[derive(Debug)]
@@ -112,9 +119,13 @@ impl<'m> Tables<'m> {
             in_port: packet.in_port(),
             packet: packet.clone(),
             action_set: Vec::new(),
+            steps: Cell::new(0),
             trace: Trace::default(),
         };
         run.tables();
+        if run.steps.get() > MOST_STEPS {
+            run.trace.notes.push(format!("incomplete: more than {MOST_STEPS} actions and buckets"));
+        }
         run.trace
     }
 
@@ -133,6 +144,8 @@ struct Run<'t, 'm> {
     in_port: u32,
     packet: Packet,
     action_set: Vec<Action>,
+    /// Actions and buckets so far.
+    steps: Cell<usize>,
     trace: Trace<'t>,
 }
 
@@ -178,9 +191,18 @@ impl<'t, 'm: 't> Run<'t, 'm> {
     }
 
     fn note(&mut self, note: String) {
-        if !self.trace.notes.contains(&note) {
-            self.trace.notes.push(note);
+        let notes = &mut self.trace.notes;
+        match notes.len() {
+            0..MOST_NOTES if !notes.contains(&note) => notes.push(note),
+            MOST_NOTES => notes.push("further notes are left out".into()),
+            _ => {}
         }
+    }
+
+    /// Counts an action or a bucket. Returns `false` if the packet has taken too many.
+    fn step(&self) -> bool {
+        self.steps.set(self.steps.get().saturating_add(1));
+        self.steps.get() <= MOST_STEPS
     }
 
     /// Merges an action into the set, which has one of each kind, and one for each field that is set.
@@ -207,6 +229,9 @@ impl<'t, 'm: 't> Run<'t, 'm> {
 
     fn apply(&mut self, actions: &[Action], depth: usize) {
         for action in actions {
+            if !self.step() {
+                return;
+            }
             self.act(action, depth);
         }
     }
@@ -255,7 +280,9 @@ impl<'t, 'm: 't> Run<'t, 'm> {
             PortNo::FLOOD | PortNo::ALL => {
                 let in_port = self.in_port;
                 let all = self.tables.ports.iter().filter(|it| it.is_up && it.number != in_port);
-                let all: Vec<u32> = all.map(|port| port.number).collect();
+                // The first output beyond the limit is noted.
+                let room = MOST_OUTPUTS.saturating_sub(self.trace.outputs.len()) + 1;
+                let all: Vec<u32> = all.map(|port| port.number).take(room).collect();
                 for port in all {
                     self.output(To::Port(port));
                 }
@@ -311,6 +338,9 @@ impl<'t, 'm: 't> Run<'t, 'm> {
             self.note(format!("group {group_id} has no live bucket"));
         }
         for bucket in buckets {
+            if !self.step() {
+                return;
+            }
             // Each bucket has the packet as it was, and a set of actions (OpenFlow 1.3.5 §5.6.1).
             let before = self.packet.clone();
             let mut actions = bucket.actions.clone();
@@ -321,6 +351,9 @@ impl<'t, 'm: 't> Run<'t, 'm> {
     }
 
     fn is_live(&self, bucket: &Bucket, depth: usize) -> bool {
+        if !self.step() {
+            return false;
+        }
         if bucket.watch_port != PortNo::ANY {
             return self.tables.is_port_up(bucket.watch_port.0);
         }

@@ -170,3 +170,23 @@ fn openflow_1_0_sets_and_strips_tags() {
     assert!(texts[0].contains("vlan_vid=9") && texts[0].contains("tcp_dst=80"), "{texts:?}");
     assert!(!texts[1].contains("vlan_vid") && texts[1].contains("tcp_dst=81"), "{texts:?}");
 }
+
+#[test]
+fn groups_that_multiply_end() {
+    let to_group = |id| Bucket { weight: 1, ..Bucket::new([Action::Group(id)]) };
+    // Each of 100 buckets leads back to all of them, and to nothing else.
+    let (to, notes) = with_group(GroupKind::All, vec![to_group(7); 100], &[1]);
+    assert!(to.is_empty(), "{to:?}");
+    assert!(notes.iter().any(|note| note.contains("incomplete")), "{notes:?}");
+    let watch = Bucket { watch_group: 7, ..Bucket::new([Action::output(PortNo(1))]) };
+    for kind in [GroupKind::FastFailover, GroupKind::Select] {
+        let (to, notes) = with_group(kind, vec![Bucket { weight: 1, ..watch.clone() }; 100], &[1]);
+        let [dead, incomplete] = &notes[..] else { panic!("{kind:?}: {notes:?}") };
+        assert!(to.is_empty() && dead.contains("no live bucket"), "{kind:?}: {notes:?}");
+        assert!(incomplete.contains("incomplete"), "{kind:?}: {notes:?}");
+    }
+    // A note about each of many groups.
+    let missing = (100..5_000).map(to_group).collect();
+    let (_, notes) = with_group(GroupKind::All, missing, &[1]);
+    assert!(notes.len() == MOST_NOTES + 1 && notes[MOST_NOTES].contains("left out"));
+}
