@@ -227,13 +227,16 @@ pub(super) fn read(
     // Raw, because the crate would read a long name of any length into memory.
     for entry in archive.entries().with_context(damaged)?.raw(true) {
         let mut entry = entry.with_context(damaged)?;
+        if entry.header().entry_type().is_gnu_longname() {
+            if long_name.is_some() {
+                bail!("{shown} has two names for a file; it is not a backup of Rosemary");
+            }
+            long_name = Some(read_name(&mut entry).with_context(damaged)?);
+            continue;
+        }
         count += 1;
         if count > MOST_ENTRIES {
             bail!("{shown} has more than {MOST_ENTRIES} files; it is not a backup of Rosemary");
-        }
-        if entry.header().entry_type().is_gnu_longname() {
-            long_name = Some(read_name(&mut entry).with_context(damaged)?);
-            continue;
         }
         let path = match long_name.take() {
             Some(name) => name,

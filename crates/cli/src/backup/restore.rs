@@ -223,8 +223,21 @@ impl Part {
         let restored = Config::parse(file.to_owned(), text)
             .with_context(|| format!("the configuration in {shown} has a mistake"))?;
         check_dirs(&restored, &args.places, &args.file)?;
-        for path in paths {
-            if let Some(why) = why_foreign(&path, &restored, &self.dir) {
+        // Where the present configuration has a mistake, no file that exists counts as named by it.
+        let present = read_config(file).unwrap_or_default();
+        let state = args.places.state.resolve(&restored)?;
+        let keys = args.places.tls.resolve(&restored);
+        for path in paths.iter().filter(|path| *path != Path::new(CONFIG_NAME)) {
+            let there = self.dir.join(path);
+            let is_ours = |dir: &Path| dir.starts_with(&there) || there.starts_with(dir);
+            let why = if there == file || is_ours(&state) || keys.iter().any(|dir| is_ours(dir)) {
+                Some("it is in the place of the configuration, the keys or the state")
+            } else if there.is_file() && !names_file(&present, &there) {
+                Some("another file is in its place; move that away first")
+            } else {
+                why_foreign(path, &restored, &self.dir)
+            };
+            if let Some(why) = why {
                 let path = path.display();
                 bail!("{shown} has an impossible entry, config/{path}: {why}");
             }
@@ -319,25 +332,30 @@ impl Part {
 pub(super) fn is_place_of_apps(path: &Path) -> bool {
     let first = path.components().next().map(Component::as_os_str).unwrap_or_default();
     let first = first.to_string_lossy();
+    if first.is_empty() {
+        return false; // the directory itself
+    }
     // The directory of the keys is in that of the configuration, and has checks of its own.
     ![KEYS_DIR, CONFIG_NAME].contains(&&*first)
         && !first.starts_with('.')
         && !first.starts_with(BEFORE)
 }
 
+/// Whether an app of this configuration has this file of its own.
+fn names_file(config: &Config, file: &Path) -> bool {
+    config.apps.iter().flatten().any(|app| app.config.as_deref() == Some(file))
+}
+
 /// Why a file or directory of the configuration, named by its path below `dir`, is none that a backup of Rosemary contains; `None` if
 /// it is one.
 fn why_foreign(path: &Path, restored: &Config, dir: &Path) -> Option<&'static str> {
-    if path == Path::new(CONFIG_NAME) {
-        return None;
-    }
     if !is_place_of_apps(path) {
         return Some("no file of an app is in that place");
     }
     let mut named = restored.apps.iter().flatten().filter_map(|app| app.config.as_deref());
     let is_named = named.any(|its| {
         let its = its.strip_prefix(dir).unwrap_or(Path::new("/"));
-        its.starts_with(path) || its != Path::new("") && path.starts_with(its)
+        its.starts_with(path) || is_place_of_apps(its) && path.starts_with(its)
     });
     (!is_named).then_some("no app names it in the configuration")
 }

@@ -68,7 +68,7 @@ pub(super) fn find(places: &BackupPaths) -> anyhow::Result<Found> {
                     }
                 }
                 _ => found.notices.push(format!(
-                    "{}, the configuration of {}, is not in the backup, because it is not below {}, or in the place of other files there; save it yourself",
+                    "{}, the configuration of {}, is not in the backup, because it is outside of {} or at a path that Rosemary reserves; save it yourself",
                     its.display(),
                     app.name,
                     dir.display()

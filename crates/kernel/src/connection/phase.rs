@@ -72,6 +72,8 @@ pub(crate) struct Claim {
     pub(crate) info: SwitchInfo,
     /// When the known connection of the datapath was last probed because of this claim.
     pub(crate) since: Instant,
+    /// The epoch of the switch that was probed.
+    pub(crate) probed: Option<u32>,
     /// The registry's entry: it names the worker that owns the datapath.
     pub(crate) datapath: DatapathClaim,
     /// Port changes that the switch reported since the handshake.

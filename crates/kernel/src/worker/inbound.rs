@@ -207,7 +207,8 @@ impl Worker {
         let connection = &mut self.switches[id];
         connection.hold_ports(info.ports.len())?;
         let datapath = self.channels.pool.claim_datapath(info.dpid.0, self.channels.me);
-        connection.phase.begin_claim(Claim { info, since: now, datapath, ports: Vec::new() });
+        let claim = Claim { info, since: now, probed: None, datapath, ports: Vec::new() };
+        connection.phase.begin_claim(claim);
         self.settle_claim(id, now);
         Ok(())
     }
@@ -220,8 +221,10 @@ impl Worker {
         if claim.datapath.worker() != self.channels.me {
             return; // the caller hands the connection over
         }
-        if let Some(Entry { key: other, .. }) = self.switches.roster.get(claim.info.dpid.0) {
-            self.switches[id].phase.claim_mut().into_iter().for_each(|claim| claim.since = now);
+        if let Some(Entry { key: other, epoch }) = self.switches.roster.get(claim.info.dpid.0) {
+            if let Some(claim) = self.switches[id].phase.claim_mut() {
+                (claim.since, claim.probed) = (now, Some(epoch));
+            }
             let known = &mut self.switches[other];
             known.session.probe(&mut known.out);
             self.output.note(other, known);
@@ -281,15 +284,19 @@ impl Worker {
         }
     }
 
-    /// Decides between two connections of one datapath: the known one stays if it has answered the probe, or has sent something
-    /// until [`PROBE`] after it, and is closed then otherwise.
+    /// Decides between two connections of one datapath. The known connection stays if it answers the probe. It also stays if it
+    /// has sent a message when [`PROBE`] has passed. Otherwise it is closed.
     pub(super) fn settle_claims(&mut self, now: Instant) {
         for id in self.switches.claims() {
             let Some(claim) = self.switches.get(id).and_then(|it| it.phase.claim()) else {
                 continue;
             };
-            let (dpid, since) = (claim.info.dpid, claim.since);
-            if let Some(Entry { key: other, .. }) = self.switches.roster.get(dpid.0) {
+            let (dpid, since, probed) = (claim.info.dpid, claim.since, claim.probed);
+            if let Some(Entry { key: other, epoch }) = self.switches.roster.get(dpid.0) {
+                if probed != Some(epoch) {
+                    self.settle_claim(id, now); // another claim has won the datapath since
+                    continue;
+                }
                 let known = &self.switches[other];
                 let is_over = now.saturating_duration_since(since) >= PROBE;
                 // The last messages of a connection can be read after the probe, and its end only after them.

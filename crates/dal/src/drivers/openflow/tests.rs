@@ -233,6 +233,20 @@ fn silence_is_probed_once_and_ends_the_session() {
 }
 
 #[test]
+fn only_its_own_reply_answers_a_probe() {
+    let mut script = Script::up(Version::V1_3);
+    for _ in 0..2 {
+        script.session.probe(&mut script.out);
+        let xid = script.xids()[0];
+        let reply = |xid| bytes(|out| Kind::EchoReply.encode_empty(Version::V1_3, xid, out));
+        script.receive(&reply(xid.wrapping_add(1))).unwrap();
+        assert!(!script.session.has_answered());
+        script.receive(&reply(xid)).unwrap();
+        assert!(script.session.has_answered());
+    }
+}
+
+#[test]
 fn anything_before_a_hello_ends_the_session() {
     let closed = Script::new().receive(&features(Version::V1_3, 0)).unwrap_err();
     assert_eq!(closed, Closed::BeforeHello { kind: 6 });

@@ -1,5 +1,7 @@
 //! Tests connections that claim the datapath of another connection.
 
+use std::sync::mpsc::TryRecvError;
+
 use openflow::{MacAddr, PortDesc, PortReason, PortStatus};
 
 use super::*;
@@ -33,4 +35,31 @@ fn port_change_during_a_claim_is_kept() {
         drop(comes);
         bench.stop();
     }
+}
+
+#[test]
+fn second_of_two_claims_waits_for_the_first() {
+    let bench = Bench::new(1);
+    let known = bench.connect([7]);
+    let before = bench.switches()[0].epoch;
+    known[0].is_mute.store(true, Ordering::Relaxed);
+    let claims = [(); 2].map(|()| FakeSwitch::connect(bench.address, 7));
+    for _ in &claims {
+        wait_for("the known connection is probed for each", || {
+            let message = known[0].received.try_recv().ok()?;
+            (Kind::from_wire(OF, message[1]) == Ok(Kind::EchoRequest)).then_some(())
+        });
+    }
+    claims.iter().for_each(|it| it.is_mute.store(true, Ordering::Relaxed));
+    drop(known);
+    wait_for("a claim has the datapath", || {
+        bench.switches().iter().any(|it| it.epoch != before).then_some(())
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    for claim in &claims {
+        while claim.received.try_recv().is_ok() {}
+        let end = claim.received.try_recv();
+        assert_eq!(end, Err(TryRecvError::Empty), "its connection is open");
+    }
+    bench.stop();
 }
