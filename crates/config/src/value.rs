@@ -251,5 +251,5 @@ impl<'a> Value<'a> {
 fn quoted(text: &str) -> String {
     let start: String = text.chars().take(60).collect();
     let more = if start.len() < text.len() { "..." } else { "" };
-    format!("{start:?}{more}")
+    format!("{}{more}", sys::text::shown(&format!("{start:?}")))
 }

@@ -66,11 +66,18 @@ mod tests {
 
     #[test]
     fn paths_are_shown_as_they_are() {
-        for (path, is_good) in
-            [("object", true), ("my objects/a b.so", true), ("a\\n2026", false), ("\\u202e", false)]
-        {
+        for (path, is_good) in [
+            ("object", true),
+            ("my objects/a b.so", true),
+            ("a\\n2026", false),
+            ("\\u2800", false),
+            ("\\u202e", false),
+        ] {
             let text = format!("[controller]\ntls-dir = \"{path}\"\n");
-            assert_eq!(Config::parse("/etc/r.toml".into(), text).is_ok(), is_good, "{path}");
+            let parsed = Config::parse("/etc/r.toml".into(), text);
+            assert_eq!(parsed.is_ok(), is_good, "{path}");
+            let said = parsed.map_err(|error| error.to_string()).err().unwrap_or_default();
+            assert!(!said.contains(sys::text::is_hidden), "{said:?}");
         }
     }
 }

@@ -8,7 +8,7 @@
 //!     incidents/              records of what went wrong (incidents/store.rs)
 //!     enabled.json            operators' decisions on which apps run (overrides.rs)
 //!     apps/                   installed packages (packages/store.rs), which operators' commands write, too
-//!     apps.lock               0600, locked while these are read or written
+//!     apps.lock               0600, locked while packages are read or written
 //!     log.redb, storage.redb  the state of services (service.rs)
 //! ```
 

@@ -109,15 +109,16 @@ struct rosemary_wanted_settings {
     uint32_t owns;        /* ROSEMARY_OWNS_* */
     const struct rosemary_wanted_exception *exceptions; /* flows that are never removed */
     uint32_t exception_count;   /* at most 1024 */
-    uint32_t messages_per_turn; /* most messages that one call sends; 256 */
-    uint64_t check_every_ns;    /* time between two readings of a switch without a reason; 0: read for a reason only */
+    uint32_t messages_per_turn; /* most messages that one call sends; 256; 0 is 1 */
+    uint64_t check_every_ns;    /* period of routine readings of a switch; 0: none */
     uint8_t groups_and_meters;  /* 1 with ROSEMARY_OWNS_ALL: unwanted groups and meters are removed, too */
     uint8_t keep;               /* 1: the entries are kept in the storage; usual */
     uint8_t at_once;            /* 1, for guards: all entries are sent to a switch that connects or has lost flows before
                                    the switch is read */
     uint8_t dry_run;            /* 1: the difference is only reported */
     uint32_t reserved;
-    /* Receives the notices, and may call the library. NULL: the library logs them. It must return, not longjmp. */
+    /* Receives the notices. NULL: the library logs them. It may call the library, except for rosemary_wanted_on_record and
+     * rosemary_wanted_free. It must return: no longjmp, no exception of C++. */
     void (*on_notice)(void *context, const struct rosemary_wanted_notice *notice);
     void *context;              /* for `on_notice` */
 };
@@ -149,12 +150,13 @@ int32_t rosemary_wanted_on_record(struct rosemary_wanted *wanted, const struct r
 /* Declares an entry by the whole message of OpenFlow 1.0 or 1.3 that adds it; switches of either version get it. It replaces a
  * wanted entry of the same table, priority and match, or of the same number. Priorities, groups and meters count from 0, as
  * the app counts them, so the host's `lowest_priority`, `first_group` and `first_meter` are not added. The transaction id is
- * ignored. 1, or 0 if that changes nothing. The next rosemary_wanted_on_record sends it. */
+ * ignored. 1, or 0 if that changes nothing. The next rosemary_wanted_on_record sends it: outside of on_record, for instance in
+ * on_timer, set `*turn->wake_at_ns = turn->now_ns` after a declaration, so that on_record is called. */
 int32_t rosemary_wanted_flow(struct rosemary_wanted *wanted, uint64_t dpid, const void *message, uint32_t size);
 int32_t rosemary_wanted_group(struct rosemary_wanted *wanted, uint64_t dpid, const void *message, uint32_t size);
 int32_t rosemary_wanted_meter(struct rosemary_wanted *wanted, uint64_t dpid, const void *message, uint32_t size);
 
-/* No longer wants an entry; the library removes it from the switches. Of a flow-mod only table, priority and match count.
+/* No longer wants an entry; the library removes it from the switches. Only the table, priority and match of the flow-mod are compared.
  * A switch removes the flows that use a group or meter with it. 1 if the entry was wanted, else 0. */
 int32_t rosemary_wanted_drop_flow(struct rosemary_wanted *wanted, uint64_t dpid, const void *message, uint32_t size);
 int32_t rosemary_wanted_drop_group(struct rosemary_wanted *wanted, uint64_t dpid, uint32_t number);
@@ -164,7 +166,7 @@ int32_t rosemary_wanted_drop_meter(struct rosemary_wanted *wanted, uint64_t dpid
  * it calls this at ROSEMARY_WANTED_LOADED. */
 int32_t rosemary_wanted_keep_only_declared(struct rosemary_wanted *wanted);
 
-/* Whether the switch is connected, and no message of the library waits to be sent to it or to be confirmed by it. */
+/* For one switch: whether it is connected, and no message of the library waits to be sent to it or to be confirmed by it. */
 int32_t rosemary_wanted_is_settled(struct rosemary_wanted *wanted, uint64_t dpid);
 
 /* Whether the entries that earlier instances have kept are known. */
@@ -176,10 +178,10 @@ int32_t rosemary_wanted_is_saved(struct rosemary_wanted *wanted);
 /* The number of wanted entries, with notes about earlier groups and meters. */
 int32_t rosemary_wanted_count(struct rosemary_wanted *wanted);
 
-/* Reads a switch as soon as nothing else is underway there, and restores or, with `dry_run`, reports the difference. */
+/* Reads one switch as soon as nothing else is underway there, and restores or, with `dry_run`, reports the difference. */
 int32_t rosemary_wanted_check(struct rosemary_wanted *wanted, uint64_t dpid, uint64_t now_ns);
 
-/* Why the storage refused the last request, as a phrase; NULL if it did not. It lives until the next call with `wanted`. */
+/* Why the storage refused the last request, as a phrase; NULL if it did not, or if `wanted` is NULL or broken. It lives until the next call with `wanted`. */
 const char *rosemary_wanted_save_failure(struct rosemary_wanted *wanted);
 
 /* The reason of the last ROSEMARY_WRONG or ROSEMARY_BROKEN; empty if there was none. It lives until the next call with
@@ -197,7 +199,7 @@ static inline void rosemary_wanted_encode(struct rosemary_builder *to, void *byt
         rosemary_put16(to->bytes + 2, to->size);
 }
 
-/* Declares a flow of table 0, without timeouts. As rosemary_wanted_flow. */
+/* Declares a flow of table 0. A flow with a timeout is ROSEMARY_WRONG. As rosemary_wanted_flow. */
 static inline int32_t rosemary_want_flow(struct rosemary_wanted *wanted, uint64_t dpid,
                                          const struct rosemary_flow *flow) {
     uint8_t bytes[256];

@@ -1,4 +1,4 @@
-//! Hostile switches that lie about groups and meters: counters without sense, groups that lead to each other or that nobody has made,
+//! Hostile switches that lie about groups and meters: counters without sense, groups that lead to each other or that do not exist,
 //! malformed entries, and errors about each group and meter.
 
 use std::fs;
@@ -229,7 +229,7 @@ fn foreign_groups(beside: &mut Beside<'_>) -> anyhow::Result<()> {
         thread::sleep(POLLED);
         Ok(rogue)
     };
-    beside.attacked("100,000 groups and meters that nobody made", begin, |net, rogue| {
+    beside.attacked("100,000 groups and meters that no app made", begin, |net, rogue| {
         let (code, said, took) = timed(net, &["flows", &rogue.dpid(), "--orphans"])?;
         ensure!(said.len() < 100_000, "{} bytes were said", said.len());
         let app = net.status()?.app("wanter").and_then(|app| app.pid);

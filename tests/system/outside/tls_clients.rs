@@ -114,26 +114,31 @@ fn dpid_uri(dpid: &str) -> String {
 }
 
 /// Starts `tls.py`.
-fn tls(lab: &Lab, attack: &str, shown: &Certificate, args: &[&str]) -> anyhow::Result<Command> {
+fn tls(lab: &Lab, attack: &str, shown: &Certificate, args: &[&str]) -> Command {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("system/outside/tls.py");
     let mut command = lab.command("python3");
     command.arg(script).arg(attack).arg(&shown.cert).arg(&shown.key).args(args);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Ok(command)
+    command
 }
 
 /// A switch shows this certificate and claims datapath ids, one after the other. Returns the outcome of each claim.
 fn claim(lab: &Lab, shown: &Certificate, dpids: &[&str]) -> anyhow::Result<Vec<String>> {
     let bare: Vec<String> = dpids.iter().map(|dpid| dpid.replace(':', "")).collect();
     let args: Vec<&str> = bare.iter().map(String::as_str).collect();
-    let output = tls(lab, "switch", shown, &args)?.output()?;
+    let output = tls(lab, "switch", shown, &args).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout)?;
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
 /// Fails unless each claim with this certificate is refused. Returns the outcomes.
-fn nobody(lab: &Lab, name: &str, shown: &Certificate, dpids: &[&str]) -> anyhow::Result<String> {
+fn none_admitted(
+    lab: &Lab,
+    name: &str,
+    shown: &Certificate,
+    dpids: &[&str],
+) -> anyhow::Result<String> {
     let seen = claim(lab, shown, dpids)?;
     let is_refused = |it: &String| ["alert", "closed"].contains(&it.as_str());
     ensure!(seen.len() == dpids.len() && seen.iter().all(is_refused), "{name}: {seen:?}");
@@ -227,7 +232,7 @@ fn invalid(net: &mut Net<'_>, pki: &Pki<'_>) -> anyhow::Result<String> {
         ("authority", &authority),
         ("self-signed", &alone),
     ] {
-        seen.push(format!("{name} {}", nobody(lab, name, shown, &[&dpid])?));
+        seen.push(format!("{name} {}", none_admitted(lab, name, shown, &[&dpid])?));
     }
     Ok(seen.join(", "))
 }
@@ -255,13 +260,14 @@ fn same_names(net: &mut Net<'_>, pki: &Pki<'_>) -> anyhow::Result<String> {
         params.subject_alt_names = vec![uri(&dpid_uri(&dpid))?];
         Ok(())
     })?;
-    let mut seen = nobody(lab, "forged", &forged, &[&dpid, "00:00:00:00:00:00:00:77"])?;
+    let mut seen = none_admitted(lab, "forged", &forged, &[&dpid, "00:00:00:00:00:00:00:77"])?;
     // The forged certificate, and the true authority's behind it.
     for (number, more) in [&true_authority, &made].into_iter().enumerate() {
         let chained = lab.files().join(format!("forged-chain{number}.pem"));
         fs::write(&chained, [fs::read(&forged.cert)?, fs::read(more)?].concat())?;
         let shown = Certificate { cert: chained, key: forged.key.clone() };
-        seen += &format!(" {}", nobody(lab, "chained", &shown, &[&dpid])?);
+        seen.push(' ');
+        seen += &none_admitted(lab, "chained", &shown, &[&dpid])?;
     }
     Ok(format!("the same subject, {}: {seen}", subject.trim()))
 }
@@ -282,7 +288,7 @@ fn other_purposes(net: &mut Net<'_>, pki: &Pki<'_>) -> anyhow::Result<String> {
     for (name, shown) in
         [("user", &user), ("controller", &controller), ("api", &api), ("both", &both)]
     {
-        seen.push(format!("{name} {}", nobody(lab, name, shown, &[&dpid, "77"])?));
+        seen.push(format!("{name} {}", none_admitted(lab, name, shown, &[&dpid, "77"])?));
     }
     // And the reverse: the certificate of a switch at the interface of users.
     let switch = pki.switch("thief", &[])?;
@@ -304,7 +310,7 @@ fn others(net: &mut Net<'_>, pki: &Pki<'_>) -> anyhow::Result<String> {
         "0000000000000177",
         "7700000000000000",
     ];
-    let seen = nobody(lab, "thief", &thief, &claims)?;
+    let seen = none_admitted(lab, "thief", &thief, &claims)?;
     // Claims of somebody else's datapath do not lock its owner's next claim out.
     let own = claim(lab, &thief, &["0000000000000077"])?;
     ensure!(own == ["admitted"], "its own datapath: {own:?}");
@@ -349,7 +355,7 @@ fn spellings(net: &mut Net<'_>, pki: &Pki<'_>) -> anyhow::Result<String> {
             params.subject_alt_names = names;
             Ok(())
         })?;
-        nobody(lab, &what, &shown, &[&dpid])?;
+        none_admitted(lab, &what, &shown, &[&dpid])?;
     }
     for (number, (kind, text)) in [
         (DnType::CommonName, good.clone()),
@@ -363,7 +369,7 @@ fn spellings(net: &mut Net<'_>, pki: &Pki<'_>) -> anyhow::Result<String> {
             params.distinguished_name.push(kind, text);
             Ok(())
         })?;
-        nobody(lab, &format!("subject {number}"), &shown, &[&dpid])?;
+        none_admitted(lab, &format!("subject {number}"), &shown, &[&dpid])?;
     }
     let forged = net.rosemary.log().lines().filter(|line| line.starts_with("2026-01-01")).count();
     ensure!(forged == 0, "{forged} forged lines are in the log");
@@ -398,7 +404,7 @@ fn many(net: &mut Net<'_>, pki: &Pki<'_>) -> anyhow::Result<String> {
             Ok(())
         })?;
         let begin = Instant::now();
-        let outcome = nobody(lab, name, &shown, &[&dpid])?;
+        let outcome = none_admitted(lab, name, &shown, &[&dpid])?;
         seen.push(format!("{name} {outcome} in {:.1?}", begin.elapsed()));
     }
     Ok(seen.join(", "))
@@ -440,7 +446,7 @@ fn chains(net: &mut Net<'_>, pki: &Pki<'_>) -> anyhow::Result<String> {
         let name = format!("chain{depth}{is_ours}");
         let shown = stored(lab, &name, &pems.concat(), &key)?;
         let begin = Instant::now();
-        let outcome = nobody(lab, &name, &shown, &[&dpid])?;
+        let outcome = none_admitted(lab, &name, &shown, &[&dpid])?;
         seen.push(format!("{depth} authorities {outcome} in {:.1?}", begin.elapsed()));
     }
     Ok(seen.join(", "))
@@ -468,7 +474,7 @@ fn end_of(bytes: &[u8]) -> anyhow::Result<Option<Vec<u8>>> {
     let mut stream = TcpStream::connect(PORT)?;
     stream.set_read_timeout(Some(HANDSHAKE))?;
     stream.set_write_timeout(Some(HANDSHAKE))?;
-    let _ = stream.write_all(bytes); // it may be closed meanwhile
+    let _ = stream.write_all(bytes); // it may be closed by now
     let mut received = Vec::new();
     match stream.read_to_end(&mut received) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
@@ -565,7 +571,7 @@ fn garbage(_: &mut Net<'_>) -> anyhow::Result<String> {
     ])
 }
 
-/// Hundreds of peers send half of a hello, or a whole one, and then nothing. A switch connects meanwhile.
+/// Hundreds of peers send half of a hello, or a whole one, and then nothing. A switch connects beside them.
 fn half_open(net: &mut Net<'_>, pki: &Pki<'_>) -> anyhow::Result<String> {
     let hello = client_hello();
     let mut peers = Vec::new();
@@ -681,7 +687,7 @@ fn resumed(net: &mut Net<'_>, pki: &Pki<'_>) -> anyhow::Result<String> {
     let lab = net.lab;
     let alice = user(lab, pki, "alice", "admin")?;
     let port = API_PORT.to_string();
-    let mut client = tls(lab, "resume", &alice, &[OTHER, &port])?.spawn()?;
+    let mut client = tls(lab, "resume", &alice, &[OTHER, &port]).spawn()?;
     let mut output = BufReader::new(client.stdout.take().context("an output")?);
     let first = next_line(&mut output)?;
     ensure!(first == "HTTP/1.1 200", "before: {first:?}");
@@ -774,7 +780,7 @@ fn idle_users(net: &mut Net<'_>, pki: &Pki<'_>) -> anyhow::Result<String> {
     let lab = net.lab;
     let hog = user(lab, pki, "hog", "viewer")?;
     let port = API_PORT.to_string();
-    let mut client = tls(lab, "idle", &hog, &[OTHER, &port, "900"])?.spawn()?;
+    let mut client = tls(lab, "idle", &hog, &[OTHER, &port, "900"]).spawn()?;
     let mut output = BufReader::new(client.stdout.take().context("an output")?);
     let held: usize = next_line(&mut output)?.parse().context("a number")?;
     let begin = Instant::now();

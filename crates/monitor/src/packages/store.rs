@@ -1,10 +1,10 @@
 //! Reads package files, and manages the directory of installed packages.
 
 use std::collections::BTreeSet;
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -288,35 +288,53 @@ impl Store {
     /// Returns the directory, and the lock.
     fn lock_to_write(&self) -> io::Result<(File, File)> {
         let dir = File::open(&self.dir)?;
-        let file = self.open_lock()?;
+        let file = self.open_lock(true)?;
         lock(&file, FlockOperation::NonBlockingLockExclusive)?;
         Ok((dir, file))
     }
 
-    /// Prevents reading a package and the signature of its replacement, except for users without the right to lock: such a pair is refused.
+    /// Prevents reading a package and the signature of its replacement. Without the lock file no package was written yet. A user without
+    /// the right to open it reads without the lock; he finds that a package does not match its signature if they are of two versions.
     fn lock_to_read(&self) -> io::Result<Option<File>> {
         File::open(&self.dir)?;
-        match self.open_lock() {
+        match self.open_lock(false) {
             Ok(file) => lock(&file, FlockOperation::NonBlockingLockShared).map(|()| Some(file)),
             Err(error) => match error.kind() {
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Ok(None),
+                io::ErrorKind::NotFound
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::ReadOnlyFilesystem => Ok(None),
                 _ => Err(error),
             },
         }
     }
 
-    /// Opens the file beside the directory that is locked. Only its owner can: whoever can open a file or directory can lock it for as
-    /// long as he likes, and everybody can open the directory.
-    fn open_lock(&self) -> io::Result<File> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
-            .open(self.dir.with_extension("lock"))?;
-        file.set_permissions(Permissions::from_mode(0o600))?;
+    /// Opens the file beside the directory that is locked; makes it if `create`. Only the owner of the directory and root can:
+    /// whoever can open a file or directory can lock it for as long as he likes, and everybody can open the directory.
+    fn open_lock(&self, create: bool) -> io::Result<File> {
+        let path = self.dir.with_extension("lock");
+        let at = |error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot lock {}: {error}", path.display()))
+        };
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(flags);
+        let owner = self.dir.metadata()?.uid();
+        let file = match options.clone().create_new(create).mode(0o600).open(&path) {
+            Ok(file) if create => {
+                // Otherwise the user that Rosemary runs as could not write after a command of root.
+                if sys::process::is_root() {
+                    std::os::unix::fs::fchown(&file, Some(owner), None).map_err(at)?;
+                }
+                file
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                options.open(&path).map_err(at)?
+            }
+            opened => opened.map_err(at)?,
+        };
+        if !file.metadata()?.is_file() {
+            return Err(at(io::Error::other("it is not a regular file; remove it")));
+        }
         Ok(file)
     }
 
@@ -465,7 +483,26 @@ mod tests {
         store.install("hub", &files(b"one", &signature())).unwrap();
         store.read("hub").unwrap();
         let lock = std::fs::metadata(parent.path().join("apps.lock")).unwrap();
-        assert_eq!(lock.permissions().mode() & 0o777, 0o600);
+        assert_eq!(lock.mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn lock_belongs_to_the_owner_of_the_packages() {
+        let parent = tempfile::tempdir().unwrap();
+        let store = Store::of(parent.path());
+        std::fs::create_dir(&store.dir).unwrap();
+        if sys::process::is_root() {
+            std::os::unix::fs::chown(&store.dir, Some(54_321), None).unwrap();
+        }
+        let path = parent.path().join("apps.lock");
+        assert!(store.lock_to_read().unwrap().is_none() && !path.exists(), "a reader makes none");
+        drop(store.lock_to_write().unwrap());
+        let owner = std::fs::metadata(&store.dir).unwrap().uid();
+        assert_eq!(std::fs::metadata(&path).unwrap().uid(), owner);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/nowhere", &path).unwrap();
+        let error = store.lock_to_write().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot lock {}", path.display())), "{error}");
     }
 
     #[test]

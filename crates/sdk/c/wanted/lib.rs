@@ -92,6 +92,14 @@ fn at(dpid: u64) -> At {
     if dpid == EVERY_SWITCH { At::All } else { At::One(Dpid(dpid)) }
 }
 
+/// Returns the datapath id of one switch.
+fn one(dpid: u64) -> Result<Dpid, String> {
+    if dpid == EVERY_SWITCH {
+        return Err("ROSEMARY_EVERY_SWITCH is not possible here; call it for each switch".into());
+    }
+    Ok(Dpid(dpid))
+}
+
 /// Returns the bytes of a message.
 ///
 /// # Safety
@@ -287,7 +295,7 @@ functions! {
 
     /// Whether the switch is connected and has confirmed all messages of the library.
     fn rosemary_wanted_is_settled(library, dpid: u64) =
-        |library, dpid| Ok(library.wanted.is_settled(Dpid(dpid)).into());
+        |library, dpid| Ok(library.wanted.is_settled(one(dpid)?).into());
 
     /// Whether the entries of earlier instances are known.
     fn rosemary_wanted_is_loaded(library) = |library| Ok(library.wanted.is_loaded().into());
@@ -302,7 +310,8 @@ functions! {
     /// Reads a switch soon, and restores the difference.
     fn rosemary_wanted_check(library, dpid: u64, now_ns: u64) = |library, dpid, now_ns| {
         let Library { host, wanted, .. } = library;
-        host.network(now_ns, |network| wanted.check(Dpid(dpid), network));
+        let dpid = one(dpid)?;
+        host.network(now_ns, |network| wanted.check(dpid, network));
         Ok(0)
     };
 }
@@ -361,7 +370,9 @@ pub unsafe extern "C" fn rosemary_wanted_on_record(
         } else {
             // SAFETY: the caller's promise.
             let event = unsafe { foreign::event(record) };
-            event.map_err(|_| "the record is shorter than its head; pass one of the batch")?
+            event.map_err(
+                |_| "the record is shorter than its head, or not aligned; pass one of the batch",
+            )?
         };
         let Library { host, wanted, on_notice, .. } = library;
         let (all, mut wake_ns) = host.network(now_ns, |network| match &event {
@@ -392,5 +403,8 @@ pub unsafe extern "C" fn rosemary_wanted_on_record(
             unsafe { on_notice.call(&notice) };
         }
     }
-    result
+    // A call of the callback may have panicked.
+    // SAFETY: the caller's promise; the callback does not free the library.
+    let is_broken = unsafe { library.as_ref() }.is_some_and(|library| library.is_broken);
+    if is_broken { BROKEN } else { result }
 }

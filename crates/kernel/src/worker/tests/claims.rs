@@ -50,7 +50,9 @@ fn second_of_two_claims_waits_for_the_first() {
             (Kind::from_wire(OF, message[1]) == Ok(Kind::EchoRequest)).then_some(())
         });
     }
-    claims.iter().for_each(|it| it.is_mute.store(true, Ordering::Relaxed));
+    for claim in &claims {
+        claim.is_mute.store(true, Ordering::Relaxed);
+    }
     drop(known);
     wait_for("a claim has the datapath", || {
         bench.switches().iter().any(|it| it.epoch != before).then_some(())
