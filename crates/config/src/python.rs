@@ -16,8 +16,7 @@ use super::words::{host_named, path};
 pub(super) const HOSTS: &str = r#""user", "kernel", "python" or "ryu""#;
 
 /// The elements of `python-path`, for error messages.
-const DIRECTORY: &str =
-    "the path of a directory, not in /proc, /sys, /dev, /tmp or /app, which no app may read";
+const DIRECTORY: &str = "the path of a directory, not in /proc, /sys, /dev or /app, which no app may read, and not /tmp itself";
 
 /// The most listening sockets of an app.
 const MOST_LISTENERS: usize = 8;
@@ -91,7 +90,10 @@ impl Python {
             *object = None;
         }
         let directories = table.list("python-path", DIRECTORY, |it| {
-            path(it).filter(|path| path.is_relative() || !is_hidden(path))
+            // Rosemary itself, and with it the environment of Faucet, may be below /tmp.
+            let is_below_tmp =
+                |path: &Path| path.strip_prefix("/tmp").is_ok_and(|it| it != Path::new(""));
+            path(it).filter(|path| path.is_relative() || !is_hidden(path) || is_below_tmp(path))
         });
         let read = Self {
             framework,
@@ -233,8 +235,14 @@ mod tests {
     fn mistakes_name_the_remedy() {
         let error = app("object = \"a.so\"\npython-path = [\"lib\"]").unwrap_err();
         assert!(error.contains("add host = \"python\""), "{error}");
-        let error = app("object = \"a.py\"\npython-path = [\"/tmp/lib\"]").unwrap_err();
-        assert!(error.contains("not in /proc, /sys, /dev, /tmp or /app"), "{error}");
+        let error = app("object = \"a.py\"\npython-path = [\"/tmp\"]").unwrap_err();
+        app("object = \"a.py\"\npython-path = [\"/tmp/lib\"]").unwrap();
+        assert!(
+            error.contains(
+                "not in /proc, /sys, /dev or /app, which no app may read, and not /tmp itself"
+            ),
+            "{error}"
+        );
         assert!(app("object = \"a.py\"\nlisten = [\"8080\"]").unwrap_err().contains("wsapi="));
         assert!(app("host = \"pyhton\"").unwrap_err().contains("did you mean \"python\""));
     }

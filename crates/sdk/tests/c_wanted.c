@@ -4,6 +4,10 @@
  */
 #include "rosemary_wanted.h"
 
+_Static_assert(sizeof(struct rosemary_wanted_settings) == 56, "as in convert.rs");
+_Static_assert(sizeof(struct rosemary_wanted_exception) == 24, "as in convert.rs");
+_Static_assert(sizeof(struct rosemary_wanted_notice) == 24, "as in convert.rs");
+
 struct wisher {
     const struct rosemary_host *host;
     struct rosemary_wanted *wanted;

@@ -57,6 +57,14 @@ pub(super) struct CNotice {
     text: *const c_char,
 }
 
+// As in the header, where pointers have eight bytes.
+const _: () = assert!(
+    size_of::<*const u8>() != 8
+        || size_of::<CSettings>() == 56
+            && size_of::<CException>() == 24
+            && size_of::<CNotice>() == 24
+);
+
 /// A callback for notices, and its context.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Callback {
@@ -84,6 +92,9 @@ impl CSettings {
             1 => Ok(true),
             other => Err(format!("{name} is {other}; set 0 or 1")),
         };
+        if self.reserved != 0 {
+            return Err("a reserved field is not 0; begin with rosemary_wanted_usual()".into());
+        }
         let check_every = Duration::from_nanos(self.check_every_ns);
         Ok(Settings {
             owns,
@@ -133,6 +144,9 @@ impl CException {
                 ));
             }
         };
+        if self.reserved != 0 {
+            return Err("the reserved field of an exception is not 0; set it to 0".into());
+        }
         let cookie = (self.cookie_mask != 0).then_some((self.cookie, self.cookie_mask));
         Ok(Exception { table, cookie })
     }

@@ -46,7 +46,7 @@ impl ForeignHost {
         let Self(host) = self;
         // The application has sent messages since the last call.
         host.begin_batch();
-        host.sent(host.last_xid() | LIBRARY_XIDS);
+        host.sent(own_xid(host.last_xid()));
         let mut network = Network::new(host, now_ns);
         let result = with(&mut network);
         let wake_at_ns = network.wake_at_ns();
@@ -63,6 +63,14 @@ impl ForeignHost {
     pub fn report_panic(&self, what: &str, panic: &(dyn Any + Send)) {
         report(&self.0, what, panic);
     }
+}
+
+/// The transaction id from which the library counts in its next call. It starts again in time, as a call must not reach the
+/// application's ids.
+fn own_xid(last: u32) -> u32 {
+    const MOST_OF_A_CALL: u32 = 1 << 20;
+    let next = last | LIBRARY_XIDS;
+    if next > u32::MAX - MOST_OF_A_CALL { LIBRARY_XIDS } else { next }
 }
 
 /// Why the bytes at a pointer are no record.
@@ -89,4 +97,18 @@ pub unsafe fn event<'a>(record: *const Record) -> Result<Option<Event<'a>>, NoRe
     // SAFETY: the caller's promise; it is aligned and has a whole head, as was just checked.
     let (head, body) = unsafe { record_at(record) };
     Ok(Event::of(head, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_a_library_stay_apart_from_those_of_the_app() {
+        for last in [0, 7, LIBRARY_XIDS - 1, LIBRARY_XIDS, u32::MAX - 1, u32::MAX] {
+            let next = own_xid(last);
+            assert!(next >= LIBRARY_XIDS && u32::MAX - next >= 1 << 20, "{last:x} {next:x}");
+        }
+        assert_eq!(own_xid(LIBRARY_XIDS + 9), LIBRARY_XIDS + 9);
+    }
 }
