@@ -89,10 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn directory_below_tmp_cannot_be_granted() {
-        let dir = tempfile::tempdir_in("/tmp").unwrap();
-        let error = ensure_grantable(dir.path(), dir.path()).unwrap_err().to_string();
+    fn directory_that_each_app_has_cannot_be_granted() {
+        let tmp = Path::new("/tmp");
+        let error = ensure_grantable(tmp, tmp).unwrap_err().to_string();
         assert!(error.contains("a directory /tmp of its own; move "), "{error}");
+        let dir = tempfile::tempdir_in(tmp).unwrap();
+        ensure_grantable(dir.path(), dir.path()).unwrap();
         ensure_grantable(Path::new("/usr/lib"), Path::new("/usr/lib")).unwrap();
         assert!(ensure_grantable(Path::new("/"), Path::new("/x")).is_err());
     }

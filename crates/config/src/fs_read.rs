@@ -4,12 +4,12 @@
 use std::path::{Component, Path, PathBuf};
 
 /// Describes its form, for error messages.
-pub(super) const FORM: &str = "\"fs.read:PATH\" (an absolute path without `..`, not in /proc, /sys, /dev, \
-                               /tmp or /app)";
+pub(super) const FORM: &str = "\"fs.read:PATH\" (an absolute path without `..`, not in /proc, /sys, /dev \
+                               or /app, and not /tmp itself)";
 
 /// Directories that cannot be granted: the system's own state, also by other paths, and the zone's own
 /// directories.
-const NEVER: [&str; 5] = ["proc", "sys", "dev", "tmp", "app"];
+const NEVER: [&str; 4] = ["proc", "sys", "dev", "app"];
 
 /// Returns the path that `text` grants; `None` if it has another form.
 pub(super) fn path_of(text: &str) -> Option<PathBuf> {
@@ -27,8 +27,12 @@ pub(super) fn path_of(text: &str) -> Option<PathBuf> {
     (absolute && !is_hidden(path)).then(|| path.components().collect())
 }
 
-/// Whether each app has another directory at this absolute path, or at one above it, or must not see it.
+/// Whether each app has another directory at this absolute path, or at one above it, or must not see it. Paths below `/tmp` are
+/// shown in the app's own `/tmp`: Rosemary itself may be there.
 pub fn is_hidden(path: &Path) -> bool {
+    if path.starts_with("/tmp") {
+        return path == Path::new("/tmp");
+    }
     match path.components().nth(1) {
         Some(Component::Normal(first)) => NEVER.iter().any(|never| first == *never),
         _ => true,
@@ -67,7 +71,7 @@ mod tests {
             "fs.read:/proc/1/environ",
             "fs.read:/dev/mem",
             "fs.read:/sys/kernel",
-            "fs.read:/tmp/x",
+            "fs.read:/tmp",
             "fs.read:/app",
             "fs.read:/etc/a\nb",
             "fs.write:/etc/hosts",

@@ -90,10 +90,7 @@ impl Python {
             *object = None;
         }
         let directories = table.list("python-path", DIRECTORY, |it| {
-            // Rosemary itself, and with it the environment of Faucet, may be below /tmp.
-            let is_below_tmp =
-                |path: &Path| path.strip_prefix("/tmp").is_ok_and(|it| it != Path::new(""));
-            path(it).filter(|path| path.is_relative() || !is_hidden(path) || is_below_tmp(path))
+            path(it).filter(|path| path.is_relative() || !is_hidden(path))
         });
         let read = Self {
             framework,
