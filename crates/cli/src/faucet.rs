@@ -190,10 +190,9 @@ mod tests {
         let wrong = FaucetArgs { python_path: Some(here.into()), ..args(here) };
         let wrong = package(&wrong).unwrap_err().to_string();
         assert!(wrong.contains("does not contain faucet/faucet.py"), "{wrong}");
-        let dir = tempfile::tempdir_in("/tmp").unwrap();
-        let file = dir.path().join("faucet.yaml");
-        std::fs::write(&file, "").unwrap();
-        let hidden = config(&args(&file), None).unwrap_err().to_string();
+        // Its directory is /tmp.
+        let file = tempfile::NamedTempFile::new_in("/tmp").unwrap();
+        let hidden = config(&args(file.path()), None).unwrap_err().to_string();
         assert!(hidden.contains("to another directory"), "{hidden}");
     }
 }

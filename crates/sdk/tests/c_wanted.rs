@@ -211,7 +211,7 @@ fn mistakes_in_c_are_explained() {
         ("delete", "declared with the message that adds it; correct"),
         ("timeout", "a wanted flow has no timeouts"),
         ("match", "pass exactly one flow-mod"),
-        ("short record", "shorter than its head; pass one of the batch"),
+        ("short record", "shorter than its head, or not aligned; pass one of the batch"),
         ("no wake", "pass turn->wake_at_ns"),
     ];
     for (what, why) in expected {
