@@ -79,8 +79,8 @@ pub trait Session: fmt::Debug + Send {
     /// Sends a request that the switch answers at once if it lives. No effect before the handshake is complete.
     fn probe(&mut self, out: &mut Vec<u8>);
 
-    /// Whether the switch has answered the last request of [`probe`](Self::probe); true if there was none. Other messages do not count: they may have been
-    /// sent before the request.
+    /// Whether the switch has answered the last request of [`probe`](Self::probe); true if there was none. Other messages do not
+    /// count: they may have been sent before the request.
     fn has_answered(&self) -> bool;
 
     /// Asks the switch for whole packets and for its description. Returns the transaction id of the configuration, which has
