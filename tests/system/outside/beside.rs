@@ -10,6 +10,7 @@ use rosemary_tests::apps::configure;
 use rosemary_tests::emulated::Emulated;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::rosemary_binary;
+use rosemary_tests::verdicts::Verdicts;
 
 use super::rogue::frame;
 
@@ -38,8 +39,7 @@ pub(super) struct Beside<'lab> {
     pub(super) net: Net<'lab>,
     good: Option<Emulated>,
     quiet: Times,
-    /// The attacks whose harm was seen.
-    escaped: Vec<String>,
+    verdicts: Verdicts,
 }
 
 impl<'lab> Beside<'lab> {
@@ -52,7 +52,7 @@ impl<'lab> Beside<'lab> {
         let mut good = Emulated::connect(0x600d)?;
         let quiet = times(&mut good, TIME)?;
         println!("outside: quiet: {quiet:?}");
-        Ok(Self { net, good: Some(good), quiet, escaped: Vec::new() })
+        Ok(Self { net, good: Some(good), quiet, verdicts: Verdicts::default() })
     }
 
     /// Runs an attack: `begin` starts it, the others are observed for a while, and `harm` looks at what the attack would change and
@@ -64,13 +64,7 @@ impl<'lab> Beside<'lab> {
         harm: impl FnOnce(&mut Net<'lab>, &mut A) -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
         let outcome = self.observed(begin, harm);
-        match outcome {
-            Ok(seen) => println!("outside: {name}: contained ({seen})"),
-            Err(error) => {
-                println!("outside: {name}: escaped ({error:#})");
-                self.escaped.push(format!("{name}: {error:#}"));
-            }
-        }
+        self.verdicts.judge(name, outcome);
         Ok(self.net.rosemary.must_run()?)
     }
 
@@ -128,8 +122,7 @@ impl<'lab> Beside<'lab> {
 
     /// Fails if an attack has escaped.
     pub(super) fn finish(self) -> anyhow::Result<()> {
-        ensure!(self.escaped.is_empty(), "{:#?}", self.escaped);
-        Ok(())
+        self.verdicts.finish()
     }
 }
 

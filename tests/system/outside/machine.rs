@@ -10,6 +10,7 @@ use cli::lab::{Lab, Of, Rosemary};
 use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
+use rosemary_tests::verdicts::Verdicts;
 use rosemary_tests::{in_a_lab_without_capture_for, rosemary_binary};
 
 use super::beside::run;
@@ -35,16 +36,6 @@ const PROCESSES: &[&str] = &["process namespace", "user namespace"];
 /// Limit of memory of each greedy app, and what it may have for a moment where no cgroup bounds it (SECURITY.md): six times that.
 const MEMORY_MIB: u64 = 64;
 
-fn judge(escaped: &mut Vec<String>, name: &str, outcome: anyhow::Result<String>) {
-    match outcome {
-        Ok(seen) => println!("outside: {name}: contained ({seen})"),
-        Err(error) => {
-            println!("outside: {name}: escaped ({error:#})");
-            escaped.push(format!("{name}: {error:#}"));
-        }
-    }
-}
-
 /// The entries of apps, each with these keys.
 fn entries(apps: &BTreeMap<String, PathBuf>, keys: &str) -> String {
     let entry = |(name, object): (&String, &PathBuf)| {
@@ -62,18 +53,17 @@ fn hostile_apps_in_the_kernel_leave_it_not() {
     in_a_lab_without_capture_for(LIMIT, |lab| {
         let mut apps = build_all_of(lab, "hostile")?;
         apps.retain(|name, _| !LEFT_OUT.contains(&name.as_str()));
-        let mut escaped = Vec::new();
+        let mut verdicts = Verdicts::default();
         let names: Vec<String> = apps.keys().cloned().collect();
         for group in names.chunks(AT_ONCE) {
             let some = apps.iter().filter(|(name, _)| group.contains(name));
             let some = some.map(|(name, object)| (name.clone(), object.clone())).collect();
             let name = format!("in the kernel: {}", group.join(", "));
-            judge(&mut escaped, &name, in_the_kernel(lab, &some));
+            verdicts.judge(&name, in_the_kernel(lab, &some));
         }
-        judge(&mut escaped, "spoilt sockets of the kernel", spoilt_sockets(lab));
-        judge(&mut escaped, "a flood to the monitor from the kernel", flooded_monitor(lab));
-        ensure!(escaped.is_empty(), "{escaped:#?}");
-        Ok(())
+        verdicts.judge("spoilt sockets of the kernel", spoilt_sockets(lab));
+        verdicts.judge("a flood to the monitor from the kernel", flooded_monitor(lab));
+        verdicts.finish()
     });
 }
 
@@ -173,12 +163,11 @@ fn flooded_monitor(lab: &Lab) -> anyhow::Result<String> {
 #[ignore = "an attack of `make hostile`"]
 fn walls_without_root_stand_or_are_reported() {
     in_a_lab_without_capture_for(LIMIT, |lab| {
-        let mut escaped = Vec::new();
+        let mut verdicts = Verdicts::default();
         let program = as_user(lab, "exec \"$@\"")?;
-        judge(&mut escaped, "greedy apps without root and cgroups", greedy(lab, &program));
-        judge(&mut escaped, "without root, /proc hides processes", hidden_processes(lab, &program));
-        ensure!(escaped.is_empty(), "{escaped:#?}");
-        Ok(())
+        verdicts.judge("greedy apps without root and cgroups", greedy(lab, &program));
+        verdicts.judge("without root, /proc hides processes", hidden_processes(lab, &program));
+        verdicts.finish()
     });
 }
 
@@ -288,7 +277,7 @@ fn walls_without_namespaces_stand_or_are_reported() {
             }
         }
         println!("outside: behind walls that are missing: {explained:#?}");
-        let mut escaped = Vec::new();
+        let mut verdicts = Verdicts::default();
         let outcome = (|| {
             ensure!(unexplained.is_empty(), "{unexplained:#?}; the log says {missing}");
             let attempts: usize = said.values().map(BTreeMap::len).sum();
@@ -297,8 +286,7 @@ fn walls_without_namespaces_stand_or_are_reported() {
                 explained.len()
             ))
         })();
-        judge(&mut escaped, "hostile apps without namespaces", outcome);
-        ensure!(escaped.is_empty(), "{escaped:#?}");
-        Ok(())
+        verdicts.judge("hostile apps without namespaces", outcome);
+        verdicts.finish()
     });
 }

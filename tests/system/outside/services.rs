@@ -12,6 +12,7 @@ use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_c, in_c_with, in_rust};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::random::Random;
+use rosemary_tests::verdicts::Verdicts;
 use rosemary_tests::{in_a_lab_without_capture_for, kill, rosemary_binary};
 use rustix::process::Signal;
 
@@ -40,16 +41,6 @@ const READERS: [&[&str]; 5] = [
 ];
 
 /// Prints the outcome of an attack. An error is an escape.
-fn judge(escaped: &mut Vec<String>, name: &str, outcome: anyhow::Result<String>) {
-    match outcome {
-        Ok(seen) => println!("outside: {name}: contained ({seen})"),
-        Err(error) => {
-            println!("outside: {name}: escaped ({error:#})");
-            escaped.push(format!("{name}: {error:#}"));
-        }
-    }
-}
-
 /// A process that must not change.
 fn pid(status: &Report, app: &str) -> anyhow::Result<u32> {
     let app = status.app(app).filter(|app| app.state == ProgramState::Running);
@@ -83,7 +74,7 @@ fn tables_are_written_by_their_provider_alone() {
                 .collect::<Vec<_>>()
         };
         let (got, refused, found) = (said("GOT "), said("REFUSED "), said("FOUND "));
-        let mut escaped = Vec::new();
+        let mut verdicts = Verdicts::default();
         let outcome = (|| {
             ensure!(got.is_empty(), "{got:#?}");
             ensure!(found.first().is_some_and(|it| !it.contains(" 0 mappings")), "{found:?}");
@@ -95,7 +86,7 @@ fn tables_are_written_by_their_provider_alone() {
                 found[0].split("FOUND").last().unwrap_or_default()
             ))
         })();
-        judge(&mut escaped, "writing to a mapped table", outcome);
+        verdicts.judge("writing to a mapped table", outcome);
         let outcome = (|| {
             let after = net.status()?;
             for app in ["topology", "hosts", "forwarding"] {
@@ -111,9 +102,8 @@ fn tables_are_written_by_their_provider_alone() {
                 sent.split("tables: ").last().unwrap_or_default()
             ))
         })();
-        judge(&mut escaped, "requests of noise to services", outcome);
-        ensure!(escaped.is_empty(), "{escaped:#?}");
-        Ok(())
+        verdicts.judge("requests of noise to services", outcome);
+        verdicts.finish()
     });
 }
 
@@ -121,7 +111,7 @@ fn tables_are_written_by_their_provider_alone() {
 #[ignore = "an attack of `make hostile`"]
 fn false_tables_end_no_reader() {
     in_a_lab_without_capture_for(LIMIT, |lab| {
-        let mut escaped = Vec::new();
+        let mut verdicts = Verdicts::default();
         // Not `topology`: noise in its table still ends `forwarding` in some runs.
         for service in ["hosts", "stats"] {
             let outcome = false_table(lab, service);
@@ -131,11 +121,10 @@ fn false_tables_end_no_reader() {
                 let _ = lab.run("ip", &["link", "del", &format!("s1-{host}")]);
                 let _ = lab.run("ip", &["netns", "del", host]);
             }
-            judge(&mut escaped, &format!("a false table of {service}"), outcome);
+            verdicts.judge(&format!("a false table of {service}"), outcome);
         }
-        judge(&mut escaped, "a provider that dies while it writes", dying_provider(lab));
-        ensure!(escaped.is_empty(), "{escaped:#?}");
-        Ok(())
+        verdicts.judge("a provider that dies while it writes", dying_provider(lab));
+        verdicts.finish()
     });
 }
 
@@ -216,14 +205,13 @@ fn dying_provider(lab: &Lab) -> anyhow::Result<String> {
 #[ignore = "an attack of `make hostile`"]
 fn storage_keeps_its_quotas() {
     in_a_lab_without_capture_for(LIMIT, |lab| {
-        let mut escaped = Vec::new();
+        let mut verdicts = Verdicts::default();
         for (name, how) in
             [("keys without values", "-DKEYS"), ("values that are overwritten", "-DCHURN")]
         {
-            judge(&mut escaped, name, filled(lab, how));
+            verdicts.judge(name, filled(lab, how));
         }
-        ensure!(escaped.is_empty(), "{escaped:#?}");
-        Ok(())
+        verdicts.finish()
     });
 }
 
@@ -281,7 +269,7 @@ fn damaged_state_is_refused_or_survived() {
         let mut files = Vec::new();
         list(Path::new(&kept), Path::new(""), &mut files)?;
         println!("outside: state: {files:?}");
-        let (mut escaped, mut random) = (Vec::new(), Random::seeded());
+        let (mut verdicts, mut random) = (Verdicts::default(), Random::seeded());
         for damage in ["empty", "cut", "noise", "bits", "zeroes", "pipe", "link", "directory"] {
             let mut outcomes = Vec::new();
             let mut outcome = Ok(());
@@ -291,14 +279,10 @@ fn damaged_state_is_refused_or_survived() {
                     Err(error) => outcome = Err(error.context(format!("{file}: {damage}"))),
                 }
             }
-            judge(
-                &mut escaped,
-                &format!("state files, {damage}"),
-                outcome.map(|()| outcomes.join(", ")),
-            );
+            verdicts
+                .judge(&format!("state files, {damage}"), outcome.map(|()| outcomes.join(", ")));
         }
-        ensure!(escaped.is_empty(), "{escaped:#?}");
-        Ok(())
+        verdicts.finish()
     });
 }
 
