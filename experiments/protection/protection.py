@@ -38,8 +38,8 @@ STUDIED = ["move", "drain"]
 SHORT = {"calm": 12, "step": 5, "attacked": 8}
 LONG = {"calm": 60, "step": 20, "attacked": 60}
 
-# Deletions per second, from the study's one every 10 ms on, and the ratio of means from which the round trip counts as hurt.
-RATES = [100, 200, 400, 800, 1_600]
+# Deletions per second, the study's one every 10 ms among them, and the ratio of means from which the round trip counts as hurt.
+RATES = [12, 25, 50, 100, 200, 400, 800, 1_600]
 HURT = 1.25
 
 # The ratio of means up to which a remedy restores the round trip.
@@ -289,7 +289,7 @@ def measured(variant, ring, built, rate, rules, form):
             wait_for("the remedy is in force", lambda: rosemary.reports("changer harms"), 60)
             if variant == "move":
                 # Switches 2 and 4 are the middles of both paths.
-                rosemary.attack({2: 4, 4: 2}[int(middle, 16)], rate, rules)
+                rosemary.attack({2: 4, 4: 2}[int(middle.replace(":", ""), 16)], rate, rules)
             remedied = time.time()
             time.sleep(filled(rules) if variant == "move" else 1)  # the move, and the time until a suspension holds
         steady = time.time()

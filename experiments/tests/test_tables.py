@@ -23,6 +23,10 @@ def row(count=100, mean=50.0, interval=(48.0, 52.0)):
 FAILED = {"status": "failed", "reason": "the switch has closed the connection"}
 
 
+def pair(name, before, during):
+    return {f"round trip before, {name}": before, f"round trip, {name}": during}
+
+
 class Baseline(unittest.TestCase):
     def test_short_or_uncertain_baseline_is_refused(self):
         self.assertIsNone(decoupling.baseline_mistake(row()))
@@ -32,10 +36,14 @@ class Baseline(unittest.TestCase):
         self.assertIn("no such row", decoupling.baseline_mistake(None))
 
     def test_row_of_few_samples_has_no_figures(self):
-        rows = {"round trip, insert strict at 10/s": row(count=1)}
-        cells = decoupling.line("insert", "strict", 100, rows, "insert strict at 10/s", row())
-        self.assertEqual(cells[3:8], ["-"] * 5)
+        rows = pair("insert strict at 10/s", row(), row(count=1))
+        cells = decoupling.line("insert", "strict", 100, rows)
+        self.assertEqual(cells[3:9], ["-"] * 6)
         self.assertIn("too few", cells[-1])
+
+    def test_row_without_a_baseline_of_its_own_names_the_reason(self):
+        cells = decoupling.line("insert", "strict", 100, pair("insert strict at 10/s", FAILED, row()))
+        self.assertEqual(cells[3:], ["-"] * 6 + [FAILED["reason"]])
 
 
 class Claims(unittest.TestCase):
@@ -46,21 +54,24 @@ class Claims(unittest.TestCase):
             self.assertEqual(out.getvalue().splitlines()[-1], line)
 
     def test_deletions_that_slow_nothing_break_the_claim(self):
-        base = row()
-        rows = {f"round trip, delete strict at {rate}/s": row(mean=80, interval=(78, 82)) for rate in [100, 1000]}
-        self.assertEqual(decoupling.broken_claims(rows, base, 1000), [])
-        rows["round trip, delete strict at 1000/s"] = row()
+        rows = {}
+        for rate in [100, 1000]:
+            rows |= pair(f"delete strict at {rate}/s", row(), row(mean=80, interval=(78, 82)))
+        self.assertEqual(decoupling.broken_claims(rows, 1000), [])
+        # Slower than at other times, but not than just before.
+        rows |= pair("delete strict at 1000/s", row(mean=80, interval=(78, 82)), row(mean=80, interval=(78, 82)))
         del rows["round trip, delete strict at 100/s"]
-        first, second = decoupling.broken_claims(rows, base, 1000)
+        first, second = decoupling.broken_claims(rows, 1000)
         self.assertIn("every 10 ms was not measured", first)
         self.assertIn("every 1 ms does not slow", second)
 
     def test_means_over_rates_are_ordered(self):
-        rows = {f"round trip, insert strict at {rate}/s": row(mean=mean) for rate, mean in [(10, 55), (100, 65)]}
-        rows["round trip, delete strict at 10/s"] = row(mean=75)
-        means = decoupling.means_over_rates(rows, row(), "strict")
+        rows = pair("insert strict at 10/s", row(), row(mean=55)) | pair("insert strict at 100/s", row(mean=100), row(mean=130))
+        rows |= pair("delete strict at 10/s", row(), row(mean=75))
+        means = decoupling.means_over_rates(rows, "strict", decoupling.STUDIED)
         self.assertEqual({change: round(mean) for change, mean in means.items()}, {"insert": 20, "delete": 50})
         self.assertEqual(decoupling.order(means), "insert < delete")
+        self.assertEqual(round(decoupling.means_over_rates(rows, "strict", [100])["insert"]), 10)
 
     def test_tls_has_to_delay_the_first_packet_in_each_round(self):
         name = tls_cost.ROWS[0]

@@ -16,6 +16,7 @@
 
 mod admit;
 mod error;
+mod lock;
 mod store;
 
 pub use admit::{Admitted, Gate};

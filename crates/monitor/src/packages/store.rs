@@ -1,18 +1,16 @@
 //! Reads package files, and manages the directory of installed packages.
 
 use std::collections::BTreeSet;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use package::{EXTENSION, MAX_PACKAGE, MAX_SIGNATURE, SIGNATURE_EXTENSION, Signature};
-use rustix::fs::{FlockOperation, OFlags, flock};
 use tracing::warn;
 
-use super::Refused;
+use super::{Refused, lock};
 use crate::installation::read_file;
 use config::is_name;
 
@@ -24,9 +22,6 @@ const GUARDS: &str = "guards.json";
 
 /// The most bytes of the note.
 const MAX_GUARDS: u64 = 1024 * 1024;
-
-/// The longest wait for the lock, which another process holds for moments only.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The directory of installed packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,8 +146,7 @@ impl Store {
     /// # Errors
     /// As [`Files::read`].
     pub fn read_version(&self, name: &str, version: Version) -> Result<Files, Refused> {
-        let _held = self
-            .lock_to_read()
+        let _held = lock::to_read(&self.dir)
             .map_err(|why| Refused::Unreadable { path: self.dir.clone(), why })?;
         Files::read(&self.path_of(name, version))
     }
@@ -201,7 +195,7 @@ impl Store {
     /// # Errors
     /// A file cannot be renamed. After a power failure between two files the package is refused.
     pub fn use_staged(&self, name: &str) -> io::Result<()> {
-        let (dir, _held) = self.lock_to_write()?;
+        let (dir, _held) = lock::to_write(&self.dir)?;
         self.unlink(name, Version::Older)?;
         if self.has(name) {
             if self.has_version(name, Version::Previous) {
@@ -218,7 +212,7 @@ impl Store {
     /// # Errors
     /// As [`use_staged`](Self::use_staged).
     pub fn use_previous(&self, name: &str) -> io::Result<()> {
-        let (dir, _held) = self.lock_to_write()?;
+        let (dir, _held) = lock::to_write(&self.dir)?;
         self.rename(name, Version::Installed, Version::Staged)?;
         self.rename(name, Version::Previous, Version::Installed)?;
         self.rename(name, Version::Staged, Version::Previous)?;
@@ -231,7 +225,7 @@ impl Store {
     /// # Errors
     /// As [`use_staged`](Self::use_staged).
     pub fn take_back(&self, name: &str) -> io::Result<()> {
-        let (dir, _held) = self.lock_to_write()?;
+        let (dir, _held) = lock::to_write(&self.dir)?;
         self.rename(name, Version::Previous, Version::Installed)?;
         if self.has_version(name, Version::Older) {
             self.rename(name, Version::Older, Version::Previous)?;
@@ -244,7 +238,7 @@ impl Store {
     /// # Errors
     /// It cannot be removed.
     pub fn drop_staged(&self, name: &str) -> io::Result<()> {
-        let _held = self.lock_to_write()?;
+        let _held = lock::to_write(&self.dir)?;
         self.unlink(name, Version::Staged)
     }
 
@@ -279,63 +273,10 @@ impl Store {
         if matches!(&before, Guards::These(before) if guards.iter().eq(before)) {
             return Ok(());
         }
-        let _held = self.lock_to_write()?;
+        let _held = lock::to_write(&self.dir)?;
         let path = self.dir.join(GUARDS);
         write(&beside(&path), &serde_json::to_vec(&guards)?)?;
         std::fs::rename(beside(&path), path)
-    }
-
-    /// Returns the directory, and the lock.
-    fn lock_to_write(&self) -> io::Result<(File, File)> {
-        let dir = File::open(&self.dir)?;
-        let file = self.open_lock(true)?;
-        lock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        Ok((dir, file))
-    }
-
-    /// Prevents reading a package and the signature of its replacement. Without the lock file no package was written yet. A user without
-    /// the right to open it reads without the lock; he finds that a package does not match its signature if they are of two versions.
-    fn lock_to_read(&self) -> io::Result<Option<File>> {
-        File::open(&self.dir)?;
-        match self.open_lock(false) {
-            Ok(file) => lock(&file, FlockOperation::NonBlockingLockShared).map(|()| Some(file)),
-            Err(error) => match error.kind() {
-                io::ErrorKind::NotFound
-                | io::ErrorKind::PermissionDenied
-                | io::ErrorKind::ReadOnlyFilesystem => Ok(None),
-                _ => Err(error),
-            },
-        }
-    }
-
-    /// Opens the file beside the directory that is locked; makes it if `create`. Only the owner of the directory and root can:
-    /// whoever can open a file or directory can lock it for as long as he likes, and everybody can open the directory.
-    fn open_lock(&self, create: bool) -> io::Result<File> {
-        let path = self.dir.with_extension("lock");
-        let at = |error: io::Error| {
-            io::Error::new(error.kind(), format!("cannot lock {}: {error}", path.display()))
-        };
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).custom_flags(flags);
-        let owner = self.dir.metadata()?.uid();
-        let file = match options.clone().create_new(create).mode(0o600).open(&path) {
-            Ok(file) if create => {
-                // Otherwise the user that Rosemary runs as could not write after a command of root.
-                if sys::process::is_root() {
-                    std::os::unix::fs::fchown(&file, Some(owner), None).map_err(at)?;
-                }
-                file
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                options.open(&path).map_err(at)?
-            }
-            opened => opened.map_err(at)?,
-        };
-        if !file.metadata()?.is_file() {
-            return Err(at(io::Error::other("it is not a regular file; remove it")));
-        }
-        Ok(file)
     }
 
     fn rename(&self, name: &str, from: Version, to: Version) -> io::Result<()> {
@@ -357,7 +298,7 @@ impl Store {
 
     fn put(&self, name: &str, version: Version, files: &Files) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o755).create(&self.dir)?;
-        let (dir, _held) = self.lock_to_write()?;
+        let (dir, _held) = lock::to_write(&self.dir)?;
         let path = self.path_of(name, version);
         let signature = String::from_utf8(bytes_of(&files.signature)?).map_err(io::Error::other)?;
         let signature: Signature = signature.parse().map_err(io::Error::other)?;
@@ -383,7 +324,7 @@ impl Store {
         if !self.has(name) {
             return Ok(false);
         }
-        let (dir, _held) = self.lock_to_write()?;
+        let (dir, _held) = lock::to_write(&self.dir)?;
         let path = self.path(name);
         std::fs::remove_file(&path)?;
         match std::fs::remove_file(signature_of(&path)) {
@@ -426,21 +367,13 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Locks a file with a non-blocking operation, which is repeated until [`LOCK_TIMEOUT`].
-fn lock(file: &File, operation: FlockOperation) -> io::Result<()> {
-    let deadline = Instant::now() + LOCK_TIMEOUT;
-    loop {
-        match flock(file, operation) {
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            result => return Ok(result?),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt as _;
+
+    use rustix::fs::{FlockOperation, flock};
+
     use super::*;
 
     fn files(package: &[u8], signature: &str) -> Files {
@@ -495,13 +428,16 @@ mod tests {
             std::os::unix::fs::chown(&store.dir, Some(54_321), None).unwrap();
         }
         let path = parent.path().join("apps.lock");
-        assert!(store.lock_to_read().unwrap().is_none() && !path.exists(), "a reader makes none");
-        drop(store.lock_to_write().unwrap());
+        assert!(
+            lock::to_read(&store.dir).unwrap().is_none() && !path.exists(),
+            "a reader makes none"
+        );
+        drop(lock::to_write(&store.dir).unwrap());
         let owner = std::fs::metadata(&store.dir).unwrap().uid();
         assert_eq!(std::fs::metadata(&path).unwrap().uid(), owner);
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/nowhere", &path).unwrap();
-        let error = store.lock_to_write().unwrap_err().to_string();
+        let error = lock::to_write(&store.dir).unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot lock {}", path.display())), "{error}");
     }
 

@@ -64,6 +64,11 @@ impl Load {
 pub(super) fn baseline(bench: &mut Bench<'_>) -> Result<Vec<Row>, Trouble> {
     bench.ports()?;
     establish(bench)?;
+    Ok(vec![undisturbed(bench, "round trip, no flow-mods")?])
+}
+
+/// Measures the round trip of the established traffic while nothing else happens.
+fn undisturbed(bench: &mut Bench<'_>, name: &str) -> Result<Row, Trouble> {
     (bench.progress)("round trip without flow-mods");
     let mut traffic = Traffic::default();
     let end = Instant::now() + bench.plan.interval;
@@ -71,11 +76,11 @@ pub(super) fn baseline(bench: &mut Bench<'_>) -> Result<Vec<Row>, Trouble> {
         traffic.turn(bench, end)?;
     }
     traffic.finish(bench)?;
-    Ok(vec![traffic.row("round trip, no flow-mods")])
+    Ok(traffic.row(name))
 }
 
-/// Measures the round trip under a load. The second row is the rate that the switch follows: flow-mods up to the barrier
-/// after the last one.
+/// Measures the round trip just before a load, beside the flows that the load needs, and then under it: a machine changes its speed between
+/// two loads. The last row is the rate that the switch follows: flow-mods up to the barrier after the last one.
 pub(super) fn under_load(bench: &mut Bench<'_>, load: Load) -> Result<Vec<Row>, Trouble> {
     let name = load.name();
     (bench.progress)(&format!("preparing {name}"));
@@ -95,6 +100,10 @@ pub(super) fn under_load(bench: &mut Bench<'_>, load: Load) -> Result<Vec<Row>, 
     let numbers = if load.change == Change::Modify { count.min(MODIFIED) } else { count };
     let first = bench.new_flows(u32::try_from(numbers << FREE).unwrap_or(u32::MAX >> 10));
     prepare(bench, load, first, count)?;
+    let before = match bench.has_data_path() {
+        true => Some(undisturbed(bench, &format!("round trip before, {name}"))?),
+        false => None,
+    };
     let mut traffic = Traffic::default();
     let sent = send(bench, load, (first, count), &mut traffic)?;
     let begin = sent.begin;
@@ -118,7 +127,7 @@ pub(super) fn under_load(bench: &mut Bench<'_>, load: Load) -> Result<Vec<Row>, 
         Row::without_figure(trip, Unit::Us, &trouble)
     };
     bench.session.delete_all()?;
-    Ok(vec![trip, followed])
+    Ok(before.into_iter().chain([trip, followed]).collect())
 }
 
 /// The flow-mods of a load that were sent.
