@@ -234,4 +234,16 @@ mod tests {
         assert_eq!(event, Some(TopologyEvent::Replaced));
         assert!(topology.graph().is_empty());
     }
+
+    #[test]
+    fn version_grows_by_little_with_each_service_that_begins_again() {
+        let mut topology = settled();
+        for _ in 0..200 {
+            let version = topology.graph().version();
+            topology.follow(&[change(status(true), status(false))]);
+            assert!(topology.follow(&[change(status(false), status(true))]).is_some());
+            let grown = topology.graph().version() - version;
+            assert!((1..10).contains(&grown), "{grown}");
+        }
+    }
 }

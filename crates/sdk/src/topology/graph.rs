@@ -140,7 +140,7 @@ impl Graph {
 
     /// Returns this graph with a version above that of the one that it replaces.
     pub(super) fn replacing(mut self, earlier: &Self) -> Self {
-        self.version += earlier.version + 1;
+        self.version = self.version.max(earlier.version) + 1;
         self
     }
 
