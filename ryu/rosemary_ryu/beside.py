@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rosemary_ryu import dotted, modules, variables
+from rosemary_ryu import dotted, modules, sources, variables
 
 
 def source_of(app: str, python_path: list[str]) -> Path | None:
@@ -28,12 +28,12 @@ def source_of(app: str, python_path: list[str]) -> Path | None:
 
 
 def parsed(file: Path | None) -> ast.Module | None:
-    """Returns the syntax tree of a file; `None` for what is not Python."""
+    """Returns the syntax tree of a file; `None` for a file that cannot be read or is not Python."""
     if file is None:
         return None
     try:
-        return ast.parse(file.read_bytes(), str(file))
-    except (SyntaxError, ValueError):
+        return sources.parse(sources.read(file), str(file))
+    except (OSError, SyntaxError):
         return None  # its start says so
 
 
@@ -65,13 +65,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("apps", nargs="+")
     parser.add_argument("--python-path", action="append", default=[])
     asked = parser.parse_args(arguments)
-    sources = [(app, source_of(app, asked.python_path)) for app in asked.apps]
-    trees = [(app, tree) for app, file in sources if (tree := parsed(file)) is not None]
-    beside = ((app, module_beside(tree, Path(app), asked.python_path)) for app, tree in trees if app.endswith(".py"))
-    read = ((app, name) for app, tree in trees for name in variables_read(tree))
-    print(json.dumps({"modules": [pair for pair in beside if pair[1] is not None], "variables": list(read)}))
+    try:
+        table = _table(asked.apps, asked.python_path)
+    except (MemoryError, sources.TooCostly):
+        table = {"modules": [], "variables": []}  # such an app is limited in its zone, too
+    print(json.dumps(table))
     return 0
 
 
+def _table(apps: list[str], python_path: list[str]) -> dict[str, list[tuple[str, str]]]:
+    files = [(app, source_of(app, python_path)) for app in apps]
+    trees = [(app, tree) for app, file in files if (tree := parsed(file)) is not None]
+    beside = ((app, module_beside(tree, Path(app), python_path)) for app, tree in trees if app.endswith(".py"))
+    read = ((app, name) for app, tree in trees for name in variables_read(tree))
+    return {"modules": [(app, module) for app, module in beside if module is not None], "variables": list(read)}
+
+
 if __name__ == "__main__":
+    sources.bound()
     raise SystemExit(main(sys.argv[1:]))

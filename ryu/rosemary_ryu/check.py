@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rosemary_ryu import dotted, files, modules, unsupported, variables
+from rosemary_ryu import dotted, files, modules, sources, unsupported, variables
 from rosemary_ryu.dotted import Scope
 
 _VERSIONS = {1: "1.0", 2: "1.1", 3: "1.2", 4: "1.3", 5: "1.4", 6: "1.5"}
@@ -23,6 +23,8 @@ _SUPPORTED = {"1.0", "1.3"}
 
 # Most further lines of a finding that are printed.
 _MOST_LINES = 8
+
+_TOO_COSTLY = f"cannot be examined in {sources.MOST_SECONDS} s and {sources.MOST_MEMORY >> 30} GiB; divide it into smaller modules"
 
 _OF_IMPORTS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 
@@ -40,7 +42,7 @@ class Finding:
     def __str__(self) -> str:
         shown = [*map(str, self.further[:_MOST_LINES]), *(["..."] if len(self.further) > _MOST_LINES else [])]
         also = f" (also in line {', '.join(shown)})" if shown else ""
-        return f"{self.file}:{self.line}: {self.what}: {self.why}{also}"
+        return sources.shown(f"{self.file}:{self.line}: {self.what}: {self.why}{also}")
 
 
 @dataclass
@@ -67,7 +69,7 @@ def check(source: str, file: str, python_path: list[str] | None = None) -> list[
 
 
 def _check(source: str, place: _Place) -> list[Finding]:
-    tree = ast.parse(source, place.file)
+    tree = sources.parse(source, place.file)
     lines: dict[tuple[str, str], set[int]] = {}
     for line, what, why in _walk(tree, place):
         lines.setdefault((what, why), set()).add(line)
@@ -221,7 +223,7 @@ def _versions(node: ast.Assign | ast.AnnAssign, scope: Scope) -> Iterator[tuple[
 def _findings(file: Path, shown: str, python_path: list[str], package: str) -> list[Finding]:
     """Returns the findings in a file, and in the modules of its own that it imports."""
     first = _Place(shown, True, python_path, package)
-    found = _check(file.read_text(encoding="utf-8"), first)
+    found = _check(sources.text(file), first)
     waiting, known = list(first.local.items()), {file.resolve()}
     while waiting:
         module, path = waiting.pop(0)
@@ -232,9 +234,11 @@ def _findings(file: Path, shown: str, python_path: list[str], package: str) -> l
         # Modules that it imports are looked up where the application's are.
         place = _Place(str(path), False, [*python_path, str(first.directory)], inside)
         try:
-            found.extend(_check(path.read_text(encoding="utf-8"), place))
+            found.extend(_check(sources.text(path), place))
         except SyntaxError as error:
             found.append(Finding(str(path), error.lineno or 1, *_not_python(error)))
+        except (OSError, UnicodeDecodeError) as error:
+            found.append(Finding(str(path), 1, "cannot be read", str(error)))
         waiting.extend(place.local.items())
     return found
 
@@ -286,11 +290,13 @@ def main(arguments: list[str]) -> int:
             shown = app if str(file) == app else str(file)
             findings = _findings(file, shown, given.python_path, package)
         except (OSError, UnicodeDecodeError) as error:
-            print(f"{app}: cannot be read: {error}", file=sys.stderr)
+            print(sources.shown(f"{app}: cannot be read: {error}"), file=sys.stderr)
+            return 2
+        except (MemoryError, sources.TooCostly):
+            print(sources.shown(f"{app}: {_TOO_COSTLY}"), file=sys.stderr)
             return 2
         except SyntaxError as error:
-            what, why = _not_python(error)
-            print(f"{file}:{error.lineno}: {what}: {why}")
+            print(Finding(str(file), error.lineno or 1, *_not_python(error)))
             status = 1
             continue
         for finding in dict.fromkeys(findings):
@@ -300,9 +306,10 @@ def main(arguments: list[str]) -> int:
         if findings:
             status = 1
         else:
-            print(f"{app}: nothing is known that would not work")
+            print(sources.shown(f"{app}: nothing is known that would not work"))
     return status
 
 
 if __name__ == "__main__":
+    sources.bound()
     sys.exit(main(sys.argv[1:]))

@@ -57,27 +57,27 @@ class Scope:
 
 
 def walk(tree: ast.Module) -> Iterator[tuple[ast.AST, Scope]]:
-    """Returns all nodes, each with its scope."""
+    """Returns all nodes, each with its scope, in the order of the text."""
     scope = _bound(Scope(), tree.body)
-    for node in tree.body:
-        yield from _walk(node, scope)
+    # Not by recursion: the source of a stranger may be nested deeply.
+    waiting: list[tuple[ast.AST, Scope]] = [(node, scope) for node in reversed(tree.body)]
+    while waiting:
+        node, scope = waiting.pop()
+        yield node, scope
+        waiting.extend(reversed(_children(node, scope)))
 
 
-def _walk(node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
-    yield node, scope
+def _children(node: ast.AST, scope: Scope) -> list[tuple[ast.AST, Scope]]:
     if not isinstance(node, _SCOPES):
-        for child in ast.iter_child_nodes(node):
-            yield from _walk(child, scope)
-        return
+        return [(child, scope) for child in ast.iter_child_nodes(node)]
     body = node.body if isinstance(node.body, list) else [node.body]
     inner = _bound(Scope(scope, isinstance(node, ast.ClassDef)), body)
     if isinstance(node, _FUNCTIONS):
         arguments = node.args
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
         inner.others.update(it.arg for it in every if it is not None)
-    inside = set(map(id, body))
-    for child in ast.iter_child_nodes(node):  # decorators, defaults and bases are outside
-        yield from _walk(child, inner if id(child) in inside else scope)
+    inside = set(map(id, body))  # decorators, defaults and bases are outside
+    return [(child, inner if id(child) in inside else scope) for child in ast.iter_child_nodes(node)]
 
 
 def _bound(scope: Scope, body: Sequence[ast.AST]) -> Scope:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from rosemary_ryu import sources
+
 _OURS = Path(__file__).parent / "names"
 
 # Names that `finder.install` gives the package `ryu`.
@@ -16,6 +18,9 @@ _OF_RYU = ("version", "version_info", "__version__")
 _PROVIDED = ("ryu", "os_ken", "rosemary", "rosemary_ryu")
 
 _NATIVE = (".so", ".abi3.so")
+
+# Bytes of the longest name that is looked up: files have shorter names.
+_LONGEST = 240
 
 
 def _in_ryu(rest: str, path: Iterable[str | Path]) -> Path | None:
@@ -34,6 +39,8 @@ def find(name: str, path: Iterable[str | Path]) -> Path | None:
 
 
 def _below(places: list[Path], parts: list[str]) -> Path | None:
+    if len(".".join(parts).encode()) > _LONGEST:
+        return None
     for place in places:
         base = place.joinpath(*parts)
         for file in _files(base):
@@ -74,5 +81,8 @@ def provides(package: str, name: str, path: list[str]) -> bool:
     if file is None or file.is_dir():
         return False
     # Another name of a module may be made in many ways; one that the file never mentions is not there.
-    text = file.read_text(encoding="utf-8", errors="replace")
+    try:
+        text = sources.read(file).decode(errors="replace")
+    except OSError:
+        return False
     return file.name != "__init__.py" or re.search(rf"\b{re.escape(name)}\b|import \*", text) is not None

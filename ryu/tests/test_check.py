@@ -1,5 +1,6 @@
 """The inspection of an application before it is started."""
 
+import os
 import sys
 
 import pytest
@@ -227,3 +228,55 @@ def test_finding_is_printed_once_with_all_its_lines(tmp_path, capsys):
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{tmp_path}/shared.py:2: socket.socket: ")
     assert line.endswith("(also in line 3, 4)")
+
+
+# Python accepts the first two of these, and refuses the others.
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [
+        ("x = " + "-" * 400 + "1" + APP, 0),
+        ("x = " + "-" * 1500 + "1" + APP, 0),
+        ("x = " + "-" * 9000 + "1", 1),
+        ("x = " + "(" * 9000 + "1", 1),
+        ("x = a" + ".a" * 20000, 1),
+        ("x = 1\0", 1),
+    ],
+)
+def test_deep_source_is_a_finding(source, status, tmp_path, capsys):
+    app = tmp_path / "app.py"
+    app.write_text(source)
+    assert main([str(app)]) == status
+    assert ": not Python 3." in capsys.readouterr().out or status == 0
+
+
+def test_what_is_no_file_is_not_read(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "endless.py").symlink_to("/dev/zero")
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    with (tmp_path / "long.py").open("w") as long:
+        long.truncate(1 << 40)
+    for name in ("pipe", "endless", "loop", "long"):
+        assert main([str(tmp_path / f"{name}.py")]) == 2
+        assert f"{name}.py: cannot be read: " in capsys.readouterr().err
+
+
+def test_module_that_cannot_be_read_is_a_finding(tmp_path, capsys):
+    (tmp_path / "app.py").write_text("import long\n" + APP)
+    with (tmp_path / "long.py").open("w") as long:
+        long.truncate(1 << 40)
+    assert main(["--python-path", str(tmp_path), str(tmp_path / "app.py")]) == 1
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/long.py:1: cannot be read: it is longer than 4 MiB")
+
+
+def test_long_names_are_not_found(tmp_path):
+    assert found("import " + "a" * 300)[0][0] == 1
+    assert found("import " + ".".join("a" * 5000))[0][0] == 1
+
+
+def test_hidden_characters_are_escaped(tmp_path, capsys):
+    app = tmp_path / "a\u202e\x1b[2J.py"
+    app.write_text("open('/x\\n\\x1b[2J\\u200b\\ufe0f\\ud800')" + APP)
+    assert main([str(app)]) == 1
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1 and printed[:-1].isprintable(), printed
+    assert r"/x\u000a\u001b[2J\u200b\ufe0f\ud800: " in printed

@@ -1,7 +1,7 @@
 //! Loads an app in a sandbox and ends it at once, to find out whether the app accepts its own configuration.
 //!
 //! `rosemary up --check` does this: only the app can interpret its configuration. The app is connected to nothing.
-//! It has the private `/tmp` of a running app, and sockets that are not bound in place of those that it listens at.
+//! It has the limits and the private `/tmp` of a running app, and sockets that are not bound in place of those that it listens at.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use config::{Require, ServiceRight};
 use control::app::AppId;
 use control::log::LogLevel;
-use control::zone::{DEFAULT_LIMITS, SwitchNumbers, ZoneReply, ZoneRequest, ZoneSandbox};
+use control::zone::{SwitchNumbers, ZoneReply, ZoneRequest, ZoneSandbox};
 use sys::sandbox::notifications::{Listener, TargetReader};
 use sys::sandbox::{Mechanism, Report};
 
@@ -20,6 +20,7 @@ use crate::config_file::ConfigFile;
 use crate::one_shot::OneShot;
 use crate::python::PythonZone;
 use crate::text::harmless;
+use crate::usage::Enforcement;
 use crate::users::Users;
 
 /// The most characters of an app's reason.
@@ -130,7 +131,8 @@ fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io:
                 None => app.read.clone(),
             },
             never: never.iter().filter(|path| path.exists()).cloned().collect(),
-            limits: DEFAULT_LIMITS,
+            // A trial is in no cgroup.
+            limits: Enforcement::without_groups("").process_limits(&app.limits),
         }),
         sha256,
         numbers: SwitchNumbers {

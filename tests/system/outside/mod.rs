@@ -9,6 +9,7 @@ mod machine;
 mod network;
 mod reloads;
 mod rogue;
+mod ryu;
 mod services;
 mod switches;
 mod tls_clients;

@@ -339,7 +339,7 @@ fn name_of(app: &str) -> anyhow::Result<String> {
         app.rsplit('.').next().unwrap_or_default()
     };
     let name = last.to_ascii_lowercase().replace('_', "-");
-    ensure!(is_name(&name), "the name of {app} must make {NAME_FORM}; rename it");
+    ensure!(is_name(&name), "the name of {app:?} must make {NAME_FORM}; rename it");
     Ok(name)
 }
 

@@ -100,9 +100,10 @@ pub(super) fn under_load(bench: &mut Bench<'_>, load: Load) -> Result<Vec<Row>, 
     let numbers = if load.change == Change::Modify { count.min(MODIFIED) } else { count };
     let first = bench.new_flows(u32::try_from(numbers << FREE).unwrap_or(u32::MAX >> 10));
     prepare(bench, load, first, count)?;
-    let before = match bench.has_data_path() {
-        true => Some(undisturbed(bench, &format!("round trip before, {name}"))?),
-        false => None,
+    let before = if bench.has_data_path() {
+        Some(undisturbed(bench, &format!("round trip before, {name}"))?)
+    } else {
+        None
     };
     let mut traffic = Traffic::default();
     let sent = send(bench, load, (first, count), &mut traffic)?;
