@@ -165,6 +165,9 @@ impl Worker {
                 self.close_unused(id);
             }
             Ok(Input::End) => self.close(id, "the switch closed the connection", now),
+            Err(ReadError::System(error)) => {
+                self.remove(id, &error.to_string(), now);
+            }
             Err(error) => self.close(id, &error.to_string(), now),
         }
         Served::default()
@@ -205,7 +208,9 @@ impl Worker {
             }
             // The peer reset the connection before it read the hello of this controller.
             Written::Broken(_) if connection.is_silent() => self.close_unused(id),
-            Written::Broken(error) => self.close(id, &error.to_string(), now),
+            Written::Broken(error) => {
+                self.remove(id, &error.to_string(), now);
+            }
         }
     }
 
@@ -262,8 +267,18 @@ impl Worker {
         debug!(%address, "connection closed by its peer without a byte, as by a program that looks for a controller");
     }
 
-    /// Closes a connection; apps are informed if it was a switch.
+    /// Closes a connection; apps are informed if it was a switch. The monitor is informed if it was to become one.
     pub(super) fn close(&mut self, id: ConnId, why: &str, now: Instant) {
+        let address = self.switches[id].address;
+        if !self.remove(id, why, now) {
+            self.report_unfinished(address, why, now);
+        }
+    }
+
+    /// Removes a connection; apps are informed if it was a switch. Returns whether it was one.
+    ///
+    /// Used directly, it is for connections that the system reports as broken: the kernel has refused nothing.
+    fn remove(&mut self, id: ConnId, why: &str, now: Instant) -> bool {
         let connection = self.switches.remove(id);
         self.reader.forget(id, &connection);
         let address = connection.address;
@@ -271,8 +286,7 @@ impl Worker {
             if let Some(suppressed) = self.log_limits.closed.admit(now) {
                 warn!(%address, why, suppressed, "connection closed before its handshake was complete");
             }
-            self.report_unfinished(address, why, now);
-            return;
+            return false;
         };
         for question in transactions.questions() {
             let why = format!("the switch was disconnected: {why}");
@@ -285,5 +299,6 @@ impl Worker {
         if let Some(suppressed) = self.log_limits.disconnected.admit(now) {
             info!(%dpid, %address, why, suppressed, "switch disconnected");
         }
+        true
     }
 }

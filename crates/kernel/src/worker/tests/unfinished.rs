@@ -7,7 +7,8 @@ use super::*;
 /// A worker that the test calls, with the connection of one switch.
 struct Still {
     worker: Worker,
-    _server: ServerChannels,
+    server: ServerChannels,
+    address: SocketAddr,
     switch: TcpStream,
     id: ConnId,
 }
@@ -23,11 +24,14 @@ impl Still {
         let channels = channels.into_iter().next().unwrap();
         let mut worker = Worker::new(vec![listener], apps, transport, channels).unwrap();
         let switch = TcpStream::connect(address).unwrap();
-        let id = wait_for("it is accepted", || {
-            worker.accept(0, now);
-            worker.switches.iter().next().map(|(id, _)| id)
-        });
-        Self { worker, _server: server, switch, id }
+        let id = accepted(&mut worker, now);
+        Self { worker, server, address, switch, id }
+    }
+
+    /// Has the switch connect again after its connection was closed.
+    fn connect(&mut self, now: Instant) {
+        self.switch = TcpStream::connect(self.address).unwrap();
+        self.id = accepted(&mut self.worker, now);
     }
 
     /// Has the switch send bytes, and the worker read them at this time.
@@ -66,6 +70,13 @@ impl Still {
     }
 }
 
+fn accepted(worker: &mut Worker, now: Instant) -> ConnId {
+    wait_for("it is accepted", || {
+        worker.accept(0, now);
+        worker.switches.iter().next().map(|(id, _)| id)
+    })
+}
+
 #[test]
 fn message_without_end_is_no_sign_of_life() {
     for version in [Version::V1_0, Version::V1_3] {
@@ -99,5 +110,35 @@ fn slow_message_that_ends_is_a_sign_of_life() {
         still.send(&[byte], at(second));
         still.worker.tick(at(second));
         assert!(still.is_connected(), "{second} s");
+    }
+}
+
+#[test]
+fn reset_of_a_known_switch_is_no_refusal() {
+    use rustix::net::sockopt::set_socket_linger;
+
+    let start = Instant::now();
+    for is_reset in [true, false] {
+        let mut still = Still::new(start);
+        still.complete_handshake(Version::V1_3, start);
+        still.worker.close(still.id, "the test wants it", start);
+        still.connect(start);
+        let mut hello = Vec::new();
+        append(&mut hello, |out| Hello::new(&[Version::V1_3]).encode(1, out)).unwrap();
+        still.send(&hello, start);
+        if is_reset {
+            set_socket_linger(&still.switch, Some(Duration::ZERO)).unwrap();
+            still.switch = TcpStream::connect(still.address).unwrap(); // the former one is reset
+        } else {
+            still.switch.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+        let mut buffer = vec![0; 512 * 1024];
+        wait_for("the end is read", || {
+            still.worker.serve(still.id, &mut buffer, start);
+            (!still.is_connected()).then_some(())
+        });
+        let events = std::iter::from_fn(|| still.server.events.try_recv().ok());
+        let refused = events.filter(|it| matches!(it, WorkerEvent::SwitchRefused(_))).count();
+        assert_eq!(refused, usize::from(!is_reset), "reset: {is_reset}");
     }
 }
