@@ -184,7 +184,7 @@ hostile: build python ## every hostile app, also in Python, beside others, alone
 	  | tee -a $(HOSTILE_LOG) || status=$$?; \
 	sed -nE '/^(in Python: )?[0-9]+ contained, [0-9]+ escaped$$/p' $(HOSTILE_LOG); \
 	for verdict in contained escaped; do \
-	  echo "from outside: $$(grep -cE "^outside: .*: $$verdict" $(HOSTILE_LOG)) $$verdict"; \
+	  echo "from outside: $$(grep -cE "(^| )outside: .*: $$verdict \\(" $(HOSTILE_LOG)) $$verdict"; \
 	done; exit $$status
 
 SEED ?= 7

@@ -21,6 +21,11 @@ pub fn in_rust(name: &str, keys: &str) -> String {
     entry(name, &object, keys)
 }
 
+/// Returns the `[[app]]` entry of an app in Python; `source` is relative to `tests`, `keys` are further lines.
+pub fn in_python(name: &str, source: &str, keys: &str) -> String {
+    entry(name, &Path::new(env!("CARGO_MANIFEST_DIR")).join(source), keys)
+}
+
 /// Compiles a C app and returns its `[[app]]` entry; `source` is relative to `tests`.
 ///
 /// # Errors

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of};
+use cli::status::Report;
+use control::operator::ProgramState;
 use rosemary_tests::apps::configure;
 use rosemary_tests::emulated::Emulated;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
@@ -172,4 +174,16 @@ pub(super) fn run(lab: &Lab, args: &[&str]) -> anyhow::Result<(Option<i32>, Stri
     let output = lab.command(rosemary_binary()).args(args).output()?;
     let text = [output.stdout, output.stderr].concat();
     Ok((output.status.code(), String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// Returns the process of an app that runs.
+pub(super) fn pid(status: &Report, app: &str) -> anyhow::Result<u32> {
+    let running = status.app(app).filter(|app| app.state == ProgramState::Running);
+    running.and_then(|app| app.pid).with_context(|| format!("{app} does not run"))
+}
+
+/// The first line that begins like a forged one, or has a control character.
+pub(super) fn raw_characters(text: &str) -> Option<&str> {
+    let is_raw = |it: char| it.is_control() && it != '\t' || it == '\u{202e}' || it == '\u{200b}';
+    text.lines().find(|line| line.starts_with("forged") || line.contains(is_raw))
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use cli::lab::{Lab, Of, Rosemary};
 use cli::status::Report;
-use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_c, in_c_with, in_rust};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
 use rosemary_tests::random::Random;
@@ -16,7 +15,7 @@ use rosemary_tests::verdicts::Verdicts;
 use rosemary_tests::{in_a_lab_without_capture_for, kill, rosemary_binary};
 use rustix::process::Signal;
 
-use super::beside::{memory_kib, run};
+use super::beside::{memory_kib, pid, run};
 
 const LIMIT: Duration = Duration::from_secs(500);
 
@@ -30,22 +29,15 @@ const STATE: &str = "/var/lib/rosemary";
 
 const FORWARDING: &str = "[[app]]\nname = \"forwarding\"\n\n";
 
-/// The commands that read the tables. `topology --svg` is not among them: the time of its layout grows with the square of the number of
-/// switches, so a table of noise occupies the command for minutes.
-const READERS: [&[&str]; 5] = [
+/// The commands that read the tables.
+const READERS: [&[&str]; 6] = [
     &["topology", "--json"],
+    &["topology", "--svg"],
     &["links", "--json"],
     &["hosts", "--json"],
     &["path", "1", "2", "--json"],
     &["status", "--json"],
 ];
-
-/// Prints the outcome of an attack. An error is an escape.
-/// A process that must not change.
-fn pid(status: &Report, app: &str) -> anyhow::Result<u32> {
-    let app = status.app(app).filter(|app| app.state == ProgramState::Running);
-    app.and_then(|app| app.pid).context("it runs")
-}
 
 #[test]
 #[ignore = "an attack of `make hostile`"]
@@ -112,7 +104,6 @@ fn tables_are_written_by_their_provider_alone() {
 fn false_tables_end_no_reader() {
     in_a_lab_without_capture_for(LIMIT, |lab| {
         let mut verdicts = Verdicts::default();
-        // Not `topology`: noise in its table still ends `forwarding` in some runs.
         for service in ["topology", "hosts", "stats"] {
             let outcome = false_table(lab, service);
             // After a failure, some of these are not there.
