@@ -235,24 +235,29 @@ impl<'lab> Cuts<'lab> {
         });
         gone.context("lost for good")?;
         self.lab.pause(INTERVAL * 30)?;
-        let mut longest = Duration::ZERO;
+        let mut longest = Outage::default();
         for ping in pings {
-            longest = longest.max(outage(&ping.end()?, served));
+            longest = longest.max(Outage::of(&ping.end()?, served));
         }
         self.set(link, "up")?;
         self.settle()?;
         let promised = match self.of {
-            // A switch whose group has no backup any more needs the app.
-            Of::V1_3 if death != Some(Death::RosemaryWhileAway) => PROMISED_WITH_FAILOVER,
-            Of::V1_0 | Of::V1_3 => PROMISED,
+            Of::V1_0 => PROMISED,
+            Of::V1_3 => PROMISED_WITH_FAILOVER,
         };
         let log = || self.rosemary.as_ref().map(Rosemary::log).unwrap_or_default();
+        let after_cut = |at: Option<SystemTime>| at.and_then(|at| at.duration_since(cut).ok());
         ensure!(
-            longest <= promised * self.margin,
-            "no reply for {longest:?} since {served:?}\n{}",
+            longest.lasted <= promised * self.margin,
+            "no reply for {:?}: the last one {:?} after the cut, the next one {:?} after it; all switches were connected {:?} after \
+             it\n{}",
+            longest.lasted,
+            after_cut(longest.last_reply),
+            after_cut(longest.next_reply),
+            after_cut(Some(served)),
             log()
         );
-        Ok(longest)
+        Ok(longest.lasted)
     }
 
     fn die(&mut self, death: Death) -> anyhow::Result<()> {
@@ -358,14 +363,26 @@ fn join(lab: &Lab, one: &Switch<'_>, other: &Switch<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the longest time without a reply after `since`.
-fn outage(report: &PingReport, since: SystemTime) -> Duration {
-    let at: Vec<SystemTime> = report.replies.iter().map(|reply| reply.at).collect();
-    let gap = |pair: &[SystemTime]| {
-        let [from, to] = *pair else { return Duration::ZERO };
-        to.duration_since(from.max(since)).unwrap_or_default()
-    };
-    at.windows(2).map(gap).max().unwrap_or_default()
+/// A time without replies, ordered by its length.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Outage {
+    /// The part after the moment from which it counts.
+    lasted: Duration,
+    last_reply: Option<SystemTime>,
+    next_reply: Option<SystemTime>,
+}
+
+impl Outage {
+    /// Returns the longest one after `since`.
+    fn of(report: &PingReport, since: SystemTime) -> Self {
+        let at: Vec<SystemTime> = report.replies.iter().map(|reply| reply.at).collect();
+        let gap = |pair: &[SystemTime]| {
+            let [from, to] = *pair else { return Self::default() };
+            let lasted = to.duration_since(from.max(since)).unwrap_or_default();
+            Self { lasted, last_reply: Some(from), next_reply: Some(to) }
+        };
+        at.windows(2).map(gap).max().unwrap_or_default()
+    }
 }
 
 /// Runs `steps` random steps and prints a line for each.

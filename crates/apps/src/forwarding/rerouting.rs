@@ -88,14 +88,20 @@ impl Forwarder {
     /// Moves the routes of a switch that use a port which went down while the app did not run, or the switch was away.
     pub(super) fn move_dead_routes(&mut self, dpid: Dpid, world: &mut impl World) {
         let mut keys = self.routes.at_switch(dpid);
-        keys.retain(|key| self.is_dead(key));
+        keys.retain(|key| self.routes.get(key).is_some_and(|route| self.has_dead_hop(route)));
         self.move_routes(keys, Why::Cut, world);
     }
 
     /// Returns whether a hop of a route sends packets out of a port that is down, without a backup.
-    fn is_dead(&self, key: &Key) -> bool {
+    fn has_dead_hop(&self, route: &Route) -> bool {
         let is_lost = |end: End| self.peers.get(end.0).is_some() && !self.peers.is_up(end);
-        self.routes.get(key).is_some_and(|route| route.outputs().any(is_lost))
+        route.outputs().any(is_lost)
+    }
+
+    /// Returns whether the packets of a route certainly reach a port that is down. With groups, the hop at that port may be a
+    /// part of a backup, while the packets pass elsewhere.
+    fn is_dead(&self, key: &Key) -> bool {
+        self.routes.get(key).is_some_and(|route| !route.has_groups() && self.has_dead_hop(route))
     }
 
     /// Returns where the packets of a route are to leave the network: where the table of hosts has seen the destination, or

@@ -129,6 +129,11 @@ impl Route {
         })
     }
 
+    /// Returns whether a switch of the route chooses between ports itself.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.hops.values().any(|act| matches!(act, Act::Group(_)))
+    }
+
     /// Returns the flow for a hop.
     pub(crate) fn flow(&self, key: &Key, at: End, act: Act) -> Flow {
         let mut flow = Flow::add(key.match_at(at.1), PRIORITY, key.cookie(), act);

@@ -155,6 +155,29 @@ fn cut_before_the_links_are_found_again_loses_nothing_for_good() {
     }
 }
 
+/// The kernel restarts, a link is cut in its absence, and the switches connect again one by one: packets pass on the backups that
+/// the switches use already.
+#[test]
+fn backups_stay_while_the_network_is_found_again() {
+    for order in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
+        for (one, other) in [(1, 2), (2, 3), (3, 1)] {
+            let mut sim = established(&[V1_3; 3], 1);
+            (sim.world.is_searching, sim.world.is_settled) = (true, false);
+            let used = link_between(&sim, one, other);
+            sim.cut(used);
+            sim.forwarder.on_snapshot(true, &mut sim.world);
+            sim.forwarder.on_snapshot(false, &mut sim.world);
+            sim.world.seen_packet_ins = 0;
+            for dpid in order {
+                sim.connect_again(Dpid(dpid));
+                ping_all(&mut sim, 3, "over backups");
+                let until = format!("the cut is at {one}, and {dpid} is connected of {order:?}");
+                assert_eq!(sim.world.seen_packet_ins, 0, "{until}");
+            }
+        }
+    }
+}
+
 /// The kernel restarts, and a packet comes before the app has taken the switches together.
 #[test]
 fn packet_before_the_first_snapshot_is_not_dropped_for_a_while() {

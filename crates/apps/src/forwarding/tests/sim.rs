@@ -184,6 +184,15 @@ impl Sim {
         self.settle();
     }
 
+    /// Connects a switch again that has kept its flows.
+    pub(crate) fn connect_again(&mut self, dpid: Dpid) {
+        let switch = self.switches().into_iter().find(|it| it.dpid == dpid).unwrap();
+        self.forwarder.on_switch_up(switch, &mut self.world);
+        self.announce_cuts();
+        self.update_topology();
+        self.list_flows(switch);
+    }
+
     pub(crate) fn switches(&self) -> Vec<Switch> {
         let switch = |(dpid, version): (&Dpid, &Version)| Switch {
             dpid: *dpid,
