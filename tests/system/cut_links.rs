@@ -66,14 +66,16 @@ fn cut_while_rosemary_is_away_is_survived_in_1_3() {
 }
 
 /// The same for each kind of death and each link of the ring, at random moments, in `make soak`. `ROSEMARY_DEATH` selects kinds by a
-/// part of their names.
+/// part of their names, and `ROSEMARY_OF` a version.
 #[test]
 #[ignore = "hours: make soak runs it"]
 fn cuts_after_each_kind_of_death_are_survived() {
     let times: u32 = std::env::var("ROSEMARY_CUTS")
         .map_or(1, |times| times.parse().expect("ROSEMARY_CUTS is a number"));
     let limit = SOON * 6 * times * u32::try_from(DEATHS.len()).expect("a short list");
-    for of in [Of::V1_0, Of::V1_3] {
+    let of_only = std::env::var("ROSEMARY_OF").unwrap_or_default();
+    let versions = [Of::V1_0, Of::V1_3].into_iter().filter(|it| it.to_string().contains(&of_only));
+    for of in versions {
         in_a_lab_without_capture_for(limit, move |lab| {
             let mut random = Random::seeded();
             let mut cuts = Cuts::start(lab, of, RING, 1)?;

@@ -118,8 +118,10 @@ pub(crate) struct Forwarder {
     /// Routes that are to be compared with the present network.
     to_examine: VecDeque<Key>,
     next_step: Duration,
-    /// When routes are removed whose first flow no switch has listed.
+    /// Until when routes may lack hops, because a switch has not listed its flows yet.
     listing_ends: Option<Duration>,
+    /// When routes are removed whose first flow no switch has listed: it may be at a switch that takes long to connect.
+    headless_end: Option<Duration>,
     /// Whether the kernel is listing all switches.
     in_snapshot: bool,
 }
@@ -148,6 +150,7 @@ impl Forwarder {
             to_examine: VecDeque::new(),
             next_step: Duration::ZERO,
             listing_ends: None,
+            headless_end: None,
             in_snapshot: false,
         }
     }
@@ -182,6 +185,7 @@ impl Forwarder {
         self.peers.add(switch, world);
         self.local.remove_scope(switch.dpid);
         self.listing_ends = Some(world.now() + LISTING);
+        self.headless_end = self.listing_ends;
         self.need(Need::Soon, world);
     }
 
@@ -224,7 +228,7 @@ impl Forwarder {
         self.need(if is_cut { Need::Now } else { Need::Soon }, world);
         if !is_up && !self.in_snapshot && kind == PortKind::Unknown {
             // A link, perhaps, that the topology has not found again yet.
-            self.move_dead_routes(switch.dpid, world);
+            self.move_dead_routes(self.routes.at_switch(switch.dpid), world);
         }
     }
 
@@ -328,8 +332,10 @@ impl Forwarder {
         self.rebuild_if_due(world);
         self.moves.go_on(&self.routes, &mut self.peers, world);
         if self.listing_ends.is_some_and(|it| it <= now) {
-            self.listing_ends = None;
             self.end_listing(world);
+        }
+        if self.headless_end.is_some_and(|it| it <= now) {
+            self.end_headless_routes(world);
         }
         let expired = self.flooded.expire(now);
         let may_examine = self.listing_ends.is_none() && self.facts.is_settled;
@@ -346,7 +352,7 @@ impl Forwarder {
         let step = (may_examine && !self.to_examine.is_empty()).then_some(self.next_step);
         let expiry = self.flooded.wake_at();
         let rebuild = self.rebuild_at.filter(|_| !self.in_snapshot);
-        [rebuild, step, self.moves.wake_at(), self.listing_ends, expiry].into_iter().flatten().min()
+        [rebuild, step, self.moves.wake_at(), self.listing_ends, self.headless_end, expiry].into_iter().flatten().min()
     }
 
     pub(crate) fn on_barrier(&mut self, switch: Switch, world: &mut impl World) {

@@ -112,9 +112,8 @@ impl Forwarder {
     pub(crate) fn on_all_flows_kept(&mut self, switch: Switch, world: &mut impl World) {
         let Some(listed) = self.peers.end_listing(switch.dpid) else { return };
         self.put_back(switch.dpid, |key, port| !listed.contains(&(*key, port)), world);
-        self.move_dead_routes(switch.dpid, world);
+        self.move_dead_routes(self.routes.at_switch(switch.dpid), world);
         if self.listing_ends.is_some() && self.peers.have_listed() {
-            self.listing_ends = None;
             self.end_listing(world);
         }
     }
@@ -139,14 +138,21 @@ impl Forwarder {
         self.move_routes(again, Why::Unreachable, world);
     }
 
-    /// Removes routes without their first flow, and compares the others with the network.
+    /// All connected switches have listed their flows: routes are compared with the network, those first whose packets are lost.
     pub(super) fn end_listing(&mut self, world: &mut impl World) {
+        self.listing_ends = None;
+        self.move_dead_routes(self.routes.keys().collect(), world);
+        self.examine_all();
+    }
+
+    /// Removes routes without their first flow.
+    pub(super) fn end_headless_routes(&mut self, world: &mut impl World) {
+        self.headless_end = None;
         let keys: Vec<Key> = self.routes.keys().collect();
         for key in keys {
             if self.routes.get(&key).is_some_and(|route| route.ingress.is_none()) {
                 self.end_route(&key, world);
             }
         }
-        self.examine_all();
     }
 }

@@ -90,6 +90,11 @@ impl Peers {
         self.unlisted.is_empty()
     }
 
+    /// Returns whether a connected switch speaks a version that has groups.
+    pub(crate) fn may_have_groups(&self) -> bool {
+        self.peers.values().any(|peer| peer.switch.version != Version::V1_0)
+    }
+
     /// Returns the connection of a switch.
     pub(crate) fn switch(&self, dpid: Dpid) -> Option<Switch> {
         self.peers.get(&dpid).map(|peer| peer.switch)

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use rosemary_sdk::{Dpid, PortNo};
+use rosemary_sdk::PortNo;
 
 use super::super::moves::Move;
 use super::super::net::End;
@@ -85,9 +85,8 @@ impl Forwarder {
         self.moves.begin(what, why != Why::Better, &self.routes, &mut self.peers, world);
     }
 
-    /// Moves the routes of a switch that use a port which went down while the app did not run, or the switch was away.
-    pub(super) fn move_dead_routes(&mut self, dpid: Dpid, world: &mut impl World) {
-        let mut keys = self.routes.at_switch(dpid);
+    /// Moves those of the routes that use a port which went down while the app did not run, or the switch was away.
+    pub(super) fn move_dead_routes(&mut self, mut keys: Vec<Key>, world: &mut impl World) {
         keys.retain(|key| self.routes.get(key).is_some_and(|route| self.has_dead_hop(route)));
         self.move_routes(keys, Why::Cut, world);
     }
@@ -99,9 +98,12 @@ impl Forwarder {
     }
 
     /// Returns whether the packets of a route certainly reach a port that is down. With groups, the hop at that port may be a
-    /// part of a backup, while the packets pass elsewhere.
+    /// part of a backup, while the packets pass elsewhere; while switches list their flows, a hop with a group may be missing.
     fn is_dead(&self, key: &Key) -> bool {
-        self.routes.get(key).is_some_and(|route| !route.has_groups() && self.has_dead_hop(route))
+        let is_complete = self.listing_ends.is_none() || !self.peers.may_have_groups();
+        self.routes.get(key).is_some_and(|route| {
+            is_complete && !route.has_groups() && self.has_dead_hop(route)
+        })
     }
 
     /// Returns where the packets of a route are to leave the network: where the table of hosts has seen the destination, or

@@ -155,27 +155,61 @@ fn cut_before_the_links_are_found_again_loses_nothing_for_good() {
     }
 }
 
-/// The kernel restarts, a link is cut in its absence, and the switches connect again one by one: packets pass on the backups that
-/// the switches use already.
+/// The kernel or Rosemary restarts, a link is cut in its absence, and the switches connect again one by one: packets pass on the
+/// backups that the switches use already.
 #[test]
 fn backups_stay_while_the_network_is_found_again() {
     for order in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
         for (one, other) in [(1, 2), (2, 3), (3, 1)] {
-            let mut sim = established(&[V1_3; 3], 1);
-            (sim.world.is_searching, sim.world.is_settled) = (true, false);
-            let used = link_between(&sim, one, other);
-            sim.cut(used);
-            sim.forwarder.on_snapshot(true, &mut sim.world);
-            sim.forwarder.on_snapshot(false, &mut sim.world);
-            sim.world.seen_packet_ins = 0;
-            for dpid in order {
-                sim.connect_again(Dpid(dpid));
-                ping_all(&mut sim, 3, "over backups");
-                let until = format!("the cut is at {one}, and {dpid} is connected of {order:?}");
-                assert_eq!(sim.world.seen_packet_ins, 0, "{until}");
+            for is_app_new in [false, true] {
+                let mut sim = established(&[V1_3; 3], 1);
+                (sim.world.is_searching, sim.world.is_settled) = (true, false);
+                let used = link_between(&sim, one, other);
+                sim.cut(used);
+                sim.lose_switches(is_app_new);
+                for dpid in order {
+                    sim.connect_again(Dpid(dpid));
+                    let until = format!("{one}-{other} is cut, {dpid} connected of {order:?}");
+                    pass_without_the_app(&mut sim, &until);
+                }
             }
         }
     }
+}
+
+/// The same with a switch that takes longer to connect than the others: its routes stay at the others.
+#[test]
+fn routes_of_a_late_switch_stay_after_a_restart() {
+    for version in [V1_0, V1_3] {
+        for late in 1..=3 {
+            let mut sim = established(&[version; 3], 1);
+            (sim.world.is_searching, sim.world.is_settled) = (true, false);
+            sim.lose_switches(true);
+            for dpid in (1..=3).filter(|dpid| *dpid != late) {
+                sim.connect_again(Dpid(dpid));
+                sim.pass(Duration::from_secs(1));
+            }
+            pass_without_the_app(&mut sim, &format!("{version:?}, {late} is late"));
+            sim.connect_again(Dpid(late));
+            sim.pass(Duration::from_secs(1));
+            pass_without_the_app(&mut sim, &format!("{version:?}, {late} is there"));
+        }
+    }
+}
+
+/// Checks that established packets arrive on the flows of the switches, while no time passes.
+fn pass_without_the_app(sim: &mut Sim, when: &str) {
+    sim.pass(Duration::from_millis(50));
+    sim.world.seen_packet_ins = 0;
+    for (from, to) in [(1, 2), (2, 3), (3, 1), (2, 1), (3, 2), (1, 3)] {
+        let ((at, src), (place, dst)) = (host(from), host(to));
+        sim.world.received.clear();
+        sim.send(at, frame(src, dst, None, 0));
+        sim.run();
+        let arrivals: Vec<End> = sim.world.received.iter().map(|(end, _)| *end).collect();
+        assert_eq!(arrivals, [place], "{from} to {to}, {when}");
+    }
+    assert_eq!(sim.world.seen_packet_ins, 0, "{when}");
 }
 
 /// The kernel restarts, and a packet comes before the app has taken the switches together.

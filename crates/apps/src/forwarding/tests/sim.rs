@@ -184,6 +184,24 @@ impl Sim {
         self.settle();
     }
 
+    /// The kernel restarts, or the app as well: no switch is connected. The switches keep their flows.
+    pub(crate) fn lose_switches(&mut self, is_app_new: bool) {
+        if is_app_new {
+            let config = Config::read("[storm-control]\nenabled = false").unwrap();
+            self.forwarder = Forwarder::new(config);
+        }
+        self.forwarder.on_snapshot(true, &mut self.world);
+        self.forwarder.on_snapshot(false, &mut self.world);
+    }
+
+    /// Lets everything happen that is under way, then time pass.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.run();
+        self.world.now += time;
+        self.forwarder.go_on(&mut self.world);
+        self.run();
+    }
+
     /// Connects a switch again that has kept its flows.
     pub(crate) fn connect_again(&mut self, dpid: Dpid) {
         let switch = self.switches().into_iter().find(|it| it.dpid == dpid).unwrap();
