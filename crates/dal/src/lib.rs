@@ -1,22 +1,20 @@
 //! Data abstraction layer: turns devices into OpenFlow datapaths of a stated version.
 //!
 //! A [driver](Driver) opens a [`Session`] per connection: a state machine without sockets or clock. Its inputs are
-//! bytes and the time, its outputs are events and bytes, so that tests replay whole protocols. The kernel's workers own
-//! the sockets and do not know the protocol. Another protocol, or another version of OpenFlow, is a folder in
-//! [`drivers`] with an implementation of both traits; [`AnySession`] carries it without a change to the kernel.
+//! bytes and the time, its outputs are runs of packet-ins, events and bytes, so that tests replay whole protocols. The
+//! kernel's workers own the sockets and do not know the protocol. Another protocol, or another version of OpenFlow, is a
+//! folder in [`drivers`] with an implementation of both traits.
 //!
 //! This crate never reads or writes a socket, reads no clock, and knows nothing of apps.
 
 #![forbid(unsafe_code)]
 
-mod any;
 mod closed;
 pub mod drivers;
 mod session;
 
-pub use any::AnySession;
 pub use closed::Closed;
 pub use drivers::openflow::framing::whole_packet_in;
 pub use session::{
-    Description, Driver, Event, MAX_PORTS, Received, Session, SwitchInfo, Table, Timing,
+    Description, Driver, Event, Inbound, MAX_PORTS, Session, SwitchInfo, Table, Taken, Timing,
 };

@@ -2,50 +2,44 @@
 //!
 //! A session is a state machine without sockets or clock. Its caller passes in bytes and the time, and handles events
 //! and output. To the caller every switch is an OpenFlow datapath of a stated version: it receives and sends OpenFlow
-//! messages of that version. The driver of another protocol translates both: incoming messages in [`Session::receive`],
+//! messages of that version. The driver of another protocol translates both: incoming messages in [`Session::take`],
 //! outgoing ones in [`Session::seal`].
 //!
 //! ```text
-//!  bytes --> frame --> receive --> Event, OpenFlow message
-//!  bytes <----------- seal <------ OpenFlow messages, of the caller and of the session itself
+//!  bytes --> take --> a run of packet-ins, or one Event with its OpenFlow message
+//!  bytes <-- seal <-- OpenFlow messages, of the caller and of the session itself
 //! ```
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use openflow::{
-    Capabilities, DecodeError, Dpid, ErrorMessage, FlowRemoved, Kind, PacketIn, PortDesc,
-    PortStatus, SwitchConfig, Version,
+    Capabilities, DecodeError, Dpid, ErrorMessage, FlowRemoved, Kind, PortDesc, PortStatus,
+    SwitchConfig, Version,
 };
 
-use crate::AnySession;
 use crate::closed::Closed;
 
 /// A southbound protocol.
 pub trait Driver: fmt::Debug + Sync {
     /// Opens a session for a connection that was accepted at `now`.
-    fn open(&self, now: Instant, timing: Timing) -> AnySession;
+    fn open(&self, now: Instant, timing: Timing) -> Box<dyn Session>;
 }
 
 /// The state of the protocol with one switch.
 pub trait Session: fmt::Debug + Send {
-    /// Returns the size of the first message of `bytes`; `None` if it is incomplete.
-    ///
-    /// # Errors
-    /// [`Closed`]: the bytes cannot be divided into messages. Send `out`, then close the connection.
-    fn frame(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, Closed>;
-
-    /// Handles one whole message, and appends the session's own messages to `out`. `room` is a buffer for the OpenFlow
-    /// message, if that is not `message` itself.
+    /// Takes the first whole messages of `bytes`: a run of packet-ins, or one other message. Returns `None` if the first message
+    /// is incomplete. Appends the session's own messages to `out`. `room` is a buffer for OpenFlow messages, if `bytes` has
+    /// none.
     ///
     /// # Errors
     /// [`Closed`]: send `out`, then close the connection.
-    fn receive<'m>(
+    fn take<'m>(
         &mut self,
-        message: &'m [u8],
+        bytes: &'m mut [u8],
         room: &'m mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<Option<Received<'m>>, Closed>;
+    ) -> Result<Option<Taken<'m>>, Closed>;
 
     /// Translates the OpenFlow messages in `out`, from `from` on, into the bytes of the protocol. The caller does this
     /// before it writes to the socket.
@@ -93,15 +87,31 @@ pub trait Session: fmt::Debug + Send {
 
     /// Reserves `count` consecutive transaction ids that were not used for a while; returns the first.
     fn xids(&mut self, count: u32) -> u32;
+
+    /// Returns a transaction id that was not used for a while.
+    fn xid(&mut self) -> u32 {
+        self.xids(1)
+    }
 }
 
-/// An event and its OpenFlow message.
+/// The first messages of a connection's bytes.
 #[derive(Debug)]
-pub struct Received<'m> {
-    /// The meaning of the message.
-    pub event: Event<'m>,
-    /// The message, in the version of the session.
-    pub message: &'m [u8],
+pub struct Taken<'m> {
+    /// The number of bytes that they have on the connection.
+    pub size: usize,
+    /// Their meaning.
+    pub inbound: Inbound<'m>,
+}
+
+/// Messages of a switch, as OpenFlow messages of the session's version.
+#[derive(Debug)]
+pub enum Inbound<'m> {
+    /// Consecutive packet-in messages, at least one. Their headers and sizes are right; the rest is not decoded.
+    PacketIns(&'m mut [u8]),
+    /// One message of another kind.
+    Message(Event<'m>, &'m [u8]),
+    /// The session has handled the message itself.
+    Nothing,
 }
 
 /// Most ports that a switch may have. Each takes some 70 bytes here; a caller with many sessions bounds
@@ -156,8 +166,6 @@ pub struct SwitchInfo {
 pub enum Event<'m> {
     /// The handshake is complete; the first event of a session.
     Up(SwitchInfo),
-    /// A packet-in. The view borrows the message.
-    PacketIn(PacketIn<'m>),
     /// A port was added, changed or deleted.
     PortStatus(PortStatus),
     /// The switch refused a message.

@@ -9,13 +9,14 @@
 
 mod holding;
 mod output;
+mod own_output;
 mod phase;
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Instant;
 
-use dal::{AnySession, Closed};
+use dal::{Closed, Session};
 use openflow::Dpid;
 use thiserror::Error;
 
@@ -27,6 +28,7 @@ use crate::tls::{self, Taken, TransportPolicy};
 
 pub(crate) use self::output::DOES_NOT_READ;
 use self::output::OutputState;
+pub(crate) use self::own_output::OwnOutput;
 use self::phase::Accepted;
 pub(crate) use self::phase::{Claim, Phase, Up};
 
@@ -87,7 +89,7 @@ pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
     pub(crate) address: SocketAddr,
     /// The protocol's state machine. Its timers start at the accept.
-    pub(crate) session: AnySession,
+    pub(crate) session: Box<dyn Session>,
     pub(crate) phase: Phase,
     pub(crate) reading: Reading,
     pub(crate) peer: Peer,
@@ -130,7 +132,7 @@ impl Connection {
     /// An accepted connection on which `session` begins. `load_guard` counts it.
     pub(crate) fn new(
         (socket, address): (TcpStream, SocketAddr),
-        session: AnySession,
+        session: Box<dyn Session>,
         transport: &TransportPolicy,
         pool: &WorkerPool,
         load_guard: LoadGuard,
@@ -150,6 +152,11 @@ impl Connection {
             out: Vec::new(),
             output: OutputState::default(),
         }
+    }
+
+    /// Divides the connection into its phase and the output for the kernel's own messages.
+    pub(crate) fn split(&mut self) -> (&mut Phase, OwnOutput<'_>) {
+        (&mut self.phase, OwnOutput::new(&mut *self.session, &mut self.out))
     }
 
     /// Reads once, at most `most` bytes, to the position behind the partial message of earlier reads.

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use dal::{MAX_PORTS, whole_packet_in};
-use openflow::{PacketIn, PortReason, PortStatus};
+use openflow::{DecodeError, PacketIn, PortReason, PortStatus};
 use sdk::abi::Record;
 
 use crate::app_port::{AppPort, Fill, Verdict};
@@ -51,6 +51,15 @@ const FEW_SWITCHES: usize = 16;
 
 /// Room for held packets, in bytes of messages, below which switches are left unread.
 const HARDLY_ANY: usize = 8 * 1024;
+
+/// The part of a run of packet-ins that was dispatched.
+#[derive(Debug)]
+pub(crate) struct Dispatched {
+    /// Its size in bytes.
+    pub(crate) size: usize,
+    /// Why its last packet-in was ignored.
+    pub(crate) malformed: Option<DecodeError>,
+}
 
 /// Delivers held entries of a switch.
 struct To<'d> {
@@ -181,38 +190,40 @@ impl Dispatch {
         self.app_ports.iter().any(AppPort::batch_waits)
     }
 
-    /// Dispatches the packet-ins at the beginning of `bytes`: at least one, then more until an app in this process must
-    /// be called. Returns their size. `owner` is the switch's connection.
+    /// Dispatches a run of packet-ins: at least one, then more until an app in this process must be called. `owner` is the
+    /// switch's connection.
     ///
-    /// For the sole, unfiltered subscriber, the app port writes whole runs of packet-ins.
+    /// For the sole, unfiltered subscriber, the app port writes several packet-ins at once.
     pub(crate) fn packet_ins(
         &mut self,
         owner: ConnId,
         switch: &mut Switch,
-        bytes: &mut [u8],
+        run: &mut [u8],
         now: Instant,
-    ) -> usize {
-        let mut at = 0;
+    ) -> Dispatched {
+        let mut size = 0;
         loop {
             if let Some(only) = self.plan.only().filter(|_| switch.queue.is_empty()) {
-                let run = self.app_ports[only].packet_ins(switch, &mut bytes[at..]);
-                at += run;
-                if run > 0 && self.batch_waits() {
-                    return at;
+                let written = self.app_ports[only].packet_ins(switch, &mut run[size..]);
+                size += written;
+                if written > 0 && self.batch_waits() {
+                    return Dispatched { size, malformed: None };
                 }
             }
-            // At least one each time, as an app may be called with a batch and handle none of it. The session handles
-            // all other messages, and malformed ones.
-            let Some(message) = whole_packet_in(switch.version, &mut bytes[at..]) else {
-                return at;
+            // At least one each time, as an app may be called with a batch and handle none of it.
+            let Some(message) = whole_packet_in(switch.version, &mut run[size..]) else {
+                return Dispatched { size: run.len(), malformed: None };
             };
+            size += message.len();
             let cookie = rewrite::take_cookie(switch.version, message);
-            let Ok(mut view) = PacketIn::decode(message) else { return at };
+            let mut view = match PacketIn::decode(message) {
+                Ok(view) => view,
+                Err(error) => return Dispatched { size, malformed: Some(error) },
+            };
             view.cookie = cookie.unwrap_or(view.cookie);
             self.packet_in(owner, switch, &view, message, now);
-            at += message.len();
             if self.batch_waits() {
-                return at;
+                return Dispatched { size, malformed: None };
             }
         }
     }
@@ -220,7 +231,7 @@ impl Dispatch {
     /// Delivers one packet-in to its apps, or holds it for their verdicts. `packet_in` is a view of `message`, the
     /// whole OpenFlow message.
     #[inline]
-    pub(crate) fn packet_in(
+    fn packet_in(
         &mut self,
         owner: ConnId,
         switch: &mut Switch,

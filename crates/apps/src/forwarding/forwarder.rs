@@ -352,7 +352,10 @@ impl Forwarder {
         let step = (may_examine && !self.to_examine.is_empty()).then_some(self.next_step);
         let expiry = self.flooded.wake_at();
         let rebuild = self.rebuild_at.filter(|_| !self.in_snapshot);
-        [rebuild, step, self.moves.wake_at(), self.listing_ends, self.headless_end, expiry].into_iter().flatten().min()
+        [rebuild, step, self.moves.wake_at(), self.listing_ends, self.headless_end, expiry]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(crate) fn on_barrier(&mut self, switch: Switch, world: &mut impl World) {

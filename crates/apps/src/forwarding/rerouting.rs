@@ -101,9 +101,9 @@ impl Forwarder {
     /// part of a backup, while the packets pass elsewhere; while switches list their flows, a hop with a group may be missing.
     fn is_dead(&self, key: &Key) -> bool {
         let is_complete = self.listing_ends.is_none() || !self.peers.may_have_groups();
-        self.routes.get(key).is_some_and(|route| {
-            is_complete && !route.has_groups() && self.has_dead_hop(route)
-        })
+        self.routes
+            .get(key)
+            .is_some_and(|route| is_complete && !route.has_groups() && self.has_dead_hop(route))
     }
 
     /// Returns where the packets of a route are to leave the network: where the table of hosts has seen the destination, or

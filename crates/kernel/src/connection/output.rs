@@ -248,10 +248,8 @@ impl Connection {
     }
 
     fn write_out(&mut self) -> io::Result<bool> {
-        if !self.session.is_openflow() {
-            self.session.seal(&mut self.out, self.output.sealed);
-            self.output.sealed = self.out.len();
-        }
+        self.session.seal(&mut self.out, self.output.sealed);
+        self.output.sealed = self.out.len();
         let result = self.write_sealed();
         self.output.sealed = self.out.len(); // the sent bytes were removed
         result

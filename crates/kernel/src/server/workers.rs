@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use control::app::Installation;
 use control::flight::FlightRecorder;
 use control::kernel::{Tuning, worker_name};
+use dal::drivers::openflow::OpenFlow;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::doorbell::Doorbell;
 use tracing::{error, warn};
@@ -63,8 +64,10 @@ impl Workers {
                     pin(cpu);
                 }
                 // The thread makes its worker, as instances of apps never leave the thread that made them.
-                let work =
-                    || Worker::new(listeners, apps, transport, channels).and_then(Worker::run);
+                let work = || {
+                    Worker::new(listeners, apps, transport, &OpenFlow, channels)
+                        .and_then(Worker::run)
+                };
                 // A panic is a fault of the kernel: the server ends the process.
                 let result = catch_unwind(AssertUnwindSafe(work));
                 if let Ok(Err(error)) = &result {

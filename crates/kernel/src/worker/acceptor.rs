@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use dal::drivers::openflow::OpenFlow;
 use dal::{Driver, Timing};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use tracing::{debug, warn};
@@ -51,6 +50,7 @@ impl Acceptor {
     pub(super) fn new(
         listeners: Vec<TcpListener>,
         transport: TransportPolicy,
+        driver: &'static dyn Driver,
         workers: usize,
         epoll: &OwnedFd,
     ) -> io::Result<Self> {
@@ -59,14 +59,8 @@ impl Acceptor {
             let data = EventData::new_u64(LISTENER | number as u64);
             epoll::add(epoll, listener, data, EventFlags::IN)?;
         }
-        let (driver, most) = (&OpenFlow, most_connections(workers));
+        let most = most_connections(workers);
         Ok(Self { listeners, transport, driver, is_paused: false, most })
-    }
-
-    /// Replaces the protocol of the switches.
-    #[cfg(test)]
-    pub(super) fn set_driver(&mut self, driver: &'static dyn Driver) {
-        self.driver = driver;
     }
 
     /// Accepts the connections that wait at listener `number`. Adds refused connections to `not_admitted`.

@@ -17,10 +17,10 @@ use super::moved_bands::{self, is_earlier, remove_earlier_flows};
 use super::own_messages::request;
 use crate::app_port::AppPort;
 use crate::check::{APP_SHIFT, OWN_BITS};
-use crate::connection::{Connection, Up};
+use crate::connection::{OwnOutput, Up};
 use crate::flow_reader::{AT_ONCE, AbsentApps, Informed, Reading, Step};
 use crate::ids::AppSlot;
-use crate::outcomes::Purpose;
+use crate::outcomes::{Outcomes, Purpose};
 use crate::plan::Set;
 use crate::rewrite::{self, KERNEL};
 use crate::switch::Switch;
@@ -139,23 +139,17 @@ impl Replies<'_> {
     /// Handles a part of the reply to a reading's request.
     pub(super) fn reading_part(&mut self, message: &[u8], is_last: bool) {
         let is_full = self.connection.is_full();
-        let Connection { phase, session, out, .. } = &mut *self.connection;
+        let (phase, own) = self.connection.split();
         let Some(Up { switch, .. }) = phase.up_mut() else { return };
         switch.flow_reader.progress(self.now);
         let version = switch.version;
-        let mut next_xid = || {
-            let xid = session.xid();
-            switch.outcomes.sent(Purpose::Removal, xid);
-            xid
-        };
+        let mut removals = Removals { own, outcomes: &mut switch.outcomes, is_full, count: 0 };
         let Some(mut reading) = switch.flow_reader.reading.take() else { return };
         let mut removal = Removal {
             absent: self.absent,
             reading: &mut reading,
             version,
-            is_full,
-            out,
-            next_xid: &mut next_xid,
+            removals: &mut removals,
         };
         let is_sound = match removal.reading.step {
             Step::Flows => match rewrite::owners(version, message) {
@@ -165,14 +159,19 @@ impl Replies<'_> {
                     if reading.only.is_none() {
                         let part = (&owners[..], version, message);
                         let known = (&app_ports[..], self.absent);
-                        let to = (&mut *out, is_full);
-                        foreign_flows(&mut reading, part, known, to, &mut next_xid);
+                        foreign_flows(&mut reading, part, known, &mut removals);
                     }
                     if reading.band_check.is_some() {
-                        let size = out.len();
-                        let (part, to) = ((version, message), (&mut *out, is_full));
-                        remove_earlier_flows(&mut reading, part, app_ports, to, next_xid, self.now);
-                        if out.len() > size {
+                        let before = removals.count;
+                        let part = (version, message);
+                        remove_earlier_flows(
+                            &mut reading,
+                            part,
+                            app_ports,
+                            &mut removals,
+                            self.now,
+                        );
+                        if removals.count > before {
                             switch.healing.note_delete(self.now);
                         }
                     }
@@ -207,9 +206,11 @@ impl Replies<'_> {
 
     /// Requests the next step of a reading, or ends it.
     fn next_step(&mut self) {
-        let Connection { phase, session, out, .. } = &mut *self.connection;
+        let (phase, own) = self.connection.split();
         let Some(Up { switch, .. }) = phase.up_mut() else { return };
         let version = switch.version;
+        let mut removals =
+            Removals { own, outcomes: &mut switch.outcomes, is_full: false, count: 0 };
         let Some(reading) = &mut switch.flow_reader.reading else { return };
         let has_more = reading.only.is_none() && version > Version::V1_0 && !self.absent.is_empty();
         let next = match reading.step {
@@ -226,9 +227,7 @@ impl Replies<'_> {
                 reading.removed.entry(app).or_default().flows += flows;
                 let delete = FlowMod::delete(Match::new()).table(FlowMod::ALL_TABLES);
                 let delete = delete.only_cookie(first_cookie(app), !OWN_BITS);
-                let xid = session.xid();
-                switch.outcomes.sent(Purpose::Removal, xid);
-                append(out, |out| delete.encode(version, xid, out));
+                removals.send(|xid, out| delete.encode(version, xid, out));
             }
         }
         match next {
@@ -242,18 +241,46 @@ impl Replies<'_> {
     }
 }
 
+/// The messages that remove flows, groups and meters of a switch.
+pub(super) struct Removals<'r> {
+    own: OwnOutput<'r>,
+    outcomes: &'r mut Outcomes,
+    /// Whether too much output waits to add to it.
+    pub(super) is_full: bool,
+    /// The number of messages so far.
+    count: usize,
+}
+
+impl Removals<'_> {
+    /// Sends one. `false` if it cannot be encoded, which is logged.
+    pub(super) fn send(
+        &mut self,
+        encode: impl Fn(u32, &mut [u8]) -> Result<usize, EncodeError>,
+    ) -> bool {
+        match self.own.send(encode) {
+            Ok(sent) => {
+                self.outcomes.sent(Purpose::Removal, sent.xid);
+                self.count += 1;
+                true
+            }
+            // A match that was decoded in a version can be encoded in it.
+            Err(error) => {
+                warn!(%error, "could not encode a message of the kernel's own");
+                false
+            }
+        }
+    }
+}
+
 /// A part of a reply in which owners are counted, and the messages that remove what some of them own.
-struct Removal<'r, X> {
+struct Removal<'r, 'o> {
     absent: &'r AbsentApps,
     reading: &'r mut Reading,
     version: Version,
-    /// Whether too much output waits to add to it.
-    is_full: bool,
-    out: &'r mut Vec<u8>,
-    next_xid: X,
+    removals: &'r mut Removals<'o>,
 }
 
-impl<X: FnMut() -> u32> Removal<'_, X> {
+impl Removal<'_, '_> {
     /// Counts the flows of absent apps. In OpenFlow 1.0, removes those of apps that lose theirs one by one, because that
     /// version cannot select them by cookie.
     fn flows(&mut self, owners: &[AppId], message: &[u8]) {
@@ -276,8 +303,8 @@ impl<X: FnMut() -> u32> Removal<'_, X> {
             if self.may_remove(owner) {
                 let delete = FlowMod::new(FlowModCommand::DeleteStrict, flow.match_);
                 let delete = delete.priority(flow.priority);
-                let (version, xid) = (self.version, (self.next_xid)());
-                append(self.out, |out| delete.encode(version, xid, out));
+                let version = self.version;
+                self.removals.send(|xid, out| delete.encode(version, xid, out));
                 self.reading.removed.entry(owner).or_default().flows += 1;
             }
         }
@@ -309,8 +336,8 @@ impl<X: FnMut() -> u32> Removal<'_, X> {
         if self.may_remove(owner) {
             let (command, kind) = (GroupModCommand::Delete, GroupKind::All);
             let delete = GroupMod { command, kind, group_id, buckets: Vec::new() };
-            let (version, xid) = (self.version, (self.next_xid)());
-            append(self.out, |out| delete.encode(version, xid, out));
+            let version = self.version;
+            self.removals.send(|xid, out| delete.encode(version, xid, out));
             self.reading.removed.entry(owner).or_default().groups += 1;
         }
     }
@@ -321,8 +348,8 @@ impl<X: FnMut() -> u32> Removal<'_, X> {
         if self.may_remove(owner) {
             let (command, flags) = (MeterModCommand::Delete, MeterFlags::default());
             let delete = MeterMod { command, flags, meter_id, bands: Vec::new() };
-            let (version, xid) = (self.version, (self.next_xid)());
-            append(self.out, |out| delete.encode(version, xid, out));
+            let version = self.version;
+            self.removals.send(|xid, out| delete.encode(version, xid, out));
             self.reading.removed.entry(owner).or_default().meters += 1;
         }
     }
@@ -330,8 +357,8 @@ impl<X: FnMut() -> u32> Removal<'_, X> {
     /// Whether something of this app is removed now. If only the output has no room, the next reading removes it.
     fn may_remove(&mut self, owner: AppId) -> bool {
         let loses = self.absent.loses(owner, self.reading.removes_all);
-        self.reading.is_cut_short |= loses && self.is_full;
-        loses && !self.is_full
+        self.reading.is_cut_short |= loses && self.removals.is_full;
+        loses && !self.removals.is_full
     }
 }
 
@@ -340,15 +367,14 @@ fn foreign_flows(
     reading: &mut Reading,
     (owners, version, message): (&[AppId], Version, &[u8]),
     (app_ports, absent): (&[AppPort], &AbsentApps),
-    (out, is_full): (&mut Vec<u8>, bool),
-    mut next_xid: impl FnMut() -> u32,
+    removals: &mut Removals<'_>,
 ) {
     let is_foreign = |owner: AppId| {
         owner != KERNEL && !absent.has(owner) && !app_ports.iter().any(|port| port.app == owner)
     };
     let count = owners.iter().filter(|owner| is_foreign(**owner)).count();
     let count = u32::try_from(count).unwrap_or(u32::MAX);
-    if count == 0 || !reading.removes_foreign || is_full {
+    if count == 0 || !reading.removes_foreign || removals.is_full {
         reading.foreign = reading.foreign.saturating_add(count);
         return;
     }
@@ -362,8 +388,7 @@ fn foreign_flows(
         if version > Version::V1_0 {
             delete = delete.table(flow.table_id).only_cookie(flow.cookie, u64::MAX);
         }
-        let xid = next_xid();
-        append(out, |out| delete.encode(version, xid, out));
+        removals.send(|xid, out| delete.encode(version, xid, out));
         reading.removed.entry(AppId::OTHER).or_default().flows += 1;
     }
 }
@@ -412,7 +437,8 @@ fn end(
     }
     let mut none = Vec::new();
     let reply = MultipartReply { more: false, body: ReplyBody::Flow(Vec::new()) };
-    append(&mut none, |out| reply.encode(switch.version, 0, out));
+    openflow::append(&mut none, |out| reply.encode(switch.version, 0, out))
+        .expect("every version has this message");
     for Informed { slot, life, has_gap } in reading.inform {
         let app_port = &mut app_ports[slot.index()];
         if app_port.life == life {
@@ -447,11 +473,4 @@ fn end(
 /// The lowest cookie of an app's flows.
 fn first_cookie(app: AppId) -> u64 {
     u64::from(app.0) << APP_SHIFT
-}
-
-fn append(out: &mut Vec<u8>, encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) {
-    // A match that was decoded in a version can be encoded in it.
-    if let Err(error) = openflow::append(out, encode) {
-        warn!(%error, "could not encode a message of the kernel's own");
-    }
 }

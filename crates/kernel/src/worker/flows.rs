@@ -80,24 +80,24 @@ pub(super) fn request(
         let why = "the switch does not read what is sent to it";
         return channels.flows_failed(question, why.into());
     }
-    let Some(Up { switch, transactions, .. }) = connection.phase.up_mut() else {
+    let (phase, mut own) = connection.split();
+    let Some(Up { switch, transactions, .. }) = phase.up_mut() else {
         return channels.flow_part(question, Part::NoSwitch);
     };
-    let (version, xid) = (switch.version, connection.session.xid());
-    let asked = subject.request();
-    let mut request = Vec::new();
-    if openflow::append(&mut request, |out| asked.encode(version, xid, out)).is_err() {
+    let (version, asked) = (switch.version, subject.request());
+    let Ok(sent) = own.send(|xid, out| asked.encode(version, xid, out)) else {
         let why = format!("OpenFlow {version}, which the switch speaks, has none");
         return channels.flows_failed(question, why);
-    }
-    let expects = Expects::multipart(&request).expect("it is one");
+    };
+    let (xid, size) = (sent.xid, sent.message.len());
+    let expects = Expects::multipart(sent.message).expect("it is one");
     if !transactions.begin_for_operator(xid, question, expects, now) {
+        own.withdraw(size);
         let why = "others are asking the same switch; try again in a moment";
         return channels.flows_failed(question, why.into());
     }
     if let Some(known) = subject.known(switch) {
         channels.flow_part(question, Part::Known(known));
     }
-    connection.out.extend_from_slice(&request);
     output.note(key, connection);
 }

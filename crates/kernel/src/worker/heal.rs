@@ -6,16 +6,16 @@ use std::time::Instant;
 use control::kernel::{FlowLoss, MissingFlows};
 use control::policy::Stage;
 use openflow::{
-    FlowStatsRequest, Kind, Match, MultipartReply, MultipartRequest, PortNo, ReplyBody, Version,
+    FlowStatsRequest, Match, MultipartReply, MultipartRequest, PortNo, ReplyBody, Version,
 };
 
 use super::WorkerEvent;
 use super::answers::Replies;
 use super::channels::WorkerChannels;
 use super::log_limits::LogLimits;
-use super::own_messages::{request, table_miss};
+use super::own_messages::{barrier, request, table_miss};
 use crate::app_port::AppPort;
-use crate::check::{APP_SHIFT, Expects, OWN_BITS};
+use crate::check::{APP_SHIFT, OWN_BITS};
 use crate::connection::{Connection, Up};
 use crate::dispatch::Dispatch;
 use crate::healing::{Listing, Loss, Restored, Waiting};
@@ -86,18 +86,14 @@ pub(super) fn advance(
 ) {
     let is_queued =
         connection.queued().is_some() || connection.paced().is_some_and(|paced| paced.size() > 0);
-    let Connection { phase, session, out, .. } = connection;
+    let (phase, mut own) = connection.split();
     let Some(Up { switch, transactions, .. }) = phase.up_mut() else { return };
     if is_queued {
         switch.healing.delay_delete(now);
     }
     report(switch, &dispatch.app_ports, channels, log_limits, now);
     if switch.healing.begin(now) {
-        let xid = session.xid();
-        openflow::append(out, |out| Kind::BarrierRequest.encode_empty(switch.version, xid, out))
-            .expect("every version has this message");
-        let expects = Expects::only(Kind::BarrierReply);
-        transactions.begin_for_kernel(xid, By::Healing, expects, now);
+        barrier(switch.version, &mut own, transactions, By::Healing, now);
         for slot in AppSlot::first(dispatch.app_ports.len()) {
             let app_port = &mut dispatch.app_ports[slot];
             if app_port.rights.writes_flows()
@@ -117,7 +113,7 @@ pub(super) fn advance(
     if !switch.healing.end(has_answered, now) {
         return;
     }
-    table_miss(switch, session, out);
+    table_miss(switch, &mut own);
     for app_port in &mut dispatch.app_ports {
         if app_port.rights.writes_flows() && !matches!(app_port.policy.stage, Stage::Guard(_)) {
             app_port.flows_missing(switch);

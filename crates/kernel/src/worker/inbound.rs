@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use dal::{Closed, Description, Event, Received, SwitchInfo};
-use openflow::{Dpid, FlowMod, Match, PortReason, PortStatus};
+use dal::{Closed, Description, Event, Inbound, SwitchInfo, Taken};
+use openflow::{DecodeError, Dpid, FlowMod, Match, PortReason, PortStatus};
 use tracing::{debug, info, warn};
 
 use super::answers::Replies;
@@ -13,7 +13,7 @@ use super::hosted::note_received;
 use super::own_messages::{configure, table_miss};
 use super::roster::Entry;
 use super::{Worker, WorkerEvent};
-use crate::connection::Claim;
+use crate::connection::{Claim, OwnOutput};
 use crate::ids::ConnId;
 use crate::rewrite;
 use control::kernel::RefusedSwitch;
@@ -44,7 +44,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Handles complete messages until there are no more, or the connection must move. Returns their size.
+    /// Handles complete messages until there are no more, or the connection must move. Returns their size. `room` is a buffer
+    /// into which a driver translates.
     fn whole_messages(
         &mut self,
         id: ConnId,
@@ -54,16 +55,25 @@ impl Worker {
     ) -> Result<usize, Closed> {
         let mut at = 0;
         loop {
-            if self.switches[id].session.is_openflow() {
-                at += self.packet_ins(id, &mut bytes[at..], now);
-            }
             let connection = &mut self.switches[id];
-            let Some(size) = connection.session.frame(&bytes[at..], &mut connection.out)? else {
-                return Ok(at);
-            };
-            let message = &mut bytes[at..][..size];
+            if at < bytes.len() {
+                let dpid = connection.switch().map_or(0, |switch| switch.dpid.0);
+                note_received(&mut self.calls.flight_slot, dpid, &bytes[at..], 1);
+            }
+            let taken = connection.session.take(&mut bytes[at..], room, &mut connection.out);
+            if connection.switch().is_none() {
+                connection.hold_ports(0)?;
+            }
+            if !connection.out.is_empty() {
+                self.output.note(id, connection);
+            }
+            let Some(Taken { size, inbound }) = taken? else { return Ok(at) };
+            match inbound {
+                Inbound::PacketIns(run) => self.packet_ins(id, run, now),
+                Inbound::Message(event, message) => self.event(id, event, message, now)?,
+                Inbound::Nothing => {}
+            }
             at += size;
-            self.message(id, message, room, now)?;
             self.call_full(now);
             if self.other_owner(id).is_some() {
                 return Ok(at); // the other worker handles the rest
@@ -71,75 +81,57 @@ impl Worker {
         }
     }
 
-    /// Handles the complete packet-ins at the beginning of `bytes`, as nearly all messages of a switch are packet-ins.
-    /// Returns their size.
-    fn packet_ins(&mut self, id: ConnId, bytes: &mut [u8], now: Instant) -> usize {
+    /// Handles consecutive packet-ins, as nearly all messages of a switch are. Packet-ins before the switch is admitted are ignored.
+    fn packet_ins(&mut self, id: ConnId, run: &mut [u8], now: Instant) {
         let mut at = 0;
-        loop {
-            let Some(switch) = self.switches[id].switch_mut() else { return at };
+        while at < run.len() {
+            let Some(switch) = self.switches[id].switch_mut() else { return };
             let before = switch.counters.packet_ins;
-            let taken = self.dispatch.packet_ins(id, switch, &mut bytes[at..], now);
-            if taken > 0 {
-                let count = switch.counters.packet_ins.wrapping_sub(before);
-                note_received(&mut self.calls.flight_slot, switch.dpid.0, &bytes[at..], count);
+            let taken = self.dispatch.packet_ins(id, switch, &mut run[at..], now);
+            let count = switch.counters.packet_ins.wrapping_sub(before);
+            if count > 1 {
+                note_received(&mut self.calls.flight_slot, switch.dpid.0, &run[at..], count);
             }
-            at += taken;
-            if taken == 0 || !self.dispatch.batch_waits() {
-                return at;
+            at += taken.size;
+            if let Some(error) = taken.malformed {
+                self.ignore_malformed(id, &error, now);
             }
             self.call_full(now);
         }
     }
 
-    /// Handles one message. `room` is a buffer into which a driver translates.
-    fn message(
+    fn ignore_malformed(&mut self, id: ConnId, error: &DecodeError, now: Instant) {
+        if let Some(suppressed) = self.log_limits.malformed.admit(now) {
+            let address = self.switches[id].address;
+            warn!(%address, %error, suppressed, "ignored a malformed message");
+        }
+    }
+
+    /// Handles one message that is no packet-in.
+    fn event(
         &mut self,
         id: ConnId,
-        message: &mut [u8],
-        room: &mut Vec<u8>,
+        event: Event<'_>,
+        message: &[u8],
         now: Instant,
     ) -> Result<(), Closed> {
-        let connection = &mut self.switches[id];
-        let version = connection.switch().map(|switch| switch.version);
-        let version = version.filter(|_| connection.session.is_openflow());
-        let dpid = connection.switch().map_or(0, |switch| switch.dpid.0);
-        note_received(&mut self.calls.flight_slot, dpid, message, 1);
-        let cookie = version.and_then(|version| rewrite::take_cookie(version, message));
-        let received = connection.session.receive(message, room, &mut connection.out);
-        if connection.switch().is_none() {
-            connection.hold_ports(0)?;
-        }
-        if !connection.out.is_empty() {
-            self.output.note(id, connection);
-        }
-        let Some(Received { event, message }) = received? else { return Ok(()) };
         match event {
             Event::Up(info) => return self.handshake_complete(id, info, now),
             Event::PortStatus(status) => return self.port_status(id, status, now),
             Event::Error(error) => self.replies(id, now).error(&error, message),
-            Event::Malformed(error) => {
-                if let Some(suppressed) = self.log_limits.malformed.admit(now) {
-                    let address = connection.address;
-                    warn!(%address, %error, suppressed, "ignored a malformed message");
-                }
-            }
+            Event::Malformed(error) => self.ignore_malformed(id, &error, now),
             Event::UnknownType(kind) => {
                 if let Some(suppressed) = self.log_limits.malformed.admit(now) {
-                    let address = connection.address;
+                    let address = self.switches[id].address;
                     warn!(%address, kind, suppressed, "ignored a message of an unknown type");
                 }
-            }
-            Event::PacketIn(mut view) => {
-                let Some(switch) = connection.switch_mut() else { return Ok(()) };
-                view.cookie = cookie.unwrap_or(view.cookie);
-                self.dispatch.packet_in(id, switch, &view, message, now);
             }
             Event::Described(Description::Tables(tables)) => self.replies(id, now).tables(tables),
             Event::Described(Description::Config(config)) => {
                 self.replies(id, now).configured(config);
             }
             Event::Described(description) => {
-                if let Some(switch) = connection.switch() {
+                if let Some(switch) = self.switches[id].switch() {
                     debug!(dpid = %switch.dpid, ?description, "switch described itself");
                 }
             }
@@ -241,14 +233,15 @@ impl Worker {
         let (address, transport) = (connection.address, connection.transport());
         let Some(switch) = connection.phase.switch_mut() else { return };
         let (dpid, version) = (switch.dpid, switch.version);
+        let own = &mut OwnOutput::new(&mut *connection.session, &mut connection.out);
         if sabotage::is(Sabotage::WipeFlows) {
             let wipe = FlowMod::delete(Match::new());
-            openflow::append(&mut connection.out, |out| wipe.encode(version, 0, out))
+            own.send(|_, out| wipe.encode(version, 0, out))
                 .expect("every version has this message");
         }
         switch.entry_cookie = rewrite::kernel_cookie(self.channels.pool.installation());
-        configure(switch, &mut connection.session, &mut connection.out);
-        table_miss(switch, &mut connection.session, &mut connection.out);
+        configure(switch, own);
+        table_miss(switch, own);
         flow_reading::new_switch(switch, &self.dispatch.app_ports, &self.absent, now);
         self.dispatch.switch_up(switch);
         if let Some(suppressed) = self.log_limits.connected.admit(now) {

@@ -48,6 +48,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::flight::FlightSlot;
+use dal::Driver;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use tracing::warn;
@@ -170,8 +171,8 @@ struct Timers {
 }
 
 impl Worker {
-    /// Makes a worker that accepts connections on `listeners`, for itself and for the others of its pool. Apps with an
-    /// object run in this process, and in the thread that calls this.
+    /// Makes a worker that accepts connections on `listeners`, for itself and for the others of its pool. `driver` has the
+    /// protocol of the switches. Apps with an object run in this process, and in the thread that calls this.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -179,13 +180,14 @@ impl Worker {
         listeners: Vec<TcpListener>,
         apps: Apps,
         transport: TransportPolicy,
+        driver: &'static dyn Driver,
         channels: WorkerChannels,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &channels.commands_bell, EventData::new_u64(COMMANDS), EventFlags::IN)?;
         let (now, pool) = (Instant::now(), &channels.pool);
         let mut worker = Self {
-            acceptor: Acceptor::new(listeners, transport, pool.workers(), &epoll)?,
+            acceptor: Acceptor::new(listeners, transport, driver, pool.workers(), &epoll)?,
             switches: Switches::new(pool.workers(), pool.first_epoch(channels.me)),
             reader: Reader::new(pool.tuning().read as usize),
             dispatch: Dispatch::default(),

@@ -14,9 +14,9 @@
 use std::time::{Duration, Instant};
 
 use openflow::{FlowMod, FlowModCommand, MultipartReply, ReplyBody, Version};
-use tracing::warn;
 
 use super::Worker;
+use super::flow_reading::Removals;
 use crate::app_port::AppPort;
 use crate::flow_reader::{GRACE, Reading};
 use crate::ids::AppSlot;
@@ -44,8 +44,7 @@ pub(super) fn remove_earlier_flows(
     reading: &mut Reading,
     (version, message): (Version, &[u8]),
     app_ports: &[AppPort],
-    (out, is_full): (&mut Vec<u8>, bool),
-    mut next_xid: impl FnMut() -> u32,
+    removals: &mut Removals<'_>,
     now: Instant,
 ) {
     let Ok(MultipartReply { body: ReplyBody::Flow(flows), .. }) = MultipartReply::decode(message)
@@ -60,9 +59,9 @@ pub(super) fn remove_earlier_flows(
         else {
             continue;
         };
-        reading.is_cut_short |= is_full;
+        reading.is_cut_short |= removals.is_full;
         check.waits_for_app |= !port.can_be_informed();
-        if is_full || !port.can_be_informed() {
+        if removals.is_full || !port.can_be_informed() {
             continue;
         }
         let delete = FlowMod::new(FlowModCommand::DeleteStrict, flow.match_);
@@ -70,9 +69,7 @@ pub(super) fn remove_earlier_flows(
         if version > Version::V1_0 {
             delete = delete.table(flow.table_id).only_cookie(flow.cookie, u64::MAX);
         }
-        let xid = next_xid();
-        if let Err(error) = openflow::append(out, |out| delete.encode(version, xid, out)) {
-            warn!(%error, "could not encode the removal of a flow");
+        if !removals.send(|xid, out| delete.encode(version, xid, out)) {
             continue;
         }
         *check.removed.entry(owner).or_default() += 1;

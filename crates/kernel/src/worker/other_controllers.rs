@@ -15,7 +15,7 @@ use super::WorkerEvent;
 use super::answers::Replies;
 use super::own_messages::table_miss;
 use crate::check::OWN_BITS;
-use crate::connection::{Connection, Up};
+use crate::connection::Up;
 use crate::rewrite::{KERNEL, owner};
 
 /// Least time between two reports about a switch.
@@ -27,9 +27,9 @@ impl Replies<'_> {
         let Some(switch) = self.connection.switch_mut() else { return };
         let Some(other) = other_installation(switch.entry_cookie, flows) else { return };
         if self.other_controller(OtherSign::Entry(other)) {
-            let Connection { phase, session, out, .. } = &mut *self.connection;
+            let (phase, mut own) = self.connection.split();
             let Some(Up { switch, .. }) = phase.up_mut() else { return };
-            table_miss(switch, session, out);
+            table_miss(switch, &mut own);
         }
     }
 

@@ -3,10 +3,9 @@
 
 use std::time::Instant;
 
-use dal::AnySession;
 use openflow::{
     Action, ErrorMessage, FlowMod, FlowModFlags, Header, Kind, Match, MultipartRequest, PortNo,
-    SwitchConfig,
+    SwitchConfig, Version,
 };
 use tracing::{info, warn};
 
@@ -16,12 +15,12 @@ use super::channels::WorkerChannels;
 use super::log_limits::LogLimits;
 use crate::app_port::AppPort;
 use crate::check::Expects;
-use crate::connection::{Connection, Up};
+use crate::connection::{Connection, OwnOutput, Up};
 use crate::dispatch::Dispatch;
 use crate::ids::AppSlot;
 use crate::outcomes::{Purpose, Report};
 use crate::switch::Switch;
-use crate::transactions::By;
+use crate::transactions::{By, TransactionTable};
 use control::kernel::FailedMessage;
 use control::policy::Stage;
 
@@ -29,19 +28,17 @@ use control::policy::Stage;
 /// 1.3.5 §5.4). In 1.0 that is a switch's default (OpenFlow 1.0.2 §3.4), but Open vSwitch may continue to drop packets
 /// that it dropped without a controller until its flows change. The switch reports the entry's removal
 /// ([`heal`](super::heal)).
-pub(super) fn table_miss(switch: &mut Switch, session: &mut AnySession, out: &mut Vec<u8>) {
+pub(super) fn table_miss(switch: &mut Switch, own: &mut OwnOutput<'_>) {
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
     let miss = FlowMod::add(Match::new()).priority(0).cookie(switch.entry_cookie).apply(&to_us);
     let miss = miss.flags(FlowModFlags::SEND_FLOW_REM);
-    let xid = session.xid();
-    switch.outcomes.sent(Purpose::TableMiss, xid);
-    openflow::append(out, |out| miss.encode(switch.version, xid, out))
-        .expect("every version has this message");
+    let sent = own.send(|xid, out| miss.encode(switch.version, xid, out));
+    switch.outcomes.sent(Purpose::TableMiss, sent.expect("every version has this message").xid);
 }
 
 /// Asks a switch for whole packets and for its description.
-pub(super) fn configure(switch: &mut Switch, session: &mut AnySession, out: &mut Vec<u8>) {
-    let xid = session.configure(out);
+pub(super) fn configure(switch: &mut Switch, own: &mut OwnOutput<'_>) {
+    let xid = own.configure();
     switch.outcomes.sent(Purpose::Config, xid);
 }
 
@@ -52,15 +49,27 @@ pub(super) fn request(
     wanted: &MultipartRequest<'_>,
     now: Instant,
 ) {
-    let Connection { phase, session, out, .. } = connection;
+    let (phase, mut own) = connection.split();
     let Some(Up { switch, transactions, .. }) = phase.up_mut() else { return };
-    let (xid, at) = (session.xid(), out.len());
-    openflow::append(out, |out| wanted.encode(switch.version, xid, out))
-        .expect("every version has the requests of the kernel");
-    let expects = out.get(at..).and_then(Expects::multipart).expect("it is one");
-    if transactions.begin_for_kernel(xid, by, expects, now) {
+    let sent = own.send(|xid, out| wanted.encode(switch.version, xid, out));
+    let sent = sent.expect("every version has the requests of the kernel");
+    let expects = Expects::multipart(sent.message).expect("it is one");
+    if transactions.begin_for_kernel(sent.xid, by, expects, now) {
         unanswered(switch, by, now);
     }
+}
+
+/// Sends a barrier request for `by`.
+pub(super) fn barrier(
+    version: Version,
+    own: &mut OwnOutput<'_>,
+    transactions: &mut TransactionTable,
+    by: By,
+    now: Instant,
+) {
+    let sent = own.send(|xid, out| Kind::BarrierRequest.encode_empty(version, xid, out));
+    let xid = sent.expect("every version has this message").xid;
+    transactions.begin_for_kernel(xid, by, Expects::only(Kind::BarrierReply), now);
 }
 
 /// Notes that a switch has not answered a request of the kernel's own.
@@ -151,7 +160,7 @@ pub(super) fn advance(
     now: Instant,
 ) {
     let is_full = connection.is_full();
-    let Connection { phase, session, out, .. } = connection;
+    let (phase, mut own) = connection.split();
     let Some(Up { switch, transactions, .. }) = phase.up_mut() else { return };
     if switch.outcomes.is_idle() {
         return;
@@ -160,16 +169,10 @@ pub(super) fn advance(
     outcomes.tick(|slot| senders.of(slot), now);
     if !is_full {
         for purpose in switch.outcomes.take_due(now) {
-            repeat(purpose, switch, (session, out), &mut dispatch.app_ports, now);
+            repeat(purpose, switch, &mut own, &mut dispatch.app_ports, now);
         }
         if switch.outcomes.take_barrier(now) {
-            let xid = session.xid();
-            openflow::append(out, |out| {
-                Kind::BarrierRequest.encode_empty(switch.version, xid, out)
-            })
-            .expect("every version has this message");
-            let expects = Expects::only(Kind::BarrierReply);
-            transactions.begin_for_kernel(xid, By::Outcomes, expects, now);
+            barrier(switch.version, &mut own, transactions, By::Outcomes, now);
         }
     }
     for report in switch.outcomes.take_reports(now) {
@@ -181,13 +184,13 @@ pub(super) fn advance(
 fn repeat(
     purpose: Purpose,
     switch: &mut Switch,
-    (session, out): (&mut AnySession, &mut Vec<u8>),
+    own: &mut OwnOutput<'_>,
     app_ports: &mut [AppPort],
     now: Instant,
 ) {
     match purpose {
-        Purpose::TableMiss => table_miss(switch, session, out),
-        Purpose::Config => configure(switch, session, out),
+        Purpose::TableMiss => table_miss(switch, own),
+        Purpose::Config => configure(switch, own),
         Purpose::Removal => switch.flow_reader.repeat_removal(now),
         Purpose::Guard(slot) => {
             let app_port = &mut app_ports[slot.index()];

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use control::flight::{EventKind, FlightSlot, Noted};
 use control::policy::Stage;
-use dal::AnySession;
+use dal::Session;
 use sdk::Refusal;
 
 use super::Worker;
@@ -21,7 +21,7 @@ use super::roster::Entry;
 use super::table_usage::count_flows;
 use crate::app_port::{Alike, AppPort, Messages, Metered};
 use crate::check::{Allowed, Checked, Sweep, allow};
-use crate::connection::{Connection, Up};
+use crate::connection::{Connection, OwnOutput, Up};
 use crate::ids::{AppSlot, ConnId};
 use crate::pool::Head;
 use crate::rewrite;
@@ -121,7 +121,7 @@ impl Worker {
 /// Messages of one app that are being sent to one switch.
 struct Sending<'r> {
     switch: &'r mut Switch,
-    session: &'r mut AnySession,
+    session: &'r mut (dyn Session + 'static),
     transactions: &'r mut TransactionTable,
     out: &'r mut Vec<u8>,
     app_port: &'r mut AppPort,
@@ -172,7 +172,7 @@ impl<'r> Sending<'r> {
         let may_add = allow(!is_held_back, Refusal::Healing).and(allow(has_flows, Refusal::Flows));
         Some(Self {
             switch,
-            session,
+            session: &mut **session,
             transactions,
             out,
             app_port,
@@ -260,7 +260,7 @@ impl<'r> Sending<'r> {
         }
         if let Allowed::FlowMod { sweeps: Some(sweep), .. } = checked.allowed {
             self.append_pending();
-            table_miss(self.switch, self.session, self.out);
+            table_miss(self.switch, &mut OwnOutput::new(self.session, self.out));
             // Where others have flows, they lose them too and must put them back.
             if sweep == Sweep::Certain && self.app_port.rights.is_alone() {
                 self.switch.healing.expect_removal(self.now);

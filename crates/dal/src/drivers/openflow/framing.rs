@@ -19,14 +19,31 @@ pub fn cut(bytes: &[u8]) -> Result<Option<Cut<'_>>, DecodeError> {
 }
 
 /// Returns the packet-in at the beginning of `bytes`; `None` if another message is there, or it is incomplete.
-///
-/// Nearly all messages of switches are packet-ins. They do not concern the session, so the caller handles runs of them.
 #[inline]
 pub fn whole_packet_in(version: Version, bytes: &mut [u8]) -> Option<&mut [u8]> {
-    let [found, kind, high, low, ..] = *bytes.first_chunk::<8>()?;
+    let size = packet_in_size(version, bytes)?;
+    bytes.get_mut(..size)
+}
+
+/// Returns the size of the whole packet-ins at the beginning of `bytes`.
+pub(super) fn run_of_packet_ins(version: Version, bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(size) = bytes.get(at..).and_then(|rest| packet_in_size(version, rest)) {
+        if at + size > bytes.len() {
+            break;
+        }
+        at += size;
+    }
+    at
+}
+
+/// Returns the size of the packet-in at the beginning of `bytes`, which may be incomplete; `None` if another message is there.
+#[inline]
+fn packet_in_size(version: Version, bytes: &[u8]) -> Option<usize> {
+    let [found, kind, high, low, ..] = *bytes.first_chunk::<{ Header::SIZE }>()?;
     let is_packet_in = found == version.wire() && Some(kind) == Kind::PacketIn.to_wire(version);
     let size = usize::from(u16::from_be_bytes([high, low]));
-    if is_packet_in { bytes.get_mut(..size) } else { None }
+    (is_packet_in && size >= Header::SIZE).then_some(size)
 }
 
 #[cfg(test)]

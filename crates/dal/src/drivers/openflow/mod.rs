@@ -4,7 +4,6 @@
 
 use std::time::Instant;
 
-use crate::AnySession;
 use crate::session::{Driver, Timing};
 
 pub mod framing;
@@ -21,7 +20,7 @@ pub use session::Session;
 pub struct OpenFlow;
 
 impl Driver for OpenFlow {
-    fn open(&self, now: Instant, timing: Timing) -> AnySession {
-        AnySession::OpenFlow(Session::new(now, timing))
+    fn open(&self, now: Instant, timing: Timing) -> Box<dyn crate::Session> {
+        Box::new(Session::new(now, timing))
     }
 }

@@ -7,15 +7,15 @@
 //!
 //! Hello and version negotiation: OpenFlow 1.3.5 §6.3.1; features §7.3.1; port descriptions
 //! §7.3.5.7 (in 1.0 part of the features reply); echo §7.5.2 and §6.4. `inventory` then requests
-//! the description of the switch.
+//! the description of the switch; the sizes of its tables seconds later, as the answer may take the switch long.
 //!
 //! Invariants: every whole message counts as a sign of life, every state except `Up` has a deadline, and a session
 //! keeps at most [`MAX_PORTS`] ports.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use openflow::{
-    EncodeError, ErrorMessage, Features, FlowRemoved, Header, Hello, Kind, PacketIn, PortDescReply,
+    EncodeError, ErrorMessage, Features, FlowRemoved, Header, Hello, Kind, PortDescReply,
     PortStatus, SwitchConfig, Version,
 };
 
@@ -23,10 +23,16 @@ use super::framing;
 use super::inventory::Inventory;
 use super::negotiation::{Offer, check_refusal, may_precede_our_hello, offered, recognise, refuse};
 use crate::closed::Closed;
-use crate::session::{self, Description, Event, MAX_PORTS, Received, SwitchInfo, Timing};
+use crate::session::Session as _;
+use crate::session::{self, Description, Event, Inbound, MAX_PORTS, SwitchInfo, Taken, Timing};
 
 /// The versions of this controller, the preferred one last.
 const OURS: [Version; 2] = [Version::V1_0, Version::V1_3];
+
+/// Time from the handshake to the request for the sizes of the tables, when the network is likely to be known again, and by how
+/// much it differs among switches that connect at once.
+const SIZES_AFTER: Duration = Duration::from_secs(2);
+const SIZES_SPREAD: Duration = Duration::from_secs(2);
 
 // Codes of the errors that we send (OpenFlow 1.3.5 §7.4.4; the same numbers in 1.0).
 pub(super) const BAD_VERSION: u16 = 0;
@@ -48,6 +54,18 @@ pub struct Session {
     sent_hello: bool,
     next_xid: u32,
     inventory: Inventory,
+    sizes: Sizes,
+}
+
+/// When the session requests the sizes of the switch's tables.
+#[derive(Debug, Clone, Copy)]
+enum Sizes {
+    /// Not yet, or never again.
+    Not,
+    /// This long after the next tick.
+    After(Duration),
+    /// At this time.
+    At(Instant),
 }
 
 #[derive(Debug)]
@@ -61,28 +79,25 @@ enum State {
 }
 
 impl session::Session for Session {
-    fn frame(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, Closed> {
-        if matches!(self.state, State::AwaitHello) {
-            recognise(bytes)?;
-        }
-        match framing::cut(bytes) {
-            Ok(cut) => Ok(cut.map(|(message, _)| message.len())),
-            Err(error) => {
-                self.refuse_length(bytes, out);
-                Err(error.into())
-            }
-        }
-    }
-
-    #[inline]
-    fn receive<'m>(
+    fn take<'m>(
         &mut self,
-        message: &'m [u8],
+        bytes: &'m mut [u8],
         _room: &'m mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<Option<Received<'m>>, Closed> {
-        let event = self.handle(message, out)?;
-        Ok(event.map(|event| Received { event, message }))
+    ) -> Result<Option<Taken<'m>>, Closed> {
+        if let State::Up(version) = self.state {
+            let size = framing::run_of_packet_ins(version, bytes);
+            if size > 0 {
+                return Ok(Some(Taken { size, inbound: Inbound::PacketIns(&mut bytes[..size]) }));
+            }
+        }
+        let Some(size) = self.frame(bytes, out)? else { return Ok(None) };
+        let message = &bytes[..size];
+        let inbound = match self.handle(message, out)? {
+            Some(event) => Inbound::Message(event, message),
+            None => Inbound::Nothing,
+        };
+        Ok(Some(Taken { size, inbound }))
     }
 
     fn seal(&mut self, _out: &mut Vec<u8>, _from: usize) {} // the messages are the protocol's
@@ -104,6 +119,15 @@ impl session::Session for Session {
             self.probed = true;
             let xid = self.xid();
             send(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
+        }
+        match self.sizes {
+            Sizes::After(wait) => self.sizes = Sizes::At(now + wait),
+            Sizes::At(at) if now >= at => {
+                self.sizes = Sizes::Not;
+                let xid = self.xid();
+                self.inventory.request_sizes(version, xid, out);
+            }
+            Sizes::Not | Sizes::At(_) => {}
         }
         Ok(())
     }
@@ -152,7 +176,7 @@ impl session::Session for Session {
         let xid = self.xid();
         if let State::Up(version) = self.state {
             send(out, |out| SwitchConfig::WHOLE_PACKETS.encode_set(version, xid, out));
-            let xids = [self.xid(), self.xid(), self.xid()];
+            let xids = [self.xid(), self.xid()];
             self.inventory = Inventory::request(version, xids, out);
         }
         xid
@@ -186,6 +210,7 @@ impl Session {
             sent_hello: false,
             next_xid: 1,
             inventory: Inventory::default(),
+            sizes: Sizes::Not,
         }
     }
 
@@ -194,15 +219,21 @@ impl Session {
         matches!(self.state, State::Up(_))
     }
 
-    /// A transaction id that this session has not used for a while.
-    #[inline]
-    pub fn xid(&mut self) -> u32 {
-        let xid = self.next_xid;
-        self.next_xid = self.next_xid.wrapping_add(1);
-        xid
+    /// Returns the size of the first message of `bytes`; `None` if it is incomplete.
+    pub(super) fn frame(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, Closed> {
+        if matches!(self.state, State::AwaitHello) {
+            recognise(bytes)?;
+        }
+        match framing::cut(bytes) {
+            Ok(cut) => Ok(cut.map(|(message, _)| message.len())),
+            Err(error) => {
+                self.refuse_length(bytes, out);
+                Err(error.into())
+            }
+        }
     }
 
-    /// Handles one message.
+    /// Handles one message that is no packet-in after the handshake.
     pub(super) fn handle<'m>(
         &mut self,
         message: &'m [u8],
@@ -229,9 +260,6 @@ impl Session {
             return Ok(Some(Event::UnknownType(header.kind)));
         };
         match (&self.state, kind) {
-            (State::Up(_), Kind::PacketIn) => {
-                Ok(Some(PacketIn::decode(message).map_or_else(Event::Malformed, Event::PacketIn)))
-            }
             (_, Kind::EchoRequest) => {
                 send(out, |out| openflow::echo_reply(message, out));
                 Ok(None)
@@ -385,6 +413,10 @@ impl Session {
     /// Completes the handshake.
     fn up<'m>(&mut self, info: SwitchInfo) -> Event<'m> {
         self.state = State::Up(info.version);
+        if info.version >= Version::V1_3 {
+            let part = u32::from(info.dpid.0.to_le_bytes()[0]);
+            self.sizes = Sizes::After(SIZES_AFTER + SIZES_SPREAD * part / 256);
+        }
         Event::Up(info)
     }
 

@@ -12,7 +12,7 @@ use super::negotiation::recognise;
 use super::session::{BAD_LEN, BAD_TYPE, BAD_VERSION};
 use super::*;
 use crate::closed::Closed;
-use crate::session::{Description, Event, Session as _, Table};
+use crate::session::{Description, Event, Inbound, Session as _, Table};
 
 mod first_messages;
 
@@ -153,8 +153,7 @@ fn switch_of_1_3_is_up_after_the_last_part_of_its_ports() {
     let Some(Event::Up(info)) = script.receive(&last).unwrap() else { panic!("not up") };
     assert_eq!((info.version, info.ports.len()), (Version::V1_3, 2));
     script.session.configure(&mut script.out);
-    let requests =
-        [Kind::SetConfig, Kind::GetConfigRequest, Kind::MultipartRequest, Kind::MultipartRequest];
+    let requests = [Kind::SetConfig, Kind::GetConfigRequest, Kind::MultipartRequest];
     assert_eq!(script.sent(), requests);
 }
 
@@ -226,7 +225,7 @@ fn silence_is_probed_once_and_ends_the_session() {
     assert_eq!(script.sent(), [Kind::EchoRequest]);
     script.note_received(14 * S);
     script.at(15 * S).unwrap();
-    assert_eq!(script.sent(), []);
+    assert_eq!(script.sent(), [Kind::MultipartRequest], "the sizes of its tables");
     script.at(19 * S).unwrap();
     assert_eq!(script.sent(), [Kind::EchoRequest]);
     assert_eq!(script.at(29 * S), Err(Closed::Silent(15 * S)));
@@ -269,6 +268,32 @@ fn unknown_type_is_answered_with_bad_type() {
         assert!(matches!(event, Some(Event::UnknownType(99))), "for the record");
         assert_eq!(script.error(), (ErrorMessage::BAD_REQUEST, BAD_TYPE));
         assert!(script.session.is_up());
+    }
+}
+
+#[test]
+fn packet_ins_are_taken_as_runs() {
+    let packet_in =
+        |version| bytes(|out| PacketIn::new(PortNo(1), &[7; 60]).encode(version, 0, out));
+    for version in VERSIONS {
+        let mut script = Script::up(version);
+        let one = packet_in(version);
+        let echo = bytes(|out| Kind::EchoRequest.encode_empty(version, 1, out));
+        let part = &one[..one.len() - 1];
+        let mut stream = [&one, &one, &one, &echo[..], &one, part].concat();
+        let (mut at, mut seen) = (0, Vec::new());
+        while let Some(taken) =
+            script.session.take(&mut stream[at..], &mut Vec::new(), &mut script.out).unwrap()
+        {
+            at += taken.size;
+            seen.push(match taken.inbound {
+                Inbound::PacketIns(run) => run.len() / one.len(),
+                Inbound::Message(..) => panic!("there is no such message"),
+                Inbound::Nothing => 0,
+            });
+        }
+        assert_eq!((seen, &stream[at..]), (vec![3, 0, 1], part));
+        assert_eq!(script.sent(), [Kind::EchoReply]);
     }
 }
 
@@ -316,8 +341,11 @@ fn after_handshake(version: Version) -> (Script, Vec<u32>) {
     }
     script.session.configure(&mut script.out);
     let xids = script.xids();
-    let questions = if version == Version::V1_3 { 3 } else { 2 };
-    let last = xids[xids.len() - questions..].to_vec();
+    let mut last = xids[xids.len() - 2..].to_vec();
+    for time in [0 * S, 4 * S] {
+        script.at(time).unwrap();
+    }
+    last.extend(script.xids());
     (script, last)
 }
 
@@ -359,6 +387,21 @@ fn descriptions_of_a_switch_are_events() {
         let event = script.receive(&reply).unwrap();
         assert!(matches!(event, Some(Event::Reply(Kind::MultipartReply))));
     }
+}
+
+/// The answer takes some switches long: it is requested after the network is known again, and not by all at once.
+#[test]
+fn sizes_of_tables_are_requested_later() {
+    let mut moments = Vec::new();
+    for version in VERSIONS {
+        let mut script = Script::up(version);
+        for ms in (0..4_900).step_by(100) {
+            script.at(ms * MS).unwrap();
+            moments.extend(script.sent().into_iter().map(|kind| (version, ms, kind)));
+        }
+    }
+    // The datapath id, which ends with 0x1d, determines 13 of 256 parts of two seconds.
+    assert_eq!(moments, [(Version::V1_3, 2_300, Kind::MultipartRequest)]);
 }
 
 /// An answer about table 5, which holds a million flows, with these properties.
@@ -494,12 +537,8 @@ fn packet_in_during_the_handshake_is_ignored() {
 }
 
 #[test]
-fn malformed_messages_after_the_handshake_are_events() {
+fn messages_after_the_handshake_are_events() {
     let mut script = Script::up(Version::V1_0);
-    let packet_in = [1, 10, 0, 20, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 2, 0, 1, 0, 0, 7, 7];
-    let event = script.receive(&packet_in).unwrap();
-    assert!(matches!(event, Some(Event::PacketIn(PacketIn { data: [7, 7], .. }))));
-
     let status = PortStatus { reason: PortReason::Add, desc: port(3) };
     let status = bytes(|out| status.encode(Version::V1_0, 0, out));
     assert!(matches!(script.receive(&status).unwrap(), Some(Event::PortStatus(_))));
@@ -507,7 +546,7 @@ fn malformed_messages_after_the_handshake_are_events() {
     let error = [1, 1, 0, 12, 0, 0, 0, 0, 0, 1, 0, 1];
     assert!(matches!(script.receive(&error).unwrap(), Some(Event::Error(_))));
 
-    let broken = [1, 10, 0, 9, 0, 0, 0, 0, 0xff];
+    let broken = [1, 12, 0, 9, 0, 0, 0, 0, 0];
     assert!(matches!(script.receive(&broken).unwrap(), Some(Event::Malformed(_))));
     assert!(script.session.is_up());
 }

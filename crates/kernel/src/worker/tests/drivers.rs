@@ -9,7 +9,7 @@
 //! ```
 
 use dal::drivers::openflow::framing;
-use dal::{AnySession, Closed, Driver, Event, Received, Session, SwitchInfo, Timing};
+use dal::{Closed, Driver, Event, Inbound, Session, SwitchInfo, Taken, Timing};
 use openflow::Action;
 
 use super::*;
@@ -18,15 +18,15 @@ use super::*;
 struct Letters;
 
 impl Driver for Letters {
-    fn open(&self, now: Instant, timing: Timing) -> AnySession {
-        AnySession::Other(Box::new(LetterSession {
+    fn open(&self, now: Instant, timing: Timing) -> Box<dyn Session> {
+        Box::new(LetterSession {
             opened: now,
             received: now,
             timing,
             up: false,
             asked: false,
             xid: 1,
-        }))
+        })
     }
 }
 
@@ -42,27 +42,24 @@ struct LetterSession {
 }
 
 impl Session for LetterSession {
-    fn frame(&mut self, bytes: &[u8], _: &mut Vec<u8>) -> Result<Option<usize>, Closed> {
-        let size = bytes.first().map(|size| usize::from(*size));
-        match size {
-            Some(0 | 1) => Err(Closed::NotOpenFlow("a message without a letter".into())),
-            size => Ok(size.filter(|size| bytes.len() >= *size)),
-        }
-    }
-
-    fn receive<'m>(
+    fn take<'m>(
         &mut self,
-        message: &'m [u8],
+        bytes: &'m mut [u8],
         room: &'m mut Vec<u8>,
         _: &mut Vec<u8>,
-    ) -> Result<Option<Received<'m>>, Closed> {
-        let event = match (message[1], &message[2..]) {
+    ) -> Result<Option<Taken<'m>>, Closed> {
+        let size = bytes.first().map(|size| usize::from(*size));
+        if let Some(0 | 1) = size {
+            return Err(Closed::NotOpenFlow("a message without a letter".into()));
+        }
+        let Some(message) = size.and_then(|size| bytes.get(..size)) else { return Ok(None) };
+        let inbound = match (message[1], &message[2..]) {
             (b'H', dpid) => {
                 let dpid = dpid.try_into().expect("a datapath id has eight bytes");
                 let dpid = Dpid(u64::from_be_bytes(dpid));
                 self.up = true;
                 let ports = Vec::new();
-                Event::Up(SwitchInfo {
+                let info = SwitchInfo {
                     version: OF,
                     dpid,
                     n_tables: 1,
@@ -70,23 +67,22 @@ impl Session for LetterSession {
                     capabilities: openflow::Capabilities(0),
                     actions: 0,
                     ports,
-                })
+                };
+                Inbound::Message(Event::Up(info), message)
             }
             (b'P', [port, frame @ ..]) => {
                 let packet_in = PacketIn::new(PortNo((*port).into()), frame);
                 room.clear();
                 append(room, |out| packet_in.encode(OF, 0, out)).expect("OpenFlow has packet-ins");
-                let message: &'m [u8] = room;
-                let view = PacketIn::decode(message).expect("it was encoded above");
-                return Ok(Some(Received { event: Event::PacketIn(view), message }));
+                Inbound::PacketIns(room)
             }
             (b'!', _) => {
                 self.asked = false;
-                return Ok(None);
+                Inbound::Nothing
             }
-            _ => return Ok(None),
+            _ => Inbound::Nothing,
         };
-        Ok(Some(Received { event, message }))
+        Ok(Some(Taken { size: message.len(), inbound }))
     }
 
     fn configure(&mut self, _: &mut Vec<u8>) -> u32 {
@@ -177,7 +173,7 @@ fn hello(dpid: u64) -> Vec<u8> {
 
 #[test]
 fn switch_of_another_protocol_receives_answers() {
-    let mut bench = Bench::with(1, |worker| worker.acceptor.set_driver(&Letters));
+    let mut bench = Bench::driven(1, &Letters);
     let mut zone = bench.attach();
     zone.snapshot();
     let mut switch = TcpStream::connect(bench.address).unwrap();
@@ -205,7 +201,7 @@ fn switch_of_another_protocol_receives_answers() {
 
 #[test]
 fn second_claim_of_a_datapath_probes_the_first() {
-    let bench = Bench::with(1, |worker| worker.acceptor.set_driver(&Letters));
+    let bench = Bench::driven(1, &Letters);
     let mut first = TcpStream::connect(bench.address).unwrap();
     first.write_all(&hello(7)).unwrap();
     wait_for("the switch is there", || (!bench.switches().is_empty()).then_some(()));
@@ -221,7 +217,7 @@ fn second_claim_of_a_datapath_probes_the_first() {
 
 #[test]
 fn connection_with_invalid_framing_is_closed() {
-    let bench = Bench::with(1, |worker| worker.acceptor.set_driver(&Letters));
+    let bench = Bench::driven(1, &Letters);
     let mut switch = TcpStream::connect(bench.address).unwrap();
     switch.write_all(&[0, 0]).unwrap();
     switch.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();

@@ -22,7 +22,7 @@ impl Still {
         let transport = TransportPolicy { plain: PlainTcp::Loopback, tls: None };
         let apps = Apps { apps: Vec::new(), flight_slot: None };
         let channels = channels.into_iter().next().unwrap();
-        let mut worker = Worker::new(vec![listener], apps, transport, channels).unwrap();
+        let mut worker = Worker::new(vec![listener], apps, transport, &OpenFlow, channels).unwrap();
         let switch = TcpStream::connect(address).unwrap();
         let id = accepted(&mut worker, now);
         Self { worker, server, address, switch, id }
