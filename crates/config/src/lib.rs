@@ -1,6 +1,6 @@
 //! Reads the operator's configuration, `rosemary.toml`.
 //!
-//! The file is optional: without it `forwarding` runs. `docs/configuration.md` describes every
+//! The file is optional: without it `forwarding` and `stats` run. `docs/configuration.md` describes every
 //! key, and `etc/rosemary.toml` has it with its default. The command line overrides the file.
 //!
 //! An error names file, line and column, the value found and the value expected. An unknown key is an error. All mistakes are

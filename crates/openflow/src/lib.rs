@@ -10,7 +10,7 @@
 //!   given [`Version`]. A feature that the version cannot express is an error that names the field.
 //!   Repeated fields and undefined numbers are rejected.
 //!
-//! Support for another version is a folder beside these two and changes nothing outside this crate.
+//! Support for another version is a folder beside these two. `CONTRIBUTING.md` lists the places outside this crate.
 //!
 //! # From bytes to a flow-mod
 //!
