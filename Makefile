@@ -131,7 +131,7 @@ loom: ## the rings between kernel and zone under a model checker: seconds, once 
 RUNNER = CARGO_TARGET_$(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)_RUNNER
 UNIT_LOG := target/unit-tests.log
 SYSTEM_LOG := target/system-tests.log
-# The tests that need root or the built programs.
+# The tests that need root or the built programs. Most of their time they wait: more of them run at once than there are processors.
 ROOT_TESTS := --test allocations --test dependencies --test monitoring --test summary --test system
 
 # The rings, and the C ABI under both of Miri's aliasing models. Not part of `make test`, because it needs
@@ -158,7 +158,7 @@ test: ui check build python ## everything: check, the system tests against Open 
 	@etc/make-ryu.sh $(RYU)
 	@etc/make-faucet.sh $(FAUCET)
 	$(RUNNER)="$(SUDO) env ROSEMARY_REQUIRE_ALL=1" \
-	  cargo test --workspace $(ROOT_TESTS) -- --show-output 2>&1 | tee $(SYSTEM_LOG)
+	  cargo test --workspace $(ROOT_TESTS) -- --show-output --test-threads $$(( ($$(nproc) * 3 + 1) / 2 )) 2>&1 | tee $(SYSTEM_LOG)
 	@$(SUDO) env "PATH=$$PATH" ui/test/run.sh
 	@$(SUDO) env SEED=$(SEED) PHASES=coverage SECONDS_OF_FUZZING=600 tests/schemathesis.sh target/debug
 	@echo

@@ -9,6 +9,8 @@
 //! [`Config`] is made section by section, each in a module of its name: `controller`, `zones`, `supervision`, `quotas` (`[storage]`
 //! and `[log]`), `northbound`, `trust`, and `apps` for all `[[app]]`. An [`AppConfig`] (`app`) has modules for its larger keys.
 
+#![forbid(unsafe_code)]
+
 mod app;
 mod apps;
 mod band;

@@ -36,6 +36,7 @@
 mod admission;
 mod answer_part;
 pub mod app_port;
+mod app_queues;
 mod back_pressure;
 mod buffer_table;
 mod check;
@@ -43,7 +44,6 @@ mod connection;
 mod details;
 mod dispatch;
 mod entries;
-mod fair_queue;
 mod flow_reader;
 mod flows;
 mod frame;

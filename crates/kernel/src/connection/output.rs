@@ -1,18 +1,15 @@
 //! Gathers the output of a connection in one buffer, and writes it with one system call per turn of the worker.
 //!
 //! While the switch accepts all output at once, messages of apps are appended to that buffer in the order of arrival.
-//! While the socket is full, or much output waits, they join a queue per app ([`FairQueue`]). As the socket accepts
-//! output, the queues are emptied in turns. The kernel's own messages are always appended to the buffer.
-//!
-//! Messages of an app with a pace first pass a queue of [`PacedQueues`], which releases them into the above.
+//! While the socket is full, or much output waits, or if the app has a pace, they join a queue per app ([`AppQueues`]). As the
+//! socket accepts output, the queues are emptied in turns. The kernel's own messages are always appended to the buffer.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use super::Connection;
-use crate::fair_queue::FairQueue;
+use crate::app_queues::AppQueues;
 use crate::ids::AppSlot;
-use crate::pacing::{MOST_WAITING, PacedQueues};
 
 /// Output above which messages of apps are refused, in bytes.
 pub(crate) const FULL: usize = 1 << 20;
@@ -40,25 +37,14 @@ pub(crate) struct AppRun {
     pub(crate) limit: usize,
     /// Bytes of `out` before the run.
     before: usize,
-    /// The buffer that `out` is.
-    buffer: Buffer,
-}
-
-/// Where the messages of a run go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Buffer {
-    /// The output itself.
-    Output,
-    /// The app's queue for the output.
-    Fair(AppSlot),
-    /// The app's queue for its pace.
-    Paced(AppSlot),
+    /// The app whose queue `out` is; `None` for the output itself.
+    queue: Option<AppSlot>,
 }
 
 impl AppRun {
     /// Whether the messages wait in the app's queue.
     pub(crate) fn is_queued(&self) -> bool {
-        self.buffer != Buffer::Output
+        self.queue.is_some()
     }
 }
 
@@ -69,10 +55,8 @@ pub(crate) struct OutputState {
     sent: usize,
     /// Bytes at the front of `out` that the driver has translated; OpenFlow messages follow.
     sealed: usize,
-    /// Messages of apps that follow `out`; while there are some, all further ones join them.
-    queued: Option<Box<FairQueue>>,
-    /// Messages of paced apps that have not left for the output; `None` if no app of this connection is paced.
-    paced: Option<Box<PacedQueues>>,
+    /// Messages of apps that follow `out`; `None` if there are none and no app of this connection is paced.
+    queues: Option<Box<AppQueues>>,
     /// Whether the worker's list of connections with output names this one.
     pub(crate) is_listed: bool,
     /// When the full socket last accepted a byte, while epoll watches it.
@@ -89,8 +73,7 @@ impl OutputState {
 
     /// The capacity of the queues of apps, in bytes.
     pub(super) fn queue_capacity(&self) -> usize {
-        let paced = self.paced.as_ref().map_or(0, |paced| paced.capacity());
-        self.queued.as_ref().map_or(0, |queued| queued.capacity()) + paced
+        self.queues.as_ref().map_or(0, |queues| queues.capacity())
     }
 
     /// Since when the socket has been full.
@@ -102,13 +85,10 @@ impl OutputState {
 impl Connection {
     /// Writes the output. `Ok(false)` if the socket accepted only a part.
     pub(crate) fn flush(&mut self, now: Instant) -> io::Result<bool> {
-        if self.output.paced.is_some() {
-            self.release_paced(now);
-        }
         let before = self.unsent();
         let result = loop {
             let result = self.write_out();
-            if !matches!(result, Ok(true)) || !self.take_from_queue() {
+            if !matches!(result, Ok(true)) || !self.take_from_queues(now) {
                 break result;
             }
         };
@@ -127,101 +107,73 @@ impl Connection {
     /// Bytes that wait to be sent, without those of paced apps.
     pub(crate) fn unsent(&self) -> usize {
         self.out.len() - self.output.sent
-            + self.output.queued.as_ref().map_or(0, |queued| queued.size())
+            + self.output.queues.as_ref().map_or(0, |queues| queues.size())
     }
 
-    /// Moves messages from the queues to the output; `false` if there are none.
-    fn take_from_queue(&mut self) -> bool {
-        let Some(queued) = &mut self.output.queued else { return false };
-        queued.take_turns(&mut self.out, PORTION);
-        if queued.size() == 0 {
-            self.output.queued = None;
+    /// Moves messages from the queues to the output; `false` if none may leave now.
+    fn take_from_queues(&mut self, now: Instant) -> bool {
+        let Some(queues) = &mut self.output.queues else { return false };
+        let has_moved = queues.take_turns(&mut self.out, PORTION, now);
+        if queues.is_empty() {
+            self.output.queues = None;
         }
-        true
-    }
-
-    /// Moves those messages of paced apps to the output, or to the app's queue for it, whose time has come.
-    #[cold]
-    fn release_paced(&mut self, now: Instant) {
-        let Some(mut paced) = self.output.paced.take() else { return };
-        paced.release(now, |slot, messages| {
-            let run = self.begin_unpaced_run(slot);
-            let has_room = self.out.len() <= run.limit;
-            if has_room {
-                self.out.extend_from_slice(messages);
-            }
-            self.end_run(&run);
-            has_room
-        });
-        self.output.paced = Some(paced).filter(|paced| !paced.is_empty());
-    }
-
-    /// The queues of messages of paced apps; `None` if no app is paced.
-    pub(crate) fn paced(&self) -> Option<&PacedQueues> {
-        self.output.paced.as_deref()
-    }
-
-    /// The queues of messages of paced apps; `None` if no app is paced.
-    pub(crate) fn paced_mut(&mut self) -> Option<&mut PacedQueues> {
-        self.output.paced.as_deref_mut()
+        has_moved
     }
 
     /// Sets the pace of an app that has messages here or will send some; `None` if it has none.
     #[cold]
     pub(crate) fn set_pace(&mut self, slot: AppSlot, pace: Option<u32>, now: Instant) {
-        if pace.is_some() || self.output.paced.is_some() {
-            self.output.paced.get_or_insert_default().set_pace(slot, pace, now);
+        if pace.is_some() || self.output.queues.is_some() {
+            self.output.queues.get_or_insert_default().set_pace(slot, pace, now);
         }
     }
 
-    /// The queues of messages of apps; `None` if they are empty.
-    pub(crate) fn queued(&self) -> Option<&FairQueue> {
-        self.output.queued.as_deref()
+    /// The queues of apps; `None` if they are empty and no app is paced.
+    pub(crate) fn queues(&self) -> Option<&AppQueues> {
+        self.output.queues.as_deref()
+    }
+
+    /// The queues of apps; `None` if they are empty and no app is paced.
+    pub(crate) fn queues_mut(&mut self) -> Option<&mut AppQueues> {
+        self.output.queues.as_deref_mut()
+    }
+
+    /// Whether messages of apps wait.
+    pub(crate) fn has_queued(&self) -> bool {
+        self.output.queues.as_ref().is_some_and(|queues| queues.has_messages())
+    }
+
+    /// Returns the pace of an app if its queue is full because of it; `None` if there is room, or if the switch does not read.
+    pub(crate) fn exceeded_pace(&self, slot: AppSlot) -> Option<u32> {
+        self.queues().filter(|_| !self.is_blocked())?.exceeded_pace(slot)
     }
 
     /// Prepares `out` for messages of the app in `slot`: if the app has a pace, or if the switch does not accept all
     /// output at once, `out` is that app's queue until [`end_run`](Self::end_run).
     #[inline]
     pub(crate) fn begin_run(&mut self, slot: AppSlot, pace: Option<u32>, now: Instant) -> AppRun {
-        if pace.is_some() || self.output.paced.is_some() {
+        if pace.is_some() || self.output.queues.is_some() {
             self.set_pace(slot, pace, now);
-            if let Some(sent) =
-                self.output.paced.as_mut().and_then(|it| it.lend(slot, &mut self.out))
-            {
-                let (limit, before) = (sent + MOST_WAITING, self.out.len());
-                return AppRun { limit, before, buffer: Buffer::Paced(slot) };
-            }
         }
-        self.begin_unpaced_run(slot)
-    }
-
-    #[inline]
-    fn begin_unpaced_run(&mut self, slot: AppSlot) -> AppRun {
-        if self.output.blocked.is_none() && self.output.queued.is_none() && self.out.len() < DIRECT
-        {
-            return AppRun { limit: FULL, before: self.out.len(), buffer: Buffer::Output };
+        let waits = pace.is_some() || self.queues().is_some_and(|queues| queues.delays(slot));
+        if !waits && self.output.blocked.is_none() && self.out.len() < DIRECT {
+            return AppRun { limit: FULL, before: self.out.len(), queue: None };
         }
-        let queued = self.output.queued.get_or_insert_default();
-        let limit = queued.limit(slot, self.out.len(), FULL);
-        let sent = queued.lend(slot, &mut self.out);
-        AppRun { limit: sent + limit, before: self.out.len(), buffer: Buffer::Fair(slot) }
+        let queues = self.output.queues.get_or_insert_default();
+        let limit = queues.limit(slot, self.out.len(), FULL);
+        let sent = queues.lend(slot, &mut self.out);
+        AppRun { limit: sent + limit, before: self.out.len(), queue: Some(slot) }
     }
 
     /// Ends the run after all its messages were appended. `true` if there are some.
     #[inline]
     pub(crate) fn end_run(&mut self, run: &AppRun) -> bool {
         let appended = self.out.len() - run.before;
-        match (run.buffer, &mut self.output) {
-            (Buffer::Fair(slot), OutputState { queued: Some(queued), .. }) => {
-                queued.give_back(slot, &mut self.out, appended);
-                if queued.size() == 0 {
-                    self.output.queued = None;
-                }
+        if let (Some(slot), Some(queues)) = (run.queue, &mut self.output.queues) {
+            queues.give_back(slot, &mut self.out, appended);
+            if queues.is_empty() {
+                self.output.queues = None;
             }
-            (Buffer::Paced(slot), OutputState { paced: Some(paced), .. }) => {
-                paced.give_back(slot, &mut self.out);
-            }
-            _ => {}
         }
         appended > 0
     }
@@ -362,7 +314,7 @@ mod tests {
         assert!(send(&mut connection, 2, 1000), "another app's message is accepted");
         assert!(!send(&mut connection, 1, 1000));
         assert_eq!(
-            connection.queued().and_then(FairQueue::largest).map(|(slot, _)| slot.index()),
+            connection.queues().and_then(AppQueues::largest).map(|(slot, _)| slot.index()),
             Some(1)
         );
         connection.out.extend_from_slice(&[9, 0, 0, 8, 0, 0, 0, 0]); // the kernel's own
@@ -381,6 +333,6 @@ mod tests {
         let behind = |which| order.iter().rev().take_while(|slot| **slot != which).count() * 1000;
         assert!(behind(9) > FULL / 2, "the kernel's own passes what waits: {}", behind(9));
         assert!(behind(2) > FULL / 2, "so does the other app's: {}", behind(2));
-        assert!(connection.queued().is_none() && connection.unsent() == 0);
+        assert!(connection.queues().is_none() && connection.unsent() == 0);
     }
 }

@@ -21,6 +21,7 @@ use super::own_messages::unanswered;
 use super::switches::Switches;
 use crate::answer_part::Part;
 use crate::app_port::AppPort;
+use crate::app_queues::AppQueues;
 use crate::check::Expects;
 use crate::connection::{Connection, Up};
 use crate::dispatch::Dispatch;
@@ -208,7 +209,7 @@ impl Replies<'_> {
         app_port.flow_removed(switch, removed, self.copy);
         let is_guard = matches!(app_port.policy.stage, Stage::Guard(_));
         // The guard's own delete may wait longer than it counts.
-        let is_paced = self.connection.paced().is_some_and(|paced| paced.size() > 0);
+        let is_paced = self.connection.queues().is_some_and(AppQueues::has_paced_messages);
         if removed.reason == FlowRemovedReason::Delete
             && (is_guard && app_port.is_attached() && !is_paced)
         {

@@ -14,9 +14,7 @@ use crate::app_port::part::Part;
 use crate::app_port::{AppPort, Slowed};
 use crate::check::{AppRights, Expects};
 use crate::connection::DOES_NOT_READ;
-use crate::fair_queue::FairQueue;
 use crate::ids::{AppSlot, ConnId};
-use crate::pacing::PacedQueues;
 use crate::plan::MAX_APPS;
 use crate::switch::Switch;
 use control::app::AppId;
@@ -141,8 +139,8 @@ impl Worker {
         // The search takes many checks: the worker makes it only for refusals that it logs.
         let missing = admitted.and_then(|_| app_port.rights.missing(dpid, why, message));
         let connection = entry.and_then(|it| self.switches.get(it.key));
-        let paced = connection.filter(|_| why == Refusal::Full).and_then(|it| it.paced());
-        let pace = paced.and_then(|it| it.exceeded_pace(slot));
+        let full = connection.filter(|_| why == Refusal::Full);
+        let pace = full.and_then(|it| it.exceeded_pace(slot));
         let paced = pace.map(|_| PACED.to_owned());
         let remedy = missing.as_ref().map(ToString::to_string).or(paced);
         app_port.refused((dpid, epoch), why, message, remedy.as_deref());
@@ -168,7 +166,7 @@ impl Worker {
 
     /// Returns the app with the most bytes in the queues of a switch, and their number.
     pub(super) fn most_queued(&self, key: ConnId) -> Option<(&str, usize)> {
-        let (slot, bytes) = self.switches.get(key)?.queued()?.largest()?;
+        let (slot, bytes) = self.switches.get(key)?.queues()?.largest()?;
         Some((self.dispatch.app_ports.get(slot.index())?.name.as_str(), bytes))
     }
 
@@ -302,10 +300,9 @@ impl Worker {
         let mut unsent = vec![0; self.dispatch.app_ports.len()];
         let mut paced = unsent.clone();
         for (_, connection) in self.switches.iter() {
-            let queued = connection.queued().into_iter().flat_map(FairQueue::sizes);
-            queued.for_each(|(slot, size)| unsent[slot.index()] += size as u64);
-            let waiting = connection.paced().into_iter().flat_map(PacedQueues::sizes);
-            waiting.for_each(|(slot, size)| paced[slot.index()] += size as u64);
+            let Some(queues) = connection.queues() else { continue };
+            queues.sizes().for_each(|(slot, size)| unsent[slot.index()] += size as u64);
+            queues.paced_sizes().for_each(|(slot, size)| paced[slot.index()] += size as u64);
         }
         let counters = |((index, app_port), (unsent, paced)): ((usize, &AppPort), (u64, u64))| {
             let (skipped, passed_over) = self.dispatch.skips(AppSlot::new(index));

@@ -197,7 +197,7 @@ impl Worker {
         let Some(connection) = self.switches.get_mut(id) else { return };
         match self.output.write(connection, now) {
             Written::Fine => {
-                if connection.paced().is_some() {
+                if connection.queues().is_some() {
                     self.wait_for_pace(id, now);
                 }
                 self.hold_buffers(id, now);
@@ -217,11 +217,14 @@ impl Worker {
     /// Notes when the worker must write to a connection again because of its paced apps, and counts their messages.
     #[cold]
     fn wait_for_pace(&mut self, id: ConnId, now: Instant) {
-        let Some(paced) = self.switches.get_mut(id).and_then(Connection::paced_mut) else { return };
-        for (slot, flow_mods) in paced.take_delayed() {
+        let Some(connection) = self.switches.get_mut(id) else { return };
+        let is_blocked = connection.is_blocked();
+        let Some(queues) = connection.queues_mut() else { return };
+        for (slot, flow_mods) in queues.take_delayed() {
             self.dispatch.app_ports[slot].counts.delayed += flow_mods;
         }
-        if let Some(due) = paced.due(now) {
+        // Epoll reports when a switch that does not read accepts output again.
+        if let Some(due) = queues.due(now).filter(|_| !is_blocked) {
             self.output.wait_for_pace(id, due);
         }
     }
@@ -229,7 +232,7 @@ impl Worker {
     /// Applies the pace of an app to messages that wait already.
     pub(super) fn set_pace(&mut self, slot: AppSlot, pace: Option<u32>, now: Instant) {
         for (id, connection) in self.switches.iter_mut() {
-            if connection.paced().is_some() {
+            if connection.queues().is_some() {
                 connection.set_pace(slot, pace, now);
                 self.output.note(id, connection);
             }

@@ -84,8 +84,7 @@ pub(super) fn advance(
     log_limits: &mut LogLimits,
     now: Instant,
 ) {
-    let is_queued =
-        connection.queued().is_some() || connection.paced().is_some_and(|paced| paced.size() > 0);
+    let is_queued = connection.has_queued();
     let (phase, mut own) = connection.split();
     let Some(Up { switch, transactions, .. }) = phase.up_mut() else { return };
     if is_queued {

@@ -80,7 +80,7 @@ fn flow_mods_of_a_dead_app_are_sent_at_its_pace() {
 #[test]
 fn refusal_of_a_paced_app_names_its_pace() {
     let (bench, _fakes, mut zone, at) = with_packet_in(1);
-    let most = (crate::pacing::MOST_WAITING / 50) as u64;
+    let most = (crate::app_queues::MOST_PACED / 50) as u64;
     let portion = 200;
     for first in (0..most).step_by(portion) {
         write_flows(&mut zone, at.epoch, first..first + portion as u64);
@@ -157,7 +157,7 @@ fn messages_beyond_the_queue_of_a_paced_app_are_refused() {
     }
     assert!(refused.is_some(), "the queue has a bound");
     let counters = bench.counters();
-    let most = crate::pacing::MOST_WAITING as u64;
+    let most = crate::app_queues::MOST_PACED as u64;
     assert!(counters.paced <= most + 1024, "{counters:?}");
     assert!(counters.refused > 0, "{counters:?}");
     bench.stop();
