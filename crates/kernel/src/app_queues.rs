@@ -155,12 +155,12 @@ impl AppQueues {
 
     /// Sets the pace of an app. Messages that wait keep their order before later ones.
     pub(crate) fn set_pace(&mut self, app: AppSlot, pace: Option<u32>, now: Instant) {
-        let Some(place) = self.queues.iter().position(|queue| queue.app == app) else {
+        let Some(number) = self.queues.iter().position(|queue| queue.app == app) else {
             let bucket = pace.map(|rate| Bucket::new(rate, now));
             self.queues.extend(bucket.map(|bucket| Queue::new(app, Some(bucket))));
             return;
         };
-        let queue = &mut self.queues[place];
+        let queue = &mut self.queues[number];
         match (&mut queue.bucket, pace) {
             (Some(bucket), Some(rate)) if bucket.rate() == rate => {}
             (Some(bucket), Some(rate)) => bucket.set_rate(rate, now),
@@ -171,7 +171,7 @@ impl AppQueues {
             (Some(_), None) => {
                 queue.bucket = None;
                 self.size += queue.size();
-                self.remove_if_idle(place);
+                self.remove_if_idle(number);
             }
             (None, None) => {}
         }

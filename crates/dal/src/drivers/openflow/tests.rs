@@ -342,7 +342,7 @@ fn after_handshake(version: Version) -> (Script, Vec<u32>) {
     script.session.configure(&mut script.out);
     let xids = script.xids();
     let mut last = xids[xids.len() - 2..].to_vec();
-    for time in [0 * S, 4 * S] {
+    for time in [MS, 4 * S] {
         script.at(time).unwrap();
     }
     last.extend(script.xids());
