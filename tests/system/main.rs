@@ -76,6 +76,7 @@ mod switching;
 mod tls;
 mod topology;
 mod trace;
+mod two_rosemarys;
 mod wanted;
 mod wire;
 mod workers;
