@@ -218,6 +218,36 @@ fn full_table_is_reported_in_words_and_tried_again() {
     }
 }
 
+/// The kernel's listing, which may be older than the entries that were sent at once, does not count as a proof that they are there.
+#[test]
+fn full_table_is_not_reported_as_reconciled() {
+    for version in VERSIONS {
+        let mut world = World::start("at-once declare forget", &[version]);
+        world.switches[0].capacity = 3;
+        world.log.clear();
+        let switch = &mut world.switches[0];
+        let down = AlignedRecord::about(RecordKind::SwitchDown, switch.at);
+        switch.at.epoch += 1;
+        switch.wipe();
+        let (up, earlier) = (AlignedRecord::about(RecordKind::SwitchUp, switch.at), switch.kept());
+        world.deliver(vec![down, up]);
+        world.deliver(earlier);
+        for _ in 0..20 {
+            world.deliver(Vec::new());
+        }
+        let said = |line: &String, words: &str| line.contains(words);
+        assert!(world.log.iter().any(|it| said(it, "has no room for 2 wanted entries")));
+        let is_empty = |it: &&String| said(it, "restored 0, changed 0, removed 0");
+        assert_eq!(world.log.iter().find(is_empty), None, "{:#?}", world.log);
+        world.switches[0].capacity = 10;
+        for _ in 0..150 {
+            world.deliver(Vec::new());
+        }
+        assert_eq!(world.switches[0].flows.len(), 5);
+        assert!(world.log.iter().any(|it| said(it, "restored")), "{:#?}", world.log);
+    }
+}
+
 #[test]
 fn inexpressible_entry_is_reported_once() {
     let mut world = World::start("", &VERSIONS);

@@ -91,8 +91,7 @@ impl Site {
         let text = error.error;
         match why {
             Some(why) => {
-                self.no_room.0 += 1;
-                self.no_room.1 = format!("{why} ({text})");
+                self.lacks_room(&op, format!("{why} ({text})"));
                 // What would add more only fails as well. Removals make room.
                 let left = self.queue.len();
                 self.queue.retain(|op| matches!(op, Op::Remove(_)));
@@ -105,6 +104,15 @@ impl Site {
             None => self.failed(&op, format!("the switch answered {text}"), turn),
         }
         true
+    }
+
+    /// Notes that there is no room for an entry. A listing without it is right, even if the listing began before the entry was sent.
+    fn lacks_room(&mut self, op: &Op, why: String) {
+        self.no_room.0 += 1;
+        self.no_room.1 = why;
+        if let Op::Put(id) | Op::Modify(id) | Op::Replace(id) = op {
+            self.known.unlisted.remove(id);
+        }
     }
 
     /// Notes that a group or meter was there or not there unexpectedly; returns whether it was so before.
@@ -149,10 +157,7 @@ impl Site {
                 self.resume_at = turn.now() + self.pause;
                 self.pause = (self.pause * 2).min(LONGEST_PAUSE);
             }
-            Some(Refusal::Flows) => {
-                self.no_room.0 += 1;
-                self.no_room.1 = reason;
-            }
+            Some(Refusal::Flows) => self.lacks_room(&op, reason),
             Some(Refusal::Capability)
                 if self.switch.version == Version::V1_0 && !self.only_add && is_put(&op) =>
             {
