@@ -154,6 +154,11 @@ impl Connection {
         }
     }
 
+    /// Whether earlier reads brought the beginning of a message.
+    pub(crate) fn has_partial(&self) -> bool {
+        self.partial.since.is_some()
+    }
+
     /// Divides the connection into its phase and the output for the kernel's own messages.
     pub(crate) fn split(&mut self) -> (&mut Phase, OwnOutput<'_>) {
         (&mut self.phase, OwnOutput::new(&mut *self.session, &mut self.out))

@@ -56,7 +56,9 @@ impl Worker {
         let mut at = 0;
         loop {
             let connection = &mut self.switches[id];
-            if at < bytes.len() {
+            // Before it is handled, so that the record of a crash has it. A message in several parts is noted with its first.
+            let was_noted = at == 0 && connection.has_partial();
+            if at < bytes.len() && !was_noted {
                 let dpid = connection.switch().map_or(0, |switch| switch.dpid.0);
                 note_received(&mut self.calls.flight_slot, dpid, &bytes[at..], 1);
             }
