@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use dal::{Closed, Description, Event, Inbound, SwitchInfo, Taken};
+use dal::{Closed, Description, Event, Inbound, SwitchInfo, Taken, whole_packet_in};
 use openflow::{DecodeError, Dpid, FlowMod, Match, PortReason, PortStatus};
 use tracing::{debug, info, warn};
 
@@ -56,11 +56,15 @@ impl Worker {
         let mut at = 0;
         loop {
             let connection = &mut self.switches[id];
-            // Before it is handled, so that the record of a crash has it. A message in several parts is noted with its first.
-            let was_noted = at == 0 && connection.has_partial();
-            if at < bytes.len() && !was_noted {
+            // Before it is handled, so that the record of a crash has it. A message in several parts is noted with its first;
+            // packet-ins are noted with their number, after their dispatch.
+            let version = connection.switch().map(|switch| switch.version);
+            let rest = &mut bytes[at..];
+            let is_packet_in = version.is_some_and(|it| whole_packet_in(it, rest).is_some());
+            let is_noted = is_packet_in || at == 0 && connection.has_partial();
+            if !rest.is_empty() && !is_noted {
                 let dpid = connection.switch().map_or(0, |switch| switch.dpid.0);
-                note_received(&mut self.calls.flight_slot, dpid, &bytes[at..], 1);
+                note_received(&mut self.calls.flight_slot, dpid, rest, 1);
             }
             let taken = connection.session.take(&mut bytes[at..], room, &mut connection.out);
             if connection.switch().is_none() {
@@ -91,9 +95,7 @@ impl Worker {
             let before = switch.counters.packet_ins;
             let taken = self.dispatch.packet_ins(id, switch, &mut run[at..], now);
             let count = switch.counters.packet_ins.wrapping_sub(before);
-            if count > 1 {
-                note_received(&mut self.calls.flight_slot, switch.dpid.0, &run[at..], count);
-            }
+            note_received(&mut self.calls.flight_slot, switch.dpid.0, &run[at..], count);
             at += taken.size;
             if let Some(error) = taken.malformed {
                 self.ignore_malformed(id, &error, now);
