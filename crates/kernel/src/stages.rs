@@ -96,7 +96,7 @@ impl Stages {
         let Self { dispatch, switch, now, flight_slot, .. } = self;
         let before = switch.counters.packet_ins;
         let taken = dispatch.packet_ins(ConnId(0), switch, bytes, *now);
-        assert_eq!(taken, bytes.len(), "only packet-ins");
+        assert_eq!(taken.size, bytes.len(), "only packet-ins");
         let count = switch.counters.packet_ins.wrapping_sub(before);
         note_received(flight_slot, switch.dpid.0, bytes, count);
     }
