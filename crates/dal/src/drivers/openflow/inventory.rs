@@ -25,17 +25,17 @@ pub(super) struct Inventory {
 
 impl Inventory {
     /// Sends the requests that a switch answers quickly, with two unused transaction ids.
-    pub(super) fn request(version: Version, xids: [u32; 2], out: &mut Vec<u8>) -> Self {
+    pub(super) fn request(&mut self, version: Version, xids: [u32; 2], out: &mut Vec<u8>) {
         let [config, stats] = xids;
         send(out, |out| Kind::GetConfigRequest.encode_empty(version, config, out));
         send(out, |out| MultipartRequest::Table.encode(version, stats, out));
-        Self { config: Some(config), stats: Some(stats), features: None }
+        (self.config, self.stats) = (Some(config), Some(stats));
     }
 
     /// Requests the sizes of the tables, with an unused transaction id. Only for OpenFlow 1.3.
     ///
-    /// The reply is large: Open vSwitch describes 254 tables in 350 KB, which takes it some 60 ms. If it forwards packets in the
-    /// same thread, these wait.
+    /// The reply is large: Open vSwitch describes 254 tables in 350 KB, which takes it some 60 ms. Packets wait for that time if
+    /// Open vSwitch forwards them in the same thread, as its userspace datapath does.
     pub(super) fn request_sizes(&mut self, version: Version, xid: u32, out: &mut Vec<u8>) {
         let request = MultipartRequest::TableFeatures(List::from(&[]));
         send(out, |out| request.encode(version, xid, out));

@@ -15,7 +15,7 @@
 use std::time::{Duration, Instant};
 
 use openflow::{
-    EncodeError, ErrorMessage, Features, FlowRemoved, Header, Hello, Kind, PortDescReply,
+    Dpid, EncodeError, ErrorMessage, Features, FlowRemoved, Header, Hello, Kind, PortDescReply,
     PortStatus, SwitchConfig, Version,
 };
 
@@ -29,9 +29,11 @@ use crate::session::{self, Description, Event, Inbound, MAX_PORTS, SwitchInfo, T
 /// The versions of this controller, the preferred one last.
 const OURS: [Version; 2] = [Version::V1_0, Version::V1_3];
 
-/// Time from the handshake to the request for the sizes of the tables, when the network is likely to be known again, and by how
-/// much it differs among switches that connect at once.
+/// Least time from the configuration of a switch to the request for the sizes of its tables. The network is likely to be known
+/// again then.
 const SIZES_AFTER: Duration = Duration::from_secs(2);
+
+/// The most that is added to [`SIZES_AFTER`]. The datapath id decides how much, so that not all switches are asked at once.
 const SIZES_SPREAD: Duration = Duration::from_secs(2);
 
 // Codes of the errors that we send (OpenFlow 1.3.5 §7.4.4; the same numbers in 1.0).
@@ -55,16 +57,18 @@ pub struct Session {
     next_xid: u32,
     inventory: Inventory,
     sizes: Sizes,
+    /// The part of [`SIZES_SPREAD`] that this switch waits.
+    spread: Duration,
 }
 
 /// When the session requests the sizes of the switch's tables.
 #[derive(Debug, Clone, Copy)]
 enum Sizes {
-    /// Not yet, or never again.
-    Not,
-    /// This long after the next tick.
+    /// No request is planned.
+    Unplanned,
+    /// The next tick plans the request for this much later.
     After(Duration),
-    /// At this time.
+    /// The request is planned for this time.
     At(Instant),
 }
 
@@ -123,11 +127,11 @@ impl session::Session for Session {
         match self.sizes {
             Sizes::After(wait) => self.sizes = Sizes::At(now + wait),
             Sizes::At(at) if now >= at => {
-                self.sizes = Sizes::Not;
+                self.sizes = Sizes::Unplanned;
                 let xid = self.xid();
                 self.inventory.request_sizes(version, xid, out);
             }
-            Sizes::Not | Sizes::At(_) => {}
+            Sizes::Unplanned | Sizes::At(_) => {}
         }
         Ok(())
     }
@@ -177,7 +181,10 @@ impl session::Session for Session {
         if let State::Up(version) = self.state {
             send(out, |out| SwitchConfig::WHOLE_PACKETS.encode_set(version, xid, out));
             let xids = [self.xid(), self.xid()];
-            self.inventory = Inventory::request(version, xids, out);
+            self.inventory.request(version, xids, out);
+            if version >= Version::V1_3 {
+                self.sizes = Sizes::After(SIZES_AFTER + self.spread);
+            }
         }
         xid
     }
@@ -210,7 +217,8 @@ impl Session {
             sent_hello: false,
             next_xid: 1,
             inventory: Inventory::default(),
-            sizes: Sizes::Not,
+            sizes: Sizes::Unplanned,
+            spread: Duration::ZERO,
         }
     }
 
@@ -413,10 +421,7 @@ impl Session {
     /// Completes the handshake.
     fn up<'m>(&mut self, info: SwitchInfo) -> Event<'m> {
         self.state = State::Up(info.version);
-        if info.version >= Version::V1_3 {
-            let part = u32::from(info.dpid.0.to_le_bytes()[0]);
-            self.sizes = Sizes::After(SIZES_AFTER + SIZES_SPREAD * part / 256);
-        }
+        self.spread = spread(info.dpid);
         Event::Up(info)
     }
 
@@ -427,6 +432,12 @@ impl Session {
             send(out, |out| Hello::new(&OURS).encode(xid, out));
         }
     }
+}
+
+/// Returns the part of [`SIZES_SPREAD`] that a switch waits. Fibonacci hashing gives neighbouring datapath ids distant parts.
+pub(super) fn spread(dpid: Dpid) -> Duration {
+    let [.., part] = dpid.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+    SIZES_SPREAD * part.into() / 256
 }
 
 fn error_event(message: &[u8]) -> Event<'_> {
