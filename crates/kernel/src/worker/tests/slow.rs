@@ -59,11 +59,14 @@ fn flooding_a_slow_switch_delays_no_other_app() {
     other.snapshot();
     while fakes[0].received.try_recv().is_ok() {} // the handshake
     fakes[0].is_deaf.store(true, Ordering::Relaxed);
-    // Until the flooder's share is full, which also fills the socket.
+    // Until the flooder's share is full, and the socket as well: the system may still enlarge its buffers for a while.
     let mut flood = 0;
-    wait_for("the flooder is refused", || {
+    wait_for("the flooder is refused, and the socket is full", || {
         flood += send(&mut flooder, to, (flood..).map(|number| packet_out(number, 2000)));
-        (refused_as_full(&mut flooder) > 0).then_some(())
+        let before = bench.all_counters()[0].unsent;
+        std::thread::sleep(Duration::from_millis(50));
+        let is_full = before > 0 && bench.all_counters()[0].unsent == before;
+        (is_full && refused_as_full(&mut flooder) > 0).then_some(())
     });
     let sent = send(&mut other, to, (0..10).map(|number| packet_out(number, 6)));
     assert_eq!(sent, 10);
