@@ -118,9 +118,10 @@ pub(crate) struct Forwarder {
     /// Routes that are to be compared with the present network.
     to_examine: VecDeque<Key>,
     next_step: Duration,
-    /// Until when routes may lack hops, because a switch has not listed its flows yet.
+    /// The time at which the app waits no longer for switches that have not listed their flows. Until then routes may lack hops.
     listing_ends: Option<Duration>,
-    /// When routes are removed whose first flow no switch has listed: it may be at a switch that takes long to connect.
+    /// The time at which the app removes routes whose first flow no switch has listed. The switch with that flow may take long
+    /// to connect.
     headless_end: Option<Duration>,
     /// Whether the kernel is listing all switches.
     in_snapshot: bool,
@@ -185,7 +186,8 @@ impl Forwarder {
         self.peers.add(switch, world);
         self.local.remove_scope(switch.dpid);
         self.listing_ends = Some(world.now() + LISTING);
-        self.headless_end = self.listing_ends;
+        // Not moved by later switches: one that connects again and again must not keep such routes.
+        self.headless_end = self.headless_end.or(self.listing_ends);
         self.need(Need::Soon, world);
     }
 

@@ -138,7 +138,8 @@ impl Forwarder {
         self.move_routes(again, Why::Unreachable, world);
     }
 
-    /// All connected switches have listed their flows: routes are compared with the network, those first whose packets are lost.
+    /// Waits no longer for listings: moves the routes that use a port which is down, and then compares all routes with the network
+    /// step by step.
     pub(super) fn end_listing(&mut self, world: &mut impl World) {
         self.listing_ends = None;
         self.move_dead_routes(self.routes.keys().collect(), world);

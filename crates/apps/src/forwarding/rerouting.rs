@@ -85,7 +85,7 @@ impl Forwarder {
         self.moves.begin(what, why != Why::Better, &self.routes, &mut self.peers, world);
     }
 
-    /// Moves those of the routes that use a port which went down while the app did not run, or the switch was away.
+    /// Moves routes among `keys` that use a dead port: it went down while the app did not run or its switch was away.
     pub(super) fn move_dead_routes(&mut self, mut keys: Vec<Key>, world: &mut impl World) {
         keys.retain(|key| self.routes.get(key).is_some_and(|route| self.has_dead_hop(route)));
         self.move_routes(keys, Why::Cut, world);
