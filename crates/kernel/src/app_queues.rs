@@ -61,18 +61,20 @@ impl Queue {
         self.bytes.len() - self.start
     }
 
-    /// Returns the size of the whole messages that it may send now, and takes the tokens for them.
-    fn take_due(&mut self) -> usize {
+    /// Takes the tokens for the messages that it may send now. Returns the size of these messages, and whether the next one waits
+    /// for a token.
+    fn take_due(&mut self) -> (usize, bool) {
         let (waiting, mut end) = (&self.bytes[self.start..], 0);
         while let Some((size, is_flow_mod)) = first_message(&waiting[end..]) {
-            if end + size > self.deficit
-                || is_flow_mod && self.bucket.as_mut().is_some_and(|bucket| !bucket.take())
-            {
+            if end + size > self.deficit {
                 break;
+            }
+            if is_flow_mod && self.bucket.as_mut().is_some_and(|bucket| !bucket.take()) {
+                return (end, true);
             }
             end += size;
         }
-        end
+        (end, false)
     }
 
     /// Frees the memory of messages that were sent.
@@ -115,12 +117,12 @@ impl AppQueues {
         self.paced_sizes().next().is_some()
     }
 
-    /// Whether an app without a pace has to wait for others. Without messages of these, the queues delay nobody.
+    /// Whether the messages of an app without a pace must join its queue, behind its own messages or those of other such apps.
     pub(crate) fn delays(&self, app: AppSlot) -> bool {
         self.size > 0 || self.queues.iter().any(|queue| queue.app == app && queue.size() > 0)
     }
 
-    /// Whether there is nothing to keep: no message and no pace.
+    /// Whether no messages wait and no app is paced.
     pub(crate) fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }
@@ -233,17 +235,17 @@ impl AppQueues {
         while out.len() < end && idle < self.queues.len() {
             let Some(mut queue) = self.queues.pop_front() else { break };
             queue.deficit += QUANTUM;
-            let due = queue.take_due();
+            let (due, waits_for_pace) = queue.take_due();
             out.extend_from_slice(&queue.bytes[queue.start..][..due]);
             queue.start += due;
             queue.deficit -= due;
-            let waits_for_pace = queue.bucket.is_some() && due == 0;
             if queue.bucket.is_none() {
                 self.size -= due;
             } else if queue.size() == 0 || waits_for_pace {
-                queue.deficit = queue.deficit.min(LONGEST); // an idle app gathers no right to a burst
+                queue.deficit = queue.deficit.min(LONGEST); // an app without messages that may leave gathers no more
             }
-            idle = if due == 0 && (waits_for_pace || queue.size() == 0) { idle + 1 } else { 0 };
+            let is_idle = due == 0 && (waits_for_pace || queue.size() == 0);
+            idle = if is_idle { idle + 1 } else { 0 };
             if queue.size() > 0 || queue.bucket.is_some() {
                 self.queues.push_back(queue);
             }
@@ -482,6 +484,17 @@ mod tests {
         wait(&mut queues, &flow_mod(5));
         assert_eq!(leave(&mut queues, start), [1, 2, 3, 4, 5], "in order, with a later one");
         assert!(queues.is_empty());
+    }
+
+    /// Messages that need no token leave at once, whatever their size.
+    #[test]
+    fn long_packet_outs_of_a_paced_app_leave_at_once() {
+        let (mut queues, start) = (AppQueues::default(), Instant::now());
+        queues.set_pace(paced(), Some(1), start);
+        (0..10).for_each(|number| wait(&mut queues, &message(3, number, 60_000)));
+        let mut out = Vec::new();
+        assert!(queues.take_turns(&mut out, MOST, start));
+        assert_eq!((out.len(), queues.has_messages()), (600_000, false));
     }
 
     /// A paced app that waits for a token delays no other, and does not keep the worker busy.

@@ -220,11 +220,13 @@ impl Worker {
         let Some(connection) = self.switches.get_mut(id) else { return };
         let is_blocked = connection.is_blocked();
         let Some(queues) = connection.queues_mut() else { return };
+        if is_blocked {
+            return; // they wait for the switch; epoll reports when it accepts output again
+        }
         for (slot, flow_mods) in queues.take_delayed() {
             self.dispatch.app_ports[slot].counts.delayed += flow_mods;
         }
-        // Epoll reports when a switch that does not read accepts output again.
-        if let Some(due) = queues.due(now).filter(|_| !is_blocked) {
+        if let Some(due) = queues.due(now) {
             self.output.wait_for_pace(id, due);
         }
     }
