@@ -29,8 +29,8 @@ pub trait Driver: fmt::Debug + Sync {
 /// The state of the protocol with one switch.
 pub trait Session: fmt::Debug + Send {
     /// Takes the first whole messages of `bytes`: a run of packet-ins, or one other message. Returns `None` if the first message
-    /// is incomplete. Appends the session's own messages to `out`. `room` is a buffer for OpenFlow messages, if `bytes` has
-    /// none.
+    /// is incomplete. Appends the session's own messages to `out`. A driver of another protocol writes the OpenFlow
+    /// messages into `room`.
     ///
     /// # Errors
     /// [`Closed`]: send `out`, then close the connection.

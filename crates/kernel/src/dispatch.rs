@@ -55,9 +55,9 @@ const HARDLY_ANY: usize = 8 * 1024;
 /// The part of a run of packet-ins that was dispatched.
 #[derive(Debug)]
 pub(crate) struct Dispatched {
-    /// Its size in bytes.
+    /// The number of bytes that were dispatched.
     pub(crate) size: usize,
-    /// Why its last packet-in was ignored.
+    /// The reason for which the last packet-in of this part was ignored, if it was.
     pub(crate) malformed: Option<DecodeError>,
 }
 

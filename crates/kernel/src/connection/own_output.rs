@@ -1,5 +1,6 @@
-//! Appends the kernel's own messages to the output of a switch. They pass no quota and join no queue; `worker::sending` is the
-//! way of apps' messages.
+//! Appends the kernel's own messages to the output of a switch. No quota concerns them. They pass the messages that wait in
+//! queues, except for a table-miss entry that follows an app's delete: it goes where that delete goes, behind it.
+//! `worker::sending` appends the messages of apps.
 
 use dal::Session;
 use openflow::EncodeError;

@@ -252,7 +252,7 @@ pub(super) struct Removals<'r> {
 }
 
 impl Removals<'_> {
-    /// Sends one. `false` if it cannot be encoded, which is logged.
+    /// Sends a message. Returns `false` and logs the reason if the message cannot be encoded.
     pub(super) fn send(
         &mut self,
         encode: impl Fn(u32, &mut [u8]) -> Result<usize, EncodeError>,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use dal::{Closed, Description, Event, Inbound, SwitchInfo, Taken, whole_packet_in};
+use dal::{Closed, Description, Event, Inbound, SwitchInfo, Taken, begins_with_packet_in};
 use openflow::{DecodeError, Dpid, FlowMod, Match, PortReason, PortStatus};
 use tracing::{debug, info, warn};
 
@@ -56,11 +56,11 @@ impl Worker {
         let mut at = 0;
         loop {
             let connection = &mut self.switches[id];
-            // Before it is handled, so that the record of a crash has it. A message in several parts is noted with its first;
-            // packet-ins are noted with their number, after their dispatch.
+            // A message is noted before the session handles it, so that the record of a crash contains it, and only with its
+            // first part. Packet-ins are noted with their number, after their dispatch.
             let version = connection.switch().map(|switch| switch.version);
-            let rest = &mut bytes[at..];
-            let is_packet_in = version.is_some_and(|it| whole_packet_in(it, rest).is_some());
+            let rest = &bytes[at..];
+            let is_packet_in = version.is_some_and(|it| begins_with_packet_in(it, rest));
             let is_noted = is_packet_in || at == 0 && connection.has_partial();
             if !rest.is_empty() && !is_noted {
                 let dpid = connection.switch().map_or(0, |switch| switch.dpid.0);

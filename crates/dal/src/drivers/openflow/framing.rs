@@ -25,6 +25,12 @@ pub fn whole_packet_in(version: Version, bytes: &mut [u8]) -> Option<&mut [u8]> 
     bytes.get_mut(..size)
 }
 
+/// Whether `bytes` begins with a packet-in, which may be incomplete.
+#[inline]
+pub fn begins_with_packet_in(version: Version, bytes: &[u8]) -> bool {
+    packet_in_size(version, bytes).is_some()
+}
+
 /// Returns the size of the whole packet-ins at the beginning of `bytes`.
 pub(super) fn run_of_packet_ins(version: Version, bytes: &[u8]) -> usize {
     let mut at = 0;

@@ -418,7 +418,7 @@ fn sizes_of_tables_are_requested_later() {
 #[test]
 fn neighbouring_switches_are_asked_for_sizes_at_different_times() {
     let mut all: Vec<Duration> =
-        (1..=20).map(|dpid| super::session::spread(openflow::Dpid(dpid))).collect();
+        (1..=20).map(|dpid| session::spread(openflow::Dpid(dpid))).collect();
     all.sort_unstable();
     assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= 30 * MS), "{all:?}");
 }
