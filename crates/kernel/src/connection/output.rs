@@ -85,14 +85,14 @@ impl OutputState {
 impl Connection {
     /// Writes the output. `Ok(false)` if the socket accepted only a part.
     pub(crate) fn flush(&mut self, now: Instant) -> io::Result<bool> {
-        let before = self.unsent();
+        let before = self.waiting();
         let result = loop {
             let result = self.write_out();
             if !matches!(result, Ok(true)) || !self.take_from_queues(now) {
                 break result;
             }
         };
-        self.output.wrote = self.unsent() < before;
+        self.output.wrote = self.waiting() < before;
         result
     }
 
@@ -108,6 +108,12 @@ impl Connection {
     pub(crate) fn unsent(&self) -> usize {
         self.out.len() - self.output.sent
             + self.output.queues.as_ref().map_or(0, |queues| queues.size())
+    }
+
+    /// Bytes that wait to be sent, with those of paced apps.
+    fn waiting(&self) -> usize {
+        let paced = self.queues().into_iter().flat_map(AppQueues::paced_sizes);
+        self.unsent() + paced.map(|(_, size)| size).sum::<usize>()
     }
 
     /// Moves messages from the queues to the output; `false` if none may leave now.

@@ -66,11 +66,12 @@ impl Worker {
                 let dpid = connection.switch().map_or(0, |switch| switch.dpid.0);
                 note_received(&mut self.calls.flight_slot, dpid, rest, 1);
             }
+            let before = connection.out.len();
             let taken = connection.session.take(&mut bytes[at..], room, &mut connection.out);
             if connection.switch().is_none() {
                 connection.hold_ports(0)?;
             }
-            if !connection.out.is_empty() {
+            if connection.out.len() > before {
                 self.output.note(id, connection);
             }
             let Some(Taken { size, inbound }) = taken? else { return Ok(at) };
