@@ -1,10 +1,10 @@
 //! Locks a file, so that only one instance uses a directory.
 //!
-//! The lock, not the file, shows that an instance runs: the system releases it however the instance ends, and no child
-//! inherits it. The file contains the pid as a note. The actual holder is found in `/proc/locks`, where that is readable.
+//! The lock, not the file, shows that an instance runs: the system releases it however the instance ends, and no program that
+//! an instance starts inherits it. The file contains the pid as a note. The actual holder is found in `/proc/locks`, where that is readable.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
@@ -33,6 +33,36 @@ impl From<io::Error> for NotLocked {
     }
 }
 
+/// A file that is locked until this is dropped.
+///
+/// A child that another thread has forked has a copy of the descriptor until it executes its program. The lock is released
+/// explicitly, because closing the file would leave it to that child.
+#[derive(Debug)]
+pub(crate) struct LockedFile(File);
+
+impl LockedFile {
+    /// Replaces the content of the file by a note for an instance that finds it locked.
+    pub(crate) fn set_note(&mut self, note: &str) -> io::Result<()> {
+        self.0.set_len(0)?;
+        self.0.rewind()?;
+        self.0.write_all(note.as_bytes())
+    }
+
+    /// The note of the instance that had the lock before, at most 1,000 bytes of it; empty if it cannot be read.
+    pub(crate) fn old_note(&mut self) -> String {
+        let mut note = String::new();
+        let _ = (&mut self.0).take(1_000).read_to_string(&mut note);
+        note
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // The system releases the lock anyway when the last copy of the descriptor is closed.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// Opens and locks the file at `path`, which is created if it is missing.
 ///
 /// The file is made accessible to its owner only, because whoever can read it can lock it. When this returns, the locked
@@ -40,7 +70,7 @@ impl From<io::Error> for NotLocked {
 ///
 /// # Errors
 /// [`NotLocked`].
-pub(crate) fn take(path: &Path) -> Result<File, NotLocked> {
+pub(crate) fn take(path: &Path) -> Result<LockedFile, NotLocked> {
     loop {
         let mut file = OpenOptions::new()
             .read(true)
@@ -70,7 +100,7 @@ pub(crate) fn take(path: &Path) -> Result<File, NotLocked> {
         let ours = file.metadata()?;
         let named = std::fs::symlink_metadata(path);
         if named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
-            return Ok(file);
+            return Ok(LockedFile(file));
         }
     }
 }
@@ -105,6 +135,18 @@ fn holder(locks: &str, (device, inode): (u64, u64), note: Option<u32>) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lock_ends_although_a_child_has_a_copy_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let lock = take(&path).unwrap();
+        let copy = lock.0.try_clone().unwrap();
+        assert!(matches!(take(&path), Err(NotLocked::Held { .. })));
+        drop(lock);
+        take(&path).unwrap();
+        drop(copy);
+    }
 
     #[test]
     fn holder_is_found_by_inode() {

@@ -14,8 +14,8 @@
 //!
 //! Only the owner may read the lock file, because whoever can read it can lock it.
 
-use std::fs::{DirBuilder, File, Permissions};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::fs::{DirBuilder, Permissions};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ use rustix::fs::Mode;
 use sys::named::Listener;
 
 use crate::error::StartError;
-use crate::lock::{self, NotLocked};
+use crate::lock::{self, LockedFile, NotLocked};
 use crate::northbound::listeners::API_SOCKET;
 use crate::options::{ADMIN_SOCKET, LOCK_FILE};
 
@@ -46,7 +46,7 @@ pub(crate) struct RuntimeDir {
     /// Whether this instance made the directory, or the killed one that it took over.
     made: bool,
     took_over: bool,
-    _lock: File,
+    _lock: LockedFile,
 }
 
 impl RuntimeDir {
@@ -97,15 +97,11 @@ impl RuntimeDir {
             NotLocked::Held { pid, .. } => StartError::Locked { lock: path.clone(), pid },
             NotLocked::System(error) => failed("lock", error),
         })?;
-        let mut old_note = String::new();
-        // A failure to read the note of a killed instance does not matter: then the directory stays.
-        let _ = (&mut lock_file).take(1_000).read_to_string(&mut old_note);
+        // If the note of a killed instance cannot be read, the directory stays.
+        let old_note = lock_file.old_note();
         let made = made_now || old_note.contains(MADE_DIR_NOTE);
         let note = format!("{}\n{}\n", std::process::id(), if made { MADE_DIR_NOTE } else { "" });
-        let written = lock_file
-            .set_len(0)
-            .and_then(|()| lock_file.rewind())
-            .and_then(|()| lock_file.write_all(note.as_bytes()));
+        let written = lock_file.set_note(&note);
         // From here on, dropping the value removes the files, even if this start fails.
         let claimed =
             Self { dir: dir.to_owned(), made, took_over: !old_note.is_empty(), _lock: lock_file };
@@ -214,6 +210,7 @@ fn group_id(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use rustix::fs::{FlockOperation, flock};
+    use std::fs::File;
 
     use super::*;
 

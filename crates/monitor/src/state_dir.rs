@@ -12,13 +12,12 @@
 //!     log.redb, storage.redb  the state of services (service.rs)
 //! ```
 
-use std::fs::{DirBuilder, File};
-use std::io::{self, Seek as _, Write as _};
+use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::StartError;
-use crate::lock::{self, NotLocked};
+use crate::lock::{self, LockedFile, NotLocked};
 
 /// Not the name of the lock in the runtime directory, because both may be the same directory.
 const LOCK_FILE: &str = "state.lock";
@@ -30,7 +29,7 @@ const HINT: &str = "let the user that Rosemary runs as read and write there, or 
 #[derive(Debug)]
 pub(crate) struct StateDir {
     dir: PathBuf,
-    _lock: File,
+    _lock: LockedFile,
 }
 
 impl StateDir {
@@ -58,7 +57,7 @@ impl StateDir {
             NotLocked::System(error) => refuse("write into the state directory", error),
         })?;
         // A full disk must not keep Rosemary from starting.
-        let _ = write_pid(&mut lock);
+        let _ = lock.set_note(&format!("{}\n", std::process::id()));
         Ok(Self { dir: dir.to_owned(), _lock: lock })
     }
 
@@ -66,13 +65,6 @@ impl StateDir {
     pub(crate) fn path(&self) -> &Path {
         &self.dir
     }
-}
-
-/// Writes the own pid into the lock file, for an instance that finds it locked.
-fn write_pid(lock: &mut File) -> io::Result<()> {
-    lock.set_len(0)?;
-    lock.rewind()?;
-    writeln!(lock, "{}", std::process::id())
 }
 
 #[cfg(test)]
