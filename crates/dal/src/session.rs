@@ -29,7 +29,7 @@ pub trait Driver: fmt::Debug + Sync {
 /// The state of the protocol with one switch.
 pub trait Session: fmt::Debug + Send {
     /// Takes the first whole messages of `bytes`: a run of packet-ins, or one other message. Returns `None` if the first message
-    /// is incomplete. Appends the session's own messages to `out`. A driver of another protocol writes the OpenFlow
+    /// is incomplete. The end of a run is found by its reader, so that its headers are read once. Appends the session's own messages to `out`. A driver of another protocol writes the OpenFlow
     /// messages into `room`.
     ///
     /// # Errors
@@ -97,8 +97,9 @@ pub trait Session: fmt::Debug + Send {
 /// The first messages of a connection's bytes.
 #[derive(Debug)]
 pub struct Taken<'m> {
-    /// The number of bytes that they have on the connection.
-    pub size: usize,
+    /// The number of bytes that they have on the connection; `None` if they are there as in [`Inbound::PacketIns`], so that it
+    /// is known when those are read.
+    pub size: Option<usize>,
     /// Their meaning.
     pub inbound: Inbound<'m>,
 }
@@ -106,7 +107,10 @@ pub struct Taken<'m> {
 /// Messages of a switch, as OpenFlow messages of the session's version.
 #[derive(Debug)]
 pub enum Inbound<'m> {
-    /// Consecutive packet-in messages, at least one. Their headers and sizes are right; the rest is not decoded.
+    /// Bytes that begin with consecutive packet-in messages, at least one; [`whole_packet_in`] cuts them off. What follows is not of the
+    /// run. The session has decoded the first header only.
+    ///
+    /// [`whole_packet_in`]: crate::whole_packet_in
     PacketIns(&'m mut [u8]),
     /// One message of another kind.
     Message(Event<'m>, &'m [u8]),

@@ -57,8 +57,19 @@ const HARDLY_ANY: usize = 8 * 1024;
 pub(crate) struct Dispatched {
     /// The number of bytes that were dispatched.
     pub(crate) size: usize,
-    /// The reason for which the last packet-in of this part was ignored, if it was.
-    pub(crate) malformed: Option<DecodeError>,
+    /// Why no more were.
+    pub(crate) end: End,
+}
+
+/// Why the dispatch of a run of packet-ins has ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The run has ended.
+    Run,
+    /// An app in this process must be called first.
+    Batch,
+    /// The last packet-in was ignored.
+    Malformed(DecodeError),
 }
 
 /// Delivers held entries of a switch.
@@ -190,8 +201,8 @@ impl Dispatch {
         self.app_ports.iter().any(AppPort::batch_waits)
     }
 
-    /// Dispatches a run of packet-ins: at least one, then more until an app in this process must be called. `owner` is the
-    /// switch's connection.
+    /// Dispatches the packet-ins that `run` begins with: at least one if there is one, then more until an app in this process must be
+    /// called. `owner` is the switch's connection.
     ///
     /// For the sole, unfiltered subscriber, the app port writes several packet-ins at once.
     pub(crate) fn packet_ins(
@@ -207,23 +218,23 @@ impl Dispatch {
                 let written = self.app_ports[only].packet_ins(switch, &mut run[size..]);
                 size += written;
                 if written > 0 && self.batch_waits() {
-                    return Dispatched { size, malformed: None };
+                    return Dispatched { size, end: End::Batch };
                 }
             }
             // At least one each time, as an app may be called with a batch and handle none of it.
             let Some(message) = whole_packet_in(switch.version, &mut run[size..]) else {
-                return Dispatched { size: run.len(), malformed: None };
+                return Dispatched { size, end: End::Run };
             };
             size += message.len();
             let cookie = rewrite::take_cookie(switch.version, message);
             let mut view = match PacketIn::decode(message) {
                 Ok(view) => view,
-                Err(error) => return Dispatched { size, malformed: Some(error) },
+                Err(error) => return Dispatched { size, end: End::Malformed(error) },
             };
             view.cookie = cookie.unwrap_or(view.cookie);
             self.packet_in(owner, switch, &view, message, now);
             if self.batch_waits() {
-                return Dispatched { size, malformed: None };
+                return Dispatched { size, end: End::Batch };
             }
         }
     }

@@ -115,6 +115,8 @@ pub(crate) struct Forwarder {
     held: Vec<packets::Held>,
     /// The ports of hosts that floods reach, for each part of the present network in which a question was held.
     flood_ends: Vec<Rc<BTreeSet<End>>>,
+    /// Routes over a port that is down for which there is no other way yet.
+    dead: BTreeSet<Key>,
     /// Routes that are to be compared with the present network.
     to_examine: VecDeque<Key>,
     next_step: Duration,
@@ -150,6 +152,7 @@ impl Forwarder {
             flood_ends: Vec::new(),
             to_examine: VecDeque::new(),
             next_step: Duration::ZERO,
+            dead: BTreeSet::new(),
             listing_ends: None,
             headless_end: None,
             in_snapshot: false,
@@ -310,6 +313,8 @@ impl Forwarder {
         self.move_routes(keys, Why::Cut, world);
         let keys = self.keys_over(&left);
         self.move_routes(keys, Why::Unreachable, world);
+        let dead = std::mem::take(&mut self.dead);
+        self.move_dead_routes(dead.into_iter().collect(), world);
         self.examine_all();
     }
 

@@ -85,10 +85,13 @@ impl Forwarder {
         self.moves.begin(what, why != Why::Better, &self.routes, &mut self.peers, world);
     }
 
-    /// Moves routes among `keys` that use a dead port: it went down while the app did not run or its switch was away.
+    /// Moves routes among `keys` that use a dead port: it went down while the app did not run or its switch was away. Each new
+    /// snapshot of the network tries again to move those for which there is no way yet.
     pub(super) fn move_dead_routes(&mut self, mut keys: Vec<Key>, world: &mut impl World) {
         keys.retain(|key| self.routes.get(key).is_some_and(|route| self.has_dead_hop(route)));
-        self.move_routes(keys, Why::Cut, world);
+        self.move_routes(keys.iter().copied(), Why::Cut, world);
+        keys.retain(|key| self.routes.get(key).is_some_and(|route| self.has_dead_hop(route)));
+        self.dead.extend(keys);
     }
 
     /// Returns whether a hop of a route sends packets out of a port that is down, without a backup.
@@ -125,6 +128,7 @@ impl Forwarder {
     /// backups of backups; without them, the app forwards the packets as soon as it can. While parts of the network are not
     /// known yet, switches may still have a backup that works.
     fn is_hopeless(&self, key: &Key, has_destination: bool) -> bool {
-        has_destination && self.is_whole() || self.is_dead(key)
+        let is_used = |route: &Route| has_destination || self.has_dead_hop(route);
+        self.is_whole() && self.routes.get(key).is_some_and(is_used) || self.is_dead(key)
     }
 }

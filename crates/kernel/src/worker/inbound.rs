@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use dal::{Closed, Description, Event, Inbound, SwitchInfo, Taken, begins_with_packet_in};
-use openflow::{DecodeError, Dpid, FlowMod, Match, PortReason, PortStatus};
+use openflow::{DecodeError, Dpid, FlowMod, Header, Match, PortReason, PortStatus};
 use tracing::{debug, info, warn};
 
 use super::answers::Replies;
@@ -14,6 +14,7 @@ use super::own_messages::{configure, table_miss};
 use super::roster::Entry;
 use super::{Worker, WorkerEvent};
 use crate::connection::{Claim, OwnOutput};
+use crate::dispatch::{Dispatched, End};
 use crate::ids::ConnId;
 use crate::rewrite;
 use control::kernel::RefusedSwitch;
@@ -75,12 +76,15 @@ impl Worker {
                 self.output.note(id, connection);
             }
             let Some(Taken { size, inbound }) = taken? else { return Ok(at) };
-            match inbound {
+            let read = match inbound {
                 Inbound::PacketIns(run) => self.packet_ins(id, run, now),
-                Inbound::Message(event, message) => self.event(id, event, message, now)?,
-                Inbound::Nothing => {}
-            }
-            at += size;
+                Inbound::Message(event, message) => {
+                    self.event(id, event, message, now)?;
+                    message.len()
+                }
+                Inbound::Nothing => 0,
+            };
+            at += size.unwrap_or(read);
             self.call_full(now);
             if self.other_owner(id).is_some() {
                 return Ok(at); // the other worker handles the rest
@@ -88,18 +92,26 @@ impl Worker {
         }
     }
 
-    /// Handles consecutive packet-ins, as nearly all messages of a switch are. Packet-ins before the switch is admitted are ignored.
-    fn packet_ins(&mut self, id: ConnId, run: &mut [u8], now: Instant) {
+    /// Handles the packet-ins that `run` begins with, as nearly all messages of a switch are. Returns their size. Packet-ins before
+    /// the switch is admitted are ignored, one for each call.
+    fn packet_ins(&mut self, id: ConnId, run: &mut [u8], now: Instant) -> usize {
         let mut at = 0;
-        while at < run.len() {
-            let Some(switch) = self.switches[id].switch_mut() else { return };
+        loop {
+            let Some(switch) = self.switches[id].switch_mut() else {
+                return Header::decode(run).map_or(run.len(), |header| header.length.into());
+            };
             let before = switch.counters.packet_ins;
-            let taken = self.dispatch.packet_ins(id, switch, &mut run[at..], now);
-            let count = switch.counters.packet_ins.wrapping_sub(before);
-            note_received(&mut self.calls.flight_slot, switch.dpid.0, &run[at..], count);
-            at += taken.size;
-            if let Some(error) = taken.malformed {
-                self.ignore_malformed(id, &error, now);
+            let Dispatched { size, end } =
+                self.dispatch.packet_ins(id, switch, &mut run[at..], now);
+            if size > 0 {
+                let count = switch.counters.packet_ins.wrapping_sub(before);
+                note_received(&mut self.calls.flight_slot, switch.dpid.0, &run[at..], count);
+            }
+            at += size;
+            match end {
+                End::Run => return at,
+                End::Batch => {}
+                End::Malformed(error) => self.ignore_malformed(id, &error, now),
             }
             self.call_full(now);
         }

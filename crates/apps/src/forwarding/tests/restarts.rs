@@ -116,12 +116,16 @@ fn provisional_routes_are_moved_after_a_restart_of_the_hosts() {
 /// Rosemary restarts, and a link is cut before the topology has found it again.
 #[test]
 fn cut_before_the_links_are_found_again_loses_nothing_for_good() {
-    for version in [V1_0, V1_3] {
+    let (old, new) = (V1_0, V1_3);
+    let mixed = [[new, old, new, new, old], [new, new, old, old, new], [old, new, new, new, new]];
+    let networks = [[old; 3], [new; 3]].map(Vec::from).into_iter().chain(mixed.map(Vec::from));
+    for versions in networks {
+        let count = versions.len();
         for (has_hosts, is_reported_late) in
             [(true, false), (true, true), (false, false), (false, true)]
         {
-            for other in [2, 3] {
-                let mut sim = established(&[version; 3], other);
+            for other in [2, count as u64] {
+                let mut sim = established(&versions, other);
                 if has_hosts {
                     sim.world.table.values_mut().for_each(|it| it.is_doubted = true);
                 } else {
@@ -137,19 +141,19 @@ fn cut_before_the_links_are_found_again_loses_nothing_for_good() {
                     sim.restart();
                 }
                 sim.report_ports();
-                ping_all_or_none(&mut sim, 3);
+                ping_all_or_none(&mut sim, count);
                 // The topology has found the links that are left, and is still searching.
                 sim.world.is_searching = false;
                 sim.update_topology();
                 sim.settle();
-                reaches_all(&mut sim, 3);
+                reaches_all(&mut sim, count);
                 sim.world.is_settled = true;
                 sim.update_topology();
                 sim.settle();
-                ping_all(&mut sim, 3, "over all links that are left");
+                ping_all(&mut sim, count, "over all links that are left");
                 sim.world.seen_packet_ins = 0;
-                ping_all(&mut sim, 3, "afterwards");
-                assert_eq!(sim.world.seen_packet_ins, 0, "{version:?}");
+                ping_all(&mut sim, count, "afterwards");
+                assert_eq!(sim.world.seen_packet_ins, 0, "{versions:?}");
             }
         }
     }

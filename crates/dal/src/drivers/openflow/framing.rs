@@ -31,18 +31,6 @@ pub fn begins_with_packet_in(version: Version, bytes: &[u8]) -> bool {
     packet_in_size(version, bytes).is_some()
 }
 
-/// Returns the size of the whole packet-ins at the beginning of `bytes`.
-pub(super) fn run_of_packet_ins(version: Version, bytes: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(size) = bytes.get(at..).and_then(|rest| packet_in_size(version, rest)) {
-        if at + size > bytes.len() {
-            break;
-        }
-        at += size;
-    }
-    at
-}
-
 /// Returns the size of the packet-in at the beginning of `bytes`, which may be incomplete; `None` if another message is there.
 #[inline]
 fn packet_in_size(version: Version, bytes: &[u8]) -> Option<usize> {

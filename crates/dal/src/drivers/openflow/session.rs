@@ -89,11 +89,10 @@ impl session::Session for Session {
         _room: &'m mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Taken<'m>>, Closed> {
-        if let State::Up(version) = self.state {
-            let size = framing::run_of_packet_ins(version, bytes);
-            if size > 0 {
-                return Ok(Some(Taken { size, inbound: Inbound::PacketIns(&mut bytes[..size]) }));
-            }
+        if let State::Up(version) = self.state
+            && framing::whole_packet_in(version, bytes).is_some()
+        {
+            return Ok(Some(Taken { size: None, inbound: Inbound::PacketIns(bytes) }));
         }
         let Some(size) = self.frame(bytes, out)? else { return Ok(None) };
         let message = &bytes[..size];
@@ -101,7 +100,7 @@ impl session::Session for Session {
             Some(event) => Inbound::Message(event, message),
             None => Inbound::Nothing,
         };
-        Ok(Some(Taken { size, inbound }))
+        Ok(Some(Taken { size: Some(size), inbound }))
     }
 
     fn seal(&mut self, _out: &mut Vec<u8>, _from: usize) {} // the messages are the protocol's

@@ -285,12 +285,20 @@ fn packet_ins_are_taken_as_runs() {
         while let Some(taken) =
             script.session.take(&mut stream[at..], &mut Vec::new(), &mut script.out).unwrap()
         {
-            at += taken.size;
-            seen.push(match taken.inbound {
-                Inbound::PacketIns(run) => run.len() / one.len(),
+            let (size, count) = match taken.inbound {
+                Inbound::PacketIns(run) => {
+                    let count = std::iter::successors(Some(0), |at| Some(at + one.len()))
+                        .take_while(|at| {
+                            framing::whole_packet_in(version, &mut run[*at..]).is_some()
+                        })
+                        .count();
+                    (count * one.len(), count)
+                }
                 Inbound::Message(..) => panic!("there is no such message"),
-                Inbound::Nothing => 0,
-            });
+                Inbound::Nothing => (taken.size.unwrap(), 0),
+            };
+            at += size;
+            seen.push(count);
         }
         assert_eq!((seen, &stream[at..]), (vec![3, 0, 1], part));
         assert_eq!(script.sent(), [Kind::EchoReply]);

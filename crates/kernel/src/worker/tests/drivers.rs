@@ -82,7 +82,7 @@ impl Session for LetterSession {
             }
             _ => Inbound::Nothing,
         };
-        Ok(Some(Taken { size: message.len(), inbound }))
+        Ok(Some(Taken { size: Some(message.len()), inbound }))
     }
 
     fn configure(&mut self, _: &mut Vec<u8>) -> u32 {
