@@ -50,8 +50,8 @@ use crate::modules::Modules;
 use crate::process_table::Environment;
 use crate::program::Program;
 use crate::python::PythonZone;
-use crate::usage::meter::Meter;
 use config::{Require, SERVE_HTTP};
+use supervisor::usage::meter::Meter;
 
 /// The service that an app of this name provides.
 fn provided(app: &str) -> Option<Service> {

@@ -20,18 +20,19 @@ use tracing::warn;
 use crate::app::App;
 use crate::attribution::{self, Attribution};
 use crate::backtrace::{CrashedKernel, NotMade, PendingBacktrace};
-use crate::hang::stops::StopWatch;
-use crate::hang::{DEFAULT_LONGEST_CALL, HangDetector, Progress};
+use crate::hang::HangDetector;
 use crate::kernel_settings::KernelSettings;
 use crate::process_table::Environment;
 use crate::program::{Program, ProgramExit, ProgramKind};
-use crate::usage::charges::ChargeWatch;
 use crate::usage::counters::KernelCounters;
-use crate::usage::leak::LeakDetector;
-use crate::usage::meter::{LimitEvent, Meter, Severity};
-use crate::usage::report;
 use config::Supervision;
 use control::operator::{KernelStatus, ProgramUsage};
+use supervisor::hang::stops::StopWatch;
+use supervisor::hang::{DEFAULT_LONGEST_CALL, Progress};
+use supervisor::usage::charges::ChargeWatch;
+use supervisor::usage::leak::LeakDetector;
+use supervisor::usage::meter::{LimitEvent, Meter, Severity};
+use supervisor::usage::report;
 
 /// The kernel's program and what the monitor knows about the process.
 #[derive(Debug)]

@@ -8,15 +8,14 @@
 //!
 //! | files | contents |
 //! | --- | --- |
-//! | `supervisor.rs` | the event loop |
+//! | `event_loop.rs` | the event loop |
 //! | `process_table.rs` | the processes, and what an event of one means for the others |
 //! | `kernel_process.rs`, `kernel_settings.rs` | the kernel's process; what each kernel receives at its start |
-//! | `app.rs`, `app/`, `attachment.rs` | an app, its files and its hosting; which rings of the kernel its zone holds |
-//! | `service_table.rs`, `service.rs`, `service_failures.rs`, `rights.rs` | the services; when several failures restart Rosemary; what each app may request from them |
-//! | `program.rs`, `program/`, `lifecycle.rs`, `restart_policy.rs` | one program's process; when it is started, killed, restarted and held |
+//! | `app.rs`, `app/` | an app, its files and its hosting |
+//! | `service_table.rs`, `service.rs`, `rights.rs` | the services; what each app may request from them |
+//! | `program.rs`, `program/` | one program's process |
 //! | `demotions.rs` | the apps that must not run in the kernel |
-//! | `safe_mode.rs` | when safe mode begins, and the order in which it starts apps |
-//! | `hang.rs`, `hang/` | whether the calls of apps return, and whether zones and the kernel make progress |
+//! | `hang.rs` | what processes and the system say about calls and threads |
 //! | `incidents/` | records of what went wrong, in memory and on the disk |
 //! | `attribution.rs`, `backtrace.rs` | which app is to blame for the end of a kernel; which functions a crashed kernel was calling |
 //! | `usage/` | how much each program uses, and what enforces its limits |
@@ -30,6 +29,8 @@
 //! | `notify.rs` | reports to systemd |
 //! | `listen.rs`, `keys.rs`, `runtime_dir.rs`, `state_dir.rs`, `lock.rs`, `installation.rs`, `users.rs`, `signals.rs`, `options.rs` | what exists before the loop begins |
 //!
+//! When a program is started, killed, restarted and held, and who is to blame, is decided in the crate [`supervisor`].
+//!
 //! The monitor never speaks OpenFlow, parses packets, loads code, waits for a child, or answers for the kernel.
 
 #![forbid(unsafe_code)]
@@ -37,24 +38,22 @@
 mod admin_server;
 mod app;
 mod apps_service;
-mod attachment;
 mod attribution;
 mod audit;
 mod backtrace;
 mod change;
 mod check;
 mod choice;
-mod comeback;
 mod config_file;
 mod demotions;
 pub mod error;
+mod event_loop;
 mod hang;
 mod incidents;
 pub mod installation;
 mod kernel_process;
 mod kernel_settings;
 pub mod keys;
-pub mod lifecycle;
 mod listen;
 mod lock;
 mod log_forwarder;
@@ -72,18 +71,14 @@ mod process_table;
 mod program;
 pub mod python;
 mod remedy;
-pub mod restart_policy;
 mod rights;
 mod runtime_dir;
-mod safe_mode;
 pub mod sandbox;
 pub mod sandbox_probe;
 mod service;
-mod service_failures;
 mod service_table;
 mod signals;
 mod state_dir;
-mod supervisor;
 mod text;
 mod trial_load;
 pub mod usage;
@@ -111,6 +106,7 @@ use crate::change::{Basis, Changes};
 use crate::choice::{Circumstances, Origin};
 use crate::demotions::Demotions;
 use crate::error::StartError;
+use crate::event_loop::EventLoop;
 use crate::incidents::Incidents;
 use crate::installation::Installation;
 use crate::kernel_settings::KernelSettings;
@@ -126,7 +122,6 @@ use crate::runtime_dir::RuntimeDir;
 use crate::service_table::ServiceSettings;
 use crate::signals::Signals;
 use crate::state_dir::StateDir;
-use crate::supervisor::Supervisor;
 use crate::usage::{EnforcedBy, Enforcement};
 use crate::users::Users;
 use config::{Config, Require, ServiceRight};
@@ -387,10 +382,10 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let basis = Basis { planner, environment, services, config, overrides, inactive, warnings };
     let changes = Changes::new(basis);
     let ends_with_apps = options.end_with_apps;
-    let mut supervisor =
-        Supervisor::new(processes, admin, signals, changes, service_manager(), ends_with_apps);
-    let all_ended = supervisor.run().map_err(system("wait for events"))?;
-    supervisor.held().map_or(Ok(all_ended), |held| Err(StartError::AppsHeld(held)))
+    let mut event_loop =
+        EventLoop::new(processes, admin, signals, changes, service_manager(), ends_with_apps);
+    let all_ended = event_loop.run().map_err(system("wait for events"))?;
+    event_loop.held().map_or(Ok(all_ended), |held| Err(StartError::AppsHeld(held)))
 }
 
 /// Warns of what is unusual about the apps that are to run.

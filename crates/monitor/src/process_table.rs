@@ -80,7 +80,7 @@ pub(crate) struct Environment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AppSlot(usize);
 
-/// A descriptor of the table that the supervisor polls.
+/// A descriptor of the table that the event loop polls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source {
     Kernel(Port),
@@ -277,7 +277,7 @@ impl ProcessTable {
                     self.app_slots().for_each(|slot| self.connect_routes(slot));
                 }
             }
-            // The supervisor receives and answers requests.
+            // The event loop receives and answers requests.
             Source::Northbound(NorthboundPort::Requests) => {}
             Source::AppsClient(client) => self.serve_apps_client(client, now),
             Source::CountersForApps => self.counters_for_clients(now),

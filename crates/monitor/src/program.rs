@@ -27,18 +27,18 @@ use self::process::Process;
 pub(crate) use self::reaction::end_of_hold;
 use self::reaction::{next, reaction};
 use crate::incidents::{Incidents, ProgramIncidents};
-use crate::lifecycle::{Due, Lifecycle, Next};
 use crate::output::Stream;
 use crate::sandbox::RefusedCalls;
 use crate::usage::Enforcement;
-use crate::usage::meter::Sample;
 use config::{Limits, RestartPolicy};
 use control::incident::Cause;
 use control::log::LogLevel;
 use control::operator::ProgramState;
 use control::sabotage::{self, Sabotage};
+use supervisor::lifecycle::{Due, Lifecycle, Next};
+use supervisor::usage::meter::Sample;
 
-/// A descriptor of a program that the supervisor polls.
+/// A descriptor of a program that the event loop polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
     /// The pipe from its standard output or error.
@@ -107,9 +107,9 @@ impl Program {
             apart,
             enforcement,
             limits,
-            lifecycle: Lifecycle::new(crate::lifecycle::Limits {
+            lifecycle: Lifecycle::new(supervisor::lifecycle::Limits {
                 restart,
-                ..crate::lifecycle::Limits::default()
+                ..supervisor::lifecycle::Limits::default()
             }),
             refused_calls,
             incidents: ProgramIncidents::new(incidents, kind.of_incidents()),

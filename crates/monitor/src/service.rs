@@ -21,18 +21,18 @@ use sys::process::{PidNamespace, main_thread};
 use tracing::error;
 
 use crate::error::StartError;
-use crate::hang::answers::{AnswerProgress, Check};
 use crate::process_table::Environment;
 use crate::program::{Program, ProgramKind};
 use crate::service_table::ServiceSettings;
 use crate::text::{harmless, shortened};
-use crate::usage::leak::LeakDetector;
-use crate::usage::meter::Meter;
 use config::Limits;
 use config::Require;
 use control::incident::Cause;
 use control::operator::ProgramState;
 use control::operator::ServiceStatus;
+use supervisor::hang::answers::{AnswerProgress, Check};
+use supervisor::usage::leak::LeakDetector;
+use supervisor::usage::meter::Meter;
 
 /// One service.
 #[derive(Debug)]

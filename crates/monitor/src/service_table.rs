@@ -16,10 +16,10 @@ use crate::log_forwarder::{InvalidReply, LogForwarder, REPLY_TIMEOUT};
 use crate::process_table::{Environment, MESSAGES_PER_TURN};
 use crate::program::{Port, Program};
 use crate::service::{ReadOutcome, Service};
-use crate::service_failures::ServiceFailures;
-use crate::usage::report;
 use config::Supervision;
 use control::operator::{ProgramUsage, ServiceStatus};
+use supervisor::service_failures::ServiceFailures;
+use supervisor::usage::report;
 
 /// How long before the end of a stop the log service is stopped at the latest.
 const LOG_STOP_TIME: Duration = Duration::from_millis(600);

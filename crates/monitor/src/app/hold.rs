@@ -1,6 +1,6 @@
 //! Decides when an app is held: not started, because it would end again with its current files.
 //!
-//! The supervisor looks each second whether the files have changed. The log has one line per reason; `rosemary apps`
+//! The event loop looks each second whether the files have changed. The log has one line per reason; `rosemary apps`
 //! shows the reason as long as the app is held.
 
 use super::files::Fingerprint;

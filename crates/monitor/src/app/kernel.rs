@@ -107,7 +107,7 @@ impl App {
         self.hosting.demoted().is_some()
     }
 
-    /// Takes an app out of the kernel that has ended, for a [trial](crate::comeback) of all kernel apps, and wants a zone for it.
+    /// Takes an app out of the kernel that has ended, for a [trial](supervisor::comeback) of all kernel apps, and wants a zone for it.
     pub(crate) fn demote_for_trial(&mut self, now: Instant) {
         if self.hosting.demote_for_trial(|| self.zone_settings.make()) {
             self.files.forget_loaded();

@@ -11,7 +11,7 @@ use control::policy::Band;
 use super::App;
 use super::AppSettings;
 use super::hosting::Hosting;
-use crate::usage::report;
+use supervisor::usage::report;
 
 impl App {
     /// The user that the app runs as.

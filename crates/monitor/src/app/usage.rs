@@ -9,7 +9,7 @@ use tracing::{error, warn};
 
 use super::App;
 use crate::program::Program;
-use crate::usage::meter::{LimitEvent, Severity};
+use supervisor::usage::meter::{LimitEvent, Severity};
 
 impl App {
     /// Measures the zone and acts on limits that it exceeds.

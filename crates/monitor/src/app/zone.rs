@@ -11,15 +11,16 @@ use sys::process::{PidNamespace, main_thread};
 use tracing::{info, warn};
 
 use super::hold::Hold;
-use crate::attachment::{Attachment, ReplyFor};
-use crate::hang::events::{Activity, EventProgress};
-use crate::hang::{HangDetector, Progress};
+use crate::hang::{self, HangDetector};
 use crate::incidents::Incidents;
 use crate::program::{Executable, Program, ProgramKind};
 use crate::text::shortened;
 use crate::usage::Enforcement;
-use crate::usage::meter::{LimitEvent, Meter};
 use config::{Limits, RestartPolicy};
+use supervisor::attachment::{Attachment, ReplyFor};
+use supervisor::hang::Progress;
+use supervisor::hang::events::EventProgress;
+use supervisor::usage::meter::{LimitEvent, Meter};
 
 /// How to make and confine the zone of one app.
 #[derive(Debug)]
@@ -146,7 +147,7 @@ impl Zone {
     /// Kills the process if it is stopped, or if events wait in its rings and it handles none.
     pub(super) fn check_events(&mut self, counters: &AppCounters) {
         let Some(pid) = self.program.pid() else { return };
-        let activity = || Activity::of(pid, counters.waiting > 0);
+        let activity = || hang::activity(pid, counters.waiting > 0);
         let stalled = self.events.check(counters, activity, self.longest_call);
         if let Some(stalled) = stalled {
             self.program.kill_for_own_failure(&format!("its app hung: {stalled}"));

@@ -13,9 +13,9 @@ use package::PublicKey;
 use sdk::services::Service;
 
 use crate::error::StartError;
-use crate::hang::DEFAULT_LONGEST_CALL;
 use crate::object::Object;
 use crate::python::Interpreter;
+use supervisor::hang::DEFAULT_LONGEST_CALL;
 
 /// An app that is to run.
 #[derive(Debug)]

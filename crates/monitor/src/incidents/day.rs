@@ -8,7 +8,7 @@ use control::incident::{Cause, Incident, IncidentId, Program};
 
 use super::records::{MOST, MOST_BYTES};
 use super::{Incidents, ProgramIncidents};
-use crate::lifecycle::{Due, Lifecycle, Limits, Next};
+use supervisor::lifecycle::{Due, Lifecycle, Limits, Next};
 
 const DAY: Duration = Duration::from_secs(86_400);
 

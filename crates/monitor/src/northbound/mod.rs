@@ -2,7 +2,7 @@
 //!
 //! The monitor binds the addresses once and passes the descriptors to each process, so clients that connect while the process
 //! restarts wait instead of being refused. The process is supervised like a service and never held: without it the network
-//! works, and nothing waits for it. Its requests arrive on an admin channel of its own, and the supervisor answers them like
+//! works, and nothing waits for it. Its requests arrive on an admin channel of its own, and the event loop answers them like
 //! those of an operator.
 
 pub(crate) mod listeners;
@@ -31,20 +31,20 @@ use tracing::{debug, error, info, warn};
 use self::listeners::Listeners;
 use self::tokens::Tokens;
 use crate::error::StartError;
-use crate::hang::answers::{AnswerProgress, Check};
 use crate::keys::{SealedKeys, UserKeys};
 use crate::process_table::Environment;
 use crate::program::{Port, Program, ProgramKind};
 use crate::text::shortened;
-use crate::usage::leak::LeakDetector;
-use crate::usage::meter::Meter;
-use crate::usage::report;
 use control::incident::Cause;
+use supervisor::hang::answers::{AnswerProgress, Check};
+use supervisor::usage::leak::LeakDetector;
+use supervisor::usage::meter::Meter;
+use supervisor::usage::report;
 
 /// The name of the process in logs, incidents and lists.
 pub(crate) const NAME: &str = "northbound";
 
-/// A descriptor of the interface that the supervisor polls.
+/// A descriptor of the interface that the event loop polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NorthboundPort {
     /// One of its program.

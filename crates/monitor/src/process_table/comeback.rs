@@ -9,8 +9,8 @@ use tracing::{error, info, warn};
 
 use super::ProcessTable;
 use crate::app::App;
-use crate::comeback::{Comeback, Rule, Seen, Step};
 use crate::kernel_process::EndOfKernel;
+use supervisor::comeback::{Comeback, Rule, Seen, Step};
 
 /// The rule, and the apps that left the kernel while they have not all returned.
 #[derive(Debug, Default)]

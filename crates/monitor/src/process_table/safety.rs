@@ -11,7 +11,7 @@ use tracing::{error, info, warn};
 
 use super::ProcessTable;
 use crate::app::{App, Role};
-use crate::safe_mode::{Rule, Seen, Sequence, Step};
+use supervisor::safe_mode::{Rule, Seen, Sequence, Step};
 
 /// The rule of safe mode, and safe mode while it lasts.
 #[derive(Debug)]

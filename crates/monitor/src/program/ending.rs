@@ -10,7 +10,7 @@ use tracing::{error, info, warn};
 use super::Program;
 use super::process::Killed;
 use super::reaction::{end_of_hold, next, reaction};
-use crate::lifecycle::{Ended, Next};
+use supervisor::lifecycle::{Ended, Next};
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use tracing::warn;
 use super::{Program, ProgramKind};
 use crate::output::Output;
 use crate::usage::Enforcement;
-use crate::usage::meter::Sample;
+use supervisor::usage::meter::Sample;
 
 /// The signal by which the system ends a process at its memory limit.
 const KILL: i32 = Signal::KILL.as_raw();

@@ -1,7 +1,7 @@
 //! Says what follows the end of a program, for the log, incidents and operators.
 
-use crate::lifecycle::Next;
-use crate::restart_policy::TooManyRestarts;
+use supervisor::lifecycle::Next;
+use supervisor::restart_policy::TooManyRestarts;
 
 use super::ProgramKind;
 

@@ -1,7 +1,7 @@
 //! Requests the apps' counters from the kernel, over a connection of the monitor's own.
 //!
 //! The monitor asks as an operator would, and does not wait for the answer. It shows the counters to operators, alerts
-//! apps by them, and kills a zone that handles none of its events ([`hang::events`](crate::hang::events)).
+//! apps by them, and kills a zone that handles none of its events ([`hang::events`](supervisor::hang::events)).
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};

@@ -2,11 +2,11 @@
 
 use sdk::Limit;
 use serde::{Deserialize, Serialize};
+use supervisor::usage::meter::Meter;
 use sys::cgroup::{Bounds, Controller, Tree};
 use sys::process::PidNamespace;
 use sys::sandbox;
 
-use super::meter::Meter;
 use config::{Bound, Limits, NO_LIMIT};
 
 /// The kernel's share of contended processors, where an app has 100. All apps' packets pass through the kernel.

@@ -7,7 +7,7 @@ use control::incident::{Cause, Evidence, IncidentId, Program};
 use super::super::records::MOST;
 use super::super::{Incidents, ProgramIncidents};
 use super::*;
-use crate::lifecycle::{Lifecycle, Limits, Next};
+use supervisor::lifecycle::{Lifecycle, Limits, Next};
 
 const LONG: Duration = Duration::from_secs(20);
 

@@ -10,24 +10,24 @@ use sdk::Limit;
 
 /// The memory of a kernel and the charges when it began to charge its calls.
 #[derive(Debug, Default)]
-pub(crate) struct ChargeWatch {
+pub struct ChargeWatch {
     begin: Option<(u64, Charges)>,
 }
 
 /// An app to which the growth of the kernel is charged. All amounts are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Charged {
+pub struct Charged {
     /// The app.
-    pub(crate) app: AppId,
+    pub app: AppId,
     /// The memory that its calls took.
-    pub(crate) taken: u64,
+    pub taken: u64,
     /// The growth of the kernel in the same time.
-    pub(crate) growth: u64,
+    pub growth: u64,
 }
 
 impl Charged {
     /// The evidence as a phrase, with the app's name.
-    pub(crate) fn phrase(&self, name: &str) -> String {
+    pub fn phrase(&self, name: &str) -> String {
         let (taken, growth) = (Limit::Memory.shown(self.taken), Limit::Memory.shown(self.growth));
         format!("calls of its app {name} took {taken} while the kernel grew by {growth}")
     }
@@ -35,13 +35,13 @@ impl Charged {
 
 impl ChargeWatch {
     /// A new process runs, which charges nothing.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.begin = None;
     }
 
     /// Takes a measurement. `is_rising` says whether the kernel's memory rises, `charges` reads the present charges. Returns
     /// whether the kernel must charge its calls from now on, if that changes.
-    pub(crate) fn measure(
+    pub fn measure(
         &mut self,
         is_rising: bool,
         memory: u64,
@@ -55,7 +55,7 @@ impl ChargeWatch {
     }
 
     /// The app to which the growth is charged, with the kernel's present memory and charges.
-    pub(crate) fn charged(&self, memory: u64, charges: &Charges) -> Option<Charged> {
+    pub fn charged(&self, memory: u64, charges: &Charges) -> Option<Charged> {
         let (before, charged_before) = self.begin.as_ref()?;
         let growth = memory.checked_sub(*before).filter(|growth| *growth > 0)?;
         let charges = charges.since(charged_before);

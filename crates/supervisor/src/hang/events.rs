@@ -24,7 +24,7 @@
 use std::time::Duration;
 
 use control::query::AppCounters;
-use sys::process::{Thread, main_thread, processor_time};
+use sys::process::Thread;
 
 use super::{IDLE_FACTOR, PERIOD};
 
@@ -34,7 +34,7 @@ const CALLS: u32 = 4;
 
 /// A zone that handles none of its events, or is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stalled {
+pub struct Stalled {
     /// The number of events that wait.
     waiting: u64,
     /// The least time for which none was handled.
@@ -73,24 +73,16 @@ impl std::fmt::Display for Stalled {
 
 /// The activity of a zone's process, as the system reports it; `None` where `/proc` was not read or cannot be.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Activity {
+pub struct Activity {
     /// The main thread.
-    thread: Option<Thread>,
-    /// Processor time of all its threads since its start.
-    process: Option<Duration>,
-}
-
-impl Activity {
-    /// Reads the activity of process `pid`. Its other threads only matter while events wait.
-    pub(crate) fn of(pid: u32, events_wait: bool) -> Self {
-        let process = if events_wait { processor_time(pid).ok() } else { None };
-        Self { thread: main_thread(pid).ok(), process }
-    }
+    pub thread: Option<Thread>,
+    /// Processor time of all its threads since its start. It only matters while events wait.
+    pub process: Option<Duration>,
 }
 
 /// Watches whether one zone handles its events.
 #[derive(Debug, Default)]
-pub(crate) struct EventProgress {
+pub struct EventProgress {
     stall: Option<Stall>,
     /// How long no event has waited since the last look at the process.
     idle: Duration,
@@ -153,12 +145,12 @@ impl Stall {
 
 impl EventProgress {
     /// A new process runs.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         *self = Self::default();
     }
 
     /// Takes an answer of the kernel, and reads the activity of the zone's process where it matters.
-    pub(crate) fn check(
+    pub fn check(
         &mut self,
         counters: &AppCounters,
         activity: impl FnOnce() -> Activity,

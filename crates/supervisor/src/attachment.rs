@@ -13,7 +13,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// The state between one zone and one kernel.
 #[derive(Debug, Default)]
-pub(crate) struct Attachment {
+pub struct Attachment {
     /// The number of `Attach` messages without a reply.
     unanswered: u32,
     /// Whether an `Attach` was sent for the current process.
@@ -25,7 +25,7 @@ pub(crate) struct Attachment {
 
 /// The subject of a reply to an `Attach`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReplyFor {
+pub enum ReplyFor {
     /// The current zone.
     CurrentZone,
     /// A zone that has ended, or rings that were replaced. The monitor closes the rings.
@@ -36,7 +36,7 @@ pub(crate) enum ReplyFor {
 
 impl Attachment {
     /// An `Attach` was sent for the current zone.
-    pub(crate) fn requested(&mut self) {
+    pub fn requested(&mut self) {
         self.unanswered += 1;
         self.requested = true;
         self.connected = false;
@@ -44,14 +44,14 @@ impl Attachment {
     }
 
     /// An `Attached` arrived with its rings.
-    pub(crate) fn attached(&mut self) -> ReplyFor {
+    pub fn attached(&mut self) -> ReplyFor {
         let reply = self.count_reply();
         self.connected |= reply == ReplyFor::CurrentZone;
         reply
     }
 
     /// A `NotAttached` arrived, or an `Attached` whose rings were lost on the way.
-    pub(crate) fn not_attached(&mut self, now: Instant) -> ReplyFor {
+    pub fn not_attached(&mut self, now: Instant) -> ReplyFor {
         let reply = self.count_reply();
         if reply == ReplyFor::CurrentZone {
             self.requested = false;
@@ -67,36 +67,36 @@ impl Attachment {
     }
 
     /// When [`take_retry`](Self::take_retry) is due, after a failure.
-    pub(crate) fn retry_at(&self) -> Option<Instant> {
+    pub fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
 
     /// Returns once, at the time of a retry, that another `Attach` must be sent.
     ///
     /// If the zone or the kernel is not ready at that time, the `Attach` follows when both are.
-    pub(crate) fn take_retry(&mut self, now: Instant) -> bool {
+    pub fn take_retry(&mut self, now: Instant) -> bool {
         self.retry_at.take_if(|at| *at <= now).is_some()
     }
 
     /// Returns whether a fault that the kernel reports now concerns the current zone.
-    pub(crate) fn is_connected(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         self.connected
     }
 
     /// Whether the kernel has replied to every `Attach`, and the current process has no rings.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.unanswered == 0 && !self.requested
     }
 
     /// The zone has ended. Returns whether the kernel must receive a `Detach`.
-    pub(crate) fn zone_ended(&mut self) -> bool {
+    pub fn zone_ended(&mut self) -> bool {
         self.connected = false;
         self.retry_at = None;
         std::mem::take(&mut self.requested)
     }
 
     /// The kernel has ended, so no outstanding request gets a reply.
-    pub(crate) fn kernel_ended(&mut self) {
+    pub fn kernel_ended(&mut self) {
         *self = Self::default();
     }
 }

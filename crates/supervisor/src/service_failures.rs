@@ -13,7 +13,7 @@ const QUIET: Duration = Duration::from_secs(60);
 
 /// The recent failures.
 #[derive(Debug)]
-pub(crate) struct ServiceFailures {
+pub struct ServiceFailures {
     /// The number of different services that must fail within the window.
     most: usize,
     window: Duration,
@@ -24,16 +24,12 @@ pub(crate) struct ServiceFailures {
 
 impl ServiceFailures {
     /// `most` different services that fail within `window` cause a restart.
-    pub(crate) fn new(most: usize, window: Duration) -> Self {
+    pub fn new(most: usize, window: Duration) -> Self {
         Self { most, window, recent: Vec::new(), restarted: None }
     }
 
     /// A service failed. Returns the services that cause a restart of Rosemary, which the caller must perform.
-    pub(crate) fn failed(
-        &mut self,
-        service: ServiceKind,
-        now: Instant,
-    ) -> Option<Vec<ServiceKind>> {
+    pub fn failed(&mut self, service: ServiceKind, now: Instant) -> Option<Vec<ServiceKind>> {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < self.window;
         self.recent.retain(|(kind, at)| *kind != service && is_recent(*at));
         self.recent.push((service, now));

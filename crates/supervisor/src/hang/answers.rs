@@ -23,7 +23,7 @@ const IDLE_FACTOR: u32 = 6;
 
 /// A service that did not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Silent {
+pub struct Silent {
     /// The time without an answer.
     lasted: Duration,
     /// Processor time of its main thread meanwhile.
@@ -49,7 +49,7 @@ impl std::fmt::Display for Silent {
 
 /// The caller's next action after a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Check {
+pub enum Check {
     /// Send the service the question of this number.
     Ask(u64),
     /// Nothing: it has not answered yet.
@@ -60,7 +60,7 @@ pub(crate) enum Check {
 
 /// Watches whether one service answers.
 #[derive(Debug)]
-pub(crate) struct AnswerProgress {
+pub struct AnswerProgress {
     limit: Duration,
     /// The number of the last question.
     number: u64,
@@ -79,28 +79,28 @@ struct Wait {
 
 impl AnswerProgress {
     /// Watches a service that may be silent for `limit`.
-    pub(crate) fn new(limit: Duration) -> Self {
+    pub fn new(limit: Duration) -> Self {
         Self { limit, number: 0, wait: None }
     }
 
     /// A new process runs, or none.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.wait = None;
     }
 
     /// Returns whether an answer is outstanding.
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.wait.is_some()
     }
 
     /// The service answered question `number`. Returns whether it was asked.
-    pub(crate) fn answered(&mut self, number: u64) -> bool {
+    pub fn answered(&mut self, number: u64) -> bool {
         self.number == number && self.wait.take().is_some()
     }
 
     /// Checks the service; the caller does so each [`PERIOD`] while it is ready. `thread` reads its main thread, if the
     /// system reports it.
-    pub(crate) fn check(&mut self, thread: impl FnOnce() -> Option<Thread>) -> Check {
+    pub fn check(&mut self, thread: impl FnOnce() -> Option<Thread>) -> Check {
         let Some(wait) = &mut self.wait else {
             self.number += 1;
             self.wait = Some(Wait::default());

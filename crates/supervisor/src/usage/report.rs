@@ -7,12 +7,7 @@ use control::operator::ProgramState;
 use control::operator::{Amount, ProgramUsage};
 
 /// The usage of the program `name`, without its process and restarts, which only its owner knows.
-pub(crate) fn program_usage(
-    name: &str,
-    kind: &str,
-    state: ProgramState,
-    meter: &Meter,
-) -> ProgramUsage {
+pub fn program_usage(name: &str, kind: &str, state: ProgramState, meter: &Meter) -> ProgramUsage {
     let counters = meter.counters();
     let amount = |limit: Limit| {
         let bound = meter.limits().of(limit);

@@ -14,13 +14,13 @@ const PARTS: u32 = 8;
 
 /// A program that leaks, with the low-water marks as evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Leak {
+pub struct Leak {
     /// The marks in bytes, the oldest first.
-    pub(crate) marks: Vec<u64>,
+    pub marks: Vec<u64>,
     /// The time between two marks.
-    pub(crate) part: Duration,
+    pub part: Duration,
     /// The growth that is allowed.
-    pub(crate) growth: u64,
+    pub growth: u64,
 }
 
 impl std::fmt::Display for Leak {
@@ -34,7 +34,7 @@ impl std::fmt::Display for Leak {
 
 /// Watches the memory of one program.
 #[derive(Debug)]
-pub(crate) struct LeakDetector {
+pub struct LeakDetector {
     growth: u64,
     part: Duration,
     /// The beginning of the present part, and the least memory in it.
@@ -45,29 +45,29 @@ pub(crate) struct LeakDetector {
 
 impl LeakDetector {
     /// Allows a growth of `growth` bytes in `window`.
-    pub(crate) fn new(growth: u64, window: Duration) -> Self {
+    pub fn new(growth: u64, window: Duration) -> Self {
         Self { growth, part: window / PARTS, present: None, marks: VecDeque::new() }
     }
 
     /// The growth in bytes that is a leak, and its window.
-    pub(crate) fn rule(&self) -> (u64, Duration) {
+    pub fn rule(&self) -> (u64, Duration) {
         (self.growth, self.part * PARTS)
     }
 
     /// A new process runs.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.present = None;
         self.marks.clear();
     }
 
     /// Whether the mark has risen from the last part but one to the last.
-    pub(crate) fn is_rising(&self) -> bool {
+    pub fn is_rising(&self) -> bool {
         let mut last = self.marks.iter().rev();
         last.next().zip(last.next()).is_some_and(|(last, before)| last > before)
     }
 
     /// Takes a measurement of `memory` bytes.
-    pub(crate) fn measure(&mut self, now: Instant, memory: u64) -> Option<Leak> {
+    pub fn measure(&mut self, now: Instant, memory: u64) -> Option<Leak> {
         let Some((begin, least)) = &mut self.present else {
             self.present = Some((now, memory));
             return None;

@@ -4,11 +4,11 @@
 //! [`IDLE_LIMIT`]. A sleeping worker turns ten times a second, so its turn number stands still only while the worker is
 //! busy, waits for something that does not come, or receives no processor time. A runnable thread receives enough for
 //! one turn in a minute. A stopped thread is not counted here ([`stops`](super::stops)). While a worker calls an app, its turn may last as long as
-//! that call may, which [`HangDetector::check`](super::HangDetector::check) limits.
+//! that call may, which [`CallProgress::check`](super::CallProgress::check) limits.
 
 use std::time::Duration;
 
-use control::flight::{FlightReader, OngoingTurn};
+use control::flight::OngoingTurn;
 use sys::process::Thread;
 
 use super::PERIOD;
@@ -22,13 +22,13 @@ const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// A worker whose turn takes too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StuckWorker {
+pub struct StuckWorker {
     /// The worker's number.
-    pub(crate) worker: usize,
+    pub worker: usize,
     /// The processor time that it used since the second check that found this turn.
-    pub(crate) used: Duration,
+    pub used: Duration,
     /// The least time that the turn has taken.
-    pub(crate) lasted: Duration,
+    pub lasted: Duration,
 }
 
 impl std::fmt::Display for StuckWorker {
@@ -44,7 +44,7 @@ impl std::fmt::Display for StuckWorker {
 
 /// The turns of all workers at the last check.
 #[derive(Debug, Default)]
-pub(super) struct WorkerProgress(Vec<WatchedTurn>);
+pub struct WorkerProgress(Vec<WatchedTurn>);
 
 #[derive(Debug, Clone, Copy)]
 struct WatchedTurn {
@@ -56,15 +56,15 @@ struct WatchedTurn {
 }
 
 impl WorkerProgress {
-    /// Checks all workers; the caller does so each [`PERIOD`]. `thread` reads the thread of a worker, if the system reports
+    /// Checks all workers, with the turns in which they are; the caller does so each [`PERIOD`]. `thread` reads the thread of a worker, if the system reports
     /// it. It is called only for a worker that is still in the turn of the last check.
-    pub(super) fn check(
+    pub fn check(
         &mut self,
-        recorder: &FlightReader,
+        turns: impl Iterator<Item = OngoingTurn>,
         thread: impl Fn(usize) -> Option<Thread>,
     ) -> Option<StuckWorker> {
         let before_this = std::mem::take(&mut self.0);
-        for turn in recorder.turns() {
+        for turn in turns {
             let (mut before, mut lasted) = (None, Duration::ZERO);
             if let Some(known) = before_this.iter().find(|watched| watched.turn == turn) {
                 let thread = thread(turn.slot);
@@ -90,7 +90,7 @@ impl WorkerProgress {
 mod tests {
     use std::num::NonZeroU16;
 
-    use control::flight::{FlightRecorder, FlightSlot};
+    use control::flight::{FlightReader, FlightRecorder, FlightSlot};
 
     use super::*;
 
@@ -116,7 +116,7 @@ mod tests {
         let mut progress = WorkerProgress::default();
         let mut check = |used: u64| {
             first.begin_turn();
-            progress.check(&reading, |worker| Some(thread(used * (worker as u64 + 1))))
+            progress.check(reading.turns(), |worker| Some(thread(used * (worker as u64 + 1))))
         };
         assert_eq!((check(1_000), check(1_001), check(1_002)), (None, None, None));
         let stuck = check(1_003).unwrap();
@@ -131,15 +131,18 @@ mod tests {
         let mut progress = WorkerProgress::default();
         let stopped = Thread { stopped: true, ..thread(10) };
         for _ in 0..1_000 {
-            assert_eq!(progress.check(&reading, |worker| (worker == 0).then_some(stopped)), None);
+            assert_eq!(
+                progress.check(reading.turns(), |worker| (worker == 0).then_some(stopped)),
+                None
+            );
         }
         assert_eq!(
-            progress.check(&reading, |_| Some(thread(12))),
+            progress.check(reading.turns(), |_| Some(thread(12))),
             None,
             "the second worker is readable only now"
         );
         assert_eq!(
-            progress.check(&reading, |_| Some(thread(13))).map(|stuck| stuck.worker),
+            progress.check(reading.turns(), |_| Some(thread(13))).map(|stuck| stuck.worker),
             Some(0)
         );
     }
@@ -150,7 +153,7 @@ mod tests {
         let mut progress = WorkerProgress::default();
         let mut check = |stopped| {
             first.begin_turn();
-            progress.check(&reading, |_| Some(Thread { stopped, ..thread(10) }))
+            progress.check(reading.turns(), |_| Some(Thread { stopped, ..thread(10) }))
         };
         assert!((0..120).all(|_| check(false).is_none()));
         assert_eq!(check(true), None, "a stop restarts the count");
@@ -166,13 +169,13 @@ mod tests {
         let call = first.begin_call(NonZeroU16::MIN);
         for used in 0..100 {
             second.begin_turn();
-            assert_eq!(progress.check(&reading, |_| Some(thread(used))), None);
+            assert_eq!(progress.check(reading.turns(), |_| Some(thread(used))), None);
         }
         drop(call);
-        assert_eq!(progress.check(&reading, |_| Some(thread(100))), None);
+        assert_eq!(progress.check(reading.turns(), |_| Some(thread(100))), None);
         second.begin_turn();
-        assert_eq!(progress.check(&reading, |_| Some(thread(101))), None);
+        assert_eq!(progress.check(reading.turns(), |_| Some(thread(101))), None);
         second.begin_turn();
-        assert!(progress.check(&reading, |_| Some(thread(104))).is_some());
+        assert!(progress.check(reading.turns(), |_| Some(thread(104))).is_some());
     }
 }

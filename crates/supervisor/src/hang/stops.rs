@@ -8,7 +8,7 @@ use super::PERIOD;
 
 /// A process that was stopped for too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StoppedTooLong {
+pub struct StoppedTooLong {
     lasted: Duration,
     longest: Duration,
 }
@@ -26,24 +26,24 @@ impl std::fmt::Display for StoppedTooLong {
 /// Watches whether one process is stopped. Time is counted in checks, so none passes while the monitor itself is stopped. A
 /// process that a debugger holds does not count as stopped.
 #[derive(Debug)]
-pub(crate) struct StopWatch {
+pub struct StopWatch {
     longest: Duration,
     lasted: Duration,
 }
 
 impl StopWatch {
     /// Watches a process that may be stopped for `longest`.
-    pub(crate) fn new(longest: Duration) -> Self {
+    pub fn new(longest: Duration) -> Self {
         Self { longest, lasted: Duration::ZERO }
     }
 
     /// A new process runs.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.lasted = Duration::ZERO;
     }
 
     /// Checks the process; the caller does so each [`PERIOD`]. `main` is its main thread, if the system reports it.
-    pub(crate) fn check(&mut self, main: Option<Thread>) -> Option<StoppedTooLong> {
+    pub fn check(&mut self, main: Option<Thread>) -> Option<StoppedTooLong> {
         let is_stopped = main.is_some_and(|main| main.stopped);
         self.lasted = if is_stopped { self.lasted + PERIOD } else { Duration::ZERO };
         let Self { longest, lasted } = *self;

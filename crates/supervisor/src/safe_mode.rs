@@ -20,7 +20,7 @@ use control::operator::{SafeModeStatus, Suspect};
 
 /// Counts the ends of the kernel that nobody requested.
 #[derive(Debug)]
-pub(crate) struct Rule {
+pub struct Rule {
     /// The number of ends within `window` that begins safe mode.
     most: u32,
     window: Duration,
@@ -30,12 +30,12 @@ pub(crate) struct Rule {
 
 impl Rule {
     /// The rule of the operator.
-    pub(crate) fn new(settings: &config::SafeMode) -> Self {
+    pub fn new(settings: &config::SafeMode) -> Self {
         Self { most: settings.kernel_restarts, window: settings.window, ends: VecDeque::new() }
     }
 
     /// The kernel ended `now`. Returns why safe mode is to begin, as a phrase, if it is.
-    pub(crate) fn kernel_ended(&mut self, now: Instant) -> Option<String> {
+    pub fn kernel_ended(&mut self, now: Instant) -> Option<String> {
         self.ends.push_back(now);
         let is_old = |end: &Instant| now.saturating_duration_since(*end) >= self.window;
         while self.ends.front().is_some_and(is_old) {
@@ -52,22 +52,22 @@ impl Rule {
 
 /// The state of the programs on which the sequence depends.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Whether the kernel and the services run.
-    pub(crate) basics_run: bool,
+    pub basics_run: bool,
     /// How often the kernel has ended without a request.
-    pub(crate) kernel_ends: u64,
+    pub kernel_ends: u64,
     /// How the kernel ended last, as a phrase.
-    pub(crate) kernel_exit: String,
+    pub kernel_exit: String,
     /// Whether the app on trial runs and has its rings.
-    pub(crate) app_runs: bool,
+    pub app_runs: bool,
     /// Why the app on trial failed, as a phrase, if it did.
-    pub(crate) app_failure: Option<String>,
+    pub app_failure: Option<String>,
 }
 
 /// A step for the caller.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Start this app. Its trial begins.
     Start(String),
     /// Nothing: this app passed its trial.
@@ -90,7 +90,7 @@ struct Trial {
 
 /// One pass through the list of apps.
 #[derive(Debug)]
-pub(crate) struct Sequence {
+pub struct Sequence {
     health: Duration,
     why: String,
     since: Instant,
@@ -103,7 +103,7 @@ pub(crate) struct Sequence {
 
 impl Sequence {
     /// Begins with no app running. `why` says why, as a phrase; `apps` are in the order of their start.
-    pub(crate) fn new(apps: Vec<String>, why: String, health: Duration, now: Instant) -> Self {
+    pub fn new(apps: Vec<String>, why: String, health: Duration, now: Instant) -> Self {
         Self {
             health,
             why,
@@ -117,14 +117,15 @@ impl Sequence {
     }
 
     /// Begins again, without the apps that are suspected already.
-    pub(crate) fn again(self, apps: Vec<String>, why: String, now: Instant) -> Self {
+    #[must_use]
+    pub fn again(self, apps: Vec<String>, why: String, now: Instant) -> Self {
         let mut next = Self::new(apps, why, self.health, now);
         next.waiting.retain(|app| !self.suspects.iter().any(|it| it.app == *app));
         Self { suspects: self.suspects, since: self.since, ..next }
     }
 
     /// Returns the next step, if one is due. The sequence assumes that the caller performs it.
-    pub(crate) fn advance(&mut self, seen: &Seen, now: Instant) -> Option<Step> {
+    pub fn advance(&mut self, seen: &Seen, now: Instant) -> Option<Step> {
         let Some(trial) = &mut self.trial else { return self.start_next(seen) };
         let kernel_ended = trial.kernel_ends != seen.kernel_ends;
         let failure = match &seen.app_failure {
@@ -164,32 +165,32 @@ impl Sequence {
     }
 
     /// When [`advance`](Self::advance) is due, if no program changes before.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    pub fn next_due(&self) -> Option<Instant> {
         Some(self.trial.as_ref()?.healthy_since? + self.health)
     }
 
     /// The app on trial.
-    pub(crate) fn on_trial(&self) -> Option<&str> {
+    pub fn on_trial(&self) -> Option<&str> {
         self.trial.as_ref().map(|trial| trial.app.as_str())
     }
 
     /// Whether all apps had their trial.
-    pub(crate) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.is_complete
     }
 
     /// Since when safe mode lasts.
-    pub(crate) fn since(&self) -> Instant {
+    pub fn since(&self) -> Instant {
         self.since
     }
 
     /// The apps that are held because a fault came back with them.
-    pub(crate) fn suspects(&self) -> &[Suspect] {
+    pub fn suspects(&self) -> &[Suspect] {
         &self.suspects
     }
 
     /// The sequence for operators.
-    pub(crate) fn status(&self) -> SafeModeStatus {
+    pub fn status(&self) -> SafeModeStatus {
         SafeModeStatus {
             why: self.why.clone(),
             complete: self.is_complete,

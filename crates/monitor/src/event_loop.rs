@@ -21,14 +21,14 @@ use crate::process_table::{self, MESSAGES_PER_TURN, ProcessTable};
 use crate::service_table::ServiceTable;
 use crate::signals::Signals;
 use crate::text::shortened;
-use crate::usage::meter::{Meter, Sample};
-use crate::usage::{MEASUREMENT_PERIOD, report};
 use crate::watch::Watch;
 use config::Limits;
 use control::change::{Change, ChangeReport, ChangeRequest};
 use control::northbound::TokenRecord;
 use control::operator::ProgramState;
 use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUsage, Status};
+use supervisor::usage::meter::{Meter, Sample};
+use supervisor::usage::{MEASUREMENT_PERIOD, report};
 
 /// The longest time from the first stop request to the monitor's own end.
 const STOP_TIME: Duration = Duration::from_millis(1_800);
@@ -48,7 +48,7 @@ const FLUSH_TIME: Duration = Duration::from_millis(100);
 
 /// The event loop and what it serves.
 #[derive(Debug)]
-pub(crate) struct Supervisor {
+pub(crate) struct EventLoop {
     started: Instant,
     processes: ProcessTable,
     admin: AdminServer,
@@ -96,7 +96,7 @@ enum Source {
     Process(process_table::Source),
 }
 
-impl Supervisor {
+impl EventLoop {
     /// Takes over the processes, which are not started yet, and the admin socket.
     pub(crate) fn new(
         processes: ProcessTable,

@@ -35,29 +35,29 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
 /// A measurement of one program. Totals count from the start of the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// Processor time used.
-    pub(crate) cpu: Duration,
+    pub cpu: Duration,
     /// Bytes of memory, now.
-    pub(crate) memory: u64,
+    pub memory: u64,
     /// The part of `memory` that the monitor compares with the limit where only the monitor enforces it. Pages of files
     /// are not part of it, because the system can take them back.
-    pub(crate) own_memory: u64,
+    pub own_memory: u64,
     /// Threads, now.
-    pub(crate) threads: u64,
+    pub threads: u64,
     /// Open descriptors, now; `None` if the system does not report them.
-    pub(crate) descriptors: Option<u64>,
+    pub descriptors: Option<u64>,
     /// Bytes that it wrote to standard output and error.
-    pub(crate) log: u64,
+    pub log: u64,
     /// Lines that the monitor dropped because there were too many.
-    pub(crate) log_left_out: u64,
+    pub log_left_out: u64,
     /// Threads and processes that the system refused to create.
-    pub(crate) refused_threads: u64,
+    pub refused_threads: u64,
 }
 
 /// Which value of a limit an alert is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Severity {
+pub enum Severity {
     /// The program uses more than the soft value.
     Soft,
     /// The program uses as much as the hard value and gets no more.
@@ -66,7 +66,7 @@ pub(crate) enum Severity {
 
 /// A required reaction to a program's usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LimitEvent {
+pub enum LimitEvent {
     /// Alert the app and the operator.
     Alert {
         /// The resource.
@@ -89,7 +89,7 @@ pub(crate) enum LimitEvent {
 
 /// Measures one program.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub struct Meter {
     limits: Limits,
     /// The limits that only the monitor enforces.
     enforced: Vec<Limit>,
@@ -111,7 +111,7 @@ struct AlertState {
 
 impl Meter {
     /// Measures a program with these limits. Only the monitor enforces those in `enforced`.
-    pub(crate) fn new(limits: Limits, enforced: Vec<Limit>) -> Self {
+    pub fn new(limits: Limits, enforced: Vec<Limit>) -> Self {
         Self {
             limits,
             enforced,
@@ -124,12 +124,12 @@ impl Meter {
     }
 
     /// The program's limits.
-    pub(crate) fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
     /// The process was restarted: its totals start at 0. Those of the kernel continue.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.samples.clear();
         self.cpu_window = None;
         for limit in [Limit::Threads, Limit::Log] {
@@ -138,12 +138,12 @@ impl Meter {
     }
 
     /// Raises alerts again that the app could not receive, because it was not loaded.
-    pub(crate) fn reset_alerts(&mut self) {
+    pub fn reset_alerts(&mut self) {
         self.alerts = Default::default();
     }
 
     /// Takes the kernel's counters of the app.
-    pub(crate) fn counted(&mut self, now: Instant, counters: &AppCounters) {
+    pub fn counted(&mut self, now: Instant, counters: &AppCounters) {
         // A restarted kernel counts from 0.
         if self.counters.back().is_some_and(|(_, last)| last.delivered > counters.delivered) {
             self.counters.clear();
@@ -152,22 +152,22 @@ impl Meter {
     }
 
     /// The kernel's latest counters of the app.
-    pub(crate) fn counters(&self) -> Option<&AppCounters> {
+    pub fn counters(&self) -> Option<&AppCounters> {
         self.counters.back().map(|(_, counters)| counters)
     }
 
     /// The latest measurement.
-    pub(crate) fn sample(&self) -> Option<&Sample> {
+    pub fn sample(&self) -> Option<&Sample> {
         self.samples.back().map(|(_, sample)| sample)
     }
 
     /// Packet-ins that the app received per second; `None` if not known.
-    pub(crate) fn events(&self) -> Option<u64> {
+    pub fn events(&self) -> Option<u64> {
         per_second(&self.counters, |counters| counters.delivered)
     }
 
     /// How much of `limit` the program uses now; `None` if not known.
-    pub(crate) fn value(&self, limit: Limit) -> Option<u64> {
+    pub fn value(&self, limit: Limit) -> Option<u64> {
         let sample = self.sample();
         match limit {
             Limit::Memory => sample.map(|it| it.memory),
@@ -184,12 +184,12 @@ impl Meter {
     }
 
     /// The limits whose soft value the program exceeds now.
-    pub(crate) fn above(&self) -> Vec<Limit> {
+    pub fn above(&self) -> Vec<Limit> {
         Limit::ALL.into_iter().filter(|it| self.alerts[index(*it)][0].is_above).collect()
     }
 
     /// Takes a measurement, which is `None` without a process, and returns what the caller must do.
-    pub(crate) fn measure(&mut self, now: Instant, sample: Option<Sample>) -> Vec<LimitEvent> {
+    pub fn measure(&mut self, now: Instant, sample: Option<Sample>) -> Vec<LimitEvent> {
         if let Some(sample) = sample {
             keep(&mut self.samples, now, sample);
         } else {
@@ -226,7 +226,7 @@ impl Meter {
     }
 
     /// Returns a kill if `memory` bytes exceed a limit that only the monitor enforces.
-    pub(crate) fn memory_excess(&self, memory: u64) -> Option<LimitEvent> {
+    pub fn memory_excess(&self, memory: u64) -> Option<LimitEvent> {
         let (limit, value) = (Limit::Memory, memory);
         let is_above = self.enforced.contains(&limit) && value > self.limits.of(limit).hard;
         is_above.then_some(LimitEvent::Kill { limit, value, pause: LEAST_PAUSE })
@@ -234,7 +234,7 @@ impl Meter {
 
     /// Returns the time until the next check of a program that has `memory` bytes: the time in which it reaches its limit
     /// at the rate [`FASTEST`], within [`MEMORY_PERIODS`].
-    pub(crate) fn next_memory_check(&self, memory: u64) -> Duration {
+    pub fn next_memory_check(&self, memory: u64) -> Duration {
         let left = self.limits.of(Limit::Memory).hard.saturating_sub(memory);
         let (least, most) = MEMORY_PERIODS;
         Duration::from_nanos(left / FASTEST).clamp(least, most)

@@ -28,7 +28,7 @@ const LONGEST_TRIAL: Duration = Duration::from_secs(3600);
 
 /// Counts the ends of the kernel that no evidence explains.
 #[derive(Debug, Default)]
-pub(crate) struct Rule {
+pub struct Rule {
     /// When the last one was, and how long that kernel had run.
     last: Option<(Instant, Duration)>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Rule {
 impl Rule {
     /// A kernel that had run for `ran` ended `now` without an explanation. Returns the time of a trial if its apps must leave
     /// it: twice as long as the fault took, and at least `health`.
-    pub(crate) fn kernel_ended(
+    pub fn kernel_ended(
         &mut self,
         ran: Duration,
         health: Duration,
@@ -51,7 +51,7 @@ impl Rule {
 
 /// A step for the caller.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Keep this app out of the kernel until the operator promotes it, for this reason.
     Keep(String, String),
     /// Restart the kernel with this app. Its trial begins.
@@ -66,13 +66,13 @@ pub(crate) enum Step {
 
 /// The state of the programs on which the next step depends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Whether the kernel runs.
-    pub(crate) kernel_runs: bool,
+    pub kernel_runs: bool,
     /// Whether the app on trial is loaded in the kernel.
-    pub(crate) is_loaded: bool,
+    pub is_loaded: bool,
     /// Whether the app on trial is no longer to run in the kernel: it failed, or an operator stopped or removed it.
-    pub(crate) has_left: bool,
+    pub has_left: bool,
 }
 
 /// An app that waits for its return.
@@ -95,7 +95,7 @@ enum Stage {
 
 /// One pass through the apps that left the kernel.
 #[derive(Debug)]
-pub(crate) struct Comeback {
+pub struct Comeback {
     trial: Duration,
     waiting: VecDeque<Waiting>,
     stage: Stage,
@@ -105,14 +105,14 @@ pub(crate) struct Comeback {
 
 impl Comeback {
     /// Begins with `apps` in zones. A zone leaks if its memory grows by the bytes of `leak` within the time of `leak`.
-    pub(crate) fn new(apps: Vec<String>, trial: Duration, leak: (u64, Duration)) -> Self {
+    pub fn new(apps: Vec<String>, trial: Duration, leak: (u64, Duration)) -> Self {
         let waiting = |app| Waiting { app, leak: LeakDetector::new(leak.0, leak.1) };
         let waiting = apps.into_iter().map(waiting).collect();
         Self { trial, waiting, stage: Stage::Zones, healthy_since: None }
     }
 
     /// The app on trial.
-    pub(crate) fn on_trial(&self) -> Option<&str> {
+    pub fn on_trial(&self) -> Option<&str> {
         if let Stage::OnTrial(app) = &self.stage { Some(app) } else { None }
     }
 
@@ -123,12 +123,12 @@ impl Comeback {
     }
 
     /// When [`advance`](Self::advance) is due, if no program changes before.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    pub fn next_due(&self) -> Option<Instant> {
         Some(self.healthy_since? + self.trial)
     }
 
     /// Returns the next step, if one is due. The sequence assumes that the caller performs it.
-    pub(crate) fn advance(&mut self, seen: Seen, now: Instant) -> Option<Step> {
+    pub fn advance(&mut self, seen: Seen, now: Instant) -> Option<Step> {
         let is_healthy = match self.stage {
             Stage::Between => return seen.kernel_runs.then(|| self.next()),
             Stage::OnTrial(_) if seen.has_left => {
@@ -159,21 +159,21 @@ impl Comeback {
     }
 
     /// The zone of a waiting app has this much memory. Returns a step if it leaks.
-    pub(crate) fn measured(&mut self, app: &str, memory: u64, now: Instant) -> Option<Step> {
+    pub fn measured(&mut self, app: &str, memory: u64, now: Instant) -> Option<Step> {
         let waiting = self.waiting.iter_mut().find(|it| it.app == app)?;
         let leak = waiting.leak.measure(now, memory)?;
         self.failed(app, &leak.to_string())
     }
 
     /// The zone of a waiting app has failed.
-    pub(crate) fn failed(&mut self, app: &str, why: &str) -> Option<Step> {
+    pub fn failed(&mut self, app: &str, why: &str) -> Option<Step> {
         let place = self.waiting.iter().position(|it| it.app == app)?;
         self.waiting.remove(place);
         Some(Step::Keep(app.to_owned(), format!("it failed in a zone as well: {why}")))
     }
 
     /// The kernel has ended without an explanation.
-    pub(crate) fn kernel_ended(&mut self, how: &str) -> Step {
+    pub fn kernel_ended(&mut self, how: &str) -> Step {
         self.healthy_since = None;
         match std::mem::replace(&mut self.stage, Stage::Between) {
             Stage::OnTrial(app) => {

@@ -1,0 +1,13 @@
+//! Decides what happens to the programs of Rosemary: when each is started, restarted and held, who is to blame for an end, and what
+//! follows from what it uses.
+//!
+//! Nothing here does I/O or reads a clock: the caller passes what it sees and the time, and carries out what is decided.
+
+pub mod attachment;
+pub mod comeback;
+pub mod hang;
+pub mod lifecycle;
+pub mod restart_policy;
+pub mod safe_mode;
+pub mod service_failures;
+pub mod usage;
