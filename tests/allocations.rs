@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use control::app::{AppId, Hosting, Installation};
 use control::flight::FlightReader;
-use control::kernel::{AppSpec, KernelReply, KernelRequest, PlainTcp, Tuning};
+use control::kernel::{AnnouncedApp, KernelReply, KernelRequest, PlainTcp, Tuning};
 use control::policy::{Fail, Policy, Stage};
 use openflow::{
     Action, Dpid, Header, Hello, Kind, PacketIn, PacketOut, PortDescReply, PortNo, Version, append,
@@ -132,7 +132,7 @@ impl Rig {
         let address = listener.local_addr().unwrap();
         let (monitor, kernels) = Channel::passing_pair().unwrap();
         let kernel = fork(kernels);
-        let app = |(number, stage): (usize, &Stage)| AppSpec {
+        let app = |(number, stage): (usize, &Stage)| AnnouncedApp {
             app: AppId(u16::try_from(number).unwrap() + 1),
             name: format!("app {number}"),
             policy: Policy { stage: *stage, ..Policy::default() },
@@ -141,7 +141,7 @@ impl Rig {
             config_size: 0,
             services: Vec::new(),
         };
-        let apps: Vec<AppSpec> = stages.iter().enumerate().map(app).collect();
+        let apps: Vec<AnnouncedApp> = stages.iter().enumerate().map(app).collect();
         let start = KernelRequest::Start {
             listeners: vec![address],
             run_as: None,
@@ -156,7 +156,7 @@ impl Rig {
         monitor.send(&start, &[listener.as_fd(), recorder_fd.as_fd()]).unwrap();
         assert!(matches!(receive(&monitor).0, KernelReply::Confined { .. }));
         assert_eq!(receive(&monitor).0, KernelReply::Ready);
-        for AppSpec { app, name, policy, .. } in apps {
+        for AnnouncedApp { app, name, policy, .. } in apps {
             let answers = policy.stage == Stage::Control;
             monitor.send(&KernelRequest::Attach { app, name, policy }, &[]).unwrap();
             let (KernelReply::Attached { capacity, .. }, fds) = receive(&monitor) else {

@@ -13,7 +13,7 @@ use clap::Args;
 use config::RYU_CAPABILITIES;
 use control::policy::Capability;
 use monitor::installation;
-use monitor::python::Interpreter;
+use monitor::python;
 
 use crate::readable::{ensure_grantable, ensure_readable};
 use crate::ryu::{LIMITS, execute, quoted};
@@ -80,7 +80,7 @@ fn package(args: &FaucetArgs) -> anyhow::Result<Option<PathBuf>> {
     if let Some(dir) = dirs.iter().find(|dir| dir.join(FAUCET).is_file()) {
         return Ok(Some(dir.clone()));
     }
-    if Interpreter::find()?.has_file(Path::new(FAUCET)) {
+    if python::has_file(&python::interpreter()?, Path::new(FAUCET)) {
         return Ok(None);
     }
     let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();

@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use monitor::installation;
-use monitor::python::Interpreter;
+use monitor::python::{self, Interpreter};
 
 use self::inspection::Inspection;
 use self::request::Request;
@@ -96,28 +96,28 @@ pub(crate) fn execute(config: &str, up: &[OsString]) -> anyhow::Result<ExitCode>
 fn check(files: &[String]) -> anyhow::Result<ExitCode> {
     ensure!(!files.is_empty(), "name the files to check: rosemary ryu check app.py");
     let interpreter = interpreter()?;
-    let mut command = Command::new(interpreter.program());
+    let mut command = Command::new(&interpreter.program);
     let error = command.args(["-I", "-m", "rosemary_ryu.check"]).args(files).exec();
-    Err(error).with_context(|| format!("cannot execute {}", interpreter.program().display()))
+    Err(error).with_context(|| format!("cannot execute {}", interpreter.program.display()))
 }
 
 /// Has the interpreter read the source of the apps: it knows which modules it has itself.
 fn inspect(request: &Request, interpreter: &Interpreter) -> anyhow::Result<Inspection> {
-    let mut command = Command::new(interpreter.program());
+    let mut command = Command::new(&interpreter.program);
     command.args(["-I", "-m", "rosemary_ryu.beside"]);
     for dir in &request.python_path {
         command.arg("--python-path").arg(dir);
     }
     let output = command.arg("--").args(request.apps()).stderr(Stdio::inherit()).output();
     let output =
-        output.with_context(|| format!("cannot execute {}", interpreter.program().display()))?;
+        output.with_context(|| format!("cannot execute {}", interpreter.program.display()))?;
     ensure!(output.status.success(), "rosemary-ryu could not read the apps; type: make python");
     serde_json::from_slice(&output.stdout)
         .context("rosemary-ryu is of another version; type: make python")
 }
 
 fn interpreter() -> anyhow::Result<Interpreter> {
-    let interpreter = Interpreter::find()?;
-    ensure!(interpreter.has_ryu(), "rosemary-ryu is not installed; type: make python");
+    let interpreter = python::interpreter()?;
+    ensure!(interpreter.ryu, "rosemary-ryu is not installed; type: make python");
     Ok(interpreter)
 }

@@ -158,6 +158,12 @@ impl AppConfig {
         }
     }
 
+    /// Returns the same settings without their place in a file, so that equal ones compare as equal.
+    #[must_use]
+    pub fn without_place(self) -> Self {
+        Self { at: 0, ..self }
+    }
+
     /// Returns the messages that it may send per second.
     pub(super) fn quota(&self) -> Quota {
         let most = |limit| u32::try_from(self.limits.of(limit).hard).unwrap_or(u32::MAX);

@@ -34,7 +34,7 @@ pub fn worker_name(number: usize) -> String {
 
 /// An app as the kernel must know it before the app runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AppSpec {
+pub struct AnnouncedApp {
     /// Its number.
     pub app: AppId,
     /// Its name, for messages.
@@ -167,7 +167,7 @@ pub enum KernelRequest {
         /// The user and group to become first, if the monitor is root.
         run_as: Option<u32>,
         /// All apps of the configuration. A guard counts as silent until it is attached.
-        apps: Vec<AppSpec>,
+        apps: Vec<AnnouncedApp>,
         /// The peers that may speak plain TCP.
         plain: PlainTcp,
         /// Whether there are keys, so that switches may speak TLS.

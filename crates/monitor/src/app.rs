@@ -15,7 +15,6 @@ mod messages;
 mod reports;
 mod role;
 mod safety;
-mod settings;
 mod starting;
 mod status;
 mod usage;
@@ -27,30 +26,28 @@ use std::time::{Duration, Instant};
 
 use control::app::{AppId, Hosting as Host};
 use control::log::LogLevel;
-use control::policy::Policy;
-use control::service::ClientRights;
 use control::zone::ZoneSandbox;
 use sdk::services::Service;
 use sdk::services::apps::Measure;
 use sys::sandbox::Limits;
 use tracing::warn;
 
-pub(crate) use self::files::{AppFiles, Fingerprint};
+pub(crate) use self::files::AppFiles;
 use self::hosting::{Hosting, InKernel};
 use self::intent::Intent;
 use self::limit::PaceWatch;
 pub(crate) use self::messages::ZoneEvent;
 use self::reports::AppReports;
 pub(crate) use self::role::Role;
-pub(crate) use self::settings::{AppSettings, LOG_LEVEL};
 use self::zone::{Zone, ZoneSettings};
 use crate::choice;
 use crate::config_file::ConfigFile;
 use crate::modules::Modules;
 use crate::process_table::Environment;
 use crate::program::Program;
-use crate::python::PythonZone;
-use config::{Require, SERVE_HTTP};
+use crate::python::{self, PythonZone};
+use config::Require;
+use supervisor::spec::AppSpec;
 use supervisor::usage::meter::Meter;
 
 /// The service that an app of this name provides.
@@ -63,10 +60,8 @@ fn provided(app: &str) -> Option<Service> {
 pub(crate) struct App {
     pub(crate) id: AppId,
     pub(crate) name: String,
-    policy: Policy,
+    spec: AppSpec,
     files: AppFiles,
-    services: Vec<Service>,
-    rights: ClientRights,
     hosting: Hosting,
     zone_settings: ZoneSettings,
     /// The user that the kernel runs as.
@@ -75,7 +70,6 @@ pub(crate) struct App {
     /// Whether the operator wants it to run.
     intent: Intent,
     role: Role,
-    settings: AppSettings,
     /// The level of its log, if an operator has set it.
     log_level: Option<LogLevel>,
     /// Whether its process is in a second group, beside that of its predecessor.
@@ -115,50 +109,39 @@ impl App {
     pub(crate) fn new(
         id: AppId,
         chosen: choice::App,
-        rights: ClientRights,
         around: &Environment,
         demoted: Option<&str>,
     ) -> Self {
-        let settings = AppSettings::of(&chosen, &rights);
-        let choice::App { name, object, origin, config, policy, host, limits, .. } = chosen;
+        let choice::App { spec, object, never } = chosen;
+        let (name, limits) = (spec.keys.name.clone(), spec.keys.limits);
         let sandbox = around.require.map(|require| ZoneSandbox {
             run_as: around.users.for_app(id.0),
             full: require == Require::Full,
-            env: chosen.env,
-            read: match &chosen.python {
-                Some((python, interpreter)) => {
-                    chosen.read.into_iter().chain(interpreter.read_dirs(python)).collect()
-                }
-                None => chosen.read,
-            },
-            never: chosen.never.to_vec(),
+            env: spec.keys.env.clone(),
+            read: spec.readable(),
+            never: never.to_vec(),
             limits: with_tables(
                 around.enforcement.process_limits(&limits),
-                chosen.services.iter().copied().chain(provided(&name)),
+                spec.keys.services.iter().copied().chain(provided(&name)),
             ),
         });
         let meter = around.enforcement.meter(limits);
         let zone_settings = ZoneSettings {
             app: name.clone(),
-            executable: match &chosen.python {
-                Some((_, interpreter)) => interpreter.command(),
+            executable: match &spec.interpreter {
+                Some(interpreter) => python::command(interpreter),
                 None => around.installation.zone.clone().into(),
             },
             sandbox,
             limits,
             enforcement: around.enforcement.clone(),
             incidents: around.incidents.clone(),
-            longest_call: chosen.hang,
-            restart: chosen.restart,
+            longest_call: spec.hang,
+            restart: spec.restart,
         };
-        let python = chosen.python.as_ref();
-        let modules =
-            python.map(|(python, interpreter)| Modules::new(python, interpreter, &object));
-        let serves_http = rights.names.iter().any(|right| right == SERVE_HTTP);
-        let python = python.map(|(python, _)| {
-            PythonZone::new(python, &object, (&policy.capabilities, serves_http))
-        });
-        let mut hosting = match host {
+        let modules = Modules::of(&spec, &object);
+        let python = PythonZone::of(&spec, &object);
+        let mut hosting = match spec.keys.host {
             Host::Kernel => Hosting::Kernel(InKernel::default()),
             Host::User => Hosting::Zone { zone: Box::new(zone_settings.make()), demotion: None },
         };
@@ -172,17 +155,14 @@ impl App {
             id,
             name,
             python,
-            policy,
-            files: AppFiles::new(object, ConfigFile::new(config), modules, origin),
-            services: chosen.services,
-            rights,
+            files: AppFiles::new(object, ConfigFile::new(spec.keys.config.clone()), modules),
+            spec,
             hosting,
             zone_settings,
             kernel_uid: around.users.for_kernel(),
             meter,
             intent: Intent::default(),
             role: Role::default(),
-            settings,
             log_level: None,
             is_beside: false,
             removes_flows: false,

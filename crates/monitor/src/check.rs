@@ -87,7 +87,7 @@ pub fn check(options: &Options) -> Result<Valid, Vec<StartError>> {
     let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
     mistakes.extend(config::with_environment(config.tuning, variable).err().map(Into::into));
     if mistakes.is_empty() {
-        let apps = apps.into_iter().map(|app| app.name).collect();
+        let apps = apps.into_iter().map(|app| app.spec.keys.name).collect();
         Ok(Valid { file: config.file, apps, notices })
     } else {
         Err(mistakes)
@@ -108,9 +108,9 @@ pub(crate) fn own_dirs(
 /// Returns a mistake for each app that may read Rosemary's `own` files.
 pub(crate) fn reads(apps: &[App], own: &[PathBuf], config: &Config) -> Vec<StartError> {
     let mistake = |app: &App| {
-        let why = app.read.iter().find_map(|path| config::fs_read::why_not(path, own))?;
-        let place = config.position_of_app(&app.name, "capabilities");
-        Some(StartError::Granted { app: app.name.clone(), why }.at(place))
+        let why = app.spec.keys.read.iter().find_map(|path| config::fs_read::why_not(path, own))?;
+        let place = config.position_of_app(app.name(), "capabilities");
+        Some(StartError::Granted { app: app.name().to_owned(), why }.at(place))
     };
     apps.iter().filter_map(mistake).collect()
 }
@@ -165,7 +165,7 @@ fn addresses(options: &Options, config: &Config) -> Result<(), StartError> {
 fn object(app: &App, config: &Config) -> Result<(), StartError> {
     let Object::File(_) = &app.object else { return Ok(()) }; // rosemary-security has inspected the package
     let path = app.object.path();
-    let why = match (read_object(path), &app.python) {
+    let why = match (read_object(path), &app.spec.keys.python) {
         (Ok(bytes), None) if is_shared_object(&bytes) => return Ok(()),
         (Ok(_), None) => "it is not a shared object".to_owned(),
         (Ok(bytes), Some(_)) if is_shared_object(&bytes) => {
@@ -174,17 +174,17 @@ fn object(app: &App, config: &Config) -> Result<(), StartError> {
         (Ok(_), Some(_)) => return Ok(()),
         (Err(error), _) => error.to_string(),
     };
-    Err(unloadable(app, why).at(config.position_of_app(&app.name, "object")))
+    Err(unloadable(app, why).at(config.position_of_app(app.name(), "object")))
 }
 
 /// The error of an app whose object cannot be loaded.
 fn unloadable(app: &App, why: String) -> StartError {
-    let remedy = match app.python {
+    let remedy = match app.spec.keys.python {
         Some(_) => "correct the file, or `object`",
         None => "build it again, or correct `object`",
     };
     let object = app.object.path().to_owned();
-    StartError::Object { app: app.name.clone(), object, why, remedy }
+    StartError::Object { app: app.name().to_owned(), object, why, remedy }
 }
 
 /// Returns whether the file begins as a shared object: the magic number, and the type `ET_DYN` (elf(5)).
@@ -196,17 +196,17 @@ fn is_shared_object(bytes: &[u8]) -> bool {
 
 /// Checks that the file with an app's own configuration can be read.
 fn own_file(app: &App, config: &Config) -> Result<(), StartError> {
-    ConfigFile::new(app.config.clone()).read().map_err(|why| {
-        let place = config.position_of_app(&app.name, "config");
-        StartError::AppFile { app: app.name.clone(), why }.at(place)
+    ConfigFile::new(app.spec.keys.config.clone()).read().map_err(|why| {
+        let place = config.position_of_app(app.name(), "config");
+        StartError::AppFile { app: app.name().to_owned(), why }.at(place)
     })
 }
 
 /// Checks that an app can be loaded with its own configuration, which only the app can interpret.
 fn loading(app: &mut App, zone: &Path, own: &[PathBuf], config: &Config) -> Result<(), StartError> {
     trial_load::load(zone, app, own, config.require).map_err(|why| {
-        let name = app.name.clone();
-        if let Some(file) = &app.config {
+        let name = app.name().to_owned();
+        if let Some(file) = &app.spec.keys.config {
             let why = format!("{}: {why}", file.display());
             let place = config.position_of_app(&name, "config");
             return StartError::AppFile { app: name, why }.at(place);

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use config::{AppConfig, Config, DEFAULT_APPS, Position, SetFault, nearest};
-use control::app::Hosting;
+use control::app::{AppId, Hosting};
 use control::operator::{InactiveApp, InactiveState};
 use control::policy::{Fail, Policy, Stage};
 use tracing::warn;
 
-pub(crate) use self::app::{App, Origin};
+pub(crate) use self::app::App;
 use self::wanted::wanted;
 use crate::error::StartError;
 use crate::installation::Installation;
@@ -20,6 +20,8 @@ use crate::object::{Object, ObjectFile};
 use crate::options::Options;
 use crate::overrides::Overrides;
 use crate::packages::{Admitted, Gate, Store, Version};
+use supervisor::rights;
+use supervisor::spec::Origin;
 
 /// Why an app cannot run, after its name.
 pub(crate) type Mistake = (String, StartError);
@@ -223,10 +225,10 @@ pub(crate) fn note_guards<'a>(
     let (mut guards, mut unusable): (BTreeSet<String>, BTreeSet<&str>) =
         (BTreeSet::new(), unusable.collect());
     for app in apps {
-        match (&app.origin, app.policy.stage) {
-            (Origin::Unknown { .. }, _) => drop(unusable.insert(&app.name)),
+        match (&app.spec.origin, app.spec.policy.stage) {
+            (Origin::Unknown { .. }, _) => drop(unusable.insert(app.name())),
             (Origin::Package { .. }, Stage::Guard(Fail::Closed)) => {
-                guards.insert(app.name.clone());
+                guards.insert(app.name().to_owned());
             }
             _ => {}
         }
@@ -305,10 +307,19 @@ fn shipped(
     }
 }
 
+/// Gives all apps their rights in services; `numbers` are theirs, in the same order. Returns the ignored rights, as
+/// [`rights::of`] does.
+pub(crate) fn give_rights(numbers: &[AppId], apps: &mut [App]) -> Vec<(String, String)> {
+    let specs: Vec<_> = numbers.iter().copied().zip(apps.iter().map(|app| &app.spec)).collect();
+    let (rights, ignored) = rights::of(&specs);
+    apps.iter_mut().zip(rights).for_each(|(app, rights)| app.spec.rights = rights);
+    ignored
+}
+
 /// Warns of unsigned apps.
 pub(crate) fn warn_of_unsigned(apps: &[App]) {
-    for App { name, object, .. } in apps.iter().filter(|app| app.origin == Origin::Unsigned) {
-        let object = object.path().display();
+    for app in apps.iter().filter(|app| app.spec.origin == Origin::Unsigned) {
+        let (name, object) = (app.name(), app.spec.object.display());
         warn!(app = name, %object, "UNSIGNED: nobody vouches for this app; use this for development only");
     }
 }
@@ -427,6 +438,6 @@ mod tests {
         assert!(error.starts_with("/rosemary.toml:3:10: the app a is the bare file"), "{error}");
         assert!(error.contains("--allow-unsigned") && error.contains("app build"), "{error}");
         let app = apps(&["--allow-unsigned"]).unwrap().apps.remove(0);
-        assert_eq!((app.origin, app.object.path()), (Origin::Unsigned, object.as_path()));
+        assert_eq!((app.spec.origin, app.object.path()), (Origin::Unsigned, object.as_path()));
     }
 }

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use control::app::{AbsentApp, Installation};
-use control::kernel::{AppSpec, KernelRequest, MAX_WORKERS, PlainTcp, Tuning};
+use control::kernel::{AnnouncedApp, KernelRequest, MAX_WORKERS, PlainTcp, Tuning};
 
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
@@ -41,7 +41,7 @@ impl KernelSettings {
     pub(crate) fn start_request(
         &mut self,
         run_as: Option<u32>,
-        apps: Vec<AppSpec>,
+        apps: Vec<AnnouncedApp>,
     ) -> (KernelRequest, Vec<BorrowedFd<'_>>) {
         self.listeners.iter_mut().for_each(Listener::renew);
         let listeners = self.addresses().collect();

@@ -71,7 +71,6 @@ mod process_table;
 mod program;
 pub mod python;
 mod remedy;
-mod rights;
 mod runtime_dir;
 pub mod sandbox;
 pub mod sandbox_probe;
@@ -90,6 +89,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use control::app::AppId;
 use control::incident::{Cause, Evidence, Program};
 use control::kernel::PlainTcp;
 use control::northbound::{ListenerRole, NorthboundSettings, OfctlRest};
@@ -103,7 +103,7 @@ pub use crate::output::shown;
 use crate::admin_server::{AdminServer, AllowedUsers};
 use crate::change::planner::Planner;
 use crate::change::{Basis, Changes};
-use crate::choice::{Circumstances, Origin};
+use crate::choice::Circumstances;
 use crate::demotions::Demotions;
 use crate::error::StartError;
 use crate::event_loop::EventLoop;
@@ -125,6 +125,7 @@ use crate::state_dir::StateDir;
 use crate::usage::{EnforcedBy, Enforcement};
 use crate::users::Users;
 use config::{Config, Require, ServiceRight};
+use supervisor::spec::Origin;
 
 /// Queues a line of the monitor's own log, as [`sys::log::in_background`] passes it, for the log service.
 pub fn log_own(line: &[u8]) {
@@ -265,7 +266,7 @@ fn northbound_input(
     add_others(&mut listeners, options, config)?;
     let chosen = config.northbound.app_routes;
     let app_routes = (chosen.unwrap_or(APP_ROUTES), chosen.is_some());
-    if apps.iter().any(|app| app.service_rights.contains(&ServiceRight::ServeHttp)) {
+    if apps.iter().any(|app| app.spec.keys.service_rights.contains(&ServiceRight::ServeHttp)) {
         listeners.add(ListenerRole::Apps, app_routes, runtime.took_over())?;
     }
     listeners.add_unix(runtime.path(), group);
@@ -325,7 +326,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         );
     }
     let listeners = listen::bind_listeners(&options.listen(&config), runtime.took_over())?;
-    let numbers = numbers::of(&state, apps.iter().map(|app| (app.name.as_str(), app.key())))?;
+    let numbers = numbers::of(&state, apps.iter().map(|app| (app.name(), app.spec.key())))?;
     let demotions = Demotions::load(state.path())?;
     check_sandbox(options, config.require, &installation.zone)?;
     let (admin, group) = runtime.bind_admin()?;
@@ -345,7 +346,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     // A value that is not Unicode is not valid either, and must not count as unset.
     let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
     let tuning = config::with_environment(config.tuning, variable)?;
-    let running: Vec<_> = numbers.iter().copied().zip(apps.iter().map(|app| &*app.name)).collect();
+    let running: Vec<_> = numbers.iter().copied().zip(apps.iter().map(choice::App::name)).collect();
     let absent = numbers::absent(&state, &running, &config)?;
     let id = numbers::installation(&state)?;
     let settings =
@@ -369,6 +370,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     if runtime.took_over() {
         record_takeover(&environment.incidents);
     }
+    give_rights(&numbers, &mut apps);
     let apps = numbers.into_iter().zip(apps).collect();
     let mut processes = ProcessTable::new(apps, settings, &services, &environment, demotions)?;
     processes.set_safe_mode(&config.safe_mode);
@@ -399,11 +401,18 @@ fn warn_of_apps<'a>(apps: &[choice::App], notices: impl Iterator<Item = &'a Stri
     choice::warn_of_unsigned(apps);
 }
 
+/// Gives all apps their rights in services, and warns of those that have no meaning.
+fn give_rights(numbers: &[AppId], apps: &mut [choice::App]) {
+    for (app, right) in choice::give_rights(numbers, apps) {
+        warn!(app, right, "granted nothing for a right that names an app which does not run");
+    }
+}
+
 /// Gives held apps the keys that they had, so that their flows stay theirs.
 fn keep_keys(apps: &mut [choice::App], state: &StateDir) {
     for app in apps {
-        if let Origin::Unknown { key } = &mut app.origin {
-            *key = numbers::last_key(state, &app.name);
+        if let Origin::Unknown { key } = &mut app.spec.origin {
+            *key = numbers::last_key(state, &app.spec.keys.name);
         }
     }
 }

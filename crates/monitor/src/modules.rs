@@ -4,24 +4,19 @@
 //! interpreter change only with an installation; the module that the configuration names may be among those, too. An import that
 //! is computed is not found.
 
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-use config::Python;
-
 use crate::installation::read_file;
 use crate::object::Object;
-use crate::python::Interpreter;
+use supervisor::files::ModuleHashes;
+use supervisor::spec::AppSpec;
 
 /// The most modules of an app that are read; those of a large package are beyond it.
 const MOST_MODULES: usize = 64;
 
 /// The most bytes of a module; a larger one is left out.
 const MOST_BYTES: u64 = 1 << 20;
-
-/// The files of modules, and a hash of the content of each.
-pub(crate) type Contents = BTreeMap<PathBuf, u64>;
 
 /// Where an app in Python begins, and where the modules are that it imports.
 #[derive(Debug, Clone)]
@@ -44,7 +39,9 @@ enum First {
 
 impl Modules {
     /// Those of an app with this object; the interpreter's directories may have the module that the configuration names.
-    pub(crate) fn new(python: &Python, interpreter: &Interpreter, object: &Object) -> Self {
+    /// `None` for an app that is not in Python.
+    pub(crate) fn of(spec: &AppSpec, object: &Object) -> Option<Self> {
+        let (python, interpreter) = spec.keys.python.as_ref().zip(spec.interpreter.as_ref())?;
         let first = match object {
             Object::File(_) => First::File(object.path().to_owned()),
             Object::Module { name, .. } => {
@@ -55,12 +52,12 @@ impl Modules {
             }
             Object::Packaged { .. } | Object::Unusable { .. } => First::Archive,
         };
-        Self { first, path: python.path.clone() }
+        Some(Self { first, path: python.path.clone() })
     }
 
     /// Reads the modules as they are now. One that cannot be read is left out.
-    pub(crate) fn read(&self) -> Contents {
-        let mut contents = Contents::new();
+    pub(crate) fn read(&self) -> ModuleHashes {
+        let mut contents = ModuleHashes::new();
         let mut waiting = Vec::new();
         match &self.first {
             First::File(file) => {

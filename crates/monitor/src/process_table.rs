@@ -35,7 +35,6 @@ use std::time::Instant;
 
 use control::app::AppId;
 use control::kernel::KernelRequest;
-use control::service::ClientRights;
 use tracing::warn;
 
 use self::app_limits::AppLimits;
@@ -56,7 +55,6 @@ use crate::kernel_process::KernelProcess;
 use crate::kernel_settings::KernelSettings;
 use crate::northbound::{Northbound, NorthboundPort};
 use crate::program::{Port, Program};
-use crate::rights;
 use crate::service_table::{ServiceEvent, ServiceSettings, ServiceSlot, ServiceTable};
 use crate::usage::Enforcement;
 use crate::users::Users;
@@ -138,19 +136,15 @@ impl ProcessTable {
         around: &Environment,
         demotions: Demotions,
     ) -> Result<Self, StartError> {
-        let (rights, ignored) = rights::of(&apps);
-        for (app, right) in ignored {
-            warn!(app, right, "granted nothing for a right that names an app which does not run");
-        }
         let kernel = KernelProcess::new(kernel, &services.rules, around);
         let services = ServiceTable::for_apps(apps.iter().map(|(_, app)| app), services, around)?;
-        let app = |((id, app), rights): ((AppId, choice::App), ClientRights)| {
-            let demoted = demotions.why(&app.name);
-            App::new(id, app, rights, around, demoted)
+        let app = |(id, app): (AppId, choice::App)| {
+            let demoted = demotions.why(app.name());
+            App::new(id, app, around, demoted)
         };
         Ok(Self {
             kernel,
-            apps: apps.into_iter().zip(rights).map(app).collect(),
+            apps: apps.into_iter().map(app).collect(),
             services,
             northbound: None,
             demotions,

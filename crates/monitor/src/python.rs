@@ -10,11 +10,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use config::{Python, SERVE_HTTP};
-use control::policy::Grant;
+use config::{SERVE_HTTP, ServiceRight};
 use control::zone::{PythonApp, PythonForm};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use serde::Deserialize;
+use supervisor::spec::AppSpec;
+pub use supervisor::spec::Interpreter;
 
 use crate::error::StartError;
 use crate::installation;
@@ -28,82 +28,43 @@ const NOTE: &str = "rosemary-python.json";
 /// The most bytes of the note.
 const MAX_NOTE: u64 = 64 * 1024;
 
-/// The interpreter for apps in Python.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Interpreter {
-    /// Its program.
-    #[serde(rename = "interpreter")]
-    program: PathBuf,
-    /// The script that confines the process.
-    boot: PathBuf,
-    /// Directories with the interpreter's files, which each app may read.
-    read: Vec<PathBuf>,
-    /// Whether `rosemary-ryu` is installed.
-    #[serde(default)]
-    ryu: bool,
+/// Finds the interpreter in the virtual environment of the running program's installation.
+///
+/// # Errors
+/// [`StartError::NoPython`].
+pub fn interpreter() -> Result<Interpreter, StartError> {
+    let looked = installation::python_dirs()?;
+    let notes: Vec<PathBuf> = looked.iter().map(|dir| dir.join(NOTE)).collect();
+    let note = notes.iter().find(|note| note.is_file());
+    let note = note.ok_or_else(|| StartError::NoPython { looked: looked.clone() })?;
+    read(note).map_err(|source| StartError::Path {
+        what: "read",
+        path: note.clone(),
+        hint: "make it again with `make python`",
+        source,
+    })
 }
 
-impl Interpreter {
-    /// Finds the virtual environment of the running program's installation.
-    ///
-    /// # Errors
-    /// [`StartError::NoPython`].
-    pub fn find() -> Result<Self, StartError> {
-        let looked = installation::python_dirs()?;
-        let notes: Vec<PathBuf> = looked.iter().map(|dir| dir.join(NOTE)).collect();
-        let note = notes.iter().find(|note| note.is_file());
-        let note = note.ok_or_else(|| StartError::NoPython { looked: looked.clone() })?;
-        Self::read(note).map_err(|source| StartError::Path {
-            what: "read",
-            path: note.clone(),
-            hint: "make it again with `make python`",
-            source,
-        })
+fn read(note: &Path) -> io::Result<Interpreter> {
+    let note: Interpreter = serde_json::from_slice(&installation::read_file(note, MAX_NOTE)?)?;
+    let relative = [&note.program, &note.boot].into_iter().chain(&note.read);
+    if let Some(path) = relative.into_iter().find(|path| !path.is_absolute()) {
+        return Err(io::Error::other(format!("{} is not absolute", path.display())));
     }
+    Ok(note)
+}
 
-    fn read(note: &Path) -> io::Result<Self> {
-        let note: Self = serde_json::from_slice(&installation::read_file(note, MAX_NOTE)?)?;
-        let relative = [&note.program, &note.boot].into_iter().chain(&note.read);
-        if let Some(path) = relative.into_iter().find(|path| !path.is_absolute()) {
-            return Err(io::Error::other(format!("{} is not absolute", path.display())));
-        }
-        Ok(note)
-    }
+/// Whether a directory of the interpreter's packages contains this file.
+pub fn has_file(interpreter: &Interpreter, file: &Path) -> bool {
+    interpreter.dirs().any(|dir| dir.join(file).is_file())
+}
 
-    /// Whether it can run apps of Ryu.
-    pub fn has_ryu(&self) -> bool {
-        self.ryu
-    }
-
-    /// Whether a directory of its packages contains this file.
-    pub fn has_file(&self, file: &Path) -> bool {
-        self.dirs().any(|dir| dir.join(file).is_file())
-    }
-
-    /// The directories with the interpreter's packages.
-    pub(crate) fn dirs(&self) -> impl Iterator<Item = &Path> {
-        // Those of the system are not in the note: every zone sees them.
-        let own = self.boot.ancestors().nth(2).filter(|own| !self.read.iter().any(|it| it == own));
-        self.read.iter().map(PathBuf::as_path).chain(own)
-    }
-
-    /// The interpreter's program.
-    pub fn program(&self) -> &Path {
-        &self.program
-    }
-
-    /// The command that starts a zone: isolated from the user's environment (`-I`), without `site` (`-S`).
-    pub(crate) fn command(&self) -> Executable {
-        let args = ["-I", "-S", "-B", "-X", "utf8"].map(Into::into).into_iter();
-        Executable {
-            path: self.program.clone(),
-            args: args.chain([self.boot.clone().into()]).collect(),
-        }
-    }
-
-    /// The directories that the zone of an app may read beside what the operator grants.
-    pub(crate) fn read_dirs(&self, python: &Python) -> Vec<PathBuf> {
-        self.read.iter().chain(&python.path).cloned().collect()
+/// The command that starts a zone: isolated from the user's environment (`-I`), without `site` (`-S`).
+pub(crate) fn command(interpreter: &Interpreter) -> Executable {
+    let args = ["-I", "-S", "-B", "-X", "utf8"].map(Into::into).into_iter();
+    Executable {
+        path: interpreter.program.clone(),
+        args: args.chain([interpreter.boot.clone().into()]).collect(),
     }
 }
 
@@ -115,19 +76,17 @@ pub(crate) struct PythonZone {
 }
 
 impl PythonZone {
-    /// Describes the zone of an app with these settings, this object and these capabilities; `serves_http` says whether it may
-    /// publish routes.
-    pub(crate) fn new(
-        python: &Python,
-        object: &Object,
-        (capabilities, serves_http): (&[Grant], bool),
-    ) -> Self {
+    /// Describes the zone of an app with this object; `None` for an app that is not in Python.
+    pub(crate) fn of(spec: &AppSpec, object: &Object) -> Option<Self> {
+        let python = spec.keys.python.as_ref()?;
         let form = match object {
             Object::File(_) => PythonForm::Source,
             Object::Module { .. } => PythonForm::Module,
             Object::Packaged { .. } | Object::Unusable { .. } => PythonForm::Archive,
         };
-        let capabilities = capabilities.iter().map(|grant| grant.capability.to_string());
+        let capabilities = spec.policy.capabilities.iter();
+        let capabilities = capabilities.map(|grant| grant.capability.to_string());
+        let serves_http = spec.keys.service_rights.contains(&ServiceRight::ServeHttp);
         let serve = serves_http.then(|| SERVE_HTTP.to_owned());
         let app = PythonApp {
             framework: python.framework,
@@ -138,7 +97,7 @@ impl PythonZone {
             capabilities: capabilities.chain(serve).collect(),
             listeners: python.listen.clone(),
         };
-        Self { app, sockets: Vec::new() }
+        Some(Self { app, sockets: Vec::new() })
     }
 
     /// Binds the app's sockets, unless they are bound. They are as at the beginning, whatever an earlier instance did with them.
@@ -221,7 +180,32 @@ fn shared(address: SocketAddr) -> Result<Arc<Listener>, BindError> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use config::{AppConfig, RestartPolicy};
+    use control::policy::Policy;
+    use control::service::ClientRights;
+    use control::zone::Framework;
+    use supervisor::spec::Origin;
+
     use super::*;
+
+    /// The zone of an app of Ryu that listens at these addresses.
+    fn zone(listen: Vec<(String, SocketAddr)>) -> PythonZone {
+        let mut keys = AppConfig::in_python("rest", Framework::Ryu);
+        keys.python.as_mut().unwrap().listen = listen;
+        let spec = AppSpec {
+            keys,
+            policy: Policy::default(),
+            origin: Origin::Unsigned,
+            object: "ryu.app.rest".into(),
+            rights: ClientRights::default(),
+            hang: Duration::ZERO,
+            restart: RestartPolicy::default(),
+            interpreter: None,
+        };
+        PythonZone::of(&spec, &Object::module("ryu.app.rest").unwrap()).unwrap()
+    }
 
     #[test]
     fn two_instances_of_an_app_share_a_socket() {
@@ -254,10 +238,7 @@ mod tests {
     fn refused_address_comes_with_a_remedy() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let other = std::net::TcpListener::bind(taken).unwrap();
-        let mut python = Python::new(control::zone::Framework::Ryu);
-        python.listen = vec![("wsapi".into(), taken)];
-        let mut zone =
-            PythonZone::new(&python, &Object::module("ryu.app.rest").unwrap(), (&[], false));
+        let mut zone = zone(vec![("wsapi".into(), taken)]);
         let why = zone.listen().unwrap_err();
         assert!(why.contains("for wsapi") && why.contains("`ss -ltnp`"), "{why}");
         drop(other);
@@ -268,10 +249,8 @@ mod tests {
     fn sockets_of_a_trial_leave_the_addresses_free() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let other = std::net::TcpListener::bind(taken).unwrap();
-        let mut python = Python::new(control::zone::Framework::Ryu);
-        python.listen = vec![("wsapi".into(), taken), ("more".into(), "[::1]:1".parse().unwrap())];
-        let mut zone =
-            PythonZone::new(&python, &Object::module("ryu.app.rest").unwrap(), (&[], false));
+        let more = "[::1]:1".parse().unwrap();
+        let mut zone = zone(vec![("wsapi".into(), taken), ("more".into(), more)]);
         zone.listen_nowhere().unwrap();
         let bound: Vec<_> =
             zone.sockets().map(|fd| rustix::net::getsockname(fd).unwrap()).collect();
@@ -288,11 +267,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(NOTE);
         std::fs::write(&path, r#"{"interpreter": "/p", "boot": "/b", "read": ["/r"]}"#).unwrap();
-        let read = Interpreter::read(&path).unwrap();
-        assert!(!read.has_ryu());
-        let command = read.command();
+        let interpreter = read(&path).unwrap();
+        assert!(!interpreter.ryu);
+        let command = command(&interpreter);
         assert_eq!((command.path, command.args.len()), ("/p".into(), 6));
         std::fs::write(&path, r#"{"interpreter": "/p", "boot": "b", "read": []}"#).unwrap();
-        assert!(Interpreter::read(&path).is_err());
+        assert!(read(&path).is_err());
     }
 }

@@ -68,7 +68,7 @@ impl ServiceTable {
         settings: &ServiceSettings,
         around: &Environment,
     ) -> Result<Self, StartError> {
-        let named: Vec<_> = apps.flat_map(|app| app.services.iter().copied()).collect();
+        let named: Vec<_> = apps.flat_map(|app| app.spec.keys.services.iter().copied()).collect();
         let needed = ServiceKind::ALL.into_iter();
         let needed =
             needed.filter(|kind| kind.for_apps().is_none_or(|service| named.contains(&service)));
@@ -92,7 +92,7 @@ impl ServiceTable {
         (settings, around): (&ServiceSettings, &Environment),
         now: Instant,
     ) -> Result<(), StartError> {
-        let services = apps.flat_map(|app| app.services.iter().copied());
+        let services = apps.flat_map(|app| app.spec.keys.services.iter().copied());
         for kind in services.filter_map(ServiceKind::of) {
             if !self.services.iter().any(|it| it.kind == kind) {
                 let mut service = Service::new(kind, settings, around)?;

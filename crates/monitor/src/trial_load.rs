@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use config::{Require, ServiceRight};
+use config::Require;
 use control::app::AppId;
 use control::log::LogLevel;
 use control::zone::{SwitchNumbers, ZoneReply, ZoneRequest, ZoneSandbox};
@@ -18,7 +18,7 @@ use sys::sandbox::{Mechanism, Report};
 use crate::choice::App;
 use crate::config_file::ConfigFile;
 use crate::one_shot::OneShot;
-use crate::python::PythonZone;
+use crate::python::{self, PythonZone};
 use crate::text::harmless;
 use crate::usage::Enforcement;
 use crate::users::Users;
@@ -103,51 +103,44 @@ pub(crate) fn load(
 }
 
 fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io::Result<ZoneReply> {
-    let mut config = ConfigFile::new(app.config.clone());
+    let mut config = ConfigFile::new(app.spec.keys.config.clone());
     config.read().map_err(io::Error::other)?;
     let config = sys::shm::sealed_copy("config", config.content())?;
-    let sha256 = app.object.read(&app.name)?.to_owned();
+    let sha256 = app.object.read(app.spec.name())?.to_owned();
     let users = Users::find().map_err(io::Error::other)?;
     let id = AppId(u16::MAX); // no app has it
-    let mut python = app.python.as_ref().map(|(python, _)| {
-        let serves_http = app.service_rights.contains(&ServiceRight::ServeHttp);
-        PythonZone::new(python, &app.object, (&app.policy.capabilities, serves_http))
-    });
+    let App { spec, object, .. } = app;
+    let mut python = PythonZone::of(spec, object);
     python.as_mut().map(PythonZone::listen_nowhere).transpose()?;
-    let executable = match &app.python {
-        Some((_, interpreter)) => interpreter.command(),
+    let executable = match &spec.interpreter {
+        Some(interpreter) => python::command(interpreter),
         None => zone.to_owned().into(),
     };
     let request = ZoneRequest::Load {
-        name: app.name.clone(),
+        name: spec.name().to_owned(),
         sandbox: Some(ZoneSandbox {
             run_as: users.for_nobody(),
             full: require == Require::Full,
-            env: app.env.clone(),
-            read: match &app.python {
-                Some((python, interpreter)) => {
-                    app.read.iter().cloned().chain(interpreter.read_dirs(python)).collect()
-                }
-                None => app.read.clone(),
-            },
+            env: spec.keys.env.clone(),
+            read: spec.readable(),
             never: never.iter().filter(|path| path.exists()).cloned().collect(),
             // A trial is in no cgroup.
-            limits: Enforcement::without_groups("").process_limits(&app.limits),
+            limits: Enforcement::without_groups("").process_limits(&spec.keys.limits),
         }),
         sha256,
         numbers: SwitchNumbers {
-            band: (app.policy.band.lowest, app.policy.band.highest),
+            band: (spec.policy.band.lowest, spec.policy.band.highest),
             groups: id.groups().into_inner(),
             meters: id.meters().into_inner(),
         },
-        services: app.services.iter().map(|it| it.name().to_owned()).collect(),
+        services: spec.keys.services.iter().map(|it| it.name().to_owned()).collect(),
         log_level: LogLevel::Error,
         provides: None, // it publishes nothing before an event
         python: python.as_ref().map(|it| Box::new(it.app.clone())),
     };
     let sockets = python.iter().flat_map(PythonZone::sockets);
     let files: Vec<BorrowedFd<'_>> =
-        app.object.sealed().into_iter().chain([config.as_fd()]).chain(sockets).collect();
+        object.sealed().into_iter().chain([config.as_fd()]).chain(sockets).collect();
     let process = OneShot::start(&executable, &request, &files)?;
     let mut calls = Calls::default();
     loop {

@@ -4,10 +4,14 @@
 //! Nothing here does I/O or reads a clock: the caller passes what it sees and the time, and carries out what is decided.
 
 pub mod attachment;
+pub mod change;
 pub mod comeback;
+pub mod files;
 pub mod hang;
 pub mod lifecycle;
 pub mod restart_policy;
+pub mod rights;
 pub mod safe_mode;
 pub mod service_failures;
+pub mod spec;
 pub mod usage;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use config::{Manifest, ManifestMistake};
-use monitor::python::Interpreter;
+use monitor::python;
 use package::EXTENSION;
 use serde::Deserialize;
 
@@ -129,9 +129,9 @@ fn compile(args: &BuildArgs, manifest: &Manifest) -> anyhow::Result<PathBuf> {
 
 /// Makes the archive of an app in Python, with the interpreter that runs it. No code of the app or of its wheels runs.
 fn by_python(args: &BuildArgs, name: &str) -> anyhow::Result<PathBuf> {
-    let interpreter = Interpreter::find()?;
+    let interpreter = python::interpreter()?;
     let archive = args.out.join(format!("{name}.{ARCHIVE}"));
-    let mut command = Command::new(interpreter.program());
+    let mut command = Command::new(&interpreter.program);
     command.args(["-I", "-m", "rosemary._package"]).arg(&args.dir).arg(&archive);
     let status = command.stdout(std::io::stderr()).status().context("cannot start Python")?;
     if !status.success() {

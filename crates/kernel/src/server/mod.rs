@@ -35,7 +35,7 @@ use crate::sandbox::{self, KernelSandbox};
 use crate::tls::{self, TransportPolicy};
 use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
 use control::app::{AbsentApp, AppId, Hosting};
-use control::kernel::{AppSpec, KernelReply, KernelRequest, Tuning};
+use control::kernel::{AnnouncedApp, KernelReply, KernelRequest, Tuning};
 
 /// Most operators at once; a further one replaces the oldest.
 const OPERATORS: usize = 16;
@@ -146,7 +146,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
 /// Loads the objects of the apps that run in this process. `configs` holds their configurations, concatenated. Returns
 /// all apps, and the reasons for those that could not be loaded.
 fn load(
-    apps: Vec<AppSpec>,
+    apps: Vec<AnnouncedApp>,
     mut configs: &[u8],
     objects: Vec<OwnedFd>,
     copies: &[PathBuf],
@@ -158,7 +158,7 @@ fn load(
     let mut not_loaded = Vec::new();
     let mut objects = objects.into_iter();
     let mut copies = copies.iter();
-    let mut object_of = |app: &AppSpec| {
+    let mut object_of = |app: &AnnouncedApp| {
         let object = objects.next()?;
         let (config, rest) = configs.split_at_checked(app.config_size as usize)?;
         configs = rest;
@@ -173,7 +173,7 @@ fn load(
         let loaded = loaded.map(|object| Arc::new(Loaded { object, config }));
         loaded.map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
     };
-    let with_object = |app: AppSpec| match app.host {
+    let with_object = |app: AnnouncedApp| match app.host {
         Hosting::User => Known { app, object: None },
         Hosting::Kernel => {
             let object = object_of(&app);

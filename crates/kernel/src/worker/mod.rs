@@ -58,7 +58,7 @@ use crate::dispatch::Dispatch;
 use crate::flow_reader::AbsentApps;
 use crate::ids::{AppSlot, ConnId};
 use crate::tls::{self, TransportPolicy};
-use control::kernel::{AppSpec, Tuning};
+use control::kernel::{AnnouncedApp, Tuning};
 
 use self::acceptor::Acceptor;
 use self::forwarder::Forwarder;
@@ -107,7 +107,7 @@ const WHICH: u64 = 0xffff_ffff;
 #[derive(Debug, Clone)]
 pub struct Known {
     /// The monitor's description of the app.
-    pub app: AppSpec,
+    pub app: AnnouncedApp,
     /// The app's code, if it runs in this process.
     pub object: Option<Arc<Loaded>>,
 }
@@ -201,7 +201,7 @@ impl Worker {
             epoll,
             channels,
         };
-        for Known { app: AppSpec { app, name, policy, log_level, services, .. }, object } in
+        for Known { app: AnnouncedApp { app, name, policy, log_level, services, .. }, object } in
             apps.apps
         {
             worker.know(app, name, policy, now)?;

@@ -16,7 +16,7 @@ use super::*;
 use crate::app_port::part;
 use crate::ids::WorkerId;
 use control::app::{AppId, Hosting, Installation};
-use control::kernel::{AppSpec, PlainTcp, Tuning};
+use control::kernel::{AnnouncedApp, PlainTcp, Tuning};
 use control::policy::Policy;
 use control::query::{AppCounters, SwitchStatus};
 
@@ -84,7 +84,7 @@ impl Bench {
         let (channels, server) =
             connect(workers, Tuning { ring: CAPACITY, ..Tuning::default() }, INSTALLATION).unwrap();
         let mut listeners = Some(vec![listener]);
-        let app = AppSpec {
+        let app = AnnouncedApp {
             app: APP,
             name: "app".into(),
             policy: Policy::default(),

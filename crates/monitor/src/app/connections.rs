@@ -24,12 +24,12 @@ impl App {
 
     /// Returns whether the configuration names `service` for the app.
     pub(crate) fn uses(&self, service: Service) -> bool {
-        self.services.contains(&service)
+        self.spec.keys.services.contains(&service)
     }
 
     /// The app as a client of a service.
     pub(crate) fn client(&self) -> ServiceClient {
-        ServiceClient { app: self.id.0, name: self.name.clone(), rights: self.rights.clone() }
+        ServiceClient { app: self.id.0, name: self.name.clone(), rights: self.spec.rights.clone() }
     }
 
     /// How many instances of the app are loaded. Each has a socket of its own to a service.
@@ -69,7 +69,7 @@ impl App {
 
     /// Whether it may publish HTTP routes.
     pub(crate) fn serves_http(&self) -> bool {
-        self.rights.names.iter().any(|right| right == SERVE_HTTP)
+        self.spec.rights.names.iter().any(|right| right == SERVE_HTTP)
     }
 
     /// Gives the zone its end of a connection with the HTTP interface.

@@ -4,10 +4,10 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::choice::Origin;
 use crate::config_file::ConfigFile;
-use crate::modules::{Contents, Modules};
+use crate::modules::Modules;
 use crate::object::Object;
+use supervisor::files::{Fingerprint, ModuleHashes};
 
 /// The object and the configuration of one app.
 #[derive(Debug)]
@@ -17,59 +17,29 @@ pub(crate) struct AppFiles {
     /// The modules that it imports, if it is in Python.
     modules: Option<Modules>,
     /// The modules as they were read last.
-    contents: Contents,
+    contents: ModuleHashes,
     /// The contents with which the app last ran.
     good: Option<Good>,
     /// Whether these are used instead of the files.
     uses_good: bool,
-    pub(super) origin: Origin,
     /// The digest of the object that was read last.
     pub(super) sha256: Option<String>,
     /// The version that the running object states, once a host has loaded it.
     pub(super) version: Option<String>,
 }
 
-/// Contents of both files with which the app ran.
+/// Contents of the files with which the app ran.
 #[derive(Debug)]
 struct Good {
     object: OwnedFd,
     files: Fingerprint,
 }
 
-/// Identifies the contents of an app's files.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Fingerprint {
-    sha256: String,
-    config: Vec<u8>,
-    modules: Contents,
-}
-
-impl Fingerprint {
-    /// The fingerprint of an object with this digest, and of this configuration.
-    #[cfg(test)]
-    pub(crate) fn new(sha256: String, config: Vec<u8>) -> Self {
-        Self { sha256, config, modules: Contents::new() }
-    }
-
-    /// What differs in `new`, as phrases.
-    pub(crate) fn differ(&self, new: &Self) -> impl Iterator<Item = &'static str> {
-        let object = (self.sha256 != new.sha256).then_some("its object");
-        let config = (self.config != new.config).then_some("its configuration");
-        let modules = (self.modules != new.modules).then_some("a module that it imports");
-        object.into_iter().chain(config).chain(modules)
-    }
-}
-
 impl AppFiles {
-    pub(super) fn new(
-        object: Object,
-        config: ConfigFile,
-        modules: Option<Modules>,
-        origin: Origin,
-    ) -> Self {
-        let (good, uses_good, contents) = (None, false, Contents::new());
+    pub(super) fn new(object: Object, config: ConfigFile, modules: Option<Modules>) -> Self {
+        let (good, uses_good, contents) = (None, false, ModuleHashes::new());
         let (sha256, version) = (None, None);
-        Self { object, config, modules, contents, good, uses_good, origin, sha256, version }
+        Self { object, config, modules, contents, good, uses_good, sha256, version }
     }
 
     /// Reads the files of an app as they are now, without keeping them.

@@ -96,12 +96,12 @@ impl App {
 
     /// Its stage.
     pub(crate) fn stage(&self) -> Stage {
-        self.policy.stage
+        self.spec.policy.stage
     }
 
     /// Whether it is a guard whose verdict packets need.
     pub(crate) fn is_guard(&self) -> bool {
-        matches!(self.policy.stage, Stage::Guard(_))
+        matches!(self.spec.policy.stage, Stage::Guard(_))
     }
 
     /// Stops it until [`start_by_operator`](Self::start_by_operator). An app in the kernel ends with the kernel.
@@ -111,7 +111,7 @@ impl App {
             wish: Wish::Stopped,
             restart: false,
             forget: !self.is_guard(),
-            flows: self.settings.on_stop,
+            flows: self.spec.keys.on_stop,
         };
         if let Some(zone) = self.zone_mut() {
             zone.stop(now);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use control::app::Hosting as Host;
 use control::incident::{self, Cause, Evidence};
-use control::kernel::AppSpec;
+use control::kernel::AnnouncedApp;
 use tracing::{info, warn};
 
 use super::App;
@@ -47,13 +47,13 @@ impl App {
     }
 
     /// How the app is announced to a kernel at its start.
-    pub(crate) fn announcement(&self) -> AppSpec {
+    pub(crate) fn announcement(&self) -> AnnouncedApp {
         let config_size = u32::try_from(self.config_for_kernel().len()).unwrap_or(u32::MAX);
         let (app, name, policy) = (self.id, self.name.clone(), self.policy_in_force());
         // A kernel does not load an app that the operator has stopped.
         let host = if self.runs_in_kernel() { Host::Kernel } else { Host::User };
-        let (log_level, services) = (self.log_level(), names(&self.services));
-        AppSpec { app, name, policy, host, log_level, config_size, services }
+        let (log_level, services) = (self.log_level(), names(&self.spec.keys.services));
+        AnnouncedApp { app, name, policy, host, log_level, config_size, services }
     }
 
     /// The object for a kernel that is to host the app.

@@ -11,7 +11,7 @@ use super::App;
 impl App {
     /// The app's policy with the limit that another app has set.
     pub(super) fn policy_in_force(&self) -> Policy {
-        let mut policy = self.policy.clone();
+        let mut policy = self.spec.policy.clone();
         match self.limit {
             None => {}
             Some(Measure::Throttle(pace)) => {

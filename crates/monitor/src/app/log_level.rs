@@ -7,12 +7,14 @@ use control::kernel::KernelRequest;
 use control::log::LogLevel;
 use control::zone::ZoneRequest;
 
-use super::{App, AppSettings};
+use supervisor::spec::AppSpec;
+
+use super::App;
 
 impl App {
     /// The level of its log: the operator's, or else the configured one, or else that of Rosemary.
     pub(crate) fn log_level(&self) -> LogLevel {
-        self.log_level.or(self.settings.log_level).unwrap_or_else(of_rosemary)
+        self.log_level.or(self.spec.keys.log_level).unwrap_or_else(of_rosemary)
     }
 
     /// Changes the level; `None` selects the configured one. Returns the request for a kernel that hosts the app.
@@ -30,17 +32,16 @@ impl App {
 
     /// Notes new settings, which the kernel and the monitor apply while the app runs. A new level in the configuration
     /// replaces the operator's. Returns the request for a kernel that hosts the app.
-    pub(crate) fn set_settings(&mut self, settings: AppSettings) -> Option<KernelRequest> {
-        let is_new_level = self.settings.log_level != settings.log_level;
-        self.policy.clone_from(&settings.policy);
-        self.settings = settings;
+    pub(crate) fn set_spec(&mut self, spec: AppSpec) -> Option<KernelRequest> {
+        let is_new_level = self.spec.keys.log_level != spec.keys.log_level;
+        self.spec = spec;
         if is_new_level { self.set_log_level(None) } else { None }
     }
 
     /// Takes over the level that an operator has set for `former`, an app with the same name, unless the configuration has
     /// another one now.
     pub(super) fn take_log_level(&mut self, former: &Self) {
-        if self.settings.log_level == former.settings.log_level
+        if self.spec.keys.log_level == former.spec.keys.log_level
             && let Some(level) = former.log_level
         {
             self.set_log_level(Some(level));

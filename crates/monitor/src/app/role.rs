@@ -5,9 +5,11 @@ use std::time::Instant;
 use control::app::AbsentApp;
 use control::operator::ProgramState;
 
+use super::App;
 use super::hosting::Hosting;
 use super::zone::Zone;
-use super::{App, AppSettings, Fingerprint};
+use supervisor::files::Fingerprint;
+use supervisor::spec::AppSpec;
 
 /// The part of an app. Of each name at most one is [`Current`](Self::Current) or [`Leaving`](Self::Leaving).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -113,14 +115,14 @@ impl App {
         self.failure.as_deref()
     }
 
-    /// Its settings.
-    pub(crate) fn settings(&self) -> &AppSettings {
-        &self.settings
+    /// Its specification.
+    pub(crate) fn spec(&self) -> &AppSpec {
+        &self.spec
     }
 
     /// Its position in the operator's order.
     pub(crate) fn order(&self) -> u16 {
-        self.policy.order
+        self.spec.policy.order
     }
 
     /// The files with which it runs or was to run.

@@ -49,11 +49,11 @@ impl App {
             sandbox: self.zone_settings.sandbox.clone(),
             sha256: self.files.sha256.clone().unwrap_or_default(),
             numbers: SwitchNumbers {
-                band: (self.policy.band.lowest, self.policy.band.highest),
+                band: (self.spec.policy.band.lowest, self.spec.policy.band.highest),
                 groups: ends(self.id.groups()),
                 meters: ends(self.id.meters()),
             },
-            services: names(&self.services),
+            services: names(&self.spec.keys.services),
             log_level,
             provides: provided(&self.name).map(|service| service.name().to_owned()),
             python: self.python.as_ref().map(|python| Box::new(python.app.clone())),

@@ -9,8 +9,8 @@ use control::operator::{AppStatus, KernelStatus, ProgramState, ProgramUsage};
 use control::policy::Band;
 
 use super::App;
-use super::AppSettings;
 use super::hosting::Hosting;
+use supervisor::spec::AppSpec;
 use supervisor::usage::report;
 
 impl App {
@@ -54,18 +54,18 @@ impl App {
             // The kernel's own line shows how the kernel ended. An app that ended it is in a zone now.
             None => None,
         };
-        let Band { lowest, highest } = self.policy.band;
+        let Band { lowest, highest } = self.spec.policy.band;
         AppStatus {
             name: self.name.clone(),
             number: self.id.0,
-            stage: stage_name(self.policy.stage).into(),
-            band: (self.policy.band != Band::NONE).then_some([lowest, highest]),
+            stage: stage_name(self.spec.policy.stage).into(),
+            band: (self.spec.policy.band != Band::NONE).then_some([lowest, highest]),
             host: host_name(self.hosting.host()).into(),
             demoted: demoted.map(Into::into),
             version: self.files.version.clone(),
             sha256: self.files.sha256.clone(),
-            origin: self.files.origin.name().into(),
-            signed_by: self.files.origin.developer().map(Into::into),
+            origin: self.spec.origin.name().into(),
+            signed_by: self.spec.origin.developer().map(Into::into),
             pid,
             uid: self.uid(),
             state,
@@ -84,14 +84,14 @@ impl App {
 
     /// The report about the app for operators, with the kernel's status.
     pub(crate) fn report(&self, kernel: &KernelStatus) -> AppReport {
-        let AppSettings { restart, hang, on_stop, .. } = &self.settings;
+        let AppSpec { restart, hang, keys, .. } = &self.spec;
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         AppReport {
             status: self.status(kernel),
-            policy: self.policy.clone(),
-            services: self.services.iter().map(|it| it.name().to_owned()).collect(),
-            rights: self.rights.clone(),
-            read: self.settings.read.clone(),
+            policy: self.spec.policy.clone(),
+            services: self.spec.keys.services.iter().map(|it| it.name().to_owned()).collect(),
+            rights: self.spec.rights.clone(),
+            read: self.spec.keys.read.clone(),
             object: self.files.object_path().to_owned(),
             config: self.files.config_path().map(ToOwned::to_owned),
             log_level: self.log_level(),
@@ -102,7 +102,7 @@ impl App {
                 restarts: restart.restarts,
                 window_seconds: restart.window.as_secs(),
             },
-            removes_flows: *on_stop == OnStop::Remove,
+            removes_flows: keys.on_stop == OnStop::Remove,
             routes: None, // the process table knows
             usage: self.usage((kernel.pid, kernel.state)),
         }

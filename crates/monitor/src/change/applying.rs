@@ -11,7 +11,6 @@ use control::change::{Action, ChangeState};
 use control::incident::{Cause, Evidence, Program};
 use tracing::warn;
 
-use super::difference::{Difference, difference, fixed_obstacles, narrow};
 use super::new_config::{self, NewConfig};
 use super::planner::{Order, Plan, PlannedApp, Planning, Source, Unplannable, Version};
 use super::trial::{Trial, cannot_run};
@@ -19,6 +18,7 @@ use super::verbs::Goal;
 use super::{Basis, Running, TIMEOUT};
 use crate::packages::Files;
 use crate::process_table::ProcessTable;
+use supervisor::change::difference::{Difference, difference, fixed_obstacles, narrow};
 
 /// Why a change is made.
 #[derive(Debug, Clone)]

@@ -10,14 +10,14 @@ use config::{
 };
 use control::app::AppId;
 
-use super::difference::{Present, Wanted, difference, fixed_obstacles};
+use supervisor::change::difference::{Present, Wanted, difference, fixed_obstacles};
+use supervisor::files::Fingerprint;
+use supervisor::spec::{AppSpec, Interpreter, Origin};
+
 use super::planner::Planner;
-use crate::app::{AppSettings, Fingerprint};
-use crate::choice::{App, Origin};
+use crate::choice::{self, App};
 use crate::installation::Installation;
 use crate::object::Object;
-use crate::python::Interpreter;
-use crate::rights;
 
 /// The effect of a reload on a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,27 +152,28 @@ fn planner() -> Planner {
     }
 }
 
-/// The settings of the apps, as a plan has them.
-fn settings(config: &Config) -> Vec<(String, AppSettings)> {
+/// The specifications of the apps, as a plan has them.
+fn specs(config: &Config) -> Vec<AppSpec> {
     let apps: Vec<_> = config.apps.iter().flatten().filter(|app| app.enabled).cloned().collect();
     let policies = config.policies(&apps).unwrap();
     let interpreter = r#"{"interpreter": "/p", "boot": "/b", "read": []}"#;
     let interpreter: Interpreter = serde_json::from_str(interpreter).unwrap();
-    let apps: Vec<(AppId, App)> = (1..)
-        .map(AppId)
-        .zip(apps.into_iter().zip(policies))
-        .map(|(id, (mut app, policy))| {
+    let mut apps: Vec<App> = apps
+        .into_iter()
+        .zip(policies)
+        .map(|(mut app, policy)| {
             let path = app.object.clone().unwrap_or_default();
             let found = (Object::Unusable { path, why: String::new() }, Origin::Unsigned);
-            let python = app.python.take().map(|python| (python, interpreter.clone()));
-            let app = App::of(app, policy, found, config).unwrap();
-            (id, App { python, ..app })
+            let python = app.python.take();
+            let mut app = App::of(app, policy, found, config).unwrap();
+            app.spec.interpreter = python.as_ref().map(|_| interpreter.clone());
+            app.spec.keys.python = python;
+            app
         })
         .collect();
-    let (rights, _) = rights::of(&apps);
-    let named =
-        |((_, app), rights): (&(AppId, App), _)| (app.name.clone(), AppSettings::of(app, rights));
-    apps.iter().zip(&rights).map(named).collect()
+    let numbers: Vec<AppId> = (1..).map(AppId).take(apps.len()).collect();
+    choice::give_rights(&numbers, &mut apps);
+    apps.into_iter().map(|app| app.spec).collect()
 }
 
 /// Returns the effect of a reload from one text to another one. A refusal must contain `key`.
@@ -185,16 +186,16 @@ fn reload(old: &str, new: &str, key: &str) -> Option<Outcome> {
         assert!(why.contains(key), "{key}: {why}");
         return Some(Refused);
     }
-    let files = || Fingerprint::new(String::new(), Vec::new());
-    let present = settings(&before).into_iter().map(|(name, settings)| Present {
-        name,
-        settings,
+    let files = Fingerprint::default;
+    let present = specs(&before).into_iter().map(|spec| Present {
+        name: spec.name().to_owned(),
+        spec,
         files: files(),
         is_stopped: false,
     });
-    let wanted = settings(&after).into_iter().map(|(name, settings)| Wanted {
-        name,
-        settings,
+    let wanted = specs(&after).into_iter().map(|spec| Wanted {
+        name: spec.name().to_owned(),
+        spec,
         files: Ok(files()),
     });
     let difference = difference(&present.collect::<Vec<_>>(), &wanted.collect::<Vec<_>>());

@@ -18,14 +18,12 @@
 //! | --- | --- |
 //! | `new_config.rs` | a configuration or a package that arrives over the HTTP interface |
 //! | `planner.rs` | reads a configuration and the apps' files, in a thread |
-//! | `difference.rs` | which programs the result concerns |
 //! | `trial.rs` | loads the apps of a dry run, in a thread |
 //! | `facts.rs` | the state of programs before and after a change |
 //! | `applying.rs` | starts, replaces and stops these programs, and undoes that |
 //! | `verbs.rs` | start, stop and restart of one app, and the level of its log |
 
 mod applying;
-pub(crate) mod difference;
 #[cfg(test)]
 mod every_key;
 mod facts;

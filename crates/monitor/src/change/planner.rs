@@ -13,13 +13,11 @@ use std::time::Duration;
 use config::{Config, RestartPolicy};
 use control::app::AppId;
 use control::operator::InactiveApp;
-use control::service::ClientRights;
 
-use super::difference::{Fixed, Wanted};
 use super::new_config::{self, NewConfig};
 use tracing::warn;
 
-use crate::app::{AppFiles, AppSettings, Fingerprint};
+use crate::app::AppFiles;
 use crate::check;
 use crate::choice::{self, Misfit, Mistake};
 use crate::config_file::ConfigFile;
@@ -31,7 +29,9 @@ use crate::options::Options;
 use crate::overrides::Overrides;
 pub(crate) use crate::packages::Version;
 use crate::packages::{Files, Store};
-use crate::rights;
+use supervisor::change::difference::{Fixed, Scope, Wanted};
+use supervisor::files::Fingerprint;
+use supervisor::spec::{AppSpec, Origin};
 
 /// The inputs of all plans, apart from the configuration.
 #[derive(Debug, Clone)]
@@ -87,23 +87,11 @@ pub(crate) struct Plan {
     pub(crate) scope: Option<Scope>,
 }
 
-/// The apps that a change of one app concerns.
-#[derive(Debug)]
-pub(crate) struct Scope {
-    /// The app itself, apps that run for it alone, and apps whose settings depend on whether it runs.
-    pub(crate) apps: BTreeSet<String>,
-    /// The file of the configuration, if it is not the one any more by which the programs run.
-    pub(crate) changed_file: Option<PathBuf>,
-    /// The apps that cannot run as the configuration says, and that the change does not concern, with the reasons.
-    pub(crate) mistakes: Vec<(String, String)>,
-}
-
 /// An app that is to run.
 #[derive(Debug)]
 pub(crate) struct PlannedApp {
     pub(crate) id: AppId,
     pub(crate) chosen: choice::App,
-    pub(crate) rights: ClientRights,
 }
 
 /// The apps that are to run, and what is wrong with them.
@@ -268,7 +256,7 @@ impl Planner {
             return Err(mistakes);
         }
         if write {
-            let keys = chosen.iter().map(|it| (it.chosen.name.as_str(), it.chosen.key()));
+            let keys = chosen.iter().map(|it| (it.chosen.name(), it.chosen.spec.key()));
             numbers::assign(state_dir, keys, true).map_err(one)?; // the same numbers
             let unusable = others.iter().map(|(name, _)| name.as_str());
             choice::note_guards(store, chosen.iter().map(|it| &it.chosen), unusable);
@@ -281,9 +269,9 @@ impl Planner {
                 .filter(|file| new_config::read(file).is_ok_and(|text| text != config.text())),
             mistakes: others.iter().map(|(name, it)| (name.clone(), with_causes(it))).collect(),
         });
-        let wanted = chosen.iter_mut().map(|PlannedApp { chosen, rights, .. }| Wanted {
-            name: chosen.name.clone(),
-            settings: AppSettings::of(chosen, rights),
+        let wanted = chosen.iter_mut().map(|PlannedApp { chosen, .. }| Wanted {
+            name: chosen.name().to_owned(),
+            spec: chosen.spec.clone(),
             files: files(chosen),
         });
         let wanted = wanted.collect();
@@ -309,28 +297,26 @@ impl Planner {
         let (mut apps, mut mistakes, faults) = (choice.apps, choice.mistakes, choice.faults);
         for app in &mut apps {
             let reads = check::reads(std::slice::from_ref(app), &self.own, config);
-            mistakes.extend(reads.into_iter().map(|mistake| (app.name.clone(), mistake)));
+            mistakes.extend(reads.into_iter().map(|mistake| (app.name().to_owned(), mistake)));
             app.never = self.never.clone();
         }
-        let keys = apps.iter().map(|app| (app.name.as_str(), app.key()));
+        let keys = apps.iter().map(|app| (app.name(), app.spec.key()));
         let numbers = numbers::assign(&self.state_dir, keys, false);
         let numbers = numbers.map_err(|error| vec![error])?;
-        let apps: Vec<(AppId, choice::App)> = numbers.into_iter().zip(apps).collect();
-        let (rights, _) = rights::of(&apps);
-        let planned = |((id, chosen), rights)| PlannedApp { id, chosen, rights };
-        let apps = apps.into_iter().zip(rights).map(planned).collect();
+        choice::give_rights(&numbers, &mut apps);
+        let planned = |(id, chosen)| PlannedApp { id, chosen };
+        let apps = numbers.into_iter().zip(apps).map(planned).collect();
         Ok(Chosen { apps, mistakes, faults })
     }
 }
 
 /// Returns the apps that a change of `app` concerns, which makes other apps run than before, or with other settings.
 fn concerned(app: String, before: &[PlannedApp], after: &[PlannedApp]) -> BTreeSet<String> {
-    let settings = |apps: &[PlannedApp]| -> BTreeMap<String, AppSettings> {
-        let of =
-            |it: &PlannedApp| (it.chosen.name.clone(), AppSettings::of(&it.chosen, &it.rights));
+    let specs = |apps: &[PlannedApp]| -> BTreeMap<String, AppSpec> {
+        let of = |it: &PlannedApp| (it.chosen.name().to_owned(), it.chosen.spec.clone());
         apps.iter().map(of).collect()
     };
-    let (before, after) = (settings(before), settings(after));
+    let (before, after) = (specs(before), specs(after));
     let names = before.keys().chain(after.keys());
     let differ = names.filter(|name| before.get(*name) != after.get(*name)).cloned();
     differ.chain([app]).collect()
@@ -338,18 +324,16 @@ fn concerned(app: String, before: &[PlannedApp], after: &[PlannedApp]) -> BTreeS
 
 /// Reads the files of an app as they are now.
 fn files(app: &mut choice::App) -> Result<Fingerprint, String> {
-    let config = ConfigFile::new(app.config.clone());
-    let python = app.python.as_ref();
-    let modules =
-        python.map(|(python, interpreter)| Modules::new(python, interpreter, &app.object));
-    AppFiles::fingerprint_of(&mut app.object, config, modules.as_ref(), &app.name)
+    let config = ConfigFile::new(app.spec.keys.config.clone());
+    let modules = Modules::of(&app.spec, &app.object);
+    AppFiles::fingerprint_of(&mut app.object, config, modules.as_ref(), app.spec.name())
 }
 
 impl Plan {
     /// Whether the app runs from a package.
     pub(crate) fn is_packaged(&self, name: &str) -> bool {
-        let app = self.apps.iter().find(|app| app.chosen.name == name);
-        app.is_some_and(|app| matches!(app.chosen.origin, choice::Origin::Package { .. }))
+        let app = self.apps.iter().find(|app| app.chosen.name() == name);
+        app.is_some_and(|app| matches!(app.chosen.spec.origin, Origin::Package { .. }))
     }
 
     /// Whether an app of this name is to run.
@@ -359,7 +343,7 @@ impl Plan {
 
     /// Takes an app out of the plan.
     pub(crate) fn take(&mut self, name: &str) -> Option<PlannedApp> {
-        let at = self.apps.iter().position(|app| app.chosen.name == name)?;
+        let at = self.apps.iter().position(|app| app.chosen.name() == name)?;
         Some(self.apps.swap_remove(at))
     }
 }

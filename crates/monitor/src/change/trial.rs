@@ -71,7 +71,8 @@ fn try_app(
 ) -> Result<(), String> {
     let mut app = planned.chosen;
     let loaded = trial_load::load(zone, &mut app, own, require);
-    loaded.map_err(|why| cannot_run(&app.name, &with_own_file(why, app.config.as_deref())))
+    let own_file = app.spec.keys.config.as_deref();
+    loaded.map_err(|why| cannot_run(app.name(), &with_own_file(why, own_file)))
 }
 
 /// Why a change is not made whose app cannot be loaded.

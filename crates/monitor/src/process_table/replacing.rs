@@ -20,12 +20,12 @@ use control::operator::ProgramState;
 use tracing::info;
 
 use super::{AppSlot, Environment, ProcessTable};
-use crate::app::{App, AppSettings, Role};
-use crate::change::difference::Present;
+use crate::app::{App, Role};
 use crate::change::planner::PlannedApp;
 use crate::change::with_own_file;
 use crate::error::StartError;
 use crate::service_table::ServiceSettings;
+use supervisor::change::difference::Present;
 
 /// A change of an app in the kernel, which waits for the kernel's end.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl ProcessTable {
         current
             .map(|app| Present {
                 name: app.name.clone(),
-                settings: app.settings().clone(),
+                spec: app.spec().clone(),
                 files: app.fingerprint(),
                 is_stopped: app.is_stopped_by_operator(),
             })
@@ -60,8 +60,8 @@ impl ProcessTable {
         now: Instant,
     ) {
         let mut app = {
-            let demoted = self.demotions.why(&planned.chosen.name);
-            App::new(planned.id, planned.chosen, planned.rights, around, demoted)
+            let demoted = self.demotions.why(planned.chosen.name());
+            App::new(planned.id, planned.chosen, around, demoted)
         };
         let beside = self.apps.iter().any(|it| it.name == app.name && !it.is_beside());
         app.become_candidate(beside);
@@ -161,16 +161,16 @@ impl ProcessTable {
 
     /// Gives an app other rights or another position while it runs.
     pub(crate) fn update_app(&mut self, planned: PlannedApp, around: &Environment) {
-        let PlannedApp { id, chosen, rights } = planned;
-        let Some(app) = self.apps.iter_mut().find(|app| app.name == chosen.name) else { return };
+        let PlannedApp { id, chosen } = planned;
+        let Some(app) = self.apps.iter_mut().find(|app| app.name == chosen.name()) else { return };
         if app.is_stopped_by_operator() && app.is_stopped() {
-            let demoted = self.demotions.why(&chosen.name);
-            let mut new = App::new(id, chosen, rights, around, demoted);
+            let demoted = self.demotions.why(chosen.name());
+            let mut new = App::new(id, chosen, around, demoted);
             new.take_intent(app);
             *app = new;
             return;
         }
-        let request = app.set_settings(AppSettings::of(&chosen, &rights));
+        let request = app.set_spec(chosen.spec);
         // An app in the kernel gets here for its log alone: another change restarts the kernel.
         let request = if app.is_in_kernel() { request } else { Some(app.know_request()) };
         if let Some(request) = request.filter(|_| !app.is_stopped_by_operator())
@@ -210,8 +210,8 @@ impl ProcessTable {
         now: Instant,
     ) {
         let app = planned.map(|(it, around)| {
-            let demoted = self.demotions.why(&it.chosen.name);
-            Box::new(App::new(it.id, it.chosen, it.rights, around, demoted))
+            let demoted = self.demotions.why(it.chosen.name());
+            Box::new(App::new(it.id, it.chosen, around, demoted))
         });
         if let Some(old) = self.app_named_mut(name)
             && let Some(zone) = old.zone_mut()

@@ -119,7 +119,7 @@ impl ProcessTable {
 
     /// What becomes of an app's flows when it is stopped.
     pub(crate) fn on_stop(&self, name: &str) -> OnStop {
-        self.app_named(name).map_or(OnStop::default(), |app| app.settings().on_stop)
+        self.app_named(name).map_or(OnStop::default(), |app| app.spec().keys.on_stop)
     }
 
     /// Whether the kernel hosts the app.

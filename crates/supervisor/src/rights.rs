@@ -4,14 +4,15 @@ use control::app::AppId;
 use control::policy::{Capability, Grant};
 use control::service::{ClientRights, Namespace};
 
-use crate::choice::App;
 use config::ServiceRight;
+
+use crate::spec::AppSpec;
 
 /// Returns the rights of each app, in the order of `apps`, and the ignored rights: pairs of an app and the right.
 ///
 /// A right is ignored if it names an app that does not run. The number of that app is unknown, and another app may
 /// have its name one day.
-pub(crate) fn of(apps: &[(AppId, App)]) -> (Vec<ClientRights>, Vec<(String, String)>) {
+pub fn of(apps: &[(AppId, &AppSpec)]) -> (Vec<ClientRights>, Vec<(String, String)>) {
     let mut ignored = Vec::new();
     let rights = apps.iter().map(|(_, app)| {
         let mut rights = ClientRights::default();
@@ -20,7 +21,7 @@ pub(crate) fn of(apps: &[(AppId, App)]) -> (Vec<ClientRights>, Vec<(String, Stri
         if app.policy.capabilities.iter().any(reads_stats) {
             rights.names.push(Capability::StatsRead.to_string());
         }
-        for right in &app.service_rights {
+        for right in &app.keys.service_rights {
             let (name, write) = match right {
                 ServiceRight::StorageRead(name) => (name, false),
                 ServiceRight::StorageWrite(name) => (name, true),
@@ -37,8 +38,8 @@ pub(crate) fn of(apps: &[(AppId, App)]) -> (Vec<ClientRights>, Vec<(String, Stri
                     continue;
                 }
             };
-            let Some((number, _)) = apps.iter().find(|(_, other)| other.name == *name) else {
-                ignored.push((app.name.clone(), right.to_string()));
+            let Some((number, _)) = apps.iter().find(|(_, other)| other.name() == name) else {
+                ignored.push((app.name().to_owned(), right.to_string()));
                 continue;
             };
             let known = rights.namespaces.iter().position(|it| it.app == number.0);

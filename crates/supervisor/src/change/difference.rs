@@ -1,63 +1,84 @@
 //! Computes which programs a changed configuration concerns, without changing anything.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use control::app::Hosting;
 use control::change::{Action, ChangeStep};
 
-use super::planner::Scope;
-use crate::app::{AppSettings, Fingerprint, LOG_LEVEL};
+use crate::files::Fingerprint;
+use crate::spec::{AppSpec, LOG_LEVEL};
 
 /// An app that the monitor has.
 #[derive(Debug)]
-pub(crate) struct Present {
-    pub(crate) name: String,
-    pub(crate) settings: AppSettings,
+pub struct Present {
+    /// Its name.
+    pub name: String,
+    /// Its specification.
+    pub spec: AppSpec,
     /// The files with which it runs or was to run.
-    pub(crate) files: Fingerprint,
+    pub files: Fingerprint,
     /// Whether the operator has stopped it.
-    pub(crate) is_stopped: bool,
+    pub is_stopped: bool,
 }
 
 /// An app that is to run.
 #[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) name: String,
-    pub(crate) settings: AppSettings,
+pub struct Wanted {
+    /// Its name.
+    pub name: String,
+    /// Its specification.
+    pub spec: AppSpec,
     /// The files as they are now, or why they cannot be read.
-    pub(crate) files: Result<Fingerprint, String>,
+    pub files: Result<Fingerprint, String>,
+}
+
+/// The apps that a change of one app concerns.
+#[derive(Debug)]
+pub struct Scope {
+    /// The app itself, apps that run for it alone, and apps whose settings depend on whether it runs.
+    pub apps: BTreeSet<String>,
+    /// The file of the configuration, if it is not the one any more by which the programs run.
+    pub changed_file: Option<PathBuf>,
+    /// The apps that cannot run as the configuration says, and that the change does not concern, with the reasons.
+    pub mistakes: Vec<(String, String)>,
 }
 
 /// What happens to one app.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AppStep {
-    pub(crate) app: String,
-    pub(crate) action: Action,
-    pub(crate) why: String,
+pub struct AppStep {
+    /// Its name.
+    pub app: String,
+    /// What happens to it.
+    pub action: Action,
+    /// Why, as a phrase.
+    pub why: String,
     /// Whether the kernel hosts the app before or after the step, so that the kernel has to restart for it.
-    pub(crate) in_kernel: bool,
+    pub in_kernel: bool,
     is_guard: bool,
 }
 
 /// The difference between what runs and what is to run.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Difference {
+pub struct Difference {
     /// In the order in which they are made.
-    pub(crate) steps: Vec<AppStep>,
+    pub steps: Vec<AppStep>,
     /// Why the change cannot be made, as phrases.
-    pub(crate) obstacles: Vec<String>,
+    pub obstacles: Vec<String>,
     /// Facts that the operator should know, as sentences.
-    pub(crate) notices: Vec<String>,
+    pub notices: Vec<String>,
     /// Apps that go on with their last files, because the new ones cannot be read, with the reasons.
-    pub(crate) kept: Vec<(String, String)>,
+    pub kept: Vec<(String, String)>,
 }
 
 impl Difference {
     /// Whether the kernel has to restart.
-    pub(crate) fn restarts_kernel(&self) -> bool {
+    pub fn restarts_kernel(&self) -> bool {
         self.steps.iter().any(|step| step.in_kernel)
     }
 
     /// Makes the kernel host an app that it no longer hosts.
-    pub(crate) fn replace_in_kernel(&mut self, app: &str) {
+    pub fn replace_in_kernel(&mut self, app: &str) {
         self.steps.retain(|step| step.app != app);
         self.steps.push(AppStep {
             app: app.to_owned(),
@@ -69,7 +90,7 @@ impl Difference {
     }
 
     /// The steps for the operator.
-    pub(crate) fn shown(&self) -> Vec<ChangeStep> {
+    pub fn shown(&self) -> Vec<ChangeStep> {
         let app = |step: &AppStep| ChangeStep {
             action: step.action,
             program: format!("app {}", step.app),
@@ -85,11 +106,11 @@ impl Difference {
 }
 
 /// Settings that only another start of Rosemary can change: the name of each key, or of each `[table]`, and its value.
-pub(crate) type Fixed = Vec<(&'static str, String)>;
+pub type Fixed = Vec<(&'static str, String)>;
 
 /// Returns the obstacles to a reload: settings that have changed and that only another start can change. Each names its keys:
 /// `changes` are the changed keys of the configuration as [`config::changes`] returns them.
-pub(crate) fn fixed_obstacles(old: &Fixed, new: &Fixed, changes: &[String]) -> Vec<String> {
+pub fn fixed_obstacles(old: &Fixed, new: &Fixed, changes: &[String]) -> Vec<String> {
     let differ = old.iter().zip(new).filter(|((_, before), (_, after))| before != after);
     let obstacle = |((name, _), _): (&(&str, String), _)| {
         // The keys of a table that is given as a whole.
@@ -107,7 +128,7 @@ pub(crate) fn fixed_obstacles(old: &Fixed, new: &Fixed, changes: &[String]) -> V
 }
 
 /// Compares what runs with what is to run.
-pub(crate) fn difference(present: &[Present], wanted: &[Wanted]) -> Difference {
+pub fn difference(present: &[Present], wanted: &[Wanted]) -> Difference {
     let mut result = Difference::default();
     for new in wanted {
         match present.iter().find(|old| old.name == new.name) {
@@ -117,7 +138,7 @@ pub(crate) fn difference(present: &[Present], wanted: &[Wanted]) -> Difference {
     }
     for old in present.iter().filter(|old| !wanted.iter().any(|new| new.name == old.name)) {
         let why = "it is not to run any more".to_owned();
-        result.step(&old.name, Action::Stop, why, [&old.settings, &old.settings]);
+        result.step(&old.name, Action::Stop, why, [&old.spec, &old.spec]);
     }
     // Guards come first and leave last, so that no packet is decided without a guard that is configured before and after.
     result.steps.sort_by_key(|step| match (step.action, step.is_guard) {
@@ -132,15 +153,15 @@ pub(crate) fn difference(present: &[Present], wanted: &[Wanted]) -> Difference {
 
 /// Changes that wait for a reload while only one app is changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Rest {
+pub struct Rest {
     /// The changes that wait, as sentences.
-    pub(crate) notices: Vec<String>,
+    pub notices: Vec<String>,
     /// Why the change of the app cannot come first, as phrases.
-    pub(crate) obstacles: Vec<String>,
+    pub obstacles: Vec<String>,
 }
 
 /// Removes the apps that are not in `scope`.
-pub(crate) fn narrow(scope: &Scope, present: &mut Vec<Present>, wanted: &mut Vec<Wanted>) -> Rest {
+pub fn narrow(scope: &Scope, present: &mut Vec<Present>, wanted: &mut Vec<Wanted>) -> Rest {
     let present: Vec<Present> =
         present.extract_if(.., |it| !scope.apps.contains(&it.name)).collect();
     let obstacles = overlaps(wanted.iter().filter(|it| scope.apps.contains(&it.name)), &present);
@@ -165,8 +186,8 @@ pub(crate) fn narrow(scope: &Scope, present: &mut Vec<Present>, wanted: &mut Vec
 /// Returns phrases about apps of `changed` whose bands overlap the present ones of apps that stay as they are.
 fn overlaps<'a>(changed: impl Iterator<Item = &'a Wanted>, stay: &[Present]) -> Vec<String> {
     let overlap = |new: &Wanted| {
-        let band = new.settings.policy.band;
-        let other = stay.iter().find(|it| it.settings.policy.band.overlaps(band))?;
+        let band = new.spec.policy.band;
+        let other = stay.iter().find(|it| it.spec.policy.band.overlaps(band))?;
         Some(format!(
             "{} is to have priorities that {} has until a change of it is applied; type `rosemary reload` first",
             new.name, other.name
@@ -180,15 +201,15 @@ impl Difference {
         match &new.files {
             Ok(_) => {
                 let why = "it is new".to_owned();
-                self.step(&new.name, Action::Start, why, [&new.settings, &new.settings]);
+                self.step(&new.name, Action::Start, why, [&new.spec, &new.spec]);
             }
             Err(why) => self.obstacles.push(format!("the app {} cannot start: {why}", new.name)),
         }
     }
 
     fn compare(&mut self, old: &Present, new: &Wanted) {
-        let settings = [&old.settings, &new.settings];
-        let mut changed: Vec<&str> = old.settings.differ_for_process(&new.settings);
+        let specs = [&old.spec, &new.spec];
+        let mut changed: Vec<&str> = old.spec.differ_for_process(&new.spec);
         match &new.files {
             Ok(files) => changed.extend(old.files.differ(files)),
             Err(why) if !changed.is_empty() => {
@@ -201,12 +222,12 @@ impl Difference {
         }
         if !changed.is_empty() && !old.is_stopped {
             let why = format!("changed: {}", changed.join(", "));
-            return self.step(&old.name, Action::Replace, why, settings);
+            return self.step(&old.name, Action::Replace, why, specs);
         }
-        changed.extend(old.settings.differ_while_running(&new.settings));
-        if !changed.is_empty() && old.settings != new.settings {
+        changed.extend(old.spec.differ_while_running(&new.spec));
+        if !changed.is_empty() && old.spec != new.spec {
             let why = format!("changed: {}", changed.join(", "));
-            self.step(&old.name, Action::Update, why, settings);
+            self.step(&old.name, Action::Update, why, specs);
             if changed == [LOG_LEVEL]
                 && let Some(step) = self.steps.last_mut()
             {
@@ -215,13 +236,13 @@ impl Difference {
         }
     }
 
-    fn step(&mut self, app: &str, action: Action, why: String, settings: [&AppSettings; 2]) {
+    fn step(&mut self, app: &str, action: Action, why: String, specs: [&AppSpec; 2]) {
         self.steps.push(AppStep {
             app: app.to_owned(),
             action,
             why,
-            in_kernel: settings.iter().any(|it| it.host == Hosting::Kernel),
-            is_guard: settings.iter().any(|it| it.is_guard()),
+            in_kernel: specs.iter().any(|it| it.keys.host == Hosting::Kernel),
+            is_guard: specs.iter().any(|it| it.is_guard()),
         });
     }
 }

@@ -4,45 +4,47 @@ use control::policy::{Band, Capability, Fail, Policy, Stage};
 use control::service::ClientRights;
 
 use super::*;
-use crate::choice::Origin;
-use config::{Limits, OnStop};
+use crate::spec::Origin;
+use config::{AppConfig, Limits, OnStop};
 use control::log::LogLevel;
 
-fn settings() -> AppSettings {
-    AppSettings {
+fn spec() -> AppSpec {
+    let mut keys = AppConfig::defaults("a");
+    keys.limits = Limits::none();
+    AppSpec {
+        keys,
         policy: Policy::default(),
-        host: Hosting::User,
         origin: Origin::Shipped,
         object: "/a.so".into(),
-        config: None,
-        services: Vec::new(),
         rights: ClientRights::default(),
-        limits: Limits::none(),
-        read: Vec::new(),
-        env: config::Environment::new(),
         hang: std::time::Duration::from_secs(1),
         restart: config::RestartPolicy::default(),
-        on_stop: OnStop::default(),
-        log_level: None,
-        python: None,
+        interpreter: None,
     }
 }
 
-fn guard() -> AppSettings {
+/// The specification of an app with changed keys.
+fn with(change: impl FnOnce(&mut AppConfig)) -> AppSpec {
+    let mut spec = spec();
+    change(&mut spec.keys);
+    spec
+}
+
+fn guard() -> AppSpec {
     let policy = Policy { stage: Stage::Guard(Fail::Closed), ..Policy::default() };
-    AppSettings { policy, ..settings() }
+    AppSpec { policy, ..spec() }
 }
 
 fn files(config: &str) -> Fingerprint {
-    Fingerprint::new("ab".into(), config.into())
+    Fingerprint { sha256: "ab".into(), config: config.into(), ..Fingerprint::default() }
 }
 
-fn present(name: &str, settings: AppSettings) -> Present {
-    Present { name: name.into(), settings, files: files("one"), is_stopped: false }
+fn present(name: &str, spec: AppSpec) -> Present {
+    Present { name: name.into(), spec, files: files("one"), is_stopped: false }
 }
 
-fn wanted(name: &str, settings: AppSettings) -> Wanted {
-    Wanted { name: name.into(), settings, files: Ok(files("one")) }
+fn wanted(name: &str, spec: AppSpec) -> Wanted {
+    Wanted { name: name.into(), spec, files: Ok(files("one")) }
 }
 
 fn compare(old: &[Present], new: &[Wanted]) -> Difference {
@@ -55,15 +57,15 @@ fn steps(difference: &Difference) -> Vec<(&str, Action)> {
 
 #[test]
 fn equal_configurations_need_no_step() {
-    let old = [present("a", settings()), present("g", guard())];
-    let new = [wanted("g", guard()), wanted("a", settings())];
+    let old = [present("a", spec()), present("g", guard())];
+    let new = [wanted("g", guard()), wanted("a", spec())];
     assert_eq!(compare(&old, &new), Difference::default());
 }
 
 #[test]
 fn guards_come_first_and_leave_last() {
-    let old = [present("old-guard", guard()), present("old", settings())];
-    let new = [wanted("new", settings()), wanted("new-guard", guard())];
+    let old = [present("old-guard", guard()), present("old", spec())];
+    let new = [wanted("new", spec()), wanted("new-guard", guard())];
     let expected = [
         ("new-guard", Action::Start),
         ("new", Action::Start),
@@ -75,19 +77,19 @@ fn guards_come_first_and_leave_last() {
 
 #[test]
 fn only_what_the_process_knows_replaces_it() {
-    let mut rights = settings();
+    let mut rights = spec();
     rights.policy.capabilities = vec![Capability::FlowWrite.into()];
-    let difference = compare(&[present("a", settings())], &[wanted("a", rights)]);
+    let difference = compare(&[present("a", spec())], &[wanted("a", rights)]);
     assert_eq!(steps(&difference), [("a", Action::Update)]);
     assert_eq!(difference.steps[0].why, "changed: capabilities");
-    let mut band = settings();
+    let mut band = spec();
     band.policy.band = Band { lowest: 7, highest: 9 };
-    let difference = compare(&[present("a", settings())], &[wanted("a", band)]);
+    let difference = compare(&[present("a", spec())], &[wanted("a", band)]);
     assert_eq!(steps(&difference), [("a", Action::Replace)]);
     assert!(!difference.restarts_kernel());
     let env = [("APP_A".to_owned(), "1".to_owned())].into();
-    let old = [present("a", settings()), present("b", settings())];
-    let new = [wanted("a", AppSettings { env, ..settings() }), wanted("b", settings())];
+    let old = [present("a", spec()), present("b", spec())];
+    let new = [wanted("a", with(|keys| keys.env = env)), wanted("b", spec())];
     let difference = compare(&old, &new);
     assert_eq!(steps(&difference), [("a", Action::Replace)]);
     assert_eq!(difference.steps[0].why, "changed: env");
@@ -95,8 +97,8 @@ fn only_what_the_process_knows_replaces_it() {
 
 #[test]
 fn changed_files_replace_the_process() {
-    let new = Wanted { files: Ok(files("two")), ..wanted("a", settings()) };
-    let difference = compare(&[present("a", settings())], &[new]);
+    let new = Wanted { files: Ok(files("two")), ..wanted("a", spec()) };
+    let difference = compare(&[present("a", spec())], &[new]);
     assert_eq!(difference.steps[0].why, "changed: its configuration");
     assert_eq!(steps(&difference), [("a", Action::Replace)]);
 }
@@ -104,42 +106,44 @@ fn changed_files_replace_the_process() {
 #[test]
 fn unreadable_files_keep_the_running_app() {
     let unreadable = || Err("could not read /a".to_owned());
-    let new = Wanted { files: unreadable(), ..wanted("a", settings()) };
-    let difference = compare(&[present("a", settings())], &[new]);
+    let new = Wanted { files: unreadable(), ..wanted("a", spec()) };
+    let difference = compare(&[present("a", spec())], &[new]);
     assert!(difference.steps.is_empty() && difference.obstacles.is_empty());
     assert_eq!(difference.notices, ["a goes on with its last files: could not read /a."]);
-    let new = Wanted { files: unreadable(), ..wanted("b", settings()) };
+    let new = Wanted { files: unreadable(), ..wanted("b", spec()) };
     let difference = compare(&[], &[new]);
     assert_eq!(difference.obstacles, ["the app b cannot start: could not read /a"]);
 }
 
 #[test]
 fn stopped_app_takes_new_settings_without_a_start() {
-    let old = Present { is_stopped: true, ..present("a", settings()) };
-    let new = AppSettings { hang: std::time::Duration::from_secs(2), ..settings() };
+    let old = Present { is_stopped: true, ..present("a", spec()) };
+    let new = AppSpec { hang: std::time::Duration::from_secs(2), ..spec() };
     assert_eq!(steps(&compare(&[old], &[wanted("a", new)])), [("a", Action::Update)]);
 }
 
 #[test]
 fn log_level_changes_while_any_host_runs_the_app() {
     for host in [Hosting::User, Hosting::Kernel] {
-        let old = || AppSettings { host, ..settings() };
-        let new = || AppSettings { log_level: Some(LogLevel::Debug), ..old() };
+        let old = || with(|keys| keys.host = host);
+        let new = || with(|keys| (keys.host, keys.log_level) = (host, Some(LogLevel::Debug)));
         let difference = compare(&[present("a", old())], &[wanted("a", new())]);
         assert_eq!(steps(&difference), [("a", Action::Update)]);
         assert_eq!(difference.steps[0].why, "changed: log-level");
         assert!(!difference.restarts_kernel());
     }
-    let old = AppSettings { host: Hosting::Kernel, ..settings() };
-    let new =
-        AppSettings { log_level: Some(LogLevel::Debug), on_stop: OnStop::Remove, ..old.clone() };
+    let old = with(|keys| keys.host = Hosting::Kernel);
+    let new = with(|keys| {
+        (keys.host, keys.log_level) = (Hosting::Kernel, Some(LogLevel::Debug));
+        keys.on_stop = OnStop::Remove;
+    });
     assert!(compare(&[present("a", old)], &[wanted("a", new)]).restarts_kernel());
 }
 
 #[test]
 fn app_in_the_kernel_restarts_it() {
-    let in_kernel = || AppSettings { host: Hosting::Kernel, ..settings() };
-    let difference = compare(&[present("a", settings())], &[wanted("a", in_kernel())]);
+    let in_kernel = || with(|keys| keys.host = Hosting::Kernel);
+    let difference = compare(&[present("a", spec())], &[wanted("a", in_kernel())]);
     assert!(difference.restarts_kernel());
     let shown = difference.shown();
     assert_eq!(shown.last().unwrap().program, "kernel");
@@ -157,7 +161,7 @@ fn settings_of_rosemary_itself_are_obstacles() {
 fn change_of_one_app_leaves_pending_changes_of_others() {
     let with = |lowest| {
         let band = Band { lowest, highest: lowest + 9 };
-        AppSettings { policy: Policy { band, ..Policy::default() }, ..settings() }
+        AppSpec { policy: Policy { band, ..Policy::default() }, ..spec() }
     };
     let mut present = vec![
         present("a", with(10)),
@@ -192,11 +196,11 @@ fn change_of_one_app_leaves_pending_changes_of_others() {
 #[test]
 fn change_of_one_app_waits_for_priorities_of_another() {
     let band = |lowest, highest| Policy { band: Band { lowest, highest }, ..Policy::default() };
-    let with = |lowest, highest| AppSettings { policy: band(lowest, highest), ..settings() };
+    let in_band = |lowest, highest| AppSpec { policy: band(lowest, highest), ..spec() };
     let scope = Scope { apps: ["a".into()].into(), changed_file: None, mistakes: Vec::new() };
-    let mut present = vec![present("b", with(1, 65_535)), present("reader", with(0, 0))];
+    let mut present = vec![present("b", in_band(1, 65_535)), present("reader", in_band(0, 0))];
     // A package of the app `b` has been replaced: it will have a smaller band.
-    let mut wanted = vec![wanted("a", with(100, 199)), wanted("b", with(200, 299))];
+    let mut wanted = vec![wanted("a", in_band(100, 199)), wanted("b", in_band(200, 299))];
     let rest = narrow(&scope, &mut present, &mut wanted);
     let expected = "a is to have priorities that b has until a change of it is applied; type `rosemary reload` first";
     assert_eq!(rest.obstacles, [expected]);

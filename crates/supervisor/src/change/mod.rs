@@ -1,0 +1,3 @@
+//! Changes of what runs.
+
+pub mod difference;

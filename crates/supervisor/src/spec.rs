@@ -1,0 +1,182 @@
+//! All that is decided about an app before it runs, from the configuration to the process that hosts it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use config::{AppConfig, Python, RestartPolicy};
+use control::policy::{Policy, Stage};
+use control::service::ClientRights;
+use package::PublicKey;
+use serde::Deserialize;
+
+/// The key that can change while the kernel hosts the app; any other change restarts the kernel.
+pub const LOG_LEVEL: &str = "log-level";
+
+/// The specification of an app. Two apps with equal specifications and equal files behave alike.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AppSpec {
+    /// The settings of its operator and its developer.
+    pub keys: AppConfig,
+    /// Its rights, stage and priorities among the other apps.
+    pub policy: Policy,
+    /// Who vouches for it.
+    pub origin: Origin,
+    /// Where its object comes from.
+    pub object: PathBuf,
+    /// Its rights in services.
+    pub rights: ClientRights,
+    /// How long one of its calls may take.
+    pub hang: Duration,
+    /// When it is restarted and held.
+    pub restart: RestartPolicy,
+    /// The interpreter that runs it, if it is written in Python.
+    pub interpreter: Option<Interpreter>,
+}
+
+impl AppSpec {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.keys.name
+    }
+
+    /// The key of its developer. Name and key together identify an app.
+    pub fn key(&self) -> Option<&PublicKey> {
+        match &self.origin {
+            Origin::Package { key, .. } => Some(key),
+            Origin::Unknown { key } => key.as_ref(),
+            Origin::Shipped | Origin::Unsigned => None,
+        }
+    }
+
+    /// Whether the app is a guard.
+    pub fn is_guard(&self) -> bool {
+        matches!(self.policy.stage, Stage::Guard(_))
+    }
+
+    /// The files and directories of the machine that it may read, with those of its interpreter.
+    pub fn readable(&self) -> Vec<PathBuf> {
+        let mut read = self.keys.read.clone();
+        if let (Some(python), Some(interpreter)) = (&self.keys.python, &self.interpreter) {
+            read.extend(interpreter.read_dirs(python));
+        }
+        read
+    }
+
+    /// The keys whose values differ and that only another process of the app can have.
+    pub fn differ_for_process(&self, new: &Self) -> Vec<&'static str> {
+        let stage = |spec: &Self| std::mem::discriminant(&spec.policy.stage);
+        // An app gets a band with the first capability that writes flows.
+        let gains_band = self.policy.capabilities != new.policy.capabilities;
+        let band = self.policy.band != new.policy.band;
+        let (old, keys) = (&self.keys, &new.keys);
+        let differ = [
+            ("host", old.host != keys.host),
+            ("signature", self.origin != new.origin),
+            ("object", self.object != new.object),
+            ("config", old.config != keys.config),
+            ("stage", stage(self) != stage(new)),
+            ("capabilities", band && gains_band),
+            ("band", band),
+            ("services", old.services != keys.services || self.rights != new.rights),
+            ("limits", old.limits != keys.limits),
+            ("fs.read", old.read != keys.read),
+            ("env", old.env != keys.env),
+            ("hang-seconds", self.hang != new.hang),
+            ("restart", self.restart != new.restart),
+            (
+                "host, python-path, options or listen",
+                old.python != keys.python || self.interpreter != new.interpreter,
+            ),
+        ];
+        differ.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
+    }
+
+    /// The keys whose values differ and that can change while the app runs.
+    pub fn differ_while_running(&self, new: &Self) -> Vec<&'static str> {
+        let on_stop = self.keys.on_stop != new.keys.on_stop;
+        let log_level = self.keys.log_level != new.keys.log_level;
+        let (old, new) = (&self.policy, &new.policy);
+        let differ = [
+            ("fail", old.stage != new.stage),
+            ("position", old.order != new.order),
+            ("filter", old.filter != new.filter),
+            ("capabilities", old.capabilities != new.capabilities),
+            ("quota", old.quota != new.quota),
+            ("flows", old.flows != new.flows),
+            ("pace", old.pace != new.pace),
+            ("on-stop", on_stop),
+            (LOG_LEVEL, log_level),
+        ];
+        differ.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
+    }
+}
+
+/// Who vouches for an app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A developer, who signed its package.
+    Package {
+        /// The developer's name in `[[trust]]`.
+        developer: String,
+        /// The developer's public key.
+        key: PublicKey,
+    },
+    /// The installer of Rosemary: the app ships with it.
+    Shipped,
+    /// Nobody.
+    Unsigned,
+    /// Nobody knows, because its files cannot be used.
+    Unknown {
+        /// The key of the developer whose app last had this name.
+        key: Option<PublicKey>,
+    },
+}
+
+impl Origin {
+    /// The origin in one word, for operators.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Package { .. } => "package",
+            Self::Shipped => "shipped",
+            Self::Unsigned => "unsigned",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
+
+    /// The developer who signed it.
+    pub fn developer(&self) -> Option<&str> {
+        match self {
+            Self::Package { developer, .. } => Some(developer),
+            Self::Shipped | Self::Unsigned | Self::Unknown { .. } => None,
+        }
+    }
+}
+
+/// The interpreter for apps in Python, as the note in its virtual environment describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Interpreter {
+    /// Its program.
+    #[serde(rename = "interpreter")]
+    pub program: PathBuf,
+    /// The script that confines the process.
+    pub boot: PathBuf,
+    /// Directories with the interpreter's files, which each app may read.
+    pub read: Vec<PathBuf>,
+    /// Whether `rosemary-ryu` is installed.
+    #[serde(default)]
+    pub ryu: bool,
+}
+
+impl Interpreter {
+    /// The directories with the interpreter's packages.
+    pub fn dirs(&self) -> impl Iterator<Item = &Path> {
+        // Those of the system are not in the note: every zone sees them.
+        let own = self.boot.ancestors().nth(2).filter(|own| !self.read.iter().any(|it| it == own));
+        self.read.iter().map(PathBuf::as_path).chain(own)
+    }
+
+    /// The directories that the zone of an app may read beside what the operator grants.
+    pub fn read_dirs(&self, python: &Python) -> Vec<PathBuf> {
+        self.read.iter().chain(&python.path).cloned().collect()
+    }
+}
