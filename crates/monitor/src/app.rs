@@ -20,7 +20,6 @@ mod status;
 mod usage;
 mod zone;
 
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -42,8 +41,10 @@ pub(crate) use self::role::Role;
 use self::zone::{Zone, ZoneSettings};
 use crate::choice;
 use crate::config_file::ConfigFile;
+use crate::effects::Fd;
 use crate::modules::Modules;
 use crate::process_table::Environment;
+use crate::processes::Processes;
 use crate::program::Program;
 use crate::python::{self, PythonZone};
 use config::Require;
@@ -79,7 +80,7 @@ pub(crate) struct App {
     /// How to run it, if it is written in Python.
     python: Option<PythonZone>,
     /// The table that its process publishes, if the app provides a service.
-    table: Option<OwnedFd>,
+    table: Option<Fd>,
     reports: AppReports,
     /// The limit that another app has set.
     limit: Option<Measure>,
@@ -135,6 +136,7 @@ impl App {
             sandbox,
             limits,
             enforcement: around.enforcement.clone(),
+            effects: around.effects.clone(),
             incidents: around.incidents.clone(),
             longest_call: spec.hang,
             restart: spec.restart,
@@ -213,7 +215,7 @@ impl App {
     }
 
     /// Does what is due for the zone: starts it, and checks its calls and its memory.
-    pub(crate) fn advance(&mut self, now: Instant) {
+    pub(crate) fn advance(&mut self, processes: &Processes, now: Instant) {
         let Some(zone) = self.hosting.zone_mut() else { return };
         zone.check_calls(now);
         if zone.program.advance(now) {
@@ -221,7 +223,8 @@ impl App {
         }
         if let Some(zone) = self.hosting.zone_mut()
             && zone.memory_due().is_some_and(|at| at <= now)
-            && let Some(excess) = zone.check_memory(&self.meter, now)
+            && let memory = processes.own_memory(zone.program.id())
+            && let Some(excess) = zone.check_memory(memory, &self.meter, now)
         {
             self.apply(excess, now);
         }

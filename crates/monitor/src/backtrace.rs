@@ -16,6 +16,7 @@ use sys::crash::CrashRecord;
 use sys::object::loaded_modules;
 use tracing::warn;
 
+use crate::effects::Fd;
 use crate::installation::Installation;
 use crate::one_shot;
 
@@ -51,10 +52,10 @@ impl CrashedKernel<'_> {
     ///
     /// # Errors
     /// A program is missing, or the system is out of threads or descriptors.
-    pub(crate) fn begin_backtrace<'f>(
+    pub(crate) fn begin_backtrace(
         self,
         incident: IncidentId,
-        object_of: impl Fn(u16) -> Option<(String, BorrowedFd<'f>)>,
+        object_of: impl Fn(u16) -> Option<(String, Fd)>,
         now: Instant,
     ) -> io::Result<PendingBacktrace> {
         let security = Installation::security().map_err(io::Error::other)?;
@@ -62,7 +63,7 @@ impl CrashedKernel<'_> {
         let (mut modules, mut files) = (Vec::new(), Vec::new());
         for LoadedModule { module, app } in self.modules {
             let (name, file) = match app.and_then(|app| object_of(app.get())) {
-                Some((name, object)) => (name, reopen(object).ok()),
+                Some((name, object)) => (name, reopen(object.as_fd()).ok()),
                 None if module.name.is_empty() => {
                     ("kernel".into(), self.program.and_then(|it| reopen(it).ok()))
                 }

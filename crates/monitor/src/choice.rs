@@ -396,7 +396,7 @@ fn accept(
     let Admitted { manifest, trust, object, object_sha256: sha256, .. } = package;
     let path = store.path(&manifest.app.name);
     let origin = Origin::Package { developer: trust.name.clone(), key: trust.key.clone() };
-    Ok((Object::Packaged { path, object, sha256 }, origin))
+    Ok((Object::Packaged { path, object: object.into(), sha256 }, origin))
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! The monitor's event loop: waits for signals, operators and processes, and handles each event.
 //!
-//! One thread polls the signals, the admin socket and its connections, and up to four descriptors of each program
-//! ([`ProcessTable::sources`]). No call in the loop waits for a peer. Each turn handles a bounded number of messages of
-//! each peer, so that no peer can starve the others.
+//! One thread polls the signals, the admin socket and its connections, the descriptors of processes ([`Processes::sources`]) and
+//! those of connections to them ([`ProcessTable::sources`]). No call in the loop waits for a peer. Each turn handles a bounded
+//! number of messages of each peer, so that no peer can starve the others.
+//!
+//! What is decided about processes is carried out after each event, in the order of the decisions; what follows from that is an event
+//! again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,9 +18,11 @@ use tracing::{debug, info, warn};
 use crate::admin_server::{AdminServer, OperatorId};
 use crate::audit;
 use crate::change::Changes;
-use crate::northbound::{self, Northbound, NorthboundPort, Revocation};
+use crate::effects::{Effects, Fd, ProgramId};
+use crate::northbound::{self, Northbound, Revocation};
 use crate::notify::{Condition, ServiceManager, Stage};
-use crate::process_table::{self, MESSAGES_PER_TURN, ProcessTable};
+use crate::process_table::{self, ProcessTable};
+use crate::processes::{MESSAGES_PER_TURN, Port, Processes};
 use crate::service_table::ServiceTable;
 use crate::signals::Signals;
 use crate::text::shortened;
@@ -50,7 +55,9 @@ const FLUSH_TIME: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct EventLoop {
     started: Instant,
-    processes: ProcessTable,
+    table: ProcessTable,
+    processes: Processes,
+    effects: Effects,
     admin: AdminServer,
     changes: Changes,
     /// Who has requested a reload that has not begun.
@@ -93,13 +100,14 @@ enum Source {
     Plan,
     AdminListener,
     Operator(OperatorId),
-    Process(process_table::Source),
+    Table(process_table::Source),
+    Process(ProgramId, Port),
 }
 
 impl EventLoop {
     /// Takes over the processes, which are not started yet, and the admin socket.
     pub(crate) fn new(
-        processes: ProcessTable,
+        (table, processes, effects): (ProcessTable, Processes, Effects),
         admin: AdminServer,
         signals: Signals,
         changes: Changes,
@@ -110,7 +118,9 @@ impl EventLoop {
         let watch = changes.must_watch().then(|| Watch::new(now));
         Self {
             started: now,
+            table,
             processes,
+            effects,
             admin,
             changes,
             must_reload: None,
@@ -133,24 +143,41 @@ impl EventLoop {
     /// # Errors
     /// The system refuses to poll.
     pub(crate) fn run(&mut self) -> io::Result<bool> {
-        self.processes.request_start(Instant::now());
+        self.table.request_start(Instant::now());
         loop {
             let now = Instant::now();
             self.advance(now);
+            self.settle(now);
             if let Some(deadline) = self.stop_deadline {
-                if self.processes.all_stopped() {
-                    self.processes.incidents().flush(FLUSH_TIME);
+                if self.table.all_stopped() {
+                    self.table.incidents().flush(FLUSH_TIME);
                     info!("Rosemary stopped");
                     return Ok(true);
                 }
                 if deadline <= now {
-                    self.processes.abandon();
-                    self.processes.incidents().flush(FLUSH_TIME);
+                    self.table.abandon();
+                    self.settle(now);
+                    self.table.incidents().flush(FLUSH_TIME);
                     return Ok(false);
                 }
             }
             for source in self.wait(now)? {
-                self.handle(source, Instant::now());
+                let now = Instant::now();
+                self.handle(source, now);
+                self.settle(now);
+            }
+        }
+    }
+
+    /// Carries out what was decided, and handles what follows from it.
+    fn settle(&mut self, now: Instant) {
+        loop {
+            let effects = self.effects.take();
+            if effects.is_empty() {
+                return;
+            }
+            for (program, event) in self.processes.carry_out(effects, now) {
+                self.table.process_event(program, event, now);
             }
         }
     }
@@ -158,20 +185,21 @@ impl EventLoop {
     /// Does what is due.
     fn advance(&mut self, now: Instant) {
         self.processes.advance(now);
+        self.table.advance(&self.processes, now);
         if self.stop_deadline.is_none() {
-            self.changes.advance(&mut self.processes, now);
+            self.changes.advance(&mut self.table, now);
             self.begin_safe_mode_if_due(now);
             self.look_at_apps(now);
             self.reload_if_due(now);
             self.end_if_all_held(now);
         }
         if let Some(deadline) = self.stop_deadline {
-            self.processes.stop_log(deadline, now);
+            self.table.stop_log(deadline, now);
         }
         self.admin.drop_silent(now);
         if self.measure_at <= now {
             self.measure_at = now + MEASUREMENT_PERIOD;
-            self.processes.measure(now);
+            self.table.measure(&self.processes, now);
             self.measure_monitor(now);
         }
         self.report_ready();
@@ -182,7 +210,7 @@ impl EventLoop {
     fn report_ready(&mut self) {
         if !self.is_ready
             && self.stop_deadline.is_none()
-            && let Some(line) = self.processes.ready_line()
+            && let Some(line) = self.table.ready_line()
         {
             self.is_ready = true;
             info!("{line}");
@@ -194,10 +222,10 @@ impl EventLoop {
         if !self.ends_with_apps {
             return;
         }
-        if let Some(held) = self.processes.all_held() {
+        if let Some(held) = self.table.all_held() {
             self.held = Some(held);
             self.stop_deadline = Some(now + STOP_TIME);
-            self.processes.stop(now);
+            self.table.stop(now);
         }
     }
 
@@ -212,19 +240,20 @@ impl EventLoop {
         let stage = match () {
             () if self.stop_deadline.is_some() => Stage::Stopping,
             () if self.must_reload.is_some() || self.changes.is_reloading() => Stage::Reloading,
-            () if self.processes.has_started() => Stage::Ready,
-            () if is_late && self.processes.kernel_state() == ProgramState::Running => Stage::Ready,
+            () if self.table.has_started() => Stage::Ready,
+            () if is_late && self.table.kernel_state() == ProgramState::Running => Stage::Ready,
             () => Stage::Starting,
         };
-        let (is_alive, text) = (self.processes.is_alive(now), self.processes.summary());
+        let (is_alive, text) = (self.table.is_alive(now), self.table.summary());
         manager.update(Condition { stage, is_alive, text }, now);
     }
 
     fn next_due(&self, now: Instant) -> Option<Instant> {
         let stop = self.stop_deadline;
         let log_stop = stop.into_iter().flat_map(|at| ServiceTable::log_stop_due(at, now));
-        let processes = self.processes.next_due().into_iter();
+        let processes = self.table.next_due().into_iter();
         processes
+            .chain(self.processes.next_due())
             .chain(self.admin.next_due())
             .chain(self.changes.next_due())
             .chain([self.measure_at])
@@ -239,12 +268,14 @@ impl EventLoop {
         let operators = self.admin.operators().map(|(id, fd)| (Source::Operator(id), fd));
         // The listener follows the connections: their requests are read before a new connection may replace them.
         let listener = self.admin.listener().map(|fd| (Source::AdminListener, fd));
-        let processes = self.processes.sources().map(|(it, fd)| (Source::Process(it), fd));
+        let table = self.table.sources().map(|(it, fd)| (Source::Table(it), fd));
+        let processes = self.processes.sources();
+        let processes = processes.map(|(it, port, fd)| (Source::Process(it, port), fd));
         let hangup = self.signals.hangups().map(|fd| (Source::Hangup, fd));
         let plan = self.changes.fd().map(|fd| (Source::Plan, fd));
         let signals = [(Source::Signal, self.signals.as_fd())].into_iter();
         let signals = signals.chain(hangup).chain(plan);
-        let polled = signals.chain(operators).chain(listener).chain(processes);
+        let polled = signals.chain(operators).chain(listener).chain(processes).chain(table);
         let (sources, mut fds): (Vec<Source>, Vec<PollFd<'_>>) =
             polled.map(|(it, fd)| (it, PollFd::from_borrowed_fd(fd, PollFlags::IN))).unzip();
         let timeout = self.next_due(now).map(|at| at.saturating_duration_since(now)).map(|time| {
@@ -278,10 +309,13 @@ impl EventLoop {
                     self.answer(id, request, now);
                 }
             }
-            Source::Process(process_table::Source::Northbound(NorthboundPort::Requests)) => {
-                self.answer_northbound(now);
+            Source::Table(process_table::Source::Northbound) => self.answer_northbound(now),
+            Source::Table(source) => self.table.handle(source, &self.processes, now),
+            Source::Process(program, port) => {
+                for (program, event) in self.processes.handle(program, port, now) {
+                    self.table.process_event(program, event, now);
+                }
             }
-            Source::Process(source) => self.processes.handle(source, now),
         }
     }
 
@@ -296,18 +330,18 @@ impl EventLoop {
         let Some(deadline) = self.stop_deadline else {
             info!("asked to stop");
             self.stop_deadline = Some(now + STOP_TIME);
-            self.processes.stop(now);
+            self.table.stop(now);
             return;
         };
         if deadline + SAME_REQUEST <= now + STOP_TIME {
-            self.processes.kill("asked to stop twice");
+            self.table.kill("asked to stop twice");
         }
     }
 
     /// Requests a reload if the file of an app has changed.
     fn look_at_apps(&mut self, now: Instant) {
         let Some(watch) = &mut self.watch else { return };
-        for file in watch.changed(self.processes.app_files(), now) {
+        for file in watch.changed(self.table.app_files(), now) {
             info!(file = %file.display(), "the file of an app has changed");
             self.must_reload = Some("--watch");
         }
@@ -318,19 +352,19 @@ impl EventLoop {
         let Some(who) = self.must_reload.take_if(|_| !self.changes.is_busy()) else { return };
         let request = ChangeRequest { change: Change::Reload { dry_run: false }, confirmed: false };
         let request = (request, Vec::new());
-        if let Err(why) = self.changes.begin(request, who, &mut self.processes, now) {
+        if let Err(why) = self.changes.begin(request, who, &mut self.table, now) {
             warn!(why, "could not reload; type: rosemary reload");
         }
     }
 
     /// Begins safe mode if its rule requires that, once no change is being made.
     fn begin_safe_mode_if_due(&mut self, now: Instant) {
-        if self.changes.is_busy() || !self.processes.is_safe_mode_due() {
+        if self.changes.is_busy() || !self.table.is_safe_mode_due() {
             return;
         }
-        self.changes.end_watch(&mut self.processes, now);
-        if let Some(why) = self.processes.take_safe_mode_due() {
-            self.processes.begin_safe_mode(&why, now);
+        self.changes.end_watch(&mut self.table, now);
+        if let Some(why) = self.table.take_safe_mode_due() {
+            self.table.begin_safe_mode(&why, now);
         }
     }
 
@@ -339,14 +373,14 @@ impl EventLoop {
         let Some(uid) = self.admin.uid(id) else { return };
         let requester = Requester { who: format!("user {uid}"), uid, is_northbound: false };
         let (reply, fds) = self.reply(request, Vec::new(), &requester, now);
-        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
         self.admin.send(id, &reply, &fds);
     }
 
     /// Answers some requests of the HTTP interface.
     fn answer_northbound(&mut self, now: Instant) {
         for _ in 0..MESSAGES_PER_TURN {
-            let northbound = self.processes.northbound_mut();
+            let northbound = self.table.northbound_mut();
             let received = northbound.and_then(Northbound::receive_request);
             let Some((request, fds)) = received else { return };
             let (who, request) = match request {
@@ -356,8 +390,8 @@ impl EventLoop {
             let uid = rustix::process::geteuid().as_raw();
             let requester = Requester { who, uid, is_northbound: true };
             let (reply, fds) = self.reply(request, fds, &requester, now);
-            let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-            if let Some(northbound) = self.processes.northbound_mut() {
+            let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
+            if let Some(northbound) = self.table.northbound_mut() {
                 northbound.reply(&reply, &fds);
             }
         }
@@ -370,7 +404,7 @@ impl EventLoop {
         fds: Vec<OwnedFd>,
         requester: &Requester,
         now: Instant,
-    ) -> (OperatorReply, Vec<OwnedFd>) {
+    ) -> (OperatorReply, Vec<Fd>) {
         let unavailable = |why: String| OperatorReply::Unavailable { why };
         let without = |reply: OperatorReply| (reply, Vec::new());
         if requester.is_northbound && !request.may_be_of_http_interface() {
@@ -380,32 +414,36 @@ impl EventLoop {
         match request {
             OperatorRequest::Status => without(OperatorReply::Status(self.status(now))),
             OperatorRequest::App { name } => {
-                let report = self.processes.app_report(&name);
+                let report = self.table.app_report(&name);
                 without(
                     report.map_or_else(unavailable, |report| OperatorReply::App(Box::new(report))),
                 )
             }
             OperatorRequest::Usage => without(OperatorReply::Usage(self.usage())),
-            OperatorRequest::Kernel => match self.processes.kernel().connect() {
-                Ok(operator_end) => (OperatorReply::Kernel, vec![operator_end.into_fd()]),
+            OperatorRequest::Kernel => match self.table.kernel().connect(&self.processes) {
+                Ok(operator_end) => (OperatorReply::Kernel, vec![operator_end.into_fd().into()]),
                 Err(why) => {
                     debug!(why, "could not connect an operator to the kernel");
                     without(unavailable(later(&why)))
                 }
             },
             OperatorRequest::Incidents { from } => {
-                let (incidents, more) = self.processes.incidents().page(from);
+                let (incidents, more) = self.table.incidents().page(from);
                 without(OperatorReply::Incidents { incidents, more })
             }
             OperatorRequest::Log => {
-                match self.processes.services_mut().connect_operator_to_log(requester.uid) {
-                    Ok(operator_end) => (OperatorReply::Log, vec![operator_end]),
+                match self
+                    .table
+                    .services_mut()
+                    .connect_operator_to_log(requester.uid, &self.processes)
+                {
+                    Ok(operator_end) => (OperatorReply::Log, vec![operator_end.into()]),
                     Err(why) => without(unavailable(later(&why))),
                 }
             }
             OperatorRequest::Service { name } => {
                 let user = Some(requester.uid).filter(|_| !requester.is_northbound);
-                match self.processes.connect_operator(&name, user) {
+                match self.table.connect_operator(&name, user) {
                     Ok(fds) => (OperatorReply::Service, fds.into()),
                     Err(why) => without(unavailable(why)),
                 }
@@ -425,17 +463,17 @@ impl EventLoop {
                 ))
             }
             OperatorRequest::Config => match self.changes.shown_config() {
-                Ok((reply, text)) => (reply, vec![text]),
+                Ok((reply, text)) => (reply, vec![text.into()]),
                 Err(why) => without(unavailable(why)),
             },
             OperatorRequest::AddToken(token) => without(self.add_token(&token, requester)),
             OperatorRequest::Tokens => {
-                let northbound = self.processes.northbound_mut();
+                let northbound = self.table.northbound_mut();
                 let tokens = northbound.map(|it| OperatorReply::Tokens(it.tokens()));
                 without(tokens.unwrap_or_else(|| unavailable(NO_NORTHBOUND.into())))
             }
             OperatorRequest::RevokeToken { which } => {
-                let northbound = self.processes.northbound_mut();
+                let northbound = self.table.northbound_mut();
                 let revoked =
                     northbound.map_or(Err(NO_NORTHBOUND.into()), |it| it.revoke_token(&which));
                 for token in revoked.iter().flatten() {
@@ -461,7 +499,7 @@ impl EventLoop {
         now: Instant,
     ) -> Result<ChangeReport, String> {
         let what = audit::phrase(&request.change);
-        let begun = self.changes.begin((request, fds), &requester.who, &mut self.processes, now);
+        let begun = self.changes.begin((request, fds), &requester.who, &mut self.table, now);
         if let Err(why) = &begun {
             audit::not_begun(&requester.who, &what, why);
         }
@@ -469,7 +507,7 @@ impl EventLoop {
     }
 
     fn add_token(&mut self, token: &TokenRecord, requester: &Requester) -> OperatorReply {
-        let Some(northbound) = self.processes.northbound_mut() else {
+        let Some(northbound) = self.table.northbound_mut() else {
             return OperatorReply::Unavailable { why: NO_NORTHBOUND.into() };
         };
         match northbound.add_token(token.clone()) {
@@ -482,7 +520,7 @@ impl EventLoop {
     }
 
     fn revoke_user(&mut self, name: &str, requester: &Requester) -> OperatorReply {
-        let northbound = self.processes.northbound_mut();
+        let northbound = self.table.northbound_mut();
         match northbound.map_or(Ok(Revocation::default()), |it| it.revoke_user(name)) {
             Ok(Revocation { dir, earlier, before }) => {
                 if let Some(before) = before.filter(|_| before != earlier) {
@@ -495,7 +533,7 @@ impl EventLoop {
     }
 
     fn status(&self, now: Instant) -> Status {
-        let (kernel, services, apps) = self.processes.status();
+        let (kernel, services, apps) = self.table.status();
         let uptime = now.saturating_duration_since(self.started).as_millis();
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -508,12 +546,12 @@ impl EventLoop {
             apps,
             inactive: self.changes.inactive().to_vec(),
             warnings: self.changes.warnings().to_vec(),
-            unserved: self.processes.unserved(),
-            refused: self.processes.refused_switches(now),
-            other_controller: self.processes.other_controller(now),
+            unserved: self.table.unserved(),
+            refused: self.table.refused_switches(now),
+            other_controller: self.table.other_controller(now),
             rejected: self.changes.rejected().map(Into::into),
-            not_stored: self.processes.not_stored(),
-            safe_mode: self.processes.safe_mode_status().map(Box::new),
+            not_stored: self.table.not_stored(),
+            safe_mode: self.table.safe_mode_status().map(Box::new),
         }
     }
 
@@ -522,7 +560,7 @@ impl EventLoop {
             pid: Some(std::process::id()),
             ..report::program_usage("monitor", "monitor", ProgramState::Running, &self.own_meter)
         };
-        [monitor].into_iter().chain(self.processes.usage()).collect()
+        [monitor].into_iter().chain(self.table.usage()).collect()
     }
 
     fn measure_monitor(&mut self, now: Instant) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use control::app::{AbsentApp, AppId};
 use control::flight::OngoingCall;
 use control::incident::Cause;
-use control::kernel::{KernelReply, KernelRequest, MOST_ABSENT, worker_name};
+use control::kernel::{KernelRequest, MOST_ABSENT, worker_name};
 use sdk::Limit;
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
@@ -20,9 +20,11 @@ use tracing::warn;
 use crate::app::App;
 use crate::attribution::{self, Attribution};
 use crate::backtrace::{CrashedKernel, NotMade, PendingBacktrace};
+use crate::effects::Fd;
 use crate::hang::HangDetector;
 use crate::kernel_settings::KernelSettings;
 use crate::process_table::Environment;
+use crate::processes::Processes;
 use crate::program::{Program, ProgramExit, ProgramKind};
 use crate::usage::counters::KernelCounters;
 use config::Supervision;
@@ -91,7 +93,7 @@ impl KernelProcess {
                 PidNamespace::find(),
                 limits,
                 rules.kernel,
-                around.incidents.clone(),
+                (around.effects.clone(), around.incidents.clone()),
             ),
             settings,
             run_as: around.users.for_kernel(),
@@ -127,24 +129,21 @@ impl KernelProcess {
         self.leak.restart();
         self.charges.restart();
         self.stop_watch.restart();
-        if self.program.pid().is_none() {
-            return;
-        }
-        apps.iter_mut().for_each(App::kernel_started);
         let serving = apps.iter().filter(|app| app.role().serves());
         let announcements = serving.map(App::announcement).collect();
-        let (start, mut fds) = self.settings.start_request(self.run_as, announcements);
-        let configs = match configs(apps).transpose() {
-            Ok(configs) => configs,
+        let request = self.settings.start_request(self.run_as, announcements);
+        let request = request.and_then(|start| Ok((start, configs(apps).transpose()?)));
+        let ((start, mut fds), configs) = match request {
+            Ok(request) => request,
             Err(error) => {
-                let why = format!("could not copy the configurations of its apps: {error}");
+                let why = format!("could not pass on what it needs: {error}");
                 return self.program.kill(&why);
             }
         };
-        fds.extend(configs.iter().map(AsFd::as_fd));
+        fds.extend(configs.map(Fd::new));
         fds.extend(apps.iter().filter_map(App::object_for_kernel));
-        fds.push(recorder.as_fd());
-        self.program.send(&start, &fds);
+        fds.push(recorder.into());
+        self.program.send(start, fds);
         let runs = |absent: &&AbsentApp| {
             apps.iter().any(|app| app.id == absent.app && !app.is_stopped_by_operator())
         };
@@ -152,9 +151,15 @@ impl KernelProcess {
         let absent: Vec<AbsentApp> = absent.cloned().collect();
         if !absent.is_empty() {
             let apps = absent;
-            self.program.send(&KernelRequest::AbsentApps { apps }, &[]);
+            self.program.send(KernelRequest::AbsentApps { apps }, Vec::new());
         }
         (self.hang_detector, self.hung_in) = (Some(detector), None);
+    }
+
+    /// The process could not be started.
+    pub(crate) fn not_started(&mut self, why: &str, now: Instant) {
+        self.hang_detector = None;
+        self.program.not_started(why, now);
     }
 
     /// Notes, for this kernel and later ones, that an app does not run any more, and whether the switches lose its flows,
@@ -167,7 +172,7 @@ impl KernelProcess {
         }
         known.push(absent.clone());
         if self.program.is_running() {
-            self.program.send(&KernelRequest::AbsentApps { apps: vec![absent] }, &[]);
+            self.program.send(KernelRequest::AbsentApps { apps: vec![absent] }, Vec::new());
         }
     }
 
@@ -308,11 +313,6 @@ impl KernelProcess {
         self.backtrace = None;
     }
 
-    /// Receives its next message.
-    pub(crate) fn receive(&mut self, now: Instant) -> Option<(KernelReply, Vec<OwnedFd>)> {
-        self.program.receive(now)
-    }
-
     /// Stops the process and starts another one as soon as it has ended.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.stop(now);
@@ -332,7 +332,7 @@ impl KernelProcess {
     /// Asks the process to end, if it runs.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.program.request_stop(now) {
-            self.program.send(&KernelRequest::Stop, &[]);
+            self.program.send(KernelRequest::Stop, Vec::new());
         }
         self.must_restart = false;
     }
@@ -341,12 +341,13 @@ impl KernelProcess {
     ///
     /// # Errors
     /// Why there is no connection, as a phrase.
-    pub(crate) fn connect(&self) -> Result<Channel, String> {
+    pub(crate) fn connect(&self, processes: &Processes) -> Result<Channel, String> {
         if !self.program.is_running() {
             return Err(format!("the kernel is {}", self.program.lifecycle().state()));
         }
         let (our_end, kernel_end) = Channel::pair().map_err(|error| error.to_string())?;
-        match self.program.send_for_operator(&KernelRequest::Operator, &[kernel_end.as_fd()]) {
+        let (program, fds) = (self.program.id(), [kernel_end.as_fd()]);
+        match processes.send_for_operator(program, KernelRequest::Operator, &fds) {
             Ok(()) => Ok(our_end),
             Err(ChannelError::WouldBlock) => Err("too many operators connect to the kernel".into()),
             Err(error) => Err(error.to_string()),
@@ -354,8 +355,8 @@ impl KernelProcess {
     }
 
     /// Measures the process, and asks it for the apps' counters.
-    pub(crate) fn measure(&mut self, apps: &[App], now: Instant) {
-        let sample = self.program.sample();
+    pub(crate) fn measure(&mut self, apps: &[App], processes: &Processes, now: Instant) {
+        let sample = processes.sample(self.program.id());
         for event in self.meter.measure(now, sample) {
             self.apply(event, apps, now);
         }
@@ -364,7 +365,7 @@ impl KernelProcess {
         }
         // While the kernel is away there is no connection, and the next measurement tries again.
         if !self.counters.is_connected()
-            && let Ok(channel) = self.connect()
+            && let Ok(channel) = self.connect(processes)
         {
             self.counters.connected(channel);
         }
@@ -424,7 +425,7 @@ impl KernelProcess {
         let hosts_apps = apps.iter().any(App::runs_in_kernel);
         let is_rising = hosts_apps && self.leak.is_rising();
         if let Some(charge) = self.charges.measure(is_rising, memory, charges) {
-            self.program.send(&KernelRequest::ChargeMemory { charge }, &[]);
+            self.program.send(KernelRequest::ChargeMemory { charge }, Vec::new());
         }
     }
 

@@ -1,10 +1,12 @@
 //! What every kernel receives at its start: listening sockets, TLS keys, and how its workers run.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::os::fd::AsFd;
 
 use control::app::{AbsentApp, Installation};
 use control::kernel::{AnnouncedApp, KernelRequest, MAX_WORKERS, PlainTcp, Tuning};
 
+use crate::effects::{Fd, duplicates};
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
 
@@ -38,16 +40,19 @@ impl KernelSettings {
 
     /// The start request for a kernel with these apps, and the descriptors that belong to it. The listening sockets are as at the
     /// beginning, whatever an earlier kernel did with them.
+    ///
+    /// # Errors
+    /// The monitor can open no more descriptors.
     pub(crate) fn start_request(
         &mut self,
         run_as: Option<u32>,
         apps: Vec<AnnouncedApp>,
-    ) -> (KernelRequest, Vec<BorrowedFd<'_>>) {
+    ) -> io::Result<(KernelRequest, Vec<Fd>)> {
         self.listeners.iter_mut().for_each(Listener::renew);
         let listeners = self.addresses().collect();
         let tls = self.keys.is_some();
         let sockets = self.listeners.iter().map(AsFd::as_fd);
-        let fds = sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)).collect();
+        let fds = duplicates(sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)))?;
         let Self { plain, workers, tuning, installation, .. } = *self;
         let start = KernelRequest::Start {
             listeners,
@@ -59,6 +64,6 @@ impl KernelSettings {
             tuning,
             installation,
         };
-        (start, fds)
+        Ok((start, fds))
     }
 }

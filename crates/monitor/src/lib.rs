@@ -46,6 +46,7 @@ mod check;
 mod choice;
 mod config_file;
 mod demotions;
+mod effects;
 pub mod error;
 mod event_loop;
 mod hang;
@@ -64,10 +65,10 @@ mod numbers;
 mod object;
 mod one_shot;
 pub mod options;
-mod output;
 mod overrides;
 pub mod packages;
 mod process_table;
+mod processes;
 mod program;
 pub mod python;
 mod remedy;
@@ -98,13 +99,14 @@ use sdk::Limit;
 use tracing::{info, warn};
 
 pub use crate::check::{Valid, check};
-pub use crate::output::shown;
+pub use crate::processes::shown;
 
 use crate::admin_server::{AdminServer, AllowedUsers};
 use crate::change::planner::Planner;
 use crate::change::{Basis, Changes};
 use crate::choice::Circumstances;
 use crate::demotions::Demotions;
+use crate::effects::Effects;
 use crate::error::StartError;
 use crate::event_loop::EventLoop;
 use crate::incidents::Incidents;
@@ -118,6 +120,7 @@ use crate::options::Options;
 use crate::overrides::Overrides;
 use crate::packages::Store;
 use crate::process_table::{Environment, ProcessTable};
+use crate::processes::Processes;
 use crate::runtime_dir::RuntimeDir;
 use crate::service_table::ServiceSettings;
 use crate::signals::Signals;
@@ -320,11 +323,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         .map_err(|error| error.at(config.position_of("controller", "tls-dir")))?;
     let plain = options.plain(&config);
     check::transport(options, &config, keys.is_some())?;
-    if plain == PlainTcp::Any {
-        warn!(
-            "plain TCP was allowed from anywhere: any host that reaches the port can pose as any switch"
-        );
-    }
+    warn_of_plain(plain);
     let listeners = listen::bind_listeners(&options.listen(&config), runtime.took_over())?;
     let numbers = numbers::of(&state, apps.iter().map(|app| (app.name(), app.spec.key())))?;
     let demotions = Demotions::load(state.path())?;
@@ -332,10 +331,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let (admin, group) = runtime.bind_admin()?;
     let northbound = northbound_input(options, (&config, &apps), (&runtime, state.path()), group)?;
     let admin = AdminServer::new(admin, AllowedUsers { uid: geteuid().as_raw(), group });
-    let listen = listeners.iter().map(|it| it.address().to_string()).collect::<Vec<_>>().join(" ");
-    let file = config.file.as_deref().unwrap_or(Path::new("none")).display();
-    let (pid, dir) = (std::process::id(), dir.display());
-    info!(pid, listen, %dir, config = %file, apps = apps.len(), "Rosemary started");
+    log_start(&listeners, &dir, &config, apps.len());
     warn_of_apps(&apps, config.notices.iter().chain(&warnings));
     // Only now, since all these directories must exist to be resolved.
     let never: Arc<[PathBuf]> = own.iter().map(|dir| config::fs_read::real(dir)).collect();
@@ -356,8 +352,11 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         users: Users::find()?,
         require: (!options.unconfined).then_some(config.require),
         enforcement: Arc::new(enforcement(options).with_rings(settings.ring_bytes())),
+        effects: Effects::default(),
         incidents: Incidents::load(state.path()),
     };
+    let processes = Processes::new(environment.enforcement.clone());
+    let effects = environment.effects.clone();
     let rules = config.supervision;
     let planner = Planner {
         options: options.clone(),
@@ -372,22 +371,40 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     }
     give_rights(&numbers, &mut apps);
     let apps = numbers.into_iter().zip(apps).collect();
-    let mut processes = ProcessTable::new(apps, settings, &services, &environment, demotions)?;
-    processes.set_safe_mode(&config.safe_mode);
+    let mut table = ProcessTable::new(apps, settings, &services, &environment, demotions)?;
+    table.set_safe_mode(&config.safe_mode);
     if options.safe_mode {
-        processes.begin_safe_mode("an operator requested it with --safe-mode", Instant::now());
+        table.begin_safe_mode("an operator requested it with --safe-mode", Instant::now());
     }
-    processes.warn_of_apps_in_kernel();
+    table.warn_of_apps_in_kernel();
     let northbound = northbound.map(|input| Northbound::new(input, &rules, &environment));
-    processes.set_northbound(northbound.transpose()?);
+    table.set_northbound(northbound.transpose()?);
     environment.users.log();
     let basis = Basis { planner, environment, services, config, overrides, inactive, warnings };
     let changes = Changes::new(basis);
     let ends_with_apps = options.end_with_apps;
+    let table = (table, processes, effects);
     let mut event_loop =
-        EventLoop::new(processes, admin, signals, changes, service_manager(), ends_with_apps);
+        EventLoop::new(table, admin, signals, changes, service_manager(), ends_with_apps);
     let all_ended = event_loop.run().map_err(system("wait for events"))?;
     event_loop.held().map_or(Ok(all_ended), |held| Err(StartError::AppsHeld(held)))
+}
+
+/// Logs that Rosemary starts.
+fn log_start(listeners: &[listen::Listener], dir: &Path, config: &Config, apps: usize) {
+    let listen = listeners.iter().map(|it| it.address().to_string()).collect::<Vec<_>>().join(" ");
+    let file = config.file.as_deref().unwrap_or(Path::new("none")).display();
+    let (pid, dir) = (std::process::id(), dir.display());
+    info!(pid, listen, %dir, config = %file, apps, "Rosemary started");
+}
+
+/// Warns if any host may speak OpenFlow over plain TCP.
+fn warn_of_plain(plain: PlainTcp) {
+    if plain == PlainTcp::Any {
+        warn!(
+            "plain TCP was allowed from anywhere: any host that reaches the port can pose as any switch"
+        );
+    }
 }
 
 /// Warns of what is unusual about the apps that are to run.

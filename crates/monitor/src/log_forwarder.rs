@@ -25,7 +25,7 @@ use sdk::services::{ANSWER_HEAD, MAX_MESSAGE};
 use sys::packets::{PacketError, Packets};
 use tracing::warn;
 
-use crate::output::shown;
+use crate::processes::shown;
 use config::is_name;
 
 /// The most bytes of pending lines of one program.

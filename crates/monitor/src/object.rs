@@ -5,13 +5,13 @@
 
 use std::fs::Metadata;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use sys::digest::sealed_with_sha256;
 
+use crate::effects::Fd;
 use crate::installation::read_object;
 
 /// A file that changed so recently may change again without a change of its times.
@@ -27,7 +27,7 @@ pub(crate) enum Object {
         /// The name, for messages.
         name: PathBuf,
         /// The name, sealed.
-        object: OwnedFd,
+        object: Fd,
         /// The digest of the name.
         sha256: String,
     },
@@ -36,7 +36,7 @@ pub(crate) enum Object {
         /// The package, for messages.
         path: PathBuf,
         /// The object, sealed.
-        object: OwnedFd,
+        object: Fd,
         /// The digest of the object.
         sha256: String,
     },
@@ -56,7 +56,7 @@ impl Object {
     /// The system is out of memory.
     pub(crate) fn module(name: &str) -> io::Result<Self> {
         let (object, sha256) = sealed_with_sha256("module", name.as_bytes())?;
-        Ok(Self::Module { name: name.into(), object, sha256 })
+        Ok(Self::Module { name: name.into(), object: object.into(), sha256 })
     }
 
     /// Whether it is a package with an archive of modules in Python.
@@ -102,10 +102,10 @@ impl Object {
     }
 
     /// The object that was read last, in sealed memory.
-    pub(crate) fn sealed(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn sealed(&self) -> Option<Fd> {
         match self {
             Self::File(file) => file.sealed(),
-            Self::Module { object, .. } | Self::Packaged { object, .. } => Some(object.as_fd()),
+            Self::Module { object, .. } | Self::Packaged { object, .. } => Some(object.clone()),
             Self::Unusable { .. } => None,
         }
     }
@@ -122,7 +122,7 @@ pub(crate) struct ObjectFile {
 struct SealedObject {
     /// Identifies the file's contents; `None` if a change soon after would give the same stamp.
     stamp: Option<Stamp>,
-    object: OwnedFd,
+    object: Fd,
     sha256: String,
 }
 
@@ -145,14 +145,14 @@ impl ObjectFile {
             known
         } else {
             let (object, sha256) = sealed_with_sha256(app, &read_object(&self.path)?)?;
-            SealedObject { stamp: found, sha256, object }
+            SealedObject { stamp: found, sha256, object: object.into() }
         };
         Ok(&self.copy.insert(copy).sha256)
     }
 
     /// The object that was read last, in sealed memory.
-    pub(crate) fn sealed(&self) -> Option<BorrowedFd<'_>> {
-        self.copy.as_ref().map(|copy| copy.object.as_fd())
+    pub(crate) fn sealed(&self) -> Option<Fd> {
+        self.copy.as_ref().map(|copy| copy.object.clone())
     }
 }
 

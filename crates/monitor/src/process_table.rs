@@ -1,4 +1,4 @@
-//! The processes that the monitor starts, and what an event of one means for the others.
+//! The programs that the monitor runs, and what an event of one means for the others.
 //!
 //! ```text
 //! kernel Ready ----> start the zones; Attach for each that is loaded
@@ -48,20 +48,18 @@ use crate::app::{App, Role, ZoneEvent};
 use crate::apps_service::ClientId;
 use crate::choice;
 use crate::demotions::Demotions;
+use crate::effects::{Effects, ProcessEvent, ProgramId, Reply};
 use crate::error::StartError;
 use crate::incidents::Incidents;
 use crate::installation::Installation;
 use crate::kernel_process::KernelProcess;
 use crate::kernel_settings::KernelSettings;
-use crate::northbound::{Northbound, NorthboundPort};
-use crate::program::{Port, Program};
+use crate::northbound::Northbound;
+use crate::processes::Processes;
 use crate::service_table::{ServiceEvent, ServiceSettings, ServiceSlot, ServiceTable};
 use crate::usage::Enforcement;
 use crate::users::Users;
 use config::Require;
-
-/// The most messages that one peer's socket is read for in one turn of the loop, so that no peer starves the others.
-pub(crate) const MESSAGES_PER_TURN: usize = 64;
 
 /// With what programs run on this machine.
 #[derive(Debug)]
@@ -71,6 +69,8 @@ pub(crate) struct Environment {
     /// How complete the sandbox must be; `None` to run without a sandbox.
     pub(crate) require: Option<Require>,
     pub(crate) enforcement: Arc<Enforcement>,
+    /// What is decided about processes.
+    pub(crate) effects: Effects,
     pub(crate) incidents: Incidents,
 }
 
@@ -81,15 +81,12 @@ pub(crate) struct AppSlot(usize);
 /// A descriptor of the table that the event loop polls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source {
-    Kernel(Port),
-    App(AppSlot, Port),
-    Service(ServiceSlot, Port),
     /// The kernel's replies with its counters.
     KernelCounters,
     /// The log service's replies.
     LogReplies,
-    /// The HTTP interface.
-    Northbound(NorthboundPort),
+    /// Requests of the HTTP interface.
+    Northbound,
     /// A client of the service `apps`.
     AppsClient(ClientId),
     /// The kernel's replies with counters for these clients.
@@ -184,25 +181,16 @@ impl ProcessTable {
         self.northbound.iter_mut().for_each(|it| it.request_start(now));
     }
 
-    /// The descriptors to poll, with what they belong to. Those of one program are in the order of [`Program::ports`].
+    /// The descriptors to poll, apart from those of processes.
     pub(crate) fn sources(&self) -> impl Iterator<Item = (Source, BorrowedFd<'_>)> {
-        let zones = self.apps.iter().enumerate().flat_map(|(slot, app)| {
-            let ports = app.program().into_iter().flat_map(Program::ports);
-            ports.map(move |(port, fd)| (Source::App(AppSlot(slot), port), fd))
-        });
-        let services = self.services.iter().flat_map(|(slot, service)| {
-            service.program.ports().map(move |(port, fd)| (Source::Service(slot, port), fd))
-        });
-        let kernel = self.kernel.program.ports().map(|(port, fd)| (Source::Kernel(port), fd));
         let counters = self.kernel.counters.fd().map(|fd| (Source::KernelCounters, fd));
         let log = self.services.log_replies().map(|fd| (Source::LogReplies, fd));
-        let northbound = self.northbound.iter().flat_map(Northbound::sources);
-        let northbound = northbound.map(|(port, fd)| (Source::Northbound(port), fd));
+        let northbound = self.northbound.as_ref().and_then(Northbound::requests);
+        let northbound = northbound.map(|fd| (Source::Northbound, fd));
         let service = &self.limits.service;
         let clients = service.client_fds().map(|(client, fd)| (Source::AppsClient(client), fd));
         let for_apps = service.kernel_fd().map(|fd| (Source::CountersForApps, fd));
-        let others = counters.into_iter().chain(log).chain(clients).chain(for_apps);
-        zones.chain(services).chain(kernel).chain(others).chain(northbound)
+        counters.into_iter().chain(log).chain(clients).chain(for_apps).chain(northbound)
     }
 
     /// When [`advance`](Self::advance) is due.
@@ -218,14 +206,14 @@ impl ProcessTable {
     }
 
     /// Does what is due: starts and kills programs, retries connections, checks for hangs, forwards log lines.
-    pub(crate) fn advance(&mut self, now: Instant) {
+    pub(crate) fn advance(&mut self, processes: &Processes, now: Instant) {
         self.advance_changes(now);
         if self.kernel.program.advance(now) {
             self.kernel.start(&mut self.apps, now);
         }
         for slot in self.app_slots() {
             let Some(app) = self.app_mut(slot) else { continue };
-            app.advance(now);
+            app.advance(processes, now);
             if app.zone_mut().is_some_and(|zone| zone.must_retry(now)) {
                 self.attach(slot);
             }
@@ -234,28 +222,14 @@ impl ProcessTable {
         self.kernel.advance_backtrace(now);
         self.services.advance(now);
         self.northbound.iter_mut().for_each(|it| it.advance(now));
-        self.advance_limits(now);
+        self.advance_limits(processes, now);
         self.advance_safe_mode(now);
         self.advance_comeback(now);
     }
 
-    /// Handles a descriptor that became readable.
-    pub(crate) fn handle(&mut self, source: Source, now: Instant) {
+    /// Handles a descriptor of [`sources`](Self::sources) that became readable.
+    pub(crate) fn handle(&mut self, source: Source, processes: &Processes, now: Instant) {
         match source {
-            Source::Kernel(port) => self.handle_kernel(port, now),
-            Source::App(slot, port) => self.handle_app(slot, port, now),
-            Source::Service(slot, port) => match self.services.handle(slot, port, now) {
-                ServiceEvent::Ready => {
-                    let kernel = &mut self.kernel.program;
-                    self.services.connect_service(slot, &mut self.apps, kernel);
-                }
-                ServiceEvent::Failed(failed) if !self.is_stopping => {
-                    let names: Vec<&str> = failed.iter().map(|kind| kind.name()).collect();
-                    let why = format!("several services failed: {}", names.join(", "));
-                    self.restart_all(&why, now);
-                }
-                ServiceEvent::Handled | ServiceEvent::Failed(_) => {}
-            },
             Source::KernelCounters => {
                 if self.kernel.counters.receive() {
                     for app in self.apps.iter_mut().filter(|app| app.role().serves()) {
@@ -266,77 +240,107 @@ impl ProcessTable {
                 }
             }
             Source::LogReplies => self.services.receive_log_reply(now),
-            Source::Northbound(NorthboundPort::Program(port)) => {
-                if self.northbound.as_mut().is_some_and(|it| it.handle(port, now)) {
-                    self.app_slots().for_each(|slot| self.connect_routes(slot));
-                }
-            }
             // The event loop receives and answers requests.
-            Source::Northbound(NorthboundPort::Requests) => {}
-            Source::AppsClient(client) => self.serve_apps_client(client, now),
-            Source::CountersForApps => self.counters_for_clients(now),
+            Source::Northbound => {}
+            Source::AppsClient(client) => self.serve_apps_client(client, processes, now),
+            Source::CountersForApps => self.counters_for_clients(processes, now),
         }
     }
 
-    fn handle_kernel(&mut self, port: Port, now: Instant) {
-        match port {
-            Port::Output(stream) => self.kernel.program.read_output(stream, now),
-            Port::RefusedCalls => self.kernel.program.answer_refused_calls(now),
-            Port::Control => self.receive_from_kernel(now),
-            Port::Exit => {
-                // Messages that the process sent before it ended belong to it, not to its successor.
-                self.receive_from_kernel(now);
-                if let Some(exit) = self.kernel.program.reap(now) {
-                    self.kernel_ended(&exit, now);
+    /// Handles what happened to the process of a program. The program may be gone.
+    pub(crate) fn process_event(&mut self, program: ProgramId, event: ProcessEvent, now: Instant) {
+        if self.kernel.program.id() == program {
+            self.kernel_event(event, now);
+        } else if let Some(slot) = self.slot_of(program) {
+            self.zone_event(slot, event, now);
+        } else if let Some(slot) = self.services.slot_of(program) {
+            self.service_event(slot, event, now);
+        } else if let Some(northbound) = self.northbound.as_mut().filter(|it| it.id() == program)
+            && northbound.handle(event, now)
+        {
+            self.app_slots().for_each(|slot| self.connect_routes(slot));
+        }
+    }
+
+    fn slot_of(&self, program: ProgramId) -> Option<AppSlot> {
+        let is_it = |app: &App| app.program().is_some_and(|it| it.id() == program);
+        self.apps.iter().position(is_it).map(AppSlot)
+    }
+
+    fn service_event(&mut self, slot: ServiceSlot, event: ProcessEvent, now: Instant) {
+        match self.services.handle(slot, event, now) {
+            ServiceEvent::Ready => {
+                self.services.connect_service(slot, &mut self.apps, &self.kernel.program);
+            }
+            ServiceEvent::Failed(failed) if !self.is_stopping => {
+                let names: Vec<&str> = failed.iter().map(|kind| kind.name()).collect();
+                let why = format!("several services failed: {}", names.join(", "));
+                self.restart_all(&why, now);
+            }
+            ServiceEvent::Handled | ServiceEvent::Failed(_) => {}
+        }
+    }
+
+    fn kernel_event(&mut self, event: ProcessEvent, now: Instant) {
+        match event {
+            ProcessEvent::Started(pid) => {
+                self.kernel.program.started(pid);
+                self.apps.iter_mut().for_each(App::kernel_started);
+            }
+            ProcessEvent::Found(pid) => self.kernel.program.found(pid),
+            ProcessEvent::NotStarted(why) => self.kernel.not_started(&why, now),
+            ProcessEvent::Closed => self.kernel.program.mark_ending(now),
+            ProcessEvent::Broken(why) => self.kernel.program.kill(&why),
+            ProcessEvent::Received(reply, fds) => {
+                let Reply::Kernel(reply) = *reply else { return };
+                if let Err(why) = self.handle_kernel_reply(reply, fds, now) {
+                    self.kernel.program.kill(why);
                 }
+            }
+            ProcessEvent::Ended(exit, cause) => {
+                let exit = self.kernel.program.ended(exit, cause, now);
+                self.kernel_ended(&exit, now);
             }
         }
     }
 
-    fn handle_app(&mut self, slot: AppSlot, port: Port, now: Instant) {
-        match port {
-            Port::Output(stream) => {
-                if let Some(program) = self.app_mut(slot).and_then(App::program_mut) {
-                    program.read_output(stream, now);
-                }
-            }
-            Port::RefusedCalls => {
-                if let Some(program) = self.app_mut(slot).and_then(App::program_mut) {
-                    program.answer_refused_calls(now);
-                }
-            }
-            Port::Control => self.receive_from_zone(slot, now),
-            Port::Exit => {
-                self.receive_from_zone(slot, now);
-                let Some(app) = self.app_mut(slot) else { return };
-                let exit = app.program_mut().and_then(|program| program.reap(now));
-                if exit.is_some() && app.zone_ended(now) {
-                    let detach = KernelRequest::Detach { app: app.id };
-                    self.kernel.program.send(&detach, &[]);
-                }
-            }
-        }
-    }
-
-    fn receive_from_zone(&mut self, slot: AppSlot, now: Instant) {
-        for _ in 0..MESSAGES_PER_TURN {
-            let Some(app) = self.app_mut(slot) else { return };
-            match app.receive(now) {
-                ZoneEvent::Nothing => return,
-                ZoneEvent::Handled => {}
+    fn zone_event(&mut self, slot: AppSlot, event: ProcessEvent, now: Instant) {
+        let Some(app) = self.app_mut(slot) else { return };
+        match event {
+            ProcessEvent::Started(pid) => app.started(pid),
+            ProcessEvent::Found(pid) => app.found(pid),
+            ProcessEvent::NotStarted(why) => app.not_started(&why, now),
+            ProcessEvent::Closed => app.closed(now),
+            ProcessEvent::Broken(why) => app.broken(&why),
+            ProcessEvent::Received(reply, fds) => {
+                let Reply::Zone(reply) = *reply else { return };
                 // A candidate is connected when it takes over.
-                ZoneEvent::Loaded if app.role() != Role::Current => {}
-                ZoneEvent::Loaded => {
-                    self.attach(slot);
-                    if let Some(app) = self.apps.get_mut(slot.0) {
-                        self.services.connect_app(app, &mut self.kernel.program);
-                    }
-                    self.connect_provided(slot);
-                    self.connect_apps_service(slot, now);
-                    self.connect_routes(slot);
+                if app.received(reply, fds, now) == ZoneEvent::Loaded && app.role() == Role::Current
+                {
+                    self.zone_loaded(slot, now);
+                }
+            }
+            ProcessEvent::Ended(exit, cause) => {
+                if let Some(program) = app.program_mut() {
+                    program.ended(exit, cause, now);
+                }
+                if app.zone_ended(now) {
+                    let detach = KernelRequest::Detach { app: app.id };
+                    self.kernel.program.send(detach, Vec::new());
                 }
             }
         }
+    }
+
+    /// Connects an app that its zone has loaded.
+    fn zone_loaded(&mut self, slot: AppSlot, now: Instant) {
+        self.attach(slot);
+        if let Some(app) = self.apps.get_mut(slot.0) {
+            self.services.connect_app(app, &self.kernel.program);
+        }
+        self.connect_provided(slot);
+        self.connect_apps_service(slot, now);
+        self.connect_routes(slot);
     }
 
     /// Asks the kernel for rings for a loaded zone, if the kernel is ready.
@@ -345,7 +349,7 @@ impl ProcessTable {
         if self.kernel.program.is_running()
             && let Some(request) = self.app_mut(slot).and_then(App::attach_request)
         {
-            self.kernel.program.send(&request, &[]);
+            self.kernel.program.send(request, Vec::new());
         }
     }
 
@@ -359,12 +363,12 @@ impl ProcessTable {
     }
 
     /// Measures all programs, and acts on limits that apps exceed.
-    pub(crate) fn measure(&mut self, now: Instant) {
-        self.apps.iter_mut().for_each(|app| app.measure(now));
+    pub(crate) fn measure(&mut self, processes: &Processes, now: Instant) {
+        self.apps.iter_mut().for_each(|app| app.measure(processes, now));
         self.measure_comeback(now);
-        self.kernel.measure(&self.apps, now);
-        self.services.measure(now);
-        self.northbound.iter_mut().for_each(|it| it.measure(now));
+        self.kernel.measure(&self.apps, processes, now);
+        self.services.measure(processes, now);
+        self.northbound.iter_mut().for_each(|it| it.measure(processes, now));
     }
 
     /// The incidents of all programs.

@@ -1,55 +1,34 @@
-//! Keeps one supervised program's process, control socket and [`Lifecycle`] in step.
-//!
-//! The program's messages arrive on its control socket, its end on its pidfd, its lines on two pipes. The monitor never
-//! waits for any of them.
+//! Decides about one supervised program: keeps its [`Lifecycle`] in step with its process, which `processes.rs` runs.
 
-mod control_socket;
 mod ending;
 mod kind;
-mod process;
 mod reaction;
 
 use std::ffi::OsString;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use sys::cgroup::Controller;
-use sys::process::{Memory, PidNamespace, Usage};
+use sys::process::{PidNamespace, Usage};
 use sys::sandbox::Report;
 use tracing::{error, info};
 
+use self::ending::Killed;
 pub(crate) use self::ending::ProgramExit;
 pub(crate) use self::kind::ProgramKind;
-use self::process::Process;
 pub(crate) use self::reaction::end_of_hold;
 use self::reaction::{next, reaction};
+use crate::effects::{Effect, Effects, Fd, IfFull, Message, ProgramId, Spawn};
 use crate::incidents::{Incidents, ProgramIncidents};
-use crate::output::Stream;
-use crate::sandbox::RefusedCalls;
 use crate::usage::Enforcement;
 use config::{Limits, RestartPolicy};
 use control::incident::Cause;
 use control::log::LogLevel;
 use control::operator::ProgramState;
 use control::sabotage::{self, Sabotage};
+use std::os::fd::OwnedFd;
 use supervisor::lifecycle::{Due, Lifecycle, Next};
-use supervisor::usage::meter::Sample;
-
-/// A descriptor of a program that the event loop polls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Port {
-    /// The pipe from its standard output or error.
-    Output(Stream),
-    /// Its control socket.
-    Control,
-    /// Its pidfd, which becomes readable when the process ends.
-    Exit,
-    /// The listener for system calls that its sandbox refused.
-    RefusedCalls,
-}
 
 /// A program's file and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +46,8 @@ impl From<PathBuf> for Executable {
 /// A supervised program. Dropping it kills its process.
 #[derive(Debug)]
 pub(crate) struct Program {
+    id: ProgramId,
+    effects: Effects,
     name: String,
     executable: Executable,
     kind: ProgramKind,
@@ -75,13 +56,21 @@ pub(crate) struct Program {
     enforcement: Arc<Enforcement>,
     limits: Limits,
     lifecycle: Lifecycle,
-    refused_calls: RefusedCalls,
     incidents: ProgramIncidents,
     process: Option<Process>,
     /// The level of its log, if it is a zone.
     log_level: LogLevel,
     /// Whether its cgroup has another name than usual, as another process has the usual one.
     is_in_second_group: bool,
+}
+
+/// The process of a program, from the decision to start it until its end.
+#[derive(Debug, Default)]
+struct Process {
+    /// Its id, once it is started.
+    pid: Option<u32>,
+    /// Why the monitor killed it, if so.
+    killed: Option<Killed>,
 }
 
 impl Program {
@@ -93,15 +82,11 @@ impl Program {
         apart: PidNamespace,
         (enforcement, limits): (Arc<Enforcement>, Limits),
         restart: RestartPolicy,
-        incidents: Incidents,
+        (effects, incidents): (Effects, Incidents),
     ) -> Self {
-        let now = Instant::now();
-        let refused_calls = match &kind {
-            ProgramKind::Kernel => RefusedCalls::of_kernel(now),
-            ProgramKind::Service(name) => RefusedCalls::of_service(name, now),
-            ProgramKind::Zone(app) => RefusedCalls::of_zone(app.clone(), now),
-        };
         Self {
+            id: effects.new_program(),
+            effects,
             name: kind.name(),
             executable: executable.into(),
             apart,
@@ -111,13 +96,17 @@ impl Program {
                 restart,
                 ..supervisor::lifecycle::Limits::default()
             }),
-            refused_calls,
             incidents: ProgramIncidents::new(incidents, kind.of_incidents()),
             kind,
             process: None,
             log_level: LogLevel::Debug,
             is_in_second_group: false,
         }
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> ProgramId {
+        self.id
     }
 
     /// The incidents of this program.
@@ -142,8 +131,8 @@ impl Program {
     /// Changes the level of a zone's log, for this process and for later ones.
     pub(crate) fn set_log_level(&mut self, level: LogLevel) {
         self.log_level = level;
-        if let Some(process) = &mut self.process {
-            process.output.set_log_level(level);
+        if self.process.is_some() {
+            self.effects.add(self.id, Effect::SetLogLevel(level));
         }
     }
 
@@ -164,58 +153,38 @@ impl Program {
 
     /// Its process id, while it has a process.
     pub(crate) fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(|process| process.child.pid())
+        self.process.as_ref()?.pid
     }
 
-    /// The descriptors to poll, in the order in which they must be handled: log lines and messages precede the end.
-    pub(crate) fn ports(&self) -> impl Iterator<Item = (Port, BorrowedFd<'_>)> {
-        let process = self.process.as_ref();
-        let output = |stream| process.and_then(|it| it.output.pipe(stream));
-        let [stdout, stderr] = Stream::BOTH;
-        let control = process.and_then(|it| it.control.as_ref()).map(AsFd::as_fd);
-        let exit = process.map(|it| it.child.as_fd());
-        [
-            (Port::Output(stdout), output(stdout)),
-            (Port::Output(stderr), output(stderr)),
-            (Port::Control, control),
-            (Port::Exit, exit),
-            (Port::RefusedCalls, self.refused_calls.fd()),
-        ]
-        .into_iter()
-        .filter_map(|(port, fd)| Some((port, fd?)))
+    /// Whether it has a process, or one is about to be started.
+    pub(crate) fn has_process(&self) -> bool {
+        self.process.is_some()
     }
 
-    /// Reads what the program wrote and passes it to the log.
-    pub(crate) fn read_output(&mut self, stream: Stream, now: Instant) {
-        if let Some(process) = &mut self.process {
-            process.output.read_some(stream, now);
-        }
+    /// Sends it `message`. A process whose control socket is full is killed, since it does not read it.
+    pub(crate) fn send(&self, message: impl Into<Message>, fds: Vec<Fd>) {
+        self.effects.add(self.id, Effect::Send(Box::new(message.into()), fds, IfFull::Kill));
     }
 
-    /// Answers and records system calls that the sandbox refused.
-    pub(crate) fn answer_refused_calls(&mut self, now: Instant) {
-        self.refused_calls.answer_waiting(self.log_level, now);
+    /// Sends it `message`, and leaves it alone if it does not read. `lost` is logged then.
+    pub(crate) fn send_if_room(
+        &self,
+        message: impl Into<Message>,
+        fds: Vec<Fd>,
+        lost: Option<&'static str>,
+    ) {
+        let message = Box::new(message.into());
+        self.effects.add(self.id, Effect::Send(message, fds, IfFull::Drop(lost)));
     }
 
     /// The program reports how it confined itself. It must do so at most once.
-    pub(crate) fn confined(&mut self, report: &Report, fds: Vec<OwnedFd>) {
-        if self.refused_calls.is_confined() {
-            self.kill("it reported twice that it is confined");
-        } else {
-            self.refused_calls.confined(report, fds);
-            // Only a kernel passes more: the rings of zones.
-            let control = self.process.as_ref().and_then(|process| process.control.as_ref());
-            if let Some(control) = control.filter(|_| self.kind != ProgramKind::Kernel) {
-                control.refuse_descriptors();
-            }
-        }
+    pub(crate) fn confined(&mut self, report: Report, fds: Vec<OwnedFd>) {
+        self.effects.add(self.id, Effect::Confined(Box::new(report), fds));
     }
 
     /// When [`advance`](Self::advance) must be called if nothing else happens before.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        let output = self.process.as_ref().and_then(|process| process.output.next_due());
-        let refused_calls = self.refused_calls.next_due();
-        self.lifecycle.next_due().into_iter().chain(output).chain(refused_calls).min()
+        self.lifecycle.next_due()
     }
 
     /// Schedules a start at `now`, unless the program is to run already.
@@ -225,16 +194,12 @@ impl Program {
 
     /// Does what is due, except starting. Returns whether the caller must start the program now.
     pub(crate) fn advance(&mut self, now: Instant) -> bool {
-        if let Some(process) = &mut self.process {
-            process.output.catch_up(now);
-        }
-        self.refused_calls.catch_up(now);
+        let pid = self.pid();
         let processor_time = || match self.kind {
-            ProgramKind::Kernel | ProgramKind::Service(_) => None,
+            ProgramKind::Kernel | ProgramKind::Service(_) | ProgramKind::Northbound => None,
             // A zone may be throttled to a fraction of a processor: its time to start is counted in processor time.
             ProgramKind::Zone(_) => {
-                let process = self.process.as_ref();
-                let used = process.and_then(|process| Usage::of(process.child.pid()).ok());
+                let used = pid.and_then(|pid| Usage::of(pid).ok());
                 Some(used.map(|used| used.cpu).unwrap_or_default())
             }
         };
@@ -249,21 +214,43 @@ impl Program {
         false
     }
 
-    /// Starts the process. A failure is logged and counts as an end.
+    /// Starts the process.
     pub(crate) fn start(&mut self, now: Instant) {
-        self.refused_calls.over();
-        match Process::spawn(self, now) {
-            Ok(process) => {
-                info!(program = self.name, pid = process.child.pid(), "started");
-                self.process = Some(process);
-                self.incidents.started();
-                self.lifecycle.started(now);
-            }
-            Err(error) => {
-                let why = format!("could not execute {}: {error}", self.executable.path.display());
-                self.start_failed(now, &why);
-            }
+        let spawn = Spawn {
+            name: self.name.clone(),
+            kind: self.kind.clone(),
+            executable: self.executable.clone(),
+            apart: self.apart,
+            limits: self.limits,
+            log_level: self.log_level,
+            is_in_second_group: self.is_in_second_group,
+        };
+        self.effects.add(self.id, Effect::Spawn(Box::new(spawn)));
+        self.process = Some(Process::default());
+        self.incidents.started();
+        self.lifecycle.started(now);
+    }
+
+    /// Its process was started.
+    pub(crate) fn started(&mut self, pid: u32) {
+        if let Some(process) = &mut self.process {
+            process.pid = Some(pid);
+            info!(program = self.name, pid, "started");
         }
+    }
+
+    /// The process of the program itself was found in its PID namespace.
+    pub(crate) fn found(&mut self, pid: u32) {
+        if let Some(process) = &mut self.process {
+            process.pid = Some(pid);
+        }
+    }
+
+    /// Its process could not be started.
+    pub(crate) fn not_started(&mut self, why: &str, now: Instant) {
+        self.process = None;
+        self.lifecycle.not_started();
+        self.start_failed(now, why);
     }
 
     /// Records that a start failed. It counts as an end, so the next start waits for the minimum run time.
@@ -293,21 +280,9 @@ impl Program {
         self.lifecycle.explain_end(why);
     }
 
-    /// Reads how much the program uses; `None` if it has no process, or the process is just ending.
-    pub(crate) fn sample(&self) -> Option<Sample> {
-        self.process.as_ref()?.sample(&self.enforcement)
-    }
-
     /// Returns whether it has a process whose memory no group counts.
     pub(crate) fn is_memory_uncounted(&self) -> bool {
         self.process.is_some() && !self.enforcement.tree().has(Controller::Memory)
-    }
-
-    /// Bytes of its memory without rings, from `/proc`; `None` if it has no process or was killed.
-    pub(crate) fn own_memory(&self) -> Option<io::Result<u64>> {
-        let process = self.process.as_ref().filter(|process| process.killed.is_none())?;
-        let memory = Memory::of(process.child.pid());
-        Some(memory.map(|memory| memory.without_rings(self.enforcement.rings())))
     }
 
     /// The program reports that it is ready. Returns whether it was still starting.
@@ -324,7 +299,7 @@ impl Program {
         self.lifecycle.unfit(now);
     }
 
-    /// The program reports that it ends: it gets the usual time to do so.
+    /// The program reports that it ends, or shows it: it gets the usual time to do so.
     pub(crate) fn mark_ending(&mut self, now: Instant) {
         self.lifecycle.ending(now);
     }
@@ -341,28 +316,43 @@ impl Program {
     }
 }
 
+impl Drop for Program {
+    fn drop(&mut self) {
+        if self.process.is_some() {
+            self.effects.add(self.id, Effect::Forget);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::effects::ProcessEvent;
+    use crate::processes::Processes;
 
     #[test]
     fn missing_program_is_started_again_later() {
         let now = Instant::now();
         let enforcement = Arc::new(Enforcement::without_groups("a test"));
-        let limits = (enforcement, Limits::none());
+        let effects = Effects::default();
         let mut program = Program::new(
             ProgramKind::Kernel,
             PathBuf::from("/nowhere"),
             PidNamespace::No,
-            limits,
+            (enforcement.clone(), Limits::none()),
             RestartPolicy::default(),
-            Incidents::in_memory(),
+            (effects.clone(), Incidents::in_memory()),
         );
         program.request_start(now);
         assert!(program.advance(now));
         program.start(now);
+        let events = Processes::new(enforcement).carry_out(effects.take(), now);
+        let [(id, ProcessEvent::NotStarted(why))] = &events[..] else { panic!("{events:?}") };
+        assert_eq!(*id, program.id());
+        program.not_started(why, now);
         assert!(!program.advance(now));
         assert!(program.lifecycle().last_exit().unwrap().contains("/nowhere"));
+        assert_eq!(program.lifecycle().starts(), 0);
         assert!(program.advance(now + RestartPolicy::default().min_run));
         let (incidents, _) = program.incidents_mut().all().page(control::incident::IncidentId(0));
         assert_eq!(incidents[0].cause, Cause::NotStarted);

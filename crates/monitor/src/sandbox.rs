@@ -66,19 +66,15 @@ struct UnreadPaths {
 }
 
 impl RefusedCalls {
-    /// For the zone of an app that is not confined yet.
-    pub(crate) fn of_zone(app: String, now: Instant) -> Self {
-        Self::new(Some(app), "zone", now)
-    }
-
-    /// For the kernel.
-    pub(crate) fn of_kernel(now: Instant) -> Self {
-        Self::new(None, "kernel", now)
-    }
-
-    /// For the service of that name.
-    pub(crate) fn of_service(name: &'static str, now: Instant) -> Self {
-        Self::new(None, name, now)
+    /// For a program of this kind, whose process is not confined yet.
+    pub(crate) fn of(kind: &ProgramKind, now: Instant) -> Self {
+        match kind {
+            ProgramKind::Zone(app) => Self::new(Some(app.clone()), "zone", now),
+            ProgramKind::Kernel => Self::new(None, "kernel", now),
+            ProgramKind::Service(_) | ProgramKind::Northbound => {
+                Self::new(None, kind.service(), now)
+            }
+        }
     }
 
     fn new(app: Option<String>, program: &'static str, now: Instant) -> Self {
@@ -123,11 +119,6 @@ impl RefusedCalls {
                 )
                 .ok()
         });
-    }
-
-    /// Forgets the process, which has ended.
-    pub(crate) fn over(&mut self) {
-        (self.is_confined, self.listener) = (false, None);
     }
 
     /// The descriptor that becomes readable when a call waits; `None` after too many calls in this period.
@@ -265,7 +256,7 @@ mod tests {
     #[test]
     fn only_reads_of_the_c_library_are_not_logged() {
         let now = Instant::now();
-        let mut kernel = RefusedCalls::of_kernel(now);
+        let mut kernel = RefusedCalls::of(&ProgramKind::Kernel, now);
         kernel.log(refused("openat", READ_BY_C, 0o2_000_000), LogLevel::Debug, now);
         assert_eq!(kernel.lines, 0);
         let unread =
@@ -276,7 +267,7 @@ mod tests {
         kernel.log(refused("openat", READ_BY_C, 2), LogLevel::Debug, now);
         kernel.log(unread(1), LogLevel::Debug, now);
         assert_eq!(kernel.lines, 3);
-        let mut zone = RefusedCalls::of_zone("app".into(), now);
+        let mut zone = RefusedCalls::of(&ProgramKind::Zone("app".into()), now);
         zone.log(refused("openat", READ_BY_C, 0), LogLevel::Debug, now);
         assert_eq!(zone.lines, 1);
     }
@@ -284,7 +275,7 @@ mod tests {
     #[test]
     fn files_with_unread_paths_are_logged_once_and_counted() {
         let begin = Instant::now();
-        let mut zone = RefusedCalls::of_zone("app".into(), begin);
+        let mut zone = RefusedCalls::of(&ProgramKind::Zone("app".into()), begin);
         let unread = || WatchedCall {
             target: Target::Unreadable,
             continued: true,

@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -20,8 +20,10 @@ use sys::channel::ChannelError;
 use sys::process::{PidNamespace, main_thread};
 use tracing::error;
 
+use crate::effects::Fd;
 use crate::error::StartError;
 use crate::process_table::Environment;
+use crate::processes::Processes;
 use crate::program::{Program, ProgramKind};
 use crate::service_table::ServiceSettings;
 use crate::text::{harmless, shortened};
@@ -59,17 +61,6 @@ pub(crate) struct Service {
     failed: bool,
 }
 
-/// The outcome of reading a service's control socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReadOutcome {
-    /// There was no message.
-    Empty,
-    /// A message was handled.
-    Handled,
-    /// The service became ready for clients.
-    Ready,
-}
-
 impl Service {
     /// Describes the service without starting it.
     ///
@@ -91,7 +82,7 @@ impl Service {
                 apart,
                 (around.enforcement.clone(), Limits::default()),
                 settings.rules.of_service(kind),
-                around.incidents.clone(),
+                (around.effects.clone(), around.incidents.clone()),
             ),
             meter: Meter::new(Limits::none(), Vec::new()),
             require,
@@ -129,8 +120,8 @@ impl Service {
         let sandbox = self
             .require
             .map(|require| ServiceSandbox { run_as: self.run_as, full: require == Require::Full });
-        let fds: Vec<BorrowedFd<'_>> = state.iter().map(File::as_fd).collect();
-        self.program.send(&ServiceRequest::Start { sandbox, quotas: self.quotas }, &fds);
+        let fds = state.into_iter().map(|file| Fd::new(file.into())).collect();
+        self.program.send(ServiceRequest::Start { sandbox, quotas: self.quotas }, fds);
     }
 
     /// Holds the service until its state file can be opened, and logs each reason once.
@@ -145,22 +136,20 @@ impl Service {
         self.not_opened = Some(why);
     }
 
-    /// Receives and handles its next message.
-    pub(crate) fn receive(&mut self, now: Instant) -> ReadOutcome {
-        let Some((answer, fds)) = self.program.receive::<ServiceReply>(now) else {
-            return ReadOutcome::Empty;
-        };
+    /// Handles a message of it. Returns whether it became ready for clients.
+    pub(crate) fn received(
+        &mut self,
+        answer: ServiceReply,
+        fds: Vec<OwnedFd>,
+        now: Instant,
+    ) -> bool {
         if self.failed {
             self.program.kill("it sent a message after it had failed");
-            return ReadOutcome::Handled;
+            return false;
         }
         match answer {
-            ServiceReply::Confined { report } => self.program.confined(&report, fds),
-            ServiceReply::Ready => {
-                if self.program.mark_ready(now) {
-                    return ReadOutcome::Ready;
-                }
-            }
+            ServiceReply::Confined { report } => self.program.confined(report, fds),
+            ServiceReply::Ready => return self.program.mark_ready(now),
             ServiceReply::Disk { failure } => {
                 self.disk_failure = failure.map(|why| harmless(&why, 400));
             }
@@ -188,12 +177,12 @@ impl Service {
                 self.program.mark_ending(now);
             }
         }
-        ReadOutcome::Handled
+        false
     }
 
     /// Measures the process, and kills it if it leaks or hangs.
-    pub(crate) fn measure(&mut self, now: Instant) {
-        let sample = self.program.sample();
+    pub(crate) fn measure(&mut self, processes: &Processes, now: Instant) {
+        let sample = processes.sample(self.program.id());
         // No event can follow: the limits of services are not the operator's.
         self.meter.measure(now, sample);
         let (true, Some(pid)) = (self.is_ready(), self.program.pid()) else {
@@ -203,7 +192,7 @@ impl Service {
             return self.program.kill_for_leak(&leak.to_string());
         }
         match self.answers.check(|| main_thread(pid).ok()) {
-            Check::Ask(number) => self.program.send(&ServiceRequest::Ping { number }, &[]),
+            Check::Ask(number) => self.program.send(ServiceRequest::Ping { number }, Vec::new()),
             Check::Wait => {}
             Check::Hung(silent) => self.program.kill_for_own_failure(&silent.to_string()),
         }
@@ -247,8 +236,8 @@ impl Service {
     }
 
     /// Passes it the socket of an app.
-    pub(crate) fn admit(&mut self, client: ServiceClient, socket: &OwnedFd) {
-        self.program.send(&ServiceRequest::Client(client), &[socket.as_fd()]);
+    pub(crate) fn admit(&mut self, client: ServiceClient, socket: Fd) {
+        self.program.send(ServiceRequest::Client(client), vec![socket]);
     }
 
     /// Passes it the socket of an operator. Fails if it has not yet received earlier ones.
@@ -256,8 +245,10 @@ impl Service {
         &self,
         client: ServiceClient,
         socket: &OwnedFd,
+        processes: &Processes,
     ) -> Result<(), ChannelError> {
-        self.program.send_for_operator(&ServiceRequest::Client(client), &[socket.as_fd()])
+        let client = ServiceRequest::Client(client);
+        processes.send_for_operator(self.program.id(), client, &[socket.as_fd()])
     }
 
     /// The service's status for operators.
@@ -276,14 +267,14 @@ impl Service {
     /// Asks the process to end, if it runs, and starts it again at once.
     pub(crate) fn restart(&mut self, now: Instant) {
         if self.program.request_restart(now) {
-            self.program.send(&ServiceRequest::Stop, &[]);
+            self.program.send(ServiceRequest::Stop, Vec::new());
         }
     }
 
     /// Asks the process to end, if it runs.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.program.request_stop(now) {
-            self.program.send(&ServiceRequest::Stop, &[]);
+            self.program.send(ServiceRequest::Stop, Vec::new());
         }
     }
 }

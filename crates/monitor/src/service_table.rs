@@ -11,11 +11,13 @@ use tracing::{error, warn};
 
 use crate::app::App;
 use crate::choice;
+use crate::effects::{ProcessEvent, ProgramId, Reply};
 use crate::error::StartError;
 use crate::log_forwarder::{InvalidReply, LogForwarder, REPLY_TIMEOUT};
-use crate::process_table::{Environment, MESSAGES_PER_TURN};
-use crate::program::{Port, Program};
-use crate::service::{ReadOutcome, Service};
+use crate::process_table::Environment;
+use crate::processes::Processes;
+use crate::program::Program;
+use crate::service::Service;
 use config::Supervision;
 use control::operator::{ProgramUsage, ServiceStatus};
 use supervisor::service_failures::ServiceFailures;
@@ -103,11 +105,6 @@ impl ServiceTable {
         Ok(())
     }
 
-    /// All services with their slots.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (ServiceSlot, &Service)> {
-        self.services.iter().enumerate().map(|(slot, service)| (ServiceSlot(slot), service))
-    }
-
     /// All services.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Service> {
         self.services.iter_mut()
@@ -136,55 +133,53 @@ impl ServiceTable {
         self.log_forwarder.forward(now);
     }
 
-    /// Handles a descriptor that became readable.
-    pub(crate) fn handle(&mut self, slot: ServiceSlot, port: Port, now: Instant) -> ServiceEvent {
+    /// The service whose program this is.
+    pub(crate) fn slot_of(&self, program: ProgramId) -> Option<ServiceSlot> {
+        self.services.iter().position(|it| it.program.id() == program).map(ServiceSlot)
+    }
+
+    /// Handles what happened to the process of a service.
+    pub(crate) fn handle(
+        &mut self,
+        slot: ServiceSlot,
+        event: ProcessEvent,
+        now: Instant,
+    ) -> ServiceEvent {
         let Some(service) = self.services.get_mut(slot.0) else { return ServiceEvent::Handled };
-        match port {
-            Port::Output(stream) => service.program.read_output(stream, now),
-            Port::RefusedCalls => service.program.answer_refused_calls(now),
-            Port::Control if self.receive(slot, now) => return ServiceEvent::Ready,
-            Port::Control => {}
-            Port::Exit => {
-                // Messages that the process sent before it ended belong to it, not to its successor.
-                self.receive(slot, now);
-                if let Some(service) = self.services.get_mut(slot.0)
-                    && let Some(exit) = service.program.reap(now)
+        let kind = service.kind;
+        match event {
+            ProcessEvent::Started(pid) => service.program.started(pid),
+            ProcessEvent::Found(pid) => service.program.found(pid),
+            ProcessEvent::NotStarted(why) => service.program.not_started(&why, now),
+            ProcessEvent::Closed => service.program.mark_ending(now),
+            ProcessEvent::Broken(why) => service.program.kill(&why),
+            ProcessEvent::Received(reply, fds) => {
+                let Reply::Service(reply) = *reply else { return ServiceEvent::Handled };
+                if service.received(reply, fds, now) {
+                    if kind != ServiceKind::Log {
+                        return ServiceEvent::Ready;
+                    }
+                    self.connect_log_forwarder(now);
+                }
+            }
+            ProcessEvent::Ended(exit, cause) => {
+                let exit = service.program.ended(exit, cause, now);
+                service.ended(now);
+                if kind == ServiceKind::Log {
+                    self.log_forwarder.disconnect();
+                }
+                if exit.by_itself
+                    && let Some(failed) = self.failures.failed(kind, now)
                 {
-                    service.ended(now);
-                    let kind = service.kind;
-                    if kind == ServiceKind::Log {
-                        self.log_forwarder.disconnect();
-                    }
-                    if exit.by_itself
-                        && let Some(failed) = self.failures.failed(kind, now)
-                    {
-                        return ServiceEvent::Failed(failed);
-                    }
+                    return ServiceEvent::Failed(failed);
                 }
             }
         }
         ServiceEvent::Handled
     }
 
-    /// Receives a service's messages. Returns whether it became ready for apps.
-    fn receive(&mut self, slot: ServiceSlot, now: Instant) -> bool {
-        let mut became_ready = false;
-        for _ in 0..MESSAGES_PER_TURN {
-            let Some(service) = self.services.get_mut(slot.0) else { break };
-            match service.receive(now) {
-                ReadOutcome::Empty => break,
-                ReadOutcome::Handled => {}
-                ReadOutcome::Ready if service.kind == ServiceKind::Log => {
-                    self.connect_log_forwarder(now);
-                }
-                ReadOutcome::Ready => became_ready = true,
-            }
-        }
-        became_ready
-    }
-
     /// Connects `app`, in its zone or in `kernel`, with each service that it names, if both are ready.
-    pub(crate) fn connect_app(&mut self, app: &mut App, kernel: &mut Program) {
+    pub(crate) fn connect_app(&mut self, app: &mut App, kernel: &Program) {
         self.services.iter_mut().for_each(|service| connect(app, service, kernel));
     }
 
@@ -193,7 +188,7 @@ impl ServiceTable {
         &mut self,
         slot: ServiceSlot,
         apps: &mut [App],
-        kernel: &mut Program,
+        kernel: &Program,
     ) {
         if let Some(service) = self.services.get_mut(slot.0) {
             for app in apps {
@@ -206,12 +201,16 @@ impl ServiceTable {
     ///
     /// # Errors
     /// Why there is no connection, as a phrase.
-    pub(crate) fn connect_operator_to_log(&mut self, uid: u32) -> Result<OwnedFd, String> {
+    pub(crate) fn connect_operator_to_log(
+        &mut self,
+        uid: u32,
+        processes: &Processes,
+    ) -> Result<OwnedFd, String> {
         let log = self.log().ok_or("there is no log service")?;
         log.must_be_ready()?;
         let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
         let client = log_client(format!("operator {uid}"), LogRight::Read);
-        match log.admit_operator(client, &theirs.into_fd()) {
+        match log.admit_operator(client, &theirs.into_fd(), processes) {
             Ok(()) => Ok(ours.into_fd()),
             Err(ChannelError::WouldBlock) => Err("too many operators connect to the log".into()),
             Err(error) => Err(error.to_string()),
@@ -276,8 +275,8 @@ impl ServiceTable {
     }
 
     /// Measures all services.
-    pub(crate) fn measure(&mut self, now: Instant) {
-        self.services.iter_mut().for_each(|service| service.measure(now));
+    pub(crate) fn measure(&mut self, processes: &Processes, now: Instant) {
+        self.services.iter_mut().for_each(|service| service.measure(processes, now));
     }
 
     /// The services' status for operators.
@@ -342,13 +341,13 @@ impl ServiceTable {
         let log = self.log().ok_or("there is no log service")?;
         log.must_be_ready()?;
         let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
-        log.admit(log_client("monitor".into(), LogRight::Write), &theirs.into_fd());
+        log.admit(log_client("monitor".into(), LogRight::Write), theirs.into_fd().into());
         Ok(ours)
     }
 }
 
 /// Connects each instance of an app and a service, if the app names the service and both are ready.
-fn connect(app: &mut App, service: &mut Service, kernel: &mut Program) {
+fn connect(app: &mut App, service: &mut Service, kernel: &Program) {
     let Some(kind) = service.kind.for_apps() else { return };
     let serves = app.role() == crate::app::Role::Current;
     if !serves || !app.uses(kind) || app.instances() == 0 || !service.is_ready() {
@@ -366,10 +365,10 @@ fn connect(app: &mut App, service: &mut Service, kernel: &mut Program) {
                 {
                     warn!(app = app_name, %error, "could not bound the data that waits for the app");
                 }
-                service.admit(app.client(), &service_end.into_fd());
-                app_ends.push(app_end.into_fd());
+                service.admit(app.client(), service_end.into_fd().into());
+                app_ends.push(app_end.into_fd().into());
             }
-            app.connect_service(kind, (&app_ends, None), kernel);
+            app.connect_service(kind, (app_ends, None), kernel);
         }
         Err(error) => {
             let hint = "restart the app once fewer descriptors are open";

@@ -1,6 +1,6 @@
 //! Makes text of apps and peers fit for the log and for terminals.
 
-use crate::output::shown;
+use crate::processes::shown;
 
 /// Cuts the text of an app or a peer to `most` characters for the log.
 ///

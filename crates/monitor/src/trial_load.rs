@@ -138,9 +138,10 @@ fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io:
         provides: None, // it publishes nothing before an event
         python: python.as_ref().map(|it| Box::new(it.app.clone())),
     };
+    let sealed = object.sealed();
     let sockets = python.iter().flat_map(PythonZone::sockets);
-    let files: Vec<BorrowedFd<'_>> =
-        object.sealed().into_iter().chain([config.as_fd()]).chain(sockets).collect();
+    let files = sealed.iter().map(|object| object.as_fd()).chain([config.as_fd()]);
+    let files: Vec<BorrowedFd<'_>> = files.chain(sockets).collect();
     let process = OneShot::start(&executable, &request, &files)?;
     let mut calls = Calls::default();
     loop {

@@ -221,6 +221,11 @@ impl Lifecycle {
         self.phase = Phase::Starting { since: now, check_at: now + self.limits.start };
     }
 
+    /// The process could not be started after all. [`ended`](Self::ended) follows.
+    pub fn not_started(&mut self) {
+        self.starts = self.starts.saturating_sub(1);
+    }
+
     /// The program reports that it is ready. Returns whether it was still starting.
     pub fn ready(&mut self) -> bool {
         let Phase::Starting { since, .. } = self.phase else { return false };

@@ -1,7 +1,5 @@
 //! Connects an app with the kernel and with services.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
 use config::SERVE_HTTP;
 use control::kernel::KernelRequest;
 use control::service::ServiceClient;
@@ -10,6 +8,7 @@ use sdk::services::Service;
 
 use super::hosting::Hosting;
 use super::{App, provided};
+use crate::effects::Fd;
 use crate::program::Program;
 
 impl App {
@@ -49,21 +48,17 @@ impl App {
     ///
     /// # Errors
     /// Why the app cannot serve now, as a phrase.
-    pub(crate) fn add_client(
-        &mut self,
-        client: ServiceClient,
-        socket: BorrowedFd<'_>,
-    ) -> Result<OwnedFd, String> {
+    pub(crate) fn add_client(&mut self, client: ServiceClient, socket: Fd) -> Result<Fd, String> {
         let not_running = || format!("{} does not run", self.name);
         // A table that anybody could write would not be one.
         let table = self.table.as_ref().filter(|table| sys::table::is_sealed(table));
         let table = table.ok_or_else(not_running)?;
-        let table = table.try_clone().map_err(|error| error.to_string())?;
+        let table = table.clone();
         let program = self.program_mut().filter(|program| program.is_running());
         let program = program.ok_or("it does not run")?;
         // An operator may connect as often as it likes, which is no reason to kill the zone.
-        let sent = program.try_send(&ZoneRequest::Client(client), &[socket]);
-        sent.map_err(|error| error.to_string())?;
+        let lost = "could not connect a client to a service";
+        program.send_if_room(ZoneRequest::Client(client), vec![socket], Some(lost));
         Ok(table)
     }
 
@@ -76,11 +71,13 @@ impl App {
     ///
     /// # Errors
     /// Why it did not get it, as a phrase.
-    pub(crate) fn add_http_interface(&mut self, socket: BorrowedFd<'_>) -> Result<(), String> {
+    pub(crate) fn add_http_interface(&mut self, socket: Fd) -> Result<(), String> {
         let program = self.program_mut().filter(|program| program.is_running());
         let program = program.ok_or("it does not run")?;
         let client = ZoneRequest::Client(ServiceClient::http_interface());
-        program.try_send(&client, &[socket]).map_err(|error| error.to_string())
+        let lost = "could not connect an app to the HTTP interface";
+        program.send_if_room(client, vec![socket], Some(lost));
+        Ok(())
     }
 
     /// Gives each instance, in the zone or in `kernel`, its end of a connection to `service`, and the service's table if there is
@@ -88,14 +85,14 @@ impl App {
     pub(crate) fn connect_service(
         &mut self,
         service: Service,
-        (sockets, table): (&[OwnedFd], Option<&OwnedFd>),
-        kernel: &mut Program,
+        (sockets, table): (Vec<Fd>, Option<Fd>),
+        kernel: &Program,
     ) {
         let (app, name) = (self.id, service.name().to_owned());
-        let fds: Vec<_> = sockets.iter().chain(table).map(AsFd::as_fd).collect();
-        match self.program_mut() {
-            Some(zone) => zone.send(&ZoneRequest::Service { name }, &fds),
-            None => kernel.send(&KernelRequest::Service { app, name }, &fds),
+        let fds = sockets.into_iter().chain(table).collect();
+        match self.program() {
+            Some(zone) => zone.send(ZoneRequest::Service { name }, fds),
+            None => kernel.send(KernelRequest::Service { app, name }, fds),
         }
     }
 }

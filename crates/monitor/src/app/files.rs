@@ -1,10 +1,11 @@
 //! Reads an app's object and configuration, as the process that hosts the app receives them.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use crate::config_file::ConfigFile;
+use crate::effects::Fd;
 use crate::modules::Modules;
 use crate::object::Object;
 use supervisor::files::{Fingerprint, ModuleHashes};
@@ -31,7 +32,7 @@ pub(crate) struct AppFiles {
 /// Contents of the files with which the app ran.
 #[derive(Debug)]
 struct Good {
-    object: OwnedFd,
+    object: Fd,
     files: Fingerprint,
 }
 
@@ -65,7 +66,7 @@ impl AppFiles {
         if self.uses_good {
             return;
         }
-        let object = self.object.sealed().and_then(|object| object.try_clone_to_owned().ok());
+        let object = self.object.sealed();
         self.good = object.map(|object| Good { object, files: self.fingerprint() });
     }
 
@@ -113,9 +114,9 @@ impl AppFiles {
     }
 
     /// The object that was read last, in sealed memory.
-    pub(super) fn object(&self) -> Option<BorrowedFd<'_>> {
+    pub(super) fn object(&self) -> Option<Fd> {
         match self.good.as_ref().filter(|_| self.uses_good) {
-            Some(good) => Some(good.object.as_fd()),
+            Some(good) => Some(good.object.clone()),
             None => self.object.sealed(),
         }
     }
@@ -132,9 +133,9 @@ impl AppFiles {
     ///
     /// # Errors
     /// Why it cannot be copied, as a phrase.
-    pub(super) fn sealed_config(&self) -> Result<OwnedFd, String> {
+    pub(super) fn sealed_config(&self) -> Result<Fd, String> {
         let sealed: io::Result<OwnedFd> = sys::shm::sealed_copy("configuration", self.config());
-        sealed.map_err(|error| format!("could not copy its configuration: {error}"))
+        sealed.map(Fd::new).map_err(|error| format!("could not copy its configuration: {error}"))
     }
 
     /// Identifies the contents that were read last.

@@ -1,6 +1,5 @@
 //! An app and the kernel that hosts it, or may host it: its announcement, its load, and its way out of the kernel.
 
-use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use control::app::Hosting as Host;
@@ -11,6 +10,7 @@ use tracing::{info, warn};
 use super::App;
 use super::connections::names;
 use super::hosting::{Hosting, Until};
+use crate::effects::Fd;
 use crate::text::{harmless, shortened};
 
 impl App {
@@ -57,7 +57,7 @@ impl App {
     }
 
     /// The object for a kernel that is to host the app.
-    pub(crate) fn object_for_kernel(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn object_for_kernel(&self) -> Option<Fd> {
         self.files.object().filter(|_| self.runs_in_kernel())
     }
 

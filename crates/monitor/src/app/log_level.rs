@@ -23,8 +23,8 @@ impl App {
         let level = self.log_level();
         if let Some(program) = self.program_mut() {
             program.set_log_level(level);
-            if program.pid().is_some() {
-                program.send(&ZoneRequest::LogLevel { level }, &[]);
+            if program.has_process() {
+                program.send(ZoneRequest::LogLevel { level }, Vec::new());
             }
         }
         self.runs_in_kernel().then_some(KernelRequest::LogLevel { app: self.id, level })

@@ -3,6 +3,7 @@
 //! A zone may be hostile. The monitor takes its messages as claims about the zone itself, and accepts them in order only: one
 //! `Loaded`, and nothing after a `Failed`. A zone that floods its socket is therefore killed at its second message.
 
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use control::incident::Cause;
@@ -18,8 +19,6 @@ use crate::text::{harmless, shortened};
 /// The effect of a zone's message on other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ZoneEvent {
-    /// There was no message.
-    Nothing,
     /// The message concerned the zone only.
     Handled,
     /// The app is loaded and can be connected to the kernel and to services.
@@ -27,20 +26,22 @@ pub(crate) enum ZoneEvent {
 }
 
 impl App {
-    /// Receives the zone's next message.
-    pub(crate) fn receive(&mut self, now: Instant) -> ZoneEvent {
+    /// Handles a message of the zone, with its descriptors.
+    pub(crate) fn received(
+        &mut self,
+        reply: ZoneReply,
+        fds: Vec<OwnedFd>,
+        now: Instant,
+    ) -> ZoneEvent {
         let is_provider = self.provides().is_some();
-        let Some(zone) = self.hosting.zone_mut() else { return ZoneEvent::Nothing };
-        let Some((reply, fds)) = zone.program.receive::<ZoneReply>(now) else {
-            return ZoneEvent::Nothing;
-        };
+        let Some(zone) = self.hosting.zone_mut() else { return ZoneEvent::Handled };
         if zone.has_failed {
             zone.program.kill("it sent a message after it had failed");
             return ZoneEvent::Handled;
         }
         match reply {
             // The process confines itself before it loads the app, so this message is not the app's.
-            ZoneReply::Confined { report } => zone.program.confined(&report, fds),
+            ZoneReply::Confined { report } => zone.program.confined(report, fds),
             ZoneReply::Loaded { version } => {
                 if zone.program.mark_ready(now) {
                     self.loaded(&version);
@@ -74,6 +75,42 @@ impl App {
             ZoneReply::Problem { text } => self.reports.state_problem(&self.name, &text, now),
         }
         ZoneEvent::Handled
+    }
+
+    /// The zone's process was started.
+    pub(crate) fn started(&mut self, pid: u32) {
+        if let Some(program) = self.program_mut() {
+            program.started(pid);
+        }
+    }
+
+    /// The process of the zone itself was found in its PID namespace.
+    pub(crate) fn found(&mut self, pid: u32) {
+        if let Some(program) = self.program_mut() {
+            program.found(pid);
+        }
+    }
+
+    /// The zone's process could not be started.
+    pub(crate) fn not_started(&mut self, why: &str, now: Instant) {
+        if let Some(zone) = self.hosting.zone_mut() {
+            zone.not_started();
+            zone.program.not_started(why, now);
+        }
+    }
+
+    /// The zone's process has closed its control socket, so it ends.
+    pub(crate) fn closed(&mut self, now: Instant) {
+        if let Some(program) = self.program_mut() {
+            program.mark_ending(now);
+        }
+    }
+
+    /// The zone's process has broken the protocol.
+    pub(crate) fn broken(&mut self, why: &str) {
+        if let Some(program) = self.program_mut() {
+            program.kill(why);
+        }
     }
 
     /// The zone has loaded the app.

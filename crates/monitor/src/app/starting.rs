@@ -1,7 +1,6 @@
 //! Starts the zone of an app, with the app's files as they are at that time.
 
 use std::ops::RangeInclusive;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use control::zone::{SwitchNumbers, ZoneRequest};
@@ -10,6 +9,7 @@ use tracing::{error, warn};
 
 use super::connections::names;
 use super::{App, Role, provided};
+use crate::effects::{Fd, duplicates};
 use crate::python::PythonZone;
 
 impl App {
@@ -64,20 +64,24 @@ impl App {
         self.table = match provided(&self.name).and_then(Service::table_slots) {
             None => None,
             Some(slots) => match sys::table::memory(slots) {
-                Ok(table) => Some(table),
+                Ok(table) => Some(table.into()),
                 Err(error) => {
                     let why = format!("the memory of its table could not be made: {error}");
                     return zone.program.hold(now, &why);
                 }
             },
         };
-        let files = self.files.object().into_iter().chain([config.as_fd()]);
-        let files: Vec<BorrowedFd<'_>> =
-            files.chain(self.table.as_ref().map(AsFd::as_fd)).collect();
-        let sockets = self.python.iter().flat_map(PythonZone::sockets);
-        let files: Vec<BorrowedFd<'_>> = files.into_iter().chain(sockets).collect();
+        let sockets = match duplicates(self.python.iter().flat_map(PythonZone::sockets)) {
+            Ok(sockets) => sockets,
+            Err(error) => {
+                let why = format!("its sockets could not be passed on: {error}");
+                return zone.program.hold(now, &why);
+            }
+        };
+        let files = self.files.object().into_iter().chain([config]).chain(self.table.clone());
+        let files: Vec<Fd> = files.chain(sockets).collect();
         zone.program.set_log_level(log_level);
-        zone.start(&load, &files, now);
+        zone.start(load, files, now);
     }
 
     /// Wants the zone to run, if the app has one and the operator has not stopped it.

@@ -8,13 +8,13 @@ use sdk::Limit;
 use tracing::{error, warn};
 
 use super::App;
-use crate::program::Program;
+use crate::processes::Processes;
 use supervisor::usage::meter::{LimitEvent, Severity};
 
 impl App {
     /// Measures the zone and acts on limits that it exceeds.
-    pub(crate) fn measure(&mut self, now: Instant) {
-        let sample = self.program().and_then(Program::sample);
+    pub(crate) fn measure(&mut self, processes: &Processes, now: Instant) {
+        let sample = self.program().and_then(|program| processes.sample(program.id()));
         for event in self.meter.measure(now, sample) {
             self.apply(event, now);
         }
@@ -64,7 +64,8 @@ impl App {
         if let Some(program) = self.program().filter(|program| program.is_running()) {
             // An app is alerted at most twice in ten seconds for each limit, so a full socket may hold only such
             // messages. It is no reason to kill the zone.
-            let _ = program.try_send(&ZoneRequest::Alert { limit: limit as u8, numbers }, &[]);
+            let alert = ZoneRequest::Alert { limit: limit as u8, numbers };
+            program.send_if_room(alert, Vec::new(), None);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The process that runs one app: its start, its rings, and the checks that it does not hang.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use sys::process::{PidNamespace, main_thread};
 use tracing::{info, warn};
 
 use super::hold::Hold;
+use crate::effects::{Effects, Fd};
 use crate::hang::{self, HangDetector};
 use crate::incidents::Incidents;
 use crate::program::{Executable, Program, ProgramKind};
@@ -31,6 +32,7 @@ pub(super) struct ZoneSettings {
     pub(super) sandbox: Option<ZoneSandbox>,
     pub(super) limits: Limits,
     pub(super) enforcement: Arc<Enforcement>,
+    pub(super) effects: Effects,
     pub(super) incidents: Incidents,
     /// How long a call of the app may take.
     pub(super) longest_call: Duration,
@@ -77,7 +79,7 @@ impl ZoneSettings {
                 apart,
                 limits,
                 self.restart,
-                self.incidents.clone(),
+                (self.effects.clone(), self.incidents.clone()),
             ),
             rings: Attachment::default(),
             calls: None,
@@ -98,7 +100,7 @@ impl ZoneSettings {
 
 impl Zone {
     /// Starts the process and sends it `load` with the app's files.
-    pub(super) fn start(&mut self, load: &ZoneRequest, files: &[BorrowedFd<'_>], now: Instant) {
+    pub(super) fn start(&mut self, load: ZoneRequest, files: Vec<Fd>, now: Instant) {
         self.has_failed = false;
         self.events.restart();
         self.program.start(now);
@@ -109,11 +111,17 @@ impl Zone {
         self.program.send(load, files);
         match HangDetector::new(now) {
             Ok((detector, recorder)) => {
-                self.program.send(&ZoneRequest::Watch, &[recorder.as_fd()]);
+                self.program.send(ZoneRequest::Watch, vec![recorder.into()]);
                 self.calls = Some(detector);
             }
             Err(error) => self.program.kill(&format!("its calls cannot be watched: {error}")),
         }
+    }
+
+    /// The process could not be started.
+    pub(super) fn not_started(&mut self) {
+        self.calls = None;
+        self.memory = MemoryChecks::default();
     }
 
     /// The process has ended. Returns whether the kernel holds rings of it.
@@ -159,11 +167,16 @@ impl Zone {
         self.memory.due
     }
 
-    /// Checks memory that no group counts, more often near the limit. Returns a kill if it is above the limit.
-    pub(super) fn check_memory(&mut self, meter: &Meter, now: Instant) -> Option<LimitEvent> {
+    /// Checks memory that no group counts, as it was just read, more often near the limit. Returns a kill if it is above the limit.
+    pub(super) fn check_memory(
+        &mut self,
+        memory: Option<io::Result<u64>>,
+        meter: &Meter,
+        now: Instant,
+    ) -> Option<LimitEvent> {
         // A process that was killed is not checked again.
         self.memory.due = None;
-        let memory = match self.program.own_memory()? {
+        let memory = match memory? {
             Ok(memory) => {
                 self.memory.is_unreadable = false;
                 memory
@@ -187,14 +200,13 @@ impl Zone {
 
     /// The kernel made rings of `capacity` bytes and calls the app with at most `batch` records. Returns whether the
     /// monitor had requested them.
-    pub(crate) fn rings_made(&mut self, (capacity, batch): (u32, u16), fds: &[OwnedFd]) -> bool {
+    pub(crate) fn rings_made(&mut self, (capacity, batch): (u32, u16), fds: Vec<Fd>) -> bool {
         match self.rings.attached() {
             ReplyFor::NoRequest => return false,
             // They belong to a process that has ended. Dropping the descriptors frees them.
             ReplyFor::EarlierZone => {}
             ReplyFor::CurrentZone => {
-                let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-                self.program.send(&ZoneRequest::Rings { capacity, batch }, &fds);
+                self.program.send(ZoneRequest::Rings { capacity, batch }, fds);
                 info!(app = self.app, "app was connected to the kernel");
             }
         }
@@ -255,14 +267,14 @@ impl Zone {
     /// Asks the process to end, if it runs, and starts it again at once.
     pub(crate) fn restart(&mut self, now: Instant) {
         if self.program.request_restart(now) {
-            self.program.send(&ZoneRequest::Stop, &[]);
+            self.program.send(ZoneRequest::Stop, Vec::new());
         }
     }
 
     /// Asks the process to end, if it runs.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.program.request_stop(now) {
-            self.program.send(&ZoneRequest::Stop, &[]);
+            self.program.send(ZoneRequest::Stop, Vec::new());
         }
     }
 
@@ -274,6 +286,7 @@ impl Zone {
             sandbox: None,
             limits: Limits::none(),
             enforcement: Arc::new(Enforcement::without_groups("a test")),
+            effects: Effects::default(),
             incidents: Incidents::in_memory(),
             longest_call: Duration::from_secs(1),
             restart: RestartPolicy::default(),

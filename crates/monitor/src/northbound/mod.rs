@@ -9,7 +9,7 @@ pub(crate) mod listeners;
 pub(crate) mod tokens;
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -30,10 +30,12 @@ use tracing::{debug, error, info, warn};
 
 use self::listeners::Listeners;
 use self::tokens::Tokens;
+use crate::effects::{Fd, ProcessEvent, ProgramId, Reply, duplicates};
 use crate::error::StartError;
 use crate::keys::{SealedKeys, UserKeys};
 use crate::process_table::Environment;
-use crate::program::{Port, Program, ProgramKind};
+use crate::processes::Processes;
+use crate::program::{Program, ProgramKind};
 use crate::text::shortened;
 use control::incident::Cause;
 use supervisor::hang::answers::{AnswerProgress, Check};
@@ -43,15 +45,6 @@ use supervisor::usage::report;
 
 /// The name of the process in logs, incidents and lists.
 pub(crate) const NAME: &str = "northbound";
-
-/// A descriptor of the interface that the event loop polls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NorthboundPort {
-    /// One of its program.
-    Program(Port),
-    /// Its admin channel.
-    Requests,
-}
 
 /// The parameters of each start.
 #[derive(Debug)]
@@ -110,12 +103,12 @@ impl Northbound {
         let apart = if require.is_some() { PidNamespace::find() } else { PidNamespace::No };
         Ok(Self {
             program: Program::new(
-                ProgramKind::Service(NAME),
+                ProgramKind::Northbound,
                 around.installation.northbound()?,
                 apart,
                 (around.enforcement.clone(), Limits::default()),
                 RestartPolicy::of_kernel(),
-                around.incidents.clone(),
+                (around.effects.clone(), around.incidents.clone()),
             ),
             meter: Meter::new(Limits::none(), Vec::new()),
             require,
@@ -133,11 +126,9 @@ impl Northbound {
         self.program.request_start(now);
     }
 
-    /// The descriptors to poll.
-    pub(crate) fn sources(&self) -> impl Iterator<Item = (NorthboundPort, BorrowedFd<'_>)> {
-        let ports = self.program.ports().map(|(port, fd)| (NorthboundPort::Program(port), fd));
-        let requests = self.requests.iter().map(|it| (NorthboundPort::Requests, it.as_fd()));
-        ports.chain(requests)
+    /// Its admin channel, while its process runs.
+    pub(crate) fn requests(&self) -> Option<BorrowedFd<'_>> {
+        self.requests.as_ref().map(AsFd::as_fd)
     }
 
     /// When [`advance`](Self::advance) is due.
@@ -159,9 +150,6 @@ impl Northbound {
         self.answers.restart();
         self.leak.restart();
         self.program.start(now);
-        if self.program.pid().is_none() {
-            return;
-        }
         let (ours, theirs) = match Channel::passing_pair() {
             Ok(pair) => pair,
             Err(error) => return self.program.kill(&format!("it got no admin channel: {error}")),
@@ -172,10 +160,12 @@ impl Northbound {
         self.input.listeners.renew();
         let NorthboundInput { listeners, settings, keys, .. } = &self.input;
         let diag = diag_socket();
-        let mut fds: Vec<BorrowedFd<'_>> = listeners.fds().collect();
-        fds.push(theirs.as_fd());
-        fds.extend(diag.iter().map(|fd| fd.as_fd()));
-        fds.extend(keys.iter().map(|it| &it.keys).flat_map(SealedKeys::fds));
+        let sealed = keys.iter().map(|it| &it.keys).flat_map(SealedKeys::fds);
+        let passed = duplicates(listeners.fds()).and_then(|it| Ok((it, duplicates(sealed)?)));
+        let (mut fds, sealed) = match passed {
+            Ok(passed) => passed,
+            Err(error) => return self.program.kill(&format!("it got no sockets: {error}")),
+        };
         let request = NorthboundRequest::Start {
             sandbox,
             listeners: listeners.described(),
@@ -184,67 +174,78 @@ impl Northbound {
             peers: diag.is_some(),
             keys: keys.is_some(),
         };
-        self.program.send(&request, &fds);
+        fds.push(Fd::new(theirs.into_fd()));
+        fds.extend(diag.map(Fd::new));
+        fds.extend(sealed);
+        self.program.send(request, fds);
         self.requests = Some(ours);
     }
 
-    /// Handles a descriptor of its program that became readable. Returns whether the process became ready.
-    pub(crate) fn handle(&mut self, port: Port, now: Instant) -> bool {
-        match port {
-            Port::Output(stream) => self.program.read_output(stream, now),
-            Port::RefusedCalls => self.program.answer_refused_calls(now),
-            Port::Control => return self.receive(now),
-            Port::Exit => {
-                // Messages that the process sent before it ended belong to it, not to its successor.
-                self.receive(now);
-                if self.program.reap(now).is_some() {
-                    self.requests = None;
+    /// Its program's number.
+    pub(crate) fn id(&self) -> ProgramId {
+        self.program.id()
+    }
+
+    /// Handles what happened to its process. Returns whether it became ready.
+    pub(crate) fn handle(&mut self, event: ProcessEvent, now: Instant) -> bool {
+        match event {
+            ProcessEvent::Started(pid) => self.program.started(pid),
+            ProcessEvent::Found(pid) => self.program.found(pid),
+            ProcessEvent::NotStarted(why) => {
+                self.requests = None;
+                self.program.not_started(&why, now);
+            }
+            ProcessEvent::Closed => self.program.mark_ending(now),
+            ProcessEvent::Broken(why) => self.program.kill(&why),
+            ProcessEvent::Received(reply, fds) => {
+                if let Reply::Northbound(reply) = *reply {
+                    return self.received(reply, fds, now);
                 }
+            }
+            ProcessEvent::Ended(exit, cause) => {
+                self.program.ended(exit, cause, now);
+                self.requests = None;
             }
         }
         false
     }
 
-    /// Receives its messages. Returns whether the process became ready.
-    fn receive(&mut self, now: Instant) -> bool {
-        let mut became_ready = false;
-        for _ in 0..crate::process_table::MESSAGES_PER_TURN {
-            let Some((reply, fds)) = self.program.receive::<NorthboundReply>(now) else { break };
-            if self.failed {
-                self.program.kill("it sent a message after it had failed");
-                break;
+    /// Handles a message of it. Returns whether it became ready.
+    fn received(&mut self, reply: NorthboundReply, fds: Vec<OwnedFd>, now: Instant) -> bool {
+        if self.failed {
+            self.program.kill("it sent a message after it had failed");
+            return false;
+        }
+        match reply {
+            NorthboundReply::Confined { report } => self.program.confined(report, fds),
+            NorthboundReply::Ready => {
+                if self.program.mark_ready(now) {
+                    self.send_credentials(); // they may have changed since its start
+                    let api = self.input.listeners.api().map(|it| it.to_string());
+                    let api = api.collect::<Vec<_>>().join(" ");
+                    let api = if api.is_empty() { "none" } else { &api };
+                    info!(api, "the HTTP interface was ready");
+                    return true;
+                }
             }
-            match reply {
-                NorthboundReply::Confined { report } => self.program.confined(&report, fds),
-                NorthboundReply::Ready => {
-                    if self.program.mark_ready(now) {
-                        became_ready = true;
-                        self.send_credentials(); // they may have changed since its start
-                        let api = self.input.listeners.api().map(|it| it.to_string());
-                        let api = api.collect::<Vec<_>>().join(" ");
-                        let api = if api.is_empty() { "none" } else { &api };
-                        info!(api, "the HTTP interface was ready");
-                    }
+            NorthboundReply::Pong { number } => {
+                if !self.answers.answered(number) {
+                    self.program.kill("it answered a question that it was not asked");
                 }
-                NorthboundReply::Pong { number } => {
-                    if !self.answers.answered(number) {
-                        self.program.kill("it answered a question that it was not asked");
-                    }
-                }
-                NorthboundReply::Used { id } => {
-                    debug!(id, "a one-time token was used");
-                    self.input.tokens.used(&id);
-                }
-                NorthboundReply::Failed { why } => {
-                    let why = shortened(&why, 400);
-                    error!(service = NAME, why, "service failed");
-                    self.program.incidents_mut().reported(Cause::Panic, &why);
-                    self.failed = true;
-                    self.program.mark_ending(now);
-                }
+            }
+            NorthboundReply::Used { id } => {
+                debug!(id, "a one-time token was used");
+                self.input.tokens.used(&id);
+            }
+            NorthboundReply::Failed { why } => {
+                let why = shortened(&why, 400);
+                error!(service = NAME, why, "service failed");
+                self.program.incidents_mut().reported(Cause::Panic, &why);
+                self.failed = true;
+                self.program.mark_ending(now);
             }
         }
-        became_ready
+        false
     }
 
     /// Whether its process serves, so that apps can be connected.
@@ -253,9 +254,9 @@ impl Northbound {
     }
 
     /// Connects an app that publishes routes, and listens for requests to apps if this is the first one.
-    pub(crate) fn connect_app(&mut self, name: &str, socket: BorrowedFd<'_>) {
+    pub(crate) fn connect_app(&mut self, name: &str, socket: Fd) {
         self.listen_for_apps();
-        self.program.send(&NorthboundRequest::App { name: name.to_owned() }, &[socket]);
+        self.program.send(NorthboundRequest::App { name: name.to_owned() }, vec![socket]);
     }
 
     /// Listens for requests to the routes of apps, unless it does already.
@@ -269,7 +270,13 @@ impl Northbound {
         if added.is_ok()
             && let Some((listener, fd)) = self.input.listeners.find(ListenerRole::Apps)
         {
-            self.program.send(&NorthboundRequest::Listen(listener), &[fd]);
+            match duplicates([fd].into_iter()) {
+                Ok(fds) => self.program.send(NorthboundRequest::Listen(listener), fds),
+                Err(error) => {
+                    let hint = "restart the app once fewer descriptors are open";
+                    warn!(%error, hint, "could not listen for requests to apps");
+                }
+            }
         }
     }
 
@@ -334,7 +341,7 @@ impl Northbound {
         // A process that is starting receives them once it is ready.
         if self.program.is_running() {
             let credentials = self.credentials();
-            self.program.send(&NorthboundRequest::Credentials(credentials), &[]);
+            self.program.send(NorthboundRequest::Credentials(credentials), Vec::new());
         }
     }
 
@@ -365,8 +372,8 @@ impl Northbound {
     }
 
     /// Measures the process, and kills it if it leaks or hangs.
-    pub(crate) fn measure(&mut self, now: Instant) {
-        let sample = self.program.sample();
+    pub(crate) fn measure(&mut self, processes: &Processes, now: Instant) {
+        let sample = processes.sample(self.program.id());
         self.meter.measure(now, sample);
         let is_ready = self.program.lifecycle().state() == ProgramState::Running;
         let (true, Some(pid)) = (is_ready, self.program.pid()) else {
@@ -376,7 +383,7 @@ impl Northbound {
             return self.program.kill_for_leak(&leak.to_string());
         }
         match self.answers.check(|| main_thread(pid).ok()) {
-            Check::Ask(number) => self.program.send(&NorthboundRequest::Ping { number }, &[]),
+            Check::Ask(number) => self.program.send(NorthboundRequest::Ping { number }, Vec::new()),
             Check::Wait => {}
             Check::Hung(silent) => self.program.kill_for_own_failure(&silent.to_string()),
         }
@@ -405,14 +412,14 @@ impl Northbound {
     /// Asks the process to end, if it runs, and starts it again at once.
     pub(crate) fn restart(&mut self, now: Instant) {
         if self.program.request_restart(now) {
-            self.program.send(&NorthboundRequest::Stop, &[]);
+            self.program.send(NorthboundRequest::Stop, Vec::new());
         }
     }
 
     /// Asks the process to end, if it runs.
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.program.request_stop(now) {
-            self.program.send(&NorthboundRequest::Stop, &[]);
+            self.program.send(NorthboundRequest::Stop, Vec::new());
         }
     }
 

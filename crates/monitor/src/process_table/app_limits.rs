@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use super::{AppSlot, ProcessTable};
 use crate::app::{App, Role};
 use crate::apps_service::{AppsService, ClientId, LimitRequest};
+use crate::processes::Processes;
 use crate::text::harmless;
 
 /// Most changes of limits that one app may make in a minute; renewals are free.
@@ -78,9 +79,9 @@ impl ProcessTable {
             Ok(pairs) => {
                 for (ours, theirs) in pairs {
                     self.limits.service.add(app.client(), ours, now);
-                    ends.push(theirs.into_fd());
+                    ends.push(theirs.into_fd().into());
                 }
-                app.connect_service(Service::Apps, (&ends, None), &mut self.kernel.program);
+                app.connect_service(Service::Apps, (ends, None), &self.kernel.program);
             }
             Err(error) => {
                 let hint = "restart the app once fewer descriptors are open";
@@ -90,7 +91,12 @@ impl ProcessTable {
     }
 
     /// Handles a request of a client of the service.
-    pub(super) fn serve_apps_client(&mut self, client: ClientId, now: Instant) {
+    pub(super) fn serve_apps_client(
+        &mut self,
+        client: ClientId,
+        processes: &Processes,
+        now: Instant,
+    ) {
         if let Some(request) = self.limits.service.receive(client, now) {
             let decision = self.decide(&request, now);
             if let Err(why) = &decision {
@@ -99,17 +105,17 @@ impl ProcessTable {
             }
             self.limits.service.decided(&request, decision);
         }
-        self.read_for_clients(now);
+        self.read_for_clients(processes, now);
     }
 
     /// Requests the counters from the kernel if a client waits for them.
-    fn read_for_clients(&mut self, now: Instant) {
+    fn read_for_clients(&mut self, processes: &Processes, now: Instant) {
         let service = &mut self.limits.service;
         if !service.must_read() {
             return;
         }
         if !service.is_connected() {
-            match self.kernel.connect() {
+            match self.kernel.connect(processes) {
                 Ok(channel) => service.connected(channel),
                 Err(_) => return service.disconnect(),
             }
@@ -118,7 +124,7 @@ impl ProcessTable {
     }
 
     /// Handles an answer of the kernel with counters.
-    pub(super) fn counters_for_clients(&mut self, now: Instant) {
+    pub(super) fn counters_for_clients(&mut self, processes: &Processes, now: Instant) {
         let Some(counted) = self.limits.service.receive_from_kernel() else { return };
         let serving = self.apps.iter().filter(|app| app.role().serves());
         let of = |app: &App| {
@@ -135,7 +141,7 @@ impl ProcessTable {
         };
         let apps = serving.filter_map(of).collect();
         self.limits.service.answer_counters(&counted, apps);
-        self.read_for_clients(now);
+        self.read_for_clients(processes, now);
     }
 
     /// Sets, renews or ends a limit for an app that has the right to do so.
@@ -213,7 +219,7 @@ impl ProcessTable {
     }
 
     /// Ends limits whose time is over, and gives all apps their limits, also those that have replaced others.
-    pub(super) fn advance_limits(&mut self, now: Instant) {
+    pub(super) fn advance_limits(&mut self, processes: &Processes, now: Instant) {
         self.limits.service.give_up(now);
         let over = self.limits.limits.iter().filter(|limit| limit.until <= now);
         let over: Vec<String> = over.map(|limit| limit.app.clone()).collect();
@@ -221,7 +227,7 @@ impl ProcessTable {
             self.end_limit(&app, "the time of the limit was over", now);
         }
         self.apply_limits();
-        self.read_for_clients(now);
+        self.read_for_clients(processes, now);
     }
 
     fn apply_limits(&mut self) {
@@ -233,7 +239,7 @@ impl ProcessTable {
             }
             app.set_limit(measure);
             if self.kernel.program.is_running() && !app.is_stopped_by_operator() {
-                self.kernel.program.send(&app.know_request(), &[]);
+                self.kernel.program.send(app.know_request(), Vec::new());
             }
         }
     }

@@ -7,38 +7,34 @@ use control::app::AppId;
 use control::kernel::{KernelReply, MAX_WORKERS};
 use tracing::{error, info};
 
-use super::{AppSlot, MESSAGES_PER_TURN, ProcessTable};
+use super::{AppSlot, ProcessTable};
 use crate::app::App;
+use crate::effects::Fd;
 use crate::kernel_process::EndOfKernel;
 use crate::program::ProgramExit;
 use crate::text::shortened;
 
 impl ProcessTable {
-    pub(super) fn receive_from_kernel(&mut self, now: Instant) {
-        for _ in 0..MESSAGES_PER_TURN {
-            let Some((reply, fds)) = self.kernel.receive(now) else { return };
-            if let Err(why) = self.handle_kernel_reply(reply, fds, now) {
-                self.kernel.program.kill(why);
-            }
-        }
-    }
-
     /// Handles a message of the kernel. The error says how the message breaks the protocol.
-    fn handle_kernel_reply(
+    pub(super) fn handle_kernel_reply(
         &mut self,
         reply: KernelReply,
         fds: Vec<OwnedFd>,
         now: Instant,
     ) -> Result<(), &'static str> {
         match reply {
-            KernelReply::Confined { report } => self.kernel.program.confined(&report, fds),
+            KernelReply::Confined { report } => self.kernel.program.confined(report, fds),
             KernelReply::Ready => self.kernel_ready(now),
             KernelReply::Attached { app, capacity, batch } => {
                 // An app in the kernel has no zone, and so no rings.
                 let zone = self.app_by_id(app).and_then(App::zone_mut);
-                let requested = zone.is_some_and(|zone| match fds.as_slice() {
-                    [] => zone.rings_failed("the monitor can open no more descriptors", now),
-                    fds => zone.rings_made((capacity, batch), fds),
+                let fds: Vec<Fd> = fds.into_iter().map(Fd::new).collect();
+                let requested = zone.is_some_and(|zone| {
+                    if fds.is_empty() {
+                        zone.rings_failed("the monitor can open no more descriptors", now)
+                    } else {
+                        zone.rings_made((capacity, batch), fds)
+                    }
                 });
                 return requested.then_some(()).ok_or("it sent rings without a request");
             }
@@ -100,7 +96,7 @@ impl ProcessTable {
             return Err("it loaded an app that is not in the kernel");
         }
         if app.is_in_kernel() {
-            self.services.connect_app(app, &mut self.kernel.program);
+            self.services.connect_app(app, &self.kernel.program);
             self.connect_provided(slot);
             self.connect_apps_service(slot, now);
         }

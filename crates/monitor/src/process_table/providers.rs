@@ -1,7 +1,5 @@
 //! Connects apps with the apps that provide services: a socket, and the service's table.
 
-use std::os::fd::{AsFd as _, OwnedFd};
-
 use control::operator::{ProgramState, UnservedService};
 use control::service::{ClientRights, ServiceClient};
 use sdk::services::Service;
@@ -11,6 +9,7 @@ use tracing::warn;
 
 use super::{AppSlot, ProcessTable};
 use crate::app::{App, Role};
+use crate::effects::Fd;
 use crate::program::Program;
 
 impl ProcessTable {
@@ -27,7 +26,7 @@ impl ProcessTable {
                 pairs.push((slot.0, other));
             }
         }
-        let kernel = &mut self.kernel.program;
+        let kernel = &self.kernel.program;
         for (provider, client) in pairs {
             if let Ok([provider, client]) = self.apps.get_disjoint_mut([provider, client]) {
                 connect(provider, client, kernel);
@@ -66,7 +65,7 @@ impl ProcessTable {
         &mut self,
         name: &str,
         user: Option<u32>,
-    ) -> Result<[OwnedFd; 2], String> {
+    ) -> Result<[Fd; 2], String> {
         let service = Service::named(name).filter(|service| service.table_slots().is_some());
         let service =
             service.ok_or_else(|| format!("there is no service {name:?} with a table"))?;
@@ -82,13 +81,13 @@ impl ProcessTable {
         // The provider writes it into audit records; only the HTTP interface names the users for whom it acts.
         let client = user.map_or_else(|| HTTP_INTERFACE.to_owned(), |uid| format!("user {uid}"));
         let client = ServiceClient { app: 0, name: client, rights };
-        let table = provider.add_client(client, theirs.as_fd())?;
-        Ok([ours.into_fd(), table])
+        let table = provider.add_client(client, theirs.into_fd().into())?;
+        Ok([ours.into_fd().into(), table])
     }
 }
 
 /// Connects each instance of a client with the provider of a service, if both are loaded.
-fn connect(provider: &mut App, client: &mut App, kernel: &mut Program) {
+fn connect(provider: &mut App, client: &mut App, kernel: &Program) {
     let serve = |app: &App| app.role() == Role::Current && app.instances() > 0;
     let Some(service) = provider.provides() else { return };
     if !serve(provider) || !serve(client) {
@@ -97,14 +96,13 @@ fn connect(provider: &mut App, client: &mut App, kernel: &mut Program) {
     let mut sockets = Vec::new();
     let mut pair = || {
         let (client_end, provider_end) = Packets::pair().map_err(|error| error.to_string())?;
-        sockets.push(client_end.into_fd());
-        provider.add_client(client.client(), provider_end.as_fd())
+        sockets.push(client_end.into_fd().into());
+        provider.add_client(client.client(), provider_end.into_fd().into())
     };
     // The table is the same for all instances.
-    let tables: Result<Vec<OwnedFd>, String> =
-        (0..client.instances()).map(|_instance| pair()).collect();
+    let tables: Result<Vec<Fd>, String> = (0..client.instances()).map(|_instance| pair()).collect();
     let connected = tables.map(|tables| {
-        client.connect_service(service, (&sockets, tables.first()), kernel);
+        client.connect_service(service, (sockets, tables.into_iter().next()), kernel);
     });
     if let Err(why) = connected {
         let hint = "restart the app";

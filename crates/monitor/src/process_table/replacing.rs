@@ -176,7 +176,7 @@ impl ProcessTable {
         if let Some(request) = request.filter(|_| !app.is_stopped_by_operator())
             && self.kernel.program.is_running()
         {
-            self.kernel.program.send(&request, &[]);
+            self.kernel.program.send(request, Vec::new());
         }
     }
 
@@ -195,7 +195,7 @@ impl ProcessTable {
             let request = app.set_log_level(level);
             log_level = app.log_level();
             if let Some(request) = request.filter(|_| self.kernel.program.is_running()) {
-                self.kernel.program.send(&request, &[]);
+                self.kernel.program.send(request, Vec::new());
             }
         }
         Ok(log_level)
@@ -280,7 +280,7 @@ impl ProcessTable {
             if !self.apps.iter().any(|app| app.id == absent.app) {
                 info!(app = absent.name, flows_removed = absent.remove, "app was removed");
                 if self.kernel.program.is_running() {
-                    self.kernel.program.send(&KernelRequest::Forget { app: absent.app }, &[]);
+                    self.kernel.program.send(KernelRequest::Forget { app: absent.app }, Vec::new());
                 }
                 self.kernel.add_absent(absent);
             }
@@ -306,7 +306,7 @@ impl ProcessTable {
         if let Some(app) = self.apps.get_mut(slot.0)
             && app.is_loaded()
         {
-            self.services.connect_app(app, &mut self.kernel.program);
+            self.services.connect_app(app, &self.kernel.program);
             self.connect_provided(slot);
             self.connect_apps_service(slot, now);
             self.connect_routes(slot);

@@ -1,7 +1,5 @@
 //! Connects apps that publish HTTP routes with the HTTP interface.
 
-use std::os::fd::AsFd as _;
-
 use sys::packets::Packets;
 use tracing::warn;
 
@@ -31,8 +29,8 @@ impl ProcessTable {
 fn connect(app: &mut App, northbound: &mut Northbound) {
     let pair = Packets::pair().map_err(|error| error.to_string());
     let connected = pair.and_then(|(of_app, of_northbound)| {
-        app.add_http_interface(of_app.as_fd())?;
-        northbound.connect_app(&app.name, of_northbound.as_fd());
+        app.add_http_interface(of_app.into_fd().into())?;
+        northbound.connect_app(&app.name, of_northbound.into_fd().into());
         Ok(())
     });
     if let Err(why) = connected {

@@ -25,7 +25,7 @@ impl ProcessTable {
             if let Some(request) = app.take_forget()
                 && self.kernel.program.is_running()
             {
-                self.kernel.program.send(&request, &[]);
+                self.kernel.program.send(request, Vec::new());
             }
             if let Some(absent) = app.take_flow_removal() {
                 self.kernel.add_absent(absent);
@@ -36,7 +36,7 @@ impl ProcessTable {
     /// Makes a new kernel leave out the apps that operators have stopped.
     pub(super) fn forget_stopped_apps(&mut self) {
         for request in self.apps.iter().filter_map(App::forget_request) {
-            self.kernel.program.send(&request, &[]);
+            self.kernel.program.send(request, Vec::new());
         }
     }
 

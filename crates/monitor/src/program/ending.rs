@@ -3,14 +3,24 @@
 use std::time::{Duration, Instant};
 
 use control::incident::Cause;
-use control::sabotage::{self, Sabotage};
 use sdk::Limit;
 use tracing::{error, info, warn};
 
 use super::Program;
-use super::process::Killed;
+use crate::effects::Effect;
+
 use super::reaction::{end_of_hold, next, reaction};
 use supervisor::lifecycle::{Ended, Next};
+
+/// Why the monitor killed a process. A process is killed and logged as killed only once.
+#[derive(Debug)]
+pub(super) struct Killed {
+    why: String,
+    /// Whether the program broke a time or resource limit; otherwise it broke the protocol or had to stop.
+    is_own_failure: bool,
+    /// The cause, for the incident.
+    cause: Cause,
+}
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,28 +62,21 @@ impl Program {
     fn kill_process(&mut self, why: &str, is_own_failure: bool, cause: Cause) {
         if let Some(process) = self.process.as_mut().filter(|process| process.killed.is_none()) {
             process.killed = Some(Killed { why: why.to_owned(), is_own_failure, cause });
-            warn!(program = self.name, pid = process.child.pid(), why, "killed the program");
-            process.child.kill();
+            warn!(program = self.name, pid = process.pid, why, "killed the program");
+            self.effects.add(self.id, Effect::Kill);
             self.lifecycle.killed();
         }
     }
 
-    /// Reaps the process after its pidfd became readable; `None` if it has not ended after all.
-    pub(crate) fn reap(&mut self, now: Instant) -> Option<ProgramExit> {
-        let process = self.process.as_mut()?;
-        let (exit, cause) = process.try_reap(&self.limits)?;
-        let pid = process.child.pid();
-        // Before the line about the end, so that the log shows the program's last lines first.
-        process.output.read_rest(now);
-        let killed = process.killed.take();
-        self.process = None;
-        self.refused_calls.over();
+    /// Its process has ended, with this exit status and its cause.
+    pub(crate) fn ended(&mut self, exit: String, cause: Cause, now: Instant) -> ProgramExit {
+        let process = self.process.take();
+        let (pid, killed) = process.map_or((None, None), |it| (it.pid, it.killed));
         let exit = match &killed {
             Some(Killed { why, is_own_failure: true, .. }) => format!("{exit}: {why}"),
             _ => exit,
         };
         let is_excused = self.lifecycle.is_excused();
-        let exit = sabotaged(exit);
         let Ended { ran, next: then } = self.lifecycle.ended(now, exit.clone());
         let lasted = ran;
         let (program, ran, next) = (&self.name, format!("{:.3} s", ran.as_secs_f64()), next(then));
@@ -86,6 +89,7 @@ impl Program {
             warn!(program, pid, exit, ran, next, "died");
         }
         if then != Next::Stay && !is_excused {
+            let pid = pid.unwrap_or_default();
             let mut facts = vec![exit.clone(), format!("process {pid} ran {ran}")];
             let cause = match &killed {
                 // The monitor's own reason counts: the exit status of a killed process is always SIGKILL.
@@ -101,25 +105,13 @@ impl Program {
         let own_failure = killed.as_ref().is_none_or(|killed| killed.is_own_failure);
         let by_itself = then != Next::Stay && own_failure && !is_excused;
         let how = killed.map_or(exit, |killed| killed.why);
-        Some(ProgramExit { how, by_itself, cause, ran: lasted })
+        ProgramExit { how, by_itself, cause, ran: lasted }
     }
 
     /// Gives up a process that did not end even though it was killed.
     pub(crate) fn abandon(&mut self) {
-        if let Some(process) = self.process.take() {
-            error!(program = self.name, pid = process.child.pid(), "left a killed process behind");
-            // Dropping the child would wait for it, and so keep the monitor from ending.
-            std::mem::forget(process.child);
+        if self.process.take().is_some() {
+            self.effects.add(self.id, Effect::Abandon);
         }
     }
-}
-
-/// Breaks the report of an end, or keeps descriptors, if the monitor is to be broken.
-fn sabotaged(exit: String) -> String {
-    if sabotage::is(Sabotage::LeakFd) {
-        for _ in 0..10 {
-            std::mem::forget(std::fs::File::open("/dev/null"));
-        }
-    }
-    if sabotage::is(Sabotage::WrongBlame) { "exited with status 0".to_owned() } else { exit }
 }

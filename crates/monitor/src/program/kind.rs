@@ -9,16 +9,27 @@ pub(crate) enum ProgramKind {
     Kernel,
     /// The service of this name.
     Service(&'static str),
+    /// The HTTP interface, which is shown as a service.
+    Northbound,
     /// The zone of the app of this name.
     Zone(String),
 }
 
 impl ProgramKind {
+    /// The name of a service; empty for other programs.
+    pub(crate) fn service(&self) -> &'static str {
+        match self {
+            Self::Service(name) => name,
+            Self::Northbound => crate::northbound::NAME,
+            Self::Kernel | Self::Zone(_) => "",
+        }
+    }
+
     /// The program's name in the log.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Kernel => "kernel".into(),
-            Self::Service(name) => format!("service {name}"),
+            Self::Service(_) | Self::Northbound => format!("service {}", self.service()),
             Self::Zone(app) => format!("zone {app}"),
         }
     }
@@ -27,7 +38,7 @@ impl ProgramKind {
     pub(super) fn of_incidents(&self) -> incident::Program {
         match self {
             Self::Kernel => incident::Program::kernel(),
-            Self::Service(name) => incident::Program::service(name),
+            Self::Service(_) | Self::Northbound => incident::Program::service(self.service()),
             Self::Zone(app) => incident::Program::app(app),
         }
     }
@@ -36,7 +47,7 @@ impl ProgramKind {
     pub(crate) fn author(&self) -> String {
         match self {
             Self::Kernel => "kernel".into(),
-            Self::Service(name) => format!("service {name}"),
+            Self::Service(_) | Self::Northbound => format!("service {}", self.service()),
             Self::Zone(app) => format!("app {app}"),
         }
     }

@@ -33,7 +33,7 @@ pub(crate) fn end_of_hold(kind: &ProgramKind, why: TooManyRestarts) -> String {
         ProgramKind::Zone(app) => format!(
             "correct its cause; it is started again when its files change, or with `rosemary app start {app}`"
         ),
-        ProgramKind::Kernel | ProgramKind::Service(_) => {
+        ProgramKind::Kernel | ProgramKind::Service(_) | ProgramKind::Northbound => {
             format!("correct its cause; it is started again after {} s", why.window.as_secs())
         }
     }

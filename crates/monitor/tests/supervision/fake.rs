@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use control::app::Hosting;
 use control::flight::FlightRecorder;
-use control::kernel::{AppSpec, KernelReply, KernelRequest, worker_name};
+use control::kernel::{AnnouncedApp, KernelReply, KernelRequest, worker_name};
 use control::log::{LogReply, LogRequest};
 use control::service::{ServiceReply, ServiceRequest};
 use control::zone::{ZoneReply, ZoneRequest};
@@ -159,7 +159,7 @@ impl Fake {
                 KernelRequest::Start { listeners, apps, .. } => {
                     let fds = fds.get(listeners.len()..);
                     self.note(&format!("start {}", fds.is_some()));
-                    let hosted: Vec<AppSpec> =
+                    let hosted: Vec<AnnouncedApp> =
                         apps.into_iter().filter(|app| app.host == Hosting::Kernel).collect();
                     if self.behaviour == "loud" {
                         print_lines(20_000);
@@ -236,7 +236,7 @@ impl Fake {
     }
 
     /// Loads the apps that the kernel hosts, with the descriptors that follow the listeners.
-    fn host(&self, hosted: &[AppSpec], fds: &[OwnedFd]) {
+    fn host(&self, hosted: &[AnnouncedApp], fds: &[OwnedFd]) {
         if hosted.is_empty() {
             return assert_eq!(fds.len(), 1, "only the recorder, as no app is hosted");
         }
@@ -259,7 +259,7 @@ impl Fake {
     }
 
     /// Lets `app` harm the kernel that hosts it, if that is the behaviour.
-    fn suffer_from(&self, app: &AppSpec, fds: &[OwnedFd]) {
+    fn suffer_from(&self, app: &AnnouncedApp, fds: &[OwnedFd]) {
         let recorder = FlightRecorder::map(fds.last().unwrap()).unwrap();
         let (mut first, mut other) = (recorder.slot(0), recorder.slot(15));
         let number = app.app.0.try_into().unwrap();

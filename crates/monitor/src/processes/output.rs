@@ -275,7 +275,7 @@ impl Output {
     fn log_line(&self, mut line: Vec<u8>) {
         let text = String::from_utf8_lossy(&line);
         match &self.kind {
-            ProgramKind::Kernel | ProgramKind::Service(_) => {
+            ProgramKind::Kernel | ProgramKind::Service(_) | ProgramKind::Northbound => {
                 let (level, text) = log_forwarder::parse(log_forwarder::without_time(&text));
                 log_forwarder::add_trusted(&self.name, level, text);
                 line = sys::text::shown(&String::from_utf8_lossy(&line)).into_owned().into_bytes();
@@ -334,8 +334,8 @@ fn dropped(kind: &ProgramKind, lines: u64) -> String {
 /// The most bytes of a line.
 fn longest_line(kind: &ProgramKind, stream: Stream) -> usize {
     match (kind, stream) {
-        (ProgramKind::Kernel | ProgramKind::Service(_), Stream::Stderr) => 64 * 1024,
         (ProgramKind::Zone(_), _) | (_, Stream::Stdout) => 2 * 1024,
+        (_, Stream::Stderr) => 64 * 1024,
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use config::Limits;
 use control::incident::Cause;
+use control::sabotage::{self, Sabotage};
 use rustix::process::Signal;
 use sdk::Limit;
 use sys::cgroup::Group;
@@ -16,8 +17,9 @@ use sys::channel::Channel;
 use sys::process::{Child, Exit, Usage};
 use tracing::warn;
 
-use super::{Program, ProgramKind};
-use crate::output::Output;
+use super::output::Output;
+use crate::effects::Spawn;
+use crate::program::ProgramKind;
 use crate::usage::Enforcement;
 use supervisor::usage::meter::Sample;
 
@@ -37,35 +39,30 @@ pub(super) struct Process {
     /// `None` after the process has closed its end, which counts as a sign that it ends.
     pub(super) control: Option<Channel>,
     pub(super) output: Output,
-    /// Why the monitor killed it. A process is killed and logged as killed only once.
-    pub(super) killed: Option<Killed>,
+    /// Whether the monitor has killed it.
+    pub(super) is_killed: bool,
+    limits: Limits,
     /// Declared after `child`: fields drop in order, and only an empty group can be removed.
     group: Group,
 }
 
-/// Why the monitor killed a process.
-#[derive(Debug)]
-pub(super) struct Killed {
-    pub(super) why: String,
-    /// Whether the program broke a time or resource limit; otherwise it broke the protocol or had to stop.
-    pub(super) is_own_failure: bool,
-    /// The cause, for the incident.
-    pub(super) cause: Cause,
-}
-
 impl Process {
-    /// Starts a process of `program` within the program's limits.
+    /// Starts a process within its limits.
     ///
     /// # Errors
     /// The executable is missing, or the system is out of processes, descriptors or memory.
-    pub(super) fn spawn(program: &Program, now: Instant) -> io::Result<Self> {
-        again_if_group_is_removed(|| Self::spawn_in_group(program, now))
+    pub(super) fn spawn(
+        spawn: &Spawn,
+        enforcement: &Enforcement,
+        now: Instant,
+    ) -> io::Result<Self> {
+        again_if_group_is_removed(|| Self::spawn_in_group(spawn, enforcement, now))
     }
 
-    fn spawn_in_group(program: &Program, now: Instant) -> io::Result<Self> {
-        let Program { name, executable, kind, apart, enforcement, limits, .. } = program;
+    fn spawn_in_group(spawn: &Spawn, enforcement: &Enforcement, now: Instant) -> io::Result<Self> {
+        let Spawn { name, executable, kind, apart, limits, .. } = spawn;
         // A dot cannot be part of an app's name.
-        let second = if program.is_in_second_group { ".2" } else { "" };
+        let second = if spawn.is_in_second_group { ".2" } else { "" };
         let (ours, theirs) = Channel::passing_pair()?;
         let mut command = Command::new(&executable.path);
         command.args(&executable.args);
@@ -76,7 +73,9 @@ impl Process {
         let bounds = || Enforcement::bounds(limits, *apart);
         let group = match kind {
             ProgramKind::Kernel => tree.group("kernel", &Enforcement::kernel_bounds(limits)),
-            ProgramKind::Service(name) => tree.group(&format!("service-{name}"), &bounds()),
+            ProgramKind::Service(_) | ProgramKind::Northbound => {
+                tree.group(&format!("service-{}", kind.service()), &bounds())
+            }
             ProgramKind::Zone(app) => tree.group(&format!("zone-{app}{second}"), &bounds()),
         }?;
         for (controller, why) in group.lower() {
@@ -88,8 +87,9 @@ impl Process {
         group.start_in(&mut command)?;
         let (child, outputs) = Child::spawn_with(*apart, &mut command, theirs)?;
         let mut output = Output::new(outputs, kind.clone(), limits.of(Limit::Log).hard, now);
-        output.set_log_level(program.log_level);
-        Ok(Self { child, control: Some(ours), output, killed: None, group })
+        output.set_log_level(spawn.log_level);
+        let is_killed = false;
+        Ok(Self { child, control: Some(ours), output, is_killed, limits: *limits, group })
     }
 
     /// Reads how much the process uses; `None` if it is just ending.
@@ -114,8 +114,19 @@ impl Process {
         })
     }
 
+    /// Kills it.
+    pub(super) fn kill(&mut self) {
+        self.is_killed = true;
+        self.child.kill();
+    }
+
     /// Reaps the process. Returns its exit status as a phrase and as a cause; `None` if it still runs.
-    pub(super) fn try_reap(&mut self, limits: &Limits) -> Option<(String, Cause)> {
+    pub(super) fn try_reap(&mut self) -> Option<(String, Cause)> {
+        let (exit, cause) = self.exit()?;
+        Some((sabotaged(exit), cause))
+    }
+
+    fn exit(&mut self) -> Option<(String, Cause)> {
         let exit = match self.child.try_reap() {
             Ok(exit) => exit?,
             Err(error) => {
@@ -124,14 +135,24 @@ impl Process {
             }
         };
         // The system uses SIGKILL for a process at its memory limit, as the monitor does for its own reasons.
-        let by_system = self.killed.is_none() && exit == Exit::Signal(KILL);
+        let by_system = !self.is_killed && exit == Exit::Signal(KILL);
         if by_system && self.group.usage().is_ok_and(|used| used.memory_kills > 0) {
-            let most = Limit::Memory.shown(limits.of(Limit::Memory).hard);
+            let most = Limit::Memory.shown(self.limits.of(Limit::Memory).hard);
             let cause = Cause::Limit { limit: Limit::Memory.name().into() };
             return Some((format!("{exit}: it was at its memory limit of {most}"), cause));
         }
         Some((exit.to_string(), Cause::of_exit(exit)))
     }
+}
+
+/// Breaks the report of an end, or keeps descriptors, if the monitor is to be broken.
+fn sabotaged(exit: String) -> String {
+    if sabotage::is(Sabotage::LeakFd) {
+        for _ in 0..10 {
+            std::mem::forget(std::fs::File::open("/dev/null"));
+        }
+    }
+    if sabotage::is(Sabotage::WrongBlame) { "exited with status 0".to_owned() } else { exit }
 }
 
 /// Starts a process, and once more with another group if its group was removed meanwhile.

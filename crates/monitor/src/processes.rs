@@ -1,0 +1,319 @@
+//! Carries out what is decided about processes, and reports what happens to them.
+//!
+//! Each process has a control socket, a pidfd, two pipes and, once it is confined, a listener for refused system calls. The monitor
+//! never waits for any of them.
+
+mod output;
+mod process;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use control::log::LogLevel;
+use supervisor::usage::meter::Sample;
+use sys::channel::{Channel, ChannelError};
+use sys::process::Memory;
+use tracing::{error, warn};
+
+pub(crate) use self::output::Stream;
+pub use self::output::shown;
+use self::process::Process;
+use crate::effects::{Effect, Fd, IfFull, Message, ProcessEvent, ProgramId, Reply, Spawn};
+use crate::program::ProgramKind;
+use crate::sandbox::RefusedCalls;
+use crate::text::shortened;
+use crate::usage::Enforcement;
+
+/// The most messages that one peer's socket is read for in one turn of the loop, so that no peer starves the others.
+pub(crate) const MESSAGES_PER_TURN: usize = 64;
+
+/// A descriptor of a process that the event loop polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// The pipe from its standard output or error.
+    Output(Stream),
+    /// Its control socket.
+    Control,
+    /// Its pidfd, which becomes readable when the process ends.
+    Exit,
+    /// The listener for system calls that its sandbox refused.
+    RefusedCalls,
+}
+
+/// The processes of all programs. Dropping it kills them.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    enforcement: Arc<Enforcement>,
+    running: BTreeMap<ProgramId, Running>,
+}
+
+/// A process that has not been reaped.
+#[derive(Debug)]
+struct Running {
+    name: String,
+    kind: ProgramKind,
+    process: Process,
+    refused_calls: RefusedCalls,
+    log_level: LogLevel,
+    /// The process id that was reported last.
+    pid: u32,
+}
+
+/// What happened, and to which program.
+type Events = Vec<(ProgramId, ProcessEvent)>;
+
+impl Processes {
+    /// Without processes. `enforcement` keeps each below its limits.
+    pub(crate) fn new(enforcement: Arc<Enforcement>) -> Self {
+        Self { enforcement, running: BTreeMap::new() }
+    }
+
+    /// Carries out effects in their order. Returns what happened.
+    pub(crate) fn carry_out(&mut self, effects: Vec<(ProgramId, Effect)>, now: Instant) -> Events {
+        let mut events = Events::new();
+        for (program, effect) in effects {
+            if let Some(event) = self.carry_out_one(program, effect, now) {
+                events.push((program, event));
+            }
+        }
+        events
+    }
+
+    fn carry_out_one(
+        &mut self,
+        program: ProgramId,
+        effect: Effect,
+        now: Instant,
+    ) -> Option<ProcessEvent> {
+        let effect = match effect {
+            Effect::Spawn(spawn) => return Some(self.spawn(program, *spawn, now)),
+            other => other,
+        };
+        // A message to a process that has ended meanwhile is lost with it.
+        let running = self.running.get_mut(&program)?;
+        match effect {
+            Effect::Spawn(_) => {}
+            Effect::Send(message, fds, if_full) => return running.send(&message, &fds, if_full),
+            Effect::Confined(report, fds) => {
+                if running.refused_calls.is_confined() {
+                    return Some(ProcessEvent::Broken(
+                        "it reported twice that it is confined".into(),
+                    ));
+                }
+                running.refused_calls.confined(&report, fds);
+                // Only a kernel passes more: the rings of zones.
+                if let Some(control) = &running.process.control
+                    && running.kind != ProgramKind::Kernel
+                {
+                    control.refuse_descriptors();
+                }
+            }
+            Effect::SetLogLevel(level) => {
+                running.log_level = level;
+                running.process.output.set_log_level(level);
+            }
+            Effect::Kill => running.process.kill(),
+            Effect::Abandon => {
+                if let Some(running) = self.running.remove(&program) {
+                    running.abandon();
+                }
+            }
+            Effect::Forget => drop(self.running.remove(&program)),
+        }
+        None
+    }
+
+    fn spawn(&mut self, program: ProgramId, spawn: Spawn, now: Instant) -> ProcessEvent {
+        match Process::spawn(&spawn, &self.enforcement, now) {
+            Ok(process) => {
+                let pid = process.child.pid();
+                let Spawn { name, kind, log_level, .. } = spawn;
+                let refused_calls = RefusedCalls::of(&kind, now);
+                let running = Running { name, kind, process, refused_calls, log_level, pid };
+                self.running.insert(program, running);
+                ProcessEvent::Started(pid)
+            }
+            Err(error) => {
+                let path = spawn.executable.path.display();
+                ProcessEvent::NotStarted(format!("could not execute {path}: {error}"))
+            }
+        }
+    }
+
+    /// The descriptors to poll, with what they belong to. Those of one process are in the order in which they must be handled: log
+    /// lines and messages precede the end.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (ProgramId, Port, BorrowedFd<'_>)> {
+        self.running.iter().flat_map(|(program, running)| {
+            running.ports().map(move |(port, fd)| (*program, port, fd))
+        })
+    }
+
+    /// When [`advance`](Self::advance) is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let due = self.running.values().flat_map(|running| {
+            let output = running.process.output.next_due();
+            output.into_iter().chain(running.refused_calls.next_due())
+        });
+        due.min()
+    }
+
+    /// Logs what was left out, and reads again from those that wrote too much.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        for running in self.running.values_mut() {
+            running.process.output.catch_up(now);
+            running.refused_calls.catch_up(now);
+        }
+    }
+
+    /// Handles a descriptor that became readable. Returns what happened.
+    pub(crate) fn handle(&mut self, program: ProgramId, port: Port, now: Instant) -> Events {
+        let Some(running) = self.running.get_mut(&program) else { return Events::new() };
+        let mut events: Vec<ProcessEvent> = running.found().into_iter().collect();
+        match port {
+            Port::Output(stream) => running.process.output.read_some(stream, now),
+            Port::RefusedCalls => running.refused_calls.answer_waiting(running.log_level, now),
+            Port::Control => running.receive(&mut events),
+            Port::Exit => {
+                // Messages that the process sent before it ended belong to it, not to its successor.
+                running.receive(&mut events);
+                if let Some((exit, cause)) = running.process.try_reap() {
+                    // Before the line about the end, so that the log shows the program's last lines first.
+                    running.process.output.read_rest(now);
+                    self.running.remove(&program);
+                    events.push(ProcessEvent::Ended(exit, cause));
+                }
+            }
+        }
+        events.into_iter().map(|event| (program, event)).collect()
+    }
+
+    /// Reads how much the program uses; `None` if it has no process, or the process is just ending.
+    pub(crate) fn sample(&self, program: ProgramId) -> Option<Sample> {
+        self.running.get(&program)?.process.sample(&self.enforcement)
+    }
+
+    /// Bytes of its memory without rings, from `/proc`; `None` if it has no process or was killed.
+    pub(crate) fn own_memory(&self, program: ProgramId) -> Option<io::Result<u64>> {
+        let process = &self.running.get(&program)?.process;
+        let memory = (!process.is_killed).then(|| Memory::of(process.child.pid()))?;
+        Some(memory.map(|memory| memory.without_rings(self.enforcement.rings())))
+    }
+
+    /// Sends a program a message on behalf of an operator.
+    ///
+    /// The message is refused unless most of the control socket is free, so operators cannot crowd out the monitor's own
+    /// messages.
+    ///
+    /// # Errors
+    /// The message could not be sent.
+    pub(crate) fn send_for_operator(
+        &self,
+        program: ProgramId,
+        message: impl Into<Message>,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        let running = self.running.get(&program);
+        let control = running.and_then(|running| running.process.control.as_ref());
+        if control.is_some_and(Channel::is_crowded) {
+            return Err(ChannelError::WouldBlock);
+        }
+        control.ok_or(ChannelError::Closed)?.send(&message.into(), fds)
+    }
+}
+
+impl Running {
+    fn ports(&self) -> impl Iterator<Item = (Port, BorrowedFd<'_>)> {
+        let Process { child, control, output, .. } = &self.process;
+        let [stdout, stderr] = Stream::BOTH;
+        [
+            (Port::Output(stdout), output.pipe(stdout)),
+            (Port::Output(stderr), output.pipe(stderr)),
+            (Port::Control, control.as_ref().map(AsFd::as_fd)),
+            (Port::Exit, Some(child.as_fd())),
+            (Port::RefusedCalls, self.refused_calls.fd()),
+        ]
+        .into_iter()
+        .filter_map(|(port, fd)| Some((port, fd?)))
+    }
+
+    /// The id of the program itself, once, when it was found.
+    fn found(&mut self) -> Option<ProcessEvent> {
+        let pid = self.process.child.pid();
+        (std::mem::replace(&mut self.pid, pid) != pid).then_some(ProcessEvent::Found(pid))
+    }
+
+    /// Sends a message. Returns why the process must be killed, if it must.
+    fn send(&self, message: &Message, fds: &[Fd], if_full: IfFull) -> Option<ProcessEvent> {
+        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
+        let error = match self.process.control.as_ref()?.send(message, &fds) {
+            // A closed socket means that the process ends; its pidfd reports that.
+            Ok(()) | Err(ChannelError::Closed) => return None,
+            Err(error) => error,
+        };
+        match (if_full, error) {
+            (IfFull::Kill, ChannelError::WouldBlock) => {
+                Some(ProcessEvent::Broken("it did not read its control socket".into()))
+            }
+            (IfFull::Kill, error) => Some(ProcessEvent::Broken(error.to_string())),
+            (IfFull::Drop(lost), error) => {
+                if let Some(lost) = lost {
+                    warn!(program = self.name, %error, hint = "restart it", "{lost}");
+                }
+                None
+            }
+        }
+    }
+
+    /// Receives messages. A malformed one is a reason to kill the process.
+    fn receive(&mut self, events: &mut Vec<ProcessEvent>) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(control) = &self.process.control else { return };
+            match received(control, &self.kind) {
+                Ok((reply, fds)) => events.push(ProcessEvent::Received(Box::new(reply), fds)),
+                Err(ChannelError::WouldBlock) => return,
+                Err(ChannelError::Closed) => {
+                    // A closed socket stays readable: polled further, it would keep the loop awake.
+                    self.process.control = None;
+                    return events.push(ProcessEvent::Closed);
+                }
+                Err(error) => {
+                    let why = shortened(&error.to_string(), 200);
+                    return events.push(ProcessEvent::Broken(why));
+                }
+            }
+        }
+    }
+
+    /// Gives up a process that did not end even though it was killed.
+    fn abandon(self) {
+        error!(program = self.name, pid = self.process.child.pid(), "left a killed process behind");
+        // Dropping the child would wait for it, and so keep the monitor from ending.
+        std::mem::forget(self.process.child);
+    }
+}
+
+/// Receives the next message of a program of this kind.
+fn received(control: &Channel, kind: &ProgramKind) -> Result<(Reply, Vec<OwnedFd>), ChannelError> {
+    fn next<T: serde::de::DeserializeOwned>(
+        control: &Channel,
+        reply: fn(T) -> Reply,
+    ) -> Result<(Reply, Vec<OwnedFd>), ChannelError> {
+        match control.receive_immediate::<T>() {
+            Ok((message, fds)) => Ok((reply(message), fds)),
+            Err(ChannelError::OutOfDescriptors(message)) => {
+                warn!("received a message without its descriptors");
+                Ok((reply(message.read()?), Vec::new()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+    match kind {
+        ProgramKind::Kernel => next(control, Reply::Kernel),
+        ProgramKind::Zone(_) => next(control, Reply::Zone),
+        ProgramKind::Service(_) => next(control, Reply::Service),
+        ProgramKind::Northbound => next(control, Reply::Northbound),
+    }
+}
