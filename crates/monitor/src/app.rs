@@ -41,14 +41,14 @@ pub(crate) use self::role::Role;
 use self::zone::{Zone, ZoneSettings};
 use crate::choice;
 use crate::config_file::ConfigFile;
-use crate::effects::Fd;
 use crate::modules::Modules;
 use crate::process_table::Environment;
-use crate::processes::Processes;
-use crate::program::Program;
 use crate::python::{self, PythonZone};
 use config::Require;
+use supervisor::effects::Fd;
+use supervisor::program::Program;
 use supervisor::spec::AppSpec;
+use supervisor::system::System;
 use supervisor::usage::meter::Meter;
 
 /// The service that an app of this name provides.
@@ -135,7 +135,6 @@ impl App {
             },
             sandbox,
             limits,
-            enforcement: around.enforcement.clone(),
             effects: around.effects.clone(),
             incidents: around.incidents.clone(),
             longest_call: spec.hang,
@@ -215,15 +214,15 @@ impl App {
     }
 
     /// Does what is due for the zone: starts it, and checks its calls and its memory.
-    pub(crate) fn advance(&mut self, processes: &Processes, now: Instant) {
+    pub(crate) fn advance(&mut self, system: &dyn System, now: Instant) {
         let Some(zone) = self.hosting.zone_mut() else { return };
-        zone.check_calls(now);
-        if zone.program.advance(now) {
-            self.start_zone(now);
+        zone.check_calls(system, now);
+        if zone.program.advance(system, now) {
+            self.start_zone(system, now);
         }
         if let Some(zone) = self.hosting.zone_mut()
             && zone.memory_due().is_some_and(|at| at <= now)
-            && let memory = processes.own_memory(zone.program.id())
+            && let memory = system.own_memory(zone.program.id())
             && let Some(excess) = zone.check_memory(memory, &self.meter, now)
         {
             self.apply(excess, now);

@@ -13,7 +13,7 @@ use control::change::Change;
 use control::northbound::TokenRecord;
 
 use crate::log_forwarder;
-use crate::text::shortened;
+use supervisor::text::shortened;
 
 /// Most bytes of the differences in a record. The log cuts a line at 4096 bytes.
 const MOST: usize = 3_000;

@@ -16,9 +16,9 @@ use sys::crash::CrashRecord;
 use sys::object::loaded_modules;
 use tracing::warn;
 
-use crate::effects::Fd;
 use crate::installation::Installation;
 use crate::one_shot;
+use supervisor::effects::Fd;
 
 /// The time between two checks for the reply.
 const PERIOD: Duration = Duration::from_millis(50);

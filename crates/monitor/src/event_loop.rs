@@ -18,20 +18,21 @@ use tracing::{debug, info, warn};
 use crate::admin_server::{AdminServer, OperatorId};
 use crate::audit;
 use crate::change::Changes;
-use crate::effects::{Effects, Fd, ProgramId};
+use crate::incident_store::IncidentStore;
 use crate::northbound::{self, Northbound, Revocation};
 use crate::notify::{Condition, ServiceManager, Stage};
 use crate::process_table::{self, ProcessTable};
 use crate::processes::{MESSAGES_PER_TURN, Port, Processes};
 use crate::service_table::ServiceTable;
 use crate::signals::Signals;
-use crate::text::shortened;
 use crate::watch::Watch;
 use config::Limits;
 use control::change::{Change, ChangeReport, ChangeRequest};
 use control::northbound::TokenRecord;
 use control::operator::ProgramState;
 use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUsage, Status};
+use supervisor::effects::{Effects, Fd, ProgramId};
+use supervisor::text::shortened;
 use supervisor::usage::meter::{Meter, Sample};
 use supervisor::usage::{MEASUREMENT_PERIOD, report};
 
@@ -58,6 +59,7 @@ pub(crate) struct EventLoop {
     table: ProcessTable,
     processes: Processes,
     effects: Effects,
+    incidents: IncidentStore,
     admin: AdminServer,
     changes: Changes,
     /// Who has requested a reload that has not begun.
@@ -107,7 +109,7 @@ enum Source {
 impl EventLoop {
     /// Takes over the processes, which are not started yet, and the admin socket.
     pub(crate) fn new(
-        (table, processes, effects): (ProcessTable, Processes, Effects),
+        (table, processes, effects, incidents): (ProcessTable, Processes, Effects, IncidentStore),
         admin: AdminServer,
         signals: Signals,
         changes: Changes,
@@ -121,6 +123,7 @@ impl EventLoop {
             table,
             processes,
             effects,
+            incidents,
             admin,
             changes,
             must_reload: None,
@@ -146,23 +149,25 @@ impl EventLoop {
         self.table.request_start(Instant::now());
         loop {
             let now = Instant::now();
+            self.incidents.set_time();
             self.advance(now);
             self.settle(now);
             if let Some(deadline) = self.stop_deadline {
                 if self.table.all_stopped() {
-                    self.table.incidents().flush(FLUSH_TIME);
+                    self.incidents.flush(FLUSH_TIME);
                     info!("Rosemary stopped");
                     return Ok(true);
                 }
                 if deadline <= now {
                     self.table.abandon();
                     self.settle(now);
-                    self.table.incidents().flush(FLUSH_TIME);
+                    self.incidents.flush(FLUSH_TIME);
                     return Ok(false);
                 }
             }
             for source in self.wait(now)? {
                 let now = Instant::now();
+                self.incidents.set_time();
                 self.handle(source, now);
                 self.settle(now);
             }
@@ -174,12 +179,13 @@ impl EventLoop {
         loop {
             let effects = self.effects.take();
             if effects.is_empty() {
-                return;
+                break;
             }
             for (program, event) in self.processes.carry_out(effects, now) {
                 self.table.process_event(program, event, now);
             }
         }
+        self.incidents.write();
     }
 
     /// Does what is due.
@@ -550,7 +556,7 @@ impl EventLoop {
             refused: self.table.refused_switches(now),
             other_controller: self.table.other_controller(now),
             rejected: self.changes.rejected().map(Into::into),
-            not_stored: self.table.not_stored(),
+            not_stored: self.table.not_stored().chain(self.incidents.not_stored()).collect(),
             safe_mode: self.table.safe_mode_status().map(Box::new),
         }
     }

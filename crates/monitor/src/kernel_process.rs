@@ -7,30 +7,31 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use control::app::{AbsentApp, AppId};
-use control::flight::OngoingCall;
+use control::flight::{Charges, OngoingCall};
 use control::incident::Cause;
-use control::kernel::{KernelRequest, MOST_ABSENT, worker_name};
+use control::kernel::{KernelRequest, MOST_ABSENT};
 use sdk::Limit;
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::crash::CrashRecord;
-use sys::process::{PidNamespace, main_thread, named_thread};
+use sys::process::PidNamespace;
 use tracing::warn;
 
 use crate::app::App;
 use crate::attribution::{self, Attribution};
 use crate::backtrace::{CrashedKernel, NotMade, PendingBacktrace};
-use crate::effects::Fd;
-use crate::hang::HangDetector;
 use crate::kernel_settings::KernelSettings;
 use crate::process_table::Environment;
 use crate::processes::Processes;
-use crate::program::{Program, ProgramExit, ProgramKind};
 use crate::usage::counters::KernelCounters;
 use config::Supervision;
 use control::operator::{KernelStatus, ProgramUsage};
+use supervisor::effects::{Attached, Fd, Record};
 use supervisor::hang::stops::StopWatch;
-use supervisor::hang::{DEFAULT_LONGEST_CALL, Progress};
+use supervisor::hang::workers::WorkerProgress;
+use supervisor::hang::{CallProgress, DEFAULT_LONGEST_CALL, Progress};
+use supervisor::program::{Program, ProgramExit, ProgramKind};
+use supervisor::system::System;
 use supervisor::usage::charges::ChargeWatch;
 use supervisor::usage::leak::LeakDetector;
 use supervisor::usage::meter::{LimitEvent, Meter, Severity};
@@ -44,7 +45,7 @@ pub(crate) struct KernelProcess {
     /// The user that the kernel becomes, if the monitor is root.
     run_as: Option<u32>,
     /// Watches the calls of apps and the loops of workers while the process runs.
-    hang_detector: Option<HangDetector>,
+    progress: Option<(CallProgress, WorkerProgress)>,
     stop_watch: StopWatch,
     /// Where the process hung, leaked or exceeded a limit, if the monitor killed it for that.
     hung_in: Option<HungIn>,
@@ -84,20 +85,19 @@ enum HungIn {
 impl KernelProcess {
     /// Describes the kernel without starting it.
     pub(crate) fn new(settings: KernelSettings, rules: &Supervision, around: &Environment) -> Self {
-        let limits = (around.enforcement.clone(), rules.kernel_limits);
         let executable = around.installation.kernel.clone();
         Self {
             program: Program::new(
                 ProgramKind::Kernel,
                 executable,
                 PidNamespace::find(),
-                limits,
+                rules.kernel_limits,
                 rules.kernel,
                 (around.effects.clone(), around.incidents.clone()),
             ),
             settings,
             run_as: around.users.for_kernel(),
-            hang_detector: None,
+            progress: None,
             stop_watch: StopWatch::new(rules.hang),
             hung_in: None,
             must_restart: false,
@@ -116,13 +116,6 @@ impl KernelProcess {
         for app in apps.iter_mut() {
             app.prepare_for_kernel(now);
         }
-        let (detector, recorder) = match HangDetector::new(now) {
-            Ok(made) => made,
-            Err(error) => {
-                let why = format!("could not make its flight recorder: {error}");
-                return self.program.start_failed(now, &why);
-            }
-        };
         self.executable = File::open(self.program.executable()).ok();
         self.program.start(now);
         self.meter.restart();
@@ -142,8 +135,8 @@ impl KernelProcess {
         };
         fds.extend(configs.map(Fd::new));
         fds.extend(apps.iter().filter_map(App::object_for_kernel));
-        fds.push(recorder.into());
-        self.program.send(start, fds);
+        let attached = fds.into_iter().map(Attached::Fd).chain([Attached::Recorder]);
+        self.program.send_with(start, attached.collect());
         let runs = |absent: &&AbsentApp| {
             apps.iter().any(|app| app.id == absent.app && !app.is_stopped_by_operator())
         };
@@ -153,12 +146,13 @@ impl KernelProcess {
             let apps = absent;
             self.program.send(KernelRequest::AbsentApps { apps }, Vec::new());
         }
-        (self.hang_detector, self.hung_in) = (Some(detector), None);
+        self.progress = Some((CallProgress::new(now), WorkerProgress::default()));
+        self.hung_in = None;
     }
 
     /// The process could not be started.
     pub(crate) fn not_started(&mut self, why: &str, now: Instant) {
-        self.hang_detector = None;
+        self.progress = None;
         self.program.not_started(why, now);
     }
 
@@ -184,19 +178,20 @@ impl KernelProcess {
     /// When [`check_hang`](Self::check_hang) is due.
     pub(crate) fn hang_check_due(&self) -> Option<Instant> {
         // A kernel that was killed for a hang is not checked again.
-        self.hang_detector.as_ref().filter(|_| self.hung_in.is_none()).map(HangDetector::next_due)
+        self.progress.as_ref().filter(|_| self.hung_in.is_none()).map(|(calls, _)| calls.next_due())
     }
 
     /// Kills a process that hangs, in one of its apps or in its own code, or was stopped for too long.
-    pub(crate) fn check_hang(&mut self, apps: &[App], now: Instant) {
+    pub(crate) fn check_hang(&mut self, apps: &[App], system: &dyn System, now: Instant) {
         if self.hang_check_due().is_none_or(|at| now < at) {
             return;
         }
-        let Some(detector) = &mut self.hang_detector else { return };
-        let pid = self.program.pid();
-        let thread = |worker| named_thread(pid?, &worker_name(worker)).ok();
-        let stopped = self.stop_watch.check(pid.and_then(|pid| main_thread(pid).ok()));
-        let stuck = detector.check_workers(thread).map(|stuck| stuck.to_string());
+        let Some((calls, workers)) = &mut self.progress else { return };
+        let program = self.program.id();
+        let thread = |worker| system.worker(program, worker);
+        let stopped = self.stop_watch.check(system.main_thread(program));
+        let turns = system.turns(program).into_iter();
+        let stuck = workers.check(turns, thread).map(|stuck| stuck.to_string());
         if let Some(why) = stopped.map(|stopped| stopped.to_string()).or(stuck) {
             self.program.kill_for_own_failure(&why);
             self.hung_in = Some(HungIn::KernelCode);
@@ -206,7 +201,8 @@ impl KernelProcess {
         let longest = |number| app(number).map_or(DEFAULT_LONGEST_CALL, App::longest_call);
         let progress =
             |call: &OngoingCall| thread(call.slot).map_or(Progress::Clock, Progress::Worker);
-        if let Some(hung) = detector.check(now, progress, longest) {
+        let ongoing = system.calls(program).into_iter();
+        if let Some(hung) = calls.check(now, ongoing, progress, longest) {
             let name = app(hung.app).map_or("", |app| &*app.name);
             self.program.kill_for_own_failure(&format!("its app {name} hung: {hung}"));
             self.hung_in = Some(HungIn::App(AppId(hung.app.get())));
@@ -214,31 +210,39 @@ impl KernelProcess {
     }
 
     /// The process has ended. Returns the blame, and adds the evidence to the incident.
-    pub(crate) fn ended(&mut self, exit: &ProgramExit, apps: &[App], now: Instant) -> EndOfKernel {
+    pub(crate) fn ended(
+        &mut self,
+        exit: &ProgramExit,
+        record: Option<Box<Record>>,
+        apps: &[App],
+        now: Instant,
+    ) -> EndOfKernel {
         self.counters.disconnect();
         let hung_in = self.hung_in.take();
-        let Some(detector) = self.hang_detector.take() else { return EndOfKernel::default() };
+        let Some(((watched, _), record)) = self.progress.take().zip(record) else {
+            return EndOfKernel::default();
+        };
         if !exit.by_itself && hung_in.is_none() {
             return EndOfKernel::default();
         }
-        let recorder = detector.recorder();
+        let Record { calls, crash, modules, recent, charges } = *record;
         let app = |number: u16| apps.iter().find(|app| app.id.0 == number);
-        let calls: Vec<_> = recorder.calls().filter(|it| app(it.app.get()).is_some()).collect();
+        let lasting = calls.iter().copied().filter(|call| watched.has_lasted(call)).collect();
+        let calls: Vec<_> = calls.into_iter().filter(|it| app(it.app.get()).is_some()).collect();
         // The monitor itself ended a kernel that hung, and its record is of an earlier moment, if there is one.
-        let crash = recorder.crash().filter(|_| hung_in.is_none());
-        let modules = recorder.modules();
+        let crash = crash.filter(|_| hung_in.is_none());
         let Attribution { blamed, called } = match hung_in {
             Some(HungIn::App(app)) => Attribution::of_app(Some(app), &calls),
             // The call of an app may be noted while a worker hangs elsewhere: that app did not cause the hang.
             Some(HungIn::KernelCode | HungIn::Unknown) => Attribution::of_app(None, &calls),
             None if matches!(exit.cause, Cause::Limit { .. }) => {
-                Attribution::of_app(self.app_that_took_memory(&detector), &calls)
+                Attribution::of_app(self.app_that_took_memory(&charges, lasting), &calls)
             }
             None => Attribution::of_end(&calls, &modules, crash.as_ref(), &exit.cause),
         };
         let from_outside = crash.as_ref().is_some_and(CrashRecord::is_from_outside);
         let name_of = |number: u16| Some(app(number)?.name.clone());
-        let recent = attribution::recent(recorder.recent(), crash.as_ref(), now_ns(), name_of);
+        let recent = attribution::recent(recent, crash.as_ref(), now_ns(), name_of);
         let incidents = self.program.incidents_mut();
         if let Some(id) = incidents.last() {
             let name = |id: AppId| name_of(id.0);
@@ -273,11 +277,11 @@ impl KernelProcess {
 
     /// The app to which the memory of a kernel that ended at its limit is charged: by its calls, or by the only call that
     /// lasts for some time.
-    fn app_that_took_memory(&self, detector: &HangDetector) -> Option<AppId> {
+    fn app_that_took_memory(&self, charges: &Charges, lasting: Vec<OngoingCall>) -> Option<AppId> {
         let memory = self.meter.sample().map_or(0, |sample| sample.own_memory);
-        let charged = self.charges.charged(memory, &detector.recorder().charges());
-        charged.map(|it| it.app).or_else(|| {
-            let mut lasting = detector.lasting();
+        let blamed = self.charges.charged(memory, charges);
+        blamed.map(|it| it.app).or_else(|| {
+            let mut lasting = lasting.into_iter();
             let app = lasting.next()?.app;
             lasting.all(|other| other.app == app).then_some(AppId(app.get()))
         })
@@ -358,10 +362,10 @@ impl KernelProcess {
     pub(crate) fn measure(&mut self, apps: &[App], processes: &Processes, now: Instant) {
         let sample = processes.sample(self.program.id());
         for event in self.meter.measure(now, sample) {
-            self.apply(event, apps, now);
+            self.apply(event, apps, processes, now);
         }
         if let Some(sample) = sample.filter(|_| self.program.is_running()) {
-            self.watch_memory(apps, sample.own_memory, now);
+            self.watch_memory(apps, sample.own_memory, processes, now);
         }
         // While the kernel is away there is no connection, and the next measurement tries again.
         if !self.counters.is_connected()
@@ -373,7 +377,7 @@ impl KernelProcess {
     }
 
     /// Alerts the operator, or kills a process that exceeds a limit which only the monitor enforces.
-    fn apply(&mut self, event: LimitEvent, apps: &[App], now: Instant) {
+    fn apply(&mut self, event: LimitEvent, apps: &[App], system: &dyn System, now: Instant) {
         match event {
             LimitEvent::Alert { limit, value, severity } => {
                 let bound = self.meter.limits().of(limit);
@@ -391,7 +395,7 @@ impl KernelProcess {
             LimitEvent::Kill { limit, value, .. } => {
                 let (name, hard) = (limit.name(), limit.shown(self.meter.limits().of(limit).hard));
                 let used = limit.shown(value);
-                let charged = self.charged(apps, value).filter(|_| limit == Limit::Memory);
+                let charged = self.charged(apps, value, system).filter(|_| limit == Limit::Memory);
                 let taken = charged.as_ref().map_or_else(String::new, |(_, it)| format!("; {it}"));
                 let why = format!("it used {used}, above its {name} limit of {hard}{taken}");
                 self.hung_in = Some(charged.map_or(HungIn::Unknown, |(app, _)| HungIn::App(app)));
@@ -402,17 +406,16 @@ impl KernelProcess {
     }
 
     /// The app to which the kernel's memory is charged, and the evidence as a phrase.
-    fn charged(&self, apps: &[App], memory: u64) -> Option<(AppId, String)> {
-        let recorder = self.hang_detector.as_ref()?.recorder();
-        let blamed = self.charges.charged(memory, &recorder.charges())?;
+    fn charged(&self, apps: &[App], memory: u64, system: &dyn System) -> Option<(AppId, String)> {
+        let blamed = self.charges.charged(memory, &system.charges(self.program.id()))?;
         let app = apps.iter().find(|it| it.id == blamed.app)?;
         Some((blamed.app, blamed.phrase(&app.name)))
     }
 
     /// Kills a process that leaks. While its memory rises, it charges the calls of its apps.
-    fn watch_memory(&mut self, apps: &[App], memory: u64, now: Instant) {
+    fn watch_memory(&mut self, apps: &[App], memory: u64, system: &dyn System, now: Instant) {
         if let Some(leak) = self.leak.measure(now, memory) {
-            let (why, place) = match self.charged(apps, memory) {
+            let (why, place) = match self.charged(apps, memory, system) {
                 Some((app, charged)) => (format!("{charged}; {leak}"), HungIn::App(app)),
                 None => (leak.to_string(), HungIn::Unknown),
             };
@@ -420,8 +423,7 @@ impl KernelProcess {
             self.hung_in = Some(place);
             return;
         }
-        let Some(detector) = &self.hang_detector else { return };
-        let charges = || detector.recorder().charges();
+        let charges = || system.charges(self.program.id());
         let hosts_apps = apps.iter().any(App::runs_in_kernel);
         let is_rising = hosts_apps && self.leak.is_rising();
         if let Some(charge) = self.charges.measure(is_rising, memory, charges) {

@@ -6,9 +6,10 @@ use std::os::fd::AsFd;
 use control::app::{AbsentApp, Installation};
 use control::kernel::{AnnouncedApp, KernelRequest, MAX_WORKERS, PlainTcp, Tuning};
 
-use crate::effects::{Fd, duplicates};
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
+use crate::processes::duplicates;
+use supervisor::effects::Fd;
 
 /// The settings with which each kernel is started.
 #[derive(Debug)]

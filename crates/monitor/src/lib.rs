@@ -46,11 +46,9 @@ mod check;
 mod choice;
 mod config_file;
 mod demotions;
-mod effects;
 pub mod error;
 mod event_loop;
-mod hang;
-mod incidents;
+mod incident_store;
 pub mod installation;
 mod kernel_process;
 mod kernel_settings;
@@ -69,7 +67,6 @@ mod overrides;
 pub mod packages;
 mod process_table;
 mod processes;
-mod program;
 pub mod python;
 mod remedy;
 mod runtime_dir;
@@ -79,7 +76,6 @@ mod service;
 mod service_table;
 mod signals;
 mod state_dir;
-mod text;
 mod trial_load;
 pub mod usage;
 pub mod users;
@@ -99,17 +95,16 @@ use sdk::Limit;
 use tracing::{info, warn};
 
 pub use crate::check::{Valid, check};
-pub use crate::processes::shown;
+pub use supervisor::text::shown;
 
 use crate::admin_server::{AdminServer, AllowedUsers};
 use crate::change::planner::Planner;
 use crate::change::{Basis, Changes};
 use crate::choice::Circumstances;
 use crate::demotions::Demotions;
-use crate::effects::Effects;
 use crate::error::StartError;
 use crate::event_loop::EventLoop;
-use crate::incidents::Incidents;
+use crate::incident_store::IncidentStore;
 use crate::installation::Installation;
 use crate::kernel_settings::KernelSettings;
 use crate::northbound::listeners::Listeners;
@@ -128,6 +123,8 @@ use crate::state_dir::StateDir;
 use crate::usage::{EnforcedBy, Enforcement};
 use crate::users::Users;
 use config::{Config, Require, ServiceRight};
+use supervisor::effects::Effects;
+use supervisor::incidents::Incidents;
 use supervisor::spec::Origin;
 
 /// Queues a line of the monitor's own log, as [`sys::log::in_background`] passes it, for the log service.
@@ -347,13 +344,15 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let id = numbers::installation(&state)?;
     let settings =
         KernelSettings { listeners, plain, keys, workers, tuning, absent, installation: id };
+    let incidents = IncidentStore::load(state.path());
+    incidents.set_time();
     let environment = Environment {
         installation: installation.clone(),
         users: Users::find()?,
         require: (!options.unconfined).then_some(config.require),
         enforcement: Arc::new(enforcement(options).with_rings(settings.ring_bytes())),
         effects: Effects::default(),
-        incidents: Incidents::load(state.path()),
+        incidents: incidents.incidents().clone(),
     };
     let processes = Processes::new(environment.enforcement.clone());
     let effects = environment.effects.clone();
@@ -383,7 +382,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let basis = Basis { planner, environment, services, config, overrides, inactive, warnings };
     let changes = Changes::new(basis);
     let ends_with_apps = options.end_with_apps;
-    let table = (table, processes, effects);
+    let table = (table, processes, effects, incidents);
     let mut event_loop =
         EventLoop::new(table, admin, signals, changes, service_manager(), ends_with_apps);
     let all_ended = event_loop.run().map_err(system("wait for events"))?;

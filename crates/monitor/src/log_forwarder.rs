@@ -25,8 +25,8 @@ use sdk::services::{ANSWER_HEAD, MAX_MESSAGE};
 use sys::packets::{PacketError, Packets};
 use tracing::warn;
 
-use crate::processes::shown;
 use config::is_name;
+use supervisor::text::shown;
 
 /// The most bytes of pending lines of one program.
 const MOST_PENDING: usize = 64 * 1024;

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use sys::digest::sealed_with_sha256;
 
-use crate::effects::Fd;
 use crate::installation::read_object;
+use supervisor::effects::Fd;
 
 /// A file that changed so recently may change again without a change of its times.
 const SETTLED: Duration = Duration::from_secs(2);

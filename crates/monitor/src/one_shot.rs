@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use sys::channel::{Channel, ChannelError};
 use sys::process::{Child, Outputs, PidNamespace};
 
-use crate::program::Executable;
+use supervisor::program::Executable;
 
 /// The time for the start, a few namespaces, the request and the reply.
 const TIMEOUT: Duration = Duration::from_secs(20);

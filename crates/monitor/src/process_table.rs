@@ -48,9 +48,7 @@ use crate::app::{App, Role, ZoneEvent};
 use crate::apps_service::ClientId;
 use crate::choice;
 use crate::demotions::Demotions;
-use crate::effects::{Effects, ProcessEvent, ProgramId, Reply};
 use crate::error::StartError;
-use crate::incidents::Incidents;
 use crate::installation::Installation;
 use crate::kernel_process::KernelProcess;
 use crate::kernel_settings::KernelSettings;
@@ -60,6 +58,8 @@ use crate::service_table::{ServiceEvent, ServiceSettings, ServiceSlot, ServiceTa
 use crate::usage::Enforcement;
 use crate::users::Users;
 use config::Require;
+use supervisor::effects::{Effects, ProcessEvent, ProgramId, Reply};
+use supervisor::incidents::Incidents;
 
 /// With what programs run on this machine.
 #[derive(Debug)]
@@ -208,7 +208,7 @@ impl ProcessTable {
     /// Does what is due: starts and kills programs, retries connections, checks for hangs, forwards log lines.
     pub(crate) fn advance(&mut self, processes: &Processes, now: Instant) {
         self.advance_changes(now);
-        if self.kernel.program.advance(now) {
+        if self.kernel.program.advance(processes, now) {
             self.kernel.start(&mut self.apps, now);
         }
         for slot in self.app_slots() {
@@ -218,10 +218,10 @@ impl ProcessTable {
                 self.attach(slot);
             }
         }
-        self.kernel.check_hang(&self.apps, now);
+        self.kernel.check_hang(&self.apps, processes, now);
         self.kernel.advance_backtrace(now);
-        self.services.advance(now);
-        self.northbound.iter_mut().for_each(|it| it.advance(now));
+        self.services.advance(processes, now);
+        self.northbound.iter_mut().for_each(|it| it.advance(processes, now));
         self.advance_limits(processes, now);
         self.advance_safe_mode(now);
         self.advance_comeback(now);
@@ -234,7 +234,7 @@ impl ProcessTable {
                 if self.kernel.counters.receive() {
                     for app in self.apps.iter_mut().filter(|app| app.role().serves()) {
                         if let Some(counters) = self.kernel.counters.of(&app.name) {
-                            app.counted(counters, now);
+                            app.counted(counters, processes, now);
                         }
                     }
                 }
@@ -297,9 +297,9 @@ impl ProcessTable {
                     self.kernel.program.kill(why);
                 }
             }
-            ProcessEvent::Ended(exit, cause) => {
+            ProcessEvent::Ended(exit, cause, record) => {
                 let exit = self.kernel.program.ended(exit, cause, now);
-                self.kernel_ended(&exit, now);
+                self.kernel_ended(&exit, record, now);
             }
         }
     }
@@ -320,7 +320,7 @@ impl ProcessTable {
                     self.zone_loaded(slot, now);
                 }
             }
-            ProcessEvent::Ended(exit, cause) => {
+            ProcessEvent::Ended(exit, cause, _) => {
                 if let Some(program) = app.program_mut() {
                     program.ended(exit, cause, now);
                 }

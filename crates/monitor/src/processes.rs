@@ -10,22 +10,28 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use control::flight::{Charges, FlightReader, OngoingCall, OngoingTurn};
+use control::kernel::worker_name;
 use control::log::LogLevel;
+use supervisor::effects::{
+    Attached, Effect, Fd, IfFull, Message, ProcessEvent, ProgramId, Record, Reply, Spawn,
+};
+use supervisor::hang::events::Activity;
+use supervisor::program::ProgramKind;
+use supervisor::system::System;
 use supervisor::usage::meter::Sample;
+use sys::cgroup::Controller;
 use sys::channel::{Channel, ChannelError};
-use sys::process::Memory;
+use sys::process::{Memory, Thread, Usage, main_thread, named_thread, processor_time};
 use tracing::{error, warn};
 
 pub(crate) use self::output::Stream;
-pub use self::output::shown;
 use self::process::Process;
-use crate::effects::{Effect, Fd, IfFull, Message, ProcessEvent, ProgramId, Reply, Spawn};
-use crate::program::ProgramKind;
 use crate::sandbox::RefusedCalls;
-use crate::text::shortened;
 use crate::usage::Enforcement;
+use supervisor::text::shortened;
 
 /// The most messages that one peer's socket is read for in one turn of the loop, so that no peer starves the others.
 pub(crate) const MESSAGES_PER_TURN: usize = 64;
@@ -60,6 +66,8 @@ struct Running {
     log_level: LogLevel,
     /// The process id that was reported last.
     pid: u32,
+    /// Where it records its calls.
+    recorder: Option<FlightReader>,
 }
 
 /// What happened, and to which program.
@@ -96,7 +104,9 @@ impl Processes {
         let running = self.running.get_mut(&program)?;
         match effect {
             Effect::Spawn(_) => {}
-            Effect::Send(message, fds, if_full) => return running.send(&message, &fds, if_full),
+            Effect::Send(message, attached, if_full) => {
+                return running.send(&message, attached, if_full);
+            }
             Effect::Confined(report, fds) => {
                 if running.refused_calls.is_confined() {
                     return Some(ProcessEvent::Broken(
@@ -132,7 +142,8 @@ impl Processes {
                 let pid = process.child.pid();
                 let Spawn { name, kind, log_level, .. } = spawn;
                 let refused_calls = RefusedCalls::of(&kind, now);
-                let running = Running { name, kind, process, refused_calls, log_level, pid };
+                let running =
+                    Running { name, kind, process, refused_calls, log_level, pid, recorder: None };
                 self.running.insert(program, running);
                 ProcessEvent::Started(pid)
             }
@@ -182,24 +193,21 @@ impl Processes {
                 if let Some((exit, cause)) = running.process.try_reap() {
                     // Before the line about the end, so that the log shows the program's last lines first.
                     running.process.output.read_rest(now);
+                    let record = running.recorder.as_ref().map(|it| Box::new(record(it)));
                     self.running.remove(&program);
-                    events.push(ProcessEvent::Ended(exit, cause));
+                    events.push(ProcessEvent::Ended(exit, cause, record));
                 }
             }
         }
         events.into_iter().map(|event| (program, event)).collect()
     }
 
-    /// Reads how much the program uses; `None` if it has no process, or the process is just ending.
-    pub(crate) fn sample(&self, program: ProgramId) -> Option<Sample> {
-        self.running.get(&program)?.process.sample(&self.enforcement)
+    fn pid(&self, program: ProgramId) -> Option<u32> {
+        self.running.get(&program).map(|running| running.process.child.pid())
     }
 
-    /// Bytes of its memory without rings, from `/proc`; `None` if it has no process or was killed.
-    pub(crate) fn own_memory(&self, program: ProgramId) -> Option<io::Result<u64>> {
-        let process = &self.running.get(&program)?.process;
-        let memory = (!process.is_killed).then(|| Memory::of(process.child.pid()))?;
-        Some(memory.map(|memory| memory.without_rings(self.enforcement.rings())))
+    fn recorder(&self, program: ProgramId) -> Option<&FlightReader> {
+        self.running.get(&program)?.recorder.as_ref()
     }
 
     /// Sends a program a message on behalf of an operator.
@@ -224,6 +232,72 @@ impl Processes {
     }
 }
 
+impl System for Processes {
+    fn sample(&self, program: ProgramId) -> Option<Sample> {
+        self.running.get(&program)?.process.sample(&self.enforcement)
+    }
+
+    fn processor_time(&self, program: ProgramId) -> Option<Duration> {
+        Usage::of(self.pid(program)?).ok().map(|used| used.cpu)
+    }
+
+    fn own_memory(&self, program: ProgramId) -> Option<Result<u64, String>> {
+        let process = &self.running.get(&program)?.process;
+        let memory = (!process.is_killed).then(|| Memory::of(process.child.pid()))?;
+        let memory = memory.map(|memory| memory.without_rings(self.enforcement.rings()));
+        Some(memory.map_err(|error| error.to_string()))
+    }
+
+    fn is_memory_uncounted(&self) -> bool {
+        !self.enforcement.tree().has(Controller::Memory)
+    }
+
+    fn main_thread(&self, program: ProgramId) -> Option<Thread> {
+        main_thread(self.pid(program)?).ok()
+    }
+
+    fn worker(&self, program: ProgramId, number: usize) -> Option<Thread> {
+        named_thread(self.pid(program)?, &worker_name(number)).ok()
+    }
+
+    fn activity(&self, program: ProgramId, events_wait: bool) -> Activity {
+        let pid = self.pid(program).filter(|_| events_wait);
+        let process = pid.and_then(|pid| processor_time(pid).ok());
+        Activity { thread: self.main_thread(program), process }
+    }
+
+    fn calls(&self, program: ProgramId) -> Vec<OngoingCall> {
+        self.recorder(program).map(|it| it.calls().collect()).unwrap_or_default()
+    }
+
+    fn turns(&self, program: ProgramId) -> Vec<OngoingTurn> {
+        self.recorder(program).map(|it| it.turns().collect()).unwrap_or_default()
+    }
+
+    fn charges(&self, program: ProgramId) -> Charges {
+        self.recorder(program).map(FlightReader::charges).unwrap_or_default()
+    }
+}
+
+/// Reads what a process that has ended had recorded.
+fn record(recorder: &FlightReader) -> Record {
+    Record {
+        calls: recorder.calls().collect(),
+        crash: recorder.crash(),
+        modules: recorder.modules(),
+        recent: recorder.recent(),
+        charges: recorder.charges(),
+    }
+}
+
+/// Duplicates descriptors that stay with their owner.
+///
+/// # Errors
+/// The monitor can open no more.
+pub(crate) fn duplicates<'fd>(fds: impl Iterator<Item = BorrowedFd<'fd>>) -> io::Result<Vec<Fd>> {
+    fds.map(|fd| fd.try_clone_to_owned().map(Fd::new)).collect()
+}
+
 impl Running {
     fn ports(&self) -> impl Iterator<Item = (Port, BorrowedFd<'_>)> {
         let Process { child, control, output, .. } = &self.process;
@@ -246,7 +320,19 @@ impl Running {
     }
 
     /// Sends a message. Returns why the process must be killed, if it must.
-    fn send(&self, message: &Message, fds: &[Fd], if_full: IfFull) -> Option<ProcessEvent> {
+    fn send(
+        &mut self,
+        message: &Message,
+        attached: Vec<Attached>,
+        if_full: IfFull,
+    ) -> Option<ProcessEvent> {
+        let fds: io::Result<Vec<Fd>> = attached.into_iter().map(|it| self.attach(it)).collect();
+        let fds = match fds {
+            Ok(fds) => fds,
+            Err(error) => {
+                return Some(ProcessEvent::Broken(format!("its calls cannot be watched: {error}")));
+            }
+        };
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
         let error = match self.process.control.as_ref()?.send(message, &fds) {
             // A closed socket means that the process ends; its pidfd reports that.
@@ -263,6 +349,17 @@ impl Running {
                     warn!(program = self.name, %error, hint = "restart it", "{lost}");
                 }
                 None
+            }
+        }
+    }
+
+    fn attach(&mut self, attached: Attached) -> io::Result<Fd> {
+        match attached {
+            Attached::Fd(fd) => Ok(fd),
+            Attached::Recorder => {
+                let (recorder, fd) = FlightReader::new()?;
+                self.recorder = Some(recorder);
+                Ok(fd.into())
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::error::StartError;
 use crate::installation;
 use crate::listen::{self, BindError, Listener};
 use crate::object::Object;
-use crate::program::Executable;
+use supervisor::program::Executable;
 
 /// The name of the note in the virtual environment.
 const NOTE: &str = "rosemary-python.json";

@@ -12,8 +12,8 @@ use sys::sandbox::notifications::{Listener, Target, TargetReader, WatchedCall};
 use sys::sandbox::{Mechanism, Report};
 use tracing::{info, warn};
 
-use crate::program::ProgramKind;
 use crate::{log_forwarder, remedy};
+use supervisor::program::ProgramKind;
 
 /// Most calls of one process that are answered in a [`PERIOD`].
 const MAX_ANSWERS: u32 = 1_000;
@@ -201,7 +201,7 @@ impl RefusedCalls {
                     Target::None => None,
                     Target::Unreadable => Some("(could not be read)".to_owned()),
                     Target::NotRead => Some(NOT_READ.to_owned()),
-                    Target::Text(text) => Some(crate::text::shortened(&text, 200)),
+                    Target::Text(text) => Some(supervisor::text::shortened(&text, 200)),
                 };
                 let remedy = app.and(remedy);
                 warn!(app, program, call, about, arguments, remedy, "refused a system call");

@@ -16,23 +16,24 @@ use control::service::{
     ServiceClient, ServiceQuotas, ServiceReply, ServiceRequest, ServiceSandbox,
 };
 use rustix::fs::{FlockOperation, OFlags, flock};
+use supervisor::system::System;
 use sys::channel::ChannelError;
-use sys::process::{PidNamespace, main_thread};
+use sys::process::PidNamespace;
 use tracing::error;
 
-use crate::effects::Fd;
 use crate::error::StartError;
 use crate::process_table::Environment;
 use crate::processes::Processes;
-use crate::program::{Program, ProgramKind};
 use crate::service_table::ServiceSettings;
-use crate::text::{harmless, shortened};
 use config::Limits;
 use config::Require;
 use control::incident::Cause;
 use control::operator::ProgramState;
 use control::operator::ServiceStatus;
+use supervisor::effects::Fd;
 use supervisor::hang::answers::{AnswerProgress, Check};
+use supervisor::program::{Program, ProgramKind};
+use supervisor::text::{harmless, shortened};
 use supervisor::usage::leak::LeakDetector;
 use supervisor::usage::meter::Meter;
 
@@ -80,7 +81,7 @@ impl Service {
                 ProgramKind::Service(kind.name()),
                 around.installation.service(kind)?,
                 apart,
-                (around.enforcement.clone(), Limits::default()),
+                Limits::default(),
                 settings.rules.of_service(kind),
                 (around.effects.clone(), around.incidents.clone()),
             ),
@@ -181,17 +182,18 @@ impl Service {
     }
 
     /// Measures the process, and kills it if it leaks or hangs.
-    pub(crate) fn measure(&mut self, processes: &Processes, now: Instant) {
-        let sample = processes.sample(self.program.id());
+    pub(crate) fn measure(&mut self, system: &dyn System, now: Instant) {
+        let program = self.program.id();
+        let sample = system.sample(program);
         // No event can follow: the limits of services are not the operator's.
         self.meter.measure(now, sample);
-        let (true, Some(pid)) = (self.is_ready(), self.program.pid()) else {
+        if !self.is_ready() {
             return self.answers.restart();
-        };
+        }
         if let Some(leak) = sample.and_then(|sample| self.leak.measure(now, sample.own_memory)) {
             return self.program.kill_for_leak(&leak.to_string());
         }
-        match self.answers.check(|| main_thread(pid).ok()) {
+        match self.answers.check(|| system.main_thread(program)) {
             Check::Ask(number) => self.program.send(ServiceRequest::Ping { number }, Vec::new()),
             Check::Wait => {}
             Check::Hung(silent) => self.program.kill_for_own_failure(&silent.to_string()),

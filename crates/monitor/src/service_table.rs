@@ -11,16 +11,17 @@ use tracing::{error, warn};
 
 use crate::app::App;
 use crate::choice;
-use crate::effects::{ProcessEvent, ProgramId, Reply};
 use crate::error::StartError;
 use crate::log_forwarder::{InvalidReply, LogForwarder, REPLY_TIMEOUT};
 use crate::process_table::Environment;
 use crate::processes::Processes;
-use crate::program::Program;
 use crate::service::Service;
 use config::Supervision;
 use control::operator::{ProgramUsage, ServiceStatus};
+use supervisor::effects::{ProcessEvent, ProgramId, Reply};
+use supervisor::program::Program;
 use supervisor::service_failures::ServiceFailures;
+use supervisor::system::System;
 use supervisor::usage::report;
 
 /// How long before the end of a stop the log service is stopped at the latest.
@@ -122,9 +123,9 @@ impl ServiceTable {
     }
 
     /// Does what is due: starts services and forwards log lines.
-    pub(crate) fn advance(&mut self, now: Instant) {
+    pub(crate) fn advance(&mut self, system: &dyn System, now: Instant) {
         for service in &mut self.services {
-            if service.program.advance(now) {
+            if service.program.advance(system, now) {
                 service.start(now);
             }
         }
@@ -162,7 +163,7 @@ impl ServiceTable {
                     self.connect_log_forwarder(now);
                 }
             }
-            ProcessEvent::Ended(exit, cause) => {
+            ProcessEvent::Ended(exit, cause, _) => {
                 let exit = service.program.ended(exit, cause, now);
                 service.ended(now);
                 if kind == ServiceKind::Log {
@@ -275,8 +276,8 @@ impl ServiceTable {
     }
 
     /// Measures all services.
-    pub(crate) fn measure(&mut self, processes: &Processes, now: Instant) {
-        self.services.iter_mut().for_each(|service| service.measure(processes, now));
+    pub(crate) fn measure(&mut self, system: &dyn System, now: Instant) {
+        self.services.iter_mut().for_each(|service| service.measure(system, now));
     }
 
     /// The services' status for operators.

@@ -19,9 +19,9 @@ use crate::choice::App;
 use crate::config_file::ConfigFile;
 use crate::one_shot::OneShot;
 use crate::python::{self, PythonZone};
-use crate::text::harmless;
 use crate::usage::Enforcement;
 use crate::users::Users;
+use supervisor::text::harmless;
 
 /// The most characters of an app's reason.
 const LONGEST_REASON: usize = 400;

@@ -6,12 +6,17 @@
 pub mod attachment;
 pub mod change;
 pub mod comeback;
+pub mod effects;
 pub mod files;
 pub mod hang;
+pub mod incidents;
 pub mod lifecycle;
+pub mod program;
 pub mod restart_policy;
 pub mod rights;
 pub mod safe_mode;
 pub mod service_failures;
 pub mod spec;
+pub mod system;
+pub mod text;
 pub mod usage;

@@ -8,8 +8,8 @@ use sdk::services::Service;
 
 use super::hosting::Hosting;
 use super::{App, provided};
-use crate::effects::Fd;
-use crate::program::Program;
+use supervisor::effects::Fd;
+use supervisor::program::Program;
 
 impl App {
     /// The request for rings for a loaded zone.

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use crate::config_file::ConfigFile;
-use crate::effects::Fd;
 use crate::modules::Modules;
 use crate::object::Object;
+use supervisor::effects::Fd;
 use supervisor::files::{Fingerprint, ModuleHashes};
 
 /// The object and the configuration of one app.

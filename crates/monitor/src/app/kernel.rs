@@ -10,8 +10,8 @@ use tracing::{info, warn};
 use super::App;
 use super::connections::names;
 use super::hosting::{Hosting, Until};
-use crate::effects::Fd;
-use crate::text::{harmless, shortened};
+use supervisor::effects::Fd;
+use supervisor::text::{harmless, shortened};
 
 impl App {
     /// Returns whether the kernel hosts the app.

@@ -13,8 +13,8 @@ use tracing::{error, info};
 
 use super::App;
 use crate::log_forwarder;
-use crate::program::{ProgramKind, end_of_hold};
-use crate::text::{harmless, shortened};
+use supervisor::program::{ProgramKind, end_of_hold};
+use supervisor::text::{harmless, shortened};
 
 /// The effect of a zone's message on other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

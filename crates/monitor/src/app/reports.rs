@@ -6,8 +6,8 @@ use control::incident::{Cause, Evidence, IncidentId, Program};
 use sys::rate::Rate;
 use tracing::{error, info, warn};
 
-use crate::incidents::Incidents;
-use crate::text::{harmless, shortened};
+use supervisor::incidents::Incidents;
+use supervisor::text::{harmless, shortened};
 
 /// Most incidents of an app in a period.
 const MOST: u32 = 10;
@@ -129,10 +129,11 @@ impl AppReports {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::incident_store::IncidentStore;
 
     #[test]
     fn problem_is_one_incident_while_it_lasts() {
-        let incidents = Incidents::in_memory();
+        let incidents = Incidents::default();
         let mut reports = AppReports::new(incidents.clone());
         let now = Instant::now();
         let all = || incidents.page(IncidentId(0)).0;
@@ -167,13 +168,14 @@ mod tests {
     #[test]
     fn flood_of_texts_changes_the_incident_seldom() {
         let dir = tempfile::tempdir().unwrap();
-        let incidents = Incidents::load(dir.path());
+        let mut store = IncidentStore::load(dir.path());
+        let incidents = store.incidents().clone();
         let mut reports = AppReports::new(incidents.clone());
         let now = Instant::now();
         for number in 0..1000 {
             reports.state_problem("firewall", &format!("problem {number}"), now);
         }
-        incidents.flush(Duration::from_secs(10));
+        store.flush(Duration::from_secs(10));
         let stored = std::fs::read_to_string(dir.path().join("incidents/incidents.log")).unwrap();
         assert!((2..=12).contains(&stored.lines().count()), "{stored}");
         assert_eq!(reports.problem(), Some("problem 999"));
@@ -184,7 +186,7 @@ mod tests {
 
     #[test]
     fn reports_beyond_the_bound_are_counted() {
-        let incidents = Incidents::in_memory();
+        let incidents = Incidents::default();
         let mut reports = AppReports::new(incidents.clone());
         let now = Instant::now();
         for number in 0..100 {

@@ -9,12 +9,14 @@ use tracing::{error, warn};
 
 use super::connections::names;
 use super::{App, Role, provided};
-use crate::effects::{Fd, duplicates};
+use crate::processes::duplicates;
 use crate::python::PythonZone;
+use supervisor::effects::Fd;
+use supervisor::system::System;
 
 impl App {
     /// Starts the zone with the files as they are now.
-    pub(super) fn start_zone(&mut self, now: Instant) {
+    pub(super) fn start_zone(&mut self, system: &dyn System, now: Instant) {
         let log_level = self.log_level();
         let Some(zone) = self.hosting.zone_mut() else { return };
         let (unusable, is_news) = match self.files.read(&self.name) {
@@ -81,7 +83,7 @@ impl App {
         let files = self.files.object().into_iter().chain([config]).chain(self.table.clone());
         let files: Vec<Fd> = files.chain(sockets).collect();
         zone.program.set_log_level(log_level);
-        zone.start(load, files, now);
+        zone.start(load, files, system, now);
     }
 
     /// Wants the zone to run, if the app has one and the operator has not stopped it.

@@ -1,26 +1,23 @@
 //! The process that runs one app: its start, its rings, and the checks that it does not hang.
 
-use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::flight::OngoingCall;
 use control::query::AppCounters;
 use control::zone::{ZoneRequest, ZoneSandbox};
-use sys::process::{PidNamespace, main_thread};
+use sys::process::PidNamespace;
 use tracing::{info, warn};
 
 use super::hold::Hold;
-use crate::effects::{Effects, Fd};
-use crate::hang::{self, HangDetector};
-use crate::incidents::Incidents;
-use crate::program::{Executable, Program, ProgramKind};
-use crate::text::shortened;
-use crate::usage::Enforcement;
 use config::{Limits, RestartPolicy};
 use supervisor::attachment::{Attachment, ReplyFor};
-use supervisor::hang::Progress;
+use supervisor::effects::{Attached, Effects, Fd};
 use supervisor::hang::events::EventProgress;
+use supervisor::hang::{CallProgress, Progress};
+use supervisor::incidents::Incidents;
+use supervisor::program::{Executable, Program, ProgramKind};
+use supervisor::system::System;
+use supervisor::text::shortened;
 use supervisor::usage::meter::{LimitEvent, Meter};
 
 /// How to make and confine the zone of one app.
@@ -31,7 +28,6 @@ pub(super) struct ZoneSettings {
     /// `None` to run the zone without a sandbox.
     pub(super) sandbox: Option<ZoneSandbox>,
     pub(super) limits: Limits,
-    pub(super) enforcement: Arc<Enforcement>,
     pub(super) effects: Effects,
     pub(super) incidents: Incidents,
     /// How long a call of the app may take.
@@ -47,7 +43,7 @@ pub(crate) struct Zone {
     pub(super) program: Program,
     rings: Attachment,
     /// Watches the app's calls while the process runs.
-    calls: Option<HangDetector>,
+    calls: Option<CallProgress>,
     events: EventProgress,
     longest_call: Duration,
     memory: MemoryChecks,
@@ -69,7 +65,6 @@ impl ZoneSettings {
     /// Makes the zone, without starting its process.
     pub(super) fn make(&self) -> Zone {
         let apart = if self.sandbox.is_some() { PidNamespace::find() } else { PidNamespace::No };
-        let limits = (self.enforcement.clone(), self.limits);
         let kind = ProgramKind::Zone(self.app.clone());
         Zone {
             app: self.app.clone(),
@@ -77,7 +72,7 @@ impl ZoneSettings {
                 kind,
                 self.executable.clone(),
                 apart,
-                limits,
+                self.limits,
                 self.restart,
                 (self.effects.clone(), self.incidents.clone()),
             ),
@@ -100,22 +95,21 @@ impl ZoneSettings {
 
 impl Zone {
     /// Starts the process and sends it `load` with the app's files.
-    pub(super) fn start(&mut self, load: ZoneRequest, files: Vec<Fd>, now: Instant) {
+    pub(super) fn start(
+        &mut self,
+        load: ZoneRequest,
+        files: Vec<Fd>,
+        system: &dyn System,
+        now: Instant,
+    ) {
         self.has_failed = false;
         self.events.restart();
         self.program.start(now);
-        self.memory = MemoryChecks {
-            due: self.program.is_memory_uncounted().then_some(now),
-            is_unreadable: false,
-        };
+        self.memory =
+            MemoryChecks { due: system.is_memory_uncounted().then_some(now), is_unreadable: false };
         self.program.send(load, files);
-        match HangDetector::new(now) {
-            Ok((detector, recorder)) => {
-                self.program.send(ZoneRequest::Watch, vec![recorder.into()]);
-                self.calls = Some(detector);
-            }
-            Err(error) => self.program.kill(&format!("its calls cannot be watched: {error}")),
-        }
+        self.program.send_with(ZoneRequest::Watch, vec![Attached::Recorder]);
+        self.calls = Some(CallProgress::new(now));
     }
 
     /// The process could not be started.
@@ -136,26 +130,33 @@ impl Zone {
 
     /// When [`check_calls`](Self::check_calls) is due.
     pub(super) fn calls_due(&self) -> Option<Instant> {
-        self.calls.as_ref().map(HangDetector::next_due)
+        self.calls.as_ref().map(CallProgress::next_due)
     }
 
     /// Kills the process if a call of the app takes too long.
-    pub(super) fn check_calls(&mut self, now: Instant) {
-        let Some(calls) = &mut self.calls else { return };
-        // The main thread makes the calls. Processor time of other threads does not count for a call.
-        let progress = |_: &OngoingCall| match self.program.pid().map(main_thread) {
-            Some(Ok(thread)) => Progress::ProcessorTime(thread.used),
-            None | Some(Err(_)) => Progress::Unknown,
+    pub(super) fn check_calls(&mut self, system: &dyn System, now: Instant) {
+        let Some(calls) = self.calls.as_mut().filter(|calls| calls.next_due() <= now) else {
+            return;
         };
-        if let Some(hung) = calls.check(now, progress, |_| self.longest_call) {
+        let program = self.program.id();
+        // The main thread makes the calls. Processor time of other threads does not count for a call.
+        let progress = |_: &OngoingCall| match system.main_thread(program) {
+            Some(thread) => Progress::ProcessorTime(thread.used),
+            None => Progress::Unknown,
+        };
+        let longest = |_| self.longest_call;
+        let ongoing = system.calls(program).into_iter();
+        if let Some(hung) = calls.check(now, ongoing, progress, longest) {
             self.program.kill_for_own_failure(&format!("its app hung: {hung}"));
         }
     }
 
     /// Kills the process if it is stopped, or if events wait in its rings and it handles none.
-    pub(super) fn check_events(&mut self, counters: &AppCounters) {
-        let Some(pid) = self.program.pid() else { return };
-        let activity = || hang::activity(pid, counters.waiting > 0);
+    pub(super) fn check_events(&mut self, counters: &AppCounters, system: &dyn System) {
+        if !self.program.has_process() {
+            return;
+        }
+        let activity = || system.activity(self.program.id(), counters.waiting > 0);
         let stalled = self.events.check(counters, activity, self.longest_call);
         if let Some(stalled) = stalled {
             self.program.kill_for_own_failure(&format!("its app hung: {stalled}"));
@@ -170,7 +171,7 @@ impl Zone {
     /// Checks memory that no group counts, as it was just read, more often near the limit. Returns a kill if it is above the limit.
     pub(super) fn check_memory(
         &mut self,
-        memory: Option<io::Result<u64>>,
+        memory: Option<Result<u64, String>>,
         meter: &Meter,
         now: Instant,
     ) -> Option<LimitEvent> {
@@ -184,7 +185,7 @@ impl Zone {
             Err(error) => {
                 if !std::mem::replace(&mut self.memory.is_unreadable, true) {
                     let hint = "mount /proc without hidepid, or run Rosemary as root";
-                    warn!(app = self.app, %error, hint, "could not read the memory of an app");
+                    warn!(app = self.app, error, hint, "could not read the memory of an app");
                 }
                 0
             }
@@ -285,9 +286,8 @@ impl Zone {
             executable: std::path::PathBuf::from("/nowhere").into(),
             sandbox: None,
             limits: Limits::none(),
-            enforcement: Arc::new(Enforcement::without_groups("a test")),
             effects: Effects::default(),
-            incidents: Incidents::in_memory(),
+            incidents: Incidents::default(),
             longest_call: Duration::from_secs(1),
             restart: RestartPolicy::default(),
         }

@@ -7,7 +7,7 @@ use control::operator::{Amount, KernelStatus};
 use super::Basis;
 use crate::packages::Version;
 use crate::process_table::ProcessTable;
-use crate::text::harmless;
+use supervisor::text::harmless;
 
 /// Most characters of a value.
 const LONGEST: usize = 100;

@@ -52,7 +52,7 @@ use crate::audit;
 use crate::overrides::Overrides;
 use crate::process_table::{Environment, ProcessTable};
 use crate::service_table::ServiceSettings;
-use crate::text::harmless;
+use supervisor::text::harmless;
 
 /// How long programs may take to reach the state that a change is to bring about.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -18,33 +18,31 @@ use control::northbound::{
     Credentials, ListenerRole, NorthboundReply, NorthboundRequest, NorthboundSettings, TokenRecord,
     needs_tls,
 };
-use control::operator::{
-    OperatorReply, OperatorRequest, ProgramState, ProgramUsage, ServiceStatus,
-};
+use control::operator::{OperatorReply, OperatorRequest, ProgramUsage, ServiceStatus};
 use control::service::ServiceSandbox;
 use rustix::net::netlink::SOCK_DIAG;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use supervisor::system::System;
 use sys::channel::{Channel, ChannelError};
-use sys::process::{PidNamespace, main_thread};
+use sys::process::PidNamespace;
 use tracing::{debug, error, info, warn};
 
 use self::listeners::Listeners;
 use self::tokens::Tokens;
-use crate::effects::{Fd, ProcessEvent, ProgramId, Reply, duplicates};
 use crate::error::StartError;
 use crate::keys::{SealedKeys, UserKeys};
 use crate::process_table::Environment;
-use crate::processes::Processes;
-use crate::program::{Program, ProgramKind};
-use crate::text::shortened;
+use crate::processes::duplicates;
 use control::incident::Cause;
+use supervisor::effects::{Fd, ProcessEvent, ProgramId, Reply};
 use supervisor::hang::answers::{AnswerProgress, Check};
+use supervisor::program::{Program, ProgramKind};
+use supervisor::text::shortened;
 use supervisor::usage::leak::LeakDetector;
 use supervisor::usage::meter::Meter;
 use supervisor::usage::report;
 
-/// The name of the process in logs, incidents and lists.
-pub(crate) const NAME: &str = "northbound";
+pub(crate) use supervisor::program::NORTHBOUND as NAME;
 
 /// The parameters of each start.
 #[derive(Debug)]
@@ -106,7 +104,7 @@ impl Northbound {
                 ProgramKind::Northbound,
                 around.installation.northbound()?,
                 apart,
-                (around.enforcement.clone(), Limits::default()),
+                Limits::default(),
                 RestartPolicy::of_kernel(),
                 (around.effects.clone(), around.incidents.clone()),
             ),
@@ -137,8 +135,8 @@ impl Northbound {
     }
 
     /// Starts the process if that is due.
-    pub(crate) fn advance(&mut self, now: Instant) {
-        if self.program.advance(now) {
+    pub(crate) fn advance(&mut self, system: &dyn System, now: Instant) {
+        if self.program.advance(system, now) {
             self.start(now);
         }
     }
@@ -202,7 +200,7 @@ impl Northbound {
                     return self.received(reply, fds, now);
                 }
             }
-            ProcessEvent::Ended(exit, cause) => {
+            ProcessEvent::Ended(exit, cause, _) => {
                 self.program.ended(exit, cause, now);
                 self.requests = None;
             }
@@ -372,17 +370,17 @@ impl Northbound {
     }
 
     /// Measures the process, and kills it if it leaks or hangs.
-    pub(crate) fn measure(&mut self, processes: &Processes, now: Instant) {
-        let sample = processes.sample(self.program.id());
+    pub(crate) fn measure(&mut self, system: &dyn System, now: Instant) {
+        let program = self.program.id();
+        let sample = system.sample(program);
         self.meter.measure(now, sample);
-        let is_ready = self.program.lifecycle().state() == ProgramState::Running;
-        let (true, Some(pid)) = (is_ready, self.program.pid()) else {
+        if !self.program.is_running() {
             return self.answers.restart();
-        };
+        }
         if let Some(leak) = sample.and_then(|sample| self.leak.measure(now, sample.own_memory)) {
             return self.program.kill_for_leak(&leak.to_string());
         }
-        match self.answers.check(|| main_thread(pid).ok()) {
+        match self.answers.check(|| system.main_thread(program)) {
             Check::Ask(number) => self.program.send(NorthboundRequest::Ping { number }, Vec::new()),
             Check::Wait => {}
             Check::Hung(silent) => self.program.kill_for_own_failure(&silent.to_string()),

@@ -15,7 +15,7 @@ use super::{AppSlot, ProcessTable};
 use crate::app::{App, Role};
 use crate::apps_service::{AppsService, ClientId, LimitRequest};
 use crate::processes::Processes;
-use crate::text::harmless;
+use supervisor::text::harmless;
 
 /// Most changes of limits that one app may make in a minute; renewals are free.
 const MOST_CHANGES: u32 = 30;

@@ -59,8 +59,8 @@ impl ProcessTable {
     }
 
     /// Data that the disk does not take, with the reasons and remedies, as phrases.
-    pub(crate) fn not_stored(&self) -> Vec<String> {
-        self.services.not_stored().chain(self.incidents.not_stored()).collect()
+    pub(crate) fn not_stored(&self) -> impl Iterator<Item = String> {
+        self.services.not_stored()
     }
 
     /// The programs in one line.

@@ -9,10 +9,10 @@ use tracing::{error, info};
 
 use super::{AppSlot, ProcessTable};
 use crate::app::App;
-use crate::effects::Fd;
 use crate::kernel_process::EndOfKernel;
-use crate::program::ProgramExit;
-use crate::text::shortened;
+use supervisor::effects::{Fd, Record};
+use supervisor::program::ProgramExit;
+use supervisor::text::shortened;
 
 impl ProcessTable {
     /// Handles a message of the kernel. The error says how the message breaks the protocol.
@@ -118,10 +118,15 @@ impl ProcessTable {
     }
 
     /// The kernel has ended: the app that is to blame gets a zone.
-    pub(super) fn kernel_ended(&mut self, exit: &ProgramExit, now: Instant) {
+    pub(super) fn kernel_ended(
+        &mut self,
+        exit: &ProgramExit,
+        record: Option<Box<Record>>,
+        now: Instant,
+    ) {
         self.limits.service.disconnect();
         self.forget_failed_messages(now);
-        let end = self.kernel.ended(exit, &self.apps, now);
+        let end = self.kernel.ended(exit, record, &self.apps, now);
         let EndOfKernel { blamed, from_outside, .. } = end;
         let incident = self.kernel.program.incidents_mut().last();
         self.note_end_of_kernel(&exit.how, from_outside, now);

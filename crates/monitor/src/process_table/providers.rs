@@ -9,8 +9,8 @@ use tracing::warn;
 
 use super::{AppSlot, ProcessTable};
 use crate::app::{App, Role};
-use crate::effects::Fd;
-use crate::program::Program;
+use supervisor::effects::Fd;
+use supervisor::program::Program;
 
 impl ProcessTable {
     /// Connects an app that was loaded with the providers of its services, and with its clients if it provides one.

@@ -8,7 +8,7 @@ use tracing::error;
 use super::ProcessTable;
 use crate::app::App;
 use crate::northbound::Northbound;
-use crate::program::Program;
+use supervisor::program::Program;
 
 impl ProcessTable {
     /// Restarts all programs. The monitor keeps the listening sockets, so switches can connect as soon as the next kernel

@@ -22,7 +22,8 @@ use sys::process::Outputs;
 use tracing::{debug, error, info, warn};
 
 use crate::log_forwarder;
-use crate::program::ProgramKind;
+use supervisor::program::ProgramKind;
+use supervisor::text::shown;
 
 /// The most bytes of one read.
 const CHUNK: usize = 16 * 1024;
@@ -314,11 +315,6 @@ impl Output {
     fn shown_name(&self) -> &str {
         if let ProgramKind::Zone(app) = &self.kind { app } else { &self.name }
     }
-}
-
-/// Returns `text` with control characters and invisible characters escaped, so that a terminal only shows them.
-pub fn shown(text: &str) -> String {
-    sys::text::shown(text).into_owned()
 }
 
 /// The notice of dropped lines. Only apps have a key for their limit.

@@ -18,9 +18,9 @@ use sys::process::{Child, Exit, Usage};
 use tracing::warn;
 
 use super::output::Output;
-use crate::effects::Spawn;
-use crate::program::ProgramKind;
 use crate::usage::Enforcement;
+use supervisor::effects::Spawn;
+use supervisor::program::ProgramKind;
 use supervisor::usage::meter::Sample;
 
 /// The signal by which the system ends a process at its memory limit.

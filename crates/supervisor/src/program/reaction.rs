@@ -1,7 +1,7 @@
 //! Says what follows the end of a program, for the log, incidents and operators.
 
-use supervisor::lifecycle::Next;
-use supervisor::restart_policy::TooManyRestarts;
+use crate::lifecycle::Next;
+use crate::restart_policy::TooManyRestarts;
 
 use super::ProgramKind;
 
@@ -28,7 +28,7 @@ pub(super) fn reaction(next: Next) -> String {
 }
 
 /// When a program that is held for its many restarts is started again, and what the operator can do.
-pub(crate) fn end_of_hold(kind: &ProgramKind, why: TooManyRestarts) -> String {
+pub fn end_of_hold(kind: &ProgramKind, why: TooManyRestarts) -> String {
     match kind {
         ProgramKind::Zone(app) => format!(
             "correct its cause; it is started again when its files change, or with `rosemary app start {app}`"

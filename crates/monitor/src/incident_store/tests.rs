@@ -4,19 +4,18 @@ use std::time::{Duration, Instant};
 use config::RestartPolicy;
 use control::incident::{Cause, Evidence, IncidentId, Program};
 
-use super::super::records::MOST;
-use super::super::{Incidents, ProgramIncidents};
 use super::*;
+use supervisor::incidents::{MOST, ProgramIncidents};
 use supervisor::lifecycle::{Lifecycle, Limits, Next};
 
 const LONG: Duration = Duration::from_secs(20);
 
-fn add(incidents: &Incidents, app: &str) -> IncidentId {
+fn add(incidents: &IncidentStore, app: &str) -> IncidentId {
     incidents.open(Program::app(app), Cause::Panic, Evidence::fact("it did"))
 }
 
 /// Every incident, as operators see them.
-fn all(incidents: &Incidents) -> Vec<Incident> {
+fn all(incidents: &IncidentStore) -> Vec<Incident> {
     let (mut all, mut from) = (Vec::new(), IncidentId(0));
     loop {
         let (page, more) = incidents.page(from);
@@ -36,14 +35,14 @@ fn crc_is_that_of_the_standard() {
 #[test]
 fn incidents_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
-    let incidents = Incidents::load(dir.path());
+    let mut incidents = IncidentStore::load(dir.path());
     let (closed, lasting) = (add(&incidents, "a"), add(&incidents, "b"));
     incidents.reaction(closed, "restarted at once");
     incidents.close(closed, Some(Duration::from_millis(15)));
     incidents.flush(LONG);
     let before = all(&incidents);
     drop(incidents);
-    let incidents = Incidents::load(dir.path());
+    let incidents = IncidentStore::load(dir.path());
     let after = all(&incidents);
     assert_eq!(after[0], before[0]);
     assert_eq!((after[0].duration_ms, after[1].open), (Some(15), false));
@@ -54,7 +53,7 @@ fn incidents_survive_a_restart() {
 #[test]
 fn torn_tail_loses_only_the_last_line() {
     let dir = tempfile::tempdir().unwrap();
-    let incidents = Incidents::load(dir.path());
+    let mut incidents = IncidentStore::load(dir.path());
     let ids: Vec<IncidentId> = (0..3).map(|_| add(&incidents, "a")).collect();
     for id in &ids {
         incidents.close(*id, None);
@@ -66,7 +65,7 @@ fn torn_tail_loses_only_the_last_line() {
     let last_line = whole.strip_suffix(b"\n").unwrap().iter().rposition(|it| *it == b'\n').unwrap();
     for cut in [last_line + 2, last_line + 30, whole.len() - 1] {
         fs::write(&path, &whole[..cut]).unwrap();
-        let incidents = Incidents::load(dir.path());
+        let mut incidents = IncidentStore::load(dir.path());
         let found = all(&incidents);
         assert_eq!(found.iter().map(|it| it.id).collect::<Vec<_>>(), ids, "cut at {cut}");
         let new = add(&incidents, "b");
@@ -74,14 +73,14 @@ fn torn_tail_loses_only_the_last_line() {
         drop(incidents);
         // The next line does not continue the torn one.
         assert_eq!(parse(&fs::read(&path).unwrap()).1, 0);
-        assert_eq!(all(&Incidents::load(dir.path())).last().map(|it| it.id), Some(new));
+        assert_eq!(all(&IncidentStore::load(dir.path())).last().map(|it| it.id), Some(new));
     }
 }
 
 #[test]
 fn damaged_lines_are_ignored() {
     let dir = tempfile::tempdir().unwrap();
-    let incidents = Incidents::load(dir.path());
+    let mut incidents = IncidentStore::load(dir.path());
     let ids = [add(&incidents, "a"), add(&incidents, "b")];
     incidents.flush(LONG);
     drop(incidents);
@@ -90,14 +89,14 @@ fn damaged_lines_are_ignored() {
     bytes[40] ^= 1;
     bytes.splice(0..0, b"\xff\xfe nonsense\n\n".iter().copied());
     fs::write(&path, &bytes).unwrap();
-    let found = all(&Incidents::load(dir.path()));
+    let found = all(&IncidentStore::load(dir.path()));
     assert_eq!(found.iter().map(|it| it.id).collect::<Vec<_>>(), ids[1..]);
 }
 
 #[test]
 fn file_and_number_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
-    let incidents = Incidents::load(dir.path());
+    let mut incidents = IncidentStore::load(dir.path());
     for round in 0..4 * MOST {
         let id = add(&incidents, &format!("app-{}", round % 20));
         incidents.close(id, None);
@@ -108,10 +107,10 @@ fn file_and_number_are_bounded() {
     incidents.flush(LONG);
     assert_eq!(all(&incidents).len(), MOST);
     let size = fs::metadata(dir.path().join(DIR).join(FILE)).unwrap().len();
-    let bytes = incidents.0.borrow().records.bytes() + 10 * MOST;
+    let bytes = incidents.records().bytes() + 10 * MOST;
     assert!(size <= (2 * bytes + OUTDATED) as u64, "{size} for {bytes}");
     drop(incidents);
-    assert_eq!(all(&Incidents::load(dir.path())).len(), MOST);
+    assert_eq!(all(&IncidentStore::load(dir.path())).len(), MOST);
 }
 
 #[test]
@@ -119,7 +118,7 @@ fn incidents_of_a_full_disk_are_stored_later() {
     let dir = tempfile::tempdir().unwrap();
     // No file can be made below a file, for root neither.
     let blocked = dir.path().join(DIR);
-    let incidents = Incidents::load(dir.path());
+    let mut incidents = IncidentStore::load(dir.path());
     fs::write(&blocked, "in the way").unwrap();
     let first = add(&incidents, "a");
     incidents.flush(LONG);
@@ -128,7 +127,7 @@ fn incidents_of_a_full_disk_are_stored_later() {
     let second = add(&incidents, "b");
     incidents.flush(LONG);
     drop(incidents);
-    let found = all(&Incidents::load(dir.path()));
+    let found = all(&IncidentStore::load(dir.path()));
     assert_eq!(found.iter().map(|it| it.id).collect::<Vec<_>>(), [first, second]);
 }
 
@@ -136,7 +135,7 @@ fn incidents_of_a_full_disk_are_stored_later() {
 fn unreadable_file_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join(DIR).join(FILE)).unwrap();
-    let incidents = Incidents::load(dir.path());
+    let mut incidents = IncidentStore::load(dir.path());
     let id = add(&incidents, "a");
     incidents.flush(LONG);
     assert_eq!(all(&incidents)[0].id, id);
@@ -144,9 +143,9 @@ fn unreadable_file_is_not_replaced() {
 }
 
 /// Lets a program that crashes at each start live for a day, without a clock. Returns how often it was held.
-fn crash_for_a_day(incidents: &Incidents, program: Program, rules: RestartPolicy) -> usize {
+fn crash_for_a_day(incidents: &IncidentStore, program: Program, rules: RestartPolicy) -> usize {
     let begin = Instant::now();
-    let mut of_program = ProgramIncidents::new(incidents.clone(), program);
+    let mut of_program = ProgramIncidents::new(incidents.incidents().clone(), program);
     let mut lifecycle = Lifecycle::new(Limits { restart: rules, ..Limits::default() });
     lifecycle.start(begin);
     let (mut held, end) = (0, begin + Duration::from_secs(86_400));
@@ -171,7 +170,7 @@ fn crash_for_a_day(incidents: &Incidents, program: Program, rules: RestartPolicy
 #[test]
 fn day_of_crashes_fits_its_bounds() {
     let dir = tempfile::tempdir().unwrap();
-    let incidents = Incidents::load(dir.path());
+    let mut incidents = IncidentStore::load(dir.path());
     let rules = RestartPolicy::default();
     for app in ["a", "b", "c"] {
         assert_eq!(crash_for_a_day(&incidents, Program::app(app), rules), 18);

@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use control::incident::{FORMAT, Incident};
 use rustix::fs::OFlags;
 use tracing::{error, info, warn};
 
-use super::records::{Change, MOST_BYTES, Records};
+use supervisor::incidents::{Change, Incidents, MOST_BYTES, Records};
 
 const DIR: &str = "incidents";
 const FILE: &str = "incidents.log";
@@ -49,6 +49,72 @@ const HINT: &str = "make room or allow writing there; they are stored then";
 
 /// The time until the writer tries again after a failure.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// The incidents and the file that keeps them.
+#[derive(Debug)]
+pub(crate) struct IncidentStore {
+    incidents: Incidents,
+    /// If incidents are kept in memory only, why, as a phrase with a remedy.
+    store: Result<Store, String>,
+}
+
+impl IncidentStore {
+    /// Loads the incidents in `state_dir`, and stores further ones there.
+    ///
+    /// Incidents that still lasted when the earlier instance ended are closed. If the file cannot be read, the log says
+    /// so, and incidents are kept in memory only.
+    pub(crate) fn load(state_dir: &Path) -> Self {
+        let (records, store) = load(state_dir);
+        let mut loaded = Self { incidents: Incidents::new(records), store };
+        loaded.write();
+        loaded
+    }
+
+    /// The incidents.
+    pub(crate) fn incidents(&self) -> &Incidents {
+        &self.incidents
+    }
+
+    /// Says what time it is, for incidents that are recorded from now on.
+    pub(crate) fn set_time(&self) {
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.incidents.set_time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Queues what has changed. Never blocks.
+    pub(crate) fn write(&mut self) {
+        let changes = self.incidents.take_changes();
+        if let Ok(store) = &mut self.store {
+            store.write(&changes, &self.incidents.records());
+        }
+    }
+
+    /// Why incidents cannot be stored now, as a phrase with a remedy, if so.
+    pub(crate) fn not_stored(&self) -> Option<String> {
+        let why = match &self.store {
+            Ok(store) => store.failure()?,
+            Err(why) => why.clone(),
+        };
+        Some(format!("incidents cannot be stored: {why}"))
+    }
+
+    /// Waits until all incidents are stored, for at most `most`.
+    pub(crate) fn flush(&mut self, most: Duration) {
+        self.write();
+        if let Ok(store) = &mut self.store {
+            store.flush(most);
+        }
+    }
+}
+
+#[cfg(test)]
+impl std::ops::Deref for IncidentStore {
+    type Target = Incidents;
+
+    fn deref(&self) -> &Incidents {
+        &self.incidents
+    }
+}
 
 /// A job of the writer.
 #[derive(Debug)]
@@ -77,7 +143,7 @@ type Failure = Arc<Mutex<Option<String>>>;
 
 /// Reads the incidents in `state_dir` and starts the writer. There is no writer if the file cannot be read: writing would
 /// replace it. The error is a phrase with a remedy.
-pub(super) fn load(state_dir: &Path) -> (Records, Result<Store, String>) {
+fn load(state_dir: &Path) -> (Records, Result<Store, String>) {
     let dir = state_dir.join(DIR);
     let path = dir.join(FILE);
     let text = match read(&path) {
@@ -105,7 +171,7 @@ pub(super) fn load(state_dir: &Path) -> (Records, Result<Store, String>) {
 
 impl Store {
     /// Queues `changes`, or all of `records` if most of the file is outdated. Never blocks.
-    pub(super) fn write(&mut self, changes: &[Change], records: &Records) {
+    fn write(&mut self, changes: &[Change], records: &Records) {
         if changes.is_empty() {
             return;
         }
@@ -126,12 +192,12 @@ impl Store {
     }
 
     /// Why incidents cannot be stored now, as a phrase, if so.
-    pub(super) fn failure(&self) -> Option<String> {
+    fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Waits until the writer has done its jobs, for at most `most`.
-    pub(super) fn flush(&mut self, most: Duration) {
+    fn flush(&mut self, most: Duration) {
         let (done, wait) = mpsc::sync_channel(1);
         if self.jobs.try_send(Job::Flush(done)).is_ok() {
             let _ = wait.recv_timeout(most); // the caller goes on in either case
@@ -318,5 +384,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
 }
 
+#[cfg(test)]
+mod day;
 #[cfg(test)]
 mod tests;

@@ -2,9 +2,12 @@
 
 use control::incident;
 
+/// The name of the HTTP interface in logs, incidents and lists.
+pub const NORTHBOUND: &str = "northbound";
+
 /// Which program this is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ProgramKind {
+pub enum ProgramKind {
     /// The kernel.
     Kernel,
     /// The service of this name.
@@ -17,16 +20,16 @@ pub(crate) enum ProgramKind {
 
 impl ProgramKind {
     /// The name of a service; empty for other programs.
-    pub(crate) fn service(&self) -> &'static str {
+    pub fn service(&self) -> &'static str {
         match self {
             Self::Service(name) => name,
-            Self::Northbound => crate::northbound::NAME,
+            Self::Northbound => NORTHBOUND,
             Self::Kernel | Self::Zone(_) => "",
         }
     }
 
     /// The program's name in the log.
-    pub(super) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Self::Kernel => "kernel".into(),
             Self::Service(_) | Self::Northbound => format!("service {}", self.service()),
@@ -35,7 +38,7 @@ impl ProgramKind {
     }
 
     /// The program as incidents name it.
-    pub(super) fn of_incidents(&self) -> incident::Program {
+    pub fn of_incidents(&self) -> incident::Program {
         match self {
             Self::Kernel => incident::Program::kernel(),
             Self::Service(_) | Self::Northbound => incident::Program::service(self.service()),
@@ -44,7 +47,7 @@ impl ProgramKind {
     }
 
     /// The name under which the program's own lines stand in the log.
-    pub(crate) fn author(&self) -> String {
+    pub fn author(&self) -> String {
         match self {
             Self::Kernel => "kernel".into(),
             Self::Service(_) | Self::Northbound => format!("service {}", self.service()),

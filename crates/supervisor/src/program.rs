@@ -1,4 +1,5 @@
-//! Decides about one supervised program: keeps its [`Lifecycle`] in step with its process, which `processes.rs` runs.
+//! Decides about one supervised program: keeps its [`Lifecycle`] in step with its process, which the executor of its
+//! [effects](crate::effects) runs.
 
 mod ending;
 mod kind;
@@ -6,35 +7,35 @@ mod reaction;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
-use sys::cgroup::Controller;
-use sys::process::{PidNamespace, Usage};
+use sys::process::PidNamespace;
 use sys::sandbox::Report;
 use tracing::{error, info};
 
 use self::ending::Killed;
-pub(crate) use self::ending::ProgramExit;
-pub(crate) use self::kind::ProgramKind;
-pub(crate) use self::reaction::end_of_hold;
+pub use self::ending::ProgramExit;
+pub use self::kind::{NORTHBOUND, ProgramKind};
+pub use self::reaction::end_of_hold;
 use self::reaction::{next, reaction};
-use crate::effects::{Effect, Effects, Fd, IfFull, Message, ProgramId, Spawn};
+use crate::effects::{Attached, Effect, Effects, Fd, IfFull, Message, ProgramId, Spawn};
 use crate::incidents::{Incidents, ProgramIncidents};
-use crate::usage::Enforcement;
+use crate::lifecycle::{Due, Lifecycle, Next};
+use crate::system::System;
 use config::{Limits, RestartPolicy};
 use control::incident::Cause;
 use control::log::LogLevel;
 use control::operator::ProgramState;
 use control::sabotage::{self, Sabotage};
 use std::os::fd::OwnedFd;
-use supervisor::lifecycle::{Due, Lifecycle, Next};
 
 /// A program's file and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Executable {
-    pub(crate) path: PathBuf,
-    pub(crate) args: Vec<OsString>,
+pub struct Executable {
+    /// The path of its file.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
 }
 
 impl From<PathBuf> for Executable {
@@ -45,7 +46,7 @@ impl From<PathBuf> for Executable {
 
 /// A supervised program. Dropping it kills its process.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub struct Program {
     id: ProgramId,
     effects: Effects,
     name: String,
@@ -53,7 +54,6 @@ pub(crate) struct Program {
     kind: ProgramKind,
     /// How processes that the program forks are made to end with it.
     apart: PidNamespace,
-    enforcement: Arc<Enforcement>,
     limits: Limits,
     lifecycle: Lifecycle,
     incidents: ProgramIncidents,
@@ -74,13 +74,13 @@ struct Process {
 }
 
 impl Program {
-    /// Describes a program without starting it. `enforcement` keeps it below `limits`; `restart` says when it is started
+    /// Describes a program without starting it. Its process stays below `limits`; `restart` says when it is started
     /// again.
-    pub(crate) fn new(
+    pub fn new(
         kind: ProgramKind,
         executable: impl Into<Executable>,
         apart: PidNamespace,
-        (enforcement, limits): (Arc<Enforcement>, Limits),
+        limits: Limits,
         restart: RestartPolicy,
         (effects, incidents): (Effects, Incidents),
     ) -> Self {
@@ -90,11 +90,10 @@ impl Program {
             name: kind.name(),
             executable: executable.into(),
             apart,
-            enforcement,
             limits,
-            lifecycle: Lifecycle::new(supervisor::lifecycle::Limits {
+            lifecycle: Lifecycle::new(crate::lifecycle::Limits {
                 restart,
-                ..supervisor::lifecycle::Limits::default()
+                ..crate::lifecycle::Limits::default()
             }),
             incidents: ProgramIncidents::new(incidents, kind.of_incidents()),
             kind,
@@ -105,31 +104,32 @@ impl Program {
     }
 
     /// Its number.
-    pub(crate) fn id(&self) -> ProgramId {
+    pub fn id(&self) -> ProgramId {
         self.id
     }
 
     /// The incidents of this program.
-    pub(crate) fn incidents_mut(&mut self) -> &mut ProgramIncidents {
+    pub fn incidents_mut(&mut self) -> &mut ProgramIncidents {
         &mut self.incidents
     }
 
     /// The path of its executable.
-    pub(crate) fn executable(&self) -> &Path {
+    pub fn executable(&self) -> &Path {
         &self.executable.path
     }
 
-    pub(crate) fn lifecycle(&self) -> &Lifecycle {
+    /// When it is started, killed, restarted and held.
+    pub fn lifecycle(&self) -> &Lifecycle {
         &self.lifecycle
     }
 
     /// Uses a cgroup of another name than usual, because another process of the program has the usual one.
-    pub(crate) fn use_second_group(&mut self) {
+    pub fn use_second_group(&mut self) {
         self.is_in_second_group = true;
     }
 
     /// Changes the level of a zone's log, for this process and for later ones.
-    pub(crate) fn set_log_level(&mut self, level: LogLevel) {
+    pub fn set_log_level(&mut self, level: LogLevel) {
         self.log_level = level;
         if self.process.is_some() {
             self.effects.add(self.id, Effect::SetLogLevel(level));
@@ -137,71 +137,74 @@ impl Program {
     }
 
     /// Forgets its restarts: its files have changed, or the operator starts it.
-    pub(crate) fn forgive(&mut self) {
+    pub fn forgive(&mut self) {
         self.lifecycle.forgive();
     }
 
     /// Returns whether the program has reported that it is ready and still runs.
-    pub(crate) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.lifecycle.state() == ProgramState::Running
     }
 
     /// Returns whether the program neither runs nor will be started.
-    pub(crate) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.lifecycle.state() == ProgramState::Stopped
     }
 
     /// Its process id, while it has a process.
-    pub(crate) fn pid(&self) -> Option<u32> {
+    pub fn pid(&self) -> Option<u32> {
         self.process.as_ref()?.pid
     }
 
     /// Whether it has a process, or one is about to be started.
-    pub(crate) fn has_process(&self) -> bool {
+    pub fn has_process(&self) -> bool {
         self.process.is_some()
     }
 
     /// Sends it `message`. A process whose control socket is full is killed, since it does not read it.
-    pub(crate) fn send(&self, message: impl Into<Message>, fds: Vec<Fd>) {
-        self.effects.add(self.id, Effect::Send(Box::new(message.into()), fds, IfFull::Kill));
+    pub fn send(&self, message: impl Into<Message>, fds: Vec<Fd>) {
+        self.send_with(message, fds.into_iter().map(Attached::Fd).collect());
+    }
+
+    /// The same with other attachments than descriptors.
+    pub fn send_with(&self, message: impl Into<Message>, attached: Vec<Attached>) {
+        self.effects.add(self.id, Effect::Send(Box::new(message.into()), attached, IfFull::Kill));
     }
 
     /// Sends it `message`, and leaves it alone if it does not read. `lost` is logged then.
-    pub(crate) fn send_if_room(
+    pub fn send_if_room(
         &self,
         message: impl Into<Message>,
         fds: Vec<Fd>,
         lost: Option<&'static str>,
     ) {
         let message = Box::new(message.into());
-        self.effects.add(self.id, Effect::Send(message, fds, IfFull::Drop(lost)));
+        let attached = fds.into_iter().map(Attached::Fd).collect();
+        self.effects.add(self.id, Effect::Send(message, attached, IfFull::Drop(lost)));
     }
 
     /// The program reports how it confined itself. It must do so at most once.
-    pub(crate) fn confined(&mut self, report: Report, fds: Vec<OwnedFd>) {
+    pub fn confined(&mut self, report: Report, fds: Vec<OwnedFd>) {
         self.effects.add(self.id, Effect::Confined(Box::new(report), fds));
     }
 
     /// When [`advance`](Self::advance) must be called if nothing else happens before.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    pub fn next_due(&self) -> Option<Instant> {
         self.lifecycle.next_due()
     }
 
     /// Schedules a start at `now`, unless the program is to run already.
-    pub(crate) fn request_start(&mut self, now: Instant) {
+    pub fn request_start(&mut self, now: Instant) {
         self.lifecycle.start(now);
     }
 
     /// Does what is due, except starting. Returns whether the caller must start the program now.
-    pub(crate) fn advance(&mut self, now: Instant) -> bool {
-        let pid = self.pid();
+    pub fn advance(&mut self, system: &dyn System, now: Instant) -> bool {
+        let id = self.id;
         let processor_time = || match self.kind {
             ProgramKind::Kernel | ProgramKind::Service(_) | ProgramKind::Northbound => None,
             // A zone may be throttled to a fraction of a processor: its time to start is counted in processor time.
-            ProgramKind::Zone(_) => {
-                let used = pid.and_then(|pid| Usage::of(pid).ok());
-                Some(used.map(|used| used.cpu).unwrap_or_default())
-            }
+            ProgramKind::Zone(_) => Some(system.processor_time(id).unwrap_or_default()),
         };
         match self.lifecycle.due(now, processor_time) {
             None => return false,
@@ -215,7 +218,7 @@ impl Program {
     }
 
     /// Starts the process.
-    pub(crate) fn start(&mut self, now: Instant) {
+    pub fn start(&mut self, now: Instant) {
         let spawn = Spawn {
             name: self.name.clone(),
             kind: self.kind.clone(),
@@ -232,7 +235,7 @@ impl Program {
     }
 
     /// Its process was started.
-    pub(crate) fn started(&mut self, pid: u32) {
+    pub fn started(&mut self, pid: u32) {
         if let Some(process) = &mut self.process {
             process.pid = Some(pid);
             info!(program = self.name, pid, "started");
@@ -240,21 +243,21 @@ impl Program {
     }
 
     /// The process of the program itself was found in its PID namespace.
-    pub(crate) fn found(&mut self, pid: u32) {
+    pub fn found(&mut self, pid: u32) {
         if let Some(process) = &mut self.process {
             process.pid = Some(pid);
         }
     }
 
     /// Its process could not be started.
-    pub(crate) fn not_started(&mut self, why: &str, now: Instant) {
+    pub fn not_started(&mut self, why: &str, now: Instant) {
         self.process = None;
         self.lifecycle.not_started();
         self.start_failed(now, why);
     }
 
     /// Records that a start failed. It counts as an end, so the next start waits for the minimum run time.
-    pub(crate) fn start_failed(&mut self, now: Instant, why: &str) {
+    pub fn start_failed(&mut self, now: Instant, why: &str) {
         let ended = self.lifecycle.ended(now, why.to_owned());
         error!(program = self.name, why, next = next(ended.next), "could not start the program");
         let facts = vec![why.to_owned()];
@@ -271,22 +274,17 @@ impl Program {
     }
 
     /// Postpones the start of a program that would end again for the reason `why`.
-    pub(crate) fn hold(&mut self, now: Instant, why: &str) {
+    pub fn hold(&mut self, now: Instant, why: &str) {
         self.lifecycle.hold(now, why.to_owned());
     }
 
     /// Adds the program's own reason to the text of its last end.
-    pub(crate) fn explain_end(&mut self, why: &str) {
+    pub fn explain_end(&mut self, why: &str) {
         self.lifecycle.explain_end(why);
     }
 
-    /// Returns whether it has a process whose memory no group counts.
-    pub(crate) fn is_memory_uncounted(&self) -> bool {
-        self.process.is_some() && !self.enforcement.tree().has(Controller::Memory)
-    }
-
     /// The program reports that it is ready. Returns whether it was still starting.
-    pub(crate) fn mark_ready(&mut self, now: Instant) -> bool {
+    pub fn mark_ready(&mut self, now: Instant) -> bool {
         let is_first = self.lifecycle.ready();
         if is_first {
             self.incidents.runs(now);
@@ -295,23 +293,23 @@ impl Program {
     }
 
     /// The program reports that it cannot run with its current files and ends: it will be held.
-    pub(crate) fn mark_unfit(&mut self, now: Instant) {
+    pub fn mark_unfit(&mut self, now: Instant) {
         self.lifecycle.unfit(now);
     }
 
     /// The program reports that it ends, or shows it: it gets the usual time to do so.
-    pub(crate) fn mark_ending(&mut self, now: Instant) {
+    pub fn mark_ending(&mut self, now: Instant) {
         self.lifecycle.ending(now);
     }
 
     /// Wants the program to end and stay ended. Returns whether it runs, so that the caller must send it a request.
-    pub(crate) fn request_stop(&mut self, now: Instant) -> bool {
+    pub fn request_stop(&mut self, now: Instant) -> bool {
         self.lifecycle.stop(now)
     }
 
     /// Wants the program to end and to start again at once, for reasons that are not the program's. Returns whether it
     /// runs, so that the caller must send it a request.
-    pub(crate) fn request_restart(&mut self, now: Instant) -> bool {
+    pub fn request_restart(&mut self, now: Instant) -> bool {
         self.lifecycle.restart(now)
     }
 }
@@ -327,34 +325,48 @@ impl Drop for Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effects::ProcessEvent;
-    use crate::processes::Processes;
+    use crate::system::Nothing;
 
     #[test]
-    fn missing_program_is_started_again_later() {
+    fn program_that_cannot_be_started_is_started_again_later() {
         let now = Instant::now();
-        let enforcement = Arc::new(Enforcement::without_groups("a test"));
+        let (effects, incidents) = (Effects::default(), Incidents::default());
+        let mut program = Program::new(
+            ProgramKind::Kernel,
+            PathBuf::from("/nowhere"),
+            PidNamespace::No,
+            Limits::none(),
+            RestartPolicy::default(),
+            (effects.clone(), incidents.clone()),
+        );
+        program.request_start(now);
+        assert!(program.advance(&Nothing, now));
+        program.start(now);
+        let effects = effects.take();
+        assert!(matches!(&effects[..], [(id, Effect::Spawn(_))] if *id == program.id()));
+        program.not_started("there is no file /nowhere", now);
+        assert!(!program.advance(&Nothing, now));
+        assert!(program.lifecycle().last_exit().unwrap().contains("/nowhere"));
+        assert_eq!(program.lifecycle().starts(), 0);
+        assert!(program.advance(&Nothing, now + RestartPolicy::default().min_run));
+        let (all, _) = incidents.page(control::incident::IncidentId(0));
+        assert_eq!(all[0].cause, Cause::NotStarted);
+    }
+
+    #[test]
+    fn dropped_program_is_forgotten_with_its_process() {
+        let now = Instant::now();
         let effects = Effects::default();
         let mut program = Program::new(
             ProgramKind::Kernel,
             PathBuf::from("/nowhere"),
             PidNamespace::No,
-            (enforcement.clone(), Limits::none()),
+            Limits::none(),
             RestartPolicy::default(),
-            (effects.clone(), Incidents::in_memory()),
+            (effects.clone(), Incidents::default()),
         );
-        program.request_start(now);
-        assert!(program.advance(now));
         program.start(now);
-        let events = Processes::new(enforcement).carry_out(effects.take(), now);
-        let [(id, ProcessEvent::NotStarted(why))] = &events[..] else { panic!("{events:?}") };
-        assert_eq!(*id, program.id());
-        program.not_started(why, now);
-        assert!(!program.advance(now));
-        assert!(program.lifecycle().last_exit().unwrap().contains("/nowhere"));
-        assert_eq!(program.lifecycle().starts(), 0);
-        assert!(program.advance(now + RestartPolicy::default().min_run));
-        let (incidents, _) = program.incidents_mut().all().page(control::incident::IncidentId(0));
-        assert_eq!(incidents[0].cause, Cause::NotStarted);
+        drop(program);
+        assert!(matches!(&effects.take()[..], [_, (_, Effect::Forget)]));
     }
 }

@@ -11,7 +11,7 @@ const MOST_OPEN: usize = 8;
 
 /// Opens an incident when the program ends, and closes it when the program runs again.
 #[derive(Debug)]
-pub(crate) struct ProgramIncidents {
+pub struct ProgramIncidents {
     incidents: Incidents,
     program: Program,
     open: Vec<Lasting>,
@@ -31,45 +31,39 @@ struct Lasting {
 
 impl ProgramIncidents {
     /// Without an incident yet.
-    pub(crate) fn new(incidents: Incidents, program: Program) -> Self {
+    pub fn new(incidents: Incidents, program: Program) -> Self {
         Self { incidents, program, open: Vec::new(), reported: None, is_of_candidate: false }
     }
 
     /// All incidents, of this program and of others.
-    pub(crate) fn all(&self) -> &Incidents {
+    pub fn all(&self) -> &Incidents {
         &self.incidents
     }
 
     /// The program begins or ceases to be a candidate, which loads beside the one that serves.
-    pub(crate) fn set_candidate(&mut self, is_candidate: bool) {
+    pub fn set_candidate(&mut self, is_candidate: bool) {
         self.is_of_candidate = is_candidate;
     }
 
     /// The last incident that lasts.
-    pub(crate) fn last(&self) -> Option<IncidentId> {
+    pub fn last(&self) -> Option<IncidentId> {
         self.open.last().map(|lasting| lasting.id)
     }
 
     /// The program reports why it is about to end. The report is the app's claim; it replaces only an exit status.
-    pub(crate) fn reported(&mut self, cause: Cause, why: &str) {
+    pub fn reported(&mut self, cause: Cause, why: &str) {
         self.reported = Some((cause, why.to_owned()));
     }
 
     /// A new process was started: what an earlier one reported is over.
-    pub(crate) fn started(&mut self) {
+    pub fn started(&mut self) {
         self.reported = None;
     }
 
     /// The program ended without being asked to, because of `cause`. `facts` are phrases; `reaction` says what follows.
     ///
     /// If it has not run since it ended in the same way, this counts as the same incident.
-    pub(crate) fn ended(
-        &mut self,
-        cause: Cause,
-        mut facts: Vec<String>,
-        reaction: String,
-        now: Instant,
-    ) {
+    pub fn ended(&mut self, cause: Cause, mut facts: Vec<String>, reaction: String, now: Instant) {
         let cause = match (cause, self.reported.take()) {
             (Cause::Exit { .. } | Cause::Signal { .. }, Some((reported, why))) => {
                 facts.push(format!("it reported: {why}"));
@@ -90,12 +84,12 @@ impl ProgramIncidents {
     }
 
     /// The incident `id`, which began `now` elsewhere, lasts until this program runs.
-    pub(crate) fn adopt(&mut self, id: IncidentId, cause: Cause, now: Instant) {
+    pub fn adopt(&mut self, id: IncidentId, cause: Cause, now: Instant) {
         self.add(Lasting { id, cause, since: now });
     }
 
     /// The program runs again.
-    pub(crate) fn runs(&mut self, now: Instant) {
+    pub fn runs(&mut self, now: Instant) {
         for Lasting { id, since, .. } in self.open.drain(..) {
             self.incidents.close(id, Some(now.saturating_duration_since(since)));
         }
@@ -127,7 +121,7 @@ mod tests {
 
     #[test]
     fn incident_lasts_until_the_program_runs() {
-        let (incidents, now) = (Incidents::in_memory(), Instant::now());
+        let (incidents, now) = (Incidents::default(), Instant::now());
         let mut of = ProgramIncidents::new(incidents.clone(), Program::app("a"));
         ended(&mut of, Cause::Signal { signal: 9 }, now);
         assert!(all(&incidents)[0].open);
@@ -141,7 +135,7 @@ mod tests {
 
     #[test]
     fn failure_of_a_candidate_is_no_incident() {
-        let (incidents, now) = (Incidents::in_memory(), Instant::now());
+        let (incidents, now) = (Incidents::default(), Instant::now());
         let mut of = ProgramIncidents::new(incidents.clone(), Program::app("a"));
         of.set_candidate(true);
         of.reported(Cause::Unfit, "no memory");
@@ -154,7 +148,7 @@ mod tests {
 
     #[test]
     fn failing_starts_are_one_incident_per_cause() {
-        let (incidents, now) = (Incidents::in_memory(), Instant::now());
+        let (incidents, now) = (Incidents::default(), Instant::now());
         let mut of = ProgramIncidents::new(incidents.clone(), Program::service("log"));
         ended(&mut of, Cause::Signal { signal: 11 }, now);
         for _ in 0..1_000 {
@@ -172,7 +166,7 @@ mod tests {
 
     #[test]
     fn report_of_an_app_replaces_its_exit_status_only() {
-        let (incidents, now) = (Incidents::in_memory(), Instant::now());
+        let (incidents, now) = (Incidents::default(), Instant::now());
         let mut of = ProgramIncidents::new(incidents.clone(), Program::app("a"));
         of.reported(Cause::Panic, "index out of bounds");
         ended(&mut of, Cause::Exit { code: 1 }, now);

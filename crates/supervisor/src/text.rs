@@ -1,11 +1,9 @@
 //! Makes text of apps and peers fit for the log and for terminals.
 
-use crate::processes::shown;
-
 /// Cuts the text of an app or a peer to `most` characters for the log.
 ///
 /// The log quotes and escapes a field of the type `str`, so the text can add neither lines nor colours.
-pub(crate) fn shortened(text: &str, most: usize) -> String {
+pub fn shortened(text: &str, most: usize) -> String {
     let mut start: String = text.chars().take(most).collect();
     if text.chars().nth(most).is_some() {
         start.push_str("...");
@@ -13,8 +11,13 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     start
 }
 
+/// Returns `text` with control characters and invisible characters escaped, so that a terminal only shows them.
+pub fn shown(text: &str) -> String {
+    sys::text::shown(text).into_owned()
+}
+
 /// As [`shortened`], with control characters escaped, for readers other than the log such as a terminal.
-pub(crate) fn harmless(text: &str, most: usize) -> String {
+pub fn harmless(text: &str, most: usize) -> String {
     shown(&shortened(text, most))
 }
 

@@ -12,10 +12,10 @@ use control::incident::{Cause, Evidence, FORMAT, Frame, Incident, IncidentId, Pr
 use crate::text::harmless;
 
 /// The most incidents.
-pub(super) const MOST: usize = 512;
+pub const MOST: usize = 512;
 
 /// The most bytes of all incidents together, as JSON.
-pub(super) const MOST_BYTES: usize = 2 << 20;
+pub const MOST_BYTES: usize = 2 << 20;
 
 /// The most bytes of one incident, as JSON. It is half of what one message to an operator holds.
 const LONGEST: usize = 48 * 1024;
@@ -31,11 +31,11 @@ const LONGEST_PHRASE: usize = 500;
 
 /// A change to be stored: the new state of a record, as a line of JSON.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Change(pub(super) Vec<u8>);
+pub struct Change(pub Vec<u8>);
 
 /// The incidents, in ascending order of their numbers.
 #[derive(Debug, Default)]
-pub(super) struct Records {
+pub struct Records {
     entries: VecDeque<Entry>,
     bytes: usize,
     next: u64,
@@ -57,7 +57,7 @@ impl Entry {
 
 impl Records {
     /// Adds the stored state of an incident, which replaces an earlier state.
-    pub(super) fn restore(&mut self, mut incident: Incident) {
+    pub fn restore(&mut self, mut incident: Incident) {
         let json = encode(&mut incident);
         self.next = self.next.max(incident.id.0.saturating_add(1));
         self.remove(incident.id);
@@ -68,7 +68,7 @@ impl Records {
     }
 
     /// Adds an incident that begins at `time`, in nanoseconds since the Unix epoch.
-    pub(super) fn open(
+    pub fn open(
         &mut self,
         time: u64,
         program: Program,
@@ -98,11 +98,7 @@ impl Records {
     }
 
     /// Changes an incident, unless it was dropped.
-    pub(super) fn update(
-        &mut self,
-        id: IncidentId,
-        update: impl FnOnce(&mut Incident),
-    ) -> Vec<Change> {
+    pub fn update(&mut self, id: IncidentId, update: impl FnOnce(&mut Incident)) -> Vec<Change> {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.incident.id == id) else {
             return Vec::new();
         };
@@ -115,7 +111,7 @@ impl Records {
     }
 
     /// Closes the incidents of an earlier instance, whose programs nobody watches any more.
-    pub(super) fn close_lost(&mut self) -> Vec<Change> {
+    pub fn close_lost(&mut self) -> Vec<Change> {
         let open: Vec<IncidentId> =
             self.entries.iter().filter(|it| it.incident.open).map(|it| it.incident.id).collect();
         let close = |incident: &mut Incident| {
@@ -126,7 +122,7 @@ impl Records {
     }
 
     /// The incidents from number `from` on that fit into one message, at least one, and whether there are more.
-    pub(super) fn page(&self, from: IncidentId) -> (Vec<Incident>, bool) {
+    pub fn page(&self, from: IncidentId) -> (Vec<Incident>, bool) {
         let start = self.entries.partition_point(|entry| entry.incident.id < from);
         let (mut page, mut size) = (Vec::new(), 0);
         for entry in self.entries.range(start..) {
@@ -140,12 +136,12 @@ impl Records {
     }
 
     /// All incidents as JSON, one per item.
-    pub(super) fn lines(&self) -> impl Iterator<Item = Vec<u8>> {
+    pub fn lines(&self) -> impl Iterator<Item = Vec<u8>> {
         self.entries.iter().map(|entry| encode(&mut entry.incident.clone()))
     }
 
     /// The bytes of all incidents, as JSON.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 

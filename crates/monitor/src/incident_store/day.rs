@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use config::RestartPolicy;
 use control::incident::{Cause, Incident, IncidentId, Program};
 
-use super::records::{MOST, MOST_BYTES};
-use super::{Incidents, ProgramIncidents};
+use supervisor::incidents::{MOST, MOST_BYTES, ProgramIncidents};
+
+use super::IncidentStore;
 use supervisor::lifecycle::{Due, Lifecycle, Limits, Next};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -22,10 +23,15 @@ struct Crasher {
 }
 
 impl Crasher {
-    fn new(program: Program, policy: RestartPolicy, runs_ms: u64, incidents: &Incidents) -> Self {
+    fn new(
+        program: Program,
+        policy: RestartPolicy,
+        runs_ms: u64,
+        incidents: &IncidentStore,
+    ) -> Self {
         Self {
             lifecycle: Lifecycle::new(Limits { restart: policy, ..Limits::default() }),
-            incidents: ProgramIncidents::new(incidents.clone(), program),
+            incidents: ProgramIncidents::new(incidents.incidents().clone(), program),
             runs: Duration::from_millis(runs_ms),
             holds: 0,
         }
@@ -50,7 +56,7 @@ impl Crasher {
     }
 }
 
-fn all(incidents: &Incidents) -> Vec<Incident> {
+fn all(incidents: &IncidentStore) -> Vec<Incident> {
     let (mut all, mut from) = (Vec::new(), IncidentId(0));
     loop {
         let (page, more) = incidents.page(from);
@@ -65,7 +71,7 @@ fn all(incidents: &Incidents) -> Vec<Incident> {
 #[test]
 fn day_of_crashing_apps_leaves_bounded_incidents() {
     let dir = tempfile::tempdir().unwrap();
-    let incidents = Incidents::load(dir.path());
+    let mut incidents = IncidentStore::load(dir.path());
     let policy = RestartPolicy::default();
     let never_held = RestartPolicy { restarts: None, ..policy };
     let mut crashers = vec![Crasher::new(Program::kernel(), never_held, 0, &incidents)];
@@ -74,7 +80,7 @@ fn day_of_crashing_apps_leaves_bounded_incidents() {
     }
     let begin = Instant::now();
     // The one incident of a program that crashes once.
-    let mut quiet = ProgramIncidents::new(incidents.clone(), Program::app("quiet"));
+    let mut quiet = ProgramIncidents::new(incidents.incidents().clone(), Program::app("quiet"));
     quiet.ended(Cause::Hang, vec!["once".into()], "restarted".into(), begin);
     quiet.runs(begin);
     for it in &mut crashers {
@@ -115,5 +121,5 @@ fn day_of_crashing_apps_leaves_bounded_incidents() {
     // A restart of Rosemary finds the same ones.
     incidents.flush(Duration::from_secs(10));
     let ids = |incidents: &[Incident]| incidents.iter().map(|it| it.id).collect::<Vec<_>>();
-    assert_eq!(ids(&all(&Incidents::load(dir.path()))), ids(&kept));
+    assert_eq!(ids(&all(&IncidentStore::load(dir.path()))), ids(&kept));
 }

@@ -10,7 +10,7 @@ use super::Program;
 use crate::effects::Effect;
 
 use super::reaction::{end_of_hold, next, reaction};
-use supervisor::lifecycle::{Ended, Next};
+use crate::lifecycle::{Ended, Next};
 
 /// Why the monitor killed a process. A process is killed and logged as killed only once.
 #[derive(Debug)]
@@ -24,36 +24,36 @@ pub(super) struct Killed {
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ProgramExit {
+pub struct ProgramExit {
     /// The exit status, or why the monitor killed it, as a phrase.
-    pub(crate) how: String,
+    pub how: String,
     /// Whether the program's own code is to blame: it ended without being asked to, or it exceeded a time or resource
     /// limit. False if it was asked to stop or was killed for a message that breaks the protocol.
-    pub(crate) by_itself: bool,
+    pub by_itself: bool,
     /// The cause that the exit status shows.
-    pub(crate) cause: Cause,
+    pub cause: Cause,
     /// How long it ran.
-    pub(crate) ran: Duration,
+    pub ran: Duration,
 }
 
 impl Program {
     /// Kills it for breaking the protocol, or because it has to stop. Its pidfd reports the end.
-    pub(crate) fn kill(&mut self, why: &str) {
+    pub fn kill(&mut self, why: &str) {
         self.kill_process(why, false, Cause::Protocol);
     }
 
     /// Kills it because it makes no progress. Its pidfd reports the end.
-    pub(crate) fn kill_for_own_failure(&mut self, why: &str) {
+    pub fn kill_for_own_failure(&mut self, why: &str) {
         self.kill_process(why, true, Cause::Hang);
     }
 
     /// Kills it because it leaks memory. Its pidfd reports the end.
-    pub(crate) fn kill_for_leak(&mut self, why: &str) {
+    pub fn kill_for_leak(&mut self, why: &str) {
         self.kill_process(why, true, Cause::Leak);
     }
 
     /// Kills it for exceeding `limit`, and does not start it again before `until`.
-    pub(crate) fn kill_for_limit(&mut self, limit: Limit, why: &str, until: Instant) {
+    pub fn kill_for_limit(&mut self, limit: Limit, why: &str, until: Instant) {
         self.lifecycle.pause(until);
         self.kill_process(why, true, Cause::Limit { limit: limit.name().into() });
     }
@@ -69,7 +69,7 @@ impl Program {
     }
 
     /// Its process has ended, with this exit status and its cause.
-    pub(crate) fn ended(&mut self, exit: String, cause: Cause, now: Instant) -> ProgramExit {
+    pub fn ended(&mut self, exit: String, cause: Cause, now: Instant) -> ProgramExit {
         let process = self.process.take();
         let (pid, killed) = process.map_or((None, None), |it| (it.pid, it.killed));
         let exit = match &killed {
@@ -109,7 +109,7 @@ impl Program {
     }
 
     /// Gives up a process that did not end even though it was killed.
-    pub(crate) fn abandon(&mut self) {
+    pub fn abandon(&mut self) {
         if self.process.take().is_some() {
             self.effects.add(self.id, Effect::Abandon);
         }

@@ -1,12 +1,12 @@
 //! What the monitor is to do with processes, in the order in which it was decided.
 
 use std::cell::RefCell;
-use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use config::Limits;
+use control::flight::{Charges, LoadedModule, OngoingCall, RecentEvent};
 use control::incident::Cause;
 use control::kernel::{KernelReply, KernelRequest};
 use control::log::LogLevel;
@@ -14,30 +14,38 @@ use control::northbound::{NorthboundReply, NorthboundRequest};
 use control::service::{ServiceReply, ServiceRequest};
 use control::zone::{ZoneReply, ZoneRequest};
 use serde::Serialize;
+use sys::crash::CrashRecord;
 use sys::process::PidNamespace;
 use sys::sandbox::Report;
 
 use crate::program::{Executable, ProgramKind};
 
-/// A descriptor that a message carries.
-pub(crate) type Fd = Arc<OwnedFd>;
+/// A descriptor that a message carries. Nothing here looks into it.
+pub type Fd = Arc<OwnedFd>;
 
-/// Duplicates descriptors that stay with their owner.
-///
-/// # Errors
-/// The monitor can open no more.
-pub(crate) fn duplicates<'fd>(fds: impl Iterator<Item = BorrowedFd<'fd>>) -> io::Result<Vec<Fd>> {
-    fds.map(|fd| fd.try_clone_to_owned().map(Fd::new)).collect()
+/// A descriptor of a message.
+#[derive(Debug)]
+pub enum Attached {
+    /// This one.
+    Fd(Fd),
+    /// Memory in which the process records its calls, and which [`System`](crate::system::System) reads.
+    Recorder,
+}
+
+impl From<Fd> for Attached {
+    fn from(fd: Fd) -> Self {
+        Self::Fd(fd)
+    }
 }
 
 /// A program. No two programs of one monitor ever have the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ProgramId(u64);
+pub struct ProgramId(pub u64);
 
 /// A message to a program, on its control socket.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Message {
+pub enum Message {
     /// To the kernel.
     Kernel(KernelRequest),
     /// To a zone.
@@ -74,7 +82,7 @@ impl From<NorthboundRequest> for Message {
 
 /// A message of a program, on its control socket.
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// Of the kernel.
     Kernel(KernelReply),
     /// Of a zone.
@@ -87,7 +95,7 @@ pub(crate) enum Reply {
 
 /// What happens if a program does not read its control socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IfFull {
+pub enum IfFull {
     /// It is killed.
     Kill,
     /// The message is dropped, and logged if this says what is lost with it.
@@ -96,26 +104,30 @@ pub(crate) enum IfFull {
 
 /// How a process is started.
 #[derive(Debug)]
-pub(crate) struct Spawn {
-    pub(crate) name: String,
-    pub(crate) kind: ProgramKind,
-    pub(crate) executable: Executable,
+pub struct Spawn {
+    /// Its name, for the log.
+    pub name: String,
+    /// Which program it is.
+    pub kind: ProgramKind,
+    /// Its file and its arguments.
+    pub executable: Executable,
     /// How processes that the program forks are made to end with it.
-    pub(crate) apart: PidNamespace,
-    pub(crate) limits: Limits,
+    pub apart: PidNamespace,
+    /// Its limits.
+    pub limits: Limits,
     /// The level of its log, if it is a zone.
-    pub(crate) log_level: LogLevel,
+    pub log_level: LogLevel,
     /// Whether its cgroup has another name than usual, as another process has the usual one.
-    pub(crate) is_in_second_group: bool,
+    pub is_in_second_group: bool,
 }
 
 /// Something to do with the process of a program.
 #[derive(Debug)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// Start it.
     Spawn(Box<Spawn>),
     /// Send it a message with descriptors.
-    Send(Box<Message>, Vec<Fd>, IfFull),
+    Send(Box<Message>, Vec<Attached>, IfFull),
     /// It has reported how it confined itself, with the listener for refused calls.
     Confined(Box<Report>, Vec<OwnedFd>),
     /// Change the level of its log.
@@ -130,7 +142,7 @@ pub(crate) enum Effect {
 
 /// What happened to the process of a program.
 #[derive(Debug)]
-pub(crate) enum ProcessEvent {
+pub enum ProcessEvent {
     /// It was started, with this process id. In a PID namespace of its own, this is the id of its init.
     Started(u32),
     /// This is the id of the program itself, in its PID namespace.
@@ -143,13 +155,28 @@ pub(crate) enum ProcessEvent {
     Closed,
     /// It has broken the protocol of its control socket, as this phrase says.
     Broken(String),
-    /// It has ended, with this exit status.
-    Ended(String, Cause),
+    /// It has ended, with this exit status. If it recorded its calls, the record comes with it.
+    Ended(String, Cause, Option<Box<Record>>),
+}
+
+/// What a process that has ended had recorded.
+#[derive(Debug)]
+pub struct Record {
+    /// The calls of apps that had not returned.
+    pub calls: Vec<OngoingCall>,
+    /// How it crashed, or which thread ended it, if it noted that.
+    pub crash: Option<CrashRecord>,
+    /// Its loaded modules.
+    pub modules: Vec<LoadedModule>,
+    /// The last events of each worker, the oldest first, with the worker's number.
+    pub recent: Vec<(usize, Vec<RecentEvent>)>,
+    /// The memory that was charged to apps.
+    pub charges: Charges,
 }
 
 /// Collects effects. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Effects(Rc<RefCell<Decided>>);
+pub struct Effects(Rc<RefCell<Decided>>);
 
 #[derive(Debug, Default)]
 struct Decided {
@@ -159,19 +186,19 @@ struct Decided {
 
 impl Effects {
     /// A number for a new program.
-    pub(crate) fn new_program(&self) -> ProgramId {
+    pub fn new_program(&self) -> ProgramId {
         let mut decided = self.0.borrow_mut();
         decided.programs += 1;
         ProgramId(decided.programs)
     }
 
     /// Adds an effect.
-    pub(crate) fn add(&self, program: ProgramId, effect: Effect) {
+    pub fn add(&self, program: ProgramId, effect: Effect) {
         self.0.borrow_mut().effects.push((program, effect));
     }
 
     /// The effects that were added since the last call, in their order.
-    pub(crate) fn take(&self) -> Vec<(ProgramId, Effect)> {
+    pub fn take(&self) -> Vec<(ProgramId, Effect)> {
         std::mem::take(&mut self.0.borrow_mut().effects)
     }
 }

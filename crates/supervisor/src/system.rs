@@ -1,0 +1,93 @@
+//! What is asked about processes while something is decided about them.
+
+use std::fmt;
+use std::time::Duration;
+
+use control::flight::{Charges, OngoingCall, OngoingTurn};
+use sys::process::Thread;
+
+use crate::effects::ProgramId;
+use crate::hang::events::Activity;
+use crate::usage::meter::Sample;
+
+/// Answers questions about the processes of programs. Each answer is `None` where there is no process, or the process is just
+/// ending, or the system does not say it.
+pub trait System: fmt::Debug {
+    /// How much the program uses.
+    fn sample(&self, program: ProgramId) -> Option<Sample>;
+
+    /// Processor time that its process has received since its start.
+    fn processor_time(&self, program: ProgramId) -> Option<Duration>;
+
+    /// Bytes of its memory without rings, or why they cannot be read; `None` also for one that was killed.
+    fn own_memory(&self, program: ProgramId) -> Option<Result<u64, String>>;
+
+    /// Whether the monitor alone limits its memory, as no group does.
+    fn is_memory_uncounted(&self) -> bool;
+
+    /// Its main thread.
+    fn main_thread(&self, program: ProgramId) -> Option<Thread>;
+
+    /// The worker of a kernel with this number.
+    fn worker(&self, program: ProgramId, number: usize) -> Option<Thread>;
+
+    /// The activity of a zone; that of other threads than the main one only if `events_wait`.
+    fn activity(&self, program: ProgramId, events_wait: bool) -> Activity;
+
+    /// The calls of apps in its process that have not returned.
+    fn calls(&self, program: ProgramId) -> Vec<OngoingCall>;
+
+    /// The present turns of its threads that have a loop and call no app.
+    fn turns(&self, program: ProgramId) -> Vec<OngoingTurn>;
+
+    /// The memory that was charged to apps in its process.
+    fn charges(&self, program: ProgramId) -> Charges;
+}
+
+/// A system without processes.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct Nothing;
+
+#[cfg(test)]
+impl System for Nothing {
+    fn sample(&self, _: ProgramId) -> Option<Sample> {
+        None
+    }
+
+    fn processor_time(&self, _: ProgramId) -> Option<Duration> {
+        None
+    }
+
+    fn own_memory(&self, _: ProgramId) -> Option<Result<u64, String>> {
+        None
+    }
+
+    fn is_memory_uncounted(&self) -> bool {
+        false
+    }
+
+    fn main_thread(&self, _: ProgramId) -> Option<Thread> {
+        None
+    }
+
+    fn worker(&self, _: ProgramId, _: usize) -> Option<Thread> {
+        None
+    }
+
+    fn activity(&self, _: ProgramId, _: bool) -> Activity {
+        Activity { thread: None, process: None }
+    }
+
+    fn calls(&self, _: ProgramId) -> Vec<OngoingCall> {
+        Vec::new()
+    }
+
+    fn turns(&self, _: ProgramId) -> Vec<OngoingTurn> {
+        Vec::new()
+    }
+
+    fn charges(&self, _: ProgramId) -> Charges {
+        Charges::default()
+    }
+}
