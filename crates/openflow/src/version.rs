@@ -30,10 +30,12 @@ pub struct UnknownVersion;
 
 impl Version {
     /// Every supported version, oldest first.
-    pub const ALL: &'static [Self] = &[Self::V1_0, Self::V1_3];
+    pub const ALL: &'static [Self] = &Self::EACH;
 
     /// The number of supported versions.
-    pub const COUNT: usize = Self::ALL.len();
+    pub const COUNT: usize = Self::EACH.len();
+
+    const EACH: [Self; 2] = [Self::V1_0, Self::V1_3];
 
     /// The newest supported version, which can express the most.
     pub const NEWEST: Self = Self::V1_3;
@@ -47,6 +49,11 @@ impl Version {
             Self::V1_0 => "1.0",
             Self::V1_3 => "1.3",
         }
+    }
+
+    /// Makes a value for every version, in the order of [`Version::ALL`].
+    pub fn each<T>(make: impl FnMut(Self) -> T) -> [T; Self::COUNT] {
+        Self::EACH.map(make)
     }
 
     /// Returns the place of the version in [`Version::ALL`].

@@ -3,7 +3,8 @@
 //! They are for code that reads or changes single fields of a whole message in place. A field that the version does not have is
 //! `None`.
 
-/// Places of fields, in bytes from the beginning of the message, or of the entry where the name begins with `entry_`.
+/// Places of fields, in bytes from the beginning of the message. Names with `entry_` are about an entry of the statistics of
+/// flows, and count from its beginning (OpenFlow 1.3.5 §7.3.5.2, OpenFlow 1.0.2 §5.3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// The cookie of a flow-mod. OpenFlow 1.3.5 §7.3.4.1, OpenFlow 1.0.2 §5.3.3.
@@ -22,9 +23,11 @@ pub struct Layout {
     pub flow_request_cookie_mask: Option<u8>,
     /// The first entry of a multipart reply. OpenFlow 1.3.5 §7.3.5, OpenFlow 1.0.2 §5.3.5.
     pub multipart_entries: u8,
-    /// The cookie in an entry of the statistics of flows.
+    /// The smallest size of an entry.
+    pub entry_min_size: u8,
+    /// The cookie of an entry.
     pub entry_cookie: u8,
-    /// The duration in an entry of the statistics of flows: seconds, then nanoseconds. The priority follows.
+    /// The duration of an entry: seconds, then nanoseconds. The priority follows.
     pub entry_duration: u8,
 }
 
@@ -38,6 +41,7 @@ pub(super) const V1_0: Layout = Layout {
     flow_request_cookie: None,
     flow_request_cookie_mask: None,
     multipart_entries: 12,
+    entry_min_size: 88,
     entry_cookie: 64,
     entry_duration: 44,
 };
@@ -52,6 +56,7 @@ pub(super) const V1_3: Layout = Layout {
     flow_request_cookie: Some(32),
     flow_request_cookie_mask: Some(40),
     multipart_entries: 16,
+    entry_min_size: 56,
     entry_cookie: 24,
     entry_duration: 4,
 };
