@@ -1,14 +1,21 @@
-//! Compares the dependencies between crates in `ARCHITECTURE.md` with the manifests.
+//! Compares the dependencies between crates in `ARCHITECTURE.md` with the manifests, and counts the files that name a version of
+//! OpenFlow.
 
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a manifest that cannot be read fails the test")]
+#![expect(clippy::unwrap_used, reason = "a file that cannot be read fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The only dependency from outside that the page lists: the TLS library.
 const TLS: &str = "rustls";
+
+/// The crates that speak each version's protocol; all others ask a version for its features.
+const SPEAKERS: [&str; 2] = ["openflow", "dal"];
+
+/// The most files of other crates that may name a version.
+const MOST_NAMING: usize = 5;
 
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
@@ -61,4 +68,49 @@ fn architecture_page_lists_every_dependency() {
     for program in ["kernel", "zone", "services", "security"] {
         assert!(!manifests["monitor"].contains(program) && !manifests["cli"].contains(program));
     }
+}
+
+/// Adds the source files below a folder, except those of tests and benchmarks.
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if matches!(name, "tests" | "app_tests" | "benches") {
+            continue;
+        }
+        if path.is_dir() {
+            sources(&path, files);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// Whether a file names a version, such as `Version::V1_3`, outside of comments and its tests.
+fn names_version(file: &Path) -> bool {
+    let text = fs::read_to_string(file).unwrap();
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let mut lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let is_in_word = |before: &str| before.ends_with(|it: char| it.is_alphanumeric() || it == '_');
+    lines.any(|line| line.match_indices("V1_").any(|(at, _)| !is_in_word(&line[..at])))
+}
+
+#[test]
+fn few_files_name_a_version() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(root.join("crates")).unwrap() {
+        let krate = entry.unwrap().path();
+        if !SPEAKERS.iter().any(|it| krate.ends_with(it)) {
+            sources(&krate, &mut files);
+        }
+    }
+    assert!(files.len() > 500, "the search sees the sources: {}", files.len());
+    files.retain(|file| names_version(file));
+    files.sort();
+    assert!(
+        files.len() <= MOST_NAMING,
+        "{} files name a version of OpenFlow, more than {MOST_NAMING}; ask `Version::features` or `Version::layout`: {files:#?}",
+        files.len()
+    );
 }

@@ -57,7 +57,7 @@ mod world;
 
 use std::time::Duration;
 
-use rosemary_sdk::openflow::{FlowStats, Kind, ReplyBody, Version};
+use rosemary_sdk::openflow::{FlowStats, Kind, ReplyBody};
 use rosemary_sdk::services::Service;
 use rosemary_sdk::services::hosts::HostChange;
 use rosemary_sdk::services::table::{TableEvent, TableWatch};
@@ -316,7 +316,7 @@ fn kept_flow(flow: &FlowStats<'_>, outlet: &Outlet<'_, '_>) -> Option<Kept> {
 
 fn on_error(forwarder: &mut Forwarder, error: &SwitchError<'_>, outlet: &mut Outlet<'_, '_>) {
     let is_about_group =
-        error.switch.version != Version::V1_0 && error.error.kind == GROUP_MOD_FAILED;
+        error.switch.version.features().groups && error.error.kind == GROUP_MOD_FAILED;
     if let Some(peer) = forwarder.peers.get_mut(error.switch.dpid).filter(|_| is_about_group) {
         peer.groups.give_up();
         forwarder.on_groups_changed(outlet);

@@ -26,7 +26,7 @@
 use openflow::ethernet::{LLDP, carries, may_carry};
 use openflow::{
     Action, Actions, Field, FlowModCommand as Command, FlowModFlags, FlowModView, GroupMod, Header,
-    Kind, PacketOut, PortNo, Version, v1_3,
+    Kind, PacketOut, PortNo, Version, deletes_table_miss,
 };
 use sdk::Refusal;
 use series::Limits;
@@ -44,7 +44,7 @@ mod switches;
 
 use self::outputs::{ActionContext, Outputs, check_in_port};
 use self::reach::{Reach, table};
-pub(crate) use self::requests::{Expects, STATS_COOKIE_1_3, STATS_MASK_1_3};
+pub(crate) use self::requests::Expects;
 pub(crate) use self::switches::AppRights;
 
 /// Where the app's number begins in a cookie, in bits.
@@ -53,15 +53,8 @@ pub(crate) const APP_SHIFT: u32 = 48;
 /// The bits of a cookie that are the app's own.
 pub(crate) const OWN_BITS: u64 = (1 << APP_SHIFT) - 1;
 
-/// Where cookie and cookie mask are in a 1.3 flow-mod, and the cookie in a 1.0 one, in bytes.
-pub(crate) const COOKIE_1_3: usize = 8;
-pub(crate) const MASK_1_3: usize = 16;
-pub(crate) const COOKIE_1_0: usize = 48;
-
-/// Where the buffer id is in flow-mods and packet-outs, in bytes.
-const BUFFER_1_3: usize = 32;
-const BUFFER_1_0: usize = 64;
-const PACKET_OUT_BUFFER: usize = 8;
+/// Where the buffer id is in packet-outs of every version, in bytes.
+const PACKET_OUT_BUFFER: u8 = 8;
 
 /// `OFP_NO_BUFFER`, OpenFlow 1.3.5 §7.3.4.1.
 const NO_BUFFER: u32 = u32::MAX;
@@ -138,13 +131,6 @@ enum Buffer {
     Named {
         at: u8,
     },
-}
-
-/// A place in a message, in the one byte in which a [`Checked`] keeps it.
-#[expect(clippy::cast_possible_truncation, reason = "it is asserted to fit")]
-const fn place(at: usize) -> u8 {
-    assert!(at <= u8::MAX as usize, "the fields are near the beginning");
-    at as u8
 }
 
 /// The effect of a flow-mod on the table-miss entry, which is the kernel's.
@@ -287,7 +273,7 @@ impl Rights {
                     Kind::MeterMod => self.meter_mod(message)?,
                     Kind::BarrierRequest => self.barrier(message)?,
                     Kind::GetConfigRequest => self.get_config(message)?,
-                    Kind::QueueGetConfigRequest => self.queue_config(version, message)?,
+                    Kind::QueueGetConfigRequest => self.queue_config(message)?,
                     Kind::PortMod => self.port_mod(message)?,
                     Kind::TableMod => self.table_mod(message)?,
                     Kind::Experimenter => self.experimenter(version, message)?,
@@ -306,13 +292,8 @@ impl Rights {
         self.actions(ActionContext::Flow, instructions.apply)?;
         self.actions(ActionContext::Flow, instructions.write)?;
         instructions.meter.map_or(Ok(()), |meter| self.meter(meter))?;
-        for other in instructions.others.iter() {
-            let granted = match other {
-                v1_3::Instruction::Experimenter(other) => {
-                    self.experimenters.contains(&other.experimenter)
-                }
-                _ => false,
-            };
+        for experimenter in instructions.others.experimenters() {
+            let granted = experimenter.is_some_and(|it| self.experimenters.contains(&it));
             allow(granted, Refusal::Action)?;
         }
         Ok(checked)
@@ -332,7 +313,7 @@ impl Rights {
         allow((flow_mod.cookie | flow_mod.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
         let reach = Reach::of(version, flow_mod.command, flow_mod.priority, message);
         allow(reach.keeps_to(self.band), Refusal::Priority)?;
-        let narrowed = version > Version::V1_0; // to its own cookies, where it may not touch others' flows
+        let narrowed = version.features().cookie_masks; // to its own cookies, where it may not touch others' flows
         let may_cover_all = narrowed || writes_any || self.alone;
         allow(!reach.covers_all || may_cover_all, Refusal::Foreign)?;
         // Open vSwitch has no emergency table. In those that have one, its flows replace all others.
@@ -341,15 +322,13 @@ impl Rights {
         allow(!flow_mod.has_opaque_field || !self.experimenters.is_empty(), Refusal::Action)?;
         let others = !narrowed && reach.covers_all || writes_any;
         let sweeps = others && !matches!(flow_mod.command, Command::Add | Command::ModifyStrict);
-        let is_certain = || reach::deletes_all_v1_0(version, flow_mod.command, message);
+        let is_certain = || deletes_table_miss(version, flow_mod.command, message);
         let sweep = || if is_certain() { Sweep::Certain } else { Sweep::Possible };
         let sweeps = sweeps.then(sweep);
-        let (cookie, at) = match version {
-            Version::V1_0 => (place(COOKIE_1_0), place(BUFFER_1_0)),
-            Version::V1_3 => (place(COOKIE_1_3), place(BUFFER_1_3)),
-        };
+        let layout = version.layout();
+        let (cookie, at) = (layout.flow_mod_cookie, layout.flow_mod_buffer);
         let mark = match flow_mod.command {
-            _ if version == Version::V1_0 => Mark::Cookie { at: cookie },
+            _ if !narrowed => Mark::Cookie { at: cookie },
             Command::Add => Mark::Cookie { at: cookie },
             _ if writes_any => Mark::None,
             _ => Mark::CookieAndMask { at: cookie },
@@ -384,7 +363,7 @@ impl Rights {
     ) -> Result<Checked, Refusal> {
         check_in_port(packet_out.in_port)?;
         self.packet(packet_out.data)?;
-        let buffer = Buffer::Used { at: place(PACKET_OUT_BUFFER) };
+        let buffer = Buffer::Used { at: PACKET_OUT_BUFFER };
         Ok(Checked { buffer, ..Checked::only(version, Allowed::PacketOut) })
     }
 

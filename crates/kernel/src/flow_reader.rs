@@ -271,7 +271,7 @@ impl FlowReader {
             self.band_check = self.band_check.map(|at| at.max(now + GRACE));
         }
         let checks_bands = self.band_check.take_if(|at| now >= *at).is_some();
-        let all = self.due.take().is_some() || checks_bands || version == Version::V1_0;
+        let all = self.due.take().is_some() || checks_bands || !version.features().cookie_masks;
         let only = match inform[..] {
             [Informed { slot, .. }] if !all => Some(identify(slot).0),
             _ => None,

@@ -257,7 +257,7 @@ fn is_part(hundredths: u64, flows: u32, size: Option<u32>) -> bool {
 /// flows.
 pub(crate) fn count(version: Version, app: AppId) -> MultipartRequest<'static> {
     let all = FlowStatsRequest::new(Match::new());
-    if version == Version::V1_0 {
+    if !version.features().cookie_masks {
         return MultipartRequest::Flow(all);
     }
     let cookie = u64::from(app.0) << APP_SHIFT;

@@ -23,9 +23,7 @@ use std::time::Duration;
 use openflow::{Header, Kind, Version};
 use thiserror::Error;
 
-use crate::check::{
-    APP_SHIFT, COOKIE_1_0, COOKIE_1_3, MASK_1_3, OWN_BITS, Rights, STATS_COOKIE_1_3, STATS_MASK_1_3,
-};
+use crate::check::{APP_SHIFT, OWN_BITS, Rights};
 use control::app::{AppId, Installation};
 
 /// The number in the cookies of the kernel's own flows, in the place of an app's.
@@ -35,8 +33,6 @@ pub(crate) const KERNEL: AppId = AppId(0xffff);
 pub(crate) const EARLIER: u16 = 0;
 
 const PACKET_IN_COOKIE: usize = 16;
-const FLOW_REMOVED_COOKIE_1_3: usize = 8;
-const FLOW_REMOVED_COOKIE_1_0: usize = 48;
 
 /// Offset of the table in an entry of flow statistics, in both versions.
 const FLOW_TABLE: usize = 2;
@@ -71,7 +67,8 @@ pub(crate) fn kernel_cookie(installation: Installation) -> u64 {
 
 /// Replaces the cookie of a packet-in of 1.3 by that of no flow, and returns it; `None` for another message.
 pub(crate) fn take_cookie(version: Version, message: &mut [u8]) -> Option<u64> {
-    let is = version > Version::V1_0 && message.get(1).copied() == Kind::PacketIn.to_wire(version);
+    let has_cookie = version.features().packet_in_cookie;
+    let is = has_cookie && message.get(1).copied() == Kind::PacketIn.to_wire(version);
     let field = message.get_mut(PACKET_IN_COOKIE..).filter(|_| is)?.first_chunk_mut()?;
     Some(u64::from_be_bytes(std::mem::replace(field, [0xff; 8])))
 }
@@ -99,11 +96,8 @@ pub(crate) fn xid(message: &[u8]) -> u32 {
 
 /// Strips a flow-removed message's cookie; `None` if it is too short to have one.
 pub(crate) fn flow_removed(version: Version, message: &mut [u8]) -> Option<u64> {
-    let at = match version {
-        Version::V1_0 => FLOW_REMOVED_COOKIE_1_0,
-        Version::V1_3 => FLOW_REMOVED_COOKIE_1_3,
-    };
-    let field = message.get_mut(at..)?.first_chunk_mut()?;
+    let at = version.layout().flow_removed_cookie;
+    let field = message.get_mut(usize::from(at)..)?.first_chunk_mut()?;
     let cookie = u64::from_be_bytes(*field) & OWN_BITS;
     *field = cookie.to_be_bytes();
     Some(cookie)
@@ -124,16 +118,17 @@ pub(crate) fn error(version: Version, message: &mut [u8], sent_xid: u32, xid: u3
 /// Removes the app's number from a message that was sent, or from the beginning of one.
 fn unmark(version: Version, quote: &mut [u8]) {
     let Some(kind) = quote.get(1).map(|kind| Kind::from_wire(version, *kind)) else { return };
-    let cookies: &[usize] = match (kind, version) {
-        (Ok(Kind::FlowMod), Version::V1_0) => &[COOKIE_1_0],
-        (Ok(Kind::FlowMod), _) => &[COOKIE_1_3, MASK_1_3],
-        (Ok(Kind::MultipartRequest), Version::V1_3) if is_about_flows(quote) => {
-            &[STATS_COOKIE_1_3, STATS_MASK_1_3]
+    let layout = version.layout();
+    let cookies = match kind {
+        Ok(Kind::FlowMod) => [Some(layout.flow_mod_cookie), layout.flow_mod_cookie_mask],
+        Ok(Kind::MultipartRequest) if is_about_flows(quote) => {
+            [layout.flow_request_cookie, layout.flow_request_cookie_mask]
         }
-        _ => &[],
+        _ => [None; 2],
     };
+    let cookies = cookies.into_iter().flatten().map(usize::from);
     // A quote may end anywhere, also between the two bytes of the app's number.
-    for byte in cookies.iter().flat_map(|at| [*at, *at + 1]) {
+    for byte in cookies.flat_map(|at| [at, at + 1]) {
         if let Some(byte) = quote.get_mut(byte) {
             *byte = 0;
         }
@@ -162,13 +157,13 @@ pub(crate) fn reply(
         Some(&[high, low]) if kind == Kind::MultipartReply => u16::from_be_bytes([high, low]),
         _ => return Ok(()),
     };
-    let old = version == Version::V1_0;
-    let first = if old { 12 } else { 16 };
+    let (first, features) = (first_entry(version), version.features());
     let entries = match what {
         FLOW => Entries::flows(version),
-        // OpenFlow 1.0 does not have these types, so nobody can have requested them.
-        GROUP | GROUP_DESC | METER_CONFIG if !old => Entries { first, length: 0, least: 8 },
-        METER if !old => Entries { first, length: 4, least: 8 },
+        // Of a version that does not have one of these types, no app can have requested it.
+        GROUP | GROUP_DESC if features.groups => Entries { first, length: 0, least: 8 },
+        METER_CONFIG if features.meters => Entries { first, length: 0, least: 8 },
+        METER if features.meters => Entries { first, length: 4, least: 8 },
         _ => return Ok(()),
     };
     entries.retain(message, |entry| match what {
@@ -230,8 +225,9 @@ pub(crate) fn own_flows(
 
 /// Gives a flow the priority [`EARLIER`] if `is_earlier` holds for its priority and age.
 fn mark_earlier(version: Version, entry: &mut [u8], is_earlier: impl Fn(u16, Duration) -> bool) {
-    let duration = if version == Version::V1_0 { 44 } else { 4 };
-    let Some(fields) = entry.get_mut(duration..).and_then(|rest| rest.first_chunk_mut::<10>())
+    let duration = version.layout().entry_duration;
+    let Some(fields) =
+        entry.get_mut(usize::from(duration)..).and_then(|rest| rest.first_chunk_mut::<10>())
     else {
         return;
     };
@@ -245,7 +241,12 @@ fn mark_earlier(version: Version, entry: &mut [u8], is_earlier: impl Fn(u16, Dur
 
 /// The place of the cookie in the statistics of a flow.
 fn cookie_at(version: Version) -> usize {
-    if version == Version::V1_0 { 64 } else { 24 }
+    version.layout().entry_cookie.into()
+}
+
+/// The place of the first entry of a multipart reply.
+fn first_entry(version: Version) -> usize {
+    version.layout().multipart_entries.into()
 }
 
 /// Whether a flow is the app's own; removes the app's number from its cookie if so.
@@ -274,8 +275,8 @@ struct Entries {
 impl Entries {
     /// The entries of a reply with flows.
     fn flows(version: Version) -> Self {
-        let old = version == Version::V1_0;
-        Self { first: if old { 12 } else { 16 }, length: 0, least: if old { 88 } else { 56 } }
+        let least = version.layout().entry_min_size.into();
+        Self { first: first_entry(version), length: 0, least }
     }
 
     /// The entry with which `rest` begins.

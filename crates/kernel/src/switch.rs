@@ -193,7 +193,7 @@ impl Switch {
 
     /// Returns its features reply with its present ports, and with transaction id 0. Empty if no message can hold it.
     pub(crate) fn features(&self) -> Vec<u8> {
-        let has_ports = self.version < Version::V1_3;
+        let has_ports = !self.version.features().port_desc;
         let features = Features {
             dpid: self.dpid,
             n_buffers: self.n_buffers,

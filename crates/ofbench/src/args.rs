@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use openflow::Version;
 
@@ -105,8 +106,8 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub ports: u16,
     /// OpenFlow version
-    #[arg(long, value_name = "VERSION", default_value = "1.3")]
-    pub of: Of,
+    #[arg(long, value_name = "VERSION", value_parser = versions(), default_value = "1.3")]
+    pub of: Version,
     /// Send whole packets instead of buffering them in the switch
     #[arg(long)]
     pub no_buffer: bool,
@@ -221,8 +222,8 @@ pub struct SwitchesArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub more_ports: u16,
     /// OpenFlow version
-    #[arg(long, value_name = "VERSION", default_value = "1.3")]
-    pub of: Of,
+    #[arg(long, value_name = "VERSION", value_parser = versions(), default_value = "1.3")]
+    pub of: Version,
     /// Datapath id of the first switch; the others follow
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub dpid: u64,
@@ -240,24 +241,12 @@ pub struct SwitchesArgs {
     pub markdown: bool,
 }
 
-/// An OpenFlow version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Of {
-    /// OpenFlow 1.0.
-    #[value(name = "1.0")]
-    V1_0,
-    /// OpenFlow 1.3.
-    #[value(name = "1.3")]
-    V1_3,
-}
-
-impl From<Of> for Version {
-    fn from(of: Of) -> Self {
-        match of {
-            Of::V1_0 => Self::V1_0,
-            Of::V1_3 => Self::V1_3,
-        }
-    }
+/// Parses the name of an OpenFlow version.
+fn versions() -> impl TypedValueParser<Value = Version> {
+    let values = Version::ALL
+        .iter()
+        .map(|version| PossibleValue::new(version.name()).help(format!("OpenFlow {version}")));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Version>())
 }
 
 /// Which message answers a packet-in that is not buffered.
@@ -321,7 +310,7 @@ impl LoadArgs {
     /// # Errors
     /// The host name does not resolve, or the TLS files are invalid.
     pub fn plan(&self, mode: Mode) -> anyhow::Result<Plan> {
-        let version = self.of.into();
+        let version = self.of;
         let template = PacketInTemplate::new(version, !self.no_buffer, self.frame)?;
         let window = self.window.unwrap_or(WAITING / template.size());
         let pace = match mode {

@@ -260,7 +260,7 @@ fn switches(args: &SwitchesArgs) -> anyhow::Result<()> {
     let to = crate::args::resolve(&args.controller)?;
     let tls = args.tls.load()?;
     pin::allow_files(topology.switches() + 64).context("cannot open a socket for each switch")?;
-    let mut fabric = Fabric::new(&topology, args.of.into(), args.dpid, args.more_ports);
+    let mut fabric = Fabric::new(&topology, args.of, args.dpid, args.more_ports);
     let stop = stop_at_signals()?;
     let until = args.seconds.map(|seconds| Instant::now() + seconds);
     let (switches, links) = (topology.switches(), topology.links().len());
@@ -322,7 +322,7 @@ fn null(args: &NullArgs) -> anyhow::Result<()> {
         pin::pin(0).context("cannot pin the process to a core")?;
     }
     let versions = match args.of {
-        Some(of) => vec![of.into()],
+        Some(of) => vec![of],
         None => openflow::Version::ALL.to_vec(),
     };
     let null = NullController::bind_with(args.listen, &versions, args.tls.load()?)

@@ -206,7 +206,7 @@ impl Fabric {
         let version = switch.identity().version;
         let packet_in = PacketIn {
             reason: if missed { PacketInReason::NoMatch } else { PacketInReason::Action },
-            cookie: if version == Version::V1_0 { PacketIn::NO_COOKIE } else { 0 },
+            cookie: if version.features().packet_in_cookie { 0 } else { PacketIn::NO_COOKIE },
             ..PacketIn::new(in_port, frame)
         };
         let mut message = Vec::new();

@@ -49,7 +49,8 @@ pub struct NullController {
     versions: Vec<Version>,
     tls: Option<Server>,
     peers: Slab<Peer>,
-    replies: [Replies; 2],
+    /// In the order of [`Version::ALL`].
+    replies: [Replies; Version::COUNT],
 }
 
 /// A connected switch.
@@ -99,7 +100,7 @@ impl NullController {
             versions: versions.to_vec(),
             tls,
             peers: Slab::new(),
-            replies: [Replies::new(Version::V1_0), Replies::new(Version::V1_3)],
+            replies: Version::each(Replies::new),
         })
     }
 
@@ -203,13 +204,13 @@ fn hear(
     message: &[u8],
     version: &mut Option<Version>,
     versions: &[Version],
-    replies: &mut [Replies; 2],
+    replies: &mut [Replies; Version::COUNT],
     connection: &mut Connection,
 ) -> Result<(), Disconnect> {
     if let Some(spoken) = *version
         && message[..2] == [spoken.wire(), PACKET_IN]
     {
-        replies[usize::from(spoken == Version::V1_3)].answer(message);
+        replies[spoken.index()].answer(message);
         return Ok(());
     }
     converse(message, version, versions, connection.out())
@@ -234,7 +235,7 @@ fn converse(
             say(out, |room| Kind::FeaturesRequest.encode_empty(spoken, 1, room));
             let config = SwitchConfig { flags: 0, miss_send_len: 128 };
             say(out, |room| config.encode_set(spoken, 2, room));
-            if spoken == Version::V1_3 {
+            if !spoken.features().miss_to_controller {
                 let controller = [Action::output(PortNo::CONTROLLER)];
                 let miss = FlowMod::add(Match::new()).priority(0).apply(&controller);
                 say(out, |room| miss.encode(spoken, 3, room));

@@ -47,7 +47,7 @@ impl PacketInTemplate {
         let frame = frame_of(frame.max(MIN_FRAME));
         let packet_in = PacketIn {
             buffer_id: buffered.then_some(0),
-            cookie: if version == Version::V1_0 { PacketIn::NO_COOKIE } else { 0 },
+            cookie: if version.features().packet_in_cookie { 0 } else { PacketIn::NO_COOKIE },
             ..PacketIn::new(PortNo(1), &frame)
         };
         let mut one = vec![0; 64 + frame.len()];

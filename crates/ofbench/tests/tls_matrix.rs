@@ -105,7 +105,7 @@ fn matrix_shows_what_a_controller_accepts() {
 fn version_of_the_null_controller_can_be_restricted() {
     let dir = tempfile::tempdir().unwrap();
     write_keys(dir.path());
-    with_null(dir.path(), Some(TlsVersion::V1_3), |address| {
+    with_null(dir.path(), Some(TlsVersion::Tls13), |address| {
         let result = json(&["tls-matrix", address, "--json"]);
         let ecdsa = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
         assert_eq!(verdict(&result, "suites", "TLS 1.2", ecdsa), "refused");

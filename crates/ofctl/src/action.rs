@@ -12,7 +12,7 @@ use crate::number::{
     GROUPS, LENGTHS, METERS, Own, QUEUES, TABLES, integer, narrow, of_key, port_json, port_of_key,
     text,
 };
-use crate::{OfctlError, invalid};
+use crate::{OfctlError, has_old_names, invalid};
 
 /// The instructions of a request.
 #[derive(Debug, Default, PartialEq)]
@@ -31,14 +31,14 @@ impl Program {
         let mut program = Self::default();
         for item in elements("actions", list)? {
             let kind = kind(item)?;
-            if version == Version::V1_0 {
-                program.apply.push(action_1_0(kind, item)?);
+            if has_old_names(version) {
+                program.apply.push(action_1_0(kind, item, version)?);
                 continue;
             }
             match kind {
                 "WRITE_ACTIONS" => {
                     for item in elements("actions", item.get("actions"))? {
-                        program.write.push(action(item)?);
+                        program.write.push(action(item, version)?);
                     }
                 }
                 "CLEAR_ACTIONS" => program.clear = true,
@@ -53,7 +53,7 @@ impl Program {
                 "METER" => {
                     program.meter = Some(METERS.read("meter_id", needed(item, "meter_id")?)?);
                 }
-                _ => program.apply.push(action(item)?),
+                _ => program.apply.push(action(item, version)?),
             }
         }
         Ok(program)
@@ -92,12 +92,12 @@ fn kind(item: &Value) -> Result<&str, OfctlError> {
     kind.ok_or_else(|| OfctlError::Invalid(format!("{item} has no type, such as \"OUTPUT\"")))
 }
 
-/// Reads an action of OpenFlow 1.3.
-pub(crate) fn action(item: &Value) -> Result<Action, OfctlError> {
+/// Reads an action of a version with OXM.
+pub(crate) fn action(item: &Value, version: Version) -> Result<Action, OfctlError> {
     let ethertype = || narrow("ethertype", needed(item, "ethertype")?);
     Ok(match kind(item)? {
         "OUTPUT" => {
-            let port = port_of_key(item, "port", Version::V1_3)?;
+            let port = port_of_key(item, "port", version)?;
             let max_len = item.get("max_len").map(|it| LENGTHS.read("max_len", it)).transpose()?;
             let max_len = narrow("max_len", &max_len.unwrap_or(0xffe5).into())?;
             Action::Output { port, max_len }
@@ -116,7 +116,7 @@ pub(crate) fn action(item: &Value) -> Result<Action, OfctlError> {
         "GROUP" => Action::Group(GROUPS.read("group_id", needed(item, "group_id")?)?),
         "SET_NW_TTL" => Action::SetNwTtl(narrow("nw_ttl", needed(item, "nw_ttl")?)?),
         "DEC_NW_TTL" => Action::DecNwTtl,
-        "SET_FIELD" => Action::SetField(set_field(item)?),
+        "SET_FIELD" => Action::SetField(set_field(item, version)?),
         "EXPERIMENTER" => {
             return invalid(
                 "EXPERIMENTER: no experimenter's action is granted to clients of this interface",
@@ -127,7 +127,7 @@ pub(crate) fn action(item: &Value) -> Result<Action, OfctlError> {
 }
 
 /// Reads the field of a `SET_FIELD`, whose VLAN id has the bit of a tag in every form.
-fn set_field(item: &Value) -> Result<Field, OfctlError> {
+fn set_field(item: &Value, version: Version) -> Result<Field, OfctlError> {
     let name = needed(item, "field")?;
     let Some(name) = name.as_str() else {
         return invalid(format!("field is {name}; expected a name such as \"eth_dst\""));
@@ -141,16 +141,16 @@ fn set_field(item: &Value) -> Result<Field, OfctlError> {
             "SET_FIELD {name}: {value} has a mask, which OpenFlow 1.3 does not have here"
         ));
     }
-    field(name, name, value)
+    field(name, (name, value), version)
 }
 
 /// Reads an action of OpenFlow 1.0.
-fn action_1_0(kind: &str, item: &Value) -> Result<Action, OfctlError> {
+fn action_1_0(kind: &str, item: &Value, version: Version) -> Result<Action, OfctlError> {
     let address = |key| Ok::<_, OfctlError>(address(key, needed(item, key)?)?.value);
     let ip = |key| Ok::<_, OfctlError>(ipv4(key, needed(item, key)?)?.value);
     Ok(match kind {
         "OUTPUT" => Action::Output {
-            port: port_of_key(item, "port", Version::V1_0)?,
+            port: port_of_key(item, "port", version)?,
             max_len: of_key(item, "max_len", 0xffe5)?,
         },
         "SET_VLAN_VID" => {
@@ -170,7 +170,7 @@ fn action_1_0(kind: &str, item: &Value) -> Result<Action, OfctlError> {
         "SET_TP_SRC" => Action::SetTpSrc(of_key(item, "tp_src", 0)?),
         "SET_TP_DST" => Action::SetTpDst(of_key(item, "tp_dst", 0)?),
         "ENQUEUE" => Action::Enqueue {
-            port: port_of_key(item, "port", Version::V1_0)?,
+            port: port_of_key(item, "port", version)?,
             queue_id: of_key(item, "queue_id", 0)?,
         },
         other => return invalid(format!("{other} is no action of OpenFlow 1.0 that Ryu knows")),
@@ -207,15 +207,15 @@ pub(crate) fn json(instructions: &Instructions<'_>, version: Version, own: &Own)
 
 /// Writes an action as Ryu does: `OUTPUT:2`.
 pub(crate) fn action_text(action: &Action, version: Version, own: &Own) -> String {
-    match (action, version) {
+    match (action, has_old_names(version)) {
         (Action::Output { port, .. }, _) => format!("OUTPUT:{}", text(&port_json(*port, version))),
         (Action::Enqueue { port, queue_id }, _) => {
             let (port, queue) = (port_json(*port, version), QUEUES.write(*queue_id));
             format!("ENQUEUE:{}:{}", text(&port), text(&queue))
         }
-        (Action::PopVlan, Version::V1_0) => "STRIP_VLAN".into(),
-        (Action::SetField(field), Version::V1_0) => field_1_0(field),
-        (Action::SetField(field), Version::V1_3) => {
+        (Action::PopVlan, true) => "STRIP_VLAN".into(),
+        (Action::SetField(field), true) => field_1_0(field),
+        (Action::SetField(field), false) => {
             format!("SET_FIELD: {{{}:{}}}", field.name(), text(&plain(field)))
         }
         (Action::SetTpSrc(port), _) => format!("SET_TP_SRC:{port}"),
@@ -225,7 +225,7 @@ pub(crate) fn action_text(action: &Action, version: Version, own: &Own) -> Strin
         (Action::SetMplsTtl(ttl), _) => format!("SET_MPLS_TTL:{ttl}"),
         (Action::DecMplsTtl, _) => "DEC_MPLS_TTL".into(),
         (Action::PushVlan(ethertype), _) => format!("PUSH_VLAN:{ethertype}"),
-        (Action::PopVlan, Version::V1_3) => "POP_VLAN".into(),
+        (Action::PopVlan, false) => "POP_VLAN".into(),
         (Action::PushMpls(ethertype), _) => format!("PUSH_MPLS:{ethertype}"),
         (Action::PopMpls(ethertype), _) => format!("POP_MPLS:{ethertype}"),
         (Action::PushPbb(ethertype), _) => format!("PUSH_PBB:{ethertype}"),
@@ -234,7 +234,7 @@ pub(crate) fn action_text(action: &Action, version: Version, own: &Own) -> Strin
         (Action::Group(group), _) => format!("GROUP:{}", text(&GROUPS.write(own.group(*group)))),
         (Action::SetNwTtl(ttl), _) => format!("SET_NW_TTL:{ttl}"),
         (Action::DecNwTtl, _) => "DEC_NW_TTL".into(),
-        (Action::Experimenter { .. }, Version::V1_0) => "VENDOR".into(),
+        (Action::Experimenter { .. }, true) => "VENDOR".into(),
         (Action::Experimenter { experimenter, .. }, _) => {
             format!("EXPERIMENTER: {{experimenter:{experimenter}}}")
         }

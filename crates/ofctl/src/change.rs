@@ -2,17 +2,17 @@
 
 use openflow::{
     Bucket, EncodeError, FlowMod, FlowModCommand, FlowModFlags, GroupKind, GroupMod,
-    GroupModCommand, MacAddr, Match, MeterBand, MeterFlags, MeterMod, MeterModCommand, PortConfig,
-    PortFeatures, PortMod, Version,
+    GroupModCommand, MacAddr, Match, MeterBand, MeterFlags, MeterMod, MeterModCommand, PortMod,
+    Version,
 };
 use serde_json::Value;
 
 use crate::action::{Program, action, elements};
-use crate::number::{GROUPS, METERS, TABLES, narrow, of_key, port, port_number, port_of_key};
-use crate::{OfctlError, invalid, matching, matching_1_0};
+use crate::number::{GROUPS, METERS, TABLES, narrow, of_key, port, port_of_key};
+use crate::{OfctlError, has_old_names, invalid, matching, matching_1_0};
 
-/// The emergency flag of OpenFlow 1.0.
-const EMERGENCY_1_0: u16 = 1 << 2;
+/// The flag of an emergency flow, as OpenFlow 1.0 numbers it.
+const EMERGENCY: u16 = 1 << 2;
 
 /// The number of no buffer.
 const NO_BUFFER: u32 = u32::MAX;
@@ -37,10 +37,10 @@ pub(crate) fn encoded(
 
 /// Reads the match of a request; a request without one has the match that accepts everything.
 pub(crate) fn match_of(request: &Value, version: Version) -> Result<Match, OfctlError> {
-    match (request.get("match"), version) {
-        (None, _) => Ok(Match::new()),
-        (Some(match_), Version::V1_0) => matching_1_0::read(match_),
-        (Some(match_), Version::V1_3) => matching::read(match_),
+    match request.get("match") {
+        None => Ok(Match::new()),
+        Some(match_) if has_old_names(version) => matching_1_0::read(match_, version),
+        Some(match_) => matching::read(match_, version),
     }
 }
 
@@ -55,7 +55,7 @@ pub fn flow_mod(
 ) -> Result<Vec<u8>, OfctlError> {
     object("a flow", request)?;
     let program = Program::read(request.get("actions"), version)?;
-    let default = if version == Version::V1_0 { FlowMod::DEFAULT_PRIORITY } else { 0 };
+    let default = if has_old_names(version) { FlowMod::DEFAULT_PRIORITY } else { 0 };
     let mut flow = FlowMod::new(command, match_of(request, version)?)
         .cookie(of_key(request, "cookie", 0)?)
         .priority(of_key(request, "priority", default)?)
@@ -70,13 +70,13 @@ pub fn flow_mod(
     };
     flow.buffer_id = Some(buffer).filter(|buffer| *buffer != NO_BUFFER);
     let flags: u16 = of_key(request, "flags", 0)?;
-    flow.flags = match version {
-        Version::V1_0 if flags & EMERGENCY_1_0 != 0 => {
-            FlowModFlags(flags & !EMERGENCY_1_0) | FlowModFlags::EMERGENCY
-        }
-        _ => FlowModFlags(flags),
+    let features = version.features();
+    flow.flags = if features.emergency_flows && flags & EMERGENCY != 0 {
+        FlowModFlags(flags & !EMERGENCY) | FlowModFlags::EMERGENCY
+    } else {
+        FlowModFlags(flags)
     };
-    if version > Version::V1_0 {
+    if features.multiple_tables {
         flow.table_id = table(request, 0)?;
         flow.cookie_mask = of_key(request, "cookie_mask", 0)?;
         flow.out_group = group(request, "out_group", FlowMod::ANY_GROUP)?;
@@ -105,11 +105,15 @@ fn object(what: &str, request: &Value) -> Result<(), OfctlError> {
     }
 }
 
-/// Makes a group-mod.
+/// Makes a group-mod in the switch's version.
 ///
 /// # Errors
 /// [`OfctlError`]
-pub fn group_mod(request: &Value, command: GroupModCommand) -> Result<Vec<u8>, OfctlError> {
+pub fn group_mod(
+    version: Version,
+    request: &Value,
+    command: GroupModCommand,
+) -> Result<Vec<u8>, OfctlError> {
     object("a group", request)?;
     let kind = match request.get("type").map_or(Some("ALL"), Value::as_str) {
         Some("ALL") => GroupKind::All,
@@ -126,9 +130,9 @@ pub fn group_mod(request: &Value, command: GroupModCommand) -> Result<Vec<u8>, O
         let actions = elements("actions", value.get("actions"))?;
         Ok::<_, OfctlError>(Bucket {
             weight: of_key(value, "weight", 0)?,
-            watch_port: port_of_key(value, "watch_port", Version::V1_3)?,
+            watch_port: port_of_key(value, "watch_port", version)?,
             watch_group: group(value, "watch_group", Bucket::ANY_GROUP)?,
-            actions: actions.iter().map(action).collect::<Result<_, _>>()?,
+            actions: actions.iter().map(|it| action(it, version)).collect::<Result<_, _>>()?,
         })
     };
     let buckets = elements("buckets", request.get("buckets"))?;
@@ -139,14 +143,18 @@ pub fn group_mod(request: &Value, command: GroupModCommand) -> Result<Vec<u8>, O
         group_id: group(request, "group_id", 0)?,
         buckets: buckets.iter().map(bucket).collect::<Result<_, _>>()?,
     };
-    encoded(|room| group.encode(Version::V1_3, 0, room))
+    encoded(|room| group.encode(version, 0, room))
 }
 
-/// Makes a meter-mod.
+/// Makes a meter-mod in the switch's version.
 ///
 /// # Errors
 /// [`OfctlError`]
-pub fn meter_mod(request: &Value, command: MeterModCommand) -> Result<Vec<u8>, OfctlError> {
+pub fn meter_mod(
+    version: Version,
+    request: &Value,
+    command: MeterModCommand,
+) -> Result<Vec<u8>, OfctlError> {
     object("a meter", request)?;
     let flags = match request.get("flags") {
         Some(Value::Array(flags)) => flags.as_slice(),
@@ -185,7 +193,7 @@ pub fn meter_mod(request: &Value, command: MeterModCommand) -> Result<Vec<u8>, O
         meter_id: request.get("meter_id").map_or(Ok(0), |it| METERS.read("meter_id", it))?,
         bands: bands.iter().map(band).collect::<Result<_, _>>()?,
     };
-    encoded(|room| meter.encode(Version::V1_3, 0, room))
+    encoded(|room| meter.encode(version, 0, room))
 }
 
 /// Makes a port-mod in the switch's version.
@@ -202,29 +210,13 @@ pub fn port_mod(version: Version, request: &Value, now: PortNow) -> Result<Vec<u
     };
     let (config, mask) = (of_key(request, "config", 0)?, of_key(request, "mask", 0)?);
     let advertise = of_key(request, "advertise", now.advertised)?;
-    if version == Version::V1_0 {
-        // OpenFlow 1.0.2 §5.3.3. Its features have other bits than those of later versions.
-        let number = u16::try_from(port_number(port_no, version));
-        let number = number.map_err(|_| OfctlError::Invalid("port_no has 16 bits".into()))?;
-        let mut message = vec![1, 15, 0, 32, 0, 0, 0, 0];
-        message.extend(number.to_be_bytes());
-        message.extend(hw_addr.0);
-        message.extend([config, mask, advertise, 0].into_iter().flat_map(u32::to_be_bytes));
-        return Ok(message);
-    }
-    let port = PortMod {
-        port_no,
-        hw_addr,
-        config: PortConfig(config),
-        mask: PortConfig(mask),
-        advertise: PortFeatures(advertise),
-    };
-    encoded(|room| port.encode(version, 0, room))
+    let bits = [config, mask, advertise];
+    encoded(|room| PortMod::encode_bits((port_no, hw_addr), bits, version, 0, room))
 }
 
 #[cfg(test)]
 mod tests {
-    use openflow::PortNo;
+    use openflow::{PortConfig, PortNo};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -260,16 +252,24 @@ mod tests {
     fn groups_and_meters_are_read() {
         let request = json!({"group_id": 1, "type": "SELECT", "buckets": [
             {"weight": 3, "watch_port": 1, "actions": [{"type": "OUTPUT", "port": 1}]}]});
-        let group = GroupMod::decode(&group_mod(&request, GroupModCommand::Add).unwrap()).unwrap();
+        let group =
+            GroupMod::decode(&group_mod(Version::NEWEST, &request, GroupModCommand::Add).unwrap())
+                .unwrap();
         assert_eq!((group.group_id, group.kind), (1, GroupKind::Select));
         assert_eq!((group.buckets[0].weight, group.buckets[0].watch_port), (3, PortNo(1)));
         let request = json!({"flags": "KBPS", "meter_id": 1,
                              "bands": [{"type": "DROP", "rate": 1000, "burst_size": 7}]});
-        let meter = MeterMod::decode(&meter_mod(&request, MeterModCommand::Add).unwrap()).unwrap();
+        let meter =
+            MeterMod::decode(&meter_mod(Version::NEWEST, &request, MeterModCommand::Add).unwrap())
+                .unwrap();
         assert_eq!((meter.meter_id, meter.flags), (1, MeterFlags::KBPS));
         assert_eq!(meter.bands, [MeterBand::Drop { rate: 1000, burst_size: 7 }]);
-        assert!(meter_mod(&json!({"flags": ["FAST"]}), MeterModCommand::Add).is_err());
-        assert!(group_mod(&json!({"type": "SOME"}), GroupModCommand::Add).is_err());
+        assert!(
+            meter_mod(Version::NEWEST, &json!({"flags": ["FAST"]}), MeterModCommand::Add).is_err()
+        );
+        assert!(
+            group_mod(Version::NEWEST, &json!({"type": "SOME"}), GroupModCommand::Add).is_err()
+        );
     }
 
     #[test]
@@ -329,8 +329,8 @@ mod tests {
                 }
                 let _ = port_mod(version, &request, now);
             }
-            let _ = group_mod(&request, GroupModCommand::Modify);
-            let _ = meter_mod(&request, MeterModCommand::Modify);
+            let _ = group_mod(Version::NEWEST, &request, GroupModCommand::Modify);
+            let _ = meter_mod(Version::NEWEST, &request, MeterModCommand::Modify);
         }
     }
 }

@@ -33,7 +33,7 @@ pub use self::number::{Own, integer, port};
 pub use self::question::Question;
 pub use self::reply::port_desc;
 
-use openflow::{DecodeError, EncodeError};
+use openflow::{DecodeError, EncodeError, Version};
 use thiserror::Error;
 
 /// Why JSON was not translated.
@@ -57,6 +57,12 @@ impl From<EncodeError> for OfctlError {
             error => Self::Invalid(error.to_string()),
         }
     }
+}
+
+/// Whether Ryu translates a version by its module `ofctl_v1_0`, whose JSON has other names than that of later versions. A version
+/// with OXM names fields and actions as OXM does.
+fn has_old_names(version: Version) -> bool {
+    !version.features().oxm
 }
 
 /// Makes an [`OfctlError::Invalid`].

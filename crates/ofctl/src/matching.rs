@@ -32,7 +32,7 @@ const IN_ANSWERS: [(&str, &str); 11] = [
 ];
 
 /// Reads a match.
-pub(crate) fn read(attributes: &Value) -> Result<Match, OfctlError> {
+pub(crate) fn read(attributes: &Value, version: Version) -> Result<Match, OfctlError> {
     let Some(attributes) = attributes.as_object() else {
         return invalid(format!("match is {attributes}; expected an object"));
     };
@@ -63,7 +63,7 @@ pub(crate) fn read(attributes: &Value) -> Result<Match, OfctlError> {
             }
             (other, _) => other,
         };
-        let field = field(name, key, value)?;
+        let field = field(name, (key, value), version)?;
         let is_there = |other: Field| other.name() == field.name();
         if match_.fields().any(is_there) {
             return invalid(format!("{key} repeats a condition that another name states"));
@@ -73,11 +73,15 @@ pub(crate) fn read(attributes: &Value) -> Result<Match, OfctlError> {
     Ok(match_)
 }
 
-/// Reads a field of OpenFlow 1.3; `key` is its name in the request.
-pub(crate) fn field(name: &str, key: &str, value: &Value) -> Result<Field, OfctlError> {
+/// Reads a field of a version with OXM; `key` is its name in the request.
+pub(crate) fn field(
+    name: &str,
+    (key, value): (&str, &Value),
+    version: Version,
+) -> Result<Field, OfctlError> {
     use Field as F;
     Ok(match name {
-        "in_port" => F::InPort(port(key, value, Version::V1_3)?),
+        "in_port" => F::InPort(port(key, value, version)?),
         "in_phy_port" => F::InPhyPort(PortNo(narrow(key, value)?)),
         "metadata" => F::Metadata(masked(key, value)?),
         "eth_dst" => F::EthDst(address(key, value)?),
@@ -204,20 +208,20 @@ fn vid(key: &str, value: &Value) -> Result<Masked<u16>, OfctlError> {
 }
 
 /// Writes a match.
-pub(crate) fn json(match_: &Match) -> Value {
+pub(crate) fn json(match_: &Match, version: Version) -> Value {
     let mut object = Map::new();
     for field in match_.fields() {
         let name = field.name();
         let key = IN_ANSWERS.iter().find(|(it, _)| *it == name).map_or(name, |(_, key)| key);
         // A flow has at most one of the fields that share a name.
-        object.entry(key).or_insert_with(|| value(&field));
+        object.entry(key).or_insert_with(|| value(&field, version));
     }
     Value::Object(object)
 }
 
-fn value(field: &Field) -> Value {
+fn value(field: &Field, version: Version) -> Value {
     match field {
-        Field::InPort(port) => port_json(*port, Version::V1_3),
+        Field::InPort(port) => port_json(*port, version),
         Field::VlanVid(Masked { value, mask: Some(mask) }) => {
             Value::from(format!("{value:#06x}/{mask:#06x}"))
         }
@@ -285,6 +289,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn read(attributes: &Value) -> Result<Match, OfctlError> {
+        super::read(attributes, Version::NEWEST)
+    }
+
+    fn json(match_: &Match) -> Value {
+        super::json(match_, Version::NEWEST)
+    }
 
     #[test]
     fn names_of_both_versions_are_read() {

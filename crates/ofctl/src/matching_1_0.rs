@@ -18,7 +18,7 @@ const ARP: u64 = 0x0806;
 const NO_VLAN: u16 = 0xffff;
 
 /// Reads a match.
-pub(crate) fn read(attributes: &Value) -> Result<Match, OfctlError> {
+pub(crate) fn read(attributes: &Value, version: Version) -> Result<Match, OfctlError> {
     let Some(attributes) = attributes.as_object() else {
         return invalid(format!("match is {attributes}; expected an object"));
     };
@@ -28,7 +28,7 @@ pub(crate) fn read(attributes: &Value) -> Result<Match, OfctlError> {
     let mut match_ = Match::new();
     for (key, value) in attributes {
         let field = match (key.as_str(), protocol) {
-            ("in_port", _) => Field::InPort(port(key, value, Version::V1_0)?),
+            ("in_port", _) => Field::InPort(port(key, value, version)?),
             ("dl_src", _) => Field::EthSrc(address(key, value)?.value.into()),
             ("dl_dst", _) => Field::EthDst(address(key, value)?.value.into()),
             ("dl_vlan", _) => match narrow(key, value)? {
@@ -64,11 +64,11 @@ pub(crate) fn read(attributes: &Value) -> Result<Match, OfctlError> {
 }
 
 /// Writes a match.
-pub(crate) fn json(match_: &Match) -> Value {
+pub(crate) fn json(match_: &Match, version: Version) -> Value {
     let mut object = Map::new();
     for field in match_.fields() {
         let (key, value) = match field {
-            Field::InPort(port) => ("in_port", port_json(port, Version::V1_0)),
+            Field::InPort(port) => ("in_port", port_json(port, version)),
             Field::EthSrc(it) => ("dl_src", it.value.to_string().into()),
             Field::EthDst(it) => ("dl_dst", it.value.to_string().into()),
             Field::VlanVid(Masked { value: 0, .. }) => ("dl_vlan", NO_VLAN.into()),
@@ -105,6 +105,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn read(attributes: &Value) -> Result<Match, OfctlError> {
+        super::read(attributes, Version::V1_0)
+    }
+
+    fn json(match_: &Match) -> Value {
+        super::json(match_, Version::V1_0)
+    }
 
     #[test]
     fn matches_survive() {

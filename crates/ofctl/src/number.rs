@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use openflow::{PortNo, Version};
 use serde_json::Value;
 
-use crate::{OfctlError, invalid};
+use crate::{OfctlError, has_old_names, invalid};
 
 /// Names of reserved ports of OpenFlow 1.3; 1.0 has the same ports and `NONE` for `ANY`.
 const PORTS: [(&str, PortNo); 9] = [
@@ -163,9 +163,10 @@ pub fn port(what: &str, value: &Value, version: Version) -> Result<PortNo, Ofctl
             return Ok(*port);
         }
     }
-    match version {
-        Version::V1_0 => narrow(what, value).map(openflow::v1_0::port_from_wire),
-        Version::V1_3 => narrow(what, value).map(PortNo),
+    if version.features().wide_ports {
+        narrow(what, value).map(PortNo)
+    } else {
+        narrow(what, value).map(openflow::v1_0::port_from_wire)
     }
 }
 
@@ -181,7 +182,7 @@ pub(crate) fn port_of_key(
 /// Writes a port: its number, or the name of a reserved one.
 pub(crate) fn port_json(port: PortNo, version: Version) -> Value {
     match PORTS.iter().find(|(_, it)| *it == port) {
-        Some(("ANY", _)) if version == Version::V1_0 => Value::from("NONE"),
+        Some(("ANY", _)) if has_old_names(version) => Value::from("NONE"),
         Some((name, _)) => Value::from(*name),
         None => Value::from(port_number(port, version)),
     }
@@ -189,9 +190,10 @@ pub(crate) fn port_json(port: PortNo, version: Version) -> Value {
 
 /// Writes a port as a number.
 pub(crate) fn port_number(port: PortNo, version: Version) -> u32 {
-    match version {
-        Version::V1_0 => openflow::v1_0::port_to_wire(port).map_or(port.0, u32::from),
-        Version::V1_3 => port.0,
+    if version.features().wide_ports {
+        port.0
+    } else {
+        openflow::v1_0::port_to_wire(port).map_or(port.0, u32::from)
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::change::{encoded, group, match_of, table};
 use crate::number::{Own, integer, narrow, of_key, port, port_of_key};
-use crate::{OfctlError, reply};
+use crate::{OfctlError, has_old_names, reply};
 
 /// A question to a switch.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +46,7 @@ impl Question {
             None => Ok(PortNo::ANY),
             Some(text) => port("the port in the path", &Value::from(text), version),
         };
+        let features = version.features();
         let most = match what {
             "port" | "queueconfig" | "meter" | "meterconfig" | "group" | "groupdesc"
             | "portdesc" => 1,
@@ -72,23 +73,23 @@ impl Question {
                 let queue_id = Some(queue).filter(|queue| *queue != u32::MAX);
                 Ask::Multipart(M::Queue { port_no: port_at(0)?, queue_id })
             }
-            "queueconfig" if version > Version::V1_0 => Ask::QueueConfig(port_at(0)?),
-            "tablefeatures" if version > Version::V1_0 => {
+            "queueconfig" if !has_old_names(version) => Ask::QueueConfig(port_at(0)?),
+            "tablefeatures" if features.table_features => {
                 Ask::Multipart(M::TableFeatures(<_>::default()))
             }
-            "meterfeatures" if version > Version::V1_0 => Ask::Multipart(M::MeterFeatures),
-            "meterconfig" if version > Version::V1_0 => {
+            "meterfeatures" if features.meters => Ask::Multipart(M::MeterFeatures),
+            "meterconfig" if features.meters => {
                 Ask::Multipart(M::MeterConfig(number(0, MeterMod::ALL_METERS)?))
             }
-            "meter" if version > Version::V1_0 => {
+            "meter" if features.meters => {
                 Ask::Multipart(M::Meter(number(0, MeterMod::ALL_METERS)?))
             }
-            "groupfeatures" if version > Version::V1_0 => Ask::Multipart(M::GroupFeatures),
-            "groupdesc" if version > Version::V1_0 => Ask::Multipart(M::GroupDesc),
-            "group" if version > Version::V1_0 => {
+            "groupfeatures" if features.groups => Ask::Multipart(M::GroupFeatures),
+            "groupdesc" if features.groups => Ask::Multipart(M::GroupDesc),
+            "group" if features.groups => {
                 Ask::Multipart(M::Group(number(0, GroupMod::ALL_GROUPS)?))
             }
-            "portdesc" if version > Version::V1_0 => Ask::Multipart(M::PortDesc),
+            "portdesc" if features.port_desc => Ask::Multipart(M::PortDesc),
             "queueconfig" | "tablefeatures" | "meterfeatures" | "meterconfig" | "meter"
             | "groupfeatures" | "groupdesc" | "group" | "portdesc" | "queuedesc" | "meterdesc" => {
                 return Err(OfctlError::Unsupported(what.to_owned()));
@@ -142,7 +143,7 @@ fn flows(version: Version, filter: &Value) -> Result<FlowStatsRequest, OfctlErro
     let mut request = FlowStatsRequest::new(match_of(filter, version)?);
     request.table_id = table(filter, 0xff)?;
     request.out_port = port_of_key(filter, "out_port", version)?;
-    if version > Version::V1_0 {
+    if version.features().cookie_masks {
         request.out_group = group(filter, "out_group", request.out_group)?;
         request.cookie = of_key(filter, "cookie", 0)?;
         request.cookie_mask = of_key(filter, "cookie_mask", 0)?;

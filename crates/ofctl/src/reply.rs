@@ -10,7 +10,7 @@ use openflow::{
 use serde_json::{Map, Value, json};
 
 use crate::number::{GROUPS, METERS, Own, QUEUES, TABLES, port_json, port_number};
-use crate::{OfctlError, action, matching, matching_1_0, table_features};
+use crate::{OfctlError, action, has_old_names, matching, matching_1_0, table_features};
 
 /// Where the entries of a multipart reply of OpenFlow 1.3 begin, in bytes.
 const ENTRIES: usize = 16;
@@ -129,7 +129,7 @@ impl Writer<'_> {
                     "port_no": port_number(it.port_no, version), "queue_id": it.queue_id,
                     "tx_bytes": it.tx_bytes, "tx_errors": it.tx_errors, "tx_packets": it.tx_packets,
                 });
-                with_duration(queue, it.duration.filter(|_| version > Version::V1_0))
+                with_duration(queue, it.duration.filter(|_| version.features().durations))
             })),
             ReplyBody::Group(groups) => {
                 let lengths = lengths(self.message, 0).chain(std::iter::repeat(0));
@@ -142,7 +142,7 @@ impl Writer<'_> {
                     with_duration(group, Some(it.duration.unwrap_or_default()))
                 }));
             }
-            ReplyBody::GroupDesc(groups) => self.list.extend(groups.iter().map(|it| group(it, own))),
+            ReplyBody::GroupDesc(groups) => self.list.extend(groups.iter().map(|it| group(it, version, own))),
             ReplyBody::GroupFeatures(it) => self.list.push(group_features(it)),
             ReplyBody::Meter(meters) => {
                 let lengths = lengths(self.message, 4).chain(std::iter::repeat(0));
@@ -197,9 +197,10 @@ fn counters(counters: &[Counter], [packets, bytes]: [&str; 2]) -> Value {
 }
 
 fn flow_json(flow: &FlowStats<'_>, length: u16, version: Version, own: &Own) -> Value {
-    let match_ = match version {
-        Version::V1_0 => matching_1_0::json(&flow.match_),
-        Version::V1_3 => matching::json(&flow.match_),
+    let match_ = if has_old_names(version) {
+        matching_1_0::json(&flow.match_, version)
+    } else {
+        matching::json(&flow.match_, version)
     };
     let mut value = json!({
         "priority": own.priority(flow.priority),
@@ -212,7 +213,7 @@ fn flow_json(flow: &FlowStats<'_>, length: u16, version: Version, own: &Own) -> 
         "actions": action::json(&flow.instructions, version, own),
         "match": match_,
     });
-    if version > Version::V1_0 {
+    if version.features().flow_stats_flags {
         value["length"] = length.into();
         value["flags"] = flow.flags.0.into();
     }
@@ -224,7 +225,7 @@ fn table(table: &TableStats, version: Version) -> Value {
         "table_id": TABLES.write(table.table_id.into()), "active_count": table.active_count,
         "lookup_count": table.lookup_count, "matched_count": table.matched_count,
     });
-    if version == Version::V1_0 {
+    if !version.features().table_features {
         let set = |bit: &u32| table.wildcards & (1 << bit) != 0;
         let names = WILDCARDS.iter().filter(|(bit, _)| set(bit)).map(|(_, name)| *name);
         let name = table.name.as_ref().map_or(&[][..], |name| name.as_bytes());
@@ -245,7 +246,7 @@ fn port_stats(port: &PortStats, version: Version) -> Value {
         "rx_crc_err": port.rx_crc_err, "collisions": port.collisions,
     });
     let duration = Some(port.duration.unwrap_or_default());
-    with_duration(value, duration.filter(|_| version > Version::V1_0))
+    with_duration(value, duration.filter(|_| version.features().durations))
 }
 
 /// Writes the description of a port. The features of OpenFlow 1.0 are shown with the bits of 1.3.
@@ -256,7 +257,7 @@ pub fn port_desc(port: &PortDesc, version: Version) -> Value {
         "state": port.state.0, "curr": port.curr.0, "advertised": port.advertised.0,
         "supported": port.supported.0, "peer": port.peer.0,
     });
-    if version > Version::V1_0 {
+    if version.features().port_speeds {
         value["curr_speed"] = port.curr_speed.into();
         value["max_speed"] = port.max_speed.into();
     }
@@ -278,7 +279,7 @@ fn queue_config(config: &QueueConfig, version: Version) -> Value {
     json!({"queues": queues, "port": port_json(config.port, version)})
 }
 
-fn group(group: &GroupDesc, own: &Own) -> Value {
+fn group(group: &GroupDesc, version: Version, own: &Own) -> Value {
     let kind = match group.kind {
         GroupKind::All => json!("ALL"),
         GroupKind::Select => json!("SELECT"),
@@ -289,7 +290,7 @@ fn group(group: &GroupDesc, own: &Own) -> Value {
     let buckets = group.buckets.iter().map(|bucket| {
         let actions = bucket.actions.iter();
         let actions: Vec<String> =
-            actions.map(|it| action::action_text(it, Version::V1_3, own)).collect();
+            actions.map(|it| action::action_text(it, version, own)).collect();
         json!({
             "weight": bucket.weight, "watch_port": bucket.watch_port.0,
             "watch_group": own.group(bucket.watch_group), "actions": actions,

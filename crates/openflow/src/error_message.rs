@@ -22,6 +22,33 @@ pub struct ErrorMessage<'a> {
     pub data: &'a [u8],
 }
 
+/// A reason to refuse a flow-mod that every version has, under one name for all versions.
+///
+/// OpenFlow 1.3.5 §7.5.4.6 (`ofp_flow_mod_failed_code`), OpenFlow 1.0.2 §5.4.4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowModFailed {
+    /// The table has no room for the flow.
+    TableFull,
+    /// The flow overlaps another one, and the flow-mod asks for a check.
+    Overlap,
+    /// There is no such table; in OpenFlow 1.0, which names no tables, the request is not supported.
+    BadTableId,
+}
+
+impl FlowModFailed {
+    /// Returns type and code of the error.
+    pub fn to_wire(self, version: Version) -> (u16, u16) {
+        match (version, self) {
+            (Version::V1_0, Self::TableFull) => (3, 0),
+            (Version::V1_0, Self::Overlap) => (3, 1),
+            (Version::V1_0, Self::BadTableId) => (3, 5),
+            (Version::V1_3, Self::TableFull) => (5, 1),
+            (Version::V1_3, Self::BadTableId) => (5, 2),
+            (Version::V1_3, Self::Overlap) => (5, 3),
+        }
+    }
+}
+
 /// Name of a type, and names of its codes indexed by number.
 type Names = &'static [(&'static str, &'static [&'static str])];
 

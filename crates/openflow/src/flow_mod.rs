@@ -6,9 +6,11 @@
 
 mod template;
 mod view;
+mod wildcards;
 
 pub use template::{Blanks, FlowModTemplate};
 pub use view::FlowModView;
+pub use wildcards::{deletes_table_miss, precedes_all_priorities};
 
 use crate::action::Action;
 use crate::header::{begin, open};

@@ -55,6 +55,14 @@ impl<'a> OtherInstructions<'a> {
         })
     }
 
+    /// Iterates over the experimenters whose instructions these are; an unknown instruction has none.
+    pub fn experimenters(&self) -> impl Iterator<Item = Option<u32>> + use<'a> {
+        self.iter().map(|instruction| match instruction {
+            v1_3::Instruction::Experimenter(it) => Some(it.experimenter),
+            _ => None,
+        })
+    }
+
     /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -10,7 +10,8 @@
 //!   given [`Version`]. A feature that the version cannot express is an error that names the field.
 //!   Repeated fields and undefined numbers are rejected.
 //!
-//! Support for another version is a folder beside these two. `CONTRIBUTING.md` lists the places outside this crate.
+//! What a version has is a row of [`ProtocolFeatures`], and of [`Layout`] for fields that are read in place. Support for another
+//! version is a row of both and a folder beside these two. `CONTRIBUTING.md` lists the places outside this crate.
 //!
 //! # From bytes to a flow-mod
 //!
@@ -140,10 +141,13 @@ pub use available::Available;
 pub use desc::DescText;
 pub use echo::{Echo, echo_reply};
 pub use error::{DecodeError, EncodeError};
-pub use error_message::ErrorMessage;
+pub use error_message::{ErrorMessage, FlowModFailed};
 pub use experimenter::Experimenter;
 pub use features::{Capabilities, Features, SwitchConfig};
-pub use flow_mod::{Blanks, FlowMod, FlowModCommand, FlowModFlags, FlowModTemplate, FlowModView};
+pub use flow_mod::{
+    Blanks, FlowMod, FlowModCommand, FlowModFlags, FlowModTemplate, FlowModView,
+    deletes_table_miss, precedes_all_priorities,
+};
 pub use flow_removed::{FlowRemoved, FlowRemovedReason};
 pub use group::{Bucket, GroupKind, GroupMod, GroupModCommand};
 pub use header::{Header, Kind};
@@ -169,5 +173,5 @@ pub use queue::{Queue, QueueConfig};
 pub use read::Reader;
 pub use role::{AsyncConfig, ControllerRole, Role};
 pub use text::Text;
-pub use version::Version;
+pub use version::{Layout, ProtocolFeatures, UnknownVersion, Version};
 pub use write::{Writer, append};

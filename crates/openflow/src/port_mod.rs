@@ -64,25 +64,44 @@ impl PortMod {
     /// [`EncodeError::Unsupported`] if the version cannot express it, [`EncodeError::NoRoom`] if
     /// `out` is too small.
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let advertise = match version {
+            Version::V1_0 => self.advertise.to_v1_0("port_mod.advertise")?,
+            Version::V1_3 => self.advertise.0,
+        };
+        let bits = [self.config.0, self.mask.0, advertise];
+        Self::encode_bits((self.port_no, self.hw_addr), bits, version, xid, out)
+    }
+
+    /// Encodes a port-mod whose configuration, mask and features are given as the version numbers their bits; returns its size.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version has no such port, [`EncodeError::NoRoom`] if `out` is too small.
+    pub fn encode_bits(
+        (port_no, hw_addr): (PortNo, MacAddr),
+        [config, mask, advertise]: [u32; 3],
+        version: Version,
+        xid: u32,
+        out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
         let mut to = begin(Kind::PortMod, version, xid, out)?;
         match version {
             Version::V1_0 => v1_0::PortMod {
-                port_no: v1_0::convert::port(self.port_no, "port_mod.port_no")?,
-                hw_addr: self.hw_addr,
-                config: self.config.0,
-                mask: self.mask.0,
-                advertise: self.advertise.to_v1_0("port_mod.advertise")?,
+                port_no: v1_0::convert::port(port_no, "port_mod.port_no")?,
+                hw_addr,
+                config,
+                mask,
+                advertise,
                 pad: Pad::default(),
             }
             .write(&mut to),
             Version::V1_3 => v1_3::PortMod {
-                port_no: self.port_no,
+                port_no,
                 pad: Pad::default(),
-                hw_addr: self.hw_addr,
+                hw_addr,
                 pad2: Pad::default(),
-                config: self.config.0,
-                mask: self.mask.0,
-                advertise: self.advertise.0,
+                config,
+                mask,
+                advertise,
                 pad3: Pad::default(),
             }
             .write(&mut to),

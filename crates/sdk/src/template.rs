@@ -13,8 +13,8 @@ use crate::own::Own;
 pub struct Template {
     /// Unique, except that clones share it.
     id: u64,
-    v1_0: Result<FlowModTemplate, EncodeError>,
-    v1_3: Result<FlowModTemplate, EncodeError>,
+    /// In the order of [`Version::ALL`].
+    by_version: [Result<FlowModTemplate, EncodeError>; Version::COUNT],
 }
 
 impl Template {
@@ -28,8 +28,7 @@ impl Template {
         flow_mod.out_group = own.group(flow_mod.out_group)?;
         Ok(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            v1_0: FlowModTemplate::new(&flow_mod, Version::V1_0),
-            v1_3: FlowModTemplate::new(&flow_mod, Version::V1_3),
+            by_version: Version::each(|version| FlowModTemplate::new(&flow_mod, version)),
         })
     }
 
@@ -42,10 +41,6 @@ impl Template {
     /// Returns the template for switches of this version.
     #[inline]
     pub(crate) fn of(&self, version: Version) -> Result<&FlowModTemplate, EncodeError> {
-        let template = match version {
-            Version::V1_0 => &self.v1_0,
-            Version::V1_3 => &self.v1_3,
-        };
-        template.as_ref().map_err(Clone::clone)
+        self.by_version[version.index()].as_ref().map_err(Clone::clone)
     }
 }

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rosemary_sdk::hosts::HostTable;
-use rosemary_sdk::openflow::{FlowRemovedReason, Match, Version};
+use rosemary_sdk::openflow::{FlowRemovedReason, Match};
 use rosemary_sdk::{Dpid, MacAddr, PortNo, Switch};
 
 pub(crate) use self::kept::Kept;
@@ -381,10 +381,10 @@ impl Forwarder {
         for (dpid, port) in &self.facts.edges {
             let Some(switch) = self.peers.switch(*dpid) else { continue };
             let mut flow = Flow::delete(Match::new());
-            if switch.version == Version::V1_0 {
-                flow.out_port = *port;
-            } else {
+            if switch.version.features().cookie_masks {
                 (flow.cookie, flow.cookie_mask) = (LOCAL << KIND_SHIFT, u64::MAX >> 16);
+            } else {
+                flow.out_port = *port;
             }
             world.send(switch, Message::Flow(flow));
         }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use rosemary_sdk::openflow::Version;
 use rosemary_sdk::{Dpid, PortNo, Switch};
 
 use super::groups::Groups;
@@ -92,7 +91,7 @@ impl Peers {
 
     /// Returns whether a connected switch speaks a version that has groups.
     pub(crate) fn may_have_groups(&self) -> bool {
-        self.peers.values().any(|peer| peer.switch.version != Version::V1_0)
+        self.peers.values().any(|peer| peer.switch.version.features().groups)
     }
 
     /// Returns the connection of a switch.
@@ -127,9 +126,9 @@ impl Peers {
     }
 }
 
-/// Requests the groups of a switch. OpenFlow 1.0 has none.
+/// Requests the groups of a switch, if its version has groups.
 fn request_groups(switch: Switch, world: &mut impl World) {
-    if switch.version != Version::V1_0 {
+    if switch.version.features().groups {
         world.send(switch, Message::GroupFeatures);
         world.send(switch, Message::GroupDesc);
     }

@@ -232,7 +232,7 @@ impl Owner {
         };
         let lowest = network.own_numbers().priorities.0;
         let (covered, before) = self.covered(dpid, &request, lowest);
-        if covered.is_empty() && switch.version == Version::V1_0 {
+        if covered.is_empty() && switch.version.features().modify_adds {
             return self.add(dpid, flow, network);
         }
         let mut change =
@@ -244,7 +244,7 @@ impl Owner {
             change.record.after.add_flow(&changed, lowest);
         }
         // Flows with timeouts are only in the switch.
-        if switch.version > Version::V1_0 {
+        if switch.version.features().cookie_masks {
             network.flow_mod(switch, &request).map_err(not_sent)?;
             change.sent.push(network.last_xid());
         }
@@ -258,7 +258,7 @@ impl Owner {
         flow: &FlowMod<'_>,
         network: &mut Network<'_>,
     ) -> Result<Change, Refusal> {
-        if switch.version == Version::V1_0 {
+        if switch.version.features().modify_adds {
             return self.add(switch.dpid, flow, network);
         }
         Ok(Change { record: Record::none("modify flows of", switch.dpid), ..Change::default() })
@@ -289,7 +289,7 @@ impl Owner {
         let Some(switch) = switch else { return Ok(change) };
         // The library removes flows after it has read the switch, and flows with timeouts are only in the switch.
         let is_strict = request.command == FlowModCommand::DeleteStrict;
-        if switch.version > Version::V1_0 || is_strict {
+        if switch.version.features().cookie_masks || is_strict {
             network.flow_mod(switch, &request).map_err(not_sent)?;
             change.sent.push(network.last_xid());
         } else {
@@ -395,8 +395,8 @@ fn on_switch(requested: u16, network: &Network<'_>) -> Result<u16, Refusal> {
 
 /// Encodes a flow in the newest version that can express it.
 fn encode(flow: &FlowMod<'_>) -> Option<Vec<u8>> {
-    [Version::V1_3, Version::V1_0].into_iter().find_map(|version| {
+    Version::ALL.iter().rev().find_map(|version| {
         let mut out = Vec::new();
-        openflow::append(&mut out, |room| flow.encode(version, 0, room)).ok().map(|_| out)
+        openflow::append(&mut out, |room| flow.encode(*version, 0, room)).ok().map(|_| out)
     })
 }

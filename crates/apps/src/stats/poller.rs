@@ -54,7 +54,11 @@ impl Subject {
     }
 
     fn is_in_version(self, version: Version) -> bool {
-        version != Version::V1_0 || !matches!(self, Self::Groups | Self::Meters)
+        match self {
+            Self::Ports | Self::Flows | Self::Tables => true,
+            Self::Groups => version.features().groups,
+            Self::Meters => version.features().meters,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::transcript::Transcript;
-use crate::lab::{Host, Lab, Rosemary, Switch};
+use crate::lab::{Host, Lab, Rosemary, Switch, ovs_name};
 use crate::pki::quoted;
 
 /// Interval between checks for signals.
@@ -30,7 +30,7 @@ pub(super) fn wait_for_operator(
     transcript.step("The demo keeps running until you press Enter or Ctrl-C. To inspect it, run in another terminal:");
     let enter = enter(rosemary.pid());
     let (binary, files) = (quoted(binary), quoted(lab.files()));
-    let (of, name, address) = (s1.of().ovs_name(), s1.name(), h2.address());
+    let (of, name, address) = (ovs_name(s1.of()), s1.name(), h2.address());
     for command in [
         format!("{binary} status"),
         format!("{binary} apps"),

@@ -23,6 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use control::operator::AppStatus;
 use control::operator::ProgramState;
 use rustix::process::{Pid, Signal, kill_process};
@@ -43,11 +44,19 @@ const INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, clap::Args)]
 pub struct DemoArgs {
     /// OpenFlow version of the switch
-    #[arg(long, value_enum, value_name = "VERSION", default_value_t = Of::V1_3)]
+    #[arg(long, value_name = "VERSION", value_parser = versions(), default_value_t = Of::NEWEST)]
     pub of: Of,
     /// Keep running after the demonstration, for inspection, until Enter or Ctrl-C
     #[arg(long)]
     pub keep: bool,
+}
+
+/// Parses the name of an OpenFlow version.
+fn versions() -> impl TypedValueParser<Value = Of> {
+    let values = Of::ALL.iter().map(|of| {
+        PossibleValue::new(of.name()).help(format!("OpenFlow {of}, wire version {}", of.wire()))
+    });
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Of>())
 }
 
 /// Runs the demo step by step; the exit code is 0 only if every outcome was as expected.

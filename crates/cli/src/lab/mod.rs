@@ -45,6 +45,7 @@ use std::time::{Duration, Instant};
 pub use child::Running;
 pub use error::{Evidence, LabError};
 pub use host::{Host, Watch};
+pub(crate) use ovs::ovs_name;
 pub use ovs::{Of, Switch};
 pub use ping::{PingReport, Pinging, Reply};
 pub use programs::require;

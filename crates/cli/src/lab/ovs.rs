@@ -5,12 +5,13 @@
 //! checksums (see `host.rs`).
 
 use std::cell::Cell;
-use std::fmt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::Access;
+
+pub use openflow::Version as Of;
 
 use super::{FILES, Host, Lab, LabError, Running};
 
@@ -24,34 +25,13 @@ const SOCKET: &str = "db.sock";
 /// variables.
 const TEMPORARY: &str = "/tmp";
 
-/// An OpenFlow version of a switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Of {
-    /// OpenFlow 1.0, wire version 1.
-    #[value(name = "1.0")]
-    V1_0,
-    /// OpenFlow 1.3, wire version 4.
-    #[value(name = "1.3")]
-    V1_3,
-}
+/// The version of a command that keeps floods away from a port: only this version has the flag `OFPPC_NO_FLOOD` (OpenFlow 1.0.2
+/// §5.2.1), which also applies to floods of other versions.
+const NO_FLOOD: Of = Of::V1_0;
 
-impl Of {
-    /// Returns its name in `ovs-vsctl` and `ovs-ofctl`.
-    pub(crate) fn ovs_name(self) -> &'static str {
-        match self {
-            Self::V1_0 => "OpenFlow10",
-            Self::V1_3 => "OpenFlow13",
-        }
-    }
-}
-
-impl fmt::Display for Of {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V1_0 => "1.0",
-            Self::V1_3 => "1.3",
-        })
-    }
+/// Returns the name of a version in `ovs-vsctl` and `ovs-ofctl`, such as `OpenFlow13`.
+pub(crate) fn ovs_name(of: Of) -> String {
+    format!("OpenFlow{}", of.name().replace('.', ""))
 }
 
 /// Device that creates a bridge's local interface.
@@ -121,7 +101,7 @@ pub struct Switch<'lab> {
 
 impl<'lab> Switch<'lab> {
     pub(super) fn add(lab: &'lab Lab, name: &str, of: Of, dpid: u16) -> Result<Self, LabError> {
-        let protocols = format!("protocols={}", of.ovs_name());
+        let protocols = format!("protocols={}", ovs_name(of));
         let datapath_id = format!("other-config:datapath-id={dpid:016x}");
         // In-band rules would precede the controller's flows; loopback needs none.
         let band = "other-config:disable-in-band=true";
@@ -209,7 +189,7 @@ impl<'lab> Switch<'lab> {
     /// `ovs-ofctl` failed.
     pub fn ofctl(&self, command: &[&str]) -> Result<String, LabError> {
         let (verb, rest) = command.split_first().unwrap_or((&"show", &[]));
-        let head = ["--timeout=10", "-O", self.of.ovs_name(), verb, &self.name];
+        let head = ["--timeout=10", "-O", &ovs_name(self.of), verb, &self.name];
         self.lab.run("ovs-ofctl", &[&head, rest].concat())
     }
 
@@ -240,17 +220,15 @@ impl<'lab> Switch<'lab> {
             let protocols = format!("protocols={protocols}");
             vsctl(self.lab, &["set", "bridge", &self.name, &protocols])
         };
-        // OFPPC_NO_FLOOD exists in 1.0 only (OpenFlow 1.0.2 §5.2.1) but also applies to floods of
-        // 1.3.
-        let of_1_0 = Of::V1_0.ovs_name();
-        if self.of != Of::V1_0 {
-            set(&format!("{of_1_0},{}", self.of.ovs_name()))?;
+        let with_flag = ovs_name(NO_FLOOD);
+        if self.of != NO_FLOOD {
+            set(&format!("{with_flag},{}", ovs_name(self.of)))?;
         }
         let port = host.port().to_string();
-        let head = ["--timeout=10", "-O", of_1_0, "mod-port", &self.name, &port, "no-flood"];
+        let head = ["--timeout=10", "-O", &with_flag, "mod-port", &self.name, &port, "no-flood"];
         self.lab.run("ovs-ofctl", &head)?;
-        if self.of != Of::V1_0 {
-            set(self.of.ovs_name())?;
+        if self.of != NO_FLOOD {
+            set(&ovs_name(self.of))?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use openflow::{
     Action, Actions, Experimenter, FlowModView, GroupMod, Kind, MultipartRequest, PacketOut,
-    Version, v1_3,
+    Version,
 };
 use sdk::Refusal;
 
@@ -179,10 +179,7 @@ fn of_flow_mod(flow_mod: &FlowModView<'_>) -> Vec<u32> {
     let instructions = &flow_mod.instructions;
     let mut ids = of_actions(instructions.apply);
     ids.extend(of_actions(instructions.write));
-    ids.extend(instructions.others.iter().filter_map(|other| match other {
-        v1_3::Instruction::Experimenter(other) => Some(other.experimenter),
-        _ => None,
-    }));
+    ids.extend(instructions.others.experimenters().flatten());
     ids
 }
 

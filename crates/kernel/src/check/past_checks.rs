@@ -77,7 +77,7 @@ pub(super) fn message_writes(version: Version, experimenter: u32, data: &[u8]) -
     let Some(subtype) = subtype else { return false };
     match experimenter {
         NICIRA => NICIRA_MESSAGES.contains(&subtype),
-        ONF => version >= Version::V1_3 && ONF_MESSAGES.contains(&subtype),
+        ONF => version.features().onf_extensions && ONF_MESSAGES.contains(&subtype),
         _ => false,
     }
 }

@@ -10,15 +10,11 @@ use std::fmt;
 use control::policy::TableSet;
 use openflow::{
     Experimenter, FlowStatsRequest, GroupMod, Header, Kind, MeterBand, MeterMod, MultipartRequest,
-    PortMod, TableMod, Version,
+    PortMod, QueueConfig, TableMod, Version,
 };
 use sdk::Refusal;
 
-use super::{Allowed, Checked, Mark, OWN_BITS, Rights, allow, past_checks, place};
-
-/// Where cookie and cookie mask are in a 1.3 request for flow statistics, in bytes.
-pub(crate) const STATS_COOKIE_1_3: usize = 32;
-pub(crate) const STATS_MASK_1_3: usize = 40;
+use super::{Allowed, Checked, Mark, OWN_BITS, Rights, allow, past_checks};
 
 /// The kind of a message. Of a request: the kind of reply that it is answered with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,14 +97,8 @@ impl Rights {
         Ok(Allowed::Request(Expects::only(Kind::GetConfigReply)))
     }
 
-    pub(super) fn queue_config(
-        &self,
-        version: Version,
-        message: &[u8],
-    ) -> Result<Allowed, Refusal> {
-        // A port and padding (OpenFlow 1.3.5 §7.3.6, OpenFlow 1.0.2 §5.3.4).
-        let size = if version == Version::V1_0 { 4 } else { 8 };
-        allow(message.len() == Header::SIZE + size, Refusal::Shape)?;
+    pub(super) fn queue_config(&self, message: &[u8]) -> Result<Allowed, Refusal> {
+        QueueConfig::decode_request(message).map_err(|_| Refusal::Shape)?;
         allow(self.stats_read, Refusal::Capability)?;
         Ok(Allowed::Request(Expects::only(Kind::QueueGetConfigReply)))
     }
@@ -139,7 +129,8 @@ impl Rights {
             }
             MultipartRequest::Aggregate(flows) => {
                 let reads_all = self.flow_read.has(flows.table_id);
-                let has_own = version > Version::V1_0 && self.flow_write.meets(flows.table_id);
+                let narrows = version.features().cookie_masks;
+                let has_own = narrows && self.flow_write.meets(flows.table_id);
                 allow(reads_all || has_own, Refusal::Capability)?;
                 narrowed(version, &flows, reads_all)?
             }
@@ -231,6 +222,8 @@ fn narrowed(
     allow((flows.cookie | flows.cookie_mask) & !OWN_BITS == 0, Refusal::Cookie)?;
     // With `flow.read` too, a cookie that the app names is one of its own.
     let all = reads_others && flows.cookie_mask == 0;
-    let narrows = version > Version::V1_0 && !all;
-    Ok(if narrows { Mark::CookieAndMask { at: place(STATS_COOKIE_1_3) } } else { Mark::None })
+    Ok(match version.layout().flow_request_cookie {
+        Some(at) if !all => Mark::CookieAndMask { at },
+        _ => Mark::None,
+    })
 }

@@ -186,7 +186,7 @@ fn error_quotes_the_message_as_its_app_sent_it() {
         let sent = bytes(|out| add.encode(version, 41, out));
         let mut on_wire = sent.clone();
         on_wire[4..8].copy_from_slice(&900_u32.to_be_bytes());
-        let at = if version == Version::V1_0 { COOKIE_1_0 } else { COOKIE_1_3 };
+        let at = usize::from(version.layout().flow_mod_cookie);
         on_wire[at..at + 2].copy_from_slice(&[0, 7]);
         for size in 0..=on_wire.len().min(64) {
             let data = &on_wire[..size];

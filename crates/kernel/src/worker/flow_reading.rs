@@ -212,15 +212,18 @@ impl Replies<'_> {
         let mut removals =
             Removals { own, outcomes: &mut switch.outcomes, is_full: false, count: 0 };
         let Some(reading) = &mut switch.flow_reader.reading else { return };
-        let has_more = reading.only.is_none() && version > Version::V1_0 && !self.absent.is_empty();
+        let features = version.features();
+        let has_more = reading.only.is_none() && !self.absent.is_empty();
         let next = match reading.step {
-            Step::Flows if has_more => Some((Step::Groups, MultipartRequest::GroupDesc)),
-            Step::Groups => {
+            Step::Flows if has_more && features.groups => {
+                Some((Step::Groups, MultipartRequest::GroupDesc))
+            }
+            Step::Groups if features.meters => {
                 Some((Step::Meters, MultipartRequest::MeterConfig(MeterMod::ALL_METERS)))
             }
-            Step::Flows | Step::Meters => None,
+            Step::Flows | Step::Groups | Step::Meters => None,
         };
-        if reading.step == Step::Flows && version > Version::V1_0 {
+        if reading.step == Step::Flows && features.cookie_masks {
             let lost = reading.found.iter().map(|(app, owned)| (*app, owned.flows));
             let lost = lost.filter(|(app, _)| self.absent.loses(*app, reading.removes_all));
             for (app, flows) in lost.collect::<Vec<_>>() {
@@ -290,7 +293,7 @@ impl Removal<'_, '_> {
             self.reading.found.entry(*owner).or_default().flows += 1;
             loses_some |= absent.loses(*owner, self.reading.removes_all);
         }
-        if !loses_some || self.version > Version::V1_0 {
+        if !loses_some || self.version.features().cookie_masks {
             return;
         }
         let Ok(MultipartReply { body: ReplyBody::Flow(flows), .. }) =
@@ -385,7 +388,7 @@ fn foreign_flows(
     for flow in flows.into_iter().filter(|flow| is_foreign(rewrite::owner(flow.cookie))) {
         let delete = FlowMod::new(FlowModCommand::DeleteStrict, flow.match_);
         let mut delete = delete.priority(flow.priority);
-        if version > Version::V1_0 {
+        if version.features().cookie_masks {
             delete = delete.table(flow.table_id).only_cookie(flow.cookie, u64::MAX);
         }
         removals.send(|xid, out| delete.encode(version, xid, out));

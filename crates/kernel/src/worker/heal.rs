@@ -5,9 +5,7 @@ use std::time::Instant;
 
 use control::kernel::{FlowLoss, MissingFlows};
 use control::policy::Stage;
-use openflow::{
-    FlowStatsRequest, Match, MultipartReply, MultipartRequest, PortNo, ReplyBody, Version,
-};
+use openflow::{FlowStatsRequest, Match, MultipartReply, MultipartRequest, PortNo, ReplyBody};
 
 use super::WorkerEvent;
 use super::answers::Replies;
@@ -70,7 +68,7 @@ pub(super) fn request_entry(connection: &mut Connection, now: Instant) {
     }
     let all = FlowStatsRequest::new(Match::new());
     let mut wanted = FlowStatsRequest { out_port: PortNo::CONTROLLER, ..all };
-    if version > Version::V1_0 {
+    if version.features().cookie_masks {
         (wanted.cookie, wanted.cookie_mask) = (u64::from(KERNEL.0) << APP_SHIFT, !OWN_BITS);
     }
     request(connection, By::EntryCheck, &MultipartRequest::Flow(wanted), now);

@@ -66,7 +66,7 @@ pub(super) fn remove_earlier_flows(
         }
         let delete = FlowMod::new(FlowModCommand::DeleteStrict, flow.match_);
         let mut delete = delete.priority(flow.priority);
-        if version > Version::V1_0 {
+        if version.features().cookie_masks {
             delete = delete.table(flow.table_id).only_cookie(flow.cookie, u64::MAX);
         }
         if !removals.send(|xid, out| delete.encode(version, xid, out)) {

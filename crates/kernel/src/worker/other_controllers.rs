@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use control::app::Installation;
 use control::kernel::{OtherController, OtherSign};
-use openflow::{ErrorMessage, FlowStats, Version};
+use openflow::{ErrorMessage, FlowStats};
 
 use super::WorkerEvent;
 use super::answers::Replies;
@@ -51,7 +51,7 @@ impl Replies<'_> {
 pub(super) fn is_of_slave(error: &ErrorMessage<'_>) -> bool {
     const BAD_REQUEST: u16 = 1;
     const IS_SLAVE: u16 = 10;
-    error.version != Version::V1_0 && (error.kind, error.code) == (BAD_REQUEST, IS_SLAVE)
+    error.version.features().roles && (error.kind, error.code) == (BAD_REQUEST, IS_SLAVE)
 }
 
 /// Returns the installation in a table-miss entry that is not the kernel's own. Earlier versions wrote 0 there.
@@ -63,7 +63,7 @@ fn other_installation(own: u64, flows: &[FlowStats<'_>]) -> Option<Installation>
 
 #[cfg(test)]
 mod tests {
-    use openflow::{Instructions, Match};
+    use openflow::{Instructions, Match, Version};
 
     use super::*;
     use crate::rewrite::kernel_cookie;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openflow::Dpid;
+use openflow::{Dpid, Version};
 use serde::Serialize;
 use view::client::{ClientError, Kernel};
 
@@ -57,11 +57,14 @@ async fn list(api: Arc<Api>, call: Call) -> Answer {
 
 /// Checks that the OpenFlow version of a switch has groups and meters.
 async fn must_have_groups(api: &Arc<Api>, dpid: Dpid) -> Result<(), Problem> {
-    if status_of(api, dpid).await?.version != "1.0" {
+    let version = status_of(api, dpid).await?.version.parse().unwrap_or(Version::NEWEST);
+    if version.features().groups && version.features().meters {
         return Ok(());
     }
-    let detail = format!("switch {dpid} speaks OpenFlow 1.0, which has neither groups nor meters");
-    Err(Problem::conflict(detail, "let the switch speak OpenFlow 1.3"))
+    let detail =
+        format!("switch {dpid} speaks OpenFlow {version}, which has neither groups nor meters");
+    let help = format!("let the switch speak OpenFlow {}", Version::NEWEST);
+    Err(Problem::conflict(detail, help))
 }
 
 async fn groups(api: Arc<Api>, call: Call) -> Answer {

@@ -35,7 +35,7 @@ fn switch(api: &Api, dpid: &Value) -> Result<(u64, Version), Fault> {
     let switch = switches.iter().find(|it| it.dpid == name);
     let switch =
         switch.ok_or_else(|| Fault::not_found(format!("no switch {dpid} is connected")))?;
-    let version = if switch.version == "1.0" { Version::V1_0 } else { Version::V1_3 };
+    let version = switch.version.parse().unwrap_or(Version::NEWEST);
     Ok((dpid, version))
 }
 
@@ -76,8 +76,8 @@ pub(super) fn read(
         return Ok(json!({dpid.to_string(): [{"role": "EQUAL", "generation_id": 0}]}));
     }
     let (dpid, version) = switch(api, &dpid.into())?;
-    if what == "portdesc" && version == Version::V1_0 && arguments.len() <= 1 {
-        return ports_1_0(api, dpid);
+    if what == "portdesc" && !version.features().port_desc && arguments.len() <= 1 {
+        return known_ports(api, dpid);
     }
     let question = Question::named(version, what, arguments, filter)?;
     let question =
@@ -124,8 +124,8 @@ fn with_own_cookies(mut shown: Value, dpid: u64, own: RangeInclusive<u64>) -> Va
     shown
 }
 
-/// The ports of a switch of OpenFlow 1.0, as the kernel knows them: that version lists ports only when a switch connects.
-fn ports_1_0(api: &Api, dpid: u64) -> Result<Value, Fault> {
+/// The ports of a switch, as the kernel knows them. OpenFlow 1.0 lists ports only when a switch connects.
+fn known_ports(api: &Api, dpid: u64) -> Result<Value, Fault> {
     let ports = api.ask_kernel(|kernel| kernel.ports(dpid))?;
     let ports = ports.ok_or_else(|| Fault::not_found(format!("no switch {dpid} is connected")))?;
     let ports = ports.iter().map(|port| {
@@ -139,7 +139,8 @@ fn ports_1_0(api: &Api, dpid: u64) -> Result<Value, Fault> {
 /// `DELETE /stats/flowentry/clear/DPID`
 pub(super) fn clear(api: &Api, user: &str, dpid: &str) -> Result<(), Fault> {
     let (dpid, version) = switch(api, &dpid.into())?;
-    let all = if version == Version::V1_0 { json!({}) } else { json!({"table_id": "ALL"}) };
+    let has_tables = version.features().multiple_tables;
+    let all = if has_tables { json!({"table_id": "ALL"}) } else { json!({}) };
     change(api, user, dpid, &::ofctl::flow_mod(version, &all, FlowModCommand::Delete)?)
 }
 
@@ -160,9 +161,10 @@ pub(super) fn write(
     let none = || Fault::invalid("dpid is missing");
     let (dpid, version) = switch(api, body.get("dpid").ok_or_else(none)?)?;
     let unknown = || Fault::not_found(format!("{what} has no command {command}"));
-    if version == Version::V1_0 && matches!(what, "groupentry" | "meterentry") {
-        let why = "OpenFlow 1.0 has neither groups nor meters";
-        return Err(Fault(StatusCode::NOT_IMPLEMENTED, why.into()));
+    let features = version.features();
+    if what == "groupentry" && !features.groups || what == "meterentry" && !features.meters {
+        let why = format!("OpenFlow {version} has neither groups nor meters");
+        return Err(Fault(StatusCode::NOT_IMPLEMENTED, why));
     }
     let message = match what {
         "flowentry" => {
@@ -183,7 +185,7 @@ pub(super) fn write(
                 "delete" => GroupModCommand::Delete,
                 _ => return Err(unknown()),
             };
-            ::ofctl::group_mod(body, command)?
+            ::ofctl::group_mod(version, body, command)?
         }
         "meterentry" => {
             let command = match command {
@@ -192,7 +194,7 @@ pub(super) fn write(
                 "delete" => MeterModCommand::Delete,
                 _ => return Err(unknown()),
             };
-            ::ofctl::meter_mod(body, command)?
+            ::ofctl::meter_mod(version, body, command)?
         }
         _ if command == "modify" => {
             let now = port(api, (dpid, version), body)?;
@@ -215,7 +217,7 @@ fn port(api: &Api, (dpid, version): (u64, Version), body: &Value) -> Result<Port
     let number = body.get("port_no").ok_or_else(|| Fault::invalid("port_no is missing"))?;
     let number = ::ofctl::port("port_no", number, version)?;
     let missing = || Fault::not_found("the switch has no such port");
-    if version == Version::V1_0 {
+    if !version.features().port_desc {
         let ports = api.ask_kernel(|kernel| kernel.ports(dpid))?.unwrap_or_default();
         let is_it = |it: &&control::details::PortDetails| it.port == number.0.to_string();
         let port = ports.iter().find(is_it).ok_or_else(missing)?;

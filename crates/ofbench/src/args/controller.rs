@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use openflow::Version;
 
-use super::{Of, parse_rate, parse_seconds};
+use super::{parse_rate, parse_seconds, versions};
 use crate::measure::{Part, Plan};
 use crate::tls::{Files, Server, TlsVersion};
 
@@ -61,8 +62,8 @@ pub struct NullArgs {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6653")]
     pub listen: SocketAddr,
     /// OpenFlow version [default: the switch's version]
-    #[arg(long, value_name = "VERSION")]
-    pub of: Option<Of>,
+    #[arg(long, value_name = "VERSION", value_parser = versions())]
+    pub of: Option<Version>,
     /// Pin to one core, the first that taskset allows
     #[arg(long)]
     pub pin: bool,
@@ -126,8 +127,8 @@ pub struct MeasureSwitchArgs {
     #[arg(long = "out", value_name = "INTERFACE", requires = "input")]
     pub output: Option<String>,
     /// OpenFlow version [default: the switch's version]
-    #[arg(long, value_name = "VERSION")]
-    pub of: Option<Of>,
+    #[arg(long, value_name = "VERSION", value_parser = versions())]
+    pub of: Option<Version>,
     /// TLS options
     #[command(flatten)]
     pub tls: ControllerTlsArgs,
@@ -187,8 +188,8 @@ impl MeasureSwitchArgs {
         Ok(Plan {
             tls: self.tls.load()?,
             versions: match self.of {
-                Some(of) => vec![of.into()],
-                None => openflow::Version::ALL.to_vec(),
+                Some(of) => vec![of],
+                None => Version::ALL.to_vec(),
             },
             interfaces: self.input.clone().zip(self.output.clone()).map(<[String; 2]>::from),
             parts: if self.only.is_empty() { all.to_vec() } else { self.only.clone() },

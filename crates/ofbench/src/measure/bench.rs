@@ -267,11 +267,10 @@ impl<'a> Bench<'a> {
     /// Selects this program's flows. OpenFlow 1.0 cannot select by cookie.
     pub(super) fn own_flows(&self, match_: Match) -> FlowStatsRequest {
         let request = FlowStatsRequest::new(match_);
-        match self.session.version() {
-            openflow::Version::V1_0 => request,
-            openflow::Version::V1_3 => {
-                FlowStatsRequest { cookie: COOKIE, cookie_mask: u64::MAX, ..request }
-            }
+        if self.session.version().features().cookie_masks {
+            FlowStatsRequest { cookie: COOKIE, cookie_mask: u64::MAX, ..request }
+        } else {
+            request
         }
     }
 

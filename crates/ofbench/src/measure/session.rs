@@ -119,7 +119,7 @@ impl Session {
         };
         let mut session = Self {
             channel,
-            version: Version::V1_3,
+            version: Version::NEWEST, // until the hello
             features,
             description: String::new(),
             xid: 0,
@@ -395,10 +395,8 @@ impl Session {
     /// # Errors
     /// The switch rejected that, or the connection failed.
     pub(super) fn delete_all(&mut self) -> Result<(), Trouble> {
-        let table = match self.version {
-            Version::V1_0 => 0,
-            Version::V1_3 => FlowMod::ALL_TABLES,
-        };
+        let has_tables = self.version.features().multiple_tables;
+        let table = if has_tables { FlowMod::ALL_TABLES } else { 0 };
         self.flow_mod(FlowMod::delete(Match::new()).table(table))?;
         self.apply("flow-mods", 1, self.patience).map(drop)
     }
@@ -413,7 +411,7 @@ impl Session {
         let miss_send_len = if buffered { MISS_SEND_LEN } else { Action::NO_BUFFER };
         let config = SwitchConfig { flags: 0, miss_send_len };
         self.queue(|version, xid, room| config.encode_set(version, xid, room))?;
-        if self.version == Version::V1_3 {
+        if !self.version.features().miss_to_controller {
             let actions = [Action::Output { port: PortNo::CONTROLLER, max_len: miss_send_len }];
             self.flow_mod(FlowMod::add(Match::new()).priority(0).apply(&actions))?;
         }

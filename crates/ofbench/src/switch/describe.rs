@@ -17,10 +17,8 @@ const ACTIONS: u32 = 0xfff;
 
 /// Appends the features reply.
 pub(super) fn features(identity: &Identity, xid: u32, out: &mut Vec<u8>) {
-    let (actions, ports) = match identity.version {
-        Version::V1_0 => (ACTIONS, ports(identity)),
-        Version::V1_3 => (0, Vec::new()),
-    };
+    let has_ports = !identity.version.features().port_desc;
+    let (actions, ports) = if has_ports { (ACTIONS, ports(identity)) } else { (0, Vec::new()) };
     let features = Features {
         dpid: identity.dpid,
         n_buffers: identity.n_buffers,
@@ -159,17 +157,17 @@ fn is_requested(entry: &Entry, wanted: &FlowStatsRequest) -> bool {
 }
 
 fn table_stats(identity: &Identity, tables: &FlowTables) -> Vec<TableStats> {
-    let old = identity.version == Version::V1_0;
+    let has_sizes = !identity.version.features().table_features;
     (0..identity.n_tables())
         .map(|table_id| {
             let active = tables.entries().filter(|entry| entry.table_id == table_id).count();
             let most = u32::try_from(identity.max_flows).unwrap_or(u32::MAX);
             TableStats {
                 table_id,
-                name: old.then(|| Text::new("flows")),
+                name: has_sizes.then(|| Text::new("flows")),
                 // OpenFlow 1.0 can wildcard all fields (`OFPFW_ALL`).
-                wildcards: if old { 0x003f_ffff } else { 0 },
-                max_entries: if old { most } else { 0 },
+                wildcards: if has_sizes { 0x003f_ffff } else { 0 },
+                max_entries: if has_sizes { most } else { 0 },
                 active_count: u32::try_from(active).unwrap_or(u32::MAX),
                 lookup_count: 0,
                 matched_count: 0,
@@ -200,13 +198,9 @@ fn nothing(port_no: PortNo) -> PortStats {
 
 /// Appends the reply that the requested port has no queues.
 pub(super) fn no_queues(version: Version, message: &[u8], out: &mut Vec<u8>) {
-    let body = message.get(Header::SIZE..).unwrap_or_default();
     let xid = Header::decode(message).map_or(0, |header| header.xid);
-    let port = match version {
-        Version::V1_0 => body.first_chunk().map(|port| u16::from_be_bytes(*port).into()),
-        Version::V1_3 => body.first_chunk().map(|port| u32::from_be_bytes(*port)),
-    };
-    let Some(port) = port.filter(|port| *port < 0xff00) else { return };
-    let config = QueueConfig { port: PortNo(port), queues: Vec::new() };
+    let port = QueueConfig::decode_request(message).ok();
+    let Some(port) = port.filter(|port| port.0 < 0xff00) else { return };
+    let config = QueueConfig { port, queues: Vec::new() };
     reply(out, |room| config.encode(version, xid, room));
 }

@@ -14,8 +14,8 @@ pub mod table;
 
 use openflow::{
     AsyncConfig, ControllerRole, DecodeError, Dpid, Echo, EncodeError, ErrorMessage, FlowMod,
-    Header, Hello, Kind, Message, MultipartRequest, NegotiationError, PacketOut, PortMod, Role,
-    SwitchConfig, Version, append, echo_reply,
+    FlowModFailed, Header, Hello, Kind, Message, MultipartRequest, NegotiationError, PacketOut,
+    PortMod, Role, SwitchConfig, Version, append, echo_reply,
 };
 use thiserror::Error;
 
@@ -297,16 +297,12 @@ impl Switch {
         match self.tables.apply(&flow_mod) {
             Ok(()) => Ok(Event::FlowMod { buffer_id: flow_mod.buffer_id }),
             Err(error) => {
-                // FLOW_MOD_FAILED and its codes, as numbered by each version.
-                let refusal = match (self.identity.version, error) {
-                    (Version::V1_0, TableError::Full) => (3, 0),
-                    (Version::V1_0, TableError::Overlap) => (3, 1),
-                    (Version::V1_0, TableError::NoSuchTable) => (3, 5),
-                    (Version::V1_3, TableError::Full) => (5, 1),
-                    (Version::V1_3, TableError::NoSuchTable) => (5, 2),
-                    (Version::V1_3, TableError::Overlap) => (5, 3),
+                let why = match error {
+                    TableError::Full => FlowModFailed::TableFull,
+                    TableError::Overlap => FlowModFailed::Overlap,
+                    TableError::NoSuchTable => FlowModFailed::BadTableId,
                 };
-                self.refuse(message, refusal, out);
+                self.refuse(message, why.to_wire(self.identity.version), out);
                 Ok(Event::Nothing)
             }
         }

@@ -162,10 +162,7 @@ pub struct FlowTables {
 /// Returns the number of flow tables of a switch of this version. OpenFlow 1.0 describes one (§3.1). For 1.3 any number
 /// would do that is greater than the pipelines of the controllers under test.
 pub(super) fn n_tables(version: Version) -> u8 {
-    match version {
-        Version::V1_0 => 1,
-        Version::V1_3 => 8,
-    }
+    if version.features().multiple_tables { 8 } else { 1 }
 }
 
 impl FlowTables {
@@ -240,7 +237,7 @@ impl FlowTables {
             entry.set_instructions(&flow_mod.instructions);
         }
         // In OpenFlow 1.0, a modify without a matching entry adds one (§4.6).
-        if found || self.version != Version::V1_0 { Ok(()) } else { self.add(flow_mod) }
+        if found || !self.version.features().modify_adds { Ok(()) } else { self.add(flow_mod) }
     }
 
     /// Deletes the selected entries. The filter `out_group` is ignored, as these switches have no groups.
@@ -270,7 +267,7 @@ impl FlowTables {
                 // The packet is dropped (OpenFlow 1.3.5 §5.4), so the action set is not executed. Outputs by apply-actions
                 // have happened.
                 result.missed = true;
-                result.to_controller |= self.version == Version::V1_0;
+                result.to_controller |= self.version.features().miss_to_controller;
                 return result;
             };
             packet.apply_actions(&entry.apply, &mut result);

@@ -20,18 +20,18 @@ use super::{Files, authorities, certificates, not_that};
 pub enum TlsVersion {
     /// TLS 1.2.
     #[value(name = "1.2")]
-    V1_2,
+    Tls12,
     /// TLS 1.3.
     #[value(name = "1.3")]
-    V1_3,
+    Tls13,
 }
 
 impl TlsVersion {
     /// Returns the version as the TLS library names it.
     pub fn protocol(self) -> &'static SupportedProtocolVersion {
         match self {
-            Self::V1_2 => &rustls::version::TLS12,
-            Self::V1_3 => &rustls::version::TLS13,
+            Self::Tls12 => &rustls::version::TLS12,
+            Self::Tls13 => &rustls::version::TLS13,
         }
     }
 }

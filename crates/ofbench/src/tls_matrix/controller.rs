@@ -113,7 +113,7 @@ impl Target {
         mut progress: impl FnMut(&str),
     ) -> anyhow::Result<Vec<Cell>> {
         let mut cells = Vec::new();
-        for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
+        for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
             for kind in Kind::ALL.map(Some).into_iter().chain([None]) {
                 let name = kind.map_or("none", Kind::name);
                 progress(&format!("certificate {name}"));
@@ -150,7 +150,7 @@ impl Target {
         mut progress: impl FnMut(&str),
     ) -> anyhow::Result<Vec<Rate>> {
         let mut rates = Vec::new();
-        for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
+        for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
             for resumes in [false, true] {
                 progress("handshake rate");
                 let config = client(version, Some(authority.issue(Kind::EcdsaP256)?), resumes)?;
@@ -189,7 +189,7 @@ impl Target {
         mut progress: impl FnMut(&str),
     ) -> anyhow::Result<Vec<(usize, Summary)>> {
         let identity = authority.issue(Kind::EcdsaP256)?;
-        let mut tls = self.session(&client(TlsVersion::V1_3, Some(identity), false)?)?;
+        let mut tls = self.session(&client(TlsVersion::Tls13, Some(identity), false)?)?;
         let mut peer = Peer::greet(&mut tls)?;
         let mut results = Vec::new();
         for size in ECHOES {
@@ -236,7 +236,7 @@ impl Peer {
     fn greet(tls: &mut StreamOwned<ClientConnection, TcpStream>) -> io::Result<Self> {
         let identity = SwitchIdentity {
             dpid: openflow::Dpid(0x0f_be6c),
-            version: Version::V1_3,
+            version: Version::NEWEST,
             ports: 2,
             n_buffers: 0,
             max_flows: 1000,

@@ -161,8 +161,8 @@ pub fn run(args: &TlsMatrixArgs) -> anyhow::Result<()> {
 
 fn name_of(version: TlsVersion) -> &'static str {
     match version {
-        TlsVersion::V1_2 => "TLS 1.2",
-        TlsVersion::V1_3 => "TLS 1.3",
+        TlsVersion::Tls12 => "TLS 1.2",
+        TlsVersion::Tls13 => "TLS 1.3",
     }
 }
 

@@ -71,7 +71,7 @@ impl Target<'_> {
         mut progress: impl FnMut(&str),
     ) -> anyhow::Result<(Vec<Cell>, Vec<Summary>)> {
         let (mut cells, mut times) = (Vec::new(), Vec::new());
-        for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
+        for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
             let mut handshakes = Vec::new();
             for kind in Kind::ALL {
                 progress(&format!("certificate {}", kind.name()));

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use openflow::{
     Action, Actions, DecodeError, FlowModFlags, FlowStats, GroupDesc, Instructions, Match,
-    MeterBand, MeterConfig, MeterFlags, MultipartReply, PortNo, ReplyBody, Version,
+    MeterBand, MeterConfig, MeterFlags, MultipartReply, PortNo, ReplyBody,
 };
 
 use super::entry::{Content, Key, MARK, flow_key, on_switch};
@@ -106,13 +106,12 @@ impl Listing {
         own: Own,
         settings: &Settings,
     ) -> Result<Plan, DecodeError> {
-        let old = switch.version == Version::V1_0;
         let mut compared = Comparison {
             switch,
             set,
             own,
             settings,
-            keys_1_0: old.then(|| set.keys_1_0(switch.dpid)),
+            as_listed: (!switch.version.features().oxm).then(|| set.keys_as_listed(switch)),
             seen: HashSet::new(),
             plan: Plan::default(),
         };
@@ -137,8 +136,8 @@ struct Comparison<'c> {
     set: &'c WantedSet,
     own: Own,
     settings: &'c Settings,
-    /// The wanted flows as OpenFlow 1.0 lists them.
-    keys_1_0: Option<HashMap<Key, EntryId>>,
+    /// The wanted flows as a version without OXM lists them.
+    as_listed: Option<HashMap<Key, EntryId>>,
     seen: HashSet<EntryId>,
     plan: Plan,
 }
@@ -155,7 +154,7 @@ impl Comparison<'_> {
                 return None;
             }
             let key = flow_key(table, priority, match_.clone());
-            match &self.keys_1_0 {
+            match &self.as_listed {
                 Some(keys) => keys.get(&key).copied(),
                 None => self.set.at(self.switch.dpid, &key),
             }
@@ -171,7 +170,7 @@ impl Comparison<'_> {
             return;
         };
         self.seen.insert(id);
-        let has_flags = self.switch.version > Version::V1_0;
+        let has_flags = self.switch.version.features().flow_stats_flags;
         if (flow.idle_timeout, flow.hard_timeout) != (0, 0) {
             return self.plan.changed.push((id, Change::Timeouts));
         }

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use openflow::{Dpid, FlowMod, Version};
+use openflow::{Dpid, FlowMod};
+
+use crate::Switch;
 
 use super::entry::{At, Content, Entry, Key, flow_key};
 
@@ -103,16 +105,16 @@ impl WantedSet {
         keys.any(|key| !matches!(key, Key::Flow { .. }))
     }
 
-    /// Returns the flows that hold at a switch under the keys by which its version lists them: OpenFlow 1.0 cannot express
-    /// all fields, so what it lists may differ from what the application declared.
-    pub(super) fn keys_1_0(&self, dpid: Dpid) -> HashMap<Key, EntryId> {
+    /// Returns the flows that hold at a switch under the keys by which its version lists them. A version without OXM cannot
+    /// express all fields, so the listed match may differ from the match that the application declared.
+    pub(super) fn keys_as_listed(&self, switch: Switch) -> HashMap<Key, EntryId> {
         let mut message = Vec::new();
-        let listed = self.all_at(dpid).into_iter().filter_map(|id| {
+        let listed = self.all_at(switch.dpid).into_iter().filter_map(|id| {
             let Content::Flow(flow) = self.get(id)?.content() else { return None };
             message.clear();
-            openflow::append(&mut message, |out| flow.encode(Version::V1_0, 0, out)).ok()?;
+            openflow::append(&mut message, |out| flow.encode(switch.version, 0, out)).ok()?;
             let listed = FlowMod::decode(&message).ok()?;
-            Some((flow_key(0, listed.priority, listed.match_), id))
+            Some((flow_key(listed.table_id, listed.priority, listed.match_), id))
         });
         listed.collect()
     }

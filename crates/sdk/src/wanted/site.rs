@@ -25,7 +25,7 @@ use super::entry::{Key, flow_key};
 use super::notice::Notice;
 use super::set::{EntryId, WantedSet};
 use super::window::{Op, Window};
-use openflow::{FlowMod, Version};
+use openflow::FlowMod;
 
 use crate::Switch;
 use crate::event::FlowRemoved;
@@ -249,8 +249,8 @@ impl Site {
         });
         if is_wanted {
             self.check_by(turn.now());
-        } else if self.switch.version == Version::V1_0 {
-            // OpenFlow 1.0 cannot express all matches, so it may be a wanted flow. An application that removes many flows
+        } else if !self.switch.version.features().oxm {
+            // The version cannot express all matches, so it may be a wanted flow. An application that removes many flows
             // must not read all others each time.
             self.check_by(turn.now() + CHECK_UNSURE);
         }

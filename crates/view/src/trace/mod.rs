@@ -82,13 +82,13 @@ impl Live {
         let name = at.to_string();
         let status = self.switches.iter().find(|it| it.dpid == name);
         let status = status.ok_or_else(|| TraceError::Failed(format!("{at} is not connected")))?;
-        let version = if status.version == "1.0" { Version::V1_0 } else { Version::V1_3 };
+        let version = status.version.parse().unwrap_or(Version::NEWEST);
         let gone = || TraceError::Failed(format!("{at} has disconnected"));
         let (flows, owners) = self.kernel.entries(at.0, EntryPart::Flows)?.ok_or_else(gone)?;
-        let groups = if version == Version::V1_0 {
-            Vec::new()
-        } else {
+        let groups = if version.features().groups {
             self.kernel.entries(at.0, EntryPart::Groups)?.ok_or_else(gone)?.0
+        } else {
+            Vec::new()
         };
         let ports = self.kernel.ports(at.0)?.ok_or_else(gone)?;
         let ports = ports

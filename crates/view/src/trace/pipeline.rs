@@ -99,7 +99,7 @@ impl<'m> Tables<'m> {
         let mut tables: BTreeMap<u8, Vec<Entry<'m>>> = BTreeMap::new();
         for entry in entries {
             // OpenFlow 1.0 has one table for all packets, whatever a switch reports.
-            let table = if version == Version::V1_0 { 0 } else { entry.flow.table_id };
+            let table = if version.features().multiple_tables { entry.flow.table_id } else { 0 };
             tables.entry(table).or_default().push(entry);
         }
         for entries in tables.values_mut() {
@@ -156,7 +156,7 @@ impl<'t, 'm: 't> Run<'t, 'm> {
             let entry = self.tables.find(table, &self.packet);
             self.trace.lookups.push(Lookup { table, entry });
             let Some(entry) = entry else {
-                if self.tables.version == Version::V1_0 {
+                if self.tables.version.features().miss_to_controller {
                     self.output(To::Controller);
                 } else if !self.action_set.is_empty() {
                     self.note(format!(
@@ -245,9 +245,10 @@ impl<'t, 'm: 't> Run<'t, 'm> {
             }
             Action::Group(group) => self.group(*group, depth),
             Action::SetField(field) => {
-                let old = self.tables.version == Version::V1_0;
-                if old && matches!(field, openflow::Field::VlanVid(_) | openflow::Field::VlanPcp(_))
-                {
+                let pushes = self.tables.version.features().set_vlan_pushes;
+                let is_vlan =
+                    matches!(field, openflow::Field::VlanVid(_) | openflow::Field::VlanPcp(_));
+                if pushes && is_vlan {
                     self.packet.have_vlan();
                 }
                 self.packet.set(field);

@@ -32,7 +32,7 @@ impl Inventory {
         (self.config, self.stats) = (Some(config), Some(stats));
     }
 
-    /// Requests the sizes of the tables, with an unused transaction id. Only for OpenFlow 1.3.
+    /// Requests the sizes of the tables, with an unused transaction id. Only for versions with table features.
     ///
     /// The reply is large: Open vSwitch describes 254 tables in 350 KB, which takes it some 60 ms. Packets wait for that time if
     /// Open vSwitch forwards them in the same thread, as its userspace datapath does.

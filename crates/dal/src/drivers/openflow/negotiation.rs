@@ -93,11 +93,15 @@ pub(super) fn refuse(hello: &Hello, xid: u32, out: &mut Vec<u8>) {
         Some(bitmap) => (1..=NEWEST).rev().find(|version| bitmap & 1 << version != 0),
         None => Some(hello.version.clamp(1, NEWEST)),
     };
+    let text = format!(
+        "no OpenFlow version in common: this controller speaks {}",
+        Version::NAMES.join(" and ")
+    );
     let error = ErrorMessage {
-        version: Version::V1_3,
+        version: Version::NEWEST,
         kind: ErrorMessage::HELLO_FAILED,
         code: INCOMPATIBLE,
-        data: b"no OpenFlow version in common: this controller speaks 1.0 and 1.3",
+        data: text.as_bytes(),
     };
     let at = out.len();
     send(out, |out| error.encode(xid, out));

@@ -26,9 +26,6 @@ use crate::closed::Closed;
 use crate::session::Session as _;
 use crate::session::{self, Description, Event, Inbound, MAX_PORTS, SwitchInfo, Taken, Timing};
 
-/// The versions of this controller, the preferred one last.
-const OURS: [Version; 2] = [Version::V1_0, Version::V1_3];
-
 /// Least time from the configuration of a switch to the request for the sizes of its tables. The network is likely to be known
 /// again then.
 const SIZES_AFTER: Duration = Duration::from_secs(2);
@@ -181,7 +178,7 @@ impl session::Session for Session {
             send(out, |out| SwitchConfig::WHOLE_PACKETS.encode_set(version, xid, out));
             let xids = [self.xid(), self.xid()];
             self.inventory.request(version, xids, out);
-            if version >= Version::V1_3 {
+            if version.features().table_features {
                 self.sizes = Sizes::After(SIZES_AFTER + self.spread);
             }
         }
@@ -362,7 +359,7 @@ impl Session {
         }
         self.send_hello(out);
         let hello = Hello::decode(message)?;
-        let Ok(version) = hello.negotiate(&OURS) else {
+        let Ok(version) = hello.negotiate(Version::ALL) else {
             refuse(&hello, header.xid, out);
             return Err(Closed::Incompatible { theirs: offered(&hello) });
         };
@@ -393,7 +390,7 @@ impl Session {
             actions: features.actions,
             ports: features.ports,
         };
-        if version < Version::V1_3 {
+        if !version.features().port_desc {
             return Ok(Some(self.up(info)));
         }
         let xid = self.xid();
@@ -428,7 +425,7 @@ impl Session {
         if !self.sent_hello {
             self.sent_hello = true;
             let xid = self.xid();
-            send(out, |out| Hello::new(&OURS).encode(xid, out));
+            send(out, |out| Hello::new(Version::ALL).encode(xid, out));
         }
     }
 }

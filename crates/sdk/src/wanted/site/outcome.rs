@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use openflow::{MultipartReply, ReplyBody, Version};
+use openflow::{MultipartReply, ReplyBody};
 
 use super::super::Owns;
 use super::super::entry::{Content, MARK};
@@ -159,7 +159,9 @@ impl Site {
             }
             Some(Refusal::Flows) => self.lacks_room(&op, reason),
             Some(Refusal::Capability)
-                if self.switch.version == Version::V1_0 && !self.only_add && is_put(&op) =>
+                if self.switch.version.features().add_resets_counters
+                    && !self.only_add
+                    && is_put(&op) =>
             {
                 self.only_add = true;
                 self.queue.push_front(op);

@@ -1,8 +1,6 @@
 //! Reads what a switch has: from the kernel's listing, or with requests of the library.
 
-use openflow::{
-    FlowStatsRequest, Match, MeterMod, MultipartReply, MultipartRequest, ReplyBody, Version,
-};
+use openflow::{FlowStatsRequest, Match, MeterMod, MultipartReply, MultipartRequest, ReplyBody};
 
 use super::super::Owns;
 use super::super::difference::Listing;
@@ -49,7 +47,7 @@ impl Site {
     /// Begins to read the switch.
     pub(super) fn read(&mut self, turn: &mut Turn<'_, '_, '_>) {
         let mut flows = FlowStatsRequest::new(Match::new());
-        if turn.settings.owns == Owns::Declared && self.switch.version > Version::V1_0 {
+        if turn.settings.owns == Owns::Declared && self.switch.version.features().cookie_masks {
             (flows.cookie, flows.cookie_mask) = (MARK, MARK);
         }
         self.request(&MultipartRequest::Flow(flows), Listing::default(), Step::Flows, true, turn);
@@ -83,16 +81,17 @@ impl Site {
 
     /// Continues a reading after a step whose reply is whole, or compares.
     pub(super) fn next_step(&mut self, mut reading: Reading, turn: &mut Turn<'_, '_, '_>) {
-        let has_groups = self.switch.version > Version::V1_0
+        let features = self.switch.version.features();
+        let has_groups = features.groups
             && (turn.settings.owns == Owns::All && turn.settings.groups_and_meters
                 || turn.set.has_groups_or_meters(self.switch.dpid));
         let listing = std::mem::take(&mut reading.listing);
         let next = match reading.step {
             Step::Flows if has_groups => Some((Step::Groups, MultipartRequest::GroupDesc)),
-            Step::Groups => {
+            Step::Groups if features.meters => {
                 Some((Step::Meters, MultipartRequest::MeterConfig(MeterMod::ALL_METERS)))
             }
-            Step::Flows | Step::Meters => None,
+            Step::Flows | Step::Groups | Step::Meters => None,
         };
         if let Some((step, request)) = next {
             return self.request(&request, listing, step, reading.is_own, turn);

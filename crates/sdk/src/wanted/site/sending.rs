@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use openflow::{
     FlowMod, FlowModCommand, GroupKind, GroupMod, GroupModCommand, MeterFlags, MeterMod,
-    MeterModCommand, Version,
+    MeterModCommand,
 };
 
 use super::super::entry::{Content, Key, on_switch};
@@ -82,13 +82,14 @@ impl Site {
                 let is_change = matches!(op, Op::Modify(_));
                 match entry.content() {
                     Content::Flow(mut flow) => {
-                        // In OpenFlow 1.0 only a modify keeps the counters of a flow that is there, and it adds one that is
-                        // not (OpenFlow 1.0.2 §4.6). In 1.3 an add keeps them (OpenFlow 1.3.5 §6.4).
-                        let keeps = matches!(op, Op::Put(_)) && switch.version == Version::V1_0;
+                        // Where an add resets the counters of the flow that it replaces, a modify keeps them, and it adds a
+                        // flow that is not there (OpenFlow 1.0.2 §4.6).
+                        let features = switch.version.features();
+                        let keeps = matches!(op, Op::Put(_)) && features.add_resets_counters;
                         if is_change || keeps && !self.only_add {
                             flow.command = FlowModCommand::ModifyStrict;
                         }
-                        if is_change && switch.version > Version::V1_0 {
+                        if is_change && features.cookie_masks {
                             flow.cookie = 0; // a modify would take it for a condition
                         }
                         flow.flags = on_switch(flow.flags);
