@@ -182,7 +182,7 @@ impl EventLoop {
                 break;
             }
             for (program, event) in self.processes.carry_out(effects, now) {
-                self.table.process_event(program, event, now);
+                self.table.process_event(program, event, &self.processes, now);
             }
         }
         self.incidents.write();
@@ -319,7 +319,7 @@ impl EventLoop {
             Source::Table(source) => self.table.handle(source, &self.processes, now),
             Source::Process(program, port) => {
                 for (program, event) in self.processes.handle(program, port, now) {
-                    self.table.process_event(program, event, now);
+                    self.table.process_event(program, event, &self.processes, now);
                 }
             }
         }
@@ -449,7 +449,7 @@ impl EventLoop {
             }
             OperatorRequest::Service { name } => {
                 let user = Some(requester.uid).filter(|_| !requester.is_northbound);
-                match self.table.connect_operator(&name, user) {
+                match self.table.connect_operator(&name, user, &self.processes) {
                     Ok(fds) => (OperatorReply::Service, fds.into()),
                     Err(why) => without(unavailable(why)),
                 }

@@ -17,7 +17,6 @@ use sys::crash::CrashRecord;
 use sys::process::PidNamespace;
 use tracing::warn;
 
-use crate::app::App;
 use crate::attribution::{self, Attribution};
 use crate::backtrace::{CrashedKernel, NotMade, PendingBacktrace};
 use crate::kernel_settings::KernelSettings;
@@ -26,6 +25,7 @@ use crate::processes::Processes;
 use crate::usage::counters::KernelCounters;
 use config::Supervision;
 use control::operator::{KernelStatus, ProgramUsage};
+use supervisor::app::App;
 use supervisor::effects::{Attached, Fd, Record};
 use supervisor::hang::stops::StopWatch;
 use supervisor::hang::workers::WorkerProgress;

@@ -11,7 +11,7 @@
 //! | `event_loop.rs` | the event loop |
 //! | `process_table.rs` | the processes, and what an event of one means for the others |
 //! | `kernel_process.rs`, `kernel_settings.rs` | the kernel's process; what each kernel receives at its start |
-//! | `app.rs`, `app/` | an app, its files and its hosting |
+//! | `launch.rs` | what the processes of an app need on this machine |
 //! | `service_table.rs`, `service.rs`, `rights.rs` | the services; what each app may request from them |
 //! | `program.rs`, `program/` | one program's process |
 //! | `demotions.rs` | the apps that must not run in the kernel |
@@ -36,7 +36,6 @@
 #![forbid(unsafe_code)]
 
 mod admin_server;
-mod app;
 mod apps_service;
 mod attribution;
 mod audit;
@@ -53,6 +52,7 @@ pub mod installation;
 mod kernel_process;
 mod kernel_settings;
 pub mod keys;
+mod launch;
 mod listen;
 mod lock;
 mod log_forwarder;

@@ -44,7 +44,6 @@ use self::other_controllers::OtherControllers;
 use self::refused_switches::RefusedSwitches;
 use self::replacing::KernelSwap;
 use self::safety::SafeMode;
-use crate::app::{App, Role, ZoneEvent};
 use crate::apps_service::ClientId;
 use crate::choice;
 use crate::demotions::Demotions;
@@ -52,14 +51,17 @@ use crate::error::StartError;
 use crate::installation::Installation;
 use crate::kernel_process::KernelProcess;
 use crate::kernel_settings::KernelSettings;
+use crate::launch;
 use crate::northbound::Northbound;
 use crate::processes::Processes;
 use crate::service_table::{ServiceEvent, ServiceSettings, ServiceSlot, ServiceTable};
 use crate::usage::Enforcement;
 use crate::users::Users;
 use config::Require;
+use supervisor::app::{App, Role, ZoneEvent};
 use supervisor::effects::{Effects, ProcessEvent, ProgramId, Reply};
 use supervisor::incidents::Incidents;
+use supervisor::system::System;
 
 /// With what programs run on this machine.
 #[derive(Debug)]
@@ -137,7 +139,7 @@ impl ProcessTable {
         let services = ServiceTable::for_apps(apps.iter().map(|(_, app)| app), services, around)?;
         let app = |(id, app): (AppId, choice::App)| {
             let demoted = demotions.why(app.name());
-            App::new(id, app, around, demoted)
+            launch::app(id, app, around, demoted)
         };
         Ok(Self {
             kernel,
@@ -207,7 +209,7 @@ impl ProcessTable {
 
     /// Does what is due: starts and kills programs, retries connections, checks for hangs, forwards log lines.
     pub(crate) fn advance(&mut self, processes: &Processes, now: Instant) {
-        self.advance_changes(now);
+        self.advance_changes(processes, now);
         if self.kernel.program.advance(processes, now) {
             self.kernel.start(&mut self.apps, now);
         }
@@ -248,11 +250,17 @@ impl ProcessTable {
     }
 
     /// Handles what happened to the process of a program. The program may be gone.
-    pub(crate) fn process_event(&mut self, program: ProgramId, event: ProcessEvent, now: Instant) {
+    pub(crate) fn process_event(
+        &mut self,
+        program: ProgramId,
+        event: ProcessEvent,
+        system: &dyn System,
+        now: Instant,
+    ) {
         if self.kernel.program.id() == program {
-            self.kernel_event(event, now);
+            self.kernel_event(event, system, now);
         } else if let Some(slot) = self.slot_of(program) {
-            self.zone_event(slot, event, now);
+            self.zone_event(slot, event, system, now);
         } else if let Some(slot) = self.services.slot_of(program) {
             self.service_event(slot, event, now);
         } else if let Some(northbound) = self.northbound.as_mut().filter(|it| it.id() == program)
@@ -281,7 +289,7 @@ impl ProcessTable {
         }
     }
 
-    fn kernel_event(&mut self, event: ProcessEvent, now: Instant) {
+    fn kernel_event(&mut self, event: ProcessEvent, system: &dyn System, now: Instant) {
         match event {
             ProcessEvent::Started(pid) => {
                 self.kernel.program.started(pid);
@@ -293,7 +301,7 @@ impl ProcessTable {
             ProcessEvent::Broken(why) => self.kernel.program.kill(&why),
             ProcessEvent::Received(reply, fds) => {
                 let Reply::Kernel(reply) = *reply else { return };
-                if let Err(why) = self.handle_kernel_reply(reply, fds, now) {
+                if let Err(why) = self.handle_kernel_reply(reply, fds, system, now) {
                     self.kernel.program.kill(why);
                 }
             }
@@ -304,7 +312,13 @@ impl ProcessTable {
         }
     }
 
-    fn zone_event(&mut self, slot: AppSlot, event: ProcessEvent, now: Instant) {
+    fn zone_event(
+        &mut self,
+        slot: AppSlot,
+        event: ProcessEvent,
+        system: &dyn System,
+        now: Instant,
+    ) {
         let Some(app) = self.app_mut(slot) else { return };
         match event {
             ProcessEvent::Started(pid) => app.started(pid),
@@ -317,7 +331,7 @@ impl ProcessTable {
                 // A candidate is connected when it takes over.
                 if app.received(reply, fds, now) == ZoneEvent::Loaded && app.role() == Role::Current
                 {
-                    self.zone_loaded(slot, now);
+                    self.zone_loaded(slot, system, now);
                 }
             }
             ProcessEvent::Ended(exit, cause, _) => {
@@ -333,12 +347,12 @@ impl ProcessTable {
     }
 
     /// Connects an app that its zone has loaded.
-    fn zone_loaded(&mut self, slot: AppSlot, now: Instant) {
+    fn zone_loaded(&mut self, slot: AppSlot, system: &dyn System, now: Instant) {
         self.attach(slot);
         if let Some(app) = self.apps.get_mut(slot.0) {
             self.services.connect_app(app, &self.kernel.program);
         }
-        self.connect_provided(slot);
+        self.connect_provided(slot, system);
         self.connect_apps_service(slot, now);
         self.connect_routes(slot);
     }

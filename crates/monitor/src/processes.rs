@@ -29,6 +29,7 @@ use tracing::{error, warn};
 
 pub(crate) use self::output::Stream;
 use self::process::Process;
+use crate::log_forwarder;
 use crate::sandbox::RefusedCalls;
 use crate::usage::Enforcement;
 use supervisor::text::shortened;
@@ -98,12 +99,16 @@ impl Processes {
     ) -> Option<ProcessEvent> {
         let effect = match effect {
             Effect::Spawn(spawn) => return Some(self.spawn(program, *spawn, now)),
+            Effect::Audit { app, text } => {
+                log_forwarder::audit_on(&app, &text);
+                return None;
+            }
             other => other,
         };
         // A message to a process that has ended meanwhile is lost with it.
         let running = self.running.get_mut(&program)?;
         match effect {
-            Effect::Spawn(_) => {}
+            Effect::Spawn(_) | Effect::Audit { .. } => {}
             Effect::Send(message, attached, if_full) => {
                 return running.send(&message, attached, if_full);
             }
@@ -276,6 +281,19 @@ impl System for Processes {
 
     fn charges(&self, program: ProgramId) -> Charges {
         self.recorder(program).map(FlightReader::charges).unwrap_or_default()
+    }
+
+    fn table(&self, slots: u32) -> Result<Fd, String> {
+        sys::table::memory(slots).map(Fd::new).map_err(|error| error.to_string())
+    }
+
+    fn is_table_sealed(&self, table: &Fd) -> bool {
+        sys::table::is_sealed(table)
+    }
+
+    fn sealed(&self, name: &str, content: &[u8]) -> Result<Fd, String> {
+        let sealed: io::Result<OwnedFd> = sys::shm::sealed_copy(name, content);
+        sealed.map(Fd::new).map_err(|error| error.to_string())
     }
 }
 

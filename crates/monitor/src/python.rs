@@ -20,6 +20,9 @@ use crate::error::StartError;
 use crate::installation;
 use crate::listen::{self, BindError, Listener};
 use crate::object::Object;
+use crate::processes::duplicates;
+use supervisor::app::Listeners;
+use supervisor::effects::Fd;
 use supervisor::program::Executable;
 
 /// The name of the note in the virtual environment.
@@ -100,20 +103,6 @@ impl PythonZone {
         Some(Self { app, sockets: Vec::new() })
     }
 
-    /// Binds the app's sockets, unless they are bound. They are as at the beginning, whatever an earlier instance did with them.
-    ///
-    /// # Errors
-    /// The reason, as a phrase.
-    pub(crate) fn listen(&mut self) -> Result<(), String> {
-        let bound = self.app.listeners.iter().map(|(name, address)| {
-            shared(*address).map_err(|BindError { hint, source }| {
-                format!("could not listen at {address} for {name}: {source}; {hint}, or name another address in `listen`")
-            })
-        });
-        self.sockets = bound.map(|it| it.map(Socket::Bound)).collect::<Result<_, _>>()?;
-        Ok(())
-    }
-
     /// Gives the app sockets that are not bound instead of its own, for a trial: a running instance, or another program, may
     /// have the addresses. No client reaches them, and a zone can neither bind nor connect a socket.
     ///
@@ -129,18 +118,30 @@ impl PythonZone {
         Ok(())
     }
 
-    /// Restores what an ended instance changed at the sockets, because another instance may use them.
-    pub(crate) fn restore_sockets(&self) {
+    /// The sockets, in the order of the app's `listeners`.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.iter().map(Socket::as_fd)
+    }
+}
+
+impl Listeners for PythonZone {
+    fn listen(&mut self) -> Result<Vec<Fd>, String> {
+        let bound = self.app.listeners.iter().map(|(name, address)| {
+            shared(*address).map_err(|BindError { hint, source }| {
+                format!("could not listen at {address} for {name}: {source}; {hint}, or name another address in `listen`")
+            })
+        });
+        self.sockets = bound.map(|it| it.map(Socket::Bound)).collect::<Result<_, _>>()?;
+        duplicates(self.sockets())
+            .map_err(|error| format!("its sockets could not be passed on: {error}"))
+    }
+
+    fn restore(&self) {
         for socket in &self.sockets {
             if let Socket::Bound(listener) = socket {
                 listener.restore();
             }
         }
-    }
-
-    /// The sockets, in the order of the app's `listeners`.
-    pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().map(Socket::as_fd)
     }
 }
 

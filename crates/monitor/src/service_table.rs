@@ -9,7 +9,6 @@ use sys::channel::ChannelError;
 use sys::packets::Packets;
 use tracing::{error, warn};
 
-use crate::app::App;
 use crate::choice;
 use crate::error::StartError;
 use crate::log_forwarder::{InvalidReply, LogForwarder, REPLY_TIMEOUT};
@@ -18,6 +17,7 @@ use crate::processes::Processes;
 use crate::service::Service;
 use config::Supervision;
 use control::operator::{ProgramUsage, ServiceStatus};
+use supervisor::app::App;
 use supervisor::effects::{ProcessEvent, ProgramId, Reply};
 use supervisor::program::Program;
 use supervisor::service_failures::ServiceFailures;
@@ -350,7 +350,7 @@ impl ServiceTable {
 /// Connects each instance of an app and a service, if the app names the service and both are ready.
 fn connect(app: &mut App, service: &mut Service, kernel: &Program) {
     let Some(kind) = service.kind.for_apps() else { return };
-    let serves = app.role() == crate::app::Role::Current;
+    let serves = app.role() == supervisor::app::Role::Current;
     if !serves || !app.uses(kind) || app.instances() == 0 || !service.is_ready() {
         return;
     }

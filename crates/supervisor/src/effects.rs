@@ -130,6 +130,13 @@ pub enum Effect {
     Send(Box<Message>, Vec<Attached>, IfFull),
     /// It has reported how it confined itself, with the listener for refused calls.
     Confined(Box<Report>, Vec<OwnedFd>),
+    /// Add a record of its app to the audit log.
+    Audit {
+        /// The app.
+        app: String,
+        /// What the app did.
+        text: String,
+    },
     /// Change the level of its log.
     SetLogLevel(LogLevel),
     /// Kill it. Its end is reported.

@@ -1,7 +1,10 @@
-//! What identifies the files of an app.
+//! The files of an app: what identifies them, and where they come from.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::effects::Fd;
 
 /// The modules that an app in Python imports, by their files, with a hash of the content of each.
 pub type ModuleHashes = BTreeMap<PathBuf, u64>;
@@ -25,4 +28,34 @@ impl Fingerprint {
         let modules = (self.modules != new.modules).then_some("a module that it imports");
         object.into_iter().chain(config).chain(modules)
     }
+}
+
+/// The files of an app, as they were read.
+#[derive(Debug, Clone)]
+pub struct Contents {
+    /// Its object, in sealed memory.
+    pub object: Fd,
+    /// What identifies the files; it has the app's own configuration.
+    pub files: Fingerprint,
+}
+
+/// Where the files of an app come from.
+pub trait FileSource: fmt::Debug {
+    /// Reads the files of the app `app` as they are now.
+    ///
+    /// # Errors
+    /// Why one of them cannot be read, as a phrase.
+    fn read(&mut self, app: &str) -> Result<Contents, String>;
+
+    /// Why the app cannot run before its object is another one, if so.
+    fn refusal(&self) -> Option<&str>;
+
+    /// Where the object comes from, for messages.
+    fn object_path(&self) -> &Path;
+
+    /// Whether the object is a file whose change is one of the app.
+    fn is_object_watched(&self) -> bool;
+
+    /// Where the configuration comes from, if there is one.
+    fn config_path(&self) -> Option<&Path>;
 }

@@ -3,6 +3,7 @@
 //!
 //! Nothing here does I/O or reads a clock: the caller passes what it sees and the time, and carries out what is decided.
 
+pub mod app;
 pub mod attachment;
 pub mod change;
 pub mod comeback;

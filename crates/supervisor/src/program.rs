@@ -171,6 +171,12 @@ impl Program {
         self.effects.add(self.id, Effect::Send(Box::new(message.into()), attached, IfFull::Kill));
     }
 
+    /// Adds a record of the app `app` to the audit log.
+    pub fn audit(&self, app: &str, text: &str) {
+        let (app, text) = (app.to_owned(), text.to_owned());
+        self.effects.add(self.id, Effect::Audit { app, text });
+    }
+
     /// Sends it `message`, and leaves it alone if it does not read. `lost` is logged then.
     pub fn send_if_room(
         &self,

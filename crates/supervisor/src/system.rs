@@ -6,7 +6,7 @@ use std::time::Duration;
 use control::flight::{Charges, OngoingCall, OngoingTurn};
 use sys::process::Thread;
 
-use crate::effects::ProgramId;
+use crate::effects::{Fd, ProgramId};
 use crate::hang::events::Activity;
 use crate::usage::meter::Sample;
 
@@ -42,6 +42,21 @@ pub trait System: fmt::Debug {
 
     /// The memory that was charged to apps in its process.
     fn charges(&self, program: ProgramId) -> Charges;
+
+    /// Memory for a table with this number of slots.
+    ///
+    /// # Errors
+    /// Why there is none, as a phrase.
+    fn table(&self, slots: u32) -> Result<Fd, String>;
+
+    /// Whether nobody but its app can write the table any more.
+    fn is_table_sealed(&self, table: &Fd) -> bool;
+
+    /// Memory with this content, which nobody can change any more; `name` is for people.
+    ///
+    /// # Errors
+    /// Why there is none, as a phrase.
+    fn sealed(&self, name: &str, content: &[u8]) -> Result<Fd, String>;
 }
 
 /// A system without processes.
@@ -89,5 +104,17 @@ impl System for Nothing {
 
     fn charges(&self, _: ProgramId) -> Charges {
         Charges::default()
+    }
+
+    fn table(&self, _: u32) -> Result<Fd, String> {
+        Err("there is no memory".into())
+    }
+
+    fn is_table_sealed(&self, _: &Fd) -> bool {
+        false
+    }
+
+    fn sealed(&self, _: &str, _: &[u8]) -> Result<Fd, String> {
+        Err("there is no memory".into())
     }
 }

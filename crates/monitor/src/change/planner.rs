@@ -17,20 +17,17 @@ use control::operator::InactiveApp;
 use super::new_config::{self, NewConfig};
 use tracing::warn;
 
-use crate::app::AppFiles;
 use crate::check;
 use crate::choice::{self, Misfit, Mistake};
-use crate::config_file::ConfigFile;
 use crate::error::StartError;
 use crate::installation::Installation;
-use crate::modules::Modules;
+use crate::launch;
 use crate::numbers;
 use crate::options::Options;
 use crate::overrides::Overrides;
 pub(crate) use crate::packages::Version;
 use crate::packages::{Files, Store};
 use supervisor::change::difference::{Fixed, Scope, Wanted};
-use supervisor::files::Fingerprint;
 use supervisor::spec::{AppSpec, Origin};
 
 /// The inputs of all plans, apart from the configuration.
@@ -272,7 +269,7 @@ impl Planner {
         let wanted = chosen.iter_mut().map(|PlannedApp { chosen, .. }| Wanted {
             name: chosen.name().to_owned(),
             spec: chosen.spec.clone(),
-            files: files(chosen),
+            files: launch::fingerprint(chosen),
         });
         let wanted = wanted.collect();
         Ok(Plan {
@@ -320,13 +317,6 @@ fn concerned(app: String, before: &[PlannedApp], after: &[PlannedApp]) -> BTreeS
     let names = before.keys().chain(after.keys());
     let differ = names.filter(|name| before.get(*name) != after.get(*name)).cloned();
     differ.chain([app]).collect()
-}
-
-/// Reads the files of an app as they are now.
-fn files(app: &mut choice::App) -> Result<Fingerprint, String> {
-    let config = ConfigFile::new(app.spec.keys.config.clone());
-    let modules = Modules::of(&app.spec, &app.object);
-    AppFiles::fingerprint_of(&mut app.object, config, modules.as_ref(), app.spec.name())
 }
 
 impl Plan {

@@ -12,9 +12,9 @@ use sys::packets::Packets;
 use tracing::{info, warn};
 
 use super::{AppSlot, ProcessTable};
-use crate::app::{App, Role};
 use crate::apps_service::{AppsService, ClientId, LimitRequest};
 use crate::processes::Processes;
+use supervisor::app::{App, Role};
 use supervisor::text::harmless;
 
 /// Most changes of limits that one app may make in a minute; renewals are free.

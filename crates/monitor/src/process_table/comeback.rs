@@ -8,8 +8,8 @@ use control::incident::IncidentId;
 use tracing::{error, info, warn};
 
 use super::ProcessTable;
-use crate::app::App;
 use crate::kernel_process::EndOfKernel;
+use supervisor::app::App;
 use supervisor::comeback::{Comeback, Rule, Seen, Step};
 
 /// The rule, and the apps that left the kernel while they have not all returned.

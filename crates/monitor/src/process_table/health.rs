@@ -7,7 +7,7 @@ use control::northbound::needs_tls;
 use control::operator::ProgramState;
 
 use super::ProcessTable;
-use crate::app::App;
+use supervisor::app::App;
 
 impl ProcessTable {
     /// Whether the start is over: each program that is to run is ready or has failed. In safe mode only the kernel and the
@@ -107,19 +107,6 @@ fn ready(switches: &str, page: Option<&str>, not_running: &[&str]) -> String {
         format!("; not running: {}, see rosemary status", not_running.join(", "))
     };
     format!("ready: switches at {switches}, {page}{missing}")
-}
-
-impl App {
-    /// Whether it serves, has failed, or is not to run. `kernel` is the kernel's state.
-    fn has_started(&self, kernel: ProgramState) -> bool {
-        match self.state(kernel) {
-            ProgramState::Running => self.is_connected(),
-            ProgramState::Held | ProgramState::Stopped => true,
-            ProgramState::Waiting | ProgramState::Starting | ProgramState::Stopping => {
-                self.program().is_some_and(|program| program.lifecycle().last_exit().is_some())
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,11 @@ use control::kernel::{KernelReply, MAX_WORKERS};
 use tracing::{error, info};
 
 use super::{AppSlot, ProcessTable};
-use crate::app::App;
 use crate::kernel_process::EndOfKernel;
+use supervisor::app::App;
 use supervisor::effects::{Fd, Record};
 use supervisor::program::ProgramExit;
+use supervisor::system::System;
 use supervisor::text::shortened;
 
 impl ProcessTable {
@@ -20,6 +21,7 @@ impl ProcessTable {
         &mut self,
         reply: KernelReply,
         fds: Vec<OwnedFd>,
+        system: &dyn System,
         now: Instant,
     ) -> Result<(), &'static str> {
         match reply {
@@ -44,7 +46,7 @@ impl ProcessTable {
                 return requested.then_some(()).ok_or("it refused rings without a request");
             }
             KernelReply::Hosted { app, version, instances } => {
-                return self.hosted((app, &version, instances), now);
+                return self.hosted((app, &version, instances), system, now);
             }
             KernelReply::Demoted { app, why } => {
                 // During a stop no zone is started, so the app stays where it is.
@@ -81,6 +83,7 @@ impl ProcessTable {
     fn hosted(
         &mut self,
         (app, version, instances): (AppId, &str, u16),
+        system: &dyn System,
         now: Instant,
     ) -> Result<(), &'static str> {
         if !(1..=MAX_WORKERS).contains(&instances) {
@@ -97,7 +100,7 @@ impl ProcessTable {
         }
         if app.is_in_kernel() {
             self.services.connect_app(app, &self.kernel.program);
-            self.connect_provided(slot);
+            self.connect_provided(slot, system);
             self.connect_apps_service(slot, now);
         }
         Ok(())

@@ -8,13 +8,14 @@ use sys::packets::Packets;
 use tracing::warn;
 
 use super::{AppSlot, ProcessTable};
-use crate::app::{App, Role};
+use supervisor::app::{App, Role};
 use supervisor::effects::Fd;
 use supervisor::program::Program;
+use supervisor::system::System;
 
 impl ProcessTable {
     /// Connects an app that was loaded with the providers of its services, and with its clients if it provides one.
-    pub(super) fn connect_provided(&mut self, slot: AppSlot) {
+    pub(super) fn connect_provided(&mut self, slot: AppSlot, system: &dyn System) {
         let Some(app) = self.apps.get(slot.0) else { return };
         let provides = app.provides();
         let mut pairs = Vec::new();
@@ -29,7 +30,7 @@ impl ProcessTable {
         let kernel = &self.kernel.program;
         for (provider, client) in pairs {
             if let Ok([provider, client]) = self.apps.get_disjoint_mut([provider, client]) {
-                connect(provider, client, kernel);
+                connect(provider, client, kernel, system);
             }
         }
     }
@@ -65,6 +66,7 @@ impl ProcessTable {
         &mut self,
         name: &str,
         user: Option<u32>,
+        system: &dyn System,
     ) -> Result<[Fd; 2], String> {
         let service = Service::named(name).filter(|service| service.table_slots().is_some());
         let service =
@@ -81,13 +83,13 @@ impl ProcessTable {
         // The provider writes it into audit records; only the HTTP interface names the users for whom it acts.
         let client = user.map_or_else(|| HTTP_INTERFACE.to_owned(), |uid| format!("user {uid}"));
         let client = ServiceClient { app: 0, name: client, rights };
-        let table = provider.add_client(client, theirs.into_fd().into())?;
+        let table = provider.add_client(client, theirs.into_fd().into(), system)?;
         Ok([ours.into_fd().into(), table])
     }
 }
 
 /// Connects each instance of a client with the provider of a service, if both are loaded.
-fn connect(provider: &mut App, client: &mut App, kernel: &Program) {
+fn connect(provider: &mut App, client: &mut App, kernel: &Program, system: &dyn System) {
     let serve = |app: &App| app.role() == Role::Current && app.instances() > 0;
     let Some(service) = provider.provides() else { return };
     if !serve(provider) || !serve(client) {
@@ -97,7 +99,7 @@ fn connect(provider: &mut App, client: &mut App, kernel: &Program) {
     let mut pair = || {
         let (client_end, provider_end) = Packets::pair().map_err(|error| error.to_string())?;
         sockets.push(client_end.into_fd().into());
-        provider.add_client(client.client(), provider_end.into_fd().into())
+        provider.add_client(client.client(), provider_end.into_fd().into(), system)
     };
     // The table is the same for all instances.
     let tables: Result<Vec<Fd>, String> = (0..client.instances()).map(|_instance| pair()).collect();

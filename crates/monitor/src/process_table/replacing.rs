@@ -20,12 +20,14 @@ use control::operator::ProgramState;
 use tracing::info;
 
 use super::{AppSlot, Environment, ProcessTable};
-use crate::app::{App, Role};
 use crate::change::planner::PlannedApp;
 use crate::change::with_own_file;
 use crate::error::StartError;
+use crate::launch;
 use crate::service_table::ServiceSettings;
+use supervisor::app::{App, Role};
 use supervisor::change::difference::Present;
+use supervisor::system::System;
 
 /// A change of an app in the kernel, which waits for the kernel's end.
 #[derive(Debug)]
@@ -61,7 +63,7 @@ impl ProcessTable {
     ) {
         let mut app = {
             let demoted = self.demotions.why(planned.chosen.name());
-            App::new(planned.id, planned.chosen, around, demoted)
+            launch::app(planned.id, planned.chosen, around, demoted)
         };
         let beside = self.apps.iter().any(|it| it.name == app.name && !it.is_beside());
         app.become_candidate(beside);
@@ -165,7 +167,7 @@ impl ProcessTable {
         let Some(app) = self.apps.iter_mut().find(|app| app.name == chosen.name()) else { return };
         if app.is_stopped_by_operator() && app.is_stopped() {
             let demoted = self.demotions.why(chosen.name());
-            let mut new = App::new(id, chosen, around, demoted);
+            let mut new = launch::app(id, chosen, around, demoted);
             new.take_intent(app);
             *app = new;
             return;
@@ -211,7 +213,7 @@ impl ProcessTable {
     ) {
         let app = planned.map(|(it, around)| {
             let demoted = self.demotions.why(it.chosen.name());
-            Box::new(App::new(it.id, it.chosen, around, demoted))
+            Box::new(launch::app(it.id, it.chosen, around, demoted))
         });
         if let Some(old) = self.app_named_mut(name)
             && let Some(zone) = old.zone_mut()
@@ -263,7 +265,7 @@ impl ProcessTable {
     }
 
     /// Takes apps out of the table that have ended, and connects their successors.
-    pub(super) fn advance_replacing(&mut self, now: Instant) {
+    pub(super) fn advance_replacing(&mut self, system: &dyn System, now: Instant) {
         if self.apps.iter().all(|app| app.role() == Role::Current) {
             return;
         }
@@ -289,7 +291,7 @@ impl ProcessTable {
             let Some(app) = self.apps.get(slot.0) else { continue };
             let is_former = |other: &App| other.name == app.name && other.role() == Role::Leaving;
             if app.role() == Role::Successor && !self.apps.iter().any(is_former) {
-                self.take_over(slot, now);
+                self.take_over(slot, system, now);
             }
         }
         if self.apps.iter().all(|app| app.role() == Role::Current) {
@@ -297,7 +299,7 @@ impl ProcessTable {
         }
     }
 
-    fn take_over(&mut self, slot: AppSlot, now: Instant) {
+    fn take_over(&mut self, slot: AppSlot, system: &dyn System, now: Instant) {
         if let Some(app) = self.app_mut(slot) {
             app.become_current();
             info!(app = app.name, "the new process of an app took over");
@@ -307,7 +309,7 @@ impl ProcessTable {
             && app.is_loaded()
         {
             self.services.connect_app(app, &self.kernel.program);
-            self.connect_provided(slot);
+            self.connect_provided(slot, system);
             self.connect_apps_service(slot, now);
             self.connect_routes(slot);
         }

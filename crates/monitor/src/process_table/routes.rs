@@ -4,8 +4,8 @@ use sys::packets::Packets;
 use tracing::warn;
 
 use super::{AppSlot, ProcessTable};
-use crate::app::{App, Role};
 use crate::northbound::Northbound;
+use supervisor::app::{App, Role};
 
 impl ProcessTable {
     /// Connects an app with the HTTP interface, if the app may publish routes and both run. Called when either becomes ready; the

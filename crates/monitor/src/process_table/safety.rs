@@ -10,7 +10,7 @@ use control::operator::{ProgramState, SafeModeStatus, Suspect};
 use tracing::{error, info, warn};
 
 use super::ProcessTable;
-use crate::app::{App, Role};
+use supervisor::app::{App, Role};
 use supervisor::safe_mode::{Rule, Seen, Sequence, Step};
 
 /// The rule of safe mode, and safe mode while it lasts.

@@ -4,8 +4,8 @@ use control::app_report::AppReport;
 use control::operator::{AppStatus, KernelStatus, ProgramUsage, ServiceStatus};
 
 use super::ProcessTable;
-use crate::app::App;
 use crate::northbound::Northbound;
+use supervisor::app::App;
 
 impl ProcessTable {
     /// The status of all programs for operators.

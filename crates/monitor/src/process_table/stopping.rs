@@ -6,8 +6,8 @@ use control::incident::{self, Cause, Evidence};
 use tracing::error;
 
 use super::ProcessTable;
-use crate::app::App;
 use crate::northbound::Northbound;
+use supervisor::app::App;
 use supervisor::program::Program;
 
 impl ProcessTable {

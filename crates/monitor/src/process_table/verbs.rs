@@ -7,15 +7,16 @@ use control::operator::ProgramState;
 use control::policy::{Fail, Stage};
 
 use super::ProcessTable;
-use crate::app::App;
+use supervisor::app::App;
+use supervisor::system::System;
 
 impl ProcessTable {
     /// Does what operators' changes left for the time when a process has ended.
-    pub(super) fn advance_changes(&mut self, now: Instant) {
+    pub(super) fn advance_changes(&mut self, system: &dyn System, now: Instant) {
         if self.is_stopping {
             return;
         }
-        self.advance_replacing(now);
+        self.advance_replacing(system, now);
         if self.kernel.must_restart() && self.make_swaps() && self.kernel.take_restart() {
             self.kernel.program.request_start(now);
         }

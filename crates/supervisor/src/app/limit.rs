@@ -23,17 +23,17 @@ impl App {
     }
 
     /// The limit that another app has set.
-    pub(crate) fn limit(&self) -> Option<Measure> {
+    pub fn limit(&self) -> Option<Measure> {
         self.limit
     }
 
     /// Sets the limit, or ends it. The kernel learns of it by [`know_request`](Self::know_request).
-    pub(crate) fn set_limit(&mut self, limit: Option<Measure>) {
+    pub fn set_limit(&mut self, limit: Option<Measure>) {
         self.limit = limit;
     }
 
     /// The request that gives the kernel the app's present policy.
-    pub(crate) fn know_request(&self) -> KernelRequest {
+    pub fn know_request(&self) -> KernelRequest {
         let policy = self.policy_in_force();
         KernelRequest::Know { app: self.id, name: self.name.clone(), policy }
     }

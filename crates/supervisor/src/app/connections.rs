@@ -8,12 +8,13 @@ use sdk::services::Service;
 
 use super::hosting::Hosting;
 use super::{App, provided};
-use supervisor::effects::Fd;
-use supervisor::program::Program;
+use crate::effects::Fd;
+use crate::program::Program;
+use crate::system::System;
 
 impl App {
     /// The request for rings for a loaded zone.
-    pub(crate) fn attach_request(&mut self) -> Option<KernelRequest> {
+    pub fn attach_request(&mut self) -> Option<KernelRequest> {
         let serves = self.role.serves();
         let zone = self.hosting.zone_mut().filter(|zone| serves && zone.program.is_running())?;
         zone.rings_requested();
@@ -22,17 +23,17 @@ impl App {
     }
 
     /// Returns whether the configuration names `service` for the app.
-    pub(crate) fn uses(&self, service: Service) -> bool {
+    pub fn uses(&self, service: Service) -> bool {
         self.spec.keys.services.contains(&service)
     }
 
     /// The app as a client of a service.
-    pub(crate) fn client(&self) -> ServiceClient {
+    pub fn client(&self) -> ServiceClient {
         ServiceClient { app: self.id.0, name: self.name.clone(), rights: self.spec.rights.clone() }
     }
 
     /// How many instances of the app are loaded. Each has a socket of its own to a service.
-    pub(crate) fn instances(&self) -> u16 {
+    pub fn instances(&self) -> u16 {
         match &self.hosting {
             Hosting::Kernel(in_kernel) => in_kernel.instances(),
             Hosting::Zone { zone, .. } => zone.program.is_running().into(),
@@ -40,7 +41,7 @@ impl App {
     }
 
     /// The service with a table that the app provides.
-    pub(crate) fn provides(&self) -> Option<Service> {
+    pub fn provides(&self) -> Option<Service> {
         provided(&self.name)
     }
 
@@ -48,10 +49,15 @@ impl App {
     ///
     /// # Errors
     /// Why the app cannot serve now, as a phrase.
-    pub(crate) fn add_client(&mut self, client: ServiceClient, socket: Fd) -> Result<Fd, String> {
+    pub fn add_client(
+        &mut self,
+        client: ServiceClient,
+        socket: Fd,
+        system: &dyn System,
+    ) -> Result<Fd, String> {
         let not_running = || format!("{} does not run", self.name);
         // A table that anybody could write would not be one.
-        let table = self.table.as_ref().filter(|table| sys::table::is_sealed(table));
+        let table = self.table.as_ref().filter(|table| system.is_table_sealed(table));
         let table = table.ok_or_else(not_running)?;
         let table = table.clone();
         let program = self.program_mut().filter(|program| program.is_running());
@@ -63,7 +69,7 @@ impl App {
     }
 
     /// Whether it may publish HTTP routes.
-    pub(crate) fn serves_http(&self) -> bool {
+    pub fn serves_http(&self) -> bool {
         self.spec.rights.names.iter().any(|right| right == SERVE_HTTP)
     }
 
@@ -71,7 +77,7 @@ impl App {
     ///
     /// # Errors
     /// Why it did not get it, as a phrase.
-    pub(crate) fn add_http_interface(&mut self, socket: Fd) -> Result<(), String> {
+    pub fn add_http_interface(&mut self, socket: Fd) -> Result<(), String> {
         let program = self.program_mut().filter(|program| program.is_running());
         let program = program.ok_or("it does not run")?;
         let client = ZoneRequest::Client(ServiceClient::http_interface());
@@ -82,7 +88,7 @@ impl App {
 
     /// Gives each instance, in the zone or in `kernel`, its end of a connection to `service`, and the service's table if there is
     /// one.
-    pub(crate) fn connect_service(
+    pub fn connect_service(
         &mut self,
         service: Service,
         (sockets, table): (Vec<Fd>, Option<Fd>),

@@ -50,7 +50,7 @@ pub(super) enum Until {
     Promotion,
     /// At the next start of a kernel after safe mode.
     NextKernel,
-    /// At the end of a [trial](supervisor::comeback) of all kernel apps.
+    /// At the end of a [trial](crate::comeback) of all kernel apps.
     Trial,
 }
 

@@ -10,17 +10,13 @@ use control::policy::Band;
 
 use super::App;
 use super::hosting::Hosting;
-use supervisor::spec::AppSpec;
-use supervisor::usage::report;
+use crate::spec::AppSpec;
+use crate::usage::report;
 
 impl App {
     /// The user that the app runs as.
     pub(super) fn uid(&self) -> u32 {
-        if self.is_in_kernel() {
-            self.kernel_uid.unwrap_or_else(|| rustix::process::geteuid().as_raw())
-        } else {
-            self.zone_settings.uid()
-        }
+        if self.is_in_kernel() { self.kernel_uid } else { self.zone_settings.uid() }
     }
 
     /// The app's process, state and number of restarts. `kernel` is the kernel's process and state.
@@ -46,7 +42,7 @@ impl App {
     }
 
     /// The app's status for operators, with the kernel's status.
-    pub(crate) fn status(&self, kernel: &KernelStatus) -> AppStatus {
+    pub fn status(&self, kernel: &KernelStatus) -> AppStatus {
         let (pid, state, restarts) = self.process((kernel.pid, kernel.state));
         let demoted = self.hosting.demoted();
         let last_exit = match self.program() {
@@ -78,12 +74,12 @@ impl App {
     }
 
     /// The path of the app's own configuration file, if it has one.
-    pub(crate) fn own_file(&self) -> Option<&Path> {
+    pub fn own_file(&self) -> Option<&Path> {
         self.files.config_path()
     }
 
     /// The report about the app for operators, with the kernel's status.
-    pub(crate) fn report(&self, kernel: &KernelStatus) -> AppReport {
+    pub fn report(&self, kernel: &KernelStatus) -> AppReport {
         let AppSpec { restart, hang, keys, .. } = &self.spec;
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         AppReport {
@@ -109,10 +105,21 @@ impl App {
     }
 
     /// The app's usage for operators. `kernel` is the kernel's process and state.
-    pub(crate) fn usage(&self, kernel: (Option<u32>, ProgramState)) -> ProgramUsage {
+    pub fn usage(&self, kernel: (Option<u32>, ProgramState)) -> ProgramUsage {
         let kind = if self.is_in_kernel() { "kernel app" } else { "app" };
         let (pid, state, restarts) = self.process(kernel);
         let usage = report::program_usage(&self.name, kind, state, &self.meter);
         ProgramUsage { pid, restarts, ..usage }
+    }
+
+    /// Whether it serves, has failed, or is not to run. `kernel` is the kernel's state.
+    pub fn has_started(&self, kernel: ProgramState) -> bool {
+        match self.state(kernel) {
+            ProgramState::Running => self.is_connected(),
+            ProgramState::Held | ProgramState::Stopped => true,
+            ProgramState::Waiting | ProgramState::Starting | ProgramState::Stopping => {
+                self.program().is_some_and(|program| program.lifecycle().last_exit().is_some())
+            }
+        }
     }
 }

@@ -10,17 +10,17 @@ use tracing::{info, warn};
 use super::App;
 use super::connections::names;
 use super::hosting::{Hosting, Until};
-use supervisor::effects::Fd;
-use supervisor::text::{harmless, shortened};
+use crate::effects::Fd;
+use crate::text::{harmless, shortened};
 
 impl App {
     /// Returns whether the kernel hosts the app.
-    pub(crate) fn is_in_kernel(&self) -> bool {
+    pub fn is_in_kernel(&self) -> bool {
         matches!(self.hosting, Hosting::Kernel(_))
     }
 
     /// Why the kernel no longer hosts the app, if so.
-    pub(crate) fn demoted(&self) -> Option<&str> {
+    pub fn demoted(&self) -> Option<&str> {
         self.hosting.demoted()
     }
 
@@ -28,7 +28,7 @@ impl App {
     ///
     /// A kernel receives its apps at its start only. If the files cannot be read now, the app gets a zone, which waits
     /// for them.
-    pub(crate) fn prepare_for_kernel(&mut self, now: Instant) {
+    pub fn prepare_for_kernel(&mut self, now: Instant) {
         if self.runs_in_kernel()
             && let Err(why) = self.files.read(&self.name)
         {
@@ -37,7 +37,7 @@ impl App {
     }
 
     /// A kernel was started, with the app if it hosts it.
-    pub(crate) fn kernel_started(&mut self) {
+    pub fn kernel_started(&mut self) {
         let is_stopped = self.intent.is_stopped();
         if let Hosting::Kernel(in_kernel) = &mut self.hosting
             && !is_stopped
@@ -47,7 +47,7 @@ impl App {
     }
 
     /// How the app is announced to a kernel at its start.
-    pub(crate) fn announcement(&self) -> AnnouncedApp {
+    pub fn announcement(&self) -> AnnouncedApp {
         let config_size = u32::try_from(self.config_for_kernel().len()).unwrap_or(u32::MAX);
         let (app, name, policy) = (self.id, self.name.clone(), self.policy_in_force());
         // A kernel does not load an app that the operator has stopped.
@@ -57,23 +57,18 @@ impl App {
     }
 
     /// The object for a kernel that is to host the app.
-    pub(crate) fn object_for_kernel(&self) -> Option<Fd> {
+    pub fn object_for_kernel(&self) -> Option<Fd> {
         self.files.object().filter(|_| self.runs_in_kernel())
     }
 
     /// The configuration for a kernel that is to host the app; empty for an app in a zone.
-    pub(crate) fn config_for_kernel(&self) -> &[u8] {
+    pub fn config_for_kernel(&self) -> &[u8] {
         if self.runs_in_kernel() { self.files.config() } else { &[] }
     }
 
     /// The kernel reports that it has loaded this number of instances of the app. Returns whether a kernel was started with
     /// the app.
-    pub(crate) fn loaded_in_kernel(
-        &mut self,
-        version: &str,
-        instances: u16,
-        kernel: Option<u32>,
-    ) -> bool {
+    pub fn loaded_in_kernel(&mut self, version: &str, instances: u16, kernel: Option<u32>) -> bool {
         let uid = self.uid();
         // The report of a worker may arrive after another worker's instance got the app demoted.
         if let Hosting::Kernel(in_kernel) = &mut self.hosting
@@ -94,7 +89,7 @@ impl App {
 
     /// Takes the app out of the kernel, now and for later kernels, and wants a zone for it. Returns whether the app was
     /// ever to run in the kernel.
-    pub(crate) fn demote(&mut self, why: &str, now: Instant) -> bool {
+    pub fn demote(&mut self, why: &str, now: Instant) -> bool {
         let why = harmless(why, 200);
         if self.hosting.demote(&why, || self.zone_settings.make()) {
             warn!(
@@ -107,8 +102,8 @@ impl App {
         self.hosting.demoted().is_some()
     }
 
-    /// Takes an app out of the kernel that has ended, for a [trial](supervisor::comeback) of all kernel apps, and wants a zone for it.
-    pub(crate) fn demote_for_trial(&mut self, now: Instant) {
+    /// Takes an app out of the kernel that has ended, for a [trial](crate::comeback) of all kernel apps, and wants a zone for it.
+    pub fn demote_for_trial(&mut self, now: Instant) {
         if self.hosting.demote_for_trial(|| self.zone_settings.make()) {
             self.files.forget_loaded();
             self.request_start(now);
@@ -116,12 +111,12 @@ impl App {
     }
 
     /// Whether it is out of the kernel for a trial of all kernel apps.
-    pub(crate) fn is_out_for_trial(&self) -> bool {
+    pub fn is_out_for_trial(&self) -> bool {
         self.hosting.is_out(Until::Trial)
     }
 
     /// Keeps it out of the kernel until the operator promotes it.
-    pub(crate) fn keep_out(&mut self, why: &str, now: Instant) {
+    pub fn keep_out(&mut self, why: &str, now: Instant) {
         let why = harmless(why, 200);
         if !self.hosting.keep_demotion(&why) {
             self.demote(&why, now);
@@ -129,19 +124,19 @@ impl App {
     }
 
     /// Whether the running kernel has loaded it.
-    pub(crate) fn is_loaded_in_kernel(&self) -> bool {
+    pub fn is_loaded_in_kernel(&self) -> bool {
         matches!(&self.hosting, Hosting::Kernel(in_kernel) if in_kernel.instances() > 0)
     }
 
     /// The memory of its zone in bytes, without files and rings, as measured last.
-    pub(crate) fn zone_memory(&self) -> Option<u64> {
+    pub fn zone_memory(&self) -> Option<u64> {
         self.program().filter(|program| program.is_running())?;
         self.meter.sample().map(|sample| sample.own_memory)
     }
 
     /// The kernel reports that the app failed in it, and goes on without the app. Returns whether the app was ever to run
     /// in the kernel.
-    pub(crate) fn failed_in_kernel(&mut self, why: &str, now: Instant) -> bool {
+    pub fn failed_in_kernel(&mut self, why: &str, now: Instant) -> bool {
         let was_in_kernel = self.is_in_kernel();
         let announced = self.demote(why, now);
         if was_in_kernel && let Some(program) = self.hosting.zone_mut().map(|it| &mut it.program) {
@@ -156,7 +151,7 @@ impl App {
     }
 
     /// The kernel has ended. A zone keeps running.
-    pub(crate) fn kernel_ended(&mut self) {
+    pub fn kernel_ended(&mut self) {
         match &mut self.hosting {
             Hosting::Kernel(in_kernel) => in_kernel.kernel_ended(),
             Hosting::Zone { zone, .. } => zone.kernel_ended(),

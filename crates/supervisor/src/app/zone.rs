@@ -9,16 +9,16 @@ use sys::process::PidNamespace;
 use tracing::{info, warn};
 
 use super::hold::Hold;
+use crate::attachment::{Attachment, ReplyFor};
+use crate::effects::{Attached, Effects, Fd};
+use crate::hang::events::EventProgress;
+use crate::hang::{CallProgress, Progress};
+use crate::incidents::Incidents;
+use crate::program::{Executable, Program, ProgramKind};
+use crate::system::System;
+use crate::text::shortened;
+use crate::usage::meter::{LimitEvent, Meter};
 use config::{Limits, RestartPolicy};
-use supervisor::attachment::{Attachment, ReplyFor};
-use supervisor::effects::{Attached, Effects, Fd};
-use supervisor::hang::events::EventProgress;
-use supervisor::hang::{CallProgress, Progress};
-use supervisor::incidents::Incidents;
-use supervisor::program::{Executable, Program, ProgramKind};
-use supervisor::system::System;
-use supervisor::text::shortened;
-use supervisor::usage::meter::{LimitEvent, Meter};
 
 /// How to make and confine the zone of one app.
 #[derive(Debug)]
@@ -27,6 +27,10 @@ pub(super) struct ZoneSettings {
     pub(super) executable: Executable,
     /// `None` to run the zone without a sandbox.
     pub(super) sandbox: Option<ZoneSandbox>,
+    /// How processes that the zone forks are made to end with it.
+    pub(super) apart: PidNamespace,
+    /// The user of the monitor.
+    pub(super) own_uid: u32,
     pub(super) limits: Limits,
     pub(super) effects: Effects,
     pub(super) incidents: Incidents,
@@ -38,7 +42,7 @@ pub(super) struct ZoneSettings {
 
 /// One app's zone.
 #[derive(Debug)]
-pub(crate) struct Zone {
+pub struct Zone {
     app: String,
     pub(super) program: Program,
     rings: Attachment,
@@ -64,14 +68,13 @@ struct MemoryChecks {
 impl ZoneSettings {
     /// Makes the zone, without starting its process.
     pub(super) fn make(&self) -> Zone {
-        let apart = if self.sandbox.is_some() { PidNamespace::find() } else { PidNamespace::No };
         let kind = ProgramKind::Zone(self.app.clone());
         Zone {
             app: self.app.clone(),
             program: Program::new(
                 kind,
                 self.executable.clone(),
-                apart,
+                self.apart,
                 self.limits,
                 self.restart,
                 (self.effects.clone(), self.incidents.clone()),
@@ -89,7 +92,7 @@ impl ZoneSettings {
     /// The user that the zone runs as.
     pub(super) fn uid(&self) -> u32 {
         let run_as = self.sandbox.as_ref().and_then(|sandbox| sandbox.run_as);
-        run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw())
+        run_as.unwrap_or(self.own_uid)
     }
 }
 
@@ -201,7 +204,7 @@ impl Zone {
 
     /// The kernel made rings of `capacity` bytes and calls the app with at most `batch` records. Returns whether the
     /// monitor had requested them.
-    pub(crate) fn rings_made(&mut self, (capacity, batch): (u32, u16), fds: Vec<Fd>) -> bool {
+    pub fn rings_made(&mut self, (capacity, batch): (u32, u16), fds: Vec<Fd>) -> bool {
         match self.rings.attached() {
             ReplyFor::NoRequest => return false,
             // They belong to a process that has ended. Dropping the descriptors frees them.
@@ -215,7 +218,7 @@ impl Zone {
     }
 
     /// The kernel made no rings, or they were lost on the way. Returns whether the monitor had requested them.
-    pub(crate) fn rings_failed(&mut self, why: &str, now: Instant) -> bool {
+    pub fn rings_failed(&mut self, why: &str, now: Instant) -> bool {
         match self.rings.not_attached(now) {
             ReplyFor::NoRequest => return false,
             ReplyFor::EarlierZone => {}
@@ -247,12 +250,12 @@ impl Zone {
     }
 
     /// Returns once, at that time, that the monitor must request rings again.
-    pub(crate) fn must_retry(&mut self, now: Instant) -> bool {
+    pub fn must_retry(&mut self, now: Instant) -> bool {
         self.rings.take_retry(now)
     }
 
     /// The kernel reports that the zone broke the rules of its rings.
-    pub(crate) fn fault(&mut self, why: &str) {
+    pub fn fault(&mut self, why: &str) {
         // The report may be about a process that has ended: only rings that this one has count.
         if self.rings.is_connected() {
             self.program
@@ -266,14 +269,14 @@ impl Zone {
     }
 
     /// Asks the process to end, if it runs, and starts it again at once.
-    pub(crate) fn restart(&mut self, now: Instant) {
+    pub fn restart(&mut self, now: Instant) {
         if self.program.request_restart(now) {
             self.program.send(ZoneRequest::Stop, Vec::new());
         }
     }
 
     /// Asks the process to end, if it runs.
-    pub(crate) fn stop(&mut self, now: Instant) {
+    pub fn stop(&mut self, now: Instant) {
         if self.program.request_stop(now) {
             self.program.send(ZoneRequest::Stop, Vec::new());
         }
@@ -285,6 +288,8 @@ impl Zone {
             app: "a".into(),
             executable: std::path::PathBuf::from("/nowhere").into(),
             sandbox: None,
+            apart: PidNamespace::No,
+            own_uid: 0,
             limits: Limits::none(),
             effects: Effects::default(),
             incidents: Incidents::default(),

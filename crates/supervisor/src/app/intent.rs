@@ -70,17 +70,17 @@ impl Intent {
 
 impl App {
     /// Whether the operator has stopped it.
-    pub(crate) fn is_stopped_by_operator(&self) -> bool {
+    pub fn is_stopped_by_operator(&self) -> bool {
         self.intent.wish == Wish::Stopped
     }
 
     /// Whether a kernel that starts now hosts it.
-    pub(crate) fn runs_in_kernel(&self) -> bool {
+    pub fn runs_in_kernel(&self) -> bool {
         self.is_in_kernel() && !self.intent.is_stopped()
     }
 
     /// The state of its process, or that of its instance in a kernel whose state is `kernel`.
-    pub(crate) fn state(&self, kernel: ProgramState) -> ProgramState {
+    pub fn state(&self, kernel: ProgramState) -> ProgramState {
         match &self.hosting {
             Hosting::Kernel(_) if self.intent.is_stopped() => ProgramState::Stopped,
             Hosting::Kernel(in_kernel) => in_kernel.state(kernel),
@@ -89,23 +89,23 @@ impl App {
     }
 
     /// Whether its zone has what it needs from the kernel, as far as it runs.
-    pub(crate) fn is_connected(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         let zone = self.hosting.zone().filter(|zone| zone.program.is_running());
         zone.is_none_or(super::zone::Zone::is_connected)
     }
 
     /// Its stage.
-    pub(crate) fn stage(&self) -> Stage {
+    pub fn stage(&self) -> Stage {
         self.spec.policy.stage
     }
 
     /// Whether it is a guard whose verdict packets need.
-    pub(crate) fn is_guard(&self) -> bool {
+    pub fn is_guard(&self) -> bool {
         matches!(self.spec.policy.stage, Stage::Guard(_))
     }
 
     /// Stops it until [`start_by_operator`](Self::start_by_operator). An app in the kernel ends with the kernel.
-    pub(crate) fn stop_by_operator(&mut self, now: Instant) {
+    pub fn stop_by_operator(&mut self, now: Instant) {
         // The kernel goes on without a stopped app. A stopped guard stays, so that its `fail` decides about packets.
         self.intent = Intent {
             wish: Wish::Stopped,
@@ -119,13 +119,13 @@ impl App {
     }
 
     /// Starts it after a stop, or as soon as it has ended.
-    pub(crate) fn start_by_operator(&mut self) {
+    pub fn start_by_operator(&mut self) {
         self.forgive();
         self.intent = Intent { restart: true, ..Intent::default() };
     }
 
     /// Ends its zone and starts it again with the files as they are then.
-    pub(crate) fn restart_by_operator(&mut self, now: Instant) {
+    pub fn restart_by_operator(&mut self, now: Instant) {
         if let Some(zone) = self.zone_mut() {
             zone.stop(now);
         }
@@ -133,12 +133,12 @@ impl App {
     }
 
     /// Does not start it after its end.
-    pub(crate) fn cancel_restart(&mut self) {
+    pub fn cancel_restart(&mut self) {
         self.intent.restart = false;
     }
 
     /// Starts the zone if that is due after its end.
-    pub(crate) fn advance_intent(&mut self, now: Instant) {
+    pub fn advance_intent(&mut self, now: Instant) {
         if self.intent.restart && self.is_stopped() {
             self.intent.restart = false;
             self.request_start(now);
@@ -146,14 +146,14 @@ impl App {
     }
 
     /// Returns once, when a stopped app has ended, the request to leave it out of the kernel's plan.
-    pub(crate) fn take_forget(&mut self) -> Option<KernelRequest> {
+    pub fn take_forget(&mut self) -> Option<KernelRequest> {
         let is_due = self.intent.forget && self.is_stopped();
         self.intent.forget &= !is_due;
         is_due.then_some(KernelRequest::Forget { app: self.id })
     }
 
     /// Returns once, when a stopped app has ended, that the switches must lose its flows, groups and meters.
-    pub(crate) fn take_flow_removal(&mut self) -> Option<AbsentApp> {
+    pub fn take_flow_removal(&mut self) -> Option<AbsentApp> {
         let is_due = self.intent.flows == OnStop::Remove && self.is_stopped();
         if is_due {
             self.intent.flows = OnStop::Keep;
@@ -162,7 +162,7 @@ impl App {
     }
 
     /// The request for a new kernel to leave the app out of its plan, if the operator has stopped it.
-    pub(crate) fn forget_request(&self) -> Option<KernelRequest> {
+    pub fn forget_request(&self) -> Option<KernelRequest> {
         let is_due = self.intent.is_stopped() && !self.is_guard();
         is_due.then_some(KernelRequest::Forget { app: self.id })
     }

@@ -7,18 +7,18 @@ use control::kernel::KernelRequest;
 use control::log::LogLevel;
 use control::zone::ZoneRequest;
 
-use supervisor::spec::AppSpec;
+use crate::spec::AppSpec;
 
 use super::App;
 
 impl App {
     /// The level of its log: the operator's, or else the configured one, or else that of Rosemary.
-    pub(crate) fn log_level(&self) -> LogLevel {
-        self.log_level.or(self.spec.keys.log_level).unwrap_or_else(of_rosemary)
+    pub fn log_level(&self) -> LogLevel {
+        self.log_level.or(self.spec.keys.log_level).unwrap_or(self.default_log_level)
     }
 
     /// Changes the level; `None` selects the configured one. Returns the request for a kernel that hosts the app.
-    pub(crate) fn set_log_level(&mut self, level: Option<LogLevel>) -> Option<KernelRequest> {
+    pub fn set_log_level(&mut self, level: Option<LogLevel>) -> Option<KernelRequest> {
         self.log_level = level;
         let level = self.log_level();
         if let Some(program) = self.program_mut() {
@@ -32,7 +32,7 @@ impl App {
 
     /// Notes new settings, which the kernel and the monitor apply while the app runs. A new level in the configuration
     /// replaces the operator's. Returns the request for a kernel that hosts the app.
-    pub(crate) fn set_spec(&mut self, spec: AppSpec) -> Option<KernelRequest> {
+    pub fn set_spec(&mut self, spec: AppSpec) -> Option<KernelRequest> {
         let is_new_level = self.spec.keys.log_level != spec.keys.log_level;
         self.spec = spec;
         if is_new_level { self.set_log_level(None) } else { None }
@@ -47,9 +47,4 @@ impl App {
             self.set_log_level(Some(level));
         }
     }
-}
-
-/// The level for apps without one of their own.
-fn of_rosemary() -> LogLevel {
-    LogLevel::named(sys::log::for_children()).unwrap_or(LogLevel::Debug) // "trace"
 }

@@ -8,12 +8,12 @@ use sdk::Limit;
 use tracing::{error, warn};
 
 use super::App;
-use supervisor::system::System;
-use supervisor::usage::meter::{LimitEvent, Severity};
+use crate::system::System;
+use crate::usage::meter::{LimitEvent, Severity};
 
 impl App {
     /// Measures the zone and acts on limits that it exceeds.
-    pub(crate) fn measure(&mut self, system: &dyn System, now: Instant) {
+    pub fn measure(&mut self, system: &dyn System, now: Instant) {
         let sample = self.program().and_then(|program| system.sample(program.id()));
         for event in self.meter.measure(now, sample) {
             self.apply(event, now);
@@ -21,7 +21,7 @@ impl App {
     }
 
     /// Takes the kernel's counters of the app.
-    pub(crate) fn counted(&mut self, counters: &AppCounters, system: &dyn System, now: Instant) {
+    pub fn counted(&mut self, counters: &AppCounters, system: &dyn System, now: Instant) {
         self.meter.counted(now, counters);
         self.pace.counted(&self.name, counters);
         if let Some(zone) = self.hosting.zone_mut() {

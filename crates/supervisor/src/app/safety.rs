@@ -8,7 +8,7 @@ use super::App;
 
 impl App {
     /// Ends the zone, and starts none until [`release`](Self::release). An app in the kernel gets a zone for safe mode.
-    pub(crate) fn hold_back(&mut self, now: Instant) {
+    pub fn hold_back(&mut self, now: Instant) {
         let is_guard = self.is_guard();
         self.intent.hold_back(is_guard);
         if let Some(zone) = self.zone_mut() {
@@ -18,29 +18,29 @@ impl App {
     }
 
     /// Lets the zone run.
-    pub(crate) fn release(&mut self) {
+    pub fn release(&mut self) {
         self.forgive();
         self.intent.release();
     }
 
     /// Whether safe mode holds it back.
-    pub(crate) fn is_held_back(&self) -> bool {
+    pub fn is_held_back(&self) -> bool {
         self.intent.is_held_back()
     }
 
     /// Keeps it stopped after safe mode, until the operator starts it, as a user app. Returns whether it was to run in the
     /// kernel.
-    pub(crate) fn suspect(&mut self, why: &str) -> bool {
+    pub fn suspect(&mut self, why: &str) -> bool {
         self.hosting.keep_demotion(why)
     }
 
     /// Whether it is out of the kernel only for the time of safe mode.
-    pub(crate) fn is_out_for_safe_mode(&self) -> bool {
+    pub fn is_out_for_safe_mode(&self) -> bool {
         self.hosting.is_out_for_safe_mode()
     }
 
     /// Lets the next kernel host it again, if it was out of the kernel for safe mode. Its zone has ended.
-    pub(crate) fn return_to_kernel(&mut self) {
+    pub fn return_to_kernel(&mut self) {
         if self.is_out_for_safe_mode() {
             self.hosting.return_to_kernel();
             self.files.forget_loaded();
@@ -49,7 +49,7 @@ impl App {
     }
 
     /// Why the zone has failed since it was started for the first time after `starts` starts, if it has.
-    pub(crate) fn failure_after(&self, starts: u64) -> Option<String> {
+    pub fn failure_after(&self, starts: u64) -> Option<String> {
         let lifecycle = self.program()?.lifecycle();
         let has_ended = match lifecycle.state() {
             ProgramState::Waiting => lifecycle.starts() > starts,

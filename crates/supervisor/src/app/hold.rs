@@ -3,7 +3,7 @@
 //! The event loop looks each second whether the files have changed. The log has one line per reason; `rosemary apps`
 //! shows the reason as long as the app is held.
 
-use supervisor::files::Fingerprint;
+use crate::files::Fingerprint;
 
 /// How often the system may fail to load the same object before its app is held.
 const MOST_FAILED_LOADS: u32 = 5;

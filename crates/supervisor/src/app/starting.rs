@@ -9,10 +9,8 @@ use tracing::{error, warn};
 
 use super::connections::names;
 use super::{App, Role, provided};
-use crate::processes::duplicates;
-use crate::python::PythonZone;
-use supervisor::effects::Fd;
-use supervisor::system::System;
+use crate::effects::Fd;
+use crate::system::System;
 
 impl App {
     /// Starts the zone with the files as they are now.
@@ -40,9 +38,12 @@ impl App {
             warn!(app = self.name, why, hint, "app goes on with the files with which it last ran");
         }
         self.kept = unusable;
-        let config = match self.files.sealed_config() {
+        let config = match system.sealed("configuration", self.files.config()) {
             Ok(config) => config,
-            Err(why) => return zone.program.hold(now, &why),
+            Err(why) => {
+                let why = format!("could not copy its configuration: {why}");
+                return zone.program.hold(now, &why);
+            }
         };
         self.meter.restart();
         let ends = |range: RangeInclusive<u32>| range.into_inner();
@@ -60,25 +61,20 @@ impl App {
             provides: provided(&self.name).map(|service| service.name().to_owned()),
             python: self.python.as_ref().map(|python| Box::new(python.app.clone())),
         };
-        if let Some(Err(why)) = self.python.as_mut().map(PythonZone::listen) {
-            return zone.program.hold(now, &why);
-        }
+        let sockets = match self.python.as_mut().map(|python| python.listeners.listen()) {
+            None => Vec::new(),
+            Some(Ok(sockets)) => sockets,
+            Some(Err(why)) => return zone.program.hold(now, &why),
+        };
         self.table = match provided(&self.name).and_then(Service::table_slots) {
             None => None,
-            Some(slots) => match sys::table::memory(slots) {
-                Ok(table) => Some(table.into()),
-                Err(error) => {
-                    let why = format!("the memory of its table could not be made: {error}");
+            Some(slots) => match system.table(slots) {
+                Ok(table) => Some(table),
+                Err(why) => {
+                    let why = format!("the memory of its table could not be made: {why}");
                     return zone.program.hold(now, &why);
                 }
             },
-        };
-        let sockets = match duplicates(self.python.iter().flat_map(PythonZone::sockets)) {
-            Ok(sockets) => sockets,
-            Err(error) => {
-                let why = format!("its sockets could not be passed on: {error}");
-                return zone.program.hold(now, &why);
-            }
         };
         let files = self.files.object().into_iter().chain([config]).chain(self.table.clone());
         let files: Vec<Fd> = files.chain(sockets).collect();
@@ -87,7 +83,7 @@ impl App {
     }
 
     /// Wants the zone to run, if the app has one and the operator has not stopped it.
-    pub(crate) fn request_start(&mut self, now: Instant) {
+    pub fn request_start(&mut self, now: Instant) {
         let is_to_run = matches!(self.role, Role::Current | Role::Candidate);
         if is_to_run
             && !self.intent.is_stopped()

@@ -8,12 +8,12 @@ use control::operator::ProgramState;
 use super::App;
 use super::hosting::Hosting;
 use super::zone::Zone;
-use supervisor::files::Fingerprint;
-use supervisor::spec::AppSpec;
+use crate::files::Fingerprint;
+use crate::spec::AppSpec;
 
 /// The part of an app. Of each name at most one is [`Current`](Self::Current) or [`Leaving`](Self::Leaving).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     /// It serves.
     #[default]
     Current,
@@ -29,19 +29,19 @@ pub(crate) enum Role {
 
 impl Role {
     /// Whether the kernel and operators deal with this app under its name and number.
-    pub(crate) fn serves(self) -> bool {
+    pub fn serves(self) -> bool {
         matches!(self, Self::Current | Self::Leaving)
     }
 }
 
 impl App {
     /// The part that it plays.
-    pub(crate) fn role(&self) -> Role {
+    pub fn role(&self) -> Role {
         self.role
     }
 
     /// Lets it load without being connected. `beside` says whether another process of the app uses the usual group.
-    pub(crate) fn become_candidate(&mut self, beside: bool) {
+    pub fn become_candidate(&mut self, beside: bool) {
         self.role = Role::Candidate;
         self.is_beside = beside;
         if let Some(program) = self.program_mut() {
@@ -53,12 +53,12 @@ impl App {
     }
 
     /// Whether its process is in the second group, as another process of the app was there when it started.
-    pub(crate) fn is_beside(&self) -> bool {
+    pub fn is_beside(&self) -> bool {
         self.is_beside
     }
 
     /// Lets it take over from its predecessor.
-    pub(crate) fn become_successor(&mut self) {
+    pub fn become_successor(&mut self) {
         self.role = Role::Successor;
         if let Some(program) = self.program_mut() {
             program.incidents_mut().set_candidate(false);
@@ -66,12 +66,12 @@ impl App {
     }
 
     /// Its predecessor has ended.
-    pub(crate) fn become_current(&mut self) {
+    pub fn become_current(&mut self) {
         self.role = Role::Current;
     }
 
     /// Ends it and takes it out of the table afterwards.
-    pub(crate) fn leave(&mut self, now: Instant) {
+    pub fn leave(&mut self, now: Instant) {
         self.role = match self.role {
             Role::Current | Role::Leaving => Role::Leaving,
             Role::Candidate | Role::Successor | Role::Discarded => Role::Discarded,
@@ -83,23 +83,23 @@ impl App {
     }
 
     /// Decides whether the switches lose its flows, groups and meters when it leaves the table.
-    pub(crate) fn set_remove_flows(&mut self, remove: bool) {
+    pub fn set_remove_flows(&mut self, remove: bool) {
         self.removes_flows = remove;
     }
 
     /// The app as one that does not run any more.
-    pub(crate) fn absence(&self) -> AbsentApp {
+    pub fn absence(&self) -> AbsentApp {
         AbsentApp { app: self.id, name: self.name.clone(), remove: self.removes_flows }
     }
 
     /// Whether it has ended, so that it can leave the table: the kernel owes it no reply.
-    pub(crate) fn has_left(&self) -> bool {
+    pub fn has_left(&self) -> bool {
         let owes_nothing = self.hosting.zone().is_none_or(Zone::is_unattached);
         matches!(self.role, Role::Leaving | Role::Discarded) && self.is_stopped() && owes_nothing
     }
 
     /// Why a candidate cannot take over, once it has failed.
-    pub(crate) fn failure_of_candidate(&self) -> Option<String> {
+    pub fn failure_of_candidate(&self) -> Option<String> {
         let lifecycle = self.program()?.lifecycle();
         let has_failed = match lifecycle.state() {
             ProgramState::Held | ProgramState::Stopping | ProgramState::Stopped => true,
@@ -111,42 +111,42 @@ impl App {
     }
 
     /// Why its process failed last, in its own words.
-    pub(crate) fn failure(&self) -> Option<&str> {
+    pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
     /// Its specification.
-    pub(crate) fn spec(&self) -> &AppSpec {
+    pub fn spec(&self) -> &AppSpec {
         &self.spec
     }
 
     /// Its position in the operator's order.
-    pub(crate) fn order(&self) -> u16 {
+    pub fn order(&self) -> u16 {
         self.spec.policy.order
     }
 
     /// The files with which it runs or was to run.
-    pub(crate) fn fingerprint(&self) -> Fingerprint {
+    pub fn fingerprint(&self) -> Fingerprint {
         self.files.fingerprint()
     }
 
     /// Why newer files are not used, if there are some.
-    pub(crate) fn kept(&self) -> Option<&str> {
+    pub fn kept(&self) -> Option<&str> {
         self.kept.as_deref()
     }
 
     /// Why it cannot run with its files, if a process of it said so, and it never ran with others.
-    pub(crate) fn unfit(&self) -> Option<&str> {
+    pub fn unfit(&self) -> Option<&str> {
         self.hosting.zone()?.hold.reason().filter(|_| !self.files.has_good())
     }
 
     /// Notes why newer files are not used; `None` if there are none.
-    pub(crate) fn set_kept(&mut self, why: Option<String>) {
+    pub fn set_kept(&mut self, why: Option<String>) {
         self.kept = why;
     }
 
     /// Takes over the operator's last word on `former`, an app with the same name.
-    pub(crate) fn take_intent(&mut self, former: &mut Self) {
+    pub fn take_intent(&mut self, former: &mut Self) {
         self.intent = std::mem::take(&mut former.intent);
         self.take_log_level(former);
         if let (Hosting::Zone { zone, .. }, Hosting::Zone { zone: former, .. }) =

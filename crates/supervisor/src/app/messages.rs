@@ -12,13 +12,12 @@ use control::zone::ZoneReply;
 use tracing::{error, info};
 
 use super::App;
-use crate::log_forwarder;
-use supervisor::program::{ProgramKind, end_of_hold};
-use supervisor::text::{harmless, shortened};
+use crate::program::{ProgramKind, end_of_hold};
+use crate::text::{harmless, shortened};
 
 /// The effect of a zone's message on other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ZoneEvent {
+pub enum ZoneEvent {
     /// The message concerned the zone only.
     Handled,
     /// The app is loaded and can be connected to the kernel and to services.
@@ -27,12 +26,7 @@ pub(crate) enum ZoneEvent {
 
 impl App {
     /// Handles a message of the zone, with its descriptors.
-    pub(crate) fn received(
-        &mut self,
-        reply: ZoneReply,
-        fds: Vec<OwnedFd>,
-        now: Instant,
-    ) -> ZoneEvent {
+    pub fn received(&mut self, reply: ZoneReply, fds: Vec<OwnedFd>, now: Instant) -> ZoneEvent {
         let is_provider = self.provides().is_some();
         let Some(zone) = self.hosting.zone_mut() else { return ZoneEvent::Handled };
         if zone.has_failed {
@@ -67,7 +61,7 @@ impl App {
                 zone.program.kill("it wrote an audit record and provides no service");
             }
             ZoneReply::Audit { record } => {
-                log_forwarder::audit_on(&self.name, &shortened(&record, 1024));
+                zone.program.audit(&self.name, &shortened(&record, 1024));
             }
             ZoneReply::Incident { summary, evidence } => {
                 self.reports.record(&self.name, &summary, &evidence, now);
@@ -78,21 +72,21 @@ impl App {
     }
 
     /// The zone's process was started.
-    pub(crate) fn started(&mut self, pid: u32) {
+    pub fn started(&mut self, pid: u32) {
         if let Some(program) = self.program_mut() {
             program.started(pid);
         }
     }
 
     /// The process of the zone itself was found in its PID namespace.
-    pub(crate) fn found(&mut self, pid: u32) {
+    pub fn found(&mut self, pid: u32) {
         if let Some(program) = self.program_mut() {
             program.found(pid);
         }
     }
 
     /// The zone's process could not be started.
-    pub(crate) fn not_started(&mut self, why: &str, now: Instant) {
+    pub fn not_started(&mut self, why: &str, now: Instant) {
         if let Some(zone) = self.hosting.zone_mut() {
             zone.not_started();
             zone.program.not_started(why, now);
@@ -100,14 +94,14 @@ impl App {
     }
 
     /// The zone's process has closed its control socket, so it ends.
-    pub(crate) fn closed(&mut self, now: Instant) {
+    pub fn closed(&mut self, now: Instant) {
         if let Some(program) = self.program_mut() {
             program.mark_ending(now);
         }
     }
 
     /// The zone's process has broken the protocol.
-    pub(crate) fn broken(&mut self, why: &str) {
+    pub fn broken(&mut self, why: &str) {
         if let Some(program) = self.program_mut() {
             program.kill(why);
         }
@@ -152,10 +146,10 @@ impl App {
     }
 
     /// The zone's process has ended. Returns whether the kernel holds rings of it.
-    pub(crate) fn zone_ended(&mut self, now: Instant) -> bool {
+    pub fn zone_ended(&mut self, now: Instant) -> bool {
         self.reports.end_problem(now);
         if let Some(python) = &self.python {
-            python.restore_sockets();
+            python.listeners.restore();
         }
         let Some(zone) = self.hosting.zone_mut() else { return false };
         // That of an earlier process does not explain this end.

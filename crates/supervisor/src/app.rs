@@ -20,57 +20,59 @@ mod status;
 mod usage;
 mod zone;
 
+use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use control::app::{AppId, Hosting as Host};
 use control::log::LogLevel;
-use control::zone::ZoneSandbox;
+use control::zone::{PythonApp, ZoneSandbox};
 use sdk::services::Service;
 use sdk::services::apps::Measure;
-use sys::sandbox::Limits;
+use sys::process::PidNamespace;
 use tracing::warn;
 
-pub(crate) use self::files::AppFiles;
+use self::files::AppFiles;
 use self::hosting::{Hosting, InKernel};
 use self::intent::Intent;
 use self::limit::PaceWatch;
-pub(crate) use self::messages::ZoneEvent;
+pub use self::messages::ZoneEvent;
 use self::reports::AppReports;
-pub(crate) use self::role::Role;
-use self::zone::{Zone, ZoneSettings};
-use crate::choice;
-use crate::config_file::ConfigFile;
-use crate::modules::Modules;
-use crate::process_table::Environment;
-use crate::python::{self, PythonZone};
-use config::Require;
-use supervisor::effects::Fd;
-use supervisor::program::Program;
-use supervisor::spec::AppSpec;
-use supervisor::system::System;
-use supervisor::usage::meter::Meter;
+pub use self::role::Role;
+pub use self::zone::Zone;
+use self::zone::ZoneSettings;
+use crate::effects::{Effects, Fd};
+use crate::files::FileSource;
+use crate::incidents::Incidents;
+use crate::program::{Executable, Program};
+use crate::spec::AppSpec;
+use crate::system::System;
+use crate::usage::meter::Meter;
 
 /// The service that an app of this name provides.
-fn provided(app: &str) -> Option<Service> {
+pub fn provided(app: &str) -> Option<Service> {
     Service::named(app).filter(|service| service.table_slots().is_some())
 }
 
 /// An app that the operator wants to run.
 #[derive(Debug)]
-pub(crate) struct App {
-    pub(crate) id: AppId,
-    pub(crate) name: String,
+pub struct App {
+    /// Its number.
+    pub id: AppId,
+    /// Its name.
+    pub name: String,
     spec: AppSpec,
     files: AppFiles,
     hosting: Hosting,
     zone_settings: ZoneSettings,
     /// The user that the kernel runs as.
-    kernel_uid: Option<u32>,
+    kernel_uid: u32,
     meter: Meter,
     /// Whether the operator wants it to run.
     intent: Intent,
     role: Role,
+    /// The level of its log, if nobody has set one.
+    default_log_level: LogLevel,
     /// The level of its log, if an operator has set it.
     log_level: Option<LogLevel>,
     /// Whether its process is in a second group, beside that of its predecessor.
@@ -78,7 +80,7 @@ pub(crate) struct App {
     /// Whether the switches lose its flows when it leaves the table.
     removes_flows: bool,
     /// How to run it, if it is written in Python.
-    python: Option<PythonZone>,
+    python: Option<InPython>,
     /// The table that its process publishes, if the app provides a service.
     table: Option<Fd>,
     reports: AppReports,
@@ -91,57 +93,78 @@ pub(crate) struct App {
     kept: Option<String>,
 }
 
-/// Adds address space for the tables of these services to the limits of a process.
-fn with_tables(mut limits: Limits, services: impl Iterator<Item = Service>) -> Limits {
-    let tables = services.filter_map(Service::table_slots).map(sys::table::size_of_table);
-    if let Some(memory) = &mut limits.memory {
-        memory.address_space = memory.address_space.saturating_add(tables.sum::<usize>() as u64);
-    }
-    limits
+/// The listening sockets of an app in Python.
+pub trait Listeners: fmt::Debug {
+    /// Binds them, unless they are bound. They are as at the beginning, whatever an earlier instance did with them.
+    ///
+    /// # Errors
+    /// Why one cannot be bound, as a phrase.
+    fn listen(&mut self) -> Result<Vec<Fd>, String>;
+
+    /// Restores what an ended instance changed at them, because another instance may use them.
+    fn restore(&self);
+}
+
+/// How an app in Python is run.
+#[derive(Debug)]
+pub struct InPython {
+    /// What its process gets to know.
+    pub app: PythonApp,
+    /// Its sockets, in the order of the app's `listeners`.
+    pub listeners: Box<dyn Listeners>,
+}
+
+/// What an app is made from.
+#[derive(Debug)]
+pub struct Launch {
+    /// Its number.
+    pub id: AppId,
+    /// What is decided about it.
+    pub spec: AppSpec,
+    /// Its files.
+    pub files: Box<dyn FileSource>,
+    /// How it is run, if it is written in Python.
+    pub python: Option<InPython>,
+    /// The program of its zone.
+    pub executable: Executable,
+    /// The sandbox of its zone; `None` to run the zone without one.
+    pub sandbox: Option<ZoneSandbox>,
+    /// How processes that its zone forks are made to end with the zone.
+    pub apart: PidNamespace,
+    /// Measures it.
+    pub meter: Meter,
+    /// The user of the monitor, and the one that the kernel runs as.
+    pub uids: (u32, u32),
+    /// The level of its log, if nobody has set one.
+    pub log_level: LogLevel,
+    /// What is decided about processes.
+    pub effects: Effects,
+    /// All incidents.
+    pub incidents: Incidents,
 }
 
 impl App {
     /// The files whose change is one of the app: its object, unless it is a package, its configuration, and modules that it imports.
-    pub(crate) fn own_files(&self) -> impl Iterator<Item = &Path> {
+    pub fn own_files(&self) -> impl Iterator<Item = &Path> {
         self.files.own_files()
     }
 
-    /// Describes the app `chosen` with number `id`; nothing is started. `demoted` says why it must not run in the kernel.
-    pub(crate) fn new(
-        id: AppId,
-        chosen: choice::App,
-        around: &Environment,
-        demoted: Option<&str>,
-    ) -> Self {
-        let choice::App { spec, object, never } = chosen;
-        let (name, limits) = (spec.keys.name.clone(), spec.keys.limits);
-        let sandbox = around.require.map(|require| ZoneSandbox {
-            run_as: around.users.for_app(id.0),
-            full: require == Require::Full,
-            env: spec.keys.env.clone(),
-            read: spec.readable(),
-            never: never.to_vec(),
-            limits: with_tables(
-                around.enforcement.process_limits(&limits),
-                spec.keys.services.iter().copied().chain(provided(&name)),
-            ),
-        });
-        let meter = around.enforcement.meter(limits);
+    /// Describes the app; nothing is started. `demoted` says why it must not run in the kernel.
+    pub fn new(launch: Launch, demoted: Option<&str>) -> Self {
+        let Launch { id, spec, files, python, executable, sandbox, .. } = launch;
+        let name = spec.keys.name.clone();
         let zone_settings = ZoneSettings {
             app: name.clone(),
-            executable: match &spec.interpreter {
-                Some(interpreter) => python::command(interpreter),
-                None => around.installation.zone.clone().into(),
-            },
+            executable,
             sandbox,
-            limits,
-            effects: around.effects.clone(),
-            incidents: around.incidents.clone(),
+            apart: launch.apart,
+            own_uid: launch.uids.0,
+            limits: spec.keys.limits,
+            effects: launch.effects,
+            incidents: launch.incidents.clone(),
             longest_call: spec.hang,
             restart: spec.restart,
         };
-        let modules = Modules::of(&spec, &object);
-        let python = PythonZone::of(&spec, &object);
         let mut hosting = match spec.keys.host {
             Host::Kernel => Hosting::Kernel(InKernel::default()),
             Host::User => Hosting::Zone { zone: Box::new(zone_settings.make()), demotion: None },
@@ -156,19 +179,20 @@ impl App {
             id,
             name,
             python,
-            files: AppFiles::new(object, ConfigFile::new(spec.keys.config.clone()), modules),
+            files: AppFiles::new(files),
             spec,
             hosting,
             zone_settings,
-            kernel_uid: around.users.for_kernel(),
-            meter,
+            kernel_uid: launch.uids.1,
+            meter: launch.meter,
             intent: Intent::default(),
             role: Role::default(),
+            default_log_level: launch.log_level,
             log_level: None,
             is_beside: false,
             removes_flows: false,
             table: None,
-            reports: AppReports::new(around.incidents.clone()),
+            reports: AppReports::new(launch.incidents),
             limit: None,
             pace: PaceWatch::default(),
             failure: None,
@@ -177,44 +201,44 @@ impl App {
     }
 
     /// The zone, if the app has one.
-    pub(crate) fn zone_mut(&mut self) -> Option<&mut Zone> {
+    pub fn zone_mut(&mut self) -> Option<&mut Zone> {
         self.hosting.zone_mut()
     }
 
     /// The zone's program, if the app has a zone.
-    pub(crate) fn program(&self) -> Option<&Program> {
+    pub fn program(&self) -> Option<&Program> {
         self.hosting.zone().map(|zone| &zone.program)
     }
 
     /// The zone's program, if the app has a zone.
-    pub(crate) fn program_mut(&mut self) -> Option<&mut Program> {
+    pub fn program_mut(&mut self) -> Option<&mut Program> {
         self.hosting.zone_mut().map(|zone| &mut zone.program)
     }
 
     /// Returns whether the app has a zone that is loaded, so that it can be connected.
-    pub(crate) fn is_loaded(&self) -> bool {
+    pub fn is_loaded(&self) -> bool {
         self.program().is_some_and(Program::is_running)
     }
 
     /// Returns whether a zone of the app has no process and gets none.
-    pub(crate) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.program().is_none_or(Program::is_stopped)
     }
 
     /// How long a call of the app may take.
-    pub(crate) fn longest_call(&self) -> Duration {
+    pub fn longest_call(&self) -> Duration {
         self.zone_settings.longest_call
     }
 
     /// When [`advance`](Self::advance) or a retry of the connection is due.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    pub fn next_due(&self) -> Option<Instant> {
         let zone = self.hosting.zone()?;
         let checks = zone.calls_due().into_iter().chain(zone.memory_due());
         checks.chain(zone.program.next_due()).chain(zone.retry_at()).min()
     }
 
     /// Does what is due for the zone: starts it, and checks its calls and its memory.
-    pub(crate) fn advance(&mut self, system: &dyn System, now: Instant) {
+    pub fn advance(&mut self, system: &dyn System, now: Instant) {
         let Some(zone) = self.hosting.zone_mut() else { return };
         zone.check_calls(system, now);
         if zone.program.advance(system, now) {
@@ -230,12 +254,12 @@ impl App {
     }
 
     /// Why the app cannot run before a reload finds another object, if so.
-    pub(crate) fn refusal(&self) -> Option<&str> {
+    pub fn refusal(&self) -> Option<&str> {
         self.files.refusal()
     }
 
     /// Forgets why the zone is held and how often it was restarted, because the operator starts it.
-    pub(crate) fn forgive(&mut self) {
+    pub fn forgive(&mut self) {
         if let Some(zone) = self.hosting.zone_mut() {
             zone.hold.forgive();
             zone.program.forgive();
