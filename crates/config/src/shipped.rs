@@ -3,7 +3,7 @@
 //! An `[[app]]` of such a name replaces them key by key, as it does with the manifest of a package.
 
 use control::policy::{Capability, Fail, Filter, Grant, Stage};
-use sdk::services::Service;
+use names::Service;
 
 use super::app::AppConfig;
 use super::band;

@@ -116,7 +116,7 @@ pub enum OperatorReply {
     /// Descriptor: a socket whose other end the log holds, for reading with the messages of
     /// [`log`](crate::log).
     Log,
-    /// Descriptors: a socket whose other end the provider of the service holds, for the messages of [`sdk::services`], and
+    /// Descriptors: a socket whose other end the provider of the service holds, for the messages of `sdk::services`, and
     /// the service's table ([`sys::table`]).
     Service,
     /// A change, as far as it has come.
