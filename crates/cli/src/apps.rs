@@ -4,8 +4,8 @@ mod full;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use config::instance::InstancePaths;
 use control::operator::{AppStatus, InactiveApp, InactiveState, Status};
-use monitor::options::InstancePaths;
 use view::apps::{Entry, FullApp, Line};
 
 use self::full::AppText;

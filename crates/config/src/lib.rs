@@ -23,6 +23,8 @@ mod file;
 mod findings;
 pub mod fs_read;
 mod grants;
+#[cfg(feature = "arguments")]
+pub mod instance;
 mod limits;
 mod manifest;
 mod northbound;

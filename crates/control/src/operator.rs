@@ -14,6 +14,9 @@ use crate::change::{ChangeReport, ChangeRequest};
 use crate::incident::{Incident, IncidentId};
 use crate::northbound::TokenRecord;
 
+/// The name of the admin socket in the runtime directory.
+pub const ADMIN_SOCKET: &str = "admin.sock";
+
 /// Sent by an operator's command to the monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorRequest {
