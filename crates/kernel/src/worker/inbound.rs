@@ -8,7 +8,7 @@ use openflow::{DecodeError, Dpid, FlowMod, Header, Match, PortReason, PortStatus
 use tracing::{debug, info, warn};
 
 use super::answers::Replies;
-use super::flow_reading;
+use super::flows::reading;
 use super::hosted::note_received;
 use super::own_messages::{configure, table_miss};
 use super::roster::Entry;
@@ -259,7 +259,7 @@ impl Worker {
         switch.entry_cookie = rewrite::kernel_cookie(self.channels.pool.installation());
         configure(switch, own);
         table_miss(switch, own);
-        flow_reading::new_switch(switch, &self.dispatch.app_ports, &self.absent, now);
+        reading::new_switch(switch, &self.dispatch.app_ports, &self.absent, now);
         self.dispatch.switch_up(switch);
         if let Some(suppressed) = self.log_limits.connected.admit(now) {
             let ports = switch.physical_ports();

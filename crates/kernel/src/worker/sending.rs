@@ -16,9 +16,9 @@ use dal::Session;
 use sdk::Refusal;
 
 use super::Worker;
+use super::flows::table_usage::count_flows;
 use super::own_messages::table_miss;
 use super::roster::Entry;
-use super::table_usage::count_flows;
 use crate::app_port::{Alike, AppPort, Messages, Metered};
 use crate::check::{Allowed, Checked, Sweep, allow};
 use crate::connection::{Connection, OwnOutput, Up};
