@@ -115,7 +115,7 @@ check: loom ## format, lints, unit tests, links of the documents: minutes
 	 else echo "make: cargo deny is not installed: licences and sources were not checked"; fi
 
 # What each crate that others may use needs is in its package: cargo compiles the packages.
-PUBLISHED := rosemary-openflow rosemary-sys rosemary-series rosemary-routes rosemary-sdk ofbench
+PUBLISHED := rosemary-names rosemary-openflow rosemary-sys rosemary-series rosemary-routes rosemary-sdk ofbench
 
 publish-check: ## whether the crates for other projects can be published, without publishing: minutes
 	@.ci/need cargo cc

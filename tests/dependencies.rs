@@ -1,9 +1,10 @@
-//! Compares the dependencies between crates in `ARCHITECTURE.md` with the manifests, and counts the files that name a version of
-//! OpenFlow.
+//! Compares the dependencies between crates in `ARCHITECTURE.md` with the manifests, checks that they lead to lower floors, and counts
+//! the files that name a version of OpenFlow.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a file that cannot be read fails the test")]
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,24 @@ const SPEAKERS: [&str; 2] = ["openflow", "dal"];
 
 /// The most files of other crates that may name a version.
 const MOST_NAMING: usize = 5;
+
+/// The dependencies between crates of the same floor, with the reason. All others lead to a lower floor.
+const SAME_FLOOR: [(&str, &str, &str); 6] = [
+    (
+        "cli",
+        "monitor",
+        "`rosemary up` becomes the monitor, and packages are checked as at the start",
+    ),
+    (
+        "config",
+        "control",
+        "the file sets policies, capabilities and tuning, which are messages to the kernel",
+    ),
+    ("keys", "control", "purposes of keys and roles of users are in the messages about them"),
+    ("northbound", "metrics", "one of its routes is the text for Prometheus"),
+    ("northbound", "view", "its answers are those of the command"),
+    ("sdk", "series", "it writes the short form that the kernel reads, and apps name its types"),
+];
 
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
@@ -57,6 +76,43 @@ fn page(root: &Path) -> Uses {
             (names(cells[1]).remove(0), names(cells[2]).into_iter().collect())
         })
         .collect()
+}
+
+/// The floor of each crate below `crates/`: the number of the heading under which the code map describes it.
+fn floors(root: &Path) -> BTreeMap<String, u32> {
+    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let mut floors = BTreeMap::new();
+    let mut floor = None;
+    for line in page.lines() {
+        if let Some(heading) = line.strip_prefix("### ") {
+            let number = heading.strip_prefix("Floor ").and_then(|it| it.split(':').next());
+            floor = number.map(|it| it.parse().unwrap());
+        } else if let (Some(floor), Some(text)) = (floor, line.strip_prefix("**`")) {
+            let name = text.split('`').next().unwrap();
+            if root.join("crates").join(name).exists() {
+                floors.insert(name.to_owned(), floor);
+            }
+        }
+    }
+    floors
+}
+
+#[test]
+fn dependencies_lead_to_lower_floors() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (floors, manifests) = (floors(&root), manifests(&root));
+    assert!(floors.keys().eq(manifests.keys()), "the code map describes every crate: {floors:?}");
+    let edges = manifests.iter().flat_map(|(name, uses)| uses.iter().map(move |used| (name, used)));
+    let (mut same, mut upward) = (Vec::new(), Vec::new());
+    for (name, used) in edges.filter(|(_, used)| *used != TLS) {
+        match floors[name].cmp(&floors[used]) {
+            Ordering::Greater => {}
+            Ordering::Equal => same.push((name.as_str(), used.as_str())),
+            Ordering::Less => upward.push((name, used)),
+        }
+    }
+    assert!(upward.is_empty(), "these use a crate of a higher floor: {upward:?}");
+    assert_eq!(same, SAME_FLOOR.map(|(name, used, _)| (name, used)), "left: the manifests");
 }
 
 #[test]

@@ -74,8 +74,7 @@ fn run() -> anyhow::Result<()> {
 }
 
 fn with_rosemary(lab: &Lab, switches: &[Switch<'_>]) -> anyhow::Result<(Line, u64)> {
-    let monitor = "[[app]]\nname = \"link-monitor\"\nstage = \"observe\"\nethertypes = [0x88cc]\n\
-                   capabilities = [\"packet-out\", \"topology.probe\"]\n";
+    let monitor = "[[app]]\nname = \"link-monitor\"\n";
     configure(&[monitor, &in_c(lab, "access", "../experiments/rosemary-fig4-18/access.c", "")?])?;
     note(format_args!("watching Rosemary for {} s", TIME.as_secs()));
     let start = Instant::now();

@@ -11,7 +11,7 @@ use sdk::abi::lent::{Returned, lend};
 use sdk::services::AskError as RawAskError;
 use sdk::{Event, Network};
 
-use crate::zone::{State, Zone};
+use crate::zone::{Zone, ZoneState};
 
 pyo3::create_exception!(
     _native,
@@ -160,7 +160,7 @@ impl Zone {
     pub(crate) fn with_network<T>(&self, with: impl FnOnce(&mut Network<'_>) -> T) -> PyResult<T> {
         self.check_thread()?;
         let mut state = self.state();
-        let State { host, in_batch, xid, wake_at_ns, .. } = &mut *state;
+        let ZoneState { host, in_batch, xid, wake_at_ns, .. } = &mut *state;
         let Some(lent) = host.take_if(|_| *in_batch) else {
             return Err(PyRuntimeError::new_err(
                 "services can be used only while an event or the timer is handled",

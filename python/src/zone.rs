@@ -57,7 +57,7 @@ pub(crate) struct Listener {
 
 /// The state that the app's calls change.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct ZoneState {
     /// Present while the app runs nothing or handles a batch; the event loop has it in between.
     pub(crate) host: Option<Box<ZoneHost>>,
     /// Whether a batch is being handled.
@@ -92,7 +92,7 @@ pub(crate) struct Zone {
     monitor: Arc<Channel>,
     /// The thread that calls the handler.
     thread: ThreadId,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<ZoneState>,
     ringer: DoorbellSender,
     log_level: Mutex<LogLevel>,
     python: control::zone::PythonApp,
@@ -155,7 +155,7 @@ impl Zone {
             archive,
             monitor,
             thread: thread::current().id(),
-            state: Mutex::new(State { host: Some(Box::new(host)), ..State::default() }),
+            state: Mutex::new(ZoneState { host: Some(Box::new(host)), ..ZoneState::default() }),
             python: app,
             _sockets: sockets,
         })
@@ -166,7 +166,7 @@ impl Zone {
         self.numbers.band
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, ZoneState> {
         self.state.lock().unwrap_or_else(|_| {
             // The app can catch the exception that stands for a panic, but the state is half changed and may lack the host.
             tracing::error!(app = self.name, "a fault of the native module; the zone ends");
@@ -205,7 +205,7 @@ impl Zone {
     ) -> PyResult<T> {
         self.check_thread()?;
         let mut state = self.state();
-        let State { host, in_batch, xid, .. } = &mut *state;
+        let ZoneState { host, in_batch, xid, .. } = &mut *state;
         match host.as_mut().filter(|_| *in_batch) {
             Some(host) => with(host, xid),
             None => Err(PyRuntimeError::new_err(

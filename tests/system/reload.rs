@@ -240,9 +240,9 @@ fn dry_run_finds_what_a_reload_refuses() {
 #[test]
 fn enable_and_disable_leave_other_changes_to_a_reload() {
     in_a_lab(|lab| {
-        let monitor = "[[app]]\nname = \"link-monitor\"\nenabled = false\n";
+        let stats = "[[app]]\nname = \"stats\"\nenabled = false\n";
         let watcher = in_c(lab, "watcher", "apps/watcher.c", "stage = \"observe\"")?;
-        configure(&[FIREWALL, SWITCH, &watcher, monitor])?;
+        configure(&[FIREWALL, SWITCH, &watcher, stats])?;
         fs::write(RULES, DENY_H3)?;
         let mut net = Net::start(lab, Of::V1_3)?;
         let mut pids = || -> anyhow::Result<Vec<u32>> {
@@ -251,19 +251,19 @@ fn enable_and_disable_leave_other_changes_to_a_reload() {
         let before = pids()?;
 
         fs::write(RULES, [DENY_H3, "[[deny]]\nto = \"10.0.0.9\"\n"].concat())?;
-        let said = rosemary(lab, &["app", "enable", "link-monitor", "--json"])?;
+        let said = rosemary(lab, &["app", "enable", "stats", "--json"])?;
         ensure!(said.contains("firewall: a change waits for `rosemary reload`"), "{said}");
         assert_eq!(pids()?, before, "only one app starts");
 
         fs::write(RULES, "[[deny]]\nwhither = \"10.0.0.3\"\n")?;
         fs::remove_file(lab.files().join("watcher.so"))?;
         configure(&[FIREWALL, SWITCH, "nonsense"])?;
-        let said = rosemary(lab, &["app", "disable", "link-monitor", "--json"])?;
+        let said = rosemary(lab, &["app", "disable", "stats", "--json"])?;
         for waits in [&format!("{CONFIG} has changed"), "firewall: a change", "watcher: a change"] {
             ensure!(said.contains(waits), "{said}");
         }
         assert_eq!(pids()?, before, "only one app leaves");
-        ensure!(net.status()?.app("link-monitor").is_none(), "it left");
+        ensure!(net.status()?.app("stats").is_none(), "it left");
 
         configure(&[FIREWALL, SWITCH])?;
         refused_change(lab, &["reload"])?;
@@ -297,17 +297,17 @@ fn app_that_a_reload_starts_has_not_left_the_configuration() {
 #[test]
 fn decision_of_an_operator_outlives_rosemary() {
     in_a_lab(|lab| {
-        configure(&[SWITCH, "[[app]]\nname = \"link-monitor\"\nenabled = false\n"])?;
+        configure(&[SWITCH, "[[app]]\nname = \"stats\"\nenabled = false\n"])?;
         let mut net = Net::start(lab, Of::V1_3)?;
         let text = rosemary(lab, &["status"])?;
-        ensure!(text.contains("Not running: link-monitor (disabled)"), "{text}");
+        ensure!(text.contains("Not running: stats (disabled)"), "{text}");
         let apps = rosemary(lab, &["apps", "--json"])?;
         schema::check("apps", &apps)?;
-        ensure!(apps.contains(r#"{"name":"link-monitor","state":"disabled"}"#), "{apps}");
-        let disabled = refused(lab, &["apps", "link-monitor"])?;
-        ensure!(disabled.contains("`rosemary app enable link-monitor` runs it"), "{disabled}");
-        rosemary(lab, &["app", "enable", "link-monitor"])?;
-        pid(&mut net, "link-monitor")?;
+        ensure!(apps.contains(r#"{"name":"stats","state":"disabled"}"#), "{apps}");
+        let disabled = refused(lab, &["apps", "stats"])?;
+        ensure!(disabled.contains("`rosemary app enable stats` runs it"), "{disabled}");
+        rosemary(lab, &["app", "enable", "stats"])?;
+        pid(&mut net, "stats")?;
         rosemary(lab, &["app", "disable", APP])?;
         ensure!(net.status()?.app(APP).is_none(), "it left");
         let unknown = refused(lab, &["app", "enable", "unknown"])?;
@@ -317,7 +317,7 @@ fn decision_of_an_operator_outlives_rosemary() {
         let names = again.wait_for("it answers", SOON, |status| {
             Some(status.programs.apps.iter().map(|app| app.name.clone()).collect::<Vec<_>>())
         })?;
-        assert_eq!(names, ["link-monitor"]);
+        assert_eq!(names, ["stats"]);
         rosemary(lab, &["app", "enable", APP])?;
         again.wait_for("it runs again", SOON, |status| status.app(APP).map(|_| ()))?;
         Ok(())

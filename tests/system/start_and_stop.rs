@@ -26,7 +26,7 @@ const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
 
-/// The apps that ship with Rosemary.
+/// Apps that ship with Rosemary. The last one needs the service of another.
 const SHIPPED: [&str; 3] = [
     SWITCH,
     "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig = \"firewall.toml\"\n\
@@ -80,7 +80,7 @@ fn shipped_apps_start_and_stop_in_time() {
     in_a_lab(|lab| {
         configure(&SHIPPED)?;
         fs::write("/etc/rosemary/firewall.toml", "[[deny]]\nto = \"10.0.0.99\"\n")?;
-        start_and_stop(lab, &["learning-switch", "firewall", "link-monitor"])
+        start_and_stop(lab, &["learning-switch", "firewall", "link-monitor", "topology"])
     });
 }
 

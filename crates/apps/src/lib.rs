@@ -6,7 +6,7 @@
 //! | `learning_switch.rs` | remembers which port each host is behind, floods when it does not know |
 //! | `firewall.rs` | a guard: denies packets by its rules, in the switches and on the way to other apps |
 //! | `forwarding.rs` | forwards over the shortest paths of any network; uses `topology` and `hosts` |
-//! | `link_monitor.rs` | logs which switches, ports and links come and go |
+//! | `link_monitor.rs` | logs which switches, ports and links come and go; an example of a client of `topology` |
 //! | `hosts.rs` | provides the service `hosts`: where each host is, and its addresses |
 //! | `ofctl.rs` | owns the flows that clients of Ryu's REST interface write |
 //! | `operator.rs` | owns the flows that operators write by hand |

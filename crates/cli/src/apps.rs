@@ -4,9 +4,9 @@ mod full;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use config::instance::InstancePaths;
 use control::operator::{AppStatus, InactiveApp, InactiveState, Status};
-use monitor::options::InstancePaths;
-use view::apps::{Entry, FullApp, Line};
+use view::apps::{FullApp, Line, ListedApp};
 
 use self::full::AppText;
 use crate::client;
@@ -70,8 +70,9 @@ pub fn run(args: &AppsArgs) -> anyhow::Result<()> {
     }
     let apps: Vec<Line> = status.into_iter().map(|app| Line::of(app, &counters)).collect();
     if args.json {
-        let apps = apps.iter().map(Entry::Active).chain(inactive.iter().map(Entry::Inactive));
-        let apps: Vec<Entry<'_>> = apps.collect();
+        let apps =
+            apps.iter().map(ListedApp::Active).chain(inactive.iter().map(ListedApp::Inactive));
+        let apps: Vec<ListedApp<'_>> = apps.collect();
         let json = serde_json::to_string(&apps).context("cannot write JSON")?;
         say::data(format_args!("{json}\n"))
     } else if apps.is_empty() && inactive.is_empty() {
@@ -252,7 +253,7 @@ observer  1       observe  -            user (was kernel: it panicked)  waiting 
 meter     -       -        -            -                               disabled                 -    -           -         -          -        -        -     -        -         -             -
 "
         );
-        let entry = serde_json::to_string(&Entry::Inactive(&disabled)).unwrap();
+        let entry = serde_json::to_string(&ListedApp::Inactive(&disabled)).unwrap();
         assert_eq!(entry, r#"{"name":"meter","state":"disabled"}"#);
         let [known, unknown] = lines.map(|line| serde_json::to_string(&line).unwrap());
         assert!(

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use config::instance::InstancePaths;
 use config::{NAME_FORM, is_name};
 use control::change::{AppVerb, Change, ChangeReport, ChangeRequest, ChangeState};
 use control::log::LogLevel;
-use monitor::options::InstancePaths;
 
 use crate::client;
 use crate::say;

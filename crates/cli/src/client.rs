@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use config::instance::{DirectoryError, InstancePaths, SYSTEM_RUNTIME_DIR};
 use config::{Config, ConfigError, SYSTEM_CONFIG};
-use monitor::options::{ADMIN_SOCKET, InstancePaths, SYSTEM_RUNTIME_DIR};
+use control::operator::ADMIN_SOCKET;
 use thiserror::Error;
 use view::client::REPLY_TIMEOUT;
 pub use view::client::{ClientError, Kernel, Log, Monitor, Provided};
@@ -30,7 +31,7 @@ pub enum ConnectError {
     Config(#[from] ConfigError),
     /// The runtime directory is unknown.
     #[error(transparent)]
-    RuntimeDir(#[from] monitor::error::StartError),
+    RuntimeDir(#[from] DirectoryError),
 }
 
 /// Connects to the instance at `paths`.

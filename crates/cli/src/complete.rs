@@ -5,8 +5,8 @@
 
 use clap::{Command, ValueEnum};
 use clap_complete::Shell;
+use config::instance::InstancePaths;
 use config::{Config, SHIPPED};
-use monitor::options::InstancePaths;
 use openflow::Dpid;
 
 use crate::client;

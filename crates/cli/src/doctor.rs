@@ -12,7 +12,7 @@ use config::{Limit, Limits};
 use monitor::usage::{EnforcedBy, Enforcement};
 use monitor::{installation, sandbox_probe};
 use serde::Serialize;
-use sys::sandbox::{Mechanism, Report, State};
+use sys::sandbox::{Mechanism, MechanismState, Report};
 
 use crate::say;
 
@@ -224,8 +224,8 @@ fn mechanism_reports(report: &Report) -> Vec<MechanismReport<'_>> {
     let one = |mechanism: Mechanism| {
         let found = report.findings.iter().find(|it| it.mechanism == mechanism);
         let why = match found.map(|it| &it.state) {
-            Some(State::On | State::Granted) => None,
-            Some(State::Missing { why }) => Some(why.as_str()),
+            Some(MechanismState::On | MechanismState::Granted) => None,
+            Some(MechanismState::Missing { why }) => Some(why.as_str()),
             None => Some("the probe ended before it"),
         };
         let is_gap = gaps.iter().any(|(gap, _)| *gap == mechanism);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
+use config::instance::InstancePaths;
 use control::query::FlowStatus;
-use monitor::options::InstancePaths;
 
 pub use self::write::FlowsChange;
 use crate::client;

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use monitor::options::InstancePaths;
+use config::instance::InstancePaths;
 use sdk::services::Service;
 use view::hosts::{HostName, Line, lines};
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
+use config::instance::InstancePaths;
 use control::incident::{
     self, Incident, IncidentId, MessageHeader, WorkerEvent, WorkerEventKind, WorkerEvents,
 };
-use monitor::options::InstancePaths;
 use openflow::{Kind, Version};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use config::instance::InstancePaths;
 use control::log::{LogFilter, LogLevel, LogLine, is_named};
-use monitor::options::InstancePaths;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use monitor::options::InstancePaths;
+use config::instance::InstancePaths;
 use rosemary_cli::app::{self, AppCommand};
 use rosemary_cli::apps::{self, AppsArgs};
 use rosemary_cli::backup::{self, BackupArgs, RestoreArgs};

@@ -2,8 +2,8 @@
 
 use anyhow::Context as _;
 use clap::Args;
+use config::instance::InstancePaths;
 use control::details::PortDetails;
-use monitor::options::InstancePaths;
 use openflow::Dpid;
 use serde::Serialize;
 

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use config::instance::InstancePaths;
 use control::change::Change;
 use control::operator::SafeModeStatus;
-use monitor::options::InstancePaths;
 use serde::Serialize;
 
 use crate::change::{self, ChangeArgs};

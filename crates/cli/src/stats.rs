@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use monitor::options::InstancePaths;
+use config::instance::InstancePaths;
 use openflow::{Dpid, PortNo};
 use sdk::services::Service;
 use sdk::services::layout::records;

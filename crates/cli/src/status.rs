@@ -9,9 +9,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
+use config::instance::InstancePaths;
 use control::operator::{InactiveApp, RefusedConnection, Status};
 use control::query::SwitchStatus;
-use monitor::options::InstancePaths;
 pub use view::status::Report;
 use view::status::Verdict;
 

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::Args;
+use config::instance::InstancePaths;
 use control::details::{PortDetails, SwitchDescription, TableStatus};
 use control::query::SwitchStatus;
-use monitor::options::InstancePaths;
 use openflow::Dpid;
 use serde::Serialize;
 use view::status::{failing, fullest};

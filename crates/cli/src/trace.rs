@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use monitor::options::InstancePaths;
+use config::instance::InstancePaths;
 use sdk::services::Service;
 use sdk::services::table::Table as _;
 use sdk::topology::Graph;

@@ -8,8 +8,7 @@ use control::app::Hosting;
 use control::log::LogLevel;
 use control::policy::{Band, Capability, Fail, Filter, Grant, Policy, Quota, Stage};
 use control::zone::Framework;
-use sdk::Limit;
-use sdk::services::Service;
+use names::{Limit, Service};
 
 use super::environment::{self, Environment};
 use super::limits::Limits;

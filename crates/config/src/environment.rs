@@ -31,7 +31,7 @@ const READ_AT_START: [&str; 5] = ["LD_", "GLIBC_", "MALLOC_", "PYTHON", "ROSEMAR
 pub(super) const OPTION_PREFIX: &str = "env.";
 
 /// Maximum number of variables of an app.
-const MOST: usize = 32;
+const MOST_VARIABLES: usize = 32;
 
 /// Maximum length of a name, in bytes.
 const LONGEST_NAME: usize = 64;
@@ -60,10 +60,10 @@ pub(super) fn read(table: &Table<'_>, host: Hosting, framework: Option<Framework
         }
     }
     let len = entries.len();
-    if len > MOST
+    if len > MOST_VARIABLES
         && let Some(first) = table.get("env").or_else(|| table.get("options"))
     {
-        first.refuse_as(format!("env has {len} variables; expected at most {MOST}"));
+        first.refuse_as(format!("env has {len} variables; expected at most {MOST_VARIABLES}"));
         return Environment::new();
     }
     let variable = |(at, name, value): Entry<'_>| {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(environment(inline), Ok(expected.clone()));
         let table = "[app.env]\nRUST_BACKTRACE = \"1\"\nAPP_COLOUR = \"blue\"";
         assert_eq!(environment(table), Ok(expected));
-        assert_eq!(environment(&variables(MOST)).unwrap().len(), MOST);
+        assert_eq!(environment(&variables(MOST_VARIABLES)).unwrap().len(), MOST_VARIABLES);
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
             (format!("env = {{ APP_X = \"{long}\" }}"), "3:17", "at most 1024 bytes"),
             ("env = [\"TZ\"]".into(), "3:7", "env is a list; expected a table"),
             ("host = \"kernel\"\nenv = { TZ = \"\" }".into(), "4:7", "share the kernel's"),
-            (variables(MOST + 1), "3:1", "33 variables; expected at most 32"),
+            (variables(MOST_VARIABLES + 1), "3:1", "33 variables; expected at most 32"),
         ] {
             let error = environment(&keys).unwrap_err();
             let is_there = error.starts_with(&format!("/r.toml:{place}: "));

@@ -1,5 +1,6 @@
 //! Finds the file of the configuration, and reads its text.
 
+use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -25,11 +26,13 @@ pub fn default_file() -> Option<PathBuf> {
 /// Returns Rosemary's directory below the directory in the variable `xdg` (XDG Base Directory
 /// Specification), or else below `home_dir` in the home directory; `None` without a home directory.
 pub fn user_dir(xdg: &str, home_dir: &str) -> Option<PathBuf> {
+    user_dir_of(std::env::var_os(xdg), std::env::var_os("HOME"), home_dir)
+}
+
+fn user_dir_of(xdg: Option<OsString>, home: Option<OsString>, home_dir: &str) -> Option<PathBuf> {
     // The specification says that a relative path counts as unset.
-    let absolute = |variable: &str| {
-        std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
-    };
-    let dir = absolute(xdg).or_else(|| Some(absolute("HOME")?.join(home_dir)))?;
+    let absolute = |dir: OsString| Some(PathBuf::from(dir)).filter(|dir| dir.is_absolute());
+    let dir = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(home_dir)))?;
     Some(dir.join("rosemary"))
 }
 
@@ -79,6 +82,17 @@ mod tests {
         assert_eq!(Config::load(Some(Path::new("/dev/null"))).unwrap().apps, None);
         let endless = Config::load(Some(Path::new("/dev/zero"))).unwrap_err();
         assert!(std::error::Error::source(&endless).unwrap().to_string().contains("longer than"));
+    }
+
+    #[test]
+    fn directory_of_a_user_follows_xdg() {
+        let of = |xdg: Option<&str>, home: Option<&str>| {
+            user_dir_of(xdg.map(Into::into), home.map(Into::into), ".config")
+        };
+        assert_eq!(of(Some("/x"), Some("/home/u")).unwrap(), Path::new("/x/rosemary"));
+        let dir = of(Some("x"), Some("/home/u")).unwrap();
+        assert_eq!(dir, Path::new("/home/u/.config/rosemary"), "a relative path counts as unset");
+        assert_eq!(of(None, None), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 
 /// Maximum number of mistakes that are collected: a text of another kind has one in each line.
-const MOST: usize = 100;
+const MOST_MISTAKES: usize = 100;
 
 /// A mistake or a notice, and its position in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Finding {
             before = at;
             std::mem::take(&mut is_new_line)
         });
-        mistakes.truncate(MOST);
+        mistakes.truncate(MOST_MISTAKES);
         mistakes
     }
 }
@@ -53,9 +53,10 @@ impl Findings {
     pub(super) fn refuse(&self, at: usize, what: impl Into<String>) {
         let mut mistakes = self.mistakes.borrow_mut();
         match mistakes.len() {
-            0..MOST => mistakes.push(Finding { at, what: what.into() }),
-            MOST => {
-                let what = format!("there are more than {MOST} mistakes; correct these first");
+            0..MOST_MISTAKES => mistakes.push(Finding { at, what: what.into() }),
+            MOST_MISTAKES => {
+                let what =
+                    format!("there are more than {MOST_MISTAKES} mistakes; correct these first");
                 mistakes.push(Finding { at: usize::MAX, what });
             }
             _ => {}
@@ -95,11 +96,11 @@ mod tests {
     fn mistakes_come_in_order_and_are_bounded() {
         let findings = Findings::default();
         findings.advise(0, "notice");
-        (0..2 * MOST).rev().for_each(|at| findings.refuse(at, "mistake"));
+        (0..2 * MOST_MISTAKES).rev().for_each(|at| findings.refuse(at, "mistake"));
         let mistakes = findings.into_notices().unwrap_err();
-        assert_eq!(mistakes.len(), MOST + 1);
+        assert_eq!(mistakes.len(), MOST_MISTAKES + 1);
         assert!(mistakes.is_sorted_by_key(|it| it.at));
-        assert!(mistakes[MOST].what.starts_with("there are more than 100 mistakes"));
+        assert!(mistakes[MOST_MISTAKES].what.starts_with("there are more than 100 mistakes"));
     }
 
     #[test]
@@ -117,7 +118,7 @@ mod tests {
             let begin = std::time::Instant::now();
             let (_, errors) = toml::de::DeTable::parse_recoverable(&text);
             let parsed = begin.elapsed();
-            assert!(Finding::all_syntax(&text, &errors).len() <= MOST);
+            assert!(Finding::all_syntax(&text, &errors).len() <= MOST_MISTAKES);
             assert!(begin.elapsed().saturating_sub(parsed) < std::time::Duration::from_secs(20));
         }
     }

@@ -23,6 +23,8 @@ mod file;
 mod findings;
 pub mod fs_read;
 mod grants;
+#[cfg(feature = "arguments")]
+pub mod instance;
 mod limits;
 mod manifest;
 mod northbound;
@@ -54,6 +56,8 @@ pub use error::ConfigError;
 pub use file::{SYSTEM_CONFIG, default_file, runtime_dir_of, user_dir};
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake};
+/// A resource with a limit.
+pub use names::Limit;
 pub use northbound::{NORTHBOUND_KEYS, Northbound, is_host_name};
 pub use orphans::Orphans;
 pub use position::Position;
@@ -61,8 +65,6 @@ pub use python::{Python, framework_name, framework_named, is_source, module_name
 pub use quotas::{LOG_KEYS, STORAGE_KEYS};
 pub use rights::{Granted, SERVE_HTTP, ServiceRight};
 pub use role::{Need, Role};
-/// A resource with a limit.
-pub use sdk::Limit;
 pub use set::{Fault, SetFault};
 pub use suggestion::nearest;
 pub use supervision::{

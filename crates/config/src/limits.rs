@@ -10,7 +10,7 @@
 //! The operator's `[[app]]` overrides the app's own `app.toml`, which overrides [`Limits::default`].
 
 use control::kernel::{MAX_DESCRIPTORS, MAX_THREADS, Tuning};
-use sdk::Limit;
+use names::Limit;
 use sys::ring::{DEFAULT_CAPACITY, Room};
 
 use super::value::{Table, Value};

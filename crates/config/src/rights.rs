@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use control::app::Hosting;
 use control::policy::{Capability, Grant};
 use control::service::Destination;
-use sdk::services::Service;
-use sdk::services::broker::LONGEST_HOST;
+use names::{LONGEST_HOST, Service};
 
 use super::value::{Table, Value};
 use super::words::is_name;

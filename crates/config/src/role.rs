@@ -3,7 +3,7 @@
 //! [`set`](super::set) judges by them whether the apps of a configuration fit together.
 
 use control::policy::{Capability, Grant};
-use sdk::services::Service;
+use names::Service;
 
 use super::app::AppConfig;
 use super::grants;

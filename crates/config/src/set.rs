@@ -7,7 +7,7 @@
 //! meant. `allow` in the `[[app]]` of an app that the fault names makes it neither.
 
 use control::policy::{Band, Capability, Policy, Stage};
-use sdk::services::Service;
+use names::Service;
 
 use super::app::AppConfig;
 use super::role::{Need, Role};

@@ -3,7 +3,7 @@
 //! An `[[app]]` of such a name replaces them key by key, as it does with the manifest of a package.
 
 use control::policy::{Capability, Fail, Filter, Grant, Stage};
-use sdk::services::Service;
+use names::Service;
 
 use super::app::AppConfig;
 use super::band;
@@ -53,6 +53,12 @@ pub(super) fn settings(name: &str) -> Option<AppConfig> {
             needs: needs(&[StatsRead], &[]),
             ..of(Stage::Observe, &[PacketIn, StatsRead, FlowRead], &[])
         },
+        // It needs no packet, as `stats`.
+        "link-monitor" => AppConfig {
+            filter: sees(&[ARP]),
+            needs: needs(&[], &[Service::Topology]),
+            ..of(Stage::Observe, &[PacketIn], &[Service::Topology])
+        },
         // It needs no packet, as `stats`. The right to throttle an app names the app, so the operator adds it.
         "protection" => {
             let services = [Service::Apps, Service::Topology, Service::Stats, Service::Storage];
@@ -100,13 +106,13 @@ mod tests {
 
     #[test]
     fn apps_with_services_may_read_their_tables() {
-        for name in ["topology", "hosts", "stats", "forwarding", "protection"] {
+        for name in ["topology", "hosts", "stats", "forwarding", "link-monitor", "protection"] {
             let app = settings(name).unwrap();
             let rights = app.granted().names(); // stats.read is a capability, too
             for right in app.services.iter().filter_map(|service| service.read_right()) {
                 assert!(rights.iter().any(|it| it == right), "{name}: {right}");
             }
         }
-        assert_eq!(settings("link-monitor"), None);
+        assert_eq!(settings("my-app"), None);
     }
 }

@@ -79,7 +79,9 @@ pub struct RestartKeys {
 
 impl RestartKeys {
     fn read(table: &Table<'_>) -> Self {
-        let count = |it: &Value<'_>| u32::try_from(it.number()?).ok().filter(|n| within(*n, MOST));
+        let count = |it: &Value<'_>| {
+            u32::try_from(it.number()?).ok().filter(|n| within(*n, RESTART_COUNTS))
+        };
         Self {
             min_run: seconds(table, "min-run-seconds", (0.1, 3600.0)),
             longest_pause: seconds(table, "longest-pause-seconds", (1.0, 3600.0)),
@@ -235,7 +237,9 @@ impl SafeMode {
         let table = top.get("safe-mode").and_then(|it| it.table("[safe-mode]", &SAFE_MODE_KEYS));
         let Some(table) = table else { return default };
         let name = |it: &Value<'_>| it.text().filter(|name| is_name(name)).map(ToOwned::to_owned);
-        let count = |it: &Value<'_>| u32::try_from(it.number()?).ok().filter(|n| within(*n, MOST));
+        let count = |it: &Value<'_>| {
+            u32::try_from(it.number()?).ok().filter(|n| within(*n, RESTART_COUNTS))
+        };
         Self {
             apps: table.list("apps", NAME_FORM, name),
             kernel_restarts: table
@@ -248,7 +252,7 @@ impl SafeMode {
 }
 
 /// Valid numbers of restarts.
-const MOST: (u32, u32) = (1, 100_000);
+const RESTART_COUNTS: (u32, u32) = (1, 100_000);
 
 fn within<T: PartialOrd + Copy>(number: T, (least, most): (T, T)) -> bool {
     least <= number && number <= most

@@ -273,7 +273,7 @@ fn longest_lists_fit_into_one_message() {
     let keys = format!("{one}{longest}]\n");
     let all: Vec<_> = names.iter().map(|name| (name.as_str(), keys.as_str())).collect();
     let policies = policies(&apps(&all));
-    let services = sdk::services::Service::ALL.into_iter().filter(|it| it.is_for_apps());
+    let services = names::Service::ALL.into_iter().filter(|it| it.is_for_apps());
     let app = |(name, policy): (&String, Policy)| control::kernel::AnnouncedApp {
         app: control::app::AppId(u16::MAX),
         name: name.clone(),

@@ -26,7 +26,7 @@ pub const TRUST_KEYS: [&str; 9] = [
 ];
 
 /// Maximum number of developers.
-const MOST: usize = 256;
+const MOST_DEVELOPERS: usize = 256;
 
 /// The default stages. Guards are not among them, because they can stop packets of other apps.
 const STAGES: [&str; 2] = ["control", "observe"];
@@ -149,8 +149,11 @@ pub(super) fn read(value: Value<'_>, text: &str) -> Vec<Trust> {
         value.refuse("tables that begin with [[trust]], in two brackets");
         return Vec::new();
     };
-    if let Some(first) = tables.get(MOST) {
-        first.refuse_as(format!("this is [[trust]] number {}; expected at most {MOST}", MOST + 1));
+    if let Some(first) = tables.get(MOST_DEVELOPERS) {
+        first.refuse_as(format!(
+            "this is [[trust]] number {}; expected at most {MOST_DEVELOPERS}",
+            MOST_DEVELOPERS + 1
+        ));
         return Vec::new();
     }
     let mut all: Vec<(Trust, usize)> = Vec::new();

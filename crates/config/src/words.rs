@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use control::app::Hosting;
 use control::policy::Stage;
-use sdk::Dpid;
+use openflow::Dpid;
 
 use super::value::Value;
 

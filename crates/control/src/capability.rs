@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use sdk::Dpid;
+use openflow::Dpid;
 use serde::{Deserialize, Serialize};
 
 /// A right of an app.

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
+use names::{MAX_MESSAGE, REQUEST_HEAD};
 use rustix::event::{PollFd, PollFlags};
-use sdk::services::{MAX_MESSAGE, REQUEST_HEAD};
 use sys::packets::{PacketError, Packets};
 use sys::rate::Rate;
 use tracing::{debug, info, warn};
@@ -43,7 +43,7 @@ pub struct ClientRequest {
     pub client: ClientId,
     /// Request id chosen by the client, repeated in the reply.
     pub id: u64,
-    /// The request, in the format of the service's module in [`sdk::services`].
+    /// The request, in the format of the service's module in `sdk::services`.
     pub request: Vec<u8>,
 }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use sdk::abi::MAX_BATCH;
+use names::MAX_BATCH;
 use serde::{Deserialize, Serialize};
 use sys::ring::DEFAULT_CAPACITY;
 use sys::sandbox::Report;

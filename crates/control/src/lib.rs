@@ -14,7 +14,7 @@
 //!
 //! Enums are named after the receiver: `KernelRequest` goes to the kernel, `KernelReply` comes from it.
 //! Messages are JSON in packets of a [`sys::channel::Channel`]; the log's travel in packets of
-//! [`sdk::services`]. Both ends of a pair are programs of the same release.
+//! `sdk::services`. Both ends of a pair are programs of the same release.
 //!
 //! Six modules hold types that several pairs share: [`app`] (an app's number and hosting), [`change`]
 //! (changes while Rosemary runs), [`policy`] and [`capability`] (an app's rights), [`flight`] (the layout of the flight

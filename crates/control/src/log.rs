@@ -1,12 +1,12 @@
 //! Messages to the log service, from the monitor and from operators' commands, and the replies.
 //!
-//! The monitor appends lines, operators read them. Messages are JSON in packets of [`sdk::services`].
+//! The monitor appends lines, operators read them. Messages are JSON in packets of `sdk::services`.
 //!
 //! Each line has a number, one more than the line before it. The monitor assigns it, after it has asked the
 //! service for the next one. So the service recognises lines that the monitor sends again because it
 //! received no acknowledgement.
 
-use sdk::abi::Level;
+use names::Level;
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of a line's text.

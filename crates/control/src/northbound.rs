@@ -217,7 +217,7 @@ pub enum NorthboundRequest {
     /// Also serve this listening socket, which is the descriptor.
     Listen(NorthboundListener),
     /// An app that publishes routes is loaded; an earlier connection to it is gone. Descriptor: the socket to it
-    /// ([`sys::packets`]), over which [`sdk::http`] says what is sent. The app may be hostile.
+    /// ([`sys::packets`]), over which `sdk::http` says what is sent. The app may be hostile.
     App {
         /// Its name.
         name: String,

@@ -14,6 +14,9 @@ use crate::change::{ChangeReport, ChangeRequest};
 use crate::incident::{Incident, IncidentId};
 use crate::northbound::TokenRecord;
 
+/// The name of the admin socket in the runtime directory.
+pub const ADMIN_SOCKET: &str = "admin.sock";
+
 /// Sent by an operator's command to the monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorRequest {
@@ -116,7 +119,7 @@ pub enum OperatorReply {
     /// Descriptor: a socket whose other end the log holds, for reading with the messages of
     /// [`log`](crate::log).
     Log,
-    /// Descriptors: a socket whose other end the provider of the service holds, for the messages of [`sdk::services`], and
+    /// Descriptors: a socket whose other end the provider of the service holds, for the messages of `sdk::services`, and
     /// the service's table ([`sys::table`]).
     Service,
     /// A change, as far as it has come.

@@ -2,7 +2,7 @@
 //!
 //! All services use the same enums. Only the monitor holds the other end.
 
-use sdk::services::Service;
+use names::Service;
 use serde::{Deserialize, Serialize};
 use sys::sandbox::Report;
 

@@ -93,7 +93,7 @@ pub enum ZoneRequest {
     /// The app exceeds its soft limit of a resource, or has reached the hard one. The zone passes the
     /// alert on to the app.
     Alert {
-        /// The resource: the number of an [`sdk::Limit`].
+        /// The resource: the number of an [`names::Limit`].
         limit: u8,
         /// The amount in use, the soft and the hard limit.
         numbers: [u64; 3],

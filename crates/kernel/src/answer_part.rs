@@ -1,6 +1,6 @@
 //! A worker's answer to an operator's question about a switch, in parts.
 //!
-//! [`flows`](crate::flows) and [`details`](crate::details) collect the parts on the server thread.
+//! [`listing`](crate::flows::listing), [`entries`](crate::flows::entries) and [`details`](crate::details) collect the parts on the server thread.
 
 use std::collections::BTreeMap;
 

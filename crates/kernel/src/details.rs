@@ -1,6 +1,6 @@
 //! Collects the details of a switch for an operator: what the kernel knows, and the switch's multipart replies.
 //!
-//! This runs on the server thread, like [`flows`](crate::flows).
+//! This runs on the server thread, like [`listing`](crate::flows::listing).
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -18,10 +18,8 @@
 //! | [`app_port`] | the kernel's side of one app: rings, quota, snapshot |
 //! | `check` | rights and ownership of an app's messages |
 //! | `transactions`, `rewrite` | route a switch's replies to the senders of the requests |
-//! | `flows`, `details` | a switch's flows and other details, for an operator |
-//! | `flow_reader` | reads switches' flows: orphans, and what apps still have |
-//! | `occupancy` | counts flows by table and app |
-//! | `healing` | restores the flows of a switch that has lost them |
+//! | `flows` | reads the flows of switches: for operators, for apps, and to restore lost ones |
+//! | `details` | other details of a switch, for an operator |
 //! | `outcomes` | watches the kernel's own messages, and repeats failed ones |
 //! | `sandbox` | confines the process |
 //! | `stages` | the packet path without sockets, for the benchmark (feature `bench`) |
@@ -43,15 +41,11 @@ mod check;
 mod connection;
 mod details;
 mod dispatch;
-mod entries;
-mod flow_reader;
 mod flows;
 mod frame;
-mod healing;
 mod hold_queue;
 pub mod ids;
 mod memory;
-mod occupancy;
 mod outcomes;
 mod pacing;
 mod plan;

@@ -9,10 +9,10 @@ use openflow::{Capabilities, Dpid, Features, PortDesc, PortNo, Version};
 
 use crate::back_pressure::PERIOD;
 use crate::buffer_table::BufferTable;
-use crate::flow_reader::FlowReader;
-use crate::healing::Healing;
+use crate::flows::healing::Healing;
+use crate::flows::occupancy::{Change, Occupancy};
+use crate::flows::reader::FlowReader;
 use crate::ids::AppSlot;
-use crate::occupancy::{Change, Occupancy};
 use crate::outcomes::Outcomes;
 use control::query::{FailingMessage, Fullest, SwitchStatus};
 

@@ -40,8 +40,8 @@ pub fn check(options: &Options) -> Result<Valid, Vec<StartError>> {
     let config = Config::load_all(options.instance.config.as_deref())
         .map_err(|errors| errors.into_iter().map(StartError::from).collect::<Vec<_>>())?;
     let installation = Installation::find().map_err(one)?;
-    let state_dir = options.state.resolve(&config).map_err(one)?;
-    let runtime_dir = options.instance.resolve(&config).map_err(one)?;
+    let state_dir = options.state.resolve(&config).map_err(|error| one(error.into()))?;
+    let runtime_dir = options.instance.resolve(&config).map_err(|error| one(error.into()))?;
     let mut mistakes = Vec::new();
     let overrides = Overrides::load(&state_dir).unwrap_or_else(|error| {
         mistakes.push(error);

@@ -12,12 +12,6 @@ use crate::packages::Refused;
 /// Why the monitor cannot start. It then leaves nothing behind except a state directory.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// Without root, sockets belong into the directory of the login session, and there is no such session.
-    #[error(
-        "there is no directory for the sockets, as XDG_RUNTIME_DIR is not set; set it, or name a \
-         directory of your own with --runtime-dir"
-    )]
-    NoRuntimeDir,
     /// Another user could replace the files in the runtime directory.
     #[error("{dir} {why}; name a directory of your own with --runtime-dir")]
     UnsafeRuntimeDir {
@@ -26,12 +20,9 @@ pub enum StartError {
         /// The problem.
         why: &'static str,
     },
-    /// Without root, the state belongs into the home directory, and no variable names that.
-    #[error(
-        "there is no directory for the state, as neither XDG_STATE_HOME nor HOME is set; name a \
-         directory of your own with --state-dir"
-    )]
-    NoStateDir,
+    /// A directory of the instance is unknown.
+    #[error(transparent)]
+    Directory(#[from] config::instance::DirectoryError),
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),

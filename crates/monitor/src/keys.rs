@@ -38,8 +38,8 @@ use zeroize::Zeroizing;
 use crate::error::StartError;
 use crate::installation::Installation;
 use crate::one_shot;
-use crate::options::TlsDir;
 use crate::users::Users;
+use config::instance::TlsDir;
 
 pub use self::revoked::{MOST_REVOKED, REVOKED, keep_revoked, read_revoked, revoked_text};
 

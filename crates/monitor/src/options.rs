@@ -13,8 +13,7 @@ use control::kernel::PlainTcp;
 use control::northbound::OfctlRest;
 use control::zone::Framework;
 
-use crate::error::StartError;
-use config::user_dir;
+use config::instance::{InstancePaths, StateDir, TlsDir};
 use config::{
     Config, NAME_FORM, framework_name, framework_named, host_name, host_named, is_name, is_source,
 };
@@ -28,9 +27,6 @@ const FORMER_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST
 
 /// The default address of the HTTP interface.
 const API: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8181);
-
-/// The state directory of an instance that root started.
-const SYSTEM_STATE_DIR: &str = "/var/lib/rosemary";
 
 /// The options of the monitor; they override the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -159,108 +155,6 @@ impl fmt::Display for AppChoice {
     }
 }
 
-/// The options that identify an instance: its configuration and its runtime directory.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
-pub struct InstancePaths {
-    /// The configuration, unless the default.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "ROSEMARY_CONFIG",
-        hide_env_values = true,
-        help = "Configuration; optional [default: /etc/rosemary/rosemary.toml for root, \
-                $XDG_CONFIG_HOME/rosemary/rosemary.toml for others]"
-    )]
-    pub config: Option<PathBuf>,
-    /// The directory, unless the default.
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROSEMARY_RUNTIME_DIR",
-        hide_env_values = true,
-        help = "Directory of Rosemary's sockets [default: /run/rosemary for root, \
-                $XDG_RUNTIME_DIR/rosemary for others]"
-    )]
-    pub runtime_dir: Option<PathBuf>,
-}
-
-/// The option for the state directory, whose files outlive a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
-pub struct StateDir {
-    /// The directory, unless the default.
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROSEMARY_STATE_DIR",
-        hide_env_values = true,
-        help = "Directory of the state that outlives a run [default: /var/lib/rosemary for root, \
-                $XDG_STATE_HOME/rosemary for others]"
-    )]
-    pub state_dir: Option<PathBuf>,
-}
-
-impl StateDir {
-    /// The directory, as an absolute path.
-    ///
-    /// # Errors
-    /// [`StartError::NoStateDir`] if no option, configuration or environment variable names one.
-    pub fn resolve(&self, config: &Config) -> Result<PathBuf, StartError> {
-        let dir = match self.state_dir.as_ref().or(config.state_dir.as_ref()) {
-            Some(dir) => dir.clone(),
-            None if sys::process::is_root() => SYSTEM_STATE_DIR.into(),
-            None => user_dir("XDG_STATE_HOME", ".local/state").ok_or(StartError::NoStateDir)?,
-        };
-        absolute(dir, "name another directory with --state-dir")
-    }
-}
-
-/// The option for the directory of the TLS keys.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
-pub struct TlsDir {
-    /// The directory, unless the default.
-    #[arg(
-        long,
-        value_name = "DIR",
-        help = "Directory of the TLS keys, as `rosemary pki init` creates it; used if it exists \
-                [default: /etc/rosemary/pki for root, $XDG_CONFIG_HOME/rosemary/pki for \
-                others]"
-    )]
-    pub tls_dir: Option<PathBuf>,
-}
-
-/// The directory of the TLS keys of an instance that root started.
-pub const SYSTEM_TLS_DIR: &str = "/etc/rosemary/pki";
-
-impl TlsDir {
-    /// The directory that an option or the configuration names, if any.
-    pub fn named<'a>(&'a self, config: &'a Config) -> Option<&'a Path> {
-        self.tls_dir.as_deref().or(config.tls_dir.as_deref())
-    }
-
-    /// The directory, as an absolute path; `None` if no option, configuration or environment variable names one.
-    pub fn resolve(&self, config: &Config) -> Option<PathBuf> {
-        let dir = match self.named(config) {
-            Some(dir) => dir.to_owned(),
-            None if sys::process::is_root() => SYSTEM_TLS_DIR.into(),
-            None => config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"))?,
-        };
-        Some(std::path::absolute(&dir).unwrap_or(dir))
-    }
-}
-
-/// Returns the default directory of a user's keys. The XDG Base Directory Specification says to ignore relative paths.
-fn config_dir(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
-    let absolute = |dir: OsString| Some(PathBuf::from(dir)).filter(|dir| dir.is_absolute());
-    let base = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".config")))?;
-    Some(base.join("rosemary/pki"))
-}
-
-/// The runtime directory of an instance that root started.
-pub const SYSTEM_RUNTIME_DIR: &str = "/run/rosemary";
-
-/// The name of the admin socket in the runtime directory.
-pub const ADMIN_SOCKET: &str = "admin.sock";
-
 /// The name of the lock file in the runtime directory.
 pub const LOCK_FILE: &str = "rosemary.lock";
 
@@ -372,38 +266,6 @@ impl Options {
     /// The number of threads that serve switches; `None` for one per CPU.
     pub fn workers(&self, config: &Config) -> Option<u16> {
         self.workers.or(config.workers)
-    }
-}
-
-impl InstancePaths {
-    /// The runtime directory, as an absolute path.
-    ///
-    /// # Errors
-    /// [`StartError::NoRuntimeDir`] if no option, configuration or environment variable names one.
-    pub fn resolve(&self, config: &Config) -> Result<PathBuf, StartError> {
-        let dir = match self.runtime_dir.as_ref().or(config.runtime_dir.as_ref()) {
-            Some(dir) => dir.clone(),
-            None if sys::process::is_root() => SYSTEM_RUNTIME_DIR.into(),
-            None => session_dir(std::env::var_os("XDG_RUNTIME_DIR"))?,
-        };
-        absolute(dir, "name another directory with --runtime-dir")
-    }
-}
-
-fn absolute(dir: PathBuf, hint: &'static str) -> Result<PathBuf, StartError> {
-    std::path::absolute(&dir).map_err(|source| StartError::Path {
-        what: "use the directory",
-        path: dir,
-        hint,
-        source,
-    })
-}
-
-fn session_dir(xdg: Option<OsString>) -> Result<PathBuf, StartError> {
-    match xdg {
-        // The XDG Base Directory Specification says to ignore a relative path.
-        Some(dir) if Path::new(&dir).is_absolute() => Ok(Path::new(&dir).join("rosemary")),
-        _ => Err(StartError::NoRuntimeDir),
     }
 }
 
@@ -537,30 +399,5 @@ pub(crate) mod tests {
         assert_eq!(parse(&[]).unwrap().plain(&Config::default()), PlainTcp::Loopback);
         assert_eq!(parse(&[]).unwrap().to_args(), [""; 0]);
         assert!(parse(&["--plain", "yes"]).unwrap_err().contains("loopback, any, never"));
-    }
-
-    #[test]
-    fn keys_of_a_user_are_in_the_config_directory() {
-        let some = |dir: &str| Some(OsString::from(dir));
-        let dir = config_dir(some("/x"), some("/home/u"));
-        assert_eq!(dir.unwrap(), Path::new("/x/rosemary/pki"));
-        let dir = config_dir(some("x"), some("/home/u"));
-        assert_eq!(dir.unwrap(), Path::new("/home/u/.config/rosemary/pki"));
-        assert_eq!(config_dir(None, None), None);
-    }
-
-    #[test]
-    fn missing_runtime_directory_error_names_remedies() {
-        for xdg in [None, Some("relative".into())] {
-            let error = session_dir(xdg).unwrap_err().to_string();
-            assert!(
-                error.contains("XDG_RUNTIME_DIR") && error.contains("--runtime-dir"),
-                "{error}"
-            );
-        }
-        assert_eq!(
-            session_dir(Some("/run/user/7".into())).unwrap(),
-            Path::new("/run/user/7/rosemary")
-        );
     }
 }

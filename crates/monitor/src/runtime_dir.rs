@@ -25,7 +25,8 @@ use sys::named::Listener;
 use crate::error::StartError;
 use crate::lock::{self, LockedFile, NotLocked};
 use crate::northbound::listeners::API_SOCKET;
-use crate::options::{ADMIN_SOCKET, LOCK_FILE};
+use crate::options::LOCK_FILE;
+use control::operator::ADMIN_SOCKET;
 
 /// The group whose members may use the admin socket.
 const GROUP: &str = "rosemary";

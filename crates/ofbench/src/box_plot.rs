@@ -28,7 +28,7 @@ pub struct BoxPlot {
     pub title: String,
     /// Label of the vertical axis, with unit.
     pub y_label: String,
-    /// Names of the groups, at most [`MOST`](figure::MOST). A chart without names has a single group.
+    /// Names of the groups, at most [`MOST_STYLES`](figure::MOST_STYLES). A chart without names has a single group.
     pub groups: Vec<String>,
     /// The boxes, from left to right.
     pub columns: Vec<Column>,
@@ -48,7 +48,7 @@ impl BoxPlot {
     /// Returns the SVG text.
     ///
     /// # Errors
-    /// There are more than [`MOST`](figure::MOST) groups, or a box is in a group without a name.
+    /// There are more than [`MOST_STYLES`](figure::MOST_STYLES) groups, or a box is in a group without a name.
     pub fn svg(&self) -> io::Result<String> {
         let groups = self.groups.len().max(1);
         let styles = figure::styles("groups", groups)?.into_iter();
@@ -157,15 +157,15 @@ mod tests {
 
     #[test]
     fn each_group_has_its_colour() {
-        let svg = plot(false, &[&[1.0][..]; figure::MOST]).svg().unwrap();
+        let svg = plot(false, &[&[1.0][..]; figure::MOST_STYLES]).svg().unwrap();
         let boxes = svg.lines().filter(|it| it.contains("stroke-width=\"1.5\""));
         let colours: BTreeSet<&str> = boxes.map(|it| it.split("stroke=").nth(1).unwrap()).collect();
-        assert_eq!(colours.len(), figure::MOST, "{svg}");
+        assert_eq!(colours.len(), figure::MOST_STYLES, "{svg}");
     }
 
     #[test]
     fn groups_without_a_colour_or_a_name_are_refused() {
-        let error = plot(false, &[&[1.0][..]; figure::MOST + 1]).svg().unwrap_err();
+        let error = plot(false, &[&[1.0][..]; figure::MOST_STYLES + 1]).svg().unwrap_err();
         assert!(error.to_string().contains("at most 6 groups"), "{error}");
         let mut unnamed = plot(false, &[&[1.0][..]; 2]);
         unnamed.groups.pop();

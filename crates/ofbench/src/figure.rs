@@ -38,13 +38,14 @@ const LEGEND_HEIGHT: f64 = 16.0;
 const INTERVALS: f64 = 5.0;
 
 /// Maximum number of lines or groups in a chart.
-pub const MOST: usize = 6;
+pub const MOST_STYLES: usize = 6;
 
 /// Colours of lines and groups. They are distinguishable with red-green colour blindness.
-const COLOURS: [&str; MOST] = ["#0072b2", "#e69f00", "#d55e00", "#009e73", "#cc79a7", "#000000"];
+const COLOURS: [&str; MOST_STYLES] =
+    ["#0072b2", "#e69f00", "#d55e00", "#009e73", "#cc79a7", "#000000"];
 
 /// Dashes of lines, for print without colours. The first line is solid.
-const DASHES: [&str; MOST] = ["none", "8 3", "2 2", "8 3 2 3", "14 4", "4 4"];
+const DASHES: [&str; MOST_STYLES] = ["none", "8 3", "2 2", "8 3 2 3", "14 4", "4 4"];
 
 /// A line of a chart.
 #[derive(Debug, Clone)]
@@ -64,7 +65,7 @@ pub enum Scale {
     Logarithmic,
 }
 
-/// A chart with up to [`MOST`] lines. No value may be negative.
+/// A chart with up to [`MOST_STYLES`] lines. No value may be negative.
 #[derive(Debug, Clone)]
 pub struct Figure {
     /// Title.
@@ -85,7 +86,7 @@ impl Figure {
     /// Writes the chart to a file.
     ///
     /// # Errors
-    /// There are more than [`MOST`] lines, or the file cannot be written.
+    /// There are more than [`MOST_STYLES`] lines, or the file cannot be written.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         std::fs::write(path, self.svg()?)
     }
@@ -93,7 +94,7 @@ impl Figure {
     /// Returns the SVG text.
     ///
     /// # Errors
-    /// There are more than [`MOST`] lines.
+    /// There are more than [`MOST_STYLES`] lines.
     pub fn svg(&self) -> io::Result<String> {
         let styles = styles("lines", self.lines.len())?;
         let (x, y) = (self.x_axis(), self.y_axis());
@@ -272,11 +273,11 @@ impl Style {
 /// Returns a style for each of `len` lines or groups; `what` names them in the error.
 ///
 /// # Errors
-/// There are more than [`MOST`].
+/// There are more than [`MOST_STYLES`].
 pub(crate) fn styles(what: &str, len: usize) -> io::Result<Vec<Style>> {
-    if len > MOST {
+    if len > MOST_STYLES {
         let why = format!(
-            "a chart can have at most {MOST} {what}, and this one has {len}; draw several charts"
+            "a chart can have at most {MOST_STYLES} {what}, and this one has {len}; draw several charts"
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
@@ -360,7 +361,7 @@ mod tests {
     #[test]
     fn each_line_has_a_style_and_a_place_in_the_legend() {
         let line = [(0.0, 0.0), (10.0, 80.0)];
-        let svg = figure(Scale::Linear, &[&line[..]; MOST]).svg().unwrap();
+        let svg = figure(Scale::Linear, &[&line[..]; MOST_STYLES]).svg().unwrap();
         let of = |begin: &str, end: &str| -> BTreeSet<String> {
             let lines = svg.lines().filter(|it| it.contains(end));
             lines
@@ -368,9 +369,9 @@ mod tests {
                 .collect()
         };
         let drawn = "stroke-width=\"2\"";
-        assert_eq!(of("stroke=\"", drawn).len(), MOST, "colours: {svg}");
-        assert_eq!(of("stroke-dasharray=\"", drawn).len(), MOST, "dashes: {svg}");
-        assert_eq!(of("d=\"", "stroke-width=\"3\"").len(), MOST, "the legend: {svg}");
+        assert_eq!(of("stroke=\"", drawn).len(), MOST_STYLES, "colours: {svg}");
+        assert_eq!(of("stroke-dasharray=\"", drawn).len(), MOST_STYLES, "dashes: {svg}");
+        assert_eq!(of("d=\"", "stroke-width=\"3\"").len(), MOST_STYLES, "the legend: {svg}");
         // The second row of the legend is above the rest.
         assert!(
             svg.contains("viewBox=\"0 0 760 316\"") && svg.contains("translate(0 16)"),
@@ -382,7 +383,7 @@ mod tests {
 
     #[test]
     fn too_many_lines_are_refused() {
-        let error = figure(Scale::Linear, &[&[(1.0, 1.0)][..]; MOST + 1]).svg().unwrap_err();
+        let error = figure(Scale::Linear, &[&[(1.0, 1.0)][..]; MOST_STYLES + 1]).svg().unwrap_err();
         assert!(error.to_string().contains("at most 6 lines, and this one has 7"), "{error}");
     }
 

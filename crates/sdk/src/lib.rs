@@ -39,12 +39,13 @@ pub mod topology;
 pub mod wanted;
 
 pub use abi::Refusal;
-pub use alert::{Alert, Limit};
+pub use alert::Alert;
 pub use app::{App, Batch};
 pub use event::{
     Event, FlowRemoved, FlowsKept, LostRequest, PacketIn, Port, PortChange, Reply, Switch,
     SwitchError,
 };
+pub use names::Limit;
 pub use network::{Network, SendError, Xid};
 /// The types of the rest of OpenFlow: groups, meters, statistics, ports.
 pub use openflow;

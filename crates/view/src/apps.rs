@@ -17,7 +17,7 @@ use crate::client::{ClientError, Monitor};
 /// An element of the list in JSON.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum Entry<'a> {
+pub enum ListedApp<'a> {
     /// An app that is to run.
     Active(&'a Line),
     /// Another app: its name and its state.

@@ -13,7 +13,7 @@ use sdk::abi::{RECORD_HEAD, Record, RecordKind};
 
 /// The most pending requests of one connection: more than the kernel accepts. Of more, the oldest are forgotten, which the
 /// kernel has refused or given up.
-const MOST: usize = 256;
+const MOST_PENDING: usize = 256;
 
 /// The most connections with pending requests: more than a kernel has.
 const MOST_CONNECTIONS: usize = 4096;
@@ -49,7 +49,7 @@ impl PendingRequests {
             self.0.pop_first();
         }
         let requests = self.0.entry(connection).or_default();
-        if requests.len() >= MOST {
+        if requests.len() >= MOST_PENDING {
             requests.pop_front();
         }
         requests.push_back(head);

@@ -7,12 +7,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::doorbell::{Doorbell, DoorbellSender};
 
 /// The most descriptors that an app watches at a time.
-pub const MOST: usize = 256;
+pub const MOST_WATCHED: usize = 256;
 
 /// The descriptors that the app waits for.
 #[derive(Debug, Default)]
 pub struct Watched {
-    entries: Vec<Entry>,
+    entries: Vec<WatchedDescriptor>,
     /// Descriptors with news that the app has not received: their numbers and events.
     ready: Vec<(i32, PollFlags)>,
     bell: Option<(Doorbell, OwnedFd, DoorbellSender)>,
@@ -20,7 +20,7 @@ pub struct Watched {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WatchedDescriptor {
     number: i32,
     /// A duplicate: the app may close its own at any time.
     fd: OwnedFd,
@@ -60,10 +60,12 @@ impl Watched {
     /// The app watches too many.
     pub fn watch(&mut self, number: i32, fd: OwnedFd, events: PollFlags) -> io::Result<()> {
         self.forget(number);
-        if self.entries.len() >= MOST {
-            return Err(io::Error::other(format!("an app can watch at most {MOST} descriptors")));
+        if self.entries.len() >= MOST_WATCHED {
+            return Err(io::Error::other(format!(
+                "an app can watch at most {MOST_WATCHED} descriptors"
+            )));
         }
-        self.entries.push(Entry { number, fd, events });
+        self.entries.push(WatchedDescriptor { number, fd, events });
         Ok(())
     }
 
@@ -146,7 +148,7 @@ mod tests {
     fn number_of_watched_descriptors_is_bounded() {
         let mut watched = Watched::default();
         let (reader, _writer) = rustix::pipe::pipe().unwrap();
-        for number in 0..i32::try_from(MOST).unwrap() {
+        for number in 0..i32::try_from(MOST_WATCHED).unwrap() {
             let fd = reader.try_clone().expect("descriptors for the test");
             watched.watch(number, fd, PollFlags::IN).unwrap();
         }

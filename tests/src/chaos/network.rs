@@ -258,8 +258,8 @@ impl<'lab> Network<'lab> {
             fs::write(CONFIG, [&*self.config, more].concat())?;
             anyhow::Ok(self.lab.run(&rosemary, &["reload"]))
         };
-        ensure!(reload("[[app]]\nnome = \"link-monitor\"\n")?.is_err(), "a mistake was accepted");
-        reload("[[app]]\nname = \"link-monitor\"\nstage = \"observe\"\n")??;
+        ensure!(reload("[[app]]\nnome = \"stats\"\n")?.is_err(), "a mistake was accepted");
+        reload("[[app]]\nname = \"stats\"\nstage = \"observe\"\n")??;
         reload("")??;
         Ok(())
     }

@@ -20,8 +20,7 @@ use super::rogue::{
 const LIMIT: Duration = Duration::from_secs(400);
 
 /// The apps: `stats` asks the switches without end, and the learning switch answers packets.
-const APPS: &str = "[[app]]\nname = \"learning-switch\"\n\n[[app]]\nname = \"stats\"\n\n\
-                    [[app]]\nname = \"link-monitor\"\n";
+const APPS: &str = "[[app]]\nname = \"learning-switch\"\n\n[[app]]\nname = \"stats\"\n";
 
 /// Most lines about one kind of event that an attack of some seconds may cause.
 const MOST_LINES: usize = 200;

@@ -35,7 +35,7 @@ const ICMP6: u8 = 58;
 
 /// A flow that drops packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct DropFlow {
     /// Which packets.
     pub(super) match_: Match,
     /// The rule's place in the file, counted from 1.
@@ -49,7 +49,7 @@ pub(super) struct Entry {
 pub(super) struct Rules {
     rules: Vec<Rule>,
     /// Their flows.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<DropFlow>,
 }
 
 impl Rules {
@@ -70,7 +70,7 @@ impl Rules {
             let matches =
                 rule.matches().map_err(|why| format!("line {line}: rule {number}: {why}"))?;
             let switch = rule.switch.map(|it| it.0);
-            all.entries.extend(matches.into_iter().map(|match_| Entry {
+            all.entries.extend(matches.into_iter().map(|match_| DropFlow {
                 match_,
                 rule: number,
                 switch,

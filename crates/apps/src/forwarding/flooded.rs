@@ -13,7 +13,7 @@ use super::routes::Key;
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Most pairs. Beyond it the oldest is forgotten.
-const MOST: usize = 4096;
+const MOST_PAIRS: usize = 4096;
 
 /// See the module's description.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Flooded {
         if self.last.insert(key, now).is_some() {
             return;
         }
-        if self.queue.len() >= MOST
+        if self.queue.len() >= MOST_PAIRS
             && let Some((_, oldest)) = self.queue.pop_front()
         {
             self.last.remove(&oldest);
@@ -94,10 +94,10 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut flooded = Flooded::default();
-        for number in 0..10 * MOST {
+        for number in 0..10 * MOST_PAIRS {
             flooded.insert(key(number), Duration::from_secs(100));
         }
-        assert_eq!((flooded.last.len(), flooded.queue.len()), (MOST, MOST));
-        assert!(flooded.contains(&key(10 * MOST - 1)) && !flooded.contains(&key(0)));
+        assert_eq!((flooded.last.len(), flooded.queue.len()), (MOST_PAIRS, MOST_PAIRS));
+        assert!(flooded.contains(&key(10 * MOST_PAIRS - 1)) && !flooded.contains(&key(0)));
     }
 }

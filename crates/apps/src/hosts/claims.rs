@@ -23,7 +23,7 @@ const PROBES: [Duration; 3] =
 const INSISTS: Duration = Duration::from_millis(250);
 
 /// Most claims at a time. While there are as many, hosts and addresses stay where they are.
-const MOST: usize = 1024;
+const MOST_CLAIMS: usize = 1024;
 
 /// The subject of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Claims {
             }
             return false;
         }
-        if self.0.len() >= MOST {
+        if self.0.len() >= MOST_CLAIMS {
             return false;
         }
         let (packets, probes, is_probed) = (1, 0, false);

@@ -12,7 +12,7 @@ use super::sighting::Forged;
 const EVERY: Duration = Duration::from_secs(60);
 
 /// Most ports that are remembered as reported, for each kind of report.
-const MOST: usize = 4096;
+const MOST_PORTS: usize = 4096;
 
 /// Something that an operator should know of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ pub(super) struct Reports {
 
 impl Default for Reports {
     fn default() -> Self {
-        Self { last: Repeats::new(EVERY, MOST), pending: Vec::new(), left_out: 0 }
+        Self { last: Repeats::new(EVERY, MOST_PORTS), pending: Vec::new(), left_out: 0 }
     }
 }
 

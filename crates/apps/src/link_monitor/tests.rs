@@ -1,138 +1,94 @@
-use openflow::Version;
-use rosemary_sdk::MacAddr;
-use rosemary_sdk::abi::{Record, RecordKind};
-use rosemary_sdk::testing::{AlignedRecord, Bench, Sent};
+use rosemary_sdk::services::Service;
+use rosemary_sdk::services::table::{Change, EMPTY, NewsKind, Slot};
+use rosemary_sdk::services::topology::{Endpoint, LinkRecord, Record, SwitchRecord};
+use rosemary_sdk::testing::{AlignedRecord, Bench};
+use rosemary_sdk::{Dpid, MacAddr, PortNo};
 
 use super::*;
 
-const DOWN: u32 = 1;
-
-fn switch(dpid: u64) -> Switch {
-    Bench::switch(dpid, Version::V1_3)
+fn switch(dpid: u64) -> Slot {
+    Record::Switch(SwitchRecord { dpid: Dpid(dpid), epoch: 1, ports: 1, drained: false }).encode()
 }
 
-/// Two switches with two ports each.
+fn port(dpid: u64, live: bool) -> Slot {
+    let mut name = [0; 16];
+    name[..4].copy_from_slice(b"eth\n");
+    let at = Endpoint { dpid: Dpid(dpid), port: PortNo(1) };
+    let hw_addr = MacAddr([2; 6]);
+    let (speed_kbps, edge, link, shared) = (10_000_000, false, true, false);
+    Record::Port(PortRecord { at, hw_addr, speed_kbps, name, live, edge, link, shared }).encode()
+}
+
+fn link(from: u64, to: u64) -> Slot {
+    let end = |dpid| Endpoint { dpid: Dpid(dpid), port: PortNo(1) };
+    let (from, to, suspicious) = (end(from), end(to), false);
+    let (metric, latency_ns, found_ns) = (1, 0, 0);
+    Record::Link(LinkRecord { from, to, metric, latency_ns, found_ns, suspicious }).encode()
+}
+
+fn settled() -> Slot {
+    Record::Status { settled: true }.encode()
+}
+
+fn attach(bench: &mut Bench, table: Vec<Slot>) {
+    bench.set_table(Service::Topology, table);
+    bench.event(AlignedRecord::table(Service::Topology, NewsKind::Attached, &[]));
+}
+
+/// A bench that has attached to the table of two switches with a link from 1 to 2.
 fn bench() -> Bench {
     let mut bench = Bench::new::<LinkMonitor>();
-    for dpid in [1, 2] {
-        bench.event(AlignedRecord::about(RecordKind::SwitchUp, switch(dpid)));
-        for port in [1, 2] {
-            bench.event(AlignedRecord::port(switch(dpid), 0, PortNo(port), 0));
-        }
-    }
+    attach(&mut bench, vec![settled(), switch(1), switch(2), port(1, true), link(1, 2)]);
     bench
 }
 
-/// The frames of a whole round, with where each is to go out.
-fn round(bench: &mut Bench) -> Vec<(Dpid, PortNo, Vec<u8>)> {
-    let sent = |bench: &mut Bench| -> Vec<Sent> { bench.batch(&[]).unwrap().1 };
-    let first = (0..10_000).map(|_| sent(bench)).find(|sent| !sent.is_empty()).expect("a round");
-    first
-        .iter()
-        .map(|sent| {
-            let packet_out = PacketOut::decode(&sent.message).unwrap();
-            let Some(Action::Output { port, .. }) = packet_out.actions.iter().next() else {
-                panic!("it goes out of a port")
-            };
-            (sent.dpid, port, packet_out.data.to_vec())
-        })
-        .collect()
+fn change(bench: &mut Bench, slot: u32, before: Slot, after: Slot) -> Vec<String> {
+    let change = Change { slot, before, after };
+    bench.event(AlignedRecord::table(Service::Topology, NewsKind::Changed, &[change]));
+    bench.log()
 }
-
-/// The frames that leave switch 1 by port 2 come in at switch 2 by port 1.
-fn carry(bench: &mut Bench, frames: &[(Dpid, PortNo, Vec<u8>)]) {
-    let (_, _, frame) =
-        frames.iter().find(|(dpid, port, _)| (dpid.0, port.0) == (1, 2)).expect("each is probed");
-    bench.event(AlignedRecord::packet_in(switch(2), PortNo(1), frame));
-}
-
-fn told(bench: &mut Bench, what: &str) -> Vec<String> {
-    bench.log().into_iter().filter(|line| line.contains(what)).collect()
-}
-
-const LINK: &str =
-    "link from 00:00:00:00:00:00:00:01 port 2 (port) to 00:00:00:00:00:00:00:02 port 1 (port)";
 
 #[test]
-fn switch_and_port_changes_are_logged() {
-    let mut bench = bench();
-    assert_eq!(told(&mut bench, "is up").len(), 4);
-    bench.event(AlignedRecord::port(switch(1), 2, PortNo(2), 0));
-    assert_eq!(bench.log(), [""; 0], "nothing of it has changed");
-    bench.event(AlignedRecord::port(switch(1), 2, PortNo(2), DOWN));
-    bench.event(AlignedRecord::port(switch(1), 1, PortNo(1), 0));
-    bench.event(AlignedRecord::about(RecordKind::SwitchDown, switch(2)));
+fn network_of_the_service_is_logged() {
     assert_eq!(
-        bench.log(),
+        bench().log(),
         [
-            "Info: port 2 (port) of 00:00:00:00:00:00:00:01 is down",
-            "Info: port 1 (port) of 00:00:00:00:00:00:00:01 is gone",
-            "Info: switch 00:00:00:00:00:00:00:02 is gone"
+            "Info: link from 00:00:00:00:00:00:00:01 port 1 to 00:00:00:00:00:00:00:02 port 1 is there",
+            "Info: port 1 (eth\\n) of 00:00:00:00:00:00:00:01 is up, 10000 Mbit/s",
+            "Info: switch 00:00:00:00:00:00:00:01 is there",
+            "Info: switch 00:00:00:00:00:00:00:02 is there",
         ]
     );
 }
 
 #[test]
-fn link_is_logged_once_per_change() {
+fn changes_are_logged_once() {
     let mut bench = bench();
-    let frames = round(&mut bench);
-    assert_eq!(frames.len(), 4);
-    carry(&mut bench, &frames);
-    assert_eq!(told(&mut bench, "link"), [format!("Info: {LINK} is there")]);
-    let frames = round(&mut bench);
-    carry(&mut bench, &frames);
-    assert_eq!(told(&mut bench, "link"), [""; 0]);
-    for _ in 0..PATIENCE {
-        round(&mut bench);
-    }
-    assert_eq!(told(&mut bench, "link"), [""; 0]);
-    round(&mut bench);
-    assert_eq!(told(&mut bench, "link"), [format!("Info: {LINK} is gone")]);
-}
-
-#[test]
-fn link_goes_with_its_port_and_with_its_switch() {
-    for gone in [
-        AlignedRecord::port(switch(1), 2, PortNo(2), DOWN),
-        AlignedRecord::port(switch(2), 1, PortNo(1), 0),
-        AlignedRecord::about(RecordKind::SwitchDown, switch(1)),
-        AlignedRecord::about(RecordKind::SwitchUp, switch(2)),
-    ] {
-        let mut bench = bench();
-        let frames = round(&mut bench);
-        carry(&mut bench, &frames);
-        bench.log();
-        bench.event(gone);
-        assert_eq!(told(&mut bench, "link").len(), 1);
-    }
-}
-
-#[test]
-fn forged_frame_makes_no_link() {
-    let mut bench = bench();
-    let forged = Probe { from: (Dpid(1), PortNo(2)) }.write(MacAddr([2; 6]), &Seal::new());
-    bench.event(AlignedRecord::packet_in(switch(2), PortNo(1), &forged));
-    bench.event(AlignedRecord::packet_in(switch(2), PortNo(1), b"short"));
-    let frames = round(&mut bench);
-    bench.event(AlignedRecord::port(switch(1), 1, PortNo(2), 0));
-    carry(&mut bench, &frames);
-    assert_eq!(told(&mut bench, "link"), [""; 0]);
-}
-
-#[test]
-fn missing_capability_is_logged_once() {
-    let mut bench = bench();
-    let frames = round(&mut bench);
     bench.log();
-    for (_, _, frame) in &frames {
-        let at = switch(1);
-        let head = Record {
-            reason: Refusal::Capability as u8,
-            ..Record::new(RecordKind::Refused, at.version.wire(), at.dpid.0, at.epoch)
-        };
-        bench.event(AlignedRecord::new(head, &frame[..16]));
-    }
-    assert_eq!(told(&mut bench, "topology.probe").len(), 1);
-    let sent: usize = (0..10_000).map(|_| bench.batch(&[]).unwrap().1.len()).sum();
-    assert_eq!(sent, 0);
+    let said = change(&mut bench, 3, port(1, true), port(1, false));
+    assert_eq!(said, ["Info: port 1 (eth\\n) of 00:00:00:00:00:00:00:01 is down"]);
+    let said = change(&mut bench, 4, link(1, 2), EMPTY);
+    assert_eq!(
+        said,
+        [
+            "Info: link from 00:00:00:00:00:00:00:01 port 1 to 00:00:00:00:00:00:00:02 port 1 is gone"
+        ]
+    );
+    assert_eq!(change(&mut bench, 4, EMPTY, EMPTY), [""; 0]);
+}
+
+#[test]
+fn restart_of_the_service_logs_only_differences() {
+    let mut bench = bench();
+    bench.log();
+    bench.event(AlignedRecord::table(Service::Topology, NewsKind::Gone, &[]));
+    assert_eq!(bench.log(), ["Warn: the service topology has ended"]);
+    attach(&mut bench, vec![settled(), switch(1), port(1, true)]);
+    assert_eq!(
+        bench.log(),
+        [
+            "Info: link from 00:00:00:00:00:00:00:01 port 1 to 00:00:00:00:00:00:00:02 port 1 is gone",
+            "Info: switch 00:00:00:00:00:00:00:02 is gone",
+        ]
+    );
 }

@@ -14,7 +14,7 @@ use super::change::{Change, Undo};
 use super::{PATIENCE, Refusal};
 
 /// Most requests that wait at a time.
-const MOST: usize = 4096;
+const MOST_WAITING: usize = 4096;
 
 /// A change that is not complete.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub(super) struct Pending {
 impl Pending {
     /// Whether no further request can wait.
     pub(super) fn is_full(&self) -> bool {
-        self.changes.len() + self.asks.len() >= MOST
+        self.changes.len() + self.asks.len() >= MOST_WAITING
     }
 
     /// Adds a change that was made.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rosemary_sdk::services::topology::{Endpoint, LinkDownRecord, WhyDown};
 
 /// Most directions of links that are remembered; beyond it the oldest is forgotten.
-const MOST: usize = 4096;
+const MOST_LINKS: usize = 4096;
 
 /// How long a link is remembered.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -40,7 +40,7 @@ impl LinksDown {
         let mut changed = vec![from];
         changed.extend(self.forget_from(from));
         changed.extend(self.to.get(&down.to).copied().and_then(|other| self.forget_from(other)));
-        if self.from.len() >= MOST
+        if self.from.len() >= MOST_LINKS
             && let Some((_, oldest)) = self.by_age.first().copied()
         {
             changed.extend(self.forget_from(oldest));
@@ -122,9 +122,12 @@ mod tests {
         for port in 0..10_000 {
             links.add(at(1, port), down(at(2, port), u64::from(port)));
         }
-        assert_eq!((links.from.len(), links.to.len(), links.by_age.len()), (MOST, MOST, MOST));
+        assert_eq!(
+            (links.from.len(), links.to.len(), links.by_age.len()),
+            (MOST_LINKS, MOST_LINKS, MOST_LINKS)
+        );
         assert!(links.record(at(1, 0)).is_none() && links.record(at(1, 9999)).is_some());
         let old = links.expire(Duration::from_secs(9000) + KEPT);
-        assert_eq!((old.len(), links.from.len()), (MOST - 999, 999));
+        assert_eq!((old.len(), links.from.len()), (MOST_LINKS - 999, 999));
     }
 }

@@ -158,7 +158,7 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// An entry of an archive, whose name has been checked.
-pub(super) struct Entry<'a, R: Read> {
+pub(super) struct ArchiveEntry<'a, R: Read> {
     /// One of [`PARTS`].
     pub(super) part: &'static str,
     /// The path below it: at least one ordinary component.
@@ -170,7 +170,7 @@ pub(super) struct Entry<'a, R: Read> {
     pub(super) content: &'a mut R,
 }
 
-impl<R: Read> Entry<'_, R> {
+impl<R: Read> ArchiveEntry<'_, R> {
     /// Copies the content to `to`, a file that is shown as `path`.
     pub(super) fn copy_to(&mut self, to: &mut File, path: &Path) -> anyhow::Result<()> {
         let mut buffer = vec![0; 65_536];
@@ -194,7 +194,7 @@ impl<R: Read> Entry<'_, R> {
 pub(super) fn read(
     file: &Path,
     password: &str,
-    mut take: impl FnMut(Entry<'_, tar::Entry<'_, Box<dyn Read>>>) -> anyhow::Result<()>,
+    mut take: impl FnMut(ArchiveEntry<'_, tar::Entry<'_, Box<dyn Read>>>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let shown = file.display();
     let opened = open(file).with_context(|| format!("cannot read {shown}"))?;
@@ -251,7 +251,7 @@ pub(super) fn read(
         };
         let (part, below) = checked(&path).map_err(impossible)?;
         let mode = entry.header().mode().with_context(damaged)? & 0o755;
-        take(Entry { part, path: below, kind, mode, content: &mut entry })?;
+        take(ArchiveEntry { part, path: below, kind, mode, content: &mut entry })?;
     }
     // The end of the archive is before that of the file, whose last bytes prove that none are missing.
     io::copy(&mut archive.into_inner(), &mut io::sink()).with_context(damaged)?;

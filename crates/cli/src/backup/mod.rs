@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use config::instance::{StateDir, TlsDir};
 use config::{Config, default_file};
-use monitor::options::{StateDir, TlsDir};
 
 pub use self::restore::{RestoreArgs, restore};
 use self::sources::Source;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use monitor::options::InstancePaths;
+use config::instance::InstancePaths;
 use sdk::topology::Graph;
 use sdk::{Dpid, PortNo};
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
-use monitor::options::InstancePaths;
+use config::instance::InstancePaths;
 use openflow::{FlowModCommand, Version};
 use sdk::services::Service;
 use sdk::services::operator::{Answer, Request};

@@ -43,7 +43,7 @@ impl Frame<'_> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum FramingState {
     /// The next byte starts a message.
     InStep,
     /// This many more bytes belong to a lost message.
@@ -60,7 +60,7 @@ enum State {
 pub(super) struct Framer {
     /// Bytes of an incomplete message, or to be searched.
     buffer: Vec<u8>,
-    state: State,
+    state: FramingState,
     /// Version byte of this stream's messages.
     version: Option<u8>,
     at_start: bool,
@@ -70,27 +70,27 @@ pub(super) struct Framer {
 impl Framer {
     /// Creates a framer for a stream that starts with a message.
     pub(super) fn from_start() -> Self {
-        let state = State::InStep;
+        let state = FramingState::InStep;
         Self { buffer: Vec::new(), state, version: None, at_start: true, skipped: 0 }
     }
 
     /// Creates a framer for a stream that may start anywhere.
     pub(super) fn from_within() -> Self {
-        Self { state: State::Searching { worthwhile: 0 }, ..Self::from_start() }
+        Self { state: FramingState::Searching { worthwhile: 0 }, ..Self::from_start() }
     }
 
     /// Handles the next bytes of the stream.
     pub(super) fn data(&mut self, mut bytes: &[u8], give: &mut dyn FnMut(Frame<'_>)) {
-        if let State::Passing(left) = &mut self.state {
+        if let FramingState::Passing(left) = &mut self.state {
             let pass = (*left).min(bytes.len());
             bytes = &bytes[pass..];
             *left -= pass;
             if *left > 0 {
                 return;
             }
-            self.state = State::InStep;
+            self.state = FramingState::InStep;
         }
-        if self.state == State::Ignoring {
+        if self.state == FramingState::Ignoring {
             return;
         }
         self.buffer.extend_from_slice(bytes);
@@ -98,7 +98,7 @@ impl Framer {
             self.at_start = false;
             // A TLS record of type handshake, version 3.x.
             if self.buffer[..2] == [0x16, 3] && self.buffer[2] <= 4 {
-                self.state = State::Ignoring;
+                self.state = FramingState::Ignoring;
                 self.buffer = Vec::new();
                 return give(Frame::Tls);
             }
@@ -111,14 +111,14 @@ impl Framer {
         self.at_start = false;
         let gap = usize::try_from(bytes).unwrap_or(usize::MAX);
         let lost = match &self.state {
-            State::Ignoring => return,
-            State::Passing(left) => Some(*left),
-            State::Searching { .. } => {
+            FramingState::Ignoring => return,
+            FramingState::Passing(left) => Some(*left),
+            FramingState::Searching { .. } => {
                 self.settle(give);
                 None
             }
-            State::InStep if self.buffer.is_empty() => None,
-            State::InStep => {
+            FramingState::InStep if self.buffer.is_empty() => None,
+            FramingState::InStep => {
                 let size = self.size_of_first();
                 give(Frame::Incomplete { size, have: self.buffer.len() });
                 size.map(|size| size - self.buffer.len())
@@ -127,17 +127,17 @@ impl Framer {
         give(Frame::Missing(bytes));
         self.buffer.clear();
         self.state = match lost {
-            Some(lost) if gap < lost => State::Passing(lost - gap),
-            Some(lost) if gap == lost => State::InStep,
-            _ => State::Searching { worthwhile: 0 },
+            Some(lost) if gap < lost => FramingState::Passing(lost - gap),
+            Some(lost) if gap == lost => FramingState::InStep,
+            _ => FramingState::Searching { worthwhile: 0 },
         };
     }
 
     /// Handles the end of the stream.
     pub(super) fn end(&mut self, give: &mut dyn FnMut(Frame<'_>)) {
         match self.state {
-            State::Searching { .. } => self.settle(give),
-            State::InStep if !self.buffer.is_empty() => {
+            FramingState::Searching { .. } => self.settle(give),
+            FramingState::InStep if !self.buffer.is_empty() => {
                 give(Frame::Incomplete { size: self.size_of_first(), have: self.buffer.len() });
             }
             _ => {}
@@ -148,7 +148,7 @@ impl Framer {
     /// Ends a search with the available bytes.
     fn settle(&mut self, give: &mut dyn FnMut(Frame<'_>)) {
         self.cut(true, give);
-        if matches!(self.state, State::InStep) && !self.buffer.is_empty() {
+        if matches!(self.state, FramingState::InStep) && !self.buffer.is_empty() {
             give(Frame::Incomplete { size: self.size_of_first(), have: self.buffer.len() });
             self.buffer.clear();
         }
@@ -162,7 +162,7 @@ impl Framer {
         let buffer = std::mem::take(&mut self.buffer);
         let mut at = 0;
         loop {
-            if let State::Searching { worthwhile } = self.state {
+            if let FramingState::Searching { worthwhile } = self.state {
                 let rest = &buffer[at..];
                 if rest.len() < worthwhile && !last {
                     break;
@@ -172,12 +172,12 @@ impl Framer {
                         self.skipped += offset as u64;
                         at += offset;
                         self.emit_skipped(give);
-                        self.state = State::InStep;
+                        self.state = FramingState::InStep;
                     }
                     Search::Not { skip, worthwhile } => {
                         self.skipped += skip as u64;
                         at += skip;
-                        self.state = State::Searching { worthwhile };
+                        self.state = FramingState::Searching { worthwhile };
                         break;
                     }
                 }
@@ -188,7 +188,7 @@ impl Framer {
                 // Not a header: the first byte cannot start a message, but the second might.
                 self.skipped += 1;
                 at += 1;
-                self.state = State::Searching { worthwhile: 0 };
+                self.state = FramingState::Searching { worthwhile: 0 };
                 continue;
             }
             let Some(message) = rest.get(..size) else { break };

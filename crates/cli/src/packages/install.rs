@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use config::instance::{InstancePaths, StateDir};
 use config::{Config, NAME_FORM, is_name, stage_name};
 use control::change::{AppVerb, Change};
-use monitor::options::{InstancePaths, StateDir};
 use monitor::packages::{Admitted, Files, Gate, Refused, Store};
 use serde::Serialize;
 

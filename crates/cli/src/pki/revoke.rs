@@ -13,9 +13,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use config::instance::InstancePaths;
 use control::northbound::RevokedUser;
 use monitor::keys::{API_DIR, MOST_REVOKED, REVOKED, read_revoked, revoked_text};
-use monitor::options::InstancePaths;
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 

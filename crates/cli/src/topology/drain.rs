@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Error, bail};
 use clap::{Args, Subcommand};
-use monitor::options::InstancePaths;
+use config::instance::InstancePaths;
 use sdk::Dpid;
 use sdk::services::Service;
 use sdk::services::table::Table as _;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use monitor::options::InstancePaths;
+use config::instance::InstancePaths;
 use sdk::services::topology::{Endpoint, LinkDownRecord, LinkRecord, WhyDown};
 use sdk::topology::Graph;
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use clap::Args;
-use monitor::options::InstancePaths;
+use config::instance::InstancePaths;
 use sdk::Dpid;
 use sdk::openflow::PortNo;
 use sdk::services::Service;

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
-use monitor::options::InstancePaths;
+use config::instance::InstancePaths;
 use sdk::services::Service;
 use sdk::topology::{Graph, Path};
 

@@ -22,7 +22,7 @@ pub(super) const WORDS: usize = 512;
 const BITS: u32 = 48;
 
 /// The greatest charge, in bytes.
-const MOST: u64 = (1 << BITS) - 1;
+const LARGEST_CHARGE: u64 = (1 << BITS) - 1;
 
 /// The memory charged to apps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Charges {
         let mut charges = BTreeMap::new();
         for word in (0..WORDS).map(word) {
             if let Some(app) = app_of(word) {
-                charges.insert(AppId(app.get()), word & MOST);
+                charges.insert(AppId(app.get()), word & LARGEST_CHARGE);
             }
         }
         Self(charges)
@@ -65,7 +65,9 @@ pub(super) fn add(words: &[Word], app: NonZeroU16, bytes: u64) {
     for word in after.iter().chain(before) {
         let update = |old: u64| match app_of(old) {
             None => Some(charged(app, bytes)),
-            Some(owner) if owner == app => Some(charged(app, (old & MOST).saturating_add(bytes))),
+            Some(owner) if owner == app => {
+                Some(charged(app, (old & LARGEST_CHARGE).saturating_add(bytes)))
+            }
             Some(_) => None,
         };
         if word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).is_ok() {
@@ -75,7 +77,7 @@ pub(super) fn add(words: &[Word], app: NonZeroU16, bytes: u64) {
 }
 
 fn charged(app: NonZeroU16, bytes: u64) -> u64 {
-    u64::from(app.get()) << BITS | bytes.min(MOST)
+    u64::from(app.get()) << BITS | bytes.min(LARGEST_CHARGE)
 }
 
 fn app_of(word: u64) -> Option<NonZeroU16> {
@@ -98,11 +100,12 @@ mod tests {
     fn charges_of_apps_add_up() {
         let words: Vec<Word> = (0..WORDS).map(|_| Word::default()).collect();
         // The three share their first word.
-        for (number, bytes) in [(511, 10), (1023, 20), (1535, 30), (511, 1), (1535, MOST)] {
+        for (number, bytes) in [(511, 10), (1023, 20), (1535, 30), (511, 1), (1535, LARGEST_CHARGE)]
+        {
             add(&words, app(number), bytes);
         }
         let charges: Vec<_> = read(&words).apps().collect();
-        assert_eq!(charges, [(AppId(511), 11), (AppId(1023), 20), (AppId(1535), MOST)]);
+        assert_eq!(charges, [(AppId(511), 11), (AppId(1023), 20), (AppId(1535), LARGEST_CHARGE)]);
         let before = read(&words);
         add(&words, app(511), 5);
         assert_eq!(read(&words).since(&before).apps().next(), Some((AppId(511), 5)));

@@ -1,7 +1,7 @@
 //! Slows down an app that wastes the kernel's time: by messages that are refused, by empty records, by rings of the
 //! doorbell without records.
 //!
-//! Each of these is an offence. The worker serves an app with [`MOST`] offences in a second, counted by all workers
+//! Each of these is an offence. The worker serves an app with [`MOST_OFFENCES`] offences in a second, counted by all workers
 //! together, only every [`PAUSE`], and takes at most [`SLOWED`] messages each time, until that second is over. In
 //! between its messages stay in its own ring and its doorbell is ignored, so it takes no time from other apps.
 //!
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::pool::SharedQuota;
 
 /// Offences in a second from which an app is slowed down.
-const MOST: u32 = 10_000;
+const MOST_OFFENCES: u32 = 10_000;
 
 /// Refusals that a packet-in permits: most apps answer it with a flow-mod and a packet-out.
 const FREE: u64 = 4;
@@ -147,8 +147,8 @@ impl Throttle {
             .shared_quota
             .offend(std::mem::take(&mut self.offences), self.shared_quota.second(now));
         let was_slowed = self.until.is_some();
-        self.until = (all >= MOST).then(|| now + PAUSE);
-        if all < MOST && was_slowed {
+        self.until = (all >= MOST_OFFENCES).then(|| now + PAUSE);
+        if all < MOST_OFFENCES && was_slowed {
             self.rings = 0;
         }
         let begins = !was_slowed && self.until.is_some();
@@ -169,13 +169,16 @@ mod tests {
     #[test]
     fn refusals_slow_an_app_until_the_second_ends() {
         let (mut throttle, now) = throttle();
-        for _ in 1..MOST {
+        for _ in 1..MOST_OFFENCES {
             throttle.note_refusal();
         }
         assert_eq!(throttle.end_turn(9, 0, now), None);
         assert_eq!(throttle.portion(4096, now), Some(4096));
         throttle.note_refusal();
-        assert_eq!(throttle.end_turn(9, 0, now), Some(Slowed { offences: MOST, rings: 0 }));
+        assert_eq!(
+            throttle.end_turn(9, 0, now),
+            Some(Slowed { offences: MOST_OFFENCES, rings: 0 })
+        );
         assert_eq!(throttle.portion(4096, now), None);
         assert_eq!(throttle.portion(4096, now + PAUSE), Some(SLOWED));
         assert_eq!(throttle.end_turn(SLOWED, 0, now + PAUSE), None, "reported once");
@@ -189,8 +192,8 @@ mod tests {
         let (mut throttle, now) = throttle();
         let mut delivered = 0;
         for _ in 0..20 {
-            delivered += u64::from(MOST);
-            (0..MOST).for_each(|_| throttle.note_refusal());
+            delivered += u64::from(MOST_OFFENCES);
+            (0..MOST_OFFENCES).for_each(|_| throttle.note_refusal());
             assert_eq!((throttle.end_turn(9, delivered, now), throttle.until()), (None, None));
         }
     }
@@ -210,15 +213,15 @@ mod tests {
         throttle.end_turn(0, u64::MAX, now);
         (0..MOST_FREE).for_each(|_| throttle.note_refusal());
         assert_eq!(throttle.end_turn(9, u64::MAX, now), None);
-        (0..MOST).for_each(|_| throttle.note_refusal());
-        let slowed = Slowed { offences: MOST, rings: 0 };
+        (0..MOST_OFFENCES).for_each(|_| throttle.note_refusal());
+        let slowed = Slowed { offences: MOST_OFFENCES, rings: 0 };
         assert_eq!(throttle.end_turn(9, u64::MAX, now), Some(slowed));
     }
 
     #[test]
     fn rings_without_records_slow_an_app() {
         let (mut throttle, now) = throttle();
-        for _ in 0..MOST {
+        for _ in 0..MOST_OFFENCES {
             throttle.end_turn(1, 0, now);
             throttle.note_ring();
             throttle.end_turn(0, 0, now);
@@ -232,19 +235,22 @@ mod tests {
                 break slowed;
             }
         };
-        assert_eq!((slowed.offences, slowed.rings, rings), (MOST, MOST / RING, MOST / RING));
+        assert_eq!(
+            (slowed.offences, slowed.rings, rings),
+            (MOST_OFFENCES, MOST_OFFENCES / RING, MOST_OFFENCES / RING)
+        );
     }
 
     #[test]
     fn empty_done_is_an_offence() {
         let (mut throttle, now) = throttle();
-        for _ in 0..2 * MOST {
+        for _ in 0..2 * MOST_OFFENCES {
             throttle.note_message();
             throttle.note_done(0);
             throttle.note_done(1);
         }
         assert_eq!(throttle.end_turn(9, 0, now), None);
-        (0..MOST).for_each(|_| throttle.note_done(0));
+        (0..MOST_OFFENCES).for_each(|_| throttle.note_done(0));
         assert!(throttle.end_turn(9, 0, now).is_some());
     }
 
@@ -253,7 +259,7 @@ mod tests {
         let shared_quota = Arc::new(SharedQuota::new(2));
         let [mut one, mut other] = [(), ()].map(|()| Throttle::new(Arc::clone(&shared_quota)));
         let now = Instant::now();
-        (0..MOST).for_each(|_| one.note_refusal());
+        (0..MOST_OFFENCES).for_each(|_| one.note_refusal());
         assert!(one.end_turn(1, 0, now).is_some());
         assert!(other.end_turn(1, 0, now).is_some());
     }

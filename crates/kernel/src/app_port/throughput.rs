@@ -19,8 +19,8 @@ const AHEAD: usize = 6;
 const STUCK: Duration = Duration::from_millis(500);
 
 /// The least and the greatest pace, and the least number of bytes that may wait. A new app has the least.
-const LEAST: usize = 4 * 1024;
-const MOST: usize = 64 << 20;
+const LEAST_BYTES: usize = 4 * 1024;
+const MOST_BYTES: usize = 64 << 20;
 
 /// The pace of one app.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ pub(super) struct Throughput {
 impl Default for Throughput {
     fn default() -> Self {
         Self {
-            pace: LEAST,
-            allowed: LEAST,
+            pace: LEAST_BYTES,
+            allowed: LEAST_BYTES,
             window: None,
             busy: None,
             held_back: false,
@@ -90,7 +90,7 @@ impl Throughput {
         } else {
             self.busy = None;
             if std::mem::take(&mut self.needs_more) {
-                self.allowed = (2 * self.allowed).min(MOST);
+                self.allowed = (2 * self.allowed).min(MOST_BYTES);
             }
         }
     }
@@ -120,11 +120,11 @@ impl Throughput {
         if std::mem::take(&mut self.held_back) {
             self.window = Some((now, handled));
             let pace = u128::from(size) * WINDOW.as_nanos() / time.as_nanos().max(1);
-            let pace = usize::try_from(pace).unwrap_or(MOST).clamp(LEAST, MOST);
+            let pace = usize::try_from(pace).unwrap_or(MOST_BYTES).clamp(LEAST_BYTES, MOST_BYTES);
             // The machine may have been busy with other work: a single slow measurement must not change the length of
             // turns from one switch to the next.
             self.pace = if pace < self.pace / 4 { pace } else { usize::midpoint(pace, self.pace) };
-            self.allowed = (self.pace / AHEAD).max(LEAST);
+            self.allowed = (self.pace / AHEAD).max(LEAST_BYTES);
         }
     }
 }
@@ -140,7 +140,7 @@ mod tests {
         for at in [0, 25, 50] {
             throughput.note(at * 8000, true, ms(at));
         }
-        assert_eq!(throughput.pace(), LEAST, "nothing is held back");
+        assert_eq!(throughput.pace(), LEAST_BYTES, "nothing is held back");
         for at in 50..=200 {
             throughput.hold_back();
             throughput.note(at * 8000, true, ms(at));
@@ -155,7 +155,11 @@ mod tests {
         throughput.note(1_700_000, true, ms(300));
         assert!(throughput.pace() > 190_000, "it is in a call");
         throughput.note(1_701_000, true, ms(400));
-        assert_eq!((throughput.pace(), throughput.allowed()), (LEAST, LEAST), "it has become slow");
+        assert_eq!(
+            (throughput.pace(), throughput.allowed()),
+            (LEAST_BYTES, LEAST_BYTES),
+            "it has become slow"
+        );
     }
 
     #[test]
@@ -165,18 +169,21 @@ mod tests {
             throughput.note(0, true, now);
             throughput.note(9, false, now);
         }
-        assert_eq!(throughput.allowed(), LEAST, "there was no more");
+        assert_eq!(throughput.allowed(), LEAST_BYTES, "there was no more");
         for doubled in 1..9 {
             throughput.hold_back();
             throughput.note(0, true, now);
             throughput.note(9, false, now);
-            assert_eq!((throughput.allowed(), throughput.pace()), (LEAST << doubled, LEAST));
+            assert_eq!(
+                (throughput.allowed(), throughput.pace()),
+                (LEAST_BYTES << doubled, LEAST_BYTES)
+            );
         }
         for _ in 0..99 {
             throughput.hold_back();
             throughput.note(9, false, now);
         }
-        assert_eq!(throughput.allowed(), MOST);
+        assert_eq!(throughput.allowed(), MOST_BYTES);
     }
 
     #[test]

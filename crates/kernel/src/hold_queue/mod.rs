@@ -31,12 +31,12 @@ use control::kernel::Tuning;
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Most entries, and most bytes of messages in them.
-const MOST: usize = 4096;
+const MOST_HELD: usize = 4096;
 const MOST_BYTES: usize = 4 << 20;
 
 /// Reserve for switches with fewer than [`FEW`] entries: a quarter, so that the flood of
 /// one switch does not cause drops of others' packets.
-const KEPT: usize = MOST / 4;
+const KEPT: usize = MOST_HELD / 4;
 const KEPT_BYTES: usize = MOST_BYTES / 4;
 const FEW: usize = 16;
 
@@ -80,7 +80,7 @@ pub(crate) trait Deliver {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct HeldPacket {
     held: Held,
     ticket: Ticket,
     /// The connection of its switch.
@@ -100,7 +100,7 @@ struct Entry {
 /// All entries of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
-    entries: Slab<Entry>,
+    entries: Slab<HeldPacket>,
     bytes: usize,
     next: u64,
     /// The deadlines of entries, soonest first: all wait equally long.
@@ -140,7 +140,7 @@ impl Holds {
         self.next += 1;
         let ticket = Ticket(self.next << 16 | vacant.key() as u64);
         let until = (!wanted.guards.is_empty()).then(|| now + PATIENCE);
-        vacant.insert(Entry {
+        vacant.insert(HeldPacket {
             held,
             ticket,
             owner,
@@ -168,7 +168,7 @@ impl Holds {
     /// Returns the entries and bytes that are left for a switch with `waiting` entries.
     fn left(&self, waiting: usize) -> (usize, usize) {
         let (kept, kept_bytes) = if waiting < FEW { (0, 0) } else { (KEPT, KEPT_BYTES) };
-        let entries = MOST.saturating_sub(self.entries.len() + kept);
+        let entries = MOST_HELD.saturating_sub(self.entries.len() + kept);
         (entries, MOST_BYTES.saturating_sub(self.bytes + kept_bytes))
     }
 
@@ -313,7 +313,7 @@ impl Holds {
         }
     }
 
-    fn find(&mut self, ticket: Ticket) -> Option<&mut Entry> {
+    fn find(&mut self, ticket: Ticket) -> Option<&mut HeldPacket> {
         self.entries.get_mut(ticket.key()).filter(|entry| entry.ticket == ticket)
     }
 }
@@ -330,7 +330,7 @@ impl Ticket {
         self.0 & Self::PROBE == Self::PROBE
     }
 
-    /// The entry's key in the slab. Keys stay below [`MOST`], so 16 bits hold them.
+    /// The entry's key in the slab. Keys stay below [`MOST_HELD`], so 16 bits hold them.
     fn key(self) -> usize {
         (self.0 & 0xffff) as usize
     }

@@ -19,7 +19,7 @@ pub(super) struct DatapathRegistry(Arc<Mutex<Entries>>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_dpid: HashMap<u64, Entry>,
+    by_dpid: HashMap<u64, RegisteredDatapath>,
     /// Datapaths whose last connection closed, with the number of that event, oldest first. Some have
     /// connected again since.
     away: VecDeque<(u64, u64)>,
@@ -29,7 +29,7 @@ struct Entries {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct RegisteredDatapath {
     worker: WorkerId,
     /// Connections that claim the datapath.
     claims: usize,
@@ -49,7 +49,7 @@ impl DatapathRegistry {
     /// Claims a datapath for a connection. Worker `me` becomes its owner if it has none.
     pub(super) fn claim(&self, dpid: u64, me: WorkerId) -> DatapathClaim {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = Entry { worker: me, claims: 0, released: 0 };
+        let new = RegisteredDatapath { worker: me, claims: 0, released: 0 };
         let entry = entries.by_dpid.entry(dpid).or_insert(new);
         entry.claims += 1;
         DatapathClaim { registry: self.clone(), dpid, worker: entry.worker }

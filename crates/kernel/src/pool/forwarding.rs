@@ -7,7 +7,7 @@
 use control::app::AppId;
 
 /// Most messages from one worker that wait for another, and most bytes of them.
-const MOST: usize = 4096;
+const MOST_MESSAGES: usize = 4096;
 const MOST_BYTES: usize = 1 << 20;
 
 /// The messages and bytes that each app may have beyond that, so that no app uses up the room of another.
@@ -36,7 +36,8 @@ pub(crate) struct Head {
 impl ForwardQueue {
     /// Appends a message. `false` if there is no room.
     pub(super) fn post(&mut self, head: Head, message: &[u8]) -> bool {
-        let is_full = self.heads.len() >= MOST || self.bytes.len() + message.len() > MOST_BYTES;
+        let is_full =
+            self.heads.len() >= MOST_MESSAGES || self.bytes.len() + message.len() > MOST_BYTES;
         let share = self.shares.iter().position(|(app, ..)| *app == head.app);
         let share = share.unwrap_or_else(|| {
             self.shares.push((head.app, 0, 0));
@@ -93,9 +94,13 @@ mod tests {
         let long = vec![0; 1 << 16];
         assert_eq!((0..100).filter(|_| forward_queue.post(head(1), &long)).count(), 16);
         forward_queue.clear();
-        assert_eq!((0..2 * MOST).filter(|_| forward_queue.post(head(1), &[0; 8])).count(), MOST);
+        assert_eq!(
+            (0..2 * MOST_MESSAGES).filter(|_| forward_queue.post(head(1), &[0; 8])).count(),
+            MOST_MESSAGES
+        );
         let other = Head { app: AppId(2), ..head(1) };
-        let accepted = (0..2 * MOST).filter(|_| forward_queue.post(other, &[0; 8])).count();
+        let accepted =
+            (0..2 * MOST_MESSAGES).filter(|_| forward_queue.post(other, &[0; 8])).count();
         assert_eq!(accepted, OWN, "another app has room of its own");
     }
 }

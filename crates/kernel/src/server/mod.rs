@@ -29,7 +29,7 @@ use self::questions::Operator;
 use self::rings::{Answered, Attempts};
 use self::workers::Workers;
 use crate::answer_part::Part;
-use crate::flows::Names;
+use crate::flows::listing::Names;
 use crate::ids::WorkerId;
 use crate::sandbox::{self, KernelSandbox};
 use crate::tls::{self, TransportPolicy};

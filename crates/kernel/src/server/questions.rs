@@ -9,8 +9,8 @@ use sys::channel::{Channel, ChannelError};
 use super::workers::Workers;
 use crate::answer_part::Part;
 use crate::details::DetailAnswer;
-use crate::entries::Entries;
-use crate::flows::{Flows, Names};
+use crate::flows::entries::Entries;
+use crate::flows::listing::{Flows, Names};
 use crate::worker::{Command, Subject};
 use control::app::AppId;
 use control::query::{

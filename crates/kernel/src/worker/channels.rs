@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sys::doorbell::{Doorbell, DoorbellSender};
 
-use super::flows::Subject;
+use super::questions::Subject;
 use crate::answer_part;
 use crate::app_port::part::Part;
 use crate::connection::Connection;

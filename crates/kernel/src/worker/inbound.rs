@@ -8,10 +8,10 @@ use openflow::{DecodeError, Dpid, FlowMod, Header, Match, PortReason, PortStatus
 use tracing::{debug, info, warn};
 
 use super::answers::Replies;
-use super::flow_reading;
+use super::flows::reading;
 use super::hosted::note_received;
 use super::own_messages::{configure, table_miss};
-use super::roster::Entry;
+use super::roster::RosterEntry;
 use super::{Worker, WorkerEvent};
 use crate::connection::{Claim, OwnOutput};
 use crate::dispatch::{Dispatched, End};
@@ -230,7 +230,8 @@ impl Worker {
         if claim.datapath.worker() != self.channels.me {
             return; // the caller hands the connection over
         }
-        if let Some(Entry { key: other, epoch }) = self.switches.roster.get(claim.info.dpid.0) {
+        if let Some(RosterEntry { key: other, epoch }) = self.switches.roster.get(claim.info.dpid.0)
+        {
             if let Some(claim) = self.switches[id].phase.claim_mut() {
                 (claim.since, claim.probed) = (now, Some(epoch));
             }
@@ -259,7 +260,7 @@ impl Worker {
         switch.entry_cookie = rewrite::kernel_cookie(self.channels.pool.installation());
         configure(switch, own);
         table_miss(switch, own);
-        flow_reading::new_switch(switch, &self.dispatch.app_ports, &self.absent, now);
+        reading::new_switch(switch, &self.dispatch.app_ports, &self.absent, now);
         self.dispatch.switch_up(switch);
         if let Some(suppressed) = self.log_limits.connected.admit(now) {
             let ports = switch.physical_ports();
@@ -302,7 +303,7 @@ impl Worker {
                 continue;
             };
             let (dpid, since, probed) = (claim.info.dpid, claim.since, claim.probed);
-            if let Some(Entry { key: other, epoch }) = self.switches.roster.get(dpid.0) {
+            if let Some(RosterEntry { key: other, epoch }) = self.switches.roster.get(dpid.0) {
                 if probed != Some(epoch) {
                     self.settle_claim(id, now); // another claim has won the datapath since
                     continue;

@@ -22,23 +22,19 @@ mod answers;
 mod apps;
 mod channels;
 mod connections;
-mod flow_reading;
 mod flows;
 mod forwarder;
-mod heal;
 mod hosted;
 mod inbound;
 mod log_limits;
-mod moved_bands;
-mod other_controllers;
 mod output;
 mod own_messages;
 mod pace;
+mod questions;
 mod reading;
 mod roster;
 mod sending;
 mod switches;
-mod table_usage;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -55,12 +51,13 @@ use tracing::warn;
 
 use crate::app_port::{AppPort, Messages, Verdict};
 use crate::dispatch::Dispatch;
-use crate::flow_reader::AbsentApps;
+use crate::flows::reader::AbsentApps;
 use crate::ids::{AppSlot, ConnId};
 use crate::tls::{self, TransportPolicy};
 use control::kernel::{AnnouncedApp, Tuning};
 
 use self::acceptor::Acceptor;
+use self::flows::{heal, table_usage};
 use self::forwarder::Forwarder;
 use self::log_limits::{LogLimits, report_drops};
 use self::output::Output;
@@ -69,7 +66,7 @@ use self::reading::Reader;
 use self::sending::Refused;
 use self::switches::Switches;
 
-pub use self::flows::Subject;
+pub use self::questions::Subject;
 pub use crate::answer_part::Part;
 pub use channels::{
     Command, Commander, MovedConnection, ServerChannels, WorkerChannels, WorkerEvent, connect,
@@ -400,7 +397,7 @@ impl Worker {
                 }
                 Command::Flows { dpid, question, subject } => {
                     let Self { switches, output, channels, .. } = self;
-                    flows::request((dpid, question, subject), switches, output, channels, now);
+                    questions::request((dpid, question, subject), switches, output, channels, now);
                 }
                 Command::Apps { reply } => {
                     let _ = reply.send(self.app_counters());

@@ -27,7 +27,7 @@ use control::policy::Stage;
 /// Appends the kernel's table-miss entry: the switch sends whole packets that match no flow to the controller (OpenFlow
 /// 1.3.5 §5.4). In 1.0 that is a switch's default (OpenFlow 1.0.2 §3.4), but Open vSwitch may continue to drop packets
 /// that it dropped without a controller until its flows change. The switch reports the entry's removal
-/// ([`heal`](super::heal)).
+/// ([`heal`](super::flows::heal)).
 pub(super) fn table_miss(switch: &mut Switch, own: &mut OwnOutput<'_>) {
     let to_us = [Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }];
     let miss = FlowMod::add(Match::new()).priority(0).cookie(switch.entry_cookie).apply(&to_us);

@@ -13,7 +13,7 @@ const MOST_GONE: usize = 1024;
 
 /// A switch's connection and epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct RosterEntry {
     pub(super) key: ConnId,
     pub(super) epoch: u32,
 }
@@ -24,21 +24,21 @@ pub(super) struct Entry {
 /// lookups are for the same switch as the lookup before, so the last entry is cached.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
-    entries: HashMap<u64, Entry>,
-    last: Option<(u64, Entry)>,
+    entries: HashMap<u64, RosterEntry>,
+    last: Option<(u64, RosterEntry)>,
     /// When switches disconnected, by datapath and epoch; and the order of these events.
     gone: HashMap<(u64, u32), Instant>,
     gone_in_order: VecDeque<(u64, u32)>,
 }
 
 impl Roster {
-    pub(super) fn get(&self, dpid: u64) -> Option<Entry> {
+    pub(super) fn get(&self, dpid: u64) -> Option<RosterEntry> {
         self.entries.get(&dpid).copied()
     }
 
     /// The same as [`get`](Self::get), but faster if the last call was for the same datapath.
     #[inline]
-    pub(super) fn find(&mut self, dpid: u64) -> Option<Entry> {
+    pub(super) fn find(&mut self, dpid: u64) -> Option<RosterEntry> {
         match self.last {
             Some((last, entry)) if last == dpid => Some(entry),
             _ => {
@@ -51,7 +51,7 @@ impl Roster {
 
     pub(super) fn insert(&mut self, dpid: u64, key: ConnId, epoch: u32) {
         self.last = None;
-        self.entries.insert(dpid, Entry { key, epoch });
+        self.entries.insert(dpid, RosterEntry { key, epoch });
     }
 
     pub(super) fn remove(&mut self, dpid: u64, now: Instant) {
@@ -74,7 +74,7 @@ impl Roster {
     }
 
     /// All switches, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Entry)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, RosterEntry)> {
         self.entries.iter().map(|(dpid, entry)| (*dpid, *entry))
     }
 }
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(roster.find(1).map(|entry| entry.key), Some(ConnId(10)));
         assert_eq!(roster.find(2).map(|entry| entry.key), Some(ConnId(20)));
         roster.insert(2, ConnId(30), 2);
-        assert_eq!(roster.find(2), Some(Entry { key: ConnId(30), epoch: 2 }));
+        assert_eq!(roster.find(2), Some(RosterEntry { key: ConnId(30), epoch: 2 }));
         roster.remove(2, Instant::now());
         assert_eq!((roster.find(2), roster.get(2)), (None, None));
         assert_eq!(roster.find(1).map(|entry| entry.key), Some(ConnId(10)));

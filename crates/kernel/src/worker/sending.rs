@@ -16,9 +16,9 @@ use dal::Session;
 use sdk::Refusal;
 
 use super::Worker;
+use super::flows::table_usage::count_flows;
 use super::own_messages::table_miss;
-use super::roster::Entry;
-use super::table_usage::count_flows;
+use super::roster::RosterEntry;
 use crate::app_port::{Alike, AppPort, Messages, Metered};
 use crate::check::{Allowed, Checked, Sweep, allow};
 use crate::connection::{Connection, OwnOutput, Up};
@@ -56,7 +56,7 @@ impl Worker {
         let [Alike { dpid, epoch, .. }, ..] = *run else { return };
         let mut refused = std::mem::take(&mut self.calls.refused);
         match self.switches.roster.find(dpid) {
-            Some(Entry { key, epoch: current }) if current == epoch => {
+            Some(RosterEntry { key, epoch: current }) if current == epoch => {
                 self.admit_run((slot, key), run, (bytes, &mut refused), now);
             }
             Some(_) => {

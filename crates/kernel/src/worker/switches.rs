@@ -123,7 +123,7 @@ impl Switches {
         let page = dpids.iter().take(PAGE).filter_map(|(_, id)| {
             let connection = self.get(*id)?;
             let switch = connection.switch()?;
-            let fullest = super::table_usage::fullest(switch, dispatch);
+            let fullest = super::flows::table_usage::fullest(switch, dispatch);
             let (address, unsent) = (connection.address, connection.unsent());
             let name = |slot| guard_name(Purpose::Guard(slot), &dispatch.app_ports);
             let failing = switch.outcomes.failing(name, now);

@@ -8,7 +8,7 @@ use control::northbound::Role;
 use control::operator::{InactiveApp, Status};
 use serde::Deserialize;
 use utoipa::ToSchema;
-use view::apps::{Entry, FullApp, Line};
+use view::apps::{FullApp, Line, ListedApp};
 use view::client::{Kernel, Monitor};
 
 use super::changes::{self, Confirmation};
@@ -118,12 +118,15 @@ async fn list(api: Arc<Api>, call: Call) -> Answer {
     // While the kernel restarts, the counters are unknown.
     let counters = api.kernel(Kernel::apps).await.unwrap_or_default();
     let lines: Vec<Line> = apps.into_iter().map(|app| Line::of(app, &counters)).collect();
-    let mut entries: Vec<Entry<'_>> =
-        lines.iter().map(Entry::Active).chain(inactive.iter().map(Entry::Inactive)).collect();
+    let mut entries: Vec<ListedApp<'_>> = lines
+        .iter()
+        .map(ListedApp::Active)
+        .chain(inactive.iter().map(ListedApp::Inactive))
+        .collect();
     if let Some(state) = call.query("state") {
         entries.retain(|entry| match entry {
-            Entry::Active(line) => line.app.state.to_string() == state,
-            Entry::Inactive(app) => app.state.to_string() == state,
+            ListedApp::Active(line) => line.app.state.to_string() == state,
+            ListedApp::Inactive(app) => app.state.to_string() == state,
         });
     }
     reply::list(&call, &entries)

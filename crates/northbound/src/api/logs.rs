@@ -13,7 +13,7 @@ use crate::route::{Answer, Content, Form, Param, Route};
 use crate::state::Api;
 
 /// The most lines of an answer.
-const MOST: u64 = 1_000;
+const MOST_LINES: u64 = 1_000;
 
 /// The lines of an answer, if the client does not say.
 const LINES: u64 = 100;
@@ -38,7 +38,7 @@ const QUERY: [Param; 4] = [
         "Only lines at least as severe as this",
     ),
     Param::new("contains", Form::Text, "Only lines that contain this text"),
-    Param::new("limit", Form::Number(1, MOST), "Most lines of the answer; 100 without it"),
+    Param::new("limit", Form::Number(1, MOST_LINES), "Most lines of the answer; 100 without it"),
     Param::new(
         "after",
         Form::Number(0, u64::MAX),

@@ -51,7 +51,7 @@ const PERMIT: usize = 1 << 10;
 #[derive(Debug)]
 pub(crate) struct AppRoutes {
     /// The connections, by the names of the apps.
-    links: Mutex<HashMap<String, State>>,
+    links: Mutex<HashMap<String, RouteLinkState>>,
     /// Room for answers, in units of [`PERMIT`].
     room: Arc<Semaphore>,
 }
@@ -79,7 +79,7 @@ impl AsRef<[u8]> for Held {
 }
 
 #[derive(Debug, Clone)]
-enum State {
+enum RouteLinkState {
     Open(Arc<Link>),
     /// The app broke the protocol, and has not been started again since.
     Broken(EndOfLink),
@@ -98,7 +98,7 @@ impl AppRoutes {
                 return;
             }
         };
-        lock(&self.links).insert(app.clone(), State::Open(link.clone()));
+        lock(&self.links).insert(app.clone(), RouteLinkState::Open(link.clone()));
         let all = self.clone();
         tokio::spawn(async move {
             let end = link.run().await;
@@ -108,20 +108,19 @@ impl AppRoutes {
 
     fn ended(&self, app: &str, link: &Arc<Link>, end: EndOfLink) {
         let mut links = lock(&self.links);
-        let is_current =
-            matches!(links.get(app), Some(State::Open(current)) if Arc::ptr_eq(current, link));
+        let is_current = matches!(links.get(app), Some(RouteLinkState::Open(current)) if Arc::ptr_eq(current, link));
         if !is_current {
             return;
         }
         match end {
             EndOfLink::Closed => {
                 debug!(app, "an app with routes has ended");
-                links.insert(app.to_owned(), State::Ended);
+                links.insert(app.to_owned(), RouteLinkState::Ended);
             }
             EndOfLink::Broken(_) => {
                 let hint = "its routes return when it is started again";
                 warn!(app, why = %end, hint, "closed the connection to an app with routes");
-                links.insert(app.to_owned(), State::Broken(end));
+                links.insert(app.to_owned(), RouteLinkState::Broken(end));
             }
         }
     }
@@ -143,14 +142,14 @@ impl AppRoutes {
         }
     }
 
-    fn state(&self, app: &str) -> Option<State> {
+    fn state(&self, app: &str) -> Option<RouteLinkState> {
         lock(&self.links).get(app).cloned()
     }
 
     /// Forgets an app that has ended and is not to run any more.
     fn forget(&self, app: &str) {
         let mut links = lock(&self.links);
-        if let Some(State::Ended) = links.get(app) {
+        if let Some(RouteLinkState::Ended) = links.get(app) {
             links.remove(app);
         }
     }
@@ -180,12 +179,12 @@ async fn answer(api: &Arc<Api>, request: Request) -> Answer {
         Err(Elsewhere::At(path)) => return redirect(&path),
     };
     let link = match api.app_routes.state(&app) {
-        Some(State::Open(link)) => link,
-        Some(State::Broken(end)) => {
+        Some(RouteLinkState::Open(link)) => link,
+        Some(RouteLinkState::Broken(end)) => {
             let hint = format!("`rosemary app restart {app}` starts it again; see `rosemary logs`");
             return Err(Problem::bad_answer(end.to_string(), hint));
         }
-        Some(State::Ended) | None => return Err(explain(api, app).await),
+        Some(RouteLinkState::Ended) | None => return Err(explain(api, app).await),
     };
     let (parts, body) = request.into_parts();
     let body = tokio::time::timeout(limits::REQUEST_TIME, receive(body, MOST_REQUEST_BODY));
@@ -398,7 +397,7 @@ mod tests {
             let (ours, theirs) = sys::packets::Packets::pair().unwrap();
             routes.connect("web".into(), ours.into_fd());
             drop(theirs);
-            while !matches!(routes.state("web"), Some(State::Ended)) {
+            while !matches!(routes.state("web"), Some(RouteLinkState::Ended)) {
                 tokio::task::yield_now().await;
             }
             assert_eq!(routes.payer("/apps/web/x"), Payer::App("web".into()));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use view::topology::{End, LinkDown, links_down};
 
 /// Most switches, ports or links in a list of an event.
-const MOST: usize = 100;
+const MOST_LISTED: usize = 100;
 
 /// A link, by its lower port first.
 type Pair = (Endpoint, Endpoint);
@@ -54,8 +54,8 @@ impl TopologySeen {
         }
         let mut omitted = 0;
         let mut few = |all: Vec<Value>| {
-            omitted += all.len().saturating_sub(MOST);
-            all.into_iter().take(MOST).collect::<Value>()
+            omitted += all.len().saturating_sub(MOST_LISTED);
+            all.into_iter().take(MOST_LISTED).collect::<Value>()
         };
         let dpids = |all: &BTreeSet<Dpid>, without: &BTreeSet<Dpid>| -> Vec<Value> {
             all.difference(without).map(|it| it.to_string().into()).collect()
@@ -162,7 +162,7 @@ mod tests {
     fn lists_of_an_event_are_bounded() {
         let ports: Vec<Record> = (0..1000).map(|number| port(at(1, number), true)).collect();
         let event = seen(2, true, &ports).changes_since(&seen(1, true, &[]));
-        assert_eq!(event["ports_up"].as_array().unwrap().len(), MOST);
+        assert_eq!(event["ports_up"].as_array().unwrap().len(), MOST_LISTED);
         assert_eq!(event["omitted"], 900);
     }
 }

@@ -6,7 +6,7 @@ use openflow::{
     QueueConfig, ReplyBody, TableStats, Text, Version,
 };
 
-use super::table::{Entry, FlowTables};
+use super::table::{FlowEntry, FlowTables};
 use super::{Identity, reply};
 
 /// Size of a multipart reply after which the next part starts.
@@ -128,8 +128,11 @@ fn flows(
     xid: u32,
     out: &mut Vec<u8>,
 ) {
-    let found: Vec<FlowStats<'_>> =
-        tables.entries().filter(|entry| is_requested(entry, wanted)).map(Entry::to_stats).collect();
+    let found: Vec<FlowStats<'_>> = tables
+        .entries()
+        .filter(|entry| is_requested(entry, wanted))
+        .map(FlowEntry::to_stats)
+        .collect();
     // Parts are cut by the size of the largest entry.
     let per_part = (PART / found.iter().map(size_of_entry).max().unwrap_or(PART)).max(1);
     let parts = found.len().div_ceil(per_part);
@@ -148,7 +151,7 @@ fn size_of_entry(stats: &FlowStats<'_>) -> usize {
     200 + match_ + 40 * actions
 }
 
-fn is_requested(entry: &Entry, wanted: &FlowStatsRequest) -> bool {
+fn is_requested(entry: &FlowEntry, wanted: &FlowStatsRequest) -> bool {
     let everywhere = wanted.table_id == openflow::FlowMod::ALL_TABLES;
     (everywhere || wanted.table_id == entry.table_id)
         && entry.is_covered_by(&wanted.match_)

@@ -37,7 +37,7 @@ pub enum TableError {
 
 /// An entry of a flow table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct FlowEntry {
     /// Number of its table.
     pub table_id: u8,
     /// Match.
@@ -64,7 +64,7 @@ pub struct Entry {
     pub goto_table: Option<u8>,
 }
 
-impl Entry {
+impl FlowEntry {
     fn new(flow_mod: &FlowMod<'_>) -> Self {
         let mut entry = Self {
             table_id: flow_mod.table_id,
@@ -154,7 +154,7 @@ pub struct FlowTables {
     n_tables: u8,
     /// Maximum number of entries per table.
     max_flows: usize,
-    entries: HashMap<EntryKey, Entry>,
+    entries: HashMap<EntryKey, FlowEntry>,
     /// The number of entries, by table.
     in_table: [usize; 256],
 }
@@ -173,7 +173,7 @@ impl FlowTables {
     }
 
     /// Iterates over the entries in no particular order.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &FlowEntry> {
         self.entries.values()
     }
 
@@ -225,7 +225,7 @@ impl FlowTables {
             }
             self.in_table[table] += 1;
         }
-        self.entries.insert(key, Entry::new(flow_mod));
+        self.entries.insert(key, FlowEntry::new(flow_mod));
         Ok(())
     }
 
@@ -259,7 +259,7 @@ impl FlowTables {
         let mut table_id = 0;
         loop {
             let matches =
-                |entry: &&Entry| entry.table_id == table_id && packet.is_in(&entry.match_);
+                |entry: &&FlowEntry| entry.table_id == table_id && packet.is_in(&entry.match_);
             // Of matching entries with the same priority an arbitrary one applies: the specification does not define which
             // (OpenFlow 1.3.5 §5.3).
             let Some(entry) = self.entries().filter(matches).max_by_key(|entry| entry.priority)
@@ -293,7 +293,7 @@ impl FlowTables {
 }
 
 /// Whether a modify or delete selects an entry: by table, cookie and match.
-fn selects(flow_mod: &FlowMod<'_>, entry: &Entry) -> bool {
+fn selects(flow_mod: &FlowMod<'_>, entry: &FlowEntry) -> bool {
     let has_table = [entry.table_id, FlowMod::ALL_TABLES].contains(&flow_mod.table_id);
     let has_cookie = (entry.cookie ^ flow_mod.cookie) & flow_mod.cookie_mask == 0;
     let is_strict =

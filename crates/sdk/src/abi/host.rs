@@ -162,12 +162,12 @@ pub struct HostedApp<H: Host> {
     name: String,
     version: String,
     /// From a box; freed in `drop`.
-    state: NonNull<State<H>>,
+    state: NonNull<HostState<H>>,
 }
 
 /// The allocation that holds the host table and the state behind it.
 #[derive(Debug)]
-struct State<H> {
+struct HostState<H> {
     table: HostFunctions,
     /// The configuration that the table points to.
     config: Box<[u8]>,
@@ -224,7 +224,7 @@ impl<H: Host> HostedApp<H> {
         if config.len() > MAX_CONFIG {
             return Err(LoadError::Config(config.len()));
         }
-        let state = NonNull::from(Box::leak(Box::new(State {
+        let state = NonNull::from(Box::leak(Box::new(HostState {
             table: functions(&host),
             config,
             inner: UnsafeCell::new(Inner { creating: true, ..Inner::new(host) }),

@@ -33,14 +33,13 @@ pub(crate) mod records;
 
 use std::ffi::{c_char, c_void};
 
+pub use names::{Level, MAX_BATCH};
+
 /// The version of the ABI; a host refuses an object of another version.
 pub const ABI: u32 = 1;
 
 /// Most bytes of an application's configuration.
 pub const MAX_CONFIG: usize = 64 * 1024;
-
-/// Most records in a batch.
-pub const MAX_BATCH: usize = 64;
 
 /// Returned by `on_batch` if the application cannot go on.
 pub const FAILED: i32 = -1;
@@ -447,23 +446,6 @@ pub struct AppTable {
 
 // SAFETY: a constant: function pointers, and pointers to constant strings.
 unsafe impl Sync for AppTable {}
-
-/// The level of a log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Level {
-    /// Someone must act.
-    Error = 1,
-    /// The application coped.
-    Warn = 2,
-    /// The state of the network changed.
-    Info = 3,
-    /// Details, as of each message.
-    Debug = 4,
-    /// A change that an operator has requested of the service which the application provides: a line for the audit records.
-    /// In other applications the same as `Info`.
-    Audit = 5,
-}
 
 #[cfg(test)]
 mod tests {

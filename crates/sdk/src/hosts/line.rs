@@ -33,9 +33,9 @@ const EACH: u64 = 0x0101_0101_0101_0101;
 
 /// The entry of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry(u64);
+pub(super) struct HostEntry(u64);
 
-impl Entry {
+impl HostEntry {
     /// A host that is learned now.
     #[inline]
     pub(super) fn new(key: HostKey, age_bits: u64, value: u16) -> Self {
@@ -99,12 +99,12 @@ impl Line {
     }
 
     #[inline]
-    pub(super) fn entry(&self, way: usize) -> Entry {
-        Entry(self.0[way])
+    pub(super) fn entry(&self, way: usize) -> HostEntry {
+        HostEntry(self.0[way])
     }
 
     /// The hosts in it, and where each is.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (usize, Entry)> + use<> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (usize, HostEntry)> + use<> {
         let line = *self;
         (1..=WAYS).filter(move |way| line.tag(*way) != 0).map(move |way| (way, line.entry(way)))
     }
@@ -114,13 +114,13 @@ impl Line {
         (1..=WAYS).find(|way| self.tag(*way) == 0)
     }
 
-    pub(super) fn put(&mut self, way: usize, key: HostKey, entry: Entry) {
+    pub(super) fn put(&mut self, way: usize, key: HostKey, entry: HostEntry) {
         self.set(way, tag(key), entry.0);
     }
 
     /// Replaces what it knows of the host in this way.
     #[inline]
-    pub(super) fn replace(&mut self, way: usize, entry: Entry) {
+    pub(super) fn replace(&mut self, way: usize, entry: HostEntry) {
         self.0[way] = entry.0;
     }
 

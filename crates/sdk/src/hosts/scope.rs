@@ -5,7 +5,7 @@
 use super::Learned;
 use super::age::Tick;
 use super::key::{HashKey, HostKey};
-use super::line::{Entry, Line, MAX_VALUES, WAYS};
+use super::line::{HostEntry, Line, MAX_VALUES, WAYS};
 
 /// Lines of a table at first.
 const LEAST_LINES: usize = 8;
@@ -67,7 +67,7 @@ impl<V: Copy + Eq> Scope<V> {
             return self.learn_moved((line, way), host, value);
         }
         #[expect(clippy::cast_possible_truncation, reason = "below MAX_VALUES")]
-        let entry = Entry::new(host, now.age_bits(), number as u16);
+        let entry = HostEntry::new(host, now.age_bits(), number as u16);
         if known != entry {
             self.lines[line].replace(way, entry); // and if not, the line stays clean
         }
@@ -77,7 +77,7 @@ impl<V: Copy + Eq> Scope<V> {
     #[inline(never)]
     fn learn_new(&mut self, host: HostKey, value: V, hash_key: &HashKey) -> Learned<V> {
         let Some(number) = self.number_of(value) else { return Learned::NoRoom };
-        self.insert(host, Entry::new(host, self.swept.age_bits(), number), hash_key);
+        self.insert(host, HostEntry::new(host, self.swept.age_bits(), number), hash_key);
         Learned::New
     }
 
@@ -89,7 +89,7 @@ impl<V: Copy + Eq> Scope<V> {
             self.remove_at(line, way);
             return Learned::NoRoom;
         };
-        let entry = Entry::new(host, self.swept.age_bits(), number);
+        let entry = HostEntry::new(host, self.swept.age_bits(), number);
         self.lines[line].replace(way, entry);
         Learned::Moved { from }
     }
@@ -139,7 +139,7 @@ impl<V: Copy + Eq> Scope<V> {
         self.swept = now;
     }
 
-    fn remove_if(&mut self, mut is_over: impl FnMut(Entry) -> bool) {
+    fn remove_if(&mut self, mut is_over: impl FnMut(HostEntry) -> bool) {
         for line in &mut self.lines {
             for (way, entry) in line.entries() {
                 if is_over(entry) {
@@ -156,14 +156,14 @@ impl<V: Copy + Eq> Scope<V> {
     }
 
     #[inline]
-    fn entry(&self, host: HostKey) -> Option<Entry> {
+    fn entry(&self, host: HostKey) -> Option<HostEntry> {
         let line = &self.lines[self.line_of(host)];
         // Nearly all hosts are in their own line.
         line.find(host).map_or_else(|| self.entry_near(host), |way| Some(line.entry(way)))
     }
 
     #[inline(never)]
-    fn entry_near(&self, host: HostKey) -> Option<Entry> {
+    fn entry_near(&self, host: HostKey) -> Option<HostEntry> {
         self.find(host).map(|(line, way)| self.lines[line].entry(way))
     }
 
@@ -174,7 +174,7 @@ impl<V: Copy + Eq> Scope<V> {
         (first..first + NEAR).find_map(|line| Some((line, self.lines[line].find(host)?)))
     }
 
-    fn insert(&mut self, host: HostKey, entry: Entry, hash_key: &HashKey) {
+    fn insert(&mut self, host: HostKey, entry: HostEntry, hash_key: &HashKey) {
         loop {
             let first = self.line_of(host);
             for line in &mut self.lines[first..first + NEAR] {

@@ -8,10 +8,9 @@
 //!             3                              not a request, or too many are underway
 //! ```
 
-use super::wire::{Reader, Writer};
+pub use names::LONGEST_HOST;
 
-/// Most letters of a host's name (RFC 1035 §2.3.4).
-pub const LONGEST_HOST: usize = 253;
+use super::wire::{Reader, Writer};
 
 /// A request for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

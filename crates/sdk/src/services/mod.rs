@@ -44,18 +44,10 @@ pub mod wire;
 
 use std::os::fd::OwnedFd;
 
+pub use names::{ANSWER_HEAD, MAX_MESSAGE, REQUEST_HEAD, Service};
 use thiserror::Error;
 
 use crate::network::Network;
-
-/// Most bytes of a request or an answer.
-pub const MAX_MESSAGE: usize = 40 * 1024;
-
-/// Bytes before a request: its id.
-pub const REQUEST_HEAD: usize = 8;
-
-/// Bytes before an answer: its request's id, and whether more follow.
-pub const ANSWER_HEAD: usize = 9;
 
 /// The first byte of a request to a service that an application provides: watch its table. The host of the provider answers
 /// with the table's descriptor, and then with each change: a byte, the number of a [`table::NewsKind`], and the changes.
@@ -66,105 +58,6 @@ pub const REQUEST_OF_APP: u8 = 1;
 
 /// Most requests of an application that wait for one service at a time, watches included.
 pub const MAX_WAITING: usize = 64;
-
-/// A service, as an application names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Service {
-    /// Values under keys, durable.
-    Storage = 1,
-    /// Connections to hosts.
-    Broker = 2,
-    /// Switches, ports and links.
-    Topology = 3,
-    /// Hosts, their addresses and where they are attached.
-    Hosts = 4,
-    /// Counters and rates of switches.
-    Stats = 5,
-    /// Counters of applications, and limits for them.
-    Apps = 6,
-    /// Flows that the operator writes. For Rosemary's own programs.
-    Operator = 7,
-    /// Flows that clients of Ryu's REST interface write. For Rosemary's own programs.
-    Ofctl = 8,
-}
-
-impl Service {
-    /// All services.
-    pub const ALL: [Self; 8] = [
-        Self::Storage,
-        Self::Broker,
-        Self::Topology,
-        Self::Hosts,
-        Self::Stats,
-        Self::Apps,
-        Self::Operator,
-        Self::Ofctl,
-    ];
-
-    /// Returns the service with this number in the ABI.
-    pub fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.number() == number)
-    }
-
-    /// Returns its number in the ABI.
-    pub fn number(self) -> u32 {
-        u32::from(self as u8)
-    }
-
-    /// Whether an app may name it in `services`.
-    pub fn is_for_apps(self) -> bool {
-        !matches!(self, Self::Operator | Self::Ofctl)
-    }
-
-    /// Returns the service with this name in the configuration.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
-    }
-
-    /// Returns its name in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Storage => "storage",
-            Self::Broker => "broker",
-            Self::Topology => "topology",
-            Self::Hosts => "hosts",
-            Self::Stats => "stats",
-            Self::Apps => "apps",
-            Self::Operator => "operator",
-            Self::Ofctl => "ofctl",
-        }
-    }
-
-    /// Returns the number of slots of the [table](table) that the service publishes; `None` if it publishes none. An
-    /// application of the same name provides a service with a table.
-    pub fn table_slots(self) -> Option<u32> {
-        match self {
-            Self::Storage | Self::Broker | Self::Apps => None,
-            Self::Topology | Self::Stats => Some(1 << 17),
-            Self::Hosts => Some(1 << 19),
-            // It is empty: requests do everything.
-            Self::Operator | Self::Ofctl => Some(64),
-        }
-    }
-
-    /// Returns the capability that every client of the service needs.
-    pub fn read_right(self) -> Option<&'static str> {
-        match self {
-            Self::Storage | Self::Broker | Self::Operator | Self::Ofctl => None,
-            Self::Topology => Some("topology.read"),
-            Self::Hosts => Some("hosts.read"),
-            Self::Stats => Some("stats.read"),
-            Self::Apps => Some("apps.read"),
-        }
-    }
-}
-
-impl std::fmt::Display for Service {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// The number of a request; never 0, and never the same twice in a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

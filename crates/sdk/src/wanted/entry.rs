@@ -84,7 +84,7 @@ pub(super) enum Key {
 
 /// A wanted entry, or the note that one was wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct WantedEntry {
     pub(super) at: At,
     pub(super) key: Key,
     /// Empty for a note.
@@ -103,7 +103,7 @@ pub(super) enum Content<'e> {
     Note,
 }
 
-impl Entry {
+impl WantedEntry {
     /// Makes the entry of a flow.
     pub(super) fn flow(at: At, flow: &FlowMod<'_>, is_marked: bool) -> Result<Self, WantError> {
         let about_the_message = FlowModFlags::RESET_COUNTS.0

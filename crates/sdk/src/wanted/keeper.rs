@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use super::entry::{At, Entry, Key};
+use super::entry::{At, Key, WantedEntry};
 use super::notice::Notice;
 use super::set::{EntryId, WantedSet};
 use crate::network::Network;
@@ -255,7 +255,7 @@ impl Keeper {
         let mut from = Reader(value);
         let mut page = self.pages.remove(&number).unwrap_or_default();
         while !from.0.is_empty() {
-            let Some(entry) = Entry::read(&mut from, is_marked) else {
+            let Some(entry) = WantedEntry::read(&mut from, is_marked) else {
                 self.loaded.1 += 1;
                 page.is_dirty = true;
                 break; // the length of what follows is not known

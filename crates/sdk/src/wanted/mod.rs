@@ -82,7 +82,7 @@ pub use self::entry::{At, MARK, WantError};
 
 pub use self::notice::Notice;
 
-use self::entry::{Content, Entry, Key, flow_key};
+use self::entry::{Content, Key, WantedEntry, flow_key};
 use self::keeper::Keeper;
 use self::set::{EntryId, WantedSet};
 use self::site::{Site, Turn};
@@ -197,7 +197,7 @@ impl Wanted {
     /// # Errors
     /// [`WantError`]; nothing has changed.
     pub fn flow(&mut self, at: At, flow: &FlowMod<'_>) -> Result<bool, WantError> {
-        Entry::flow(at, flow, self.is_marked()).and_then(|entry| self.declare(entry))
+        WantedEntry::flow(at, flow, self.is_marked()).and_then(|entry| self.declare(entry))
     }
 
     /// Declares a group by the group-mod that adds it; replaces a wanted group of the same number. Returns whether that
@@ -206,7 +206,7 @@ impl Wanted {
     /// # Errors
     /// [`WantError`]; nothing has changed.
     pub fn group(&mut self, at: At, group: &GroupMod) -> Result<bool, WantError> {
-        Entry::group(at, group).and_then(|entry| self.declare(entry))
+        WantedEntry::group(at, group).and_then(|entry| self.declare(entry))
     }
 
     /// Declares a meter by the meter-mod that adds it; replaces a wanted meter of the same number. Returns whether that
@@ -215,7 +215,7 @@ impl Wanted {
     /// # Errors
     /// [`WantError`]; nothing has changed.
     pub fn meter(&mut self, at: At, meter: &MeterMod) -> Result<bool, WantError> {
-        Entry::meter(at, meter).and_then(|entry| self.declare(entry))
+        WantedEntry::meter(at, meter).and_then(|entry| self.declare(entry))
     }
 
     /// No longer wants a flow; the library removes it from the switches. Returns whether it was wanted.
@@ -328,7 +328,7 @@ impl Wanted {
         self.settings.owns == Owns::Declared
     }
 
-    fn declare(&mut self, entry: Entry) -> Result<bool, WantError> {
+    fn declare(&mut self, entry: WantedEntry) -> Result<bool, WantError> {
         let present = self.set.find(entry.at, &entry.key);
         if let Some(id) = present
             && self.set.get(id).is_some_and(|present| present.is_same(&entry))
@@ -339,13 +339,13 @@ impl Wanted {
         if self.set.len() >= MOST_ENTRIES {
             return Err(WantError::TooMany(MOST_ENTRIES));
         }
-        if let Some(note) = Entry::note(&entry.key)
+        if let Some(note) = WantedEntry::note(&entry.key)
             && let Some(id) = self.set.find(At::All, &note.key)
         {
             self.remove(id);
         }
         let (at, size, is_flow) = (entry.at, entry.size(), matches!(entry.key, Key::Flow { .. }));
-        let before = present.and_then(|id| self.set.get(id)).map_or(0, Entry::size);
+        let before = present.and_then(|id| self.set.get(id)).map_or(0, WantedEntry::size);
         let (id, replaced) = self.set.insert(entry);
         if let Some(replaced) = replaced {
             self.keeper.remove(replaced, before);
@@ -367,7 +367,7 @@ impl Wanted {
         self.remove(id);
         // With an entry for one switch, the one for all switches holds there again.
         let other = self.set.find(At::All, key);
-        if let Some(note) = Entry::note(key).filter(|_| other.is_none()) {
+        if let Some(note) = WantedEntry::note(key).filter(|_| other.is_none()) {
             let size = note.size();
             let (id, _) = self.set.insert(note);
             self.keeper.add(id, size);

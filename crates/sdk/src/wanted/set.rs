@@ -6,7 +6,7 @@ use openflow::{Dpid, FlowMod};
 
 use crate::Switch;
 
-use super::entry::{At, Content, Entry, Key, flow_key};
+use super::entry::{At, Content, Key, WantedEntry, flow_key};
 
 /// The number of an entry. An entry whose content changes gets another number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ pub(super) struct EntryId(u64);
 /// All wanted entries, and notes about earlier groups and meters.
 #[derive(Debug, Default)]
 pub(super) struct WantedSet {
-    entries: HashMap<EntryId, Entry>,
+    entries: HashMap<EntryId, WantedEntry>,
     by_key: HashMap<At, HashMap<Key, EntryId>>,
     last: u64,
 }
@@ -27,7 +27,7 @@ impl WantedSet {
     }
 
     /// Returns an entry.
-    pub(super) fn get(&self, id: EntryId) -> Option<&Entry> {
+    pub(super) fn get(&self, id: EntryId) -> Option<&WantedEntry> {
         self.entries.get(&id)
     }
 
@@ -43,11 +43,11 @@ impl WantedSet {
 
     /// Whether a group or meter of this number was wanted once.
     pub(super) fn was_wanted(&self, key: &Key) -> bool {
-        Entry::note(key).is_some_and(|note| self.find(At::All, &note.key).is_some())
+        WantedEntry::note(key).is_some_and(|note| self.find(At::All, &note.key).is_some())
     }
 
     /// Inserts an entry; returns its number, and the number of the entry that it replaces.
-    pub(super) fn insert(&mut self, entry: Entry) -> (EntryId, Option<EntryId>) {
+    pub(super) fn insert(&mut self, entry: WantedEntry) -> (EntryId, Option<EntryId>) {
         self.last += 1;
         let id = EntryId(self.last);
         let keys = self.by_key.entry(entry.at).or_default();
@@ -67,7 +67,7 @@ impl WantedSet {
     }
 
     /// Removes an entry.
-    pub(super) fn remove(&mut self, id: EntryId) -> Option<Entry> {
+    pub(super) fn remove(&mut self, id: EntryId) -> Option<WantedEntry> {
         let entry = self.entries.remove(&id)?;
         if let Some(keys) = self.by_key.get_mut(&entry.at) {
             keys.remove(&entry.key);
@@ -80,7 +80,7 @@ impl WantedSet {
 
     /// Returns the entries that the application has not declared since it started, without notes.
     pub(super) fn undeclared(&self) -> Vec<EntryId> {
-        let is_old = |entry: &Entry| {
+        let is_old = |entry: &WantedEntry| {
             !entry.is_declared && !matches!(entry.key, Key::OldGroup(_) | Key::OldMeter(_))
         };
         self.entries.iter().filter(|(_, entry)| is_old(entry)).map(|(id, _)| *id).collect()

@@ -12,7 +12,7 @@ use crate::network::Xid;
 use super::difference::Stray;
 
 /// Most messages in a window. The next window begins when the switch has confirmed this one.
-pub(super) const MOST: usize = 512;
+pub(super) const MOST_IN_WINDOW: usize = 512;
 
 /// A message of the library to a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]

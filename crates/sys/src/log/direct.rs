@@ -13,10 +13,10 @@ use rustix::io::Errno;
 #[derive(Debug)]
 pub(super) struct Direct;
 
-static STATE: Mutex<State> = Mutex::new(State { lost: 0, cut: false });
+static STATE: Mutex<DirectState> = Mutex::new(DirectState { lost: 0, cut: false });
 
 #[derive(Debug)]
-struct State {
+struct DirectState {
     /// Lines that were dropped since the last written one.
     lost: u64,
     /// Whether the last line was written only in part.
@@ -35,7 +35,7 @@ impl io::Write for Direct {
     }
 }
 
-impl State {
+impl DirectState {
     /// Writes a line, or drops and counts it.
     fn write(&mut self, to: impl AsFd, line: &[u8]) {
         let mut note = String::new();
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn dropped_lines_are_counted_and_stated() {
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
-        let mut state = State { lost: 0, cut: false };
+        let mut state = DirectState { lost: 0, cut: false };
         let line = [[b'x'; 99].as_slice(), b"\n"].concat();
         for _ in 0..1_000 {
             state.write(&writer, &line);
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn cut_line_ends_before_the_next() {
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
-        let mut state = State { lost: 0, cut: false };
+        let mut state = DirectState { lost: 0, cut: false };
         state.write(&writer, &vec![b'x'; 1 << 20]);
         let written = read(&reader);
         assert!(!written.is_empty() && written.len() < 1 << 20);
@@ -122,7 +122,7 @@ mod tests {
     fn closed_reader_loses_lines_silently() {
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).unwrap();
         drop(reader);
-        let mut state = State { lost: 0, cut: false };
+        let mut state = DirectState { lost: 0, cut: false };
         state.write(&writer, b"line\n");
         assert_eq!(state.lost, 0);
     }

@@ -16,7 +16,7 @@ pub(super) struct Queue(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Signalled when a line was added.
     filled: Condvar,
     /// Signalled when all lines have been written.
@@ -24,7 +24,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     lines: VecDeque<Vec<u8>>,
     /// Bytes of the queued lines and of the line that is being written.
     bytes: usize,
@@ -81,7 +81,7 @@ impl Write for &Queue {
     }
 }
 
-impl State {
+impl QueueState {
     fn push(&mut self, line: &[u8]) {
         if self.bytes + line.len() > MAX_SIZE {
             self.lost += 1;
@@ -107,7 +107,7 @@ impl State {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

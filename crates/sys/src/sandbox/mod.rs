@@ -44,7 +44,7 @@ use rustix::thread::CapabilitySet;
 pub use self::grants::reason_not_grantable;
 pub use self::limits::{Limits, Memory};
 pub(crate) use self::namespaces::enter_with_processes;
-pub use self::report::{Finding, Mechanism, Report, State};
+pub use self::report::{Finding, Mechanism, MechanismState, Report};
 use self::seccomp::Profile;
 use crate::channel::Channel;
 

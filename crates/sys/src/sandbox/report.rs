@@ -126,7 +126,7 @@ impl fmt::Display for Mechanism {
 /// The state of a mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum MechanismState {
     /// It is in force.
     On,
     /// It does not apply: the process needs what it would take away.
@@ -144,7 +144,7 @@ pub struct Finding {
     /// The mechanism.
     pub mechanism: Mechanism,
     /// Its state.
-    pub state: State,
+    pub state: MechanismState,
 }
 
 /// The states of a sandbox's mechanisms.
@@ -156,15 +156,15 @@ pub struct Report {
 
 impl Report {
     pub(super) fn on(&mut self, mechanism: Mechanism) {
-        self.findings.push(Finding { mechanism, state: State::On });
+        self.findings.push(Finding { mechanism, state: MechanismState::On });
     }
 
     pub(super) fn granted(&mut self, mechanism: Mechanism) {
-        self.findings.push(Finding { mechanism, state: State::Granted });
+        self.findings.push(Finding { mechanism, state: MechanismState::Granted });
     }
 
     pub(super) fn missing(&mut self, mechanism: Mechanism, why: String) {
-        self.findings.push(Finding { mechanism, state: State::Missing { why } });
+        self.findings.push(Finding { mechanism, state: MechanismState::Missing { why } });
     }
 
     pub(super) fn add(&mut self, mechanism: Mechanism, result: io::Result<()>) {
@@ -176,7 +176,7 @@ impl Report {
 
     /// Whether `mechanism` is in force.
     pub fn is_on(&self, mechanism: Mechanism) -> bool {
-        self.findings.iter().any(|it| it.mechanism == mechanism && it.state == State::On)
+        self.findings.iter().any(|it| it.mechanism == mechanism && it.state == MechanismState::On)
     }
 
     /// The missing mechanisms that no other one replaces, with the reasons.
@@ -187,8 +187,8 @@ impl Report {
                 return None;
             }
             match self.findings.iter().find(|it| it.mechanism == mechanism).map(|it| &it.state) {
-                Some(State::On | State::Granted) => None,
-                Some(State::Missing { why }) => Some((mechanism, why.as_str())),
+                Some(MechanismState::On | MechanismState::Granted) => None,
+                Some(MechanismState::Missing { why }) => Some((mechanism, why.as_str())),
                 None => Some((mechanism, "an earlier step failed")),
             }
         };

@@ -25,7 +25,7 @@ use sdk::topology::Graph;
 use thiserror::Error;
 
 pub use self::packet::{InPort, Packet};
-use self::pipeline::{Entry, Port, Tables};
+use self::pipeline::{FlowEntry, Port, Tables};
 pub use self::way::Way;
 use self::way::{Hop, Network, follow};
 use crate::client::{ClientError, Kernel};
@@ -141,7 +141,7 @@ impl Report {
         Ok(Tables::new(self.version, entries, groups, self.ports.clone()))
     }
 
-    fn entry<'m>(&self, flow: openflow::FlowStats<'m>) -> Entry<'m> {
+    fn entry<'m>(&self, flow: openflow::FlowStats<'m>) -> FlowEntry<'m> {
         let [high, low, ..] = flow.cookie.to_be_bytes();
         let number = u16::from_be_bytes([high, low]);
         let own = flow.cookie & ((1 << 48) - 1);
@@ -150,7 +150,7 @@ impl Report {
             None if number == KERNEL => ("kernel".to_owned(), own),
             None => ("other".to_owned(), flow.cookie),
         };
-        Entry { flow, owner, cookie }
+        FlowEntry { flow, owner, cookie }
     }
 }
 

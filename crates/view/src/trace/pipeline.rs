@@ -28,7 +28,7 @@ const MOST_NOTES: usize = 100;
 
 /// An entry of a flow table.
 #[derive(Debug)]
-pub(super) struct Entry<'m> {
+pub(super) struct FlowEntry<'m> {
     pub(super) flow: FlowStats<'m>,
     /// The name of the app that wrote it, `kernel` or `other`.
     pub(super) owner: String,
@@ -48,7 +48,7 @@ pub(super) struct Port {
 pub(super) struct Tables<'m> {
     version: Version,
     /// By table, highest priority first.
-    entries: BTreeMap<u8, Vec<Entry<'m>>>,
+    entries: BTreeMap<u8, Vec<FlowEntry<'m>>>,
     groups: BTreeMap<u32, GroupDesc>,
     ports: Vec<Port>,
 }
@@ -58,7 +58,7 @@ pub(super) struct Tables<'m> {
 pub(super) struct Lookup<'t> {
     pub(super) table: u8,
     /// `None` if no entry matched.
-    pub(super) entry: Option<&'t Entry<'t>>,
+    pub(super) entry: Option<&'t FlowEntry<'t>>,
 }
 
 /// A packet that leaves the tables.
@@ -92,11 +92,11 @@ impl<'m> Tables<'m> {
     /// Takes what a switch reports.
     pub(super) fn new(
         version: Version,
-        entries: Vec<Entry<'m>>,
+        entries: Vec<FlowEntry<'m>>,
         groups: Vec<GroupDesc>,
         ports: Vec<Port>,
     ) -> Self {
-        let mut tables: BTreeMap<u8, Vec<Entry<'m>>> = BTreeMap::new();
+        let mut tables: BTreeMap<u8, Vec<FlowEntry<'m>>> = BTreeMap::new();
         for entry in entries {
             // OpenFlow 1.0 has one table for all packets, whatever a switch reports.
             let table = if version.features().multiple_tables { entry.flow.table_id } else { 0 };
@@ -129,7 +129,7 @@ impl<'m> Tables<'m> {
         run.trace
     }
 
-    fn find(&self, table: u8, packet: &Packet) -> Option<&Entry<'m>> {
+    fn find(&self, table: u8, packet: &Packet) -> Option<&FlowEntry<'m>> {
         self.entries.get(&table)?.iter().find(|entry| packet.is_matched_by(&entry.flow.match_))
     }
 

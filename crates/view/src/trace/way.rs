@@ -214,7 +214,7 @@ mod tests {
 
     use openflow::{Action, FlowModFlags, FlowStats, Instructions, Match, PortNo, Version};
 
-    use super::super::pipeline::{Entry, Port};
+    use super::super::pipeline::{FlowEntry, Port};
     use super::*;
 
     /// Switches that output everything to port 2, and links from port 2 of each to port 1 of the next.
@@ -239,7 +239,7 @@ mod tests {
                 match_: Match::new(),
                 instructions: Instructions { apply: (&out).into(), ..Instructions::default() },
             };
-            let entry = Entry { flow, owner: "forwarding".into(), cookie: 5 };
+            let entry = FlowEntry { flow, owner: "forwarding".into(), cookie: 5 };
             let ports = vec![Port { number: 2, is_up: true }];
             let tables = Tables::new(Version::V1_3, vec![entry], Vec::new(), ports);
             Ok(Hop::through(&tables, at, packet))

@@ -41,7 +41,7 @@ pub(super) const BAD_LEN: u16 = 6;
 /// The session with one switch.
 #[derive(Debug)]
 pub struct Session {
-    state: State,
+    state: SessionState,
     /// The switch's offer; empty outside the handshake.
     theirs: Offer,
     timing: Timing,
@@ -70,7 +70,7 @@ enum Sizes {
 }
 
 #[derive(Debug)]
-enum State {
+enum SessionState {
     AwaitHello,
     /// The features were requested with this transaction id.
     AwaitFeatures(Version, u32),
@@ -86,7 +86,7 @@ impl session::Session for Session {
         _room: &'m mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Taken<'m>>, Closed> {
-        if let State::Up(version) = self.state
+        if let SessionState::Up(version) = self.state
             && framing::whole_packet_in(version, bytes).is_some()
         {
             return Ok(Some(Taken { size: None, inbound: Inbound::PacketIns(bytes) }));
@@ -105,7 +105,7 @@ impl session::Session for Session {
     fn tick(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<(), Closed> {
         let age = now.saturating_duration_since(self.opened);
         let silence = now.saturating_duration_since(self.heard);
-        let State::Up(version) = self.state else {
+        let SessionState::Up(version) = self.state else {
             self.check_deadline(now)?;
             if age >= self.timing.hello {
                 self.send_hello(out);
@@ -155,13 +155,13 @@ impl session::Session for Session {
 
     fn described_ports(&self) -> usize {
         match &self.state {
-            State::AwaitPorts(info, _) => info.ports.len(),
-            State::AwaitHello | State::AwaitFeatures(..) | State::Up(_) => 0,
+            SessionState::AwaitPorts(info, _) => info.ports.len(),
+            SessionState::AwaitHello | SessionState::AwaitFeatures(..) | SessionState::Up(_) => 0,
         }
     }
 
     fn probe(&mut self, out: &mut Vec<u8>) {
-        if let State::Up(version) = self.state {
+        if let SessionState::Up(version) = self.state {
             let xid = self.xid();
             self.asked = Some(xid);
             send(out, |out| Kind::EchoRequest.encode_empty(version, xid, out));
@@ -174,7 +174,7 @@ impl session::Session for Session {
 
     fn configure(&mut self, out: &mut Vec<u8>) -> u32 {
         let xid = self.xid();
-        if let State::Up(version) = self.state {
+        if let SessionState::Up(version) = self.state {
             send(out, |out| SwitchConfig::WHOLE_PACKETS.encode_set(version, xid, out));
             let xids = [self.xid(), self.xid()];
             self.inventory.request(version, xids, out);
@@ -186,7 +186,7 @@ impl session::Session for Session {
     }
 
     fn request_tables(&mut self, out: &mut Vec<u8>) {
-        if let State::Up(version) = self.state {
+        if let SessionState::Up(version) = self.state {
             let xid = self.xid();
             self.inventory.request_tables(version, xid, out);
         }
@@ -203,7 +203,7 @@ impl Session {
     /// A session whose connection was opened at `now`.
     pub fn new(now: Instant, timing: Timing) -> Self {
         Self {
-            state: State::AwaitHello,
+            state: SessionState::AwaitHello,
             theirs: Offer::default(),
             timing,
             opened: now,
@@ -220,12 +220,12 @@ impl Session {
 
     /// Whether the handshake is complete.
     pub fn is_up(&self) -> bool {
-        matches!(self.state, State::Up(_))
+        matches!(self.state, SessionState::Up(_))
     }
 
     /// Returns the size of the first message of `bytes`; `None` if it is incomplete.
     pub(super) fn frame(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, Closed> {
-        if matches!(self.state, State::AwaitHello) {
+        if matches!(self.state, SessionState::AwaitHello) {
             recognise(bytes)?;
         }
         match framing::cut(bytes) {
@@ -244,14 +244,14 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'m>>, Closed> {
         let header = Header::decode(message)?;
-        let (State::AwaitFeatures(version, _)
-        | State::AwaitPorts(SwitchInfo { version, .. }, _)
-        | State::Up(version)) = self.state
+        let (SessionState::AwaitFeatures(version, _)
+        | SessionState::AwaitPorts(SwitchInfo { version, .. }, _)
+        | SessionState::Up(version)) = self.state
         else {
             return self.hello(header, message, out).map(|()| None);
         };
         if header.version != version.wire() {
-            if matches!(self.state, State::AwaitFeatures(..))
+            if matches!(self.state, SessionState::AwaitFeatures(..))
                 && may_precede_our_hello(version, &self.theirs, header, message, out)?
             {
                 return Ok(None);
@@ -268,20 +268,23 @@ impl Session {
                 send(out, |out| openflow::echo_reply(message, out));
                 Ok(None)
             }
-            (State::AwaitFeatures(..), Kind::FeaturesReply) => self.features(message, out),
+            (SessionState::AwaitFeatures(..), Kind::FeaturesReply) => self.features(message, out),
             // The datapath may be another one now, which would make all earlier descriptions void.
             (_, Kind::FeaturesReply) => Err(Closed::Unrequested),
             // A reply to another request, perhaps of an earlier controller, is ignored below.
-            (State::AwaitPorts(_, asked), Kind::MultipartReply) if *asked == header.xid => {
+            (SessionState::AwaitPorts(_, asked), Kind::MultipartReply) if *asked == header.xid => {
                 self.ports(message)
             }
-            (State::Up(_), Kind::PortStatus) => Ok(Some(
+            (SessionState::Up(_), Kind::PortStatus) => Ok(Some(
                 PortStatus::decode(message).map_or_else(Event::Malformed, Event::PortStatus),
             )),
-            (State::Up(_), Kind::FlowRemoved) => Ok(Some(
+            (SessionState::Up(_), Kind::FlowRemoved) => Ok(Some(
                 FlowRemoved::decode(message).map_or_else(Event::Malformed, Event::FlowRemoved),
             )),
-            (State::AwaitFeatures(_, asked) | State::AwaitPorts(_, asked), Kind::Error) => {
+            (
+                SessionState::AwaitFeatures(_, asked) | SessionState::AwaitPorts(_, asked),
+                Kind::Error,
+            ) => {
                 check_refusal(version, &self.theirs, message)?;
                 if *asked == header.xid {
                     return Err(self.request_refused(message));
@@ -299,7 +302,8 @@ impl Session {
             }
             // These need no answer. Before the handshake is complete, all other messages can be ignored, as the replies
             // of the handshake contain the switch's whole state.
-            (_, Kind::Hello) | (State::AwaitFeatures(..) | State::AwaitPorts(..), _) => Ok(None),
+            (_, Kind::Hello)
+            | (SessionState::AwaitFeatures(..) | SessionState::AwaitPorts(..), _) => Ok(None),
             (
                 _,
                 Kind::MultipartReply
@@ -327,7 +331,7 @@ impl Session {
     /// The reason to end a handshake whose request the switch has refused.
     fn request_refused(&self, message: &[u8]) -> Closed {
         let what = match self.state {
-            State::AwaitPorts(..) => "ports",
+            SessionState::AwaitPorts(..) => "ports",
             _ => "features",
         };
         match ErrorMessage::decode(message) {
@@ -338,9 +342,9 @@ impl Session {
 
     /// Reports a length field that is smaller than a header, after which the stream cannot be divided.
     fn refuse_length(&self, bytes: &[u8], out: &mut Vec<u8>) {
-        let (State::AwaitFeatures(version, _)
-        | State::AwaitPorts(SwitchInfo { version, .. }, _)
-        | State::Up(version)) = self.state
+        let (SessionState::AwaitFeatures(version, _)
+        | SessionState::AwaitPorts(SwitchInfo { version, .. }, _)
+        | SessionState::Up(version)) = self.state
         else {
             return;
         };
@@ -366,7 +370,7 @@ impl Session {
         self.theirs = Offer { version: hello.version, versions: offered(&hello) };
         let xid = self.xid();
         send(out, |out| Kind::FeaturesRequest.encode_empty(version, xid, out));
-        self.state = State::AwaitFeatures(version, xid);
+        self.state = SessionState::AwaitFeatures(version, xid);
         Ok(())
     }
 
@@ -375,7 +379,7 @@ impl Session {
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'m>>, Closed> {
-        let State::AwaitFeatures(version, _) = self.state else { return Ok(None) };
+        let SessionState::AwaitFeatures(version, _) = self.state else { return Ok(None) };
         let features = Features::decode(message)?;
         self.theirs = Offer::default();
         if features.auxiliary_id != 0 {
@@ -395,12 +399,12 @@ impl Session {
         }
         let xid = self.xid();
         send(out, |out| openflow::port_desc_request(version, xid, out));
-        self.state = State::AwaitPorts(info, xid);
+        self.state = SessionState::AwaitPorts(info, xid);
         Ok(None)
     }
 
     fn ports<'m>(&mut self, message: &[u8]) -> Result<Option<Event<'m>>, Closed> {
-        let State::AwaitPorts(info, _) = &mut self.state else { return Ok(None) };
+        let SessionState::AwaitPorts(info, _) = &mut self.state else { return Ok(None) };
         let (ports, more) = PortDescReply::decode(message)?;
         if info.ports.len() + ports.len() > MAX_PORTS {
             return Err(Closed::TooManyPorts);
@@ -416,7 +420,7 @@ impl Session {
 
     /// Completes the handshake.
     fn up<'m>(&mut self, info: SwitchInfo) -> Event<'m> {
-        self.state = State::Up(info.version);
+        self.state = SessionState::Up(info.version);
         self.spread = spread(info.dpid);
         Event::Up(info)
     }

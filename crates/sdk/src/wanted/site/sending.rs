@@ -8,7 +8,7 @@ use openflow::{
 };
 
 use super::super::entry::{Content, Key, on_switch};
-use super::super::window::{MOST, Op};
+use super::super::window::{MOST_IN_WINDOW, Op};
 use super::{Phase, RING_PAUSE, ROOM_LEFT, Site, Turn};
 use crate::Switch;
 use crate::network::{Network, SendError, Xid};
@@ -26,7 +26,9 @@ impl Site {
             }
             let is_other =
                 self.window.last().is_some_and(|last| class(last, turn) != class(op, turn));
-            if (self.window.len() >= MOST && !may_pass || is_other) && !self.window.is_closed() {
+            if (self.window.len() >= MOST_IN_WINDOW && !may_pass || is_other)
+                && !self.window.is_closed()
+            {
                 if self.close(turn) {
                     continue;
                 }

@@ -4,7 +4,7 @@ use openflow::{Field, FlowModFlags, Instructions, Match};
 
 use super::*;
 
-fn entry(table: u8, priority: u16, match_: Match, instructions: Instructions<'_>) -> Entry<'_> {
+fn entry(table: u8, priority: u16, match_: Match, instructions: Instructions<'_>) -> FlowEntry<'_> {
     let flow = FlowStats {
         table_id: table,
         duration: Duration::ZERO,
@@ -18,7 +18,7 @@ fn entry(table: u8, priority: u16, match_: Match, instructions: Instructions<'_>
         match_,
         instructions,
     };
-    Entry { flow, owner: "other".into(), cookie: 0 }
+    FlowEntry { flow, owner: "other".into(), cookie: 0 }
 }
 
 fn apply(actions: &[Action]) -> Instructions<'_> {

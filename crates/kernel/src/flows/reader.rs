@@ -8,7 +8,7 @@
 //!   switch, the app or the kernel has started.
 //! * **foreign flows**: flows of no app of this installation are counted, and removed if an operator says so for the switch. They are
 //!   those of another controller, or of an installation whose state was lost.
-//! * **moved bands**: flows that apps wrote before their priority bands moved are removed (`worker/moved_bands.rs`).
+//! * **moved bands**: flows that apps wrote before their priority bands moved are removed (`worker/flows/moved_bands.rs`).
 //!
 //! ```text
 //!  flows ---> groups ---> meters      OpenFlow 1.3, while there are absent apps

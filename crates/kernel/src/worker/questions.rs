@@ -7,7 +7,7 @@ use openflow::{FlowStatsRequest, Match, MeterMod, MultipartRequest, PortNo};
 
 use super::WorkerChannels;
 use super::output::Output;
-use super::roster::Entry;
+use super::roster::RosterEntry;
 use super::switches::Switches;
 use crate::answer_part::{Known, Part};
 use crate::check::Expects;
@@ -72,7 +72,7 @@ pub(super) fn request(
     channels: &WorkerChannels,
     now: Instant,
 ) {
-    let Some(Entry { key, .. }) = switches.roster.get(dpid) else {
+    let Some(RosterEntry { key, .. }) = switches.roster.get(dpid) else {
         return channels.flow_part(question, Part::NoSwitch);
     };
     let connection = &mut switches[key];

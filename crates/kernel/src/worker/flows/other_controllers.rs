@@ -11,19 +11,19 @@ use control::app::Installation;
 use control::kernel::{OtherController, OtherSign};
 use openflow::{ErrorMessage, FlowStats};
 
-use super::WorkerEvent;
-use super::answers::Replies;
-use super::own_messages::table_miss;
 use crate::check::OWN_BITS;
 use crate::connection::Up;
 use crate::rewrite::{KERNEL, owner};
+use crate::worker::WorkerEvent;
+use crate::worker::answers::Replies;
+use crate::worker::own_messages::table_miss;
 
 /// Least time between two reports about a switch.
 const QUIET: Duration = Duration::from_secs(30);
 
 impl Replies<'_> {
     /// Looks for the entry of another installation among the flows that a switch has listed for the check of the kernel's own.
-    pub(super) fn look_for_other(&mut self, flows: &[FlowStats<'_>]) {
+    pub(in crate::worker) fn look_for_other(&mut self, flows: &[FlowStats<'_>]) {
         let Some(switch) = self.connection.switch_mut() else { return };
         let Some(other) = other_installation(switch.entry_cookie, flows) else { return };
         if self.other_controller(OtherSign::Entry(other)) {
@@ -34,7 +34,7 @@ impl Replies<'_> {
     }
 
     /// Reports a sign of another controller. `false` if the switch had one a short time ago.
-    pub(super) fn other_controller(&mut self, sign: OtherSign) -> bool {
+    pub(in crate::worker) fn other_controller(&mut self, sign: OtherSign) -> bool {
         let now = self.now;
         let Some(switch) = self.connection.switch_mut() else { return false };
         if switch.other_seen.is_some_and(|at| now.saturating_duration_since(at) < QUIET) {
@@ -48,7 +48,7 @@ impl Replies<'_> {
 }
 
 /// Whether the switch refused a message because another controller is its master (`OFPBRC_IS_SLAVE`, OpenFlow 1.3.5 §7.5.4.2).
-pub(super) fn is_of_slave(error: &ErrorMessage<'_>) -> bool {
+pub(in crate::worker) fn is_of_slave(error: &ErrorMessage<'_>) -> bool {
     const BAD_REQUEST: u16 = 1;
     const IS_SLAVE: u16 = 10;
     error.version.features().roles && (error.kind, error.code) == (BAD_REQUEST, IS_SLAVE)

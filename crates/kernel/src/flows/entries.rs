@@ -1,11 +1,11 @@
 //! Collects the entries of a switch for an operator, in the form in which the switch reports them.
 //!
-//! This runs on the server thread, like [`flows`](crate::flows). The transaction table bounds the size of the replies.
+//! This runs on the server thread, like [`listing`](crate::flows::listing). The transaction table bounds the size of the replies.
 
 use std::collections::VecDeque;
 
 use crate::answer_part::Part;
-use crate::flows::Names;
+use crate::flows::listing::Names;
 use control::query::KernelQueryReply;
 use sys::text::hex;
 

@@ -1,5 +1,5 @@
 //! Restores the flows of a switch that has lost those of the kernel or of a guard: guards' flows first
-//! ([`healing`](crate::healing)).
+//! ([`healing`](crate::flows::healing)).
 
 use std::time::Instant;
 
@@ -7,25 +7,25 @@ use control::kernel::{FlowLoss, MissingFlows};
 use control::policy::Stage;
 use openflow::{FlowStatsRequest, Match, MultipartReply, MultipartRequest, PortNo, ReplyBody};
 
-use super::WorkerEvent;
-use super::answers::Replies;
-use super::channels::WorkerChannels;
-use super::log_limits::LogLimits;
-use super::own_messages::{barrier, request, table_miss};
 use crate::app_port::AppPort;
 use crate::check::{APP_SHIFT, OWN_BITS};
 use crate::connection::{Connection, Up};
 use crate::dispatch::Dispatch;
-use crate::healing::{Listing, Loss, Restored, Waiting};
+use crate::flows::healing::{Listing, Loss, Restored, Waiting};
 use crate::ids::AppSlot;
 use crate::outcomes::Purpose;
 use crate::rewrite::{KERNEL, owner};
 use crate::switch::Switch;
 use crate::transactions::By;
+use crate::worker::WorkerEvent;
+use crate::worker::answers::Replies;
+use crate::worker::channels::WorkerChannels;
+use crate::worker::log_limits::LogLimits;
+use crate::worker::own_messages::{barrier, request, table_miss};
 
 impl Replies<'_> {
     /// Handles the loss of the kernel's own entry or of a guard's flow.
-    pub(super) fn flow_lost(&mut self, loss: Loss) {
+    pub(in crate::worker) fn flow_lost(&mut self, loss: Loss) {
         if let Some(switch) = self.connection.switch_mut() {
             switch.healing.note_loss(loss, self.now);
         }
@@ -33,7 +33,7 @@ impl Replies<'_> {
     }
 
     /// Applies a part of the reply to [`request_entry`].
-    pub(super) fn entry_part(&mut self, message: &[u8], is_last: bool) {
+    pub(in crate::worker) fn entry_part(&mut self, message: &[u8], is_last: bool) {
         let lists_entry = match MultipartReply::decode(message).map(|reply| reply.body) {
             Ok(ReplyBody::Flow(flows)) => {
                 self.look_for_other(&flows);
@@ -60,7 +60,7 @@ impl Replies<'_> {
 
 /// Requests the kernel's entry from the switch, if a check is due: the flows that output to the controller, and in
 /// OpenFlow 1.3 of these only the kernel's.
-pub(super) fn request_entry(connection: &mut Connection, now: Instant) {
+pub(in crate::worker) fn request_entry(connection: &mut Connection, now: Instant) {
     let Some(switch) = connection.switch_mut() else { return };
     let version = switch.version;
     if !switch.healing.check.is_due(switch.dpid.0, now) || connection.is_full() {
@@ -75,7 +75,7 @@ pub(super) fn request_entry(connection: &mut Connection, now: Instant) {
 }
 
 /// Begins or ends the restoration of a switch's flows, if that is due.
-pub(super) fn advance(
+pub(in crate::worker) fn advance(
     connection: &mut Connection,
     dispatch: &mut Dispatch,
     channels: &WorkerChannels,

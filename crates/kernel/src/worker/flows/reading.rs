@@ -1,5 +1,5 @@
 //! Reads the flows of switches: counts and removes what absent apps own, and informs apps of the flows that they have
-//! ([`flow_reader`](crate::flow_reader)).
+//! ([`flow_reader`](crate::flows::reader)).
 
 use std::time::Instant;
 
@@ -10,27 +10,27 @@ use openflow::{
 };
 use tracing::{debug, info, warn};
 
-use super::Worker;
-use super::answers::Replies;
-use super::log_limits::LogLimits;
 use super::moved_bands::{self, is_earlier, remove_earlier_flows};
-use super::own_messages::request;
 use crate::app_port::AppPort;
 use crate::check::{APP_SHIFT, OWN_BITS};
 use crate::connection::{OwnOutput, Up};
-use crate::flow_reader::{AT_ONCE, AbsentApps, Informed, Reading, Step};
+use crate::flows::reader::{AT_ONCE, AbsentApps, Informed, Reading, Step};
 use crate::ids::AppSlot;
 use crate::outcomes::{Outcomes, Purpose};
 use crate::plan::Set;
 use crate::rewrite::{self, KERNEL};
 use crate::switch::Switch;
 use crate::transactions::By;
+use crate::worker::Worker;
+use crate::worker::answers::Replies;
+use crate::worker::log_limits::LogLimits;
+use crate::worker::own_messages::request;
 use control::app::{AbsentApp, AppId};
 use control::query::{Orphan, Orphans};
 
 impl Worker {
     /// Begins readings that are due, and ends those of switches that do not answer.
-    pub(super) fn read_flows(&mut self, now: Instant) {
+    pub(in crate::worker) fn read_flows(&mut self, now: Instant) {
         let switches = self.switches.iter().filter_map(|(_, connection)| connection.switch());
         let running = switches.filter(|switch| switch.flow_reader.takes_place(now)).count();
         let mut places = AT_ONCE.saturating_sub(running);
@@ -60,13 +60,18 @@ impl Worker {
     }
 
     /// Learns of apps that have a number and do not run here, and reads all switches again.
-    pub(super) fn learn_absent(&mut self, apps: &[AbsentApp], now: Instant) {
+    pub(in crate::worker) fn learn_absent(&mut self, apps: &[AbsentApp], now: Instant) {
         self.absent.add(apps);
         self.switches.all().0.for_each(|switch| switch.flow_reader.request(now));
     }
 
     /// Requests a reading of all switches, or of one, for an operator. `false` if there is no such switch.
-    pub(super) fn read_orphans(&mut self, dpid: Option<u64>, remove: bool, now: Instant) -> bool {
+    pub(in crate::worker) fn read_orphans(
+        &mut self,
+        dpid: Option<u64>,
+        remove: bool,
+        now: Instant,
+    ) -> bool {
         let mut is_known = dpid.is_none();
         for switch in self.switches.all().0 {
             if dpid.is_none_or(|dpid| switch.dpid.0 == dpid) {
@@ -79,7 +84,7 @@ impl Worker {
     }
 
     /// Returns what absent apps own in the switches, or in one. The server thread adds the names.
-    pub(super) fn orphans(&mut self, dpid: Option<u64>) -> Orphans {
+    pub(in crate::worker) fn orphans(&mut self, dpid: Option<u64>) -> Orphans {
         let mut orphans = Orphans::default();
         let is_meant = |switch: &&mut Switch| dpid.is_none_or(|dpid| switch.dpid.0 == dpid);
         for switch in self.switches.all().0.filter(is_meant) {
@@ -104,7 +109,7 @@ impl Worker {
     }
 
     /// Prepares that an app that has started learns which flows it has in each switch.
-    pub(super) fn inform_of_flows(&mut self, slot: AppSlot) {
+    pub(in crate::worker) fn inform_of_flows(&mut self, slot: AppSlot) {
         let app_port = &self.dispatch.app_ports[slot];
         self.absent.runs(app_port.app);
         for switch in self.switches.all().0 {
@@ -117,7 +122,7 @@ impl Worker {
 }
 
 /// Prepares the readings of a switch that has just connected.
-pub(super) fn new_switch(
+pub(in crate::worker) fn new_switch(
     switch: &mut Switch,
     app_ports: &[AppPort],
     absent: &AbsentApps,
@@ -137,7 +142,7 @@ pub(super) fn new_switch(
 
 impl Replies<'_> {
     /// Handles a part of the reply to a reading's request.
-    pub(super) fn reading_part(&mut self, message: &[u8], is_last: bool) {
+    pub(in crate::worker) fn reading_part(&mut self, message: &[u8], is_last: bool) {
         let is_full = self.connection.is_full();
         let (phase, own) = self.connection.split();
         let Some(Up { switch, .. }) = phase.up_mut() else { return };
@@ -192,7 +197,7 @@ impl Replies<'_> {
     }
 
     /// Continues without the reply to a reading's request. `why` is a phrase about the switch.
-    pub(super) fn reading_failed(&mut self, why: &str) {
+    pub(in crate::worker) fn reading_failed(&mut self, why: &str) {
         let Some(switch) = self.connection.switch_mut() else { return };
         match switch.flow_reader.reading.as_ref().map(|reading| reading.step) {
             // It has none, or does not know what these are.
@@ -245,18 +250,18 @@ impl Replies<'_> {
 }
 
 /// The messages that remove flows, groups and meters of a switch.
-pub(super) struct Removals<'r> {
+pub(in crate::worker) struct Removals<'r> {
     own: OwnOutput<'r>,
     outcomes: &'r mut Outcomes,
     /// Whether too much output waits to add to it.
-    pub(super) is_full: bool,
+    pub(in crate::worker) is_full: bool,
     /// The number of messages so far.
     count: usize,
 }
 
 impl Removals<'_> {
     /// Sends a message. Returns `false` and logs the reason if the message cannot be encoded.
-    pub(super) fn send(
+    pub(in crate::worker) fn send(
         &mut self,
         encode: impl Fn(u32, &mut [u8]) -> Result<usize, EncodeError>,
     ) -> bool {

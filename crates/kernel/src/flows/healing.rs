@@ -89,7 +89,7 @@ pub(crate) struct Waiting {
 /// The restoration of one switch's flows.
 #[derive(Debug, Default)]
 pub(crate) struct Healing {
-    state: State,
+    state: HealingState,
     /// When the last restoration began.
     began: Option<Instant>,
     /// A further loss during a restoration, and its number of reports about flows of guards.
@@ -134,7 +134,7 @@ impl Loss {
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum HealingState {
     #[default]
     Whole,
     Noticed {
@@ -196,12 +196,12 @@ impl Healing {
             return self.note_same_loss(loss);
         }
         match &mut self.state {
-            State::Whole => {
-                self.state = State::Noticed { loss, at: now };
+            HealingState::Whole => {
+                self.state = HealingState::Noticed { loss, at: now };
                 self.of_guards += loss.of_guards();
             }
-            State::Noticed { .. } => self.note_same_loss(loss),
-            State::Guards { .. } => {
+            HealingState::Noticed { .. } => self.note_same_loss(loss),
+            HealingState::Guards { .. } => {
                 let (known, flows) = self.again.unwrap_or((loss, 0));
                 self.again = Some((loss.max(known), flows + loss.of_guards()));
             }
@@ -211,11 +211,11 @@ impl Healing {
     /// Notes a further flow that was lost with the ones before.
     fn note_same_loss(&mut self, more: Loss) {
         match &mut self.state {
-            State::Noticed { loss, .. } | State::Guards { loss, .. } => {
+            HealingState::Noticed { loss, .. } | HealingState::Guards { loss, .. } => {
                 *loss = more.max(*loss);
                 self.of_guards += more.of_guards();
             }
-            State::Whole => {
+            HealingState::Whole => {
                 if let Some(restored) = self.unreported.back_mut() {
                     restored.loss = more.max(restored.loss);
                     restored.of_guards += more.of_guards();
@@ -233,31 +233,34 @@ impl Healing {
     /// Whether flows of this app are refused because those of the guards come first.
     #[inline]
     pub(crate) fn holds_back(&self, policy: &Policy) -> bool {
-        !matches!(self.state, State::Whole) && !matches!(policy.stage, Stage::Guard(_))
+        !matches!(self.state, HealingState::Whole) && !matches!(policy.stage, Stage::Guard(_))
     }
 
     /// Begins a restoration if one is due. The caller then sends a barrier, before the guards learn of the loss.
     pub(crate) fn begin(&mut self, now: Instant) -> bool {
-        let State::Noticed { loss, at } = self.state else { return false };
+        let HealingState::Noticed { loss, at } = self.state else { return false };
         let is_due =
             self.began.is_none_or(|began| now.saturating_duration_since(began) >= INTERVAL);
         if is_due {
             (self.began, self.barrier) = (Some(now), Some(now));
-            self.state = State::Guards { loss, noticed: at, since: now, waiting: Vec::new() };
+            self.state =
+                HealingState::Guards { loss, noticed: at, since: now, waiting: Vec::new() };
         }
         is_due
     }
 
     /// Notes a guard that must answer before the restoration ends.
     pub(crate) fn wait_for(&mut self, guard: Waiting) {
-        if let State::Guards { waiting, .. } = &mut self.state {
+        if let HealingState::Guards { waiting, .. } = &mut self.state {
             waiting.push(guard);
         }
     }
 
     /// Ends the restoration if all guards `have_answered`, or too late. Returns whether it has ended.
     pub(crate) fn end(&mut self, have_answered: impl Fn(&Waiting) -> bool, now: Instant) -> bool {
-        let State::Guards { loss, noticed, since, waiting } = &mut self.state else { return false };
+        let HealingState::Guards { loss, noticed, since, waiting } = &mut self.state else {
+            return false;
+        };
         waiting.retain(|guard| !have_answered(guard));
         if !waiting.is_empty() && now.saturating_duration_since(*since) < PATIENCE {
             return false;
@@ -268,9 +271,9 @@ impl Healing {
         self.state = match self.again.take() {
             Some((loss, flows)) => {
                 self.of_guards = flows;
-                State::Noticed { loss, at: now }
+                HealingState::Noticed { loss, at: now }
             }
-            None => State::Whole,
+            None => HealingState::Whole,
         };
         true
     }

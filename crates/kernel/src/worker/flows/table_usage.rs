@@ -1,4 +1,4 @@
-//! Requests the fill level of flow tables, and logs which tables are nearly full ([`occupancy`](crate::occupancy)).
+//! Requests the fill level of flow tables, and logs which tables are nearly full ([`occupancy`](crate::flows::occupancy)).
 
 use std::time::Instant;
 
@@ -6,21 +6,21 @@ use dal::Table;
 use openflow::MultipartReply;
 use tracing::{info, warn};
 
-use super::answers::Replies;
-use super::own_messages::request;
 use crate::connection::Connection;
 use crate::dispatch::Dispatch;
+use crate::flows::occupancy::{Change, count};
 use crate::ids::AppSlot;
-use crate::occupancy::{Change, count};
 use crate::outcomes::Purpose;
 use crate::switch::Switch;
 use crate::transactions::By;
+use crate::worker::answers::Replies;
+use crate::worker::own_messages::request;
 use control::app::AppId;
 use control::query::Fullest;
 
 impl Replies<'_> {
     /// Applies a switch's report about its tables.
-    pub(super) fn tables(&mut self, tables: Vec<Table>) {
+    pub(in crate::worker) fn tables(&mut self, tables: Vec<Table>) {
         let Some(switch) = self.connection.switch_mut() else { return };
         for (table, change) in switch.tables(tables) {
             let known = switch.tables.get(&table);
@@ -44,7 +44,7 @@ impl Replies<'_> {
     }
 
     /// Applies a part of the reply with the number of an app's flows in the switch.
-    pub(super) fn counted(&mut self, app: AppId, message: &[u8]) {
+    pub(in crate::worker) fn counted(&mut self, app: AppId, message: &[u8]) {
         let slot = self.dispatch.app_ports.iter().position(|app_port| app_port.app == app);
         if let (Some(switch), Some(slot)) = (self.connection.switch_mut(), slot)
             && let Ok(part) = MultipartReply::decode(message)
@@ -58,7 +58,7 @@ impl Replies<'_> {
 }
 
 /// Returns the fullest table of a switch, and the app that adds most to it if it is nearly full.
-pub(super) fn fullest(switch: &Switch, dispatch: &Dispatch) -> Option<Fullest> {
+pub(in crate::worker) fn fullest(switch: &Switch, dispatch: &Dispatch) -> Option<Fullest> {
     let (table, flows, size) = switch.fullest()?;
     let full = switch.occupancy.nearly_full().find(|(it, _)| *it == table);
     let most = full.and_then(|(_, slot)| dispatch.app_ports.get(slot?.index()));
@@ -68,7 +68,7 @@ pub(super) fn fullest(switch: &Switch, dispatch: &Dispatch) -> Option<Fullest> {
 
 /// Requests the number of flows of an app with a quota from the switch, if that is due. The app adds `adds` flows now,
 /// or they were refused.
-pub(super) fn count_flows(
+pub(in crate::worker) fn count_flows(
     connection: &mut Connection,
     (slot, app): (AppSlot, AppId),
     (most, adds): (u32, u32),
@@ -83,7 +83,7 @@ pub(super) fn count_flows(
 }
 
 /// Requests the fill level of a switch's tables, if that is due.
-pub(super) fn request_tables(connection: &mut Connection, now: Instant) {
+pub(in crate::worker) fn request_tables(connection: &mut Connection, now: Instant) {
     let Some(switch) = connection.switch_mut() else { return };
     if switch.occupancy.is_due(now) {
         connection.session.request_tables(&mut connection.out);

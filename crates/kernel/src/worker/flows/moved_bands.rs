@@ -15,18 +15,18 @@ use std::time::{Duration, Instant};
 
 use openflow::{FlowMod, FlowModCommand, MultipartReply, ReplyBody, Version};
 
-use super::Worker;
-use super::flow_reading::Removals;
+use super::reading::Removals;
 use crate::app_port::AppPort;
-use crate::flow_reader::{GRACE, Reading};
+use crate::flows::reader::{GRACE, Reading};
 use crate::ids::AppSlot;
 use crate::rewrite;
 use crate::switch::Switch;
+use crate::worker::Worker;
 use control::policy::Band;
 
 impl Worker {
     /// Notes that the band of an app has moved.
-    pub(super) fn band_moved(&mut self, slot: AppSlot, now: Instant) {
+    pub(in crate::worker) fn band_moved(&mut self, slot: AppSlot, now: Instant) {
         self.dispatch.app_ports[slot].band_moved = Some(now);
         let switches = self.switches.all().0;
         switches.for_each(|switch| switch.flow_reader.request_band_check(now + GRACE));
@@ -34,13 +34,13 @@ impl Worker {
 }
 
 /// Prepares the check of a switch that has just connected. The same reading counts foreign flows.
-pub(super) fn new_switch(switch: &mut Switch, now: Instant) {
+pub(in crate::worker) fn new_switch(switch: &mut Switch, now: Instant) {
     switch.flow_reader.request_band_check(now + GRACE);
 }
 
 /// Writes the messages that remove earlier flows of apps whose band has moved. If `is_full`, because much output waits, or an
 /// app does not run, a later reading does so.
-pub(super) fn remove_earlier_flows(
+pub(in crate::worker) fn remove_earlier_flows(
     reading: &mut Reading,
     (version, message): (Version, &[u8]),
     app_ports: &[AppPort],
@@ -77,7 +77,7 @@ pub(super) fn remove_earlier_flows(
 }
 
 /// Whether the app wrote a flow with this priority and this age before its band moved.
-pub(super) fn is_earlier(port: &AppPort, flow: (u16, Duration), now: Instant) -> bool {
+pub(in crate::worker) fn is_earlier(port: &AppPort, flow: (u16, Duration), now: Instant) -> bool {
     let since = port.band_moved.map(|moved| now.saturating_duration_since(moved));
     is_earlier_than(port.policy.band, since, flow)
 }

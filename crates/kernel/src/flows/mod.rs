@@ -1,0 +1,21 @@
+//! Decides when the kernel reads the flows of a switch, and what the flows mean. It does no I/O.
+//!
+//! The kernel keeps no copy of a switch's flows: an operator, another controller or a timeout can change them at any time. So
+//! it asks the switch, for five purposes. Each part here holds the state of one purpose; a worker sends the requests and
+//! handles the replies.
+//!
+//! | part | purpose | the worker's side |
+//! | --- | --- | --- |
+//! | [`reader`] | orphans of absent apps, flows that apps still have, flows of others, flows of earlier bands | `worker/flows/reading.rs`, `moved_bands.rs` |
+//! | [`healing`] | notices that flows of the kernel or of guards are lost, and orders their restoration | `worker/flows/heal.rs` |
+//! | [`occupancy`] | fill level of tables, number of flows of each app | `worker/flows/table_usage.rs` |
+//! | [`listing`] | all flows, as text for an operator | `worker/questions.rs` |
+//! | [`entries`] | flows, groups and meters as the switch reports them, for `rosemary trace` | `worker/questions.rs` |
+//!
+//! The check of the kernel's own entry in [`healing`] also shows signs of another controller (`worker/flows/other_controllers.rs`).
+
+pub(crate) mod entries;
+pub(crate) mod healing;
+pub(crate) mod listing;
+pub(crate) mod occupancy;
+pub(crate) mod reader;
