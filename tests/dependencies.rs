@@ -142,13 +142,34 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a file names a version, such as `Version::V1_3`, outside of comments and its tests.
-fn names_version(file: &Path) -> bool {
+/// The lines of a file outside of comments and its tests.
+fn code(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-    let mut lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn supervisor_does_no_io() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    sources(&root.join("crates/supervisor/src"), &mut files);
+    assert!(files.len() > 40, "the search sees the sources: {}", files.len());
+    let io =
+        ["std::fs", "std::net", "std::process", "std::thread", "std::env", "::now()", "rustix"];
+    for file in files {
+        let code = code(&file);
+        let found = io.iter().find(|word| code.iter().any(|line| line.contains(**word)));
+        assert_eq!(found, None, "{}", file.display());
+    }
+}
+
+/// Whether a file names a version, such as `Version::V1_3`, outside of comments and its tests.
+fn names_version(file: &Path) -> bool {
     let is_in_word = |before: &str| before.ends_with(|it: char| it.is_alphanumeric() || it == '_');
-    lines.any(|line| line.match_indices("V1_").any(|(at, _)| !is_in_word(&line[..at])))
+    let names = |line: &String| line.match_indices("V1_").any(|(at, _)| !is_in_word(&line[..at]));
+    code(file).iter().any(names)
 }
 
 #[test]

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use control::app::{AppId, Hosting as Host};
 use control::log::LogLevel;
 use control::zone::{PythonApp, ZoneSandbox};
-use sdk::services::Service;
+use names::Service;
 use sdk::services::apps::Measure;
 use sys::process::PidNamespace;
 use tracing::warn;

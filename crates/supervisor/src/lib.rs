@@ -3,6 +3,8 @@
 //!
 //! Nothing here does I/O or reads a clock: the caller passes what it sees and the time, and carries out what is decided.
 
+#![forbid(unsafe_code)]
+
 pub mod app;
 pub mod attachment;
 pub mod change;

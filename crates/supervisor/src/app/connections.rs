@@ -4,7 +4,7 @@ use config::SERVE_HTTP;
 use control::kernel::KernelRequest;
 use control::service::ServiceClient;
 use control::zone::ZoneRequest;
-use sdk::services::Service;
+use names::Service;
 
 use super::hosting::Hosting;
 use super::{App, provided};

@@ -25,7 +25,8 @@ pub(super) struct AppReports {
     /// The number of reports that were not recorded since the last one that was.
     suppressed: u64,
     problem: Option<Problem>,
-    amendments: Rate,
+    /// `None` before the first.
+    amendments: Option<Rate>,
 }
 
 /// The problem that stops the app's work, in its own words.
@@ -41,8 +42,7 @@ struct Problem {
 
 impl AppReports {
     pub(super) fn new(incidents: Incidents) -> Self {
-        let amendments = Rate::new(Instant::now());
-        Self { incidents, period: None, suppressed: 0, problem: None, amendments }
+        Self { incidents, period: None, suppressed: 0, problem: None, amendments: None }
     }
 
     /// Records what `app` reports, unless it reports too much. The texts are claims of the app.
@@ -77,7 +77,8 @@ impl AppReports {
         let (incident, is_recorded) = match self.problem.take() {
             Some(Problem { text: known, incident: Some(id), is_recorded, .. }) => {
                 let is_known = known == shown && is_recorded;
-                let is_recorded = is_known || self.amendments.admit(now).is_some();
+                let is_recorded = is_known
+                    || self.amendments.get_or_insert_with(|| Rate::new(now)).admit(now).is_some();
                 if is_recorded && !is_known {
                     self.incidents.amend(id, |evidence| *evidence = Evidence::fact(shown.clone()));
                 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use control::zone::{SwitchNumbers, ZoneRequest};
-use sdk::services::Service;
+use names::Service;
 use tracing::{error, warn};
 
 use super::connections::names;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use control::query::AppCounters;
 use control::zone::ZoneRequest;
-use sdk::Limit;
+use names::Limit;
 use tracing::{error, warn};
 
 use super::App;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use control::incident::Cause;
-use sdk::Limit;
+use names::Limit;
 use tracing::{error, info, warn};
 
 use super::Program;

@@ -6,7 +6,7 @@
 
 use control::app::AppId;
 use control::flight::Charges;
-use sdk::Limit;
+use names::Limit;
 
 /// The memory of a kernel and the charges when it began to charge its calls.
 #[derive(Debug, Default)]

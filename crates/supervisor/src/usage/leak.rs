@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use sdk::Limit;
+use names::Limit;
 
 /// The number of parts of a window.
 const PARTS: u32 = 8;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use control::query::AppCounters;
-use sdk::Limit;
+use names::Limit;
 
 use config::{Limits, NO_LIMIT};
 

@@ -1,6 +1,6 @@
 //! Reports a program's usage to operators.
 
-use sdk::Limit;
+use names::Limit;
 
 use super::meter::Meter;
 use control::operator::ProgramState;
