@@ -321,7 +321,7 @@ impl ProcessTable {
     ) {
         let Some(app) = self.app_mut(slot) else { return };
         match event {
-            ProcessEvent::Started(pid) => app.started(pid),
+            ProcessEvent::Started(pid) => app.started(pid, system, now),
             ProcessEvent::Found(pid) => app.found(pid),
             ProcessEvent::NotStarted(why) => app.not_started(&why, now),
             ProcessEvent::Closed => app.closed(now),

@@ -79,7 +79,7 @@ impl System for Nothing {
     }
 
     fn is_memory_uncounted(&self) -> bool {
-        false
+        true
     }
 
     fn main_thread(&self, _: ProgramId) -> Option<Thread> {

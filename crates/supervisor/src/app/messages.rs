@@ -13,6 +13,7 @@ use tracing::{error, info};
 
 use super::App;
 use crate::program::{ProgramKind, end_of_hold};
+use crate::system::System;
 use crate::text::{harmless, shortened};
 
 /// The effect of a zone's message on other processes.
@@ -72,9 +73,9 @@ impl App {
     }
 
     /// The zone's process was started.
-    pub fn started(&mut self, pid: u32) {
-        if let Some(program) = self.program_mut() {
-            program.started(pid);
+    pub fn started(&mut self, pid: u32, system: &dyn System, now: Instant) {
+        if let Some(zone) = self.hosting.zone_mut() {
+            zone.started(pid, system, now);
         }
     }
 

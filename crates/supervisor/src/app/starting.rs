@@ -79,7 +79,7 @@ impl App {
         let files = self.files.object().into_iter().chain([config]).chain(self.table.clone());
         let files: Vec<Fd> = files.chain(sockets).collect();
         zone.program.set_log_level(log_level);
-        zone.start(load, files, system, now);
+        zone.start(load, files, now);
     }
 
     /// Wants the zone to run, if the app has one and the operator has not stopped it.

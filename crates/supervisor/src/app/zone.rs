@@ -98,21 +98,20 @@ impl ZoneSettings {
 
 impl Zone {
     /// Starts the process and sends it `load` with the app's files.
-    pub(super) fn start(
-        &mut self,
-        load: ZoneRequest,
-        files: Vec<Fd>,
-        system: &dyn System,
-        now: Instant,
-    ) {
+    pub(super) fn start(&mut self, load: ZoneRequest, files: Vec<Fd>, now: Instant) {
         self.has_failed = false;
         self.events.restart();
         self.program.start(now);
-        self.memory =
-            MemoryChecks { due: system.is_memory_uncounted().then_some(now), is_unreadable: false };
+        self.memory = MemoryChecks::default();
         self.program.send(load, files);
         self.program.send_with(ZoneRequest::Watch, vec![Attached::Recorder]);
         self.calls = Some(CallProgress::new(now));
+    }
+
+    /// The process was started.
+    pub(super) fn started(&mut self, pid: u32, system: &dyn System, now: Instant) {
+        self.program.started(pid);
+        self.memory.due = system.is_memory_uncounted().then_some(now);
     }
 
     /// The process could not be started.
@@ -297,5 +296,25 @@ impl Zone {
             restart: RestartPolicy::default(),
         }
         .make()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::Nothing;
+
+    #[test]
+    fn memory_is_checked_from_the_start_of_the_process_on() {
+        let (mut zone, now) = (Zone::for_test(), Instant::now());
+        let meter = Meter::new(Limits::none(), Vec::new());
+        zone.start(ZoneRequest::Stop, Vec::new(), now);
+        assert_eq!(zone.memory_due(), None, "there is no process yet");
+        zone.started(7, &Nothing, now);
+        assert_eq!(zone.memory_due(), Some(now));
+        zone.check_memory(Some(Err("/proc hides it".into())), &meter, now);
+        assert!(zone.memory_due() > Some(now), "it is tried again");
+        zone.check_memory(None, &meter, now);
+        assert_eq!(zone.memory_due(), None, "it was killed");
     }
 }
