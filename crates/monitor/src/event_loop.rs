@@ -4,8 +4,7 @@
 //! those of connections to them ([`ProcessTable::sources`]). No call in the loop waits for a peer. Each turn handles a bounded
 //! number of messages of each peer, so that no peer can starve the others.
 //!
-//! What is decided about processes is carried out after each event, in the order of the decisions; what follows from that is an event
-//! again.
+//! After each event, [`Processes`] carries out the effects that the table has decided, in their order, and returns events in turn.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

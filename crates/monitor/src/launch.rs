@@ -89,7 +89,7 @@ fn with_tables(mut limits: Limits, services: impl Iterator<Item = Service>) -> L
 struct Files {
     object: Object,
     config: ConfigFile,
-    /// The modules that it imports, if it is in Python.
+    /// The modules that an app in Python imports.
     modules: Option<Modules>,
 }
 

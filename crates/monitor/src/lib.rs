@@ -417,7 +417,7 @@ fn warn_of_apps<'a>(apps: &[choice::App], notices: impl Iterator<Item = &'a Stri
     choice::warn_of_unsigned(apps);
 }
 
-/// Gives all apps their rights in services, and warns of those that have no meaning.
+/// Gives all apps their rights in services, and warns of rights that name an app without a process.
 fn give_rights(numbers: &[AppId], apps: &mut [choice::App]) {
     for (app, right) in choice::give_rights(numbers, apps) {
         warn!(app, right, "granted nothing for a right that names an app which does not run");

@@ -71,7 +71,7 @@ pub(crate) struct Environment {
     /// How complete the sandbox must be; `None` to run without a sandbox.
     pub(crate) require: Option<Require>,
     pub(crate) enforcement: Arc<Enforcement>,
-    /// What is decided about processes.
+    /// Collects the effects for processes.
     pub(crate) effects: Effects,
     pub(crate) incidents: Incidents,
 }

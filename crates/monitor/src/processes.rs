@@ -1,4 +1,4 @@
-//! Carries out what is decided about processes, and reports what happens to them.
+//! Carries out the effects that `supervisor` decides, and reports the events of processes.
 //!
 //! Each process has a control socket, a pidfd, two pipes and, once it is confined, a listener for refused system calls. The monitor
 //! never waits for any of them.
@@ -105,7 +105,7 @@ impl Processes {
             }
             other => other,
         };
-        // A message to a process that has ended meanwhile is lost with it.
+        // A process that has just ended receives no message.
         let running = self.running.get_mut(&program)?;
         match effect {
             Effect::Spawn(_) | Effect::Audit { .. } => {}
@@ -176,7 +176,7 @@ impl Processes {
         due.min()
     }
 
-    /// Logs what was left out, and reads again from those that wrote too much.
+    /// Logs the counts of dropped lines and calls, and reads again from processes that wrote too much.
     pub(crate) fn advance(&mut self, now: Instant) {
         for running in self.running.values_mut() {
             running.process.output.catch_up(now);

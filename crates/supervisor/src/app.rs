@@ -71,7 +71,7 @@ pub struct App {
     /// Whether the operator wants it to run.
     intent: Intent,
     role: Role,
-    /// The level of its log, if nobody has set one.
+    /// The level of its log by default.
     default_log_level: LogLevel,
     /// The level of its log, if an operator has set it.
     log_level: Option<LogLevel>,
@@ -79,7 +79,7 @@ pub struct App {
     is_beside: bool,
     /// Whether the switches lose its flows when it leaves the table.
     removes_flows: bool,
-    /// How to run it, if it is written in Python.
+    /// The process of an app in Python.
     python: Option<InPython>,
     /// The table that its process publishes, if the app provides a service.
     table: Option<Fd>,
@@ -114,16 +114,16 @@ pub struct InPython {
     pub listeners: Box<dyn Listeners>,
 }
 
-/// What an app is made from.
+/// The parts of a new app.
 #[derive(Debug)]
 pub struct Launch {
     /// Its number.
     pub id: AppId,
-    /// What is decided about it.
+    /// Its specification.
     pub spec: AppSpec,
     /// Its files.
     pub files: Box<dyn FileSource>,
-    /// How it is run, if it is written in Python.
+    /// The process of an app in Python.
     pub python: Option<InPython>,
     /// The program of its zone.
     pub executable: Executable,
@@ -133,11 +133,11 @@ pub struct Launch {
     pub apart: PidNamespace,
     /// Measures it.
     pub meter: Meter,
-    /// The user of the monitor, and the one that the kernel runs as.
+    /// The users of the monitor and of the kernel.
     pub uids: (u32, u32),
-    /// The level of its log, if nobody has set one.
+    /// The level of its log by default.
     pub log_level: LogLevel,
-    /// What is decided about processes.
+    /// Collects the effects for processes.
     pub effects: Effects,
     /// All incidents.
     pub incidents: Incidents,

@@ -1,4 +1,4 @@
-//! What the monitor is to do with processes, in the order in which it was decided.
+//! Effects: the monitor carries them out in the order of the decisions. Events: it reports the results.
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -115,7 +115,7 @@ pub struct Spawn {
     pub apart: PidNamespace,
     /// Its limits.
     pub limits: Limits,
-    /// The level of its log, if it is a zone.
+    /// The level of a zone's log.
     pub log_level: LogLevel,
     /// Whether its cgroup has another name than usual, as another process has the usual one.
     pub is_in_second_group: bool,
@@ -134,7 +134,7 @@ pub enum Effect {
     Audit {
         /// The app.
         app: String,
-        /// What the app did.
+        /// The record.
         text: String,
     },
     /// Change the level of its log.
@@ -166,7 +166,7 @@ pub enum ProcessEvent {
     Ended(String, Cause, Option<Box<Record>>),
 }
 
-/// What a process that has ended had recorded.
+/// The record of a process that has ended.
 #[derive(Debug)]
 pub struct Record {
     /// The calls of apps that had not returned.

@@ -58,7 +58,7 @@ pub struct Program {
     lifecycle: Lifecycle,
     incidents: ProgramIncidents,
     process: Option<Process>,
-    /// The level of its log, if it is a zone.
+    /// The level of a zone's log.
     log_level: LogLevel,
     /// Whether its cgroup has another name than usual, as another process has the usual one.
     is_in_second_group: bool,

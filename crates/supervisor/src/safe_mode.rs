@@ -34,7 +34,7 @@ impl Rule {
         Self { most: settings.kernel_restarts, window: settings.window, ends: VecDeque::new() }
     }
 
-    /// The kernel ended `now`. Returns why safe mode is to begin, as a phrase, if it is.
+    /// The kernel ended `now`. Returns the reason for which safe mode begins, as a phrase; `None` if it does not begin.
     pub fn kernel_ended(&mut self, now: Instant) -> Option<String> {
         self.ends.push_back(now);
         let is_old = |end: &Instant| now.saturating_duration_since(*end) >= self.window;

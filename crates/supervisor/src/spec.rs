@@ -1,4 +1,4 @@
-//! All that is decided about an app before it runs, from the configuration to the process that hosts it.
+//! The specification of an app: the result of the configuration, of packages and of operators' decisions.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct AppSpec {
     pub hang: Duration,
     /// When it is restarted and held.
     pub restart: RestartPolicy,
-    /// The interpreter that runs it, if it is written in Python.
+    /// The interpreter of an app in Python.
     pub interpreter: Option<Interpreter>,
 }
 

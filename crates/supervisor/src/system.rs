@@ -1,4 +1,4 @@
-//! What is asked about processes while something is decided about them.
+//! The questions about processes that decisions need.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub trait System: fmt::Debug {
     /// Processor time that its process has received since its start.
     fn processor_time(&self, program: ProgramId) -> Option<Duration>;
 
-    /// Bytes of its memory without rings, or why they cannot be read; `None` also for one that was killed.
+    /// Bytes of its memory without rings, or the reason for which they cannot be read. A process that was killed has `None`.
     fn own_memory(&self, program: ProgramId) -> Option<Result<u64, String>>;
 
     /// Whether the monitor alone limits its memory, as no group does.
@@ -49,10 +49,10 @@ pub trait System: fmt::Debug {
     /// Why there is none, as a phrase.
     fn table(&self, slots: u32) -> Result<Fd, String>;
 
-    /// Whether nobody but its app can write the table any more.
+    /// Whether only its app can write the table.
     fn is_table_sealed(&self, table: &Fd) -> bool;
 
-    /// Memory with this content, which nobody can change any more; `name` is for people.
+    /// Read-only memory with this content; `name` is for people.
     ///
     /// # Errors
     /// Why there is none, as a phrase.

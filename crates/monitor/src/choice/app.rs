@@ -17,7 +17,7 @@ use crate::python;
 /// An app that is to run.
 #[derive(Debug)]
 pub(crate) struct App {
-    /// What is decided about it. Its rights in services follow when all apps are chosen.
+    /// Its specification. Its rights in services follow when all apps are chosen.
     pub(crate) spec: AppSpec,
     /// Its object, which exists.
     pub(crate) object: Object,

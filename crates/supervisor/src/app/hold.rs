@@ -8,7 +8,7 @@ use crate::files::Fingerprint;
 /// How often the system may fail to load the same object before its app is held.
 const MOST_FAILED_LOADS: u32 = 5;
 
-/// Why an app is held, if it is.
+/// The reasons for which an app is held.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     /// The files with which the app cannot run.

@@ -88,7 +88,7 @@ impl App {
         }
     }
 
-    /// Whether its zone has what it needs from the kernel, as far as it runs.
+    /// Whether its zone has its rings from the kernel; true without a running zone.
     pub fn is_connected(&self) -> bool {
         let zone = self.hosting.zone().filter(|zone| zone.program.is_running());
         zone.is_none_or(super::zone::Zone::is_connected)

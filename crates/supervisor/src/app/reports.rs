@@ -22,7 +22,7 @@ pub(super) struct AppReports {
     incidents: Incidents,
     /// Since when, and how many were recorded in this period.
     period: Option<(Instant, u32)>,
-    /// The number of reports that were not recorded since the last one that was.
+    /// The number of reports that were not recorded since the last record.
     suppressed: u64,
     problem: Option<Problem>,
     /// `None` before the first.

@@ -87,7 +87,7 @@ impl App {
         self.removes_flows = remove;
     }
 
-    /// The app as one that does not run any more.
+    /// The entry of the app in the list of apps without a process.
     pub fn absence(&self) -> AbsentApp {
         AbsentApp { app: self.id, name: self.name.clone(), remove: self.removes_flows }
     }

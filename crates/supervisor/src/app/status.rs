@@ -73,7 +73,7 @@ impl App {
         }
     }
 
-    /// The path of the app's own configuration file, if it has one.
+    /// The path of the app's own configuration file.
     pub fn own_file(&self) -> Option<&Path> {
         self.files.config_path()
     }

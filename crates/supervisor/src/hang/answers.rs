@@ -1,7 +1,7 @@
 //! Detects a service that does not answer the monitor.
 //!
 //! The monitor sends each service a numbered question and the next one only after the answer. Time without an answer counts
-//! by what the service's main thread, which answers, did meanwhile:
+//! by the activity of the service's main thread, which answers:
 //!
 //! | the main thread | the service has hung |
 //! | --- | --- |
@@ -26,7 +26,7 @@ const IDLE_FACTOR: u32 = 6;
 pub struct Silent {
     /// The time without an answer.
     lasted: Duration,
-    /// Processor time of its main thread meanwhile.
+    /// Processor time of its main thread in that time.
     used: Duration,
     /// Whether its main thread is stopped.
     stopped: bool,
@@ -64,7 +64,7 @@ pub struct AnswerProgress {
     limit: Duration,
     /// The number of the last question.
     number: u64,
-    /// The time since that question, if it is not answered.
+    /// The time since that question; `None` after the answer.
     wait: Option<Wait>,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! An app shares its process with the code that hosts it, so it can forge the records of [`control::flight`] and the
 //! messages of the control socket. It cannot forge this: an event counts as handled only when it is taken off the ring.
-//! The system meanwhile reports the activity of the zone's main thread, which makes the calls:
+//! The system reports the activity of the zone's main thread, which makes the calls:
 //!
 //! | the main thread | the app has hung |
 //! | --- | --- |
@@ -39,9 +39,9 @@ pub struct Stalled {
     waiting: u64,
     /// The least time for which none was handled.
     lasted: Duration,
-    /// Processor time of its main thread meanwhile.
+    /// Processor time of its main thread in that time.
     used: Duration,
-    /// Processor time of all its threads meanwhile, if that decided.
+    /// Processor time of all its threads in that time; `None` if that of the main thread decided.
     of_process: Option<Duration>,
     /// Whether the main thread is stopped.
     stopped: bool,

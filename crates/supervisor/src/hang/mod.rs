@@ -37,7 +37,7 @@ pub struct HungCall {
     pub app: NonZeroU16,
     /// How long the call has taken.
     pub lasted: Duration,
-    /// The processor time that its thread received meanwhile; `None` if the clock counted.
+    /// The processor time that its thread received in that time; `None` if the clock counted.
     pub received: Option<Duration>,
     /// How long a call of this app may take.
     pub longest: Duration,

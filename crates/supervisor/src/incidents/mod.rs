@@ -21,7 +21,7 @@ pub struct Incidents(Rc<RefCell<Inner>>);
 #[derive(Debug, Default)]
 struct Inner {
     records: Records,
-    /// What has changed since the last [`Incidents::take_changes`].
+    /// The changes since the last [`Incidents::take_changes`].
     changes: Vec<Change>,
     /// Nanoseconds since 1970.
     time: u64,

@@ -110,7 +110,7 @@ impl Records {
         vec![Change(json)]
     }
 
-    /// Closes the incidents of an earlier instance, whose programs nobody watches any more.
+    /// Closes the incidents of an earlier instance, which has ended.
     pub fn close_lost(&mut self) -> Vec<Change> {
         let open: Vec<IncidentId> =
             self.entries.iter().filter(|it| it.incident.open).map(|it| it.incident.id).collect();
