@@ -3,8 +3,8 @@
 
 use anyhow::{Context as _, ensure};
 use cli::lab::Rosemary;
+use config::instance::InstancePaths;
 use control::operator::ProgramState;
-use monitor::options::InstancePaths;
 use rosemary_sdk::services::Service;
 use rosemary_sdk::services::table::Table as _;
 use rosemary_tests::apps::{configure, in_rust};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cli::lab::Rosemary;
+use config::instance::InstancePaths;
 use control::query::AppCounters;
-use monitor::options::InstancePaths;
 use openflow::{Dpid, Kind, PacketOut, PortNo, Version};
 use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::fake::Fake;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary};
-use monitor::options::InstancePaths;
+use config::instance::InstancePaths;
 use ofbench::emulate::{self, Target};
 use ofbench::fabric::Fabric;
 use ofbench::topology::Topology;
