@@ -35,7 +35,7 @@ programs=(rosemary-monitor rosemary-kernel rosemary-zone rosemary-security rosem
 # The apps are the examples of their crate.
 mapfile -t apps < <(sed -n '/^\[\[example\]\]/{n;s/^name = "\(.*\)"/\1/p}' crates/apps/Cargo.toml)
 [ ${#apps[@]} -gt 0 ] || { echo "install: crates/apps/Cargo.toml names no app" >&2; exit 1; }
-crates=(openflow sys routes series sdk)
+crates=(names openflow sys routes series sdk)
 
 for file in rosemary ofbench "${programs[@]}" examples/librosemary_wanted.a "${apps[@]/#/examples/lib}"; do
   [[ $file = examples/*.a || $file != examples/* ]] || file=$file.so

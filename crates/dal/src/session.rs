@@ -97,8 +97,8 @@ pub trait Session: fmt::Debug + Send {
 /// The first messages of a connection's bytes.
 #[derive(Debug)]
 pub struct Taken<'m> {
-    /// The number of bytes that they have on the connection; `None` if they are there as in [`Inbound::PacketIns`], so that it
-    /// is known when those are read.
+    /// The number of bytes that they have on the connection; `None` for a run of packet-ins whose messages stand on the connection
+    /// themselves: its reader finds the end.
     pub size: Option<usize>,
     /// Their meaning.
     pub inbound: Inbound<'m>,

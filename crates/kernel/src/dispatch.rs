@@ -57,7 +57,7 @@ const HARDLY_ANY: usize = 8 * 1024;
 pub(crate) struct Dispatched {
     /// The number of bytes that were dispatched.
     pub(crate) size: usize,
-    /// Why no more were.
+    /// The reason for which the dispatch ended.
     pub(crate) end: End,
 }
 

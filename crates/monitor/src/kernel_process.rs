@@ -122,6 +122,7 @@ impl KernelProcess {
         self.leak.restart();
         self.charges.restart();
         self.stop_watch.restart();
+        apps.iter_mut().for_each(App::kernel_started);
         let serving = apps.iter().filter(|app| app.role().serves());
         let announcements = serving.map(App::announcement).collect();
         let request = self.settings.start_request(self.run_as, announcements);

@@ -9,17 +9,16 @@
 //! | files | contents |
 //! | --- | --- |
 //! | `event_loop.rs` | the event loop |
-//! | `process_table.rs` | the processes, and what an event of one means for the others |
+//! | `process_table.rs` | the programs, and what an event of one means for the others |
 //! | `kernel_process.rs`, `kernel_settings.rs` | the kernel's process; what each kernel receives at its start |
 //! | `launch.rs` | what the processes of an app need on this machine |
-//! | `service_table.rs`, `service.rs`, `rights.rs` | the services; what each app may request from them |
-//! | `program.rs`, `program/` | one program's process |
+//! | `service_table.rs`, `service.rs`, `apps_service.rs` | the services; the one about apps, which the monitor serves itself |
+//! | `processes.rs`, `processes/` | the processes: their starts, messages, output and ends |
 //! | `demotions.rs` | the apps that must not run in the kernel |
-//! | `hang.rs` | what processes and the system say about calls and threads |
-//! | `incidents/` | records of what went wrong, in memory and on the disk |
+//! | `incident_store.rs` | the file of incidents |
 //! | `attribution.rs`, `backtrace.rs` | which app is to blame for the end of a kernel; which functions a crashed kernel was calling |
 //! | `usage/` | how much each program uses, and what enforces its limits |
-//! | `output.rs`, `text.rs`, `log_forwarder.rs` | what programs write, into the log; text of apps, made harmless; log lines, to the log service |
+//! | `log_forwarder.rs` | log lines, to the log service |
 //! | `sandbox.rs`, `remedy.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what would allow them; what sandbox this machine supports |
 //! | `northbound/` | the HTTP interface: its sockets, its process, its requests |
 //! | `admin_server.rs`, `change/` | the admin socket; changes that operators make while Rosemary runs |
@@ -344,7 +343,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let id = numbers::installation(&state)?;
     let settings =
         KernelSettings { listeners, plain, keys, workers, tuning, absent, installation: id };
-    let incidents = IncidentStore::load(state.path());
+    let mut incidents = IncidentStore::load(state.path());
     incidents.set_time();
     let environment = Environment {
         installation: installation.clone(),
@@ -367,6 +366,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let services = ServiceSettings { state_dir, quotas: config.quotas, rules };
     if runtime.took_over() {
         record_takeover(&environment.incidents);
+        incidents.write();
     }
     give_rights(&numbers, &mut apps);
     let apps = numbers.into_iter().zip(apps).collect();

@@ -291,12 +291,12 @@ impl ProcessTable {
 
     fn kernel_event(&mut self, event: ProcessEvent, system: &dyn System, now: Instant) {
         match event {
-            ProcessEvent::Started(pid) => {
-                self.kernel.program.started(pid);
-                self.apps.iter_mut().for_each(App::kernel_started);
-            }
+            ProcessEvent::Started(pid) => self.kernel.program.started(pid),
             ProcessEvent::Found(pid) => self.kernel.program.found(pid),
-            ProcessEvent::NotStarted(why) => self.kernel.not_started(&why, now),
+            ProcessEvent::NotStarted(why) => {
+                self.kernel.not_started(&why, now);
+                self.apps.iter_mut().for_each(App::kernel_not_started);
+            }
             ProcessEvent::Closed => self.kernel.program.mark_ending(now),
             ProcessEvent::Broken(why) => self.kernel.program.kill(&why),
             ProcessEvent::Received(reply, fds) => {

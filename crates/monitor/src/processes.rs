@@ -162,7 +162,11 @@ impl Processes {
     /// The descriptors to poll, with what they belong to. Those of one process are in the order in which they must be handled: log
     /// lines and messages precede the end.
     pub(crate) fn sources(&self) -> impl Iterator<Item = (ProgramId, Port, BorrowedFd<'_>)> {
-        self.running.iter().flat_map(|(program, running)| {
+        let is_kernel = |running: &Running| running.kind == ProgramKind::Kernel;
+        let others = self.running.iter().filter(move |(_, running)| !is_kernel(running));
+        // What a zone has sent before the kernel reports a fault of it comes first.
+        let kernel = self.running.iter().filter(move |(_, running)| is_kernel(running));
+        others.chain(kernel).flat_map(|(program, running)| {
             running.ports().map(move |(port, fd)| (*program, port, fd))
         })
     }
@@ -191,14 +195,18 @@ impl Processes {
         match port {
             Port::Output(stream) => running.process.output.read_some(stream, now),
             Port::RefusedCalls => running.refused_calls.answer_waiting(running.log_level, now),
-            Port::Control => running.receive(&mut events),
+            Port::Control => running.receive(&mut events, true),
             Port::Exit => {
                 // Messages that the process sent before it ended belong to it, not to its successor.
-                running.receive(&mut events);
+                running.receive(&mut events, false);
                 if let Some((exit, cause)) = running.process.try_reap() {
                     // Before the line about the end, so that the log shows the program's last lines first.
                     running.process.output.read_rest(now);
-                    let record = running.recorder.as_ref().map(|it| Box::new(record(it)));
+                    running.refused_calls.finish(now);
+                    // The record of a zone is a claim of its app.
+                    let recorder = running.recorder.as_ref();
+                    let recorder = recorder.filter(|_| running.kind == ProgramKind::Kernel);
+                    let record = recorder.map(|it| Box::new(record(it)));
                     self.running.remove(&program);
                     events.push(ProcessEvent::Ended(exit, cause, record));
                 }
@@ -382,12 +390,19 @@ impl Running {
         }
     }
 
-    /// Receives messages. A malformed one is a reason to kill the process.
-    fn receive(&mut self, events: &mut Vec<ProcessEvent>) {
+    /// Receives messages, `until_fds` up to the first one with descriptors, so that few are open at a time. A malformed message is a
+    /// reason to kill the process.
+    fn receive(&mut self, events: &mut Vec<ProcessEvent>, until_fds: bool) {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(control) = &self.process.control else { return };
-            match received(control, &self.kind) {
-                Ok((reply, fds)) => events.push(ProcessEvent::Received(Box::new(reply), fds)),
+            match received(control, &self.kind, &self.name) {
+                Ok((reply, fds)) => {
+                    let is_last = until_fds && !fds.is_empty();
+                    events.push(ProcessEvent::Received(Box::new(reply), fds));
+                    if is_last {
+                        return;
+                    }
+                }
                 Err(ChannelError::WouldBlock) => return,
                 Err(ChannelError::Closed) => {
                     // A closed socket stays readable: polled further, it would keep the loop awake.
@@ -411,20 +426,25 @@ impl Running {
 }
 
 /// Receives the next message of a program of this kind.
-fn received(control: &Channel, kind: &ProgramKind) -> Result<(Reply, Vec<OwnedFd>), ChannelError> {
+fn received(
+    control: &Channel,
+    kind: &ProgramKind,
+    program: &str,
+) -> Result<(Reply, Vec<OwnedFd>), ChannelError> {
     fn next<T: serde::de::DeserializeOwned>(
-        control: &Channel,
+        (control, program): (&Channel, &str),
         reply: fn(T) -> Reply,
     ) -> Result<(Reply, Vec<OwnedFd>), ChannelError> {
         match control.receive_immediate::<T>() {
             Ok((message, fds)) => Ok((reply(message), fds)),
             Err(ChannelError::OutOfDescriptors(message)) => {
-                warn!("received a message without its descriptors");
+                warn!(program, "received a message without its descriptors");
                 Ok((reply(message.read()?), Vec::new()))
             }
             Err(error) => Err(error),
         }
     }
+    let control = (control, program);
     match kind {
         ProgramKind::Kernel => next(control, Reply::Kernel),
         ProgramKind::Zone(_) => next(control, Reply::Zone),

@@ -144,6 +144,19 @@ impl RefusedCalls {
         }
         (self.period_began, self.answered, self.lines) = (now, 0, 0);
         self.reader.refill();
+        self.log_suppressed();
+    }
+
+    /// The process has ended: logs the counts of calls that have not been logged.
+    pub(crate) fn finish(&mut self, now: Instant) {
+        if self.unread.count > 0 {
+            let (app, program, files) = (self.app.as_deref(), self.program, self.unread.take(now));
+            warn!(app, program, files, "opened more files for writing by unreadable paths");
+        }
+        self.log_suppressed();
+    }
+
+    fn log_suppressed(&mut self) {
         let suppressed = std::mem::take(&mut self.suppressed);
         if suppressed > 0 {
             let (app, program) = (self.app.as_deref(), self.program);

@@ -5,7 +5,7 @@
 //!     state.lock              locked with flock(2) while an instance runs; the pid as a note
 //!     apps.json               the apps' numbers (numbers.rs)
 //!     demoted.json            apps that must not run in the kernel (demotions.rs)
-//!     incidents/              records of what went wrong (incidents/store.rs)
+//!     incidents/              records of what went wrong (incident_store.rs)
 //!     enabled.json            operators' decisions on which apps run (overrides.rs)
 //!     apps/                   installed packages (packages/store.rs), which operators' commands write, too
 //!     apps.lock               0600, locked while packages are read or written

@@ -246,7 +246,8 @@ impl App {
         }
         if let Some(zone) = self.hosting.zone_mut()
             && zone.memory_due().is_some_and(|at| at <= now)
-            && let memory = system.own_memory(zone.program.id())
+            && let memory =
+                system.own_memory(zone.program.id()).filter(|_| !zone.program.is_killed())
             && let Some(excess) = zone.check_memory(memory, &self.meter, now)
         {
             self.apply(excess, now);

@@ -26,7 +26,7 @@ pub type Fd = Arc<OwnedFd>;
 /// A descriptor of a message.
 #[derive(Debug)]
 pub enum Attached {
-    /// This one.
+    /// This descriptor.
     Fd(Fd),
     /// Memory in which the process records its calls, and which [`System`](crate::system::System) reads.
     Recorder,
@@ -83,13 +83,13 @@ impl From<NorthboundRequest> for Message {
 /// A message of a program, on its control socket.
 #[derive(Debug)]
 pub enum Reply {
-    /// Of the kernel.
+    /// A reply of the kernel.
     Kernel(KernelReply),
-    /// Of a zone.
+    /// A reply of a zone.
     Zone(ZoneReply),
-    /// Of a service.
+    /// A reply of a service.
     Service(ServiceReply),
-    /// Of the HTTP interface.
+    /// A reply of the HTTP interface.
     Northbound(NorthboundReply),
 }
 
@@ -121,7 +121,7 @@ pub struct Spawn {
     pub is_in_second_group: bool,
 }
 
-/// Something to do with the process of a program.
+/// An action on the process of a program.
 #[derive(Debug)]
 pub enum Effect {
     /// Start it.

@@ -304,7 +304,7 @@ impl Lifecycle {
             return None;
         }
         let due = match self.phase {
-            // The phase changes when the caller reports `started`, `ended` or `hold`.
+            // The phase changes when the caller reports `started` or `hold`.
             Phase::Waiting { .. } | Phase::Held { .. } => return Some(Due::Start),
             Phase::Starting { since, .. } => {
                 if let Some(received) = received() {

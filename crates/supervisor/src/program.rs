@@ -156,6 +156,11 @@ impl Program {
         self.process.as_ref()?.pid
     }
 
+    /// Whether its process was killed and has not ended yet.
+    pub fn is_killed(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.killed.is_some())
+    }
+
     /// Whether it has a process, or one is about to be started.
     pub fn has_process(&self) -> bool {
         self.process.is_some()
@@ -263,7 +268,7 @@ impl Program {
     }
 
     /// Records that a start failed. It counts as an end, so the next start waits for the minimum run time.
-    pub fn start_failed(&mut self, now: Instant, why: &str) {
+    fn start_failed(&mut self, now: Instant, why: &str) {
         let ended = self.lifecycle.ended(now, why.to_owned());
         error!(program = self.name, why, next = next(ended.next), "could not start the program");
         let facts = vec![why.to_owned()];

@@ -98,7 +98,8 @@ impl Worker {
         let mut at = 0;
         loop {
             let Some(switch) = self.switches[id].switch_mut() else {
-                return Header::decode(run).map_or(run.len(), |header| header.length.into());
+                let message = Header::decode(&run[at..]);
+                return message.map_or(run.len(), |header| at + usize::from(header.length));
             };
             let before = switch.counters.packet_ins;
             let Dispatched { size, end } =

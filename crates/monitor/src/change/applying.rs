@@ -67,11 +67,7 @@ pub(super) struct Prepared {
 
 impl Running {
     /// Begins to plan. Returns the change's state.
-    pub(super) fn begin_planning(
-        &mut self,
-        basis: &Basis,
-        processes: &ProcessTable,
-    ) -> ChangeState {
+    pub(super) fn begin_planning(&mut self, basis: &Basis, table: &ProcessTable) -> ChangeState {
         let mut overrides = basis.overrides.clone();
         let (mut source, mut write, mut version) =
             (Source::Known(Box::new(basis.config.clone())), true, None);
@@ -92,7 +88,7 @@ impl Running {
             }
             Purpose::Enable { app, enabled } => overrides = overrides.with(app, *enabled),
             Purpose::Promote { app } => {
-                if let Err(why) = processes.must_be_demoted(app) {
+                if let Err(why) = table.must_be_demoted(app) {
                     return ChangeState::Refused { why };
                 }
             }
@@ -118,32 +114,27 @@ impl Running {
     }
 
     /// Makes the next step.
-    pub(super) fn advance(
-        &mut self,
-        basis: &mut Basis,
-        processes: &mut ProcessTable,
-        now: Instant,
-    ) {
+    pub(super) fn advance(&mut self, basis: &mut Basis, table: &mut ProcessTable, now: Instant) {
         let is_late = self.until <= now;
         let next = match &self.phase {
             Phase::Reaching(goal) | Phase::Settling(goal) => {
-                let is_settled = processes.is_settled() && goal.is_met(processes);
+                let is_settled = table.is_settled() && goal.is_met(table);
                 match (is_settled, is_late) {
                     (true, _) => {
                         let watch = basis.config.supervision.upgrade_watch;
-                        Some(self.settled(processes, watch, now))
+                        Some(self.settled(table, watch, now))
                     }
 
-                    (false, _) if let Some(why) = goal.failure(processes) => {
+                    (false, _) if let Some(why) = goal.failure(table) => {
                         self.report.misconfigured = true;
                         Some(ChangeState::Incomplete { why })
                     }
-                    (false, true) => Some(ChangeState::Incomplete { why: goal.missing(processes) }),
+                    (false, true) => Some(ChangeState::Incomplete { why: goal.missing(table) }),
                     (false, false) => None,
                 }
             }
             Phase::Planning(planning) => match planning.take() {
-                Some(Ok(plan)) => self.planned(plan, basis, processes, now),
+                Some(Ok(plan)) => self.planned(plan, basis, table, now),
                 Some(Err(Unplannable { why, misconfigured })) => {
                     self.report.misconfigured = misconfigured;
                     Some(self.refused(basis, why))
@@ -166,12 +157,12 @@ impl Running {
                 }
                 None => None,
             },
-            Phase::Preparing(_) => self.prepare(is_late, basis, processes, now),
+            Phase::Preparing(_) => self.prepare(is_late, basis, table, now),
             Phase::Watching { app, starts, in_kernel } => {
-                match processes.failure_since(app, *starts, *in_kernel) {
+                match table.failure_since(app, *starts, *in_kernel) {
                     Some(why) => {
                         let app = app.clone();
-                        Some(self.undo(app, why, basis, processes, now))
+                        Some(self.undo(app, why, basis, table, now))
                     }
                     None if is_late => Some(ChangeState::Done),
                     None => None,
@@ -184,11 +175,11 @@ impl Running {
     }
 
     /// The new programs run. Returns the state that follows.
-    fn settled(&mut self, processes: &ProcessTable, watch: Duration, now: Instant) -> ChangeState {
+    fn settled(&mut self, table: &ProcessTable, watch: Duration, now: Instant) -> ChangeState {
         match &self.purpose {
             Purpose::Verb
                 if let Phase::Reaching(Goal::Runs { app, .. }) = &self.phase
-                    && let Some(why) = processes.kept(app) =>
+                    && let Some(why) = table.kept(app) =>
             {
                 let why = format!(
                     "{app} runs with the files with which it last ran, as it cannot run with the present ones: {why}; \
@@ -198,7 +189,7 @@ impl Running {
                 ChangeState::Incomplete { why }
             }
             Purpose::Upgrade { app } => {
-                let (starts, in_kernel) = (processes.app_starts(app), processes.is_in_kernel(app));
+                let (starts, in_kernel) = (table.app_starts(app), table.is_in_kernel(app));
                 let app = app.clone();
                 self.report.notices.push(format!(
                     "{app} is watched for {} s; if it fails, the previous version runs again.",
@@ -237,7 +228,7 @@ impl Running {
         &mut self,
         mut plan: Plan,
         basis: &Basis,
-        processes: &mut ProcessTable,
+        table: &mut ProcessTable,
         now: Instant,
     ) -> Option<ChangeState> {
         if let (Some(file), None) = (&basis.config.file, &plan.config.file) {
@@ -247,7 +238,7 @@ impl Running {
             return Some(self.refused(basis, why));
         }
         let fixed = basis.planner.fixed(&basis.config);
-        let mut present = processes.present();
+        let mut present = table.present();
         let rest = plan.scope.as_ref().map(|scope| narrow(scope, &mut present, &mut plan.wanted));
         let mut difference = difference(&present, &plan.wanted);
         let changes = config::changes(basis.config.text(), plan.config.text());
@@ -300,7 +291,7 @@ impl Running {
             return Some(self.refused(basis, difference.obstacles.join("; ")));
         }
         if let Purpose::Reload { dry_run, .. } = self.purpose {
-            let orphans = processes.new_orphans(&plan.config, |app| plan.wants(app));
+            let orphans = table.new_orphans(&plan.config, |app| plan.wants(app));
             self.report.notices.extend(orphans.iter().map(|orphan| {
                 format!("{} left the configuration; switches lose its flows.", orphan.name)
             }));
@@ -314,7 +305,7 @@ impl Running {
             }
             return Some(ChangeState::Unconfirmed);
         }
-        self.begin_preparing(plan, difference, basis, processes, now)
+        self.begin_preparing(plan, difference, basis, table, now)
     }
 
     /// Tries to load the apps that the steps of a dry run would start.
@@ -350,18 +341,18 @@ impl Running {
         mut plan: Plan,
         difference: Difference,
         basis: &Basis,
-        processes: &mut ProcessTable,
+        table: &mut ProcessTable,
         now: Instant,
     ) -> Option<ChangeState> {
         let around = (&basis.services, &basis.environment);
-        if let Err(error) = processes.add_services(&plan.apps, around, now) {
+        if let Err(error) = table.add_services(&plan.apps, around, now) {
             return Some(self.refused(basis, error.to_string()));
         }
         for step in difference.steps.iter().filter(|step| !step.in_kernel) {
             if let Action::Start | Action::Replace = step.action
                 && let Some(app) = plan.take(&step.app)
             {
-                processes.add_candidate(app, &basis.environment, now);
+                table.add_candidate(app, &basis.environment, now);
             }
         }
         self.until = now + TIMEOUT;
@@ -374,26 +365,26 @@ impl Running {
         &mut self,
         is_late: bool,
         basis: &mut Basis,
-        processes: &mut ProcessTable,
+        table: &mut ProcessTable,
         now: Instant,
     ) -> Option<ChangeState> {
-        let failure = match processes.candidates_are_loaded() {
+        let failure = match table.candidates_are_loaded() {
             Ok(true) => None,
             Ok(false) if !is_late => return None,
             Ok(false) => {
-                let names = processes.candidates_that_load().join(", ");
+                let names = table.candidates_that_load().join(", ");
                 Some(format!("{names} did not load in {} s", TIMEOUT.as_secs()))
             }
             Err((app, why)) => {
-                processes.set_kept(&app, Some(why.clone()));
+                table.set_kept(&app, Some(why.clone()));
                 // Its program ran before with other settings, or it is new in the configuration.
                 self.report.misconfigured = matches!(self.purpose, Purpose::Reload { .. });
                 Some(cannot_run(&app, &why))
             }
         };
-        let failure = failure.or_else(|| self.store(basis, processes).err());
+        let failure = failure.or_else(|| self.store(basis, table).err());
         if let Some(why) = failure {
-            processes.discard_candidates(now);
+            table.discard_candidates(now);
             return Some(match self.refused(basis, why) {
                 ChangeState::Refused { why } => ChangeState::Undone { why },
                 state => state,
@@ -401,13 +392,13 @@ impl Running {
         }
         let old = std::mem::replace(&mut self.phase, Phase::Settling(Goal::None));
         let Phase::Preparing(prepared) = old else { return None };
-        self.commit(*prepared, basis, processes, now);
+        self.commit(*prepared, basis, table, now);
         self.until = now + TIMEOUT;
         None
     }
 
     /// Stores the decision, before anything changes.
-    fn store(&self, basis: &mut Basis, processes: &mut ProcessTable) -> Result<(), String> {
+    fn store(&self, basis: &mut Basis, table: &mut ProcessTable) -> Result<(), String> {
         match &self.purpose {
             Purpose::Enable { app, enabled } => {
                 let overrides = basis.overrides.with(app, *enabled);
@@ -419,7 +410,7 @@ impl Running {
             Purpose::Upgrade { app } => basis.planner.use_staged(app),
             Purpose::Rollback { app } => basis.planner.use_previous(app),
             Purpose::Undo { app, .. } => basis.planner.take_back(app),
-            Purpose::Promote { app } => match processes.clear_demotion(app) {
+            Purpose::Promote { app } => match table.clear_demotion(app) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(format!("the promotion could not be stored: {error}")),
             },
@@ -436,42 +427,42 @@ impl Running {
         &mut self,
         prepared: Prepared,
         basis: &mut Basis,
-        processes: &mut ProcessTable,
+        table: &mut ProcessTable,
         now: Instant,
     ) {
         let Prepared { mut plan, difference } = prepared;
-        processes.hand_over(now);
+        table.hand_over(now);
         let restarts_kernel = difference.restarts_kernel();
         for step in &difference.steps {
             let planned = plan.take(&step.app);
             match (step.action, step.in_kernel) {
                 (_, true) => {
                     let planned = planned.map(|app: PlannedApp| (app, &basis.environment));
-                    let remove = self.removes_flows(&step.app, &plan.config, processes);
-                    processes.swap_in_kernel(&step.app, planned, remove, now);
+                    let remove = self.removes_flows(&step.app, &plan.config, table);
+                    table.swap_in_kernel(&step.app, planned, remove, now);
                 }
                 (Action::Update, false) => {
                     if let Some(planned) = planned {
-                        processes.update_app(planned, &basis.environment);
+                        table.update_app(planned, &basis.environment);
                     }
                 }
                 (Action::Stop, false) => {
-                    let remove = self.removes_flows(&step.app, &plan.config, processes);
-                    processes.remove_app(&step.app, remove, now);
+                    let remove = self.removes_flows(&step.app, &plan.config, table);
+                    table.remove_app(&step.app, remove, now);
                 }
                 (Action::Start | Action::Replace | Action::Restart, false) => {}
             }
         }
         for wanted in &plan.wanted {
             let kept = difference.kept.iter().find(|(app, _)| *app == wanted.name);
-            processes.set_kept(&wanted.name, kept.map(|(_, why)| why.clone()));
+            table.set_kept(&wanted.name, kept.map(|(_, why)| why.clone()));
         }
         if let Purpose::Reload { .. } = self.purpose {
-            let orphans = processes.new_orphans(&plan.config, |app| plan.wants(app));
-            processes.remove_orphans(orphans);
+            let orphans = table.new_orphans(&plan.config, |app| plan.wants(app));
+            table.remove_orphans(orphans);
         }
         if restarts_kernel {
-            processes.restart_kernel(now);
+            table.restart_kernel(now);
         }
         (basis.config, basis.inactive) = (plan.config, plan.inactive);
         basis.warnings = plan.warnings;
@@ -481,9 +472,9 @@ impl Running {
     }
 
     /// Whether the switches lose the flows of an app that is not to run any more by `config`.
-    fn removes_flows(&self, app: &str, config: &Config, processes: &ProcessTable) -> bool {
+    fn removes_flows(&self, app: &str, config: &Config, table: &ProcessTable) -> bool {
         let is_orphan = matches!(self.purpose, Purpose::Reload { .. }) && config.app(app).is_none();
-        is_orphan && config.orphans == Orphans::Remove || processes.on_stop(app) == OnStop::Remove
+        is_orphan && config.orphans == Orphans::Remove || table.on_stop(app) == OnStop::Remove
     }
 
     /// Makes the previous package of an upgraded app run again.
@@ -492,7 +483,7 @@ impl Running {
         app: String,
         why: String,
         basis: &Basis,
-        processes: &ProcessTable,
+        table: &ProcessTable,
         now: Instant,
     ) -> ChangeState {
         warn!(app, why, "an upgraded app failed; its previous version runs again");
@@ -503,7 +494,7 @@ impl Running {
         incidents.close(id, None);
         self.purpose = Purpose::Undo { app, why };
         (self.confirmed, self.until) = (true, now + TIMEOUT);
-        self.begin_planning(basis, processes)
+        self.begin_planning(basis, table)
     }
 }
 

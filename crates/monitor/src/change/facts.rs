@@ -21,14 +21,14 @@ pub(super) struct Facts(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Facts {
     /// Reads the facts about the kernel and the apps; about packages only those of the app `named`.
-    pub(super) fn now(basis: &Basis, processes: &ProcessTable, named: Option<&str>) -> Self {
+    pub(super) fn now(basis: &Basis, table: &ProcessTable, named: Option<&str>) -> Self {
         let mut facts = Self::default();
-        facts.add_kernel(&processes.kernel().status());
-        let apps = processes.status().2.into_iter().map(|app| app.name);
+        facts.add_kernel(&table.kernel().status());
+        let apps = table.status().2.into_iter().map(|app| app.name);
         let named = named.filter(|app| config::is_name(app));
         let apps: BTreeSet<String> = apps.chain(named.map(str::to_owned)).collect();
         for app in &apps {
-            facts.add_app(app, processes);
+            facts.add_app(app, table);
             let decision = match basis.overrides.get(app) {
                 None => "as configured",
                 Some(true) => "by an operator",
@@ -49,8 +49,8 @@ impl Facts {
         facts.insert("restarts".into(), kernel.restarts.to_string());
     }
 
-    fn add_app(&mut self, app: &str, processes: &ProcessTable) {
-        let Ok(report) = processes.app_report(app) else {
+    fn add_app(&mut self, app: &str, table: &ProcessTable) {
+        let Ok(report) = table.app_report(app) else {
             return self.add(app, "state", "does not run");
         };
         let status = report.status;

@@ -132,11 +132,11 @@ impl Changes {
         &mut self,
         (request, fds): (ChangeRequest, Vec<OwnedFd>),
         who: &str,
-        processes: &mut ProcessTable,
+        table: &mut ProcessTable,
         now: Instant,
     ) -> Result<ChangeReport, String> {
         let ChangeRequest { change, confirmed } = request;
-        self.end_watch(processes, now);
+        self.end_watch(table, now);
         if let Some(running) = &self.running {
             let what = &running.what;
             return Err(format!("another change is being made ({what}); try again in a moment"));
@@ -148,7 +148,7 @@ impl Changes {
                 | Change::Configure { dry_run: true, .. }
                 | Change::LogLevel { .. }
         );
-        if processes.is_in_safe_mode() && !fits_safe_mode {
+        if table.is_in_safe_mode() && !fits_safe_mode {
             return Err("Rosemary is in safe mode; end it with `rosemary safe-mode exit`".into());
         }
         self.made += 1;
@@ -184,7 +184,7 @@ impl Changes {
         let named = audit::named(&change).map(str::to_owned);
         let config = matches!(purpose, Purpose::Reload { .. });
         let before = Before {
-            facts: Facts::now(&self.basis, processes, named.as_deref()),
+            facts: Facts::now(&self.basis, table, named.as_deref()),
             config: config.then(|| self.basis.config.text().to_owned()),
         };
         let (phase, until) = (Phase::Reaching(Goal::None), now + TIMEOUT);
@@ -203,15 +203,15 @@ impl Changes {
         };
         running.report.state = match change {
             Change::App { app, verb } if matches!(running.purpose, Purpose::Verb) => {
-                running.begin_verb(app, verb, processes, now)
+                running.begin_verb(app, verb, table, now)
             }
-            Change::LogLevel { app, level } => running.set_log_level(&app, level, processes),
-            Change::LeaveSafeMode => running.leave_safe_mode(processes, now),
-            _ => running.begin_planning(&self.basis, processes),
+            Change::LogLevel { app, level } => running.set_log_level(&app, level, table),
+            Change::LeaveSafeMode => running.leave_safe_mode(table, now),
+            _ => running.begin_planning(&self.basis, table),
         };
         let report = running.report.clone();
         self.running = Some(running);
-        self.advance(processes, now);
+        self.advance(table, now);
         Ok(report)
     }
 
@@ -279,20 +279,20 @@ impl Changes {
     }
 
     /// Makes the next step of the change, if its time has come.
-    pub(crate) fn advance(&mut self, processes: &mut ProcessTable, now: Instant) {
+    pub(crate) fn advance(&mut self, table: &mut ProcessTable, now: Instant) {
         let Self { basis, running: Some(running), .. } = self else { return };
         if matches!(running.report.state, ChangeState::Running | ChangeState::Watching) {
-            running.advance(basis, processes, now);
+            running.advance(basis, table, now);
         }
-        running.record(basis, processes);
+        running.record(basis, table);
         if !matches!(running.report.state, ChangeState::Running | ChangeState::Watching) {
             self.finish();
         }
     }
 
     /// Ends the watch over an upgrade, because an operator requests another change or safe mode begins.
-    pub(crate) fn end_watch(&mut self, processes: &mut ProcessTable, now: Instant) {
-        self.advance(processes, now);
+    pub(crate) fn end_watch(&mut self, table: &mut ProcessTable, now: Instant) {
+        self.advance(table, now);
         if let Some(running) = &mut self.running
             && running.report.state == ChangeState::Watching
         {
@@ -332,7 +332,7 @@ impl Changes {
 impl Running {
     /// Writes an audit record if the change has come to an end, or to a point from which it may still be undone. A dry run changes
     /// nothing, and an upgrade that ran well while it was watched changes nothing more.
-    fn record(&mut self, basis: &Basis, processes: &ProcessTable) {
+    fn record(&mut self, basis: &Basis, table: &ProcessTable) {
         if self.report.state == self.recorded {
             return;
         }
@@ -347,7 +347,7 @@ impl Running {
             ChangeState::Undone { why } => format!("was undone: {}", harmless(why, 400)),
             ChangeState::Incomplete { why } => format!("is incomplete: {}", harmless(why, 400)),
         };
-        let facts = Facts::now(basis, processes, self.named.as_deref());
+        let facts = Facts::now(basis, table, self.named.as_deref());
         let named = self.named.iter().map(|app| format!("app {app}"));
         let steps = self.report.steps.iter().map(|step| step.program.clone());
         let concerned: BTreeSet<String> = named.chain(steps).collect();

@@ -83,6 +83,11 @@ impl Listeners {
         api.filter_map(|(it, _)| it.address)
     }
 
+    /// Closes the socket for `role`.
+    pub(crate) fn remove(&mut self, role: ListenerRole) {
+        self.0.retain(|(listener, _)| listener.role != role);
+    }
+
     /// Listens at `address` for `role`. If the operator has not `chosen` the address and another program has taken it, this warns
     /// and adds nothing.
     ///

@@ -271,6 +271,7 @@ impl Northbound {
             match duplicates([fd].into_iter()) {
                 Ok(fds) => self.program.send(NorthboundRequest::Listen(listener), fds),
                 Err(error) => {
+                    self.input.listeners.remove(ListenerRole::Apps);
                     let hint = "restart the app once fewer descriptors are open";
                     warn!(%error, hint, "could not listen for requests to apps");
                 }

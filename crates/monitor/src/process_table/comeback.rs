@@ -1,6 +1,6 @@
 //! Moves all kernel apps to zones after unexplained ends of the kernel, and returns them one by one.
 //!
-//! `comeback.rs` of the crate decides; this file sees for it and performs its steps.
+//! [`supervisor::comeback`] decides; this file collects its inputs and performs its steps.
 
 use std::time::{Duration, Instant};
 

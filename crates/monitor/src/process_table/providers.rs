@@ -8,6 +8,9 @@ use sys::packets::Packets;
 use tracing::warn;
 
 use super::{AppSlot, ProcessTable};
+use crate::processes::Processes;
+use control::zone::ZoneRequest;
+use std::os::fd::AsFd as _;
 use supervisor::app::{App, Role};
 use supervisor::effects::Fd;
 use supervisor::program::Program;
@@ -63,15 +66,15 @@ impl ProcessTable {
     /// # Errors
     /// Why there is no connection, as a phrase that says what to do.
     pub(crate) fn connect_operator(
-        &mut self,
+        &self,
         name: &str,
         user: Option<u32>,
-        system: &dyn System,
+        processes: &Processes,
     ) -> Result<[Fd; 2], String> {
         let service = Service::named(name).filter(|service| service.table_slots().is_some());
         let service =
             service.ok_or_else(|| format!("there is no service {name:?} with a table"))?;
-        let mut current = self.apps.iter_mut().filter(|app| app.role() == Role::Current);
+        let mut current = self.apps.iter().filter(|app| app.role() == Role::Current);
         let provider = current.find(|app| app.provides() == Some(service)).ok_or_else(|| {
             format!(
                 "the service {name} does not run, as no app that runs names it; type `rosemary app enable {name}`, or \
@@ -83,7 +86,11 @@ impl ProcessTable {
         // The provider writes it into audit records; only the HTTP interface names the users for whom it acts.
         let client = user.map_or_else(|| HTTP_INTERFACE.to_owned(), |uid| format!("user {uid}"));
         let client = ServiceClient { app: 0, name: client, rights };
-        let table = provider.add_client(client, theirs.into_fd().into(), system)?;
+        let (program, table) = provider.serving(processes)?;
+        let request = ZoneRequest::Client(client);
+        // An operator may connect as often as it likes, which is no reason to kill the zone.
+        let sent = processes.send_for_operator(program.id(), request, &[theirs.into_fd().as_fd()]);
+        sent.map_err(|error| error.to_string())?;
         Ok([ours.into_fd().into(), table])
     }
 }

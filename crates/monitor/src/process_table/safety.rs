@@ -1,6 +1,6 @@
 //! Safe mode: starts the apps one at a time as user apps, and holds those with which a fault comes back.
 //!
-//! `safe_mode.rs` decides; this file sees for it and performs its steps. A guard that does not run yet stays in the kernel's
+//! [`supervisor::safe_mode`] decides; this file collects its inputs and performs its steps. A guard that does not run yet stays in the kernel's
 //! plan, so packets that need its verdict are treated as its `fail` says.
 
 use std::time::{Duration, Instant};
@@ -146,7 +146,7 @@ impl ProcessTable {
         let hosts_apps = self.apps.iter().any(App::is_in_kernel);
         let current = self.apps.iter_mut().filter(|app| app.role() == Role::Current);
         current.for_each(|app| app.hold_back(now));
-        if hosts_apps && self.kernel.program.pid().is_some() {
+        if hosts_apps && self.kernel.program.has_process() {
             self.kernel.restart(now);
         }
         let health = self.safe_mode.health;

@@ -1,6 +1,7 @@
 //! Tests of apps that the kernel hosts: their start, their demotion, and the blame for the kernel's end.
 
 use std::fs;
+use std::time::Duration;
 
 use control::operator::ProgramState;
 use control::operator::{AppStatus, Status};
@@ -100,6 +101,28 @@ fn killed_kernel_restarts_with_changed_object() {
     assert_ne!(app(&after).sha256, app(&before).sha256);
     assert_eq!(instance.received("rosemary-kernel", "host learning-switch: a new object"), 1);
     assert_eq!(instance.received("rosemary-zone", "load 2"), 0);
+}
+
+/// An end from outside names no app. The kernel that follows at once has the apps still, and safe mode replaces it.
+#[test]
+fn kernel_of_safe_mode_hosts_nothing() {
+    let rules = "[supervision]\nmin-run-seconds = 0.1\n[safe-mode]\nkernel-restarts = 2\nhealth-seconds = 1\n";
+    let app_entry = format!("{rules}[[app]]\nname = \"{APP}\"\nhost = \"kernel\"\n");
+    let mut instance = Instance::build_with(&app_entry);
+    instance.start();
+    for restarts in 0..2 {
+        let status = instance.until_hosted(restarts);
+        std::thread::sleep(Duration::from_millis(300)); // longer than the least run
+        kill(status.kernel.pid);
+    }
+    let status = instance.until("a zone in safe mode", || {
+        let status = instance.status()?;
+        let kernel = &status.kernel;
+        let runs = kernel.state == ProgramState::Running && kernel.restarts == 3;
+        (runs && app(&status).state == ProgramState::Running).then_some(status)
+    });
+    assert_eq!(app(&status).host, "user");
+    assert!(instance.received("rosemary-kernel", "host learning-switch: an object") <= 3);
 }
 
 #[test]

@@ -45,24 +45,29 @@ impl App {
         provided(&self.name)
     }
 
+    /// The program that serves the clients of the service, and the service's table.
+    ///
+    /// # Errors
+    /// Why the app cannot serve now, as a phrase.
+    pub fn serving(&self, system: &dyn System) -> Result<(&Program, Fd), String> {
+        // A table that anybody could write would not be one.
+        let table = self.table.as_ref().filter(|table| system.is_table_sealed(table));
+        let table = table.ok_or_else(|| format!("{} does not run", self.name))?;
+        let program = self.program().filter(|program| program.is_running());
+        Ok((program.ok_or("it does not run")?, table.clone()))
+    }
+
     /// Adds a client of the service that the app provides, with the client's socket. Returns the service's table.
     ///
     /// # Errors
     /// Why the app cannot serve now, as a phrase.
     pub fn add_client(
-        &mut self,
+        &self,
         client: ServiceClient,
         socket: Fd,
         system: &dyn System,
     ) -> Result<Fd, String> {
-        let not_running = || format!("{} does not run", self.name);
-        // A table that anybody could write would not be one.
-        let table = self.table.as_ref().filter(|table| system.is_table_sealed(table));
-        let table = table.ok_or_else(not_running)?;
-        let table = table.clone();
-        let program = self.program_mut().filter(|program| program.is_running());
-        let program = program.ok_or("it does not run")?;
-        // An operator may connect as often as it likes, which is no reason to kill the zone.
+        let (program, table) = self.serving(system)?;
         let lost = "could not connect a client to a service";
         program.send_if_room(ZoneRequest::Client(client), vec![socket], Some(lost));
         Ok(table)

@@ -2,7 +2,7 @@
 //!
 //! An app that panicked in the kernel, or in which the kernel ended, is demoted: it gets a zone, and later kernels start
 //! without it: after a panic until Rosemary is restarted, after the end of a kernel until the operator promotes the app
-//! ([`Demotions`](crate::demotions::Demotions)).
+//! (`demotions.rs` of the monitor).
 
 use control::app::Hosting as Host;
 
@@ -158,6 +158,11 @@ impl InKernel {
     pub(super) fn kernel_started(&mut self) {
         self.starts += 1;
         self.instances = 0;
+    }
+
+    /// The kernel could not be started after all.
+    pub(super) fn kernel_not_started(&mut self) {
+        self.starts = self.starts.saturating_sub(1);
     }
 
     /// The kernel reports that it has loaded this number of instances. Returns whether this is its first report.

@@ -36,7 +36,17 @@ impl App {
         }
     }
 
-    /// A kernel was started, with the app if it hosts it.
+    /// The kernel with the app could not be started.
+    pub fn kernel_not_started(&mut self) {
+        let is_stopped = self.intent.is_stopped();
+        if let Hosting::Kernel(in_kernel) = &mut self.hosting
+            && !is_stopped
+        {
+            in_kernel.kernel_not_started();
+        }
+    }
+
+    /// A kernel is started, with the app if it hosts it.
     pub fn kernel_started(&mut self) {
         let is_stopped = self.intent.is_stopped();
         if let Hosting::Kernel(in_kernel) = &mut self.hosting
