@@ -72,14 +72,13 @@ impl Worker {
             if connection.switch().is_none() {
                 connection.hold_ports(0)?;
             }
-            if connection.out.len() > before {
-                self.output.note(id, connection);
-            }
+            self.note_growth(id, before);
             let Some(Taken { size, inbound }) = taken? else { return Ok(at) };
             let read = match inbound {
                 Inbound::PacketIns(run) => self.packet_ins(id, run, now),
                 Inbound::Message(event, message) => {
                     self.event(id, event, message, now)?;
+                    self.note_growth(id, before);
                     message.len()
                 }
                 Inbound::Nothing => 0,
@@ -89,6 +88,14 @@ impl Worker {
             if self.other_owner(id).is_some() {
                 return Ok(at); // the other worker handles the rest
             }
+        }
+    }
+
+    /// Notes that a connection has more output than `before` bytes.
+    fn note_growth(&mut self, id: ConnId, before: usize) {
+        let connection = &mut self.switches[id];
+        if connection.out.len() > before {
+            self.output.note(id, connection);
         }
     }
 
@@ -155,11 +162,9 @@ impl Worker {
             }
             Event::FlowRemoved(removed) => {
                 self.replies(id, now).flow_removed(&removed, message);
-                self.output.note_if_any(id, &mut self.switches[id]);
             }
             Event::Reply(kind) | Event::Other(kind) => {
                 self.replies(id, now).reply(kind, message);
-                self.output.note_if_any(id, &mut self.switches[id]);
             }
         }
         Ok(())
@@ -274,6 +279,7 @@ impl Worker {
         self.switches.admission.leave(id);
         self.switches.roster.insert(dpid.0, id, epoch);
         self.channels.pool.note_address(address.ip().to_canonical(), dpid.0);
+        self.output.note(id, &mut self.switches[id]);
     }
 
     /// Reports to the monitor that a connection has claimed a datapath that it may not have. The caller closes the connection.

@@ -86,3 +86,24 @@ fn refused_table_miss_entry_is_repeated_shown_and_reported() {
     assert_eq!(reports, [fails, "recovered"]);
     bench.stop();
 }
+
+/// The message that completes the handshake has no reply of its own: the first entries must not wait for a tick, as packets are
+/// dropped until then.
+#[test]
+fn table_miss_entry_follows_the_handshake_at_once() {
+    let bench = Bench::new(1);
+    let mut times: Vec<Duration> = (1..=11)
+        .map(|dpid| {
+            let fake = FakeSwitch::connect(bench.address, dpid);
+            let is = |message: &[u8], kind| Kind::from_wire(OF, message[1]) == Ok(kind);
+            let received = || fake.received.recv_timeout(TEST_TIMEOUT).unwrap();
+            while !is(&received(), Kind::MultipartRequest) {}
+            let complete = Instant::now();
+            while !is(&received(), Kind::FlowMod) {}
+            complete.elapsed()
+        })
+        .collect();
+    times.sort();
+    assert!(times[5] < Duration::from_millis(20), "a tick has 100 ms: {times:?}");
+    bench.stop();
+}
