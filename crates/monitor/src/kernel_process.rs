@@ -152,9 +152,8 @@ impl KernelProcess {
     }
 
     /// The process could not be started.
-    pub(crate) fn not_started(&mut self, why: &str, now: Instant) {
+    pub(crate) fn not_started(&mut self) {
         self.progress = None;
-        self.program.not_started(why, now);
     }
 
     /// Notes, for this kernel and later ones, that an app does not run any more, and whether the switches lose its flows,

@@ -123,7 +123,6 @@ use crate::usage::{EnforcedBy, Enforcement};
 use crate::users::Users;
 use config::{Config, Require, ServiceRight};
 use supervisor::effects::Effects;
-use supervisor::incidents::Incidents;
 use supervisor::spec::Origin;
 
 /// Queues a line of the monitor's own log, as [`sys::log::in_background`] passes it, for the log service.
@@ -365,8 +364,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     };
     let services = ServiceSettings { state_dir, quotas: config.quotas, rules };
     if runtime.took_over() {
-        record_takeover(&environment.incidents);
-        incidents.write();
+        record_takeover(&mut incidents);
     }
     give_rights(&numbers, &mut apps);
     let apps = numbers.into_iter().zip(apps).collect();
@@ -434,9 +432,11 @@ fn keep_keys(apps: &mut [choice::App], state: &StateDir) {
 }
 
 /// Records that this instance took over from a killed instance.
-fn record_takeover(incidents: &Incidents) {
+fn record_takeover(store: &mut IncidentStore) {
+    let incidents = store.incidents();
     let evidence = Evidence::fact("it left the files of a running instance behind");
     let id = incidents.open(Program::monitor(), Cause::Unknown, evidence);
     incidents.reaction(id, "this instance took over");
     incidents.close(id, None);
+    store.write();
 }

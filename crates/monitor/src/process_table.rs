@@ -61,6 +61,7 @@ use config::Require;
 use supervisor::app::{App, Role, ZoneEvent};
 use supervisor::effects::{Effects, ProcessEvent, ProgramId, Reply};
 use supervisor::incidents::Incidents;
+use supervisor::program::News;
 use supervisor::system::System;
 
 /// With what programs run on this machine.
@@ -290,25 +291,19 @@ impl ProcessTable {
     }
 
     fn kernel_event(&mut self, event: ProcessEvent, system: &dyn System, now: Instant) {
-        match event {
-            ProcessEvent::Started(pid) => self.kernel.program.started(pid),
-            ProcessEvent::Found(pid) => self.kernel.program.found(pid),
-            ProcessEvent::NotStarted(why) => {
-                self.kernel.not_started(&why, now);
+        match self.kernel.program.take(event, now) {
+            None | Some(News::Started) => {}
+            Some(News::NotStarted) => {
+                self.kernel.not_started();
                 self.apps.iter_mut().for_each(App::kernel_not_started);
             }
-            ProcessEvent::Closed => self.kernel.program.mark_ending(now),
-            ProcessEvent::Broken(why) => self.kernel.program.kill(&why),
-            ProcessEvent::Received(reply, fds) => {
+            Some(News::Received(reply, fds)) => {
                 let Reply::Kernel(reply) = *reply else { return };
                 if let Err(why) = self.handle_kernel_reply(reply, fds, system, now) {
                     self.kernel.program.kill(why);
                 }
             }
-            ProcessEvent::Ended(exit, cause, record) => {
-                let exit = self.kernel.program.ended(exit, cause, now);
-                self.kernel_ended(&exit, record, now);
-            }
+            Some(News::Ended(exit, record)) => self.kernel_ended(&exit, record, now),
         }
     }
 
@@ -320,28 +315,14 @@ impl ProcessTable {
         now: Instant,
     ) {
         let Some(app) = self.app_mut(slot) else { return };
-        match event {
-            ProcessEvent::Started(pid) => app.started(pid, system, now),
-            ProcessEvent::Found(pid) => app.found(pid),
-            ProcessEvent::NotStarted(why) => app.not_started(&why, now),
-            ProcessEvent::Closed => app.closed(now),
-            ProcessEvent::Broken(why) => app.broken(&why),
-            ProcessEvent::Received(reply, fds) => {
-                let Reply::Zone(reply) = *reply else { return };
-                // A candidate is connected when it takes over.
-                if app.received(reply, fds, now) == ZoneEvent::Loaded && app.role() == Role::Current
-                {
-                    self.zone_loaded(slot, system, now);
-                }
-            }
-            ProcessEvent::Ended(exit, cause, _) => {
-                if let Some(program) = app.program_mut() {
-                    program.ended(exit, cause, now);
-                }
-                if app.zone_ended(now) {
-                    let detach = KernelRequest::Detach { app: app.id };
-                    self.kernel.program.send(detach, Vec::new());
-                }
+        match app.zone_event(event, system, now) {
+            ZoneEvent::Handled => {}
+            // A candidate is connected when it takes over.
+            ZoneEvent::Loaded if app.role() != Role::Current => {}
+            ZoneEvent::Loaded => self.zone_loaded(slot, system, now),
+            ZoneEvent::Ended => {
+                let detach = KernelRequest::Detach { app: app.id };
+                self.kernel.program.send(detach, Vec::new());
             }
         }
     }

@@ -19,7 +19,7 @@ use config::Supervision;
 use control::operator::{ProgramUsage, ServiceStatus};
 use supervisor::app::App;
 use supervisor::effects::{ProcessEvent, ProgramId, Reply};
-use supervisor::program::Program;
+use supervisor::program::{News, Program};
 use supervisor::service_failures::ServiceFailures;
 use supervisor::system::System;
 use supervisor::usage::report;
@@ -148,13 +148,9 @@ impl ServiceTable {
     ) -> ServiceEvent {
         let Some(service) = self.services.get_mut(slot.0) else { return ServiceEvent::Handled };
         let kind = service.kind;
-        match event {
-            ProcessEvent::Started(pid) => service.program.started(pid),
-            ProcessEvent::Found(pid) => service.program.found(pid),
-            ProcessEvent::NotStarted(why) => service.program.not_started(&why, now),
-            ProcessEvent::Closed => service.program.mark_ending(now),
-            ProcessEvent::Broken(why) => service.program.kill(&why),
-            ProcessEvent::Received(reply, fds) => {
+        match service.program.take(event, now) {
+            None | Some(News::Started | News::NotStarted) => {}
+            Some(News::Received(reply, fds)) => {
                 let Reply::Service(reply) = *reply else { return ServiceEvent::Handled };
                 if service.received(reply, fds, now) {
                     if kind != ServiceKind::Log {
@@ -163,8 +159,7 @@ impl ServiceTable {
                     self.connect_log_forwarder(now);
                 }
             }
-            ProcessEvent::Ended(exit, cause, _) => {
-                let exit = service.program.ended(exit, cause, now);
+            Some(News::Ended(exit, _)) => {
                 service.ended(now);
                 if kind == ServiceKind::Log {
                     self.log_forwarder.disconnect();

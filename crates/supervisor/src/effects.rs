@@ -40,7 +40,7 @@ impl From<Fd> for Attached {
 
 /// A program. No two programs of one monitor ever have the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ProgramId(pub u64);
+pub struct ProgramId(u64);
 
 /// A message to a program, on its control socket.
 #[derive(Debug, Serialize)]

@@ -18,7 +18,9 @@ pub use self::ending::ProgramExit;
 pub use self::kind::{NORTHBOUND, ProgramKind};
 pub use self::reaction::end_of_hold;
 use self::reaction::{next, reaction};
-use crate::effects::{Attached, Effect, Effects, Fd, IfFull, Message, ProgramId, Spawn};
+use crate::effects::{
+    Attached, Effect, Effects, Fd, IfFull, Message, ProcessEvent, ProgramId, Record, Reply, Spawn,
+};
 use crate::incidents::{Incidents, ProgramIncidents};
 use crate::lifecycle::{Due, Lifecycle, Next};
 use crate::system::System;
@@ -71,6 +73,19 @@ struct Process {
     pid: Option<u32>,
     /// Why the monitor killed it, if so.
     killed: Option<Killed>,
+}
+
+/// What the owner of a program must handle of an event.
+#[derive(Debug)]
+pub enum News {
+    /// The process was started.
+    Started,
+    /// The process could not be started.
+    NotStarted,
+    /// The process has sent a message with descriptors.
+    Received(Box<Reply>, Vec<OwnedFd>),
+    /// The process has ended. A process that recorded its calls leaves the record.
+    Ended(ProgramExit, Option<Box<Record>>),
 }
 
 impl Program {
@@ -245,26 +260,37 @@ impl Program {
         self.lifecycle.started(now);
     }
 
-    /// Its process was started.
-    pub fn started(&mut self, pid: u32) {
-        if let Some(process) = &mut self.process {
-            process.pid = Some(pid);
-            info!(program = self.name, pid, "started");
+    /// Takes an event of its process. Returns what its owner must handle.
+    pub fn take(&mut self, event: ProcessEvent, now: Instant) -> Option<News> {
+        match event {
+            ProcessEvent::Started(pid) => {
+                self.process.as_mut()?.pid = Some(pid);
+                info!(program = self.name, pid, "started");
+                Some(News::Started)
+            }
+            ProcessEvent::Found(pid) => {
+                self.process.as_mut()?.pid = Some(pid);
+                None
+            }
+            ProcessEvent::NotStarted(why) => {
+                self.process = None;
+                self.lifecycle.not_started();
+                self.start_failed(now, &why);
+                Some(News::NotStarted)
+            }
+            ProcessEvent::Received(reply, fds) => Some(News::Received(reply, fds)),
+            ProcessEvent::Closed => {
+                self.mark_ending(now);
+                None
+            }
+            ProcessEvent::Broken(why) => {
+                self.kill(&why);
+                None
+            }
+            ProcessEvent::Ended(exit, cause, record) => {
+                Some(News::Ended(self.ended(exit, cause, now), record))
+            }
         }
-    }
-
-    /// The process of the program itself was found in its PID namespace.
-    pub fn found(&mut self, pid: u32) {
-        if let Some(process) = &mut self.process {
-            process.pid = Some(pid);
-        }
-    }
-
-    /// Its process could not be started.
-    pub fn not_started(&mut self, why: &str, now: Instant) {
-        self.process = None;
-        self.lifecycle.not_started();
-        self.start_failed(now, why);
     }
 
     /// Records that a start failed. It counts as an end, so the next start waits for the minimum run time.
@@ -355,7 +381,8 @@ mod tests {
         program.start(now);
         let effects = effects.take();
         assert!(matches!(&effects[..], [(id, Effect::Spawn(_))] if *id == program.id()));
-        program.not_started("there is no file /nowhere", now);
+        let event = ProcessEvent::NotStarted("there is no file /nowhere".into());
+        assert!(matches!(program.take(event, now), Some(News::NotStarted)));
         assert!(!program.advance(&Nothing, now));
         assert!(program.lifecycle().last_exit().unwrap().contains("/nowhere"));
         assert_eq!(program.lifecycle().starts(), 0);

@@ -454,8 +454,8 @@ impl Running {
             }
         }
         for wanted in &plan.wanted {
-            let kept = difference.kept.iter().find(|(app, _)| *app == wanted.name);
-            table.set_kept(&wanted.name, kept.map(|(_, why)| why.clone()));
+            let kept = difference.kept.iter().find(|(app, _)| app == wanted.spec.name());
+            table.set_kept(wanted.spec.name(), kept.map(|(_, why)| why.clone()));
         }
         if let Purpose::Reload { .. } = self.purpose {
             let orphans = table.new_orphans(&plan.config, |app| plan.wants(app));

@@ -187,17 +187,9 @@ fn reload(old: &str, new: &str, key: &str) -> Option<Outcome> {
         return Some(Refused);
     }
     let files = Fingerprint::default;
-    let present = specs(&before).into_iter().map(|spec| Present {
-        name: spec.name().to_owned(),
-        spec,
-        files: files(),
-        is_stopped: false,
-    });
-    let wanted = specs(&after).into_iter().map(|spec| Wanted {
-        name: spec.name().to_owned(),
-        spec,
-        files: Ok(files()),
-    });
+    let present =
+        specs(&before).into_iter().map(|spec| Present { spec, files: files(), is_stopped: false });
+    let wanted = specs(&after).into_iter().map(|spec| Wanted { spec, files: Ok(files()) });
     let difference = difference(&present.collect::<Vec<_>>(), &wanted.collect::<Vec<_>>());
     if !difference.steps.is_empty() {
         return Some(Apps);

@@ -267,7 +267,6 @@ impl Planner {
             mistakes: others.iter().map(|(name, it)| (name.clone(), with_causes(it))).collect(),
         });
         let wanted = chosen.iter_mut().map(|PlannedApp { chosen, .. }| Wanted {
-            name: chosen.name().to_owned(),
             spec: chosen.spec.clone(),
             files: launch::fingerprint(chosen),
         });
@@ -328,7 +327,7 @@ impl Plan {
 
     /// Whether an app of this name is to run.
     pub(crate) fn wants(&self, name: &str) -> bool {
-        self.wanted.iter().any(|wanted| wanted.name == name)
+        self.wanted.iter().any(|wanted| wanted.spec.name() == name)
     }
 
     /// Takes an app out of the plan.

@@ -36,7 +36,7 @@ use crate::processes::duplicates;
 use control::incident::Cause;
 use supervisor::effects::{Fd, ProcessEvent, ProgramId, Reply};
 use supervisor::hang::answers::{AnswerProgress, Check};
-use supervisor::program::{Program, ProgramKind};
+use supervisor::program::{News, Program, ProgramKind};
 use supervisor::text::shortened;
 use supervisor::usage::leak::LeakDetector;
 use supervisor::usage::meter::Meter;
@@ -186,23 +186,13 @@ impl Northbound {
 
     /// Handles what happened to its process. Returns whether it became ready.
     pub(crate) fn handle(&mut self, event: ProcessEvent, now: Instant) -> bool {
-        match event {
-            ProcessEvent::Started(pid) => self.program.started(pid),
-            ProcessEvent::Found(pid) => self.program.found(pid),
-            ProcessEvent::NotStarted(why) => {
-                self.requests = None;
-                self.program.not_started(&why, now);
-            }
-            ProcessEvent::Closed => self.program.mark_ending(now),
-            ProcessEvent::Broken(why) => self.program.kill(&why),
-            ProcessEvent::Received(reply, fds) => {
+        match self.program.take(event, now) {
+            None | Some(News::Started) => {}
+            Some(News::NotStarted | News::Ended(..)) => self.requests = None,
+            Some(News::Received(reply, fds)) => {
                 if let Reply::Northbound(reply) = *reply {
                     return self.received(reply, fds, now);
                 }
-            }
-            ProcessEvent::Ended(exit, cause, _) => {
-                self.program.ended(exit, cause, now);
-                self.requests = None;
             }
         }
         false

@@ -46,7 +46,6 @@ impl ProcessTable {
         let current = self.apps.iter().filter(|app| app.role() == Role::Current);
         current
             .map(|app| Present {
-                name: app.name.clone(),
                 spec: app.spec().clone(),
                 files: app.fingerprint(),
                 is_stopped: app.is_stopped_by_operator(),

@@ -12,20 +12,45 @@ use control::zone::ZoneReply;
 use tracing::{error, info};
 
 use super::App;
-use crate::program::{ProgramKind, end_of_hold};
+use crate::effects::{ProcessEvent, Reply};
+use crate::program::{News, ProgramKind, end_of_hold};
 use crate::system::System;
 use crate::text::{harmless, shortened};
 
-/// The effect of a zone's message on other processes.
+/// The effect of an event of a zone on other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZoneEvent {
-    /// The message concerned the zone only.
+    /// The event concerned the zone only.
     Handled,
     /// The app is loaded and can be connected to the kernel and to services.
     Loaded,
+    /// The zone has ended, and the kernel has rings of it.
+    Ended,
 }
 
 impl App {
+    /// Handles an event of the zone's process.
+    pub fn zone_event(
+        &mut self,
+        event: ProcessEvent,
+        system: &dyn System,
+        now: Instant,
+    ) -> ZoneEvent {
+        let Some(zone) = self.hosting.zone_mut() else { return ZoneEvent::Handled };
+        match zone.program.take(event, now) {
+            Some(News::Started) => zone.started(system, now),
+            Some(News::NotStarted) => zone.not_started(),
+            Some(News::Received(reply, fds)) => {
+                if let Reply::Zone(reply) = *reply {
+                    return self.received(reply, fds, now);
+                }
+            }
+            Some(News::Ended(..)) if self.zone_ended(now) => return ZoneEvent::Ended,
+            None | Some(News::Ended(..)) => {}
+        }
+        ZoneEvent::Handled
+    }
+
     /// Handles a message of the zone, with its descriptors.
     pub fn received(&mut self, reply: ZoneReply, fds: Vec<OwnedFd>, now: Instant) -> ZoneEvent {
         let is_provider = self.provides().is_some();
@@ -72,42 +97,6 @@ impl App {
         ZoneEvent::Handled
     }
 
-    /// The zone's process was started.
-    pub fn started(&mut self, pid: u32, system: &dyn System, now: Instant) {
-        if let Some(zone) = self.hosting.zone_mut() {
-            zone.started(pid, system, now);
-        }
-    }
-
-    /// The process of the zone itself was found in its PID namespace.
-    pub fn found(&mut self, pid: u32) {
-        if let Some(program) = self.program_mut() {
-            program.found(pid);
-        }
-    }
-
-    /// The zone's process could not be started.
-    pub fn not_started(&mut self, why: &str, now: Instant) {
-        if let Some(zone) = self.hosting.zone_mut() {
-            zone.not_started();
-            zone.program.not_started(why, now);
-        }
-    }
-
-    /// The zone's process has closed its control socket, so it ends.
-    pub fn closed(&mut self, now: Instant) {
-        if let Some(program) = self.program_mut() {
-            program.mark_ending(now);
-        }
-    }
-
-    /// The zone's process has broken the protocol.
-    pub fn broken(&mut self, why: &str) {
-        if let Some(program) = self.program_mut() {
-            program.kill(why);
-        }
-    }
-
     /// The zone has loaded the app.
     fn loaded(&mut self, version: &str) {
         let Some(zone) = self.hosting.zone_mut() else { return };
@@ -147,7 +136,7 @@ impl App {
     }
 
     /// The zone's process has ended. Returns whether the kernel holds rings of it.
-    pub fn zone_ended(&mut self, now: Instant) -> bool {
+    fn zone_ended(&mut self, now: Instant) -> bool {
         self.reports.end_problem(now);
         if let Some(python) = &self.python {
             python.listeners.restore();

@@ -109,8 +109,7 @@ impl Zone {
     }
 
     /// The process was started.
-    pub(super) fn started(&mut self, pid: u32, system: &dyn System, now: Instant) {
-        self.program.started(pid);
+    pub(super) fn started(&mut self, system: &dyn System, now: Instant) {
         self.memory.due = system.is_memory_uncounted().then_some(now);
     }
 
@@ -310,7 +309,7 @@ mod tests {
         let meter = Meter::new(Limits::none(), Vec::new());
         zone.start(ZoneRequest::Stop, Vec::new(), now);
         assert_eq!(zone.memory_due(), None, "there is no process yet");
-        zone.started(7, &Nothing, now);
+        zone.started(&Nothing, now);
         assert_eq!(zone.memory_due(), Some(now));
         zone.check_memory(Some(Err("/proc hides it".into())), &meter, now);
         assert!(zone.memory_due() > Some(now), "it is tried again");

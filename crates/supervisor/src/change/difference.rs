@@ -12,8 +12,6 @@ use crate::spec::{AppSpec, LOG_LEVEL};
 /// An app that the monitor has.
 #[derive(Debug)]
 pub struct Present {
-    /// Its name.
-    pub name: String,
     /// Its specification.
     pub spec: AppSpec,
     /// The files with which it runs or was to run.
@@ -25,8 +23,6 @@ pub struct Present {
 /// An app that is to run.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Its name.
-    pub name: String,
     /// Its specification.
     pub spec: AppSpec,
     /// The files as they are now, or why they cannot be read.
@@ -131,14 +127,16 @@ pub fn fixed_obstacles(old: &Fixed, new: &Fixed, changes: &[String]) -> Vec<Stri
 pub fn difference(present: &[Present], wanted: &[Wanted]) -> Difference {
     let mut result = Difference::default();
     for new in wanted {
-        match present.iter().find(|old| old.name == new.name) {
+        match present.iter().find(|old| old.spec.name() == new.spec.name()) {
             None => result.start(new),
             Some(old) => result.compare(old, new),
         }
     }
-    for old in present.iter().filter(|old| !wanted.iter().any(|new| new.name == old.name)) {
+    for old in
+        present.iter().filter(|old| !wanted.iter().any(|new| new.spec.name() == old.spec.name()))
+    {
         let why = "it is not to run any more".to_owned();
-        result.step(&old.name, Action::Stop, why, [&old.spec, &old.spec]);
+        result.step(old.spec.name(), Action::Stop, why, [&old.spec, &old.spec]);
     }
     // Guards come first and leave last, so that no packet is decided without a guard that is configured before and after.
     result.steps.sort_by_key(|step| match (step.action, step.is_guard) {
@@ -163,9 +161,11 @@ pub struct Rest {
 /// Removes the apps that are not in `scope`.
 pub fn narrow(scope: &Scope, present: &mut Vec<Present>, wanted: &mut Vec<Wanted>) -> Rest {
     let present: Vec<Present> =
-        present.extract_if(.., |it| !scope.apps.contains(&it.name)).collect();
-    let obstacles = overlaps(wanted.iter().filter(|it| scope.apps.contains(&it.name)), &present);
-    let wanted: Vec<Wanted> = wanted.extract_if(.., |it| !scope.apps.contains(&it.name)).collect();
+        present.extract_if(.., |it| !scope.apps.contains(it.spec.name())).collect();
+    let obstacles =
+        overlaps(wanted.iter().filter(|it| scope.apps.contains(it.spec.name())), &present);
+    let wanted: Vec<Wanted> =
+        wanted.extract_if(.., |it| !scope.apps.contains(it.spec.name())).collect();
     let Difference { steps, obstacles: others, notices, .. } = difference(&present, &wanted);
     let is_possible = |step: &AppStep| !scope.mistakes.iter().any(|(app, _)| *app == step.app);
     let steps = steps
@@ -190,7 +190,8 @@ fn overlaps<'a>(changed: impl Iterator<Item = &'a Wanted>, stay: &[Present]) -> 
         let other = stay.iter().find(|it| it.spec.policy.band.overlaps(band))?;
         Some(format!(
             "{} is to have priorities that {} has until a change of it is applied; type `rosemary reload` first",
-            new.name, other.name
+            new.spec.name(),
+            other.spec.name()
         ))
     };
     changed.filter_map(overlap).collect()
@@ -201,9 +202,11 @@ impl Difference {
         match &new.files {
             Ok(_) => {
                 let why = "it is new".to_owned();
-                self.step(&new.name, Action::Start, why, [&new.spec, &new.spec]);
+                self.step(new.spec.name(), Action::Start, why, [&new.spec, &new.spec]);
             }
-            Err(why) => self.obstacles.push(format!("the app {} cannot start: {why}", new.name)),
+            Err(why) => {
+                self.obstacles.push(format!("the app {} cannot start: {why}", new.spec.name()));
+            }
         }
     }
 
@@ -213,21 +216,24 @@ impl Difference {
         match &new.files {
             Ok(files) => changed.extend(old.files.differ(files)),
             Err(why) if !changed.is_empty() => {
-                return self.obstacles.push(format!("the app {} cannot start: {why}", old.name));
+                return self
+                    .obstacles
+                    .push(format!("the app {} cannot start: {why}", old.spec.name()));
             }
             Err(why) => {
-                self.notices.push(format!("{} goes on with its last files: {why}.", old.name));
-                self.kept.push((old.name.clone(), why.clone()));
+                self.notices
+                    .push(format!("{} goes on with its last files: {why}.", old.spec.name()));
+                self.kept.push((old.spec.name().to_owned(), why.clone()));
             }
         }
         if !changed.is_empty() && !old.is_stopped {
             let why = format!("changed: {}", changed.join(", "));
-            return self.step(&old.name, Action::Replace, why, specs);
+            return self.step(old.spec.name(), Action::Replace, why, specs);
         }
         changed.extend(old.spec.differ_while_running(&new.spec));
         if !changed.is_empty() && old.spec != new.spec {
             let why = format!("changed: {}", changed.join(", "));
-            self.step(&old.name, Action::Update, why, specs);
+            self.step(old.spec.name(), Action::Update, why, specs);
             if changed == [LOG_LEVEL]
                 && let Some(step) = self.steps.last_mut()
             {

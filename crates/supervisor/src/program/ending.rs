@@ -69,7 +69,7 @@ impl Program {
     }
 
     /// Its process has ended, with this exit status and its cause.
-    pub fn ended(&mut self, exit: String, cause: Cause, now: Instant) -> ProgramExit {
+    pub(super) fn ended(&mut self, exit: String, cause: Cause, now: Instant) -> ProgramExit {
         let process = self.process.take();
         let (pid, killed) = process.map_or((None, None), |it| (it.pid, it.killed));
         let exit = match &killed {

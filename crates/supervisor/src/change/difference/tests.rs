@@ -39,12 +39,18 @@ fn files(config: &str) -> Fingerprint {
     Fingerprint { sha256: "ab".into(), config: config.into(), ..Fingerprint::default() }
 }
 
+/// The specification with another name.
+fn named(name: &str, mut spec: AppSpec) -> AppSpec {
+    spec.keys.name = name.into();
+    spec
+}
+
 fn present(name: &str, spec: AppSpec) -> Present {
-    Present { name: name.into(), spec, files: files("one"), is_stopped: false }
+    Present { spec: named(name, spec), files: files("one"), is_stopped: false }
 }
 
 fn wanted(name: &str, spec: AppSpec) -> Wanted {
-    Wanted { name: name.into(), spec, files: Ok(files("one")) }
+    Wanted { spec: named(name, spec), files: Ok(files("one")) }
 }
 
 fn compare(old: &[Present], new: &[Wanted]) -> Difference {
