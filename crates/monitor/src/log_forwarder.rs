@@ -241,7 +241,8 @@ pub(crate) struct LogForwarder {
 }
 
 /// The log service sent a reply that breaks the protocol.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it sent the monitor an invalid reply")]
 pub(crate) struct InvalidReply;
 
 impl LogForwarder {

@@ -7,19 +7,26 @@
 
 pub mod app;
 pub mod attachment;
+mod attribution;
 pub mod change;
 pub mod comeback;
 pub mod effects;
 pub mod files;
 pub mod hang;
 pub mod incidents;
+pub mod interface;
+pub mod kernel;
 pub mod lifecycle;
 pub mod program;
 pub mod restart_policy;
 pub mod rights;
 pub mod safe_mode;
 pub mod service_failures;
+pub mod services;
 pub mod spec;
 pub mod system;
+pub mod table;
 pub mod text;
 pub mod usage;
+
+pub use self::table::{Event, Supervisor};

@@ -17,7 +17,7 @@ use super::trial::{Trial, cannot_run};
 use super::verbs::Goal;
 use super::{Basis, Running, TIMEOUT};
 use crate::packages::Files;
-use crate::process_table::ProcessTable;
+use supervisor::Supervisor;
 use supervisor::change::difference::{Difference, difference, fixed_obstacles, narrow};
 
 /// Why a change is made.
@@ -67,7 +67,7 @@ pub(super) struct Prepared {
 
 impl Running {
     /// Begins to plan. Returns the change's state.
-    pub(super) fn begin_planning(&mut self, basis: &Basis, table: &ProcessTable) -> ChangeState {
+    pub(super) fn begin_planning(&mut self, basis: &Basis, programs: &Supervisor) -> ChangeState {
         let mut overrides = basis.overrides.clone();
         let (mut source, mut write, mut version) =
             (Source::Known(Box::new(basis.config.clone())), true, None);
@@ -88,7 +88,7 @@ impl Running {
             }
             Purpose::Enable { app, enabled } => overrides = overrides.with(app, *enabled),
             Purpose::Promote { app } => {
-                if let Err(why) = table.must_be_demoted(app) {
+                if let Err(why) = programs.must_be_demoted(app) {
                     return ChangeState::Refused { why };
                 }
             }
@@ -114,27 +114,27 @@ impl Running {
     }
 
     /// Makes the next step.
-    pub(super) fn advance(&mut self, basis: &mut Basis, table: &mut ProcessTable, now: Instant) {
+    pub(super) fn advance(&mut self, basis: &mut Basis, programs: &mut Supervisor, now: Instant) {
         let is_late = self.until <= now;
         let next = match &self.phase {
             Phase::Reaching(goal) | Phase::Settling(goal) => {
-                let is_settled = table.is_settled() && goal.is_met(table);
+                let is_settled = programs.is_settled() && goal.is_met(programs);
                 match (is_settled, is_late) {
                     (true, _) => {
                         let watch = basis.config.supervision.upgrade_watch;
-                        Some(self.settled(table, watch, now))
+                        Some(self.settled(programs, watch, now))
                     }
 
-                    (false, _) if let Some(why) = goal.failure(table) => {
+                    (false, _) if let Some(why) = goal.failure(programs) => {
                         self.report.misconfigured = true;
                         Some(ChangeState::Incomplete { why })
                     }
-                    (false, true) => Some(ChangeState::Incomplete { why: goal.missing(table) }),
+                    (false, true) => Some(ChangeState::Incomplete { why: goal.missing(programs) }),
                     (false, false) => None,
                 }
             }
             Phase::Planning(planning) => match planning.take() {
-                Some(Ok(plan)) => self.planned(plan, basis, table, now),
+                Some(Ok(plan)) => self.planned(plan, basis, programs, now),
                 Some(Err(Unplannable { why, misconfigured })) => {
                     self.report.misconfigured = misconfigured;
                     Some(self.refused(basis, why))
@@ -157,12 +157,12 @@ impl Running {
                 }
                 None => None,
             },
-            Phase::Preparing(_) => self.prepare(is_late, basis, table, now),
+            Phase::Preparing(_) => self.prepare(is_late, basis, programs, now),
             Phase::Watching { app, starts, in_kernel } => {
-                match table.failure_since(app, *starts, *in_kernel) {
+                match programs.failure_since(app, *starts, *in_kernel) {
                     Some(why) => {
                         let app = app.clone();
-                        Some(self.undo(app, why, basis, table, now))
+                        Some(self.undo(app, why, basis, programs, now))
                     }
                     None if is_late => Some(ChangeState::Done),
                     None => None,
@@ -175,11 +175,11 @@ impl Running {
     }
 
     /// The new programs run. Returns the state that follows.
-    fn settled(&mut self, table: &ProcessTable, watch: Duration, now: Instant) -> ChangeState {
+    fn settled(&mut self, programs: &Supervisor, watch: Duration, now: Instant) -> ChangeState {
         match &self.purpose {
             Purpose::Verb
                 if let Phase::Reaching(Goal::Runs { app, .. }) = &self.phase
-                    && let Some(why) = table.kept(app) =>
+                    && let Some(why) = programs.kept(app) =>
             {
                 let why = format!(
                     "{app} runs with the files with which it last ran, as it cannot run with the present ones: {why}; \
@@ -189,7 +189,7 @@ impl Running {
                 ChangeState::Incomplete { why }
             }
             Purpose::Upgrade { app } => {
-                let (starts, in_kernel) = (table.app_starts(app), table.is_in_kernel(app));
+                let (starts, in_kernel) = (programs.app_starts(app), programs.is_in_kernel(app));
                 let app = app.clone();
                 self.report.notices.push(format!(
                     "{app} is watched for {} s; if it fails, the previous version runs again.",
@@ -228,7 +228,7 @@ impl Running {
         &mut self,
         mut plan: Plan,
         basis: &Basis,
-        table: &mut ProcessTable,
+        programs: &mut Supervisor,
         now: Instant,
     ) -> Option<ChangeState> {
         if let (Some(file), None) = (&basis.config.file, &plan.config.file) {
@@ -238,7 +238,7 @@ impl Running {
             return Some(self.refused(basis, why));
         }
         let fixed = basis.planner.fixed(&basis.config);
-        let mut present = table.present();
+        let mut present = programs.present();
         let rest = plan.scope.as_ref().map(|scope| narrow(scope, &mut present, &mut plan.wanted));
         let mut difference = difference(&present, &plan.wanted);
         let changes = config::changes(basis.config.text(), plan.config.text());
@@ -291,7 +291,7 @@ impl Running {
             return Some(self.refused(basis, difference.obstacles.join("; ")));
         }
         if let Purpose::Reload { dry_run, .. } = self.purpose {
-            let orphans = table.new_orphans(&plan.config, |app| plan.wants(app));
+            let orphans = programs.new_orphans(&plan.config, |app| plan.wants(app));
             self.report.notices.extend(orphans.iter().map(|orphan| {
                 format!("{} left the configuration; switches lose its flows.", orphan.name)
             }));
@@ -305,7 +305,7 @@ impl Running {
             }
             return Some(ChangeState::Unconfirmed);
         }
-        self.begin_preparing(plan, difference, basis, table, now)
+        self.begin_preparing(plan, difference, basis, programs, now)
     }
 
     /// Tries to load the apps that the steps of a dry run would start.
@@ -341,18 +341,20 @@ impl Running {
         mut plan: Plan,
         difference: Difference,
         basis: &Basis,
-        table: &mut ProcessTable,
+        programs: &mut Supervisor,
         now: Instant,
     ) -> Option<ChangeState> {
-        let around = (&basis.services, &basis.environment);
-        if let Err(error) = table.add_services(&plan.apps, around, now) {
-            return Some(self.refused(basis, error.to_string()));
+        let named = |it: &PlannedApp| it.chosen.spec.keys.services.clone();
+        let named: Vec<_> = plan.apps.iter().flat_map(named).collect();
+        match basis.environment.services(&named) {
+            Ok(services) => programs.add_services(services, now),
+            Err(error) => return Some(self.refused(basis, error.to_string())),
         }
         for step in difference.steps.iter().filter(|step| !step.in_kernel) {
             if let Action::Start | Action::Replace = step.action
                 && let Some(app) = plan.take(&step.app)
             {
-                table.add_candidate(app, &basis.environment, now);
+                programs.add_candidate(app.launch(&basis.environment, programs), now);
             }
         }
         self.until = now + TIMEOUT;
@@ -365,26 +367,26 @@ impl Running {
         &mut self,
         is_late: bool,
         basis: &mut Basis,
-        table: &mut ProcessTable,
+        programs: &mut Supervisor,
         now: Instant,
     ) -> Option<ChangeState> {
-        let failure = match table.candidates_are_loaded() {
+        let failure = match programs.candidates_are_loaded() {
             Ok(true) => None,
             Ok(false) if !is_late => return None,
             Ok(false) => {
-                let names = table.candidates_that_load().join(", ");
+                let names = programs.candidates_that_load().join(", ");
                 Some(format!("{names} did not load in {} s", TIMEOUT.as_secs()))
             }
             Err((app, why)) => {
-                table.set_kept(&app, Some(why.clone()));
+                programs.set_kept(&app, Some(why.clone()));
                 // Its program ran before with other settings, or it is new in the configuration.
                 self.report.misconfigured = matches!(self.purpose, Purpose::Reload { .. });
                 Some(cannot_run(&app, &why))
             }
         };
-        let failure = failure.or_else(|| self.store(basis, table).err());
+        let failure = failure.or_else(|| self.store(basis, programs).err());
         if let Some(why) = failure {
-            table.discard_candidates(now);
+            programs.discard_candidates(now);
             return Some(match self.refused(basis, why) {
                 ChangeState::Refused { why } => ChangeState::Undone { why },
                 state => state,
@@ -392,13 +394,13 @@ impl Running {
         }
         let old = std::mem::replace(&mut self.phase, Phase::Settling(Goal::None));
         let Phase::Preparing(prepared) = old else { return None };
-        self.commit(*prepared, basis, table, now);
+        self.commit(*prepared, basis, programs, now);
         self.until = now + TIMEOUT;
         None
     }
 
     /// Stores the decision, before anything changes.
-    fn store(&self, basis: &mut Basis, table: &mut ProcessTable) -> Result<(), String> {
+    fn store(&self, basis: &mut Basis, programs: &mut Supervisor) -> Result<(), String> {
         match &self.purpose {
             Purpose::Enable { app, enabled } => {
                 let overrides = basis.overrides.with(app, *enabled);
@@ -410,7 +412,7 @@ impl Running {
             Purpose::Upgrade { app } => basis.planner.use_staged(app),
             Purpose::Rollback { app } => basis.planner.use_previous(app),
             Purpose::Undo { app, .. } => basis.planner.take_back(app),
-            Purpose::Promote { app } => match table.clear_demotion(app) {
+            Purpose::Promote { app } => match programs.clear_demotion(app) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(format!("the promotion could not be stored: {error}")),
             },
@@ -427,42 +429,42 @@ impl Running {
         &mut self,
         prepared: Prepared,
         basis: &mut Basis,
-        table: &mut ProcessTable,
+        programs: &mut Supervisor,
         now: Instant,
     ) {
         let Prepared { mut plan, difference } = prepared;
-        table.hand_over(now);
+        programs.hand_over(now);
         let restarts_kernel = difference.restarts_kernel();
         for step in &difference.steps {
             let planned = plan.take(&step.app);
             match (step.action, step.in_kernel) {
                 (_, true) => {
-                    let planned = planned.map(|app: PlannedApp| (app, &basis.environment));
-                    let remove = self.removes_flows(&step.app, &plan.config, table);
-                    table.swap_in_kernel(&step.app, planned, remove, now);
+                    let planned = planned.map(|it| it.launch(&basis.environment, programs));
+                    let remove = self.removes_flows(&step.app, &plan.config, programs);
+                    programs.swap_in_kernel(&step.app, planned, remove, now);
                 }
                 (Action::Update, false) => {
                     if let Some(planned) = planned {
-                        table.update_app(planned, &basis.environment);
+                        programs.update_app(planned.launch(&basis.environment, programs));
                     }
                 }
                 (Action::Stop, false) => {
-                    let remove = self.removes_flows(&step.app, &plan.config, table);
-                    table.remove_app(&step.app, remove, now);
+                    let remove = self.removes_flows(&step.app, &plan.config, programs);
+                    programs.remove_app(&step.app, remove, now);
                 }
                 (Action::Start | Action::Replace | Action::Restart, false) => {}
             }
         }
         for wanted in &plan.wanted {
             let kept = difference.kept.iter().find(|(app, _)| app == wanted.spec.name());
-            table.set_kept(wanted.spec.name(), kept.map(|(_, why)| why.clone()));
+            programs.set_kept(wanted.spec.name(), kept.map(|(_, why)| why.clone()));
         }
         if let Purpose::Reload { .. } = self.purpose {
-            let orphans = table.new_orphans(&plan.config, |app| plan.wants(app));
-            table.remove_orphans(orphans);
+            let orphans = programs.new_orphans(&plan.config, |app| plan.wants(app));
+            programs.remove_orphans(orphans);
         }
         if restarts_kernel {
-            table.restart_kernel(now);
+            programs.restart_kernel(now);
         }
         (basis.config, basis.inactive) = (plan.config, plan.inactive);
         basis.warnings = plan.warnings;
@@ -472,9 +474,9 @@ impl Running {
     }
 
     /// Whether the switches lose the flows of an app that is not to run any more by `config`.
-    fn removes_flows(&self, app: &str, config: &Config, table: &ProcessTable) -> bool {
+    fn removes_flows(&self, app: &str, config: &Config, programs: &Supervisor) -> bool {
         let is_orphan = matches!(self.purpose, Purpose::Reload { .. }) && config.app(app).is_none();
-        is_orphan && config.orphans == Orphans::Remove || table.on_stop(app) == OnStop::Remove
+        is_orphan && config.orphans == Orphans::Remove || programs.on_stop(app) == OnStop::Remove
     }
 
     /// Makes the previous package of an upgraded app run again.
@@ -483,7 +485,7 @@ impl Running {
         app: String,
         why: String,
         basis: &Basis,
-        table: &ProcessTable,
+        programs: &Supervisor,
         now: Instant,
     ) -> ChangeState {
         warn!(app, why, "an upgraded app failed; its previous version runs again");
@@ -494,7 +496,7 @@ impl Running {
         incidents.close(id, None);
         self.purpose = Purpose::Undo { app, why };
         (self.confirmed, self.until) = (true, now + TIMEOUT);
-        self.begin_planning(basis, table)
+        self.begin_planning(basis, programs)
     }
 }
 

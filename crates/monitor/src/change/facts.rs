@@ -6,7 +6,7 @@ use control::operator::{Amount, KernelStatus};
 
 use super::Basis;
 use crate::packages::Version;
-use crate::process_table::ProcessTable;
+use supervisor::Supervisor;
 use supervisor::text::harmless;
 
 /// Most characters of a value.
@@ -21,14 +21,14 @@ pub(super) struct Facts(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Facts {
     /// Reads the facts about the kernel and the apps; about packages only those of the app `named`.
-    pub(super) fn now(basis: &Basis, table: &ProcessTable, named: Option<&str>) -> Self {
+    pub(super) fn now(basis: &Basis, programs: &Supervisor, named: Option<&str>) -> Self {
         let mut facts = Self::default();
-        facts.add_kernel(&table.kernel().status());
-        let apps = table.status().2.into_iter().map(|app| app.name);
+        facts.add_kernel(&programs.kernel().status());
+        let apps = programs.status().2.into_iter().map(|app| app.name);
         let named = named.filter(|app| config::is_name(app));
         let apps: BTreeSet<String> = apps.chain(named.map(str::to_owned)).collect();
         for app in &apps {
-            facts.add_app(app, table);
+            facts.add_app(app, programs);
             let decision = match basis.overrides.get(app) {
                 None => "as configured",
                 Some(true) => "by an operator",
@@ -49,8 +49,8 @@ impl Facts {
         facts.insert("restarts".into(), kernel.restarts.to_string());
     }
 
-    fn add_app(&mut self, app: &str, table: &ProcessTable) {
-        let Ok(report) = table.app_report(app) else {
+    fn add_app(&mut self, app: &str, programs: &Supervisor) {
+        let Ok(report) = programs.app_report(app) else {
             return self.add(app, "state", "does not run");
         };
         let status = report.status;

@@ -46,12 +46,11 @@ use self::applying::{Phase, Purpose};
 use self::facts::Facts;
 use self::new_config::{NewConfig, staged_files};
 use self::planner::Planner;
-pub(crate) use self::trial::with_own_file;
 use self::verbs::Goal;
 use crate::audit;
+use crate::environment::Environment;
 use crate::overrides::Overrides;
-use crate::process_table::{Environment, ProcessTable};
-use crate::service_table::ServiceSettings;
+use supervisor::Supervisor;
 use supervisor::text::harmless;
 
 /// How long programs may take to reach the state that a change is to bring about.
@@ -65,7 +64,6 @@ const KEPT: usize = 16;
 pub(crate) struct Basis {
     pub(crate) planner: Planner,
     pub(crate) environment: Environment,
-    pub(crate) services: ServiceSettings,
     /// The last configuration that was applied.
     pub(crate) config: Config,
     pub(crate) overrides: Overrides,
@@ -132,11 +130,11 @@ impl Changes {
         &mut self,
         (request, fds): (ChangeRequest, Vec<OwnedFd>),
         who: &str,
-        table: &mut ProcessTable,
+        programs: &mut Supervisor,
         now: Instant,
     ) -> Result<ChangeReport, String> {
         let ChangeRequest { change, confirmed } = request;
-        self.end_watch(table, now);
+        self.end_watch(programs, now);
         if let Some(running) = &self.running {
             let what = &running.what;
             return Err(format!("another change is being made ({what}); try again in a moment"));
@@ -148,7 +146,7 @@ impl Changes {
                 | Change::Configure { dry_run: true, .. }
                 | Change::LogLevel { .. }
         );
-        if table.is_in_safe_mode() && !fits_safe_mode {
+        if programs.is_in_safe_mode() && !fits_safe_mode {
             return Err("Rosemary is in safe mode; end it with `rosemary safe-mode exit`".into());
         }
         self.made += 1;
@@ -184,7 +182,7 @@ impl Changes {
         let named = audit::named(&change).map(str::to_owned);
         let config = matches!(purpose, Purpose::Reload { .. });
         let before = Before {
-            facts: Facts::now(&self.basis, table, named.as_deref()),
+            facts: Facts::now(&self.basis, programs, named.as_deref()),
             config: config.then(|| self.basis.config.text().to_owned()),
         };
         let (phase, until) = (Phase::Reaching(Goal::None), now + TIMEOUT);
@@ -203,15 +201,15 @@ impl Changes {
         };
         running.report.state = match change {
             Change::App { app, verb } if matches!(running.purpose, Purpose::Verb) => {
-                running.begin_verb(app, verb, table, now)
+                running.begin_verb(app, verb, programs, now)
             }
-            Change::LogLevel { app, level } => running.set_log_level(&app, level, table),
-            Change::LeaveSafeMode => running.leave_safe_mode(table, now),
-            _ => running.begin_planning(&self.basis, table),
+            Change::LogLevel { app, level } => running.set_log_level(&app, level, programs),
+            Change::LeaveSafeMode => running.leave_safe_mode(programs, now),
+            _ => running.begin_planning(&self.basis, programs),
         };
         let report = running.report.clone();
         self.running = Some(running);
-        self.advance(table, now);
+        self.advance(programs, now);
         Ok(report)
     }
 
@@ -279,20 +277,20 @@ impl Changes {
     }
 
     /// Makes the next step of the change, if its time has come.
-    pub(crate) fn advance(&mut self, table: &mut ProcessTable, now: Instant) {
+    pub(crate) fn advance(&mut self, programs: &mut Supervisor, now: Instant) {
         let Self { basis, running: Some(running), .. } = self else { return };
         if matches!(running.report.state, ChangeState::Running | ChangeState::Watching) {
-            running.advance(basis, table, now);
+            running.advance(basis, programs, now);
         }
-        running.record(basis, table);
+        running.record(basis, programs);
         if !matches!(running.report.state, ChangeState::Running | ChangeState::Watching) {
             self.finish();
         }
     }
 
     /// Ends the watch over an upgrade, because an operator requests another change or safe mode begins.
-    pub(crate) fn end_watch(&mut self, table: &mut ProcessTable, now: Instant) {
-        self.advance(table, now);
+    pub(crate) fn end_watch(&mut self, programs: &mut Supervisor, now: Instant) {
+        self.advance(programs, now);
         if let Some(running) = &mut self.running
             && running.report.state == ChangeState::Watching
         {
@@ -332,7 +330,7 @@ impl Changes {
 impl Running {
     /// Writes an audit record if the change has come to an end, or to a point from which it may still be undone. A dry run changes
     /// nothing, and an upgrade that ran well while it was watched changes nothing more.
-    fn record(&mut self, basis: &Basis, table: &ProcessTable) {
+    fn record(&mut self, basis: &Basis, programs: &Supervisor) {
         if self.report.state == self.recorded {
             return;
         }
@@ -347,7 +345,7 @@ impl Running {
             ChangeState::Undone { why } => format!("was undone: {}", harmless(why, 400)),
             ChangeState::Incomplete { why } => format!("is incomplete: {}", harmless(why, 400)),
         };
-        let facts = Facts::now(basis, table, self.named.as_deref());
+        let facts = Facts::now(basis, programs, self.named.as_deref());
         let named = self.named.iter().map(|app| format!("app {app}"));
         let steps = self.report.steps.iter().map(|step| step.program.clone());
         let concerned: BTreeSet<String> = named.chain(steps).collect();

@@ -19,6 +19,7 @@ use tracing::warn;
 
 use crate::check;
 use crate::choice::{self, Misfit, Mistake};
+use crate::environment::Environment;
 use crate::error::StartError;
 use crate::installation::Installation;
 use crate::launch;
@@ -27,6 +28,8 @@ use crate::options::Options;
 use crate::overrides::Overrides;
 pub(crate) use crate::packages::Version;
 use crate::packages::{Files, Store};
+use supervisor::Supervisor;
+use supervisor::app::App;
 use supervisor::change::difference::{Fixed, Scope, Wanted};
 use supervisor::spec::{AppSpec, Origin};
 
@@ -316,6 +319,14 @@ fn concerned(app: String, before: &[PlannedApp], after: &[PlannedApp]) -> BTreeS
     let names = before.keys().chain(after.keys());
     let differ = names.filter(|name| before.get(*name) != after.get(*name)).cloned();
     differ.chain([app]).collect()
+}
+
+impl PlannedApp {
+    /// Describes the app; nothing is started.
+    pub(crate) fn launch(self, environment: &Environment, programs: &Supervisor) -> App {
+        let demoted = programs.why_demoted(self.chosen.name());
+        launch::app(self.id, self.chosen, environment, demoted)
+    }
 }
 
 impl Plan {

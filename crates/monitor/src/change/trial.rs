@@ -13,6 +13,7 @@ use config::Require;
 
 use super::planner::{PlannedApp, Planner};
 use crate::trial_load;
+use supervisor::text::with_own_file;
 
 /// The trial of some apps.
 #[derive(Debug)]
@@ -78,12 +79,4 @@ fn try_app(
 /// Why a change is not made whose app cannot be loaded.
 pub(super) fn cannot_run(app: &str, why: &str) -> String {
     format!("the app {app} cannot run like this: {why}")
-}
-
-/// Adds an app's own file to the reason for which the app cannot be loaded.
-pub(crate) fn with_own_file(why: String, file: Option<&Path>) -> String {
-    match file {
-        Some(file) => format!("{why} (its own file is {})", file.display()),
-        None => why,
-    }
 }

@@ -8,7 +8,7 @@ use control::operator::ProgramState;
 
 use super::Running;
 use super::applying::Phase;
-use crate::process_table::ProcessTable;
+use supervisor::Supervisor;
 
 /// The state that a change is to bring about.
 #[derive(Debug)]
@@ -22,37 +22,37 @@ pub(super) enum Goal {
 }
 
 impl Goal {
-    pub(super) fn is_met(&self, table: &ProcessTable) -> bool {
-        let kernel_runs = table.kernel_state() == ProgramState::Running;
+    pub(super) fn is_met(&self, programs: &Supervisor) -> bool {
+        let kernel_runs = programs.kernel_state() == ProgramState::Running;
         match self {
             Self::None => true,
             Self::Stopped(app) => {
-                kernel_runs && table.app_state(app) == Some(ProgramState::Stopped)
+                kernel_runs && programs.app_state(app) == Some(ProgramState::Stopped)
             }
             Self::Runs { app, starts } => {
                 kernel_runs
-                    && table.app_state(app) == Some(ProgramState::Running)
-                    && table.app_starts(app) > *starts
+                    && programs.app_state(app) == Some(ProgramState::Running)
+                    && programs.app_starts(app) > *starts
             }
         }
     }
 
     /// Why the goal cannot be reached: the app cannot run with its files, and never ran with others.
-    pub(super) fn failure(&self, table: &ProcessTable) -> Option<String> {
+    pub(super) fn failure(&self, programs: &Supervisor) -> Option<String> {
         let Self::Runs { app, starts } = self else { return None };
-        let is_held =
-            table.app_state(app) == Some(ProgramState::Held) && table.app_starts(app) > *starts;
-        let why = table.app_named(app).ok()?.unfit().filter(|_| is_held)?;
+        let is_held = programs.app_state(app) == Some(ProgramState::Held)
+            && programs.app_starts(app) > *starts;
+        let why = programs.app_named(app).ok()?.unfit().filter(|_| is_held)?;
         Some(format!("{app} cannot run with its files: {why}; correct them"))
     }
 
     /// The difference between the current state and the goal, as a phrase.
-    pub(super) fn missing(&self, table: &ProcessTable) -> String {
-        let kernel = table.kernel_state();
+    pub(super) fn missing(&self, programs: &Supervisor) -> String {
+        let kernel = programs.kernel_state();
         match self {
             Self::None => format!("the kernel is {kernel}"),
             Self::Stopped(app) | Self::Runs { app, .. } => {
-                let state = table.app_state(app).map_or("gone".into(), |it| it.to_string());
+                let state = programs.app_state(app).map_or("gone".into(), |it| it.to_string());
                 format!("{app} is {state}, and the kernel is {kernel}")
             }
         }
@@ -63,13 +63,13 @@ impl Running {
     /// Ends safe mode. Returns the change's state.
     pub(super) fn leave_safe_mode(
         &mut self,
-        table: &mut ProcessTable,
+        programs: &mut Supervisor,
         now: Instant,
     ) -> ChangeState {
-        if !table.is_in_safe_mode() {
+        if !programs.is_in_safe_mode() {
             return ChangeState::Refused { why: "Rosemary is not in safe mode".into() };
         }
-        if table.leaving_restarts_kernel() {
+        if programs.leaving_restarts_kernel() {
             let why = "apps return to it; switches reconnect, and their flows stay".to_owned();
             let (action, program) = (Action::Restart, "kernel".to_owned());
             self.report.steps.push(ChangeStep { action, program, why });
@@ -77,7 +77,7 @@ impl Running {
                 return ChangeState::Unconfirmed;
             }
         }
-        let (started, suspects) = table.leave_safe_mode(now);
+        let (started, suspects) = programs.leave_safe_mode(now);
         for app in started {
             let why = "safe mode ends".to_owned();
             let (action, program) = (Action::Start, format!("app {app}"));
@@ -88,7 +88,7 @@ impl Running {
             self.report.notices.push(format!(
                 "{app} stays stopped, as safe mode named it; `rosemary app start {app}` starts it."
             ));
-            self.report.notices.extend(table.notice_of_stopped_guard(&app));
+            self.report.notices.extend(programs.notice_of_stopped_guard(&app));
         }
         ChangeState::Running
     }
@@ -98,9 +98,9 @@ impl Running {
         &mut self,
         app: &str,
         level: Option<LogLevel>,
-        table: &mut ProcessTable,
+        programs: &mut Supervisor,
     ) -> ChangeState {
-        match table.set_log_level(app, level) {
+        match programs.set_log_level(app, level) {
             Ok(level) => {
                 let why = format!("its log has the level {}", level.name());
                 let (action, program) = (Action::Update, format!("app {app}"));
@@ -116,10 +116,10 @@ impl Running {
         &mut self,
         app: String,
         verb: AppVerb,
-        table: &mut ProcessTable,
+        programs: &mut Supervisor,
         now: Instant,
     ) -> ChangeState {
-        let known = match table.app_named(&app) {
+        let known = match programs.app_named(&app) {
             Ok(known) => known,
             Err(why) => return ChangeState::Refused { why },
         };
@@ -129,15 +129,15 @@ impl Running {
         }
         let is_stopped = known.is_stopped_by_operator();
         let in_kernel = known.is_in_kernel();
-        let starts = table.app_starts(&app);
-        let is_held = table.is_held_for_restarts(&app);
+        let starts = programs.app_starts(&app);
+        let is_held = programs.is_held_for_restarts(&app);
         let action = match (verb, is_stopped) {
             (AppVerb::Stop, true) => {
                 return ChangeState::Refused { why: format!("{app} is stopped already") };
             }
             (AppVerb::Start, false) if is_held => Action::Start,
             (AppVerb::Start, false) => {
-                let state = table.app_state(&app).unwrap_or(ProgramState::Stopped);
+                let state = programs.app_state(&app).unwrap_or(ProgramState::Stopped);
                 let hint = "correct its files if it is held, or use `rosemary app restart`";
                 let why = format!("{app} was not stopped: it is {state}; {hint}");
                 return ChangeState::Refused { why };
@@ -157,12 +157,12 @@ impl Running {
             }
         }
         if action == Action::Stop {
-            self.report.notices.extend(table.notice_of_stopped_guard(&app));
+            self.report.notices.extend(programs.notice_of_stopped_guard(&app));
         }
         match action {
-            Action::Stop => table.stop_app(&app, now),
-            Action::Start if is_stopped => table.start_app(&app, now),
-            _ => table.restart_app(&app, now),
+            Action::Stop => programs.stop_app(&app, now),
+            Action::Start if is_stopped => programs.start_app(&app, now),
+            _ => programs.restart_app(&app, now),
         }
         self.phase = Phase::Reaching(match action {
             Action::Stop => Goal::Stopped(app),

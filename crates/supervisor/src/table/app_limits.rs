@@ -6,16 +6,16 @@
 use std::time::{Duration, Instant};
 
 use control::incident::{self, Cause, Evidence, IncidentId};
+use control::query::AppCounters;
 use sdk::services::Service;
 use sdk::services::apps::{self, Measure};
-use sys::packets::Packets;
 use tracing::{info, warn};
 
-use super::{AppSlot, ProcessTable};
-use crate::apps_service::{AppsService, ClientId, LimitRequest};
-use crate::processes::Processes;
-use supervisor::app::{App, Role};
-use supervisor::text::harmless;
+use super::{AppSlot, Supervisor};
+use crate::app::{App, Role};
+use crate::effects::{Effect, LimitRequest, ProgramId};
+use crate::system::{Sockets, System};
+use crate::text::harmless;
 
 /// Most changes of limits that one app may make in a minute; renewals are free.
 const MOST_CHANGES: u32 = 30;
@@ -24,7 +24,6 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// The limits in force.
 #[derive(Debug, Default)]
 pub(super) struct AppLimits {
-    pub(super) service: AppsService,
     limits: Vec<AppLimit>,
     /// For each app that sets limits: since when its changes are counted, and their number.
     changes: Vec<(String, Instant, u32)>,
@@ -53,9 +52,9 @@ impl AppLimits {
         *count <= MOST_CHANGES
     }
 
-    /// When a limit ends or the kernel has taken too long to answer.
+    /// When a limit ends.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.limits.iter().map(|limit| limit.until).chain(self.service.next_due()).min()
+        self.limits.iter().map(|limit| limit.until).min()
     }
 
     /// The limit of an app, as a phrase for operators.
@@ -65,70 +64,47 @@ impl AppLimits {
     }
 }
 
-impl ProcessTable {
+impl Supervisor {
     /// Connects an app that was loaded with the service `apps`, if it uses it.
-    pub(super) fn connect_apps_service(&mut self, slot: AppSlot, now: Instant) {
+    pub(super) fn connect_apps_service(&mut self, slot: AppSlot, system: &dyn System) {
         let Some(app) = self.apps.get_mut(slot.0) else { return };
         if !app.uses(Service::Apps) || app.role() != Role::Current {
             return;
         }
-        let pairs: std::io::Result<Vec<_>> =
-            (0..app.instances()).map(|_instance| Packets::pair()).collect();
+        let pairs: Result<Vec<_>, String> =
+            (0..app.instances()).map(|_instance| system.sockets(Sockets::Plain)).collect();
         let mut ends = Vec::new();
         match pairs {
             Ok(pairs) => {
-                for (ours, theirs) in pairs {
-                    self.limits.service.add(app.client(), ours, now);
-                    ends.push(theirs.into_fd().into());
+                for [ours, theirs] in pairs {
+                    let client = Effect::AddAppsClient(app.client(), ours);
+                    self.effects.add(ProgramId::MONITOR, client);
+                    ends.push(theirs);
                 }
                 app.connect_service(Service::Apps, (ends, None), &self.kernel.program);
             }
             Err(error) => {
                 let hint = "restart the app once fewer descriptors are open";
-                warn!(app = app.name, %error, hint, "could not connect an app to the service apps");
+                warn!(app = app.name, error, hint, "could not connect an app to the service apps");
             }
         }
     }
 
-    /// Handles a request of a client of the service.
-    pub(super) fn serve_apps_client(
-        &mut self,
-        client: ClientId,
-        processes: &Processes,
-        now: Instant,
-    ) {
-        if let Some(request) = self.limits.service.receive(client, now) {
-            let decision = self.decide(&request, now);
-            if let Err(why) = &decision {
-                let (app, by) = (&request.app, &request.by);
-                warn!(app, by, why, "refused to limit an app for another one");
-            }
-            self.limits.service.decided(&request, decision);
+    /// Decides about a request of a client of the service `apps`.
+    pub(super) fn limit_requested(&mut self, request: LimitRequest, now: Instant) {
+        let decision = self.decide(&request, now);
+        if let Err(why) = &decision {
+            let (app, by) = (&request.app, &request.by);
+            warn!(app, by, why, "refused to limit an app for another one");
         }
-        self.read_for_clients(processes, now);
+        self.effects.add(ProgramId::MONITOR, Effect::Decided(request, decision));
     }
 
-    /// Requests the counters from the kernel if a client waits for them.
-    fn read_for_clients(&mut self, processes: &Processes, now: Instant) {
-        let service = &mut self.limits.service;
-        if !service.must_read() {
-            return;
-        }
-        if !service.is_connected() {
-            match self.kernel.connect(processes) {
-                Ok(channel) => service.connected(channel),
-                Err(_) => return service.disconnect(),
-            }
-        }
-        service.begin_reading(now);
-    }
-
-    /// Handles an answer of the kernel with counters.
-    pub(super) fn counters_for_clients(&mut self, processes: &Processes, now: Instant) {
-        let Some(counted) = self.limits.service.receive_from_kernel() else { return };
+    /// The apps as clients of the service `apps` see them, of these counters.
+    pub fn counters_for_apps(&self, counted: &[AppCounters]) -> Vec<apps::AppCounters> {
         let serving = self.apps.iter().filter(|app| app.role().serves());
         let of = |app: &App| {
-            let counters = counted.apps.iter().find(|it| it.name == app.name)?;
+            let counters = counted.iter().find(|it| it.name == app.name)?;
             Some(apps::AppCounters {
                 number: app.id.0,
                 name: app.name.clone(),
@@ -139,9 +115,7 @@ impl ProcessTable {
                 limit: app.limit(),
             })
         };
-        let apps = serving.filter_map(of).collect();
-        self.limits.service.answer_counters(&counted, apps);
-        self.read_for_clients(processes, now);
+        serving.filter_map(of).collect()
     }
 
     /// Sets, renews or ends a limit for an app that has the right to do so.
@@ -219,15 +193,13 @@ impl ProcessTable {
     }
 
     /// Ends limits whose time is over, and gives all apps their limits, also those that have replaced others.
-    pub(super) fn advance_limits(&mut self, processes: &Processes, now: Instant) {
-        self.limits.service.give_up(now);
+    pub(super) fn advance_limits(&mut self, now: Instant) {
         let over = self.limits.limits.iter().filter(|limit| limit.until <= now);
         let over: Vec<String> = over.map(|limit| limit.app.clone()).collect();
         for app in over {
             self.end_limit(&app, "the time of the limit was over", now);
         }
         self.apply_limits();
-        self.read_for_clients(processes, now);
     }
 
     fn apply_limits(&mut self) {

@@ -13,9 +13,10 @@
 //! programs, `status.rs` the reports to operators.
 
 mod app_limits;
-mod comeback;
+
 mod failed_messages;
 mod health;
+mod kernel_apps;
 mod kernel_messages;
 mod missing_flows;
 mod other_controllers;
@@ -28,84 +29,105 @@ mod status;
 mod stopping;
 mod verbs;
 
-use std::os::fd::BorrowedFd;
+use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
+use config::Supervision;
 use control::app::AppId;
 use control::kernel::KernelRequest;
+use control::query::AppCounters;
 use tracing::warn;
 
 use self::app_limits::AppLimits;
-use self::comeback::KernelApps;
 use self::failed_messages::FailedMessages;
+use self::kernel_apps::KernelApps;
 use self::other_controllers::OtherControllers;
 use self::refused_switches::RefusedSwitches;
 use self::replacing::KernelSwap;
 use self::safety::SafeMode;
-use crate::apps_service::ClientId;
-use crate::choice;
-use crate::demotions::Demotions;
-use crate::error::StartError;
-use crate::installation::Installation;
-use crate::kernel_process::KernelProcess;
-use crate::kernel_settings::KernelSettings;
-use crate::launch;
-use crate::northbound::Northbound;
-use crate::processes::Processes;
-use crate::service_table::{ServiceEvent, ServiceSettings, ServiceSlot, ServiceTable};
-use crate::usage::Enforcement;
-use crate::users::Users;
-use config::Require;
-use supervisor::app::{App, Role, ZoneEvent};
-use supervisor::effects::{Effects, ProcessEvent, ProgramId, Reply};
-use supervisor::incidents::Incidents;
-use supervisor::program::News;
-use supervisor::system::System;
+use crate::app::{App, Role, ZoneEvent};
+use crate::effects::{Effects, LimitRequest, ProcessEvent, ProgramId, Reply};
+use crate::incidents::Incidents;
+use crate::interface::{Northbound, NorthboundParts};
+use crate::kernel::{Kernel, KernelParts};
+use crate::program::News;
+use crate::services::{ServiceEvent, ServiceParts, ServiceSlot, Services};
+use crate::system::System;
 
-/// With what programs run on this machine.
+/// The file with the apps that must not run in the kernel.
+pub trait Demotions: fmt::Debug {
+    /// Why the app of this name must not run in the kernel, if so.
+    fn why(&self, app: &str) -> Option<&str>;
+
+    /// Remembers that a kernel ended in `app`. If this cannot be stored, the app stays demoted until Rosemary stops.
+    fn record(&mut self, app: &str, why: &str);
+
+    /// The operator allows the app to run in the kernel again. Returns whether it was demoted.
+    ///
+    /// # Errors
+    /// The change cannot be stored. The app then stays demoted.
+    fn clear(&mut self, app: &str) -> std::io::Result<bool>;
+}
+
+/// The parts of a new supervisor.
 #[derive(Debug)]
-pub(crate) struct Environment {
-    pub(crate) installation: Installation,
-    pub(crate) users: Users,
-    /// How complete the sandbox must be; `None` to run without a sandbox.
-    pub(crate) require: Option<Require>,
-    pub(crate) enforcement: Arc<Enforcement>,
+pub struct Parts {
+    /// The kernel.
+    pub kernel: KernelParts,
+    /// The apps, in the operator's order.
+    pub apps: Vec<App>,
+    /// The services that the apps need, and the log service.
+    pub services: Vec<ServiceParts>,
+    /// The HTTP interface, if there is one.
+    pub northbound: Option<NorthboundParts>,
+    /// The rules.
+    pub rules: Supervision,
+    /// The rule of safe mode.
+    pub safe_mode: config::SafeMode,
+    /// The apps that must not run in the kernel.
+    pub demotions: Box<dyn Demotions>,
     /// Collects the effects for processes.
-    pub(crate) effects: Effects,
-    pub(crate) incidents: Incidents,
+    pub effects: Effects,
+    /// All incidents.
+    pub incidents: Incidents,
+}
+
+/// What happens.
+#[derive(Debug)]
+pub enum Event {
+    /// The programs are to run.
+    Start,
+    /// Time has passed, so that something may be due.
+    Time,
+    /// A period of measurement is over.
+    Measure,
+    /// Something happened to the process of a program, which may be gone.
+    Process(ProgramId, ProcessEvent),
+    /// An app asks to limit another one.
+    Limit(LimitRequest),
+    /// All programs are to end before this time.
+    Stop(Instant),
+    /// All programs are killed, for this reason.
+    Kill(&'static str),
+    /// The time of the stop is over: programs that did not end although they were killed are given up.
+    Abandon,
 }
 
 /// Which app of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AppSlot(usize);
+pub struct AppSlot(usize);
 
-/// A descriptor of the table that the event loop polls.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Source {
-    /// The kernel's replies with its counters.
-    KernelCounters,
-    /// The log service's replies.
-    LogReplies,
-    /// Requests of the HTTP interface.
-    Northbound,
-    /// A client of the service `apps`.
-    AppsClient(ClientId),
-    /// The kernel's replies with counters for these clients.
-    CountersForApps,
-}
-
-/// The kernel, the apps and the services.
+/// Decides about the kernel, the apps, the services and the HTTP interface.
 #[derive(Debug)]
-pub(crate) struct ProcessTable {
-    kernel: KernelProcess,
+pub struct Supervisor {
+    kernel: Kernel,
     apps: Vec<App>,
-    services: ServiceTable,
+    services: Services,
     /// The HTTP interface, if it is to run.
     northbound: Option<Northbound>,
     /// The apps that must not run in the kernel.
-    demotions: Demotions,
+    demotions: Box<dyn Demotions>,
     incidents: Incidents,
     /// Changes of apps in the kernel, which wait for its end.
     swaps: Vec<KernelSwap>,
@@ -115,143 +137,123 @@ pub(crate) struct ProcessTable {
     refused_switches: RefusedSwitches,
     other_controllers: OtherControllers,
     failed_messages: FailedMessages,
-    /// Whether the programs were asked to stop.
-    is_stopping: bool,
+    /// When all programs must have ended, once they were asked to stop.
+    stop: Option<Instant>,
+    effects: Effects,
 }
 
-impl ProcessTable {
+impl Supervisor {
     /// The files of the apps that an operator may change: their objects, except those of packages, and their configurations.
-    pub(crate) fn app_files(&self) -> impl Iterator<Item = &Path> {
+    pub fn app_files(&self) -> impl Iterator<Item = &Path> {
         self.apps.iter().flat_map(App::own_files)
     }
 
     /// Describes all programs without starting them.
-    ///
-    /// # Errors
-    /// The program of a service is missing.
-    pub(crate) fn new(
-        apps: Vec<(AppId, choice::App)>,
-        kernel: KernelSettings,
-        services: &ServiceSettings,
-        around: &Environment,
-        demotions: Demotions,
-    ) -> Result<Self, StartError> {
-        let kernel = KernelProcess::new(kernel, &services.rules, around);
-        let services = ServiceTable::for_apps(apps.iter().map(|(_, app)| app), services, around)?;
-        let app = |(id, app): (AppId, choice::App)| {
-            let demoted = demotions.why(app.name());
-            launch::app(id, app, around, demoted)
-        };
-        Ok(Self {
-            kernel,
-            apps: apps.into_iter().map(app).collect(),
-            services,
-            northbound: None,
-            demotions,
-            incidents: around.incidents.clone(),
+    pub fn new(parts: Parts) -> Self {
+        let Parts { rules, effects, incidents, .. } = parts;
+        let outbox = || (effects.clone(), incidents.clone());
+        Self {
+            kernel: Kernel::new(parts.kernel, &rules, outbox()),
+            apps: parts.apps,
+            services: Services::new(parts.services, &rules, outbox()),
+            northbound: parts.northbound.map(|it| Northbound::new(it, &rules, outbox())),
+            demotions: parts.demotions,
             swaps: Vec::new(),
-            safe_mode: SafeMode::default(),
+            safe_mode: SafeMode::new(&parts.safe_mode),
             kernel_apps: KernelApps::default(),
             limits: AppLimits::default(),
             refused_switches: RefusedSwitches::default(),
             other_controllers: OtherControllers::default(),
             failed_messages: FailedMessages::default(),
-            is_stopping: false,
-        })
+            stop: None,
+            effects,
+            incidents,
+        }
     }
 
-    /// Adds the HTTP interface, if there is one, which starts with the other programs.
-    pub(crate) fn set_northbound(&mut self, northbound: Option<Northbound>) {
-        self.northbound = northbound;
+    /// Handles an event. The decisions are in the effects.
+    pub fn handle(&mut self, event: Event, system: &dyn System, now: Instant) {
+        match event {
+            Event::Start => self.request_start(now),
+            Event::Time => self.advance(system, now),
+            Event::Measure => self.measure(system, now),
+            Event::Process(program, event) => self.process_event(program, event, system, now),
+            Event::Limit(request) => self.limit_requested(request, now),
+            Event::Stop(deadline) => self.begin_stop(deadline, now),
+            Event::Kill(why) => self.kill(why),
+            Event::Abandon => self.abandon(),
+        }
     }
 
-    /// The HTTP interface, for its requests.
-    pub(crate) fn northbound_mut(&mut self) -> Option<&mut Northbound> {
-        self.northbound.as_mut()
+    /// Whether the programs were asked to stop.
+    fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Whether there is an HTTP interface.
+    pub fn has_northbound(&self) -> bool {
+        self.northbound.is_some()
+    }
+
+    /// The program of the HTTP interface, if there is one.
+    pub fn northbound(&self) -> Option<ProgramId> {
+        self.northbound.as_ref().map(Northbound::id)
+    }
+
+    /// Tells the HTTP interface by what users are recognised now.
+    pub fn send_credentials(&mut self) {
+        self.northbound.iter_mut().for_each(Northbound::send_credentials);
     }
 
     /// Warns of apps that run with the kernel's rights.
-    pub(crate) fn warn_of_apps_in_kernel(&self) {
+    pub fn warn_of_apps_in_kernel(&self) {
         for App { name, .. } in self.apps.iter().filter(|app| app.is_in_kernel()) {
             warn!(app = name, "the kernel hosts this app: the app can do all that the kernel can");
         }
     }
 
     /// Schedules the start of the kernel and the services. Zones follow when the kernel is ready.
-    pub(crate) fn request_start(&mut self, now: Instant) {
+    fn request_start(&mut self, now: Instant) {
         self.kernel.program.request_start(now);
         self.services.iter_mut().for_each(|service| service.program.request_start(now));
         self.northbound.iter_mut().for_each(|it| it.request_start(now));
     }
 
-    /// The descriptors to poll, apart from those of processes.
-    pub(crate) fn sources(&self) -> impl Iterator<Item = (Source, BorrowedFd<'_>)> {
-        let counters = self.kernel.counters.fd().map(|fd| (Source::KernelCounters, fd));
-        let log = self.services.log_replies().map(|fd| (Source::LogReplies, fd));
-        let northbound = self.northbound.as_ref().and_then(Northbound::requests);
-        let northbound = northbound.map(|fd| (Source::Northbound, fd));
-        let service = &self.limits.service;
-        let clients = service.client_fds().map(|(client, fd)| (Source::AppsClient(client), fd));
-        let for_apps = service.kernel_fd().map(|fd| (Source::CountersForApps, fd));
-        counters.into_iter().chain(log).chain(clients).chain(for_apps).chain(northbound)
-    }
-
-    /// When [`advance`](Self::advance) is due.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    /// When [`Event::Time`] is due.
+    pub fn next_due(&self, now: Instant) -> Option<Instant> {
         let kernel = self.kernel.program.next_due().into_iter().chain(self.kernel.hang_check_due());
-        let kernel = kernel.chain(self.kernel.backtrace_due());
         let apps = self.apps.iter().filter_map(App::next_due);
         let kernel = kernel.chain(self.limits.next_due());
         let northbound = self.northbound.as_ref().and_then(Northbound::next_due);
         let others = self.services.next_due().into_iter().chain(northbound);
         let others = others.chain(self.kernel_apps.next_due());
-        kernel.chain(apps).chain(others).chain(self.safe_mode.next_due()).min()
+        let stop = self.stop.into_iter().flat_map(|deadline| Services::log_stop_due(deadline, now));
+        kernel.chain(apps).chain(others).chain(self.safe_mode.next_due()).chain(stop).min()
     }
 
     /// Does what is due: starts and kills programs, retries connections, checks for hangs, forwards log lines.
-    pub(crate) fn advance(&mut self, processes: &Processes, now: Instant) {
-        self.advance_changes(processes, now);
-        if self.kernel.program.advance(processes, now) {
-            self.kernel.start(&mut self.apps, now);
+    fn advance(&mut self, system: &dyn System, now: Instant) {
+        self.advance_changes(system, now);
+        if self.kernel.program.advance(system, now) {
+            self.kernel.start(&mut self.apps, system, now);
         }
         for slot in self.app_slots() {
             let Some(app) = self.app_mut(slot) else { continue };
-            app.advance(processes, now);
+            app.advance(system, now);
             if app.zone_mut().is_some_and(|zone| zone.must_retry(now)) {
                 self.attach(slot);
             }
         }
-        self.kernel.check_hang(&self.apps, processes, now);
-        self.kernel.advance_backtrace(now);
-        self.services.advance(processes, now);
-        self.northbound.iter_mut().for_each(|it| it.advance(processes, now));
-        self.advance_limits(processes, now);
+        self.kernel.check_hang(&self.apps, system, now);
+        self.services.advance(system, now);
+        self.northbound.iter_mut().for_each(|it| it.advance(system, now));
+        self.advance_limits(now);
         self.advance_safe_mode(now);
         self.advance_comeback(now);
+        self.advance_stop(system, now);
     }
 
-    /// Handles a descriptor of [`sources`](Self::sources) that became readable.
-    pub(crate) fn handle(&mut self, source: Source, processes: &Processes, now: Instant) {
-        match source {
-            Source::KernelCounters => {
-                if self.kernel.counters.receive() {
-                    for app in self.apps.iter_mut().filter(|app| app.role().serves()) {
-                        if let Some(counters) = self.kernel.counters.of(&app.name) {
-                            app.counted(counters, processes, now);
-                        }
-                    }
-                }
-            }
-            Source::LogReplies => self.services.receive_log_reply(now),
-            // The event loop receives and answers requests.
-            Source::Northbound => {}
-            Source::AppsClient(client) => self.serve_apps_client(client, processes, now),
-            Source::CountersForApps => self.counters_for_clients(processes, now),
-        }
-    }
-
-    /// Handles what happened to the process of a program. The program may be gone.
-    pub(crate) fn process_event(
+    fn process_event(
         &mut self,
         program: ProgramId,
         event: ProcessEvent,
@@ -263,11 +265,11 @@ impl ProcessTable {
         } else if let Some(slot) = self.slot_of(program) {
             self.zone_event(slot, event, system, now);
         } else if let Some(slot) = self.services.slot_of(program) {
-            self.service_event(slot, event, now);
+            self.service_event(slot, event, system, now);
         } else if let Some(northbound) = self.northbound.as_mut().filter(|it| it.id() == program)
             && northbound.handle(event, now)
         {
-            self.app_slots().for_each(|slot| self.connect_routes(slot));
+            self.app_slots().for_each(|slot| self.connect_routes(slot, system));
         }
     }
 
@@ -276,12 +278,19 @@ impl ProcessTable {
         self.apps.iter().position(is_it).map(AppSlot)
     }
 
-    fn service_event(&mut self, slot: ServiceSlot, event: ProcessEvent, now: Instant) {
-        match self.services.handle(slot, event, now) {
+    fn service_event(
+        &mut self,
+        slot: ServiceSlot,
+        event: ProcessEvent,
+        system: &dyn System,
+        now: Instant,
+    ) {
+        match self.services.handle(slot, event, system, now) {
             ServiceEvent::Ready => {
-                self.services.connect_service(slot, &mut self.apps, &self.kernel.program);
+                let (apps, kernel) = (&mut self.apps, &self.kernel.program);
+                self.services.connect_service(slot, apps, kernel, system);
             }
-            ServiceEvent::Failed(failed) if !self.is_stopping => {
+            ServiceEvent::Failed(failed) if !self.is_stopping() => {
                 let names: Vec<&str> = failed.iter().map(|kind| kind.name()).collect();
                 let why = format!("several services failed: {}", names.join(", "));
                 self.restart_all(&why, now);
@@ -291,7 +300,15 @@ impl ProcessTable {
     }
 
     fn kernel_event(&mut self, event: ProcessEvent, system: &dyn System, now: Instant) {
-        match self.kernel.program.take(event, now) {
+        let news = match event {
+            ProcessEvent::Counted(counters) => return self.counted(counters, system, now),
+            ProcessEvent::NotCounted => return self.kernel.forget_counters(),
+            ProcessEvent::Backtrace(incident, frames) => {
+                return self.kernel.backtrace_made(incident, frames);
+            }
+            event => self.kernel.program.take(event, now),
+        };
+        match news {
             None | Some(News::Started) => {}
             Some(News::NotStarted) => {
                 self.kernel.not_started();
@@ -307,6 +324,18 @@ impl ProcessTable {
         }
     }
 
+    /// The kernel has counted what the apps did.
+    fn counted(&mut self, counters: Vec<AppCounters>, system: &dyn System, now: Instant) {
+        if !self.kernel.counted(counters) {
+            return;
+        }
+        for app in self.apps.iter_mut().filter(|app| app.role().serves()) {
+            if let Some(counters) = self.kernel.counters_of(&app.name) {
+                app.counted(counters, system, now);
+            }
+        }
+    }
+
     fn zone_event(
         &mut self,
         slot: AppSlot,
@@ -319,7 +348,7 @@ impl ProcessTable {
             ZoneEvent::Handled => {}
             // A candidate is connected when it takes over.
             ZoneEvent::Loaded if app.role() != Role::Current => {}
-            ZoneEvent::Loaded => self.zone_loaded(slot, system, now),
+            ZoneEvent::Loaded => self.zone_loaded(slot, system),
             ZoneEvent::Ended => {
                 let detach = KernelRequest::Detach { app: app.id };
                 self.kernel.program.send(detach, Vec::new());
@@ -328,14 +357,14 @@ impl ProcessTable {
     }
 
     /// Connects an app that its zone has loaded.
-    fn zone_loaded(&mut self, slot: AppSlot, system: &dyn System, now: Instant) {
+    fn zone_loaded(&mut self, slot: AppSlot, system: &dyn System) {
         self.attach(slot);
         if let Some(app) = self.apps.get_mut(slot.0) {
-            self.services.connect_app(app, &self.kernel.program);
+            self.services.connect_app(app, &self.kernel.program, system);
         }
         self.connect_provided(slot, system);
-        self.connect_apps_service(slot, now);
-        self.connect_routes(slot);
+        self.connect_apps_service(slot, system);
+        self.connect_routes(slot, system);
     }
 
     /// Asks the kernel for rings for a loaded zone, if the kernel is ready.
@@ -353,32 +382,27 @@ impl ProcessTable {
     ///
     /// # Errors
     /// The state directory cannot be written. The app then stays demoted.
-    pub(crate) fn clear_demotion(&mut self, app: &str) -> std::io::Result<bool> {
+    pub fn clear_demotion(&mut self, app: &str) -> std::io::Result<bool> {
         self.demotions.clear(app)
     }
 
     /// Measures all programs, and acts on limits that apps exceed.
-    pub(crate) fn measure(&mut self, processes: &Processes, now: Instant) {
-        self.apps.iter_mut().for_each(|app| app.measure(processes, now));
+    fn measure(&mut self, system: &dyn System, now: Instant) {
+        self.apps.iter_mut().for_each(|app| app.measure(system, now));
         self.measure_comeback(now);
-        self.kernel.measure(&self.apps, processes, now);
-        self.services.measure(processes, now);
-        self.northbound.iter_mut().for_each(|it| it.measure(processes, now));
+        self.kernel.measure(&self.apps, system, now);
+        self.services.measure(system, now);
+        self.northbound.iter_mut().for_each(|it| it.measure(system, now));
     }
 
     /// The incidents of all programs.
-    pub(crate) fn incidents(&self) -> &Incidents {
+    pub fn incidents(&self) -> &Incidents {
         &self.incidents
     }
 
-    /// The kernel, for a connection to it.
-    pub(crate) fn kernel(&self) -> &KernelProcess {
+    /// The kernel.
+    pub fn kernel(&self) -> &Kernel {
         &self.kernel
-    }
-
-    /// The services, for a connection to one of them.
-    pub(crate) fn services_mut(&mut self) -> &mut ServiceTable {
-        &mut self.services
     }
 
     fn app_slots(&self) -> impl Iterator<Item = AppSlot> + use<> {

@@ -1,16 +1,16 @@
 //! Moves all kernel apps to zones after unexplained ends of the kernel, and returns them one by one.
 //!
-//! [`supervisor::comeback`] decides; this file collects its inputs and performs its steps.
+//! [`crate::comeback`] decides; this file collects its inputs and performs its steps.
 
 use std::time::{Duration, Instant};
 
 use control::incident::IncidentId;
 use tracing::{error, info, warn};
 
-use super::ProcessTable;
-use crate::kernel_process::EndOfKernel;
-use supervisor::app::App;
-use supervisor::comeback::{Comeback, Rule, Seen, Step};
+use super::Supervisor;
+use crate::app::App;
+use crate::comeback::{Comeback, Rule, Seen, Step};
+use crate::kernel::EndOfKernel;
 
 /// The rule, and the apps that left the kernel while they have not all returned.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl KernelApps {
     }
 }
 
-impl ProcessTable {
+impl Supervisor {
     /// The kernel, which had run for `ran`, has ended as `how` says. Its apps leave it if that happened before and the cause is
     /// unknown. `incident` is the kernel's.
     pub(super) fn note_unexplained_end(
@@ -48,7 +48,7 @@ impl ProcessTable {
         incident: Option<IncidentId>,
         now: Instant,
     ) {
-        if !end.is_unexplained || self.is_stopping || self.kernel.must_restart() {
+        if !end.is_unexplained || self.is_stopping() || self.kernel.must_restart() {
             return;
         }
         if let Some(running) = &mut self.kernel_apps.running {
@@ -86,7 +86,8 @@ impl ProcessTable {
     }
 
     fn next_comeback_step(&mut self, now: Instant) -> Option<Step> {
-        let running = self.kernel_apps.running.as_mut().filter(|_| !self.is_stopping)?;
+        let is_stopping = self.is_stopping();
+        let running = self.kernel_apps.running.as_mut().filter(|_| !is_stopping)?;
         let comeback = &mut running.comeback;
         // A zone that was started for the trial has no earlier starts.
         let failed = self.apps.iter().filter(|app| app.is_out_for_trial());

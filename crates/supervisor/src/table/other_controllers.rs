@@ -10,7 +10,7 @@ use control::incident::{Cause, Evidence, Program};
 use control::kernel::{OtherController, OtherSign};
 use tracing::warn;
 
-use super::ProcessTable;
+use super::Supervisor;
 
 /// How long a sign is kept after its last report: three times the interval in which the kernel repeats it.
 const WINDOW: Duration = Duration::from_secs(90);
@@ -51,7 +51,7 @@ impl OtherControllers {
     }
 }
 
-impl ProcessTable {
+impl Supervisor {
     /// Records a sign of another controller.
     pub(super) fn other_controller_seen(&mut self, other: OtherController, now: Instant) {
         let (dpid, sign) = (other.dpid.clone(), other.sign);
@@ -66,7 +66,7 @@ impl ProcessTable {
     }
 
     /// The switches that another controller commands, and what to do, as a phrase.
-    pub(crate) fn other_controller(&self, now: Instant) -> Option<String> {
+    pub fn other_controller(&self, now: Instant) -> Option<String> {
         self.other_controllers.phrase(now)
     }
 }

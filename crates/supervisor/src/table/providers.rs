@@ -1,22 +1,19 @@
 //! Connects apps with the apps that provide services: a socket, and the service's table.
 
 use control::operator::{ProgramState, UnservedService};
-use control::service::{ClientRights, ServiceClient};
+use control::service::{ClientRights, ServiceClient, ServiceRequest};
 use sdk::services::Service;
 use sdk::services::user::HTTP_INTERFACE;
-use sys::packets::Packets;
 use tracing::warn;
 
-use super::{AppSlot, ProcessTable};
-use crate::processes::Processes;
+use super::{AppSlot, Supervisor};
+use crate::app::{App, Role};
+use crate::effects::{Fd, ProgramId};
+use crate::program::Program;
+use crate::system::{Sockets, System};
 use control::zone::ZoneRequest;
-use std::os::fd::AsFd as _;
-use supervisor::app::{App, Role};
-use supervisor::effects::Fd;
-use supervisor::program::Program;
-use supervisor::system::System;
 
-impl ProcessTable {
+impl Supervisor {
     /// Connects an app that was loaded with the providers of its services, and with its clients if it provides one.
     pub(super) fn connect_provided(&mut self, slot: AppSlot, system: &dyn System) {
         let Some(app) = self.apps.get(slot.0) else { return };
@@ -39,7 +36,7 @@ impl ProcessTable {
     }
 
     /// Returns the services that running apps name and whose provider is not there or was stopped by an operator.
-    pub(crate) fn unserved(&self) -> Vec<UnservedService> {
+    pub fn unserved(&self) -> Vec<UnservedService> {
         let is_stopped =
             |app: &App| app.status(&self.kernel.status()).state == ProgramState::Stopped;
         let current = || self.apps.iter().filter(|app| app.role() == Role::Current);
@@ -60,17 +57,25 @@ impl ProcessTable {
         unserved.collect()
     }
 
-    /// Connects an operator, whose user is `uid`, to the service `name` that an app provides. Returns the operator's socket
-    /// and the service's table.
+    /// The log service, and the message with which it gets the other end of a connection of an operator, whose user is `uid`.
+    ///
+    /// # Errors
+    /// Why there is no connection, as a phrase.
+    pub fn log_for_operator(&self, uid: u32) -> Result<(ProgramId, ServiceRequest), String> {
+        self.services.log_for_operator(uid)
+    }
+
+    /// The app that provides the service `name`, the message with which it gets the other end of a connection of an operator, and
+    /// the service's table. `user` is the operator's user; `None` for the HTTP interface.
     ///
     /// # Errors
     /// Why there is no connection, as a phrase that says what to do.
-    pub(crate) fn connect_operator(
+    pub fn provider_for_operator(
         &self,
         name: &str,
         user: Option<u32>,
-        processes: &Processes,
-    ) -> Result<[Fd; 2], String> {
+        system: &dyn System,
+    ) -> Result<(ProgramId, ZoneRequest, Fd), String> {
         let service = Service::named(name).filter(|service| service.table_slots().is_some());
         let service =
             service.ok_or_else(|| format!("there is no service {name:?} with a table"))?;
@@ -81,17 +86,12 @@ impl ProcessTable {
                  name it in `services` of an [[app]]"
             )
         })?;
-        let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
         let rights = ClientRights { names: vec!["operator".into()], ..ClientRights::default() };
         // The provider writes it into audit records; only the HTTP interface names the users for whom it acts.
         let client = user.map_or_else(|| HTTP_INTERFACE.to_owned(), |uid| format!("user {uid}"));
         let client = ServiceClient { app: 0, name: client, rights };
-        let (program, table) = provider.serving(processes)?;
-        let request = ZoneRequest::Client(client);
-        // An operator may connect as often as it likes, which is no reason to kill the zone.
-        let sent = processes.send_for_operator(program.id(), request, &[theirs.into_fd().as_fd()]);
-        sent.map_err(|error| error.to_string())?;
-        Ok([ours.into_fd().into(), table])
+        let (program, table) = provider.serving(system)?;
+        Ok((program.id(), ZoneRequest::Client(client), table))
     }
 }
 
@@ -104,9 +104,9 @@ fn connect(provider: &mut App, client: &mut App, kernel: &Program, system: &dyn 
     }
     let mut sockets = Vec::new();
     let mut pair = || {
-        let (client_end, provider_end) = Packets::pair().map_err(|error| error.to_string())?;
-        sockets.push(client_end.into_fd().into());
-        provider.add_client(client.client(), provider_end.into_fd().into(), system)
+        let [client_end, provider_end] = system.sockets(Sockets::Plain)?;
+        sockets.push(client_end);
+        provider.add_client(client.client(), provider_end, system)
     };
     // The table is the same for all instances.
     let tables: Result<Vec<Fd>, String> = (0..client.instances()).map(|_instance| pair()).collect();

@@ -6,7 +6,7 @@
 //!                        +---- fails, or another one fails: ends, and nothing has changed       Attach, services
 //! ```
 //!
-//! Entries leave the table only in [`advance_replacing`](ProcessTable::advance_replacing), between two turns of the event
+//! Entries leave the table only in [`advance_replacing`](Supervisor::advance_replacing), between two turns of the event
 //! loop, as slots are positions in the table. A kernel receives its apps at its start, so apps in it change between two
 //! kernels.
 
@@ -19,19 +19,16 @@ use control::log::LogLevel;
 use control::operator::ProgramState;
 use tracing::info;
 
-use super::{AppSlot, Environment, ProcessTable};
-use crate::change::planner::PlannedApp;
-use crate::change::with_own_file;
-use crate::error::StartError;
-use crate::launch;
-use crate::service_table::ServiceSettings;
-use supervisor::app::{App, Role};
-use supervisor::change::difference::Present;
-use supervisor::system::System;
+use super::{AppSlot, Supervisor};
+use crate::app::{App, Role};
+use crate::change::difference::Present;
+use crate::services::ServiceParts;
+use crate::system::System;
+use crate::text::with_own_file;
 
 /// A change of an app in the kernel, which waits for the kernel's end.
 #[derive(Debug)]
-pub(crate) struct KernelSwap {
+pub(super) struct KernelSwap {
     /// The app that leaves the table, if any.
     name: String,
     /// The app that replaces it, if any.
@@ -40,9 +37,9 @@ pub(crate) struct KernelSwap {
     remove_flows: bool,
 }
 
-impl ProcessTable {
+impl Supervisor {
     /// The apps as the monitor has them.
-    pub(crate) fn present(&self) -> Vec<Present> {
+    pub fn present(&self) -> Vec<Present> {
         let current = self.apps.iter().filter(|app| app.role() == Role::Current);
         current
             .map(|app| Present {
@@ -53,42 +50,29 @@ impl ProcessTable {
             .collect()
     }
 
+    /// Why the app of this name must not run in the kernel, if so.
+    pub fn why_demoted(&self, app: &str) -> Option<&str> {
+        self.demotions.why(app)
+    }
+
     /// Starts an app beside the one with its name, if there is one. It is not connected yet.
-    pub(crate) fn add_candidate(
-        &mut self,
-        planned: PlannedApp,
-        around: &Environment,
-        now: Instant,
-    ) {
-        let mut app = {
-            let demoted = self.demotions.why(planned.chosen.name());
-            launch::app(planned.id, planned.chosen, around, demoted)
-        };
+    pub fn add_candidate(&mut self, mut app: App, now: Instant) {
         let beside = self.apps.iter().any(|it| it.name == app.name && !it.is_beside());
         app.become_candidate(beside);
         app.request_start(now);
         self.apps.push(app);
     }
 
-    /// Makes the services run that planned apps use.
-    ///
-    /// # Errors
-    /// The program of a service is missing.
-    pub(crate) fn add_services(
-        &mut self,
-        apps: &[PlannedApp],
-        (settings, around): (&ServiceSettings, &Environment),
-        now: Instant,
-    ) -> Result<(), StartError> {
-        let apps = apps.iter().map(|planned| &planned.chosen);
-        self.services.add_for_apps(apps, (settings, around), now)
+    /// Makes these services run.
+    pub fn add_services(&mut self, services: Vec<ServiceParts>, now: Instant) {
+        self.services.add(services, now);
     }
 
     /// Whether all candidates are loaded.
     ///
     /// # Errors
     /// The name of the first one that failed, and the reason.
-    pub(crate) fn candidates_are_loaded(&self) -> Result<bool, (String, String)> {
+    pub fn candidates_are_loaded(&self) -> Result<bool, (String, String)> {
         let candidates = || self.apps.iter().filter(|app| app.role() == Role::Candidate);
         for app in candidates() {
             if let Some(why) = app.failure_of_candidate() {
@@ -99,20 +83,20 @@ impl ProcessTable {
     }
 
     /// The names of the candidates that are not loaded yet.
-    pub(crate) fn candidates_that_load(&self) -> Vec<String> {
+    pub fn candidates_that_load(&self) -> Vec<String> {
         let candidates = self.apps.iter().filter(|app| app.role() == Role::Candidate);
         candidates.filter(|app| !app.is_loaded()).map(|app| app.name.clone()).collect()
     }
 
     /// Ends all candidates.
-    pub(crate) fn discard_candidates(&mut self, now: Instant) {
+    pub fn discard_candidates(&mut self, now: Instant) {
         for app in self.apps.iter_mut().filter(|app| app.role() == Role::Candidate) {
             app.leave(now);
         }
     }
 
     /// Lets all candidates take over. Guards are first.
-    pub(crate) fn hand_over(&mut self, now: Instant) {
+    pub fn hand_over(&mut self, now: Instant) {
         let mut names: Vec<String> = Vec::new();
         for app in self.apps.iter_mut().filter(|app| app.role() == Role::Candidate) {
             app.become_successor();
@@ -129,7 +113,7 @@ impl ProcessTable {
 
     /// Ends an app and takes it out of the table. `remove_flows` says whether the switches then lose its flows, groups and
     /// meters.
-    pub(crate) fn remove_app(&mut self, name: &str, remove_flows: bool, now: Instant) {
+    pub fn remove_app(&mut self, name: &str, remove_flows: bool, now: Instant) {
         if let Some(app) = self.app_named_mut(name) {
             app.leave(now);
             app.set_remove_flows(remove_flows);
@@ -138,11 +122,7 @@ impl ProcessTable {
 
     /// The apps that do not run, have kept what they own in switches, and are orphans by this configuration. `runs` says which
     /// apps are to run, also without an `[[app]]`.
-    pub(crate) fn new_orphans(
-        &self,
-        config: &Config,
-        runs: impl Fn(&str) -> bool,
-    ) -> Vec<AbsentApp> {
+    pub fn new_orphans(&self, config: &Config, runs: impl Fn(&str) -> bool) -> Vec<AbsentApp> {
         if config.orphans == Orphans::Keep {
             return Vec::new();
         }
@@ -153,25 +133,23 @@ impl ProcessTable {
     }
 
     /// Removes from switches what these apps own.
-    pub(crate) fn remove_orphans(&mut self, orphans: Vec<AbsentApp>) {
+    pub fn remove_orphans(&mut self, orphans: Vec<AbsentApp>) {
         for orphan in orphans {
             info!(app = orphan.name, "an app that does not run left the configuration");
             self.kernel.add_absent(AbsentApp { remove: true, ..orphan });
         }
     }
 
-    /// Gives an app other rights or another position while it runs.
-    pub(crate) fn update_app(&mut self, planned: PlannedApp, around: &Environment) {
-        let PlannedApp { id, chosen } = planned;
-        let Some(app) = self.apps.iter_mut().find(|app| app.name == chosen.name()) else { return };
+    /// Gives an app other rights or another position while it runs. `new` is the app with the new specification, for the case
+    /// that there is no process.
+    pub fn update_app(&mut self, mut new: App) {
+        let Some(app) = self.apps.iter_mut().find(|app| app.name == new.name) else { return };
         if app.is_stopped_by_operator() && app.is_stopped() {
-            let demoted = self.demotions.why(chosen.name());
-            let mut new = launch::app(id, chosen, around, demoted);
             new.take_intent(app);
             *app = new;
             return;
         }
-        let request = app.set_spec(chosen.spec);
+        let request = app.set_spec(new.spec().clone());
         // An app in the kernel gets here for its log alone: another change restarts the kernel.
         let request = if app.is_in_kernel() { request } else { Some(app.know_request()) };
         if let Some(request) = request.filter(|_| !app.is_stopped_by_operator())
@@ -185,7 +163,7 @@ impl ProcessTable {
     ///
     /// # Errors
     /// There is no such app.
-    pub(crate) fn set_log_level(
+    pub fn set_log_level(
         &mut self,
         name: &str,
         level: Option<LogLevel>,
@@ -203,17 +181,14 @@ impl ProcessTable {
     }
 
     /// Replaces, adds or removes an app in the kernel when the kernel has ended. `None` removes it.
-    pub(crate) fn swap_in_kernel(
+    pub fn swap_in_kernel(
         &mut self,
         name: &str,
-        planned: Option<(PlannedApp, &Environment)>,
+        app: Option<App>,
         remove_flows: bool,
         now: Instant,
     ) {
-        let app = planned.map(|(it, around)| {
-            let demoted = self.demotions.why(it.chosen.name());
-            Box::new(launch::app(it.id, it.chosen, around, demoted))
-        });
+        let app = app.map(Box::new);
         if let Some(old) = self.app_named_mut(name)
             && let Some(zone) = old.zone_mut()
         {
@@ -223,12 +198,12 @@ impl ProcessTable {
     }
 
     /// Restarts the kernel, and makes the swaps that wait for its end.
-    pub(crate) fn restart_kernel(&mut self, now: Instant) {
+    pub fn restart_kernel(&mut self, now: Instant) {
         self.kernel.restart(now);
     }
 
     /// Whether no change of the table is under way.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.swaps.is_empty()
             && self.kernel_state() == ProgramState::Running
             && self.apps.iter().all(|app| app.role() == Role::Current && app.is_connected())
@@ -264,7 +239,7 @@ impl ProcessTable {
     }
 
     /// Takes apps out of the table that have ended, and connects their successors.
-    pub(super) fn advance_replacing(&mut self, system: &dyn System, now: Instant) {
+    pub(super) fn advance_replacing(&mut self, system: &dyn System) {
         if self.apps.iter().all(|app| app.role() == Role::Current) {
             return;
         }
@@ -290,7 +265,7 @@ impl ProcessTable {
             let Some(app) = self.apps.get(slot.0) else { continue };
             let is_former = |other: &App| other.name == app.name && other.role() == Role::Leaving;
             if app.role() == Role::Successor && !self.apps.iter().any(is_former) {
-                self.take_over(slot, system, now);
+                self.take_over(slot, system);
             }
         }
         if self.apps.iter().all(|app| app.role() == Role::Current) {
@@ -298,7 +273,7 @@ impl ProcessTable {
         }
     }
 
-    fn take_over(&mut self, slot: AppSlot, system: &dyn System, now: Instant) {
+    fn take_over(&mut self, slot: AppSlot, system: &dyn System) {
         if let Some(app) = self.app_mut(slot) {
             app.become_current();
             info!(app = app.name, "the new process of an app took over");
@@ -307,10 +282,10 @@ impl ProcessTable {
         if let Some(app) = self.apps.get_mut(slot.0)
             && app.is_loaded()
         {
-            self.services.connect_app(app, &self.kernel.program);
+            self.services.connect_app(app, &self.kernel.program, system);
             self.connect_provided(slot, system);
-            self.connect_apps_service(slot, now);
-            self.connect_routes(slot);
+            self.connect_apps_service(slot, system);
+            self.connect_routes(slot, system);
         }
     }
 }

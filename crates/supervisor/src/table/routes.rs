@@ -1,20 +1,20 @@
 //! Connects apps that publish HTTP routes with the HTTP interface.
 
-use sys::packets::Packets;
 use tracing::warn;
 
-use super::{AppSlot, ProcessTable};
-use crate::northbound::Northbound;
-use supervisor::app::{App, Role};
+use super::{AppSlot, Supervisor};
+use crate::app::{App, Role};
+use crate::interface::Northbound;
+use crate::system::{Sockets, System};
 
-impl ProcessTable {
+impl Supervisor {
     /// Connects an app with the HTTP interface, if the app may publish routes and both run. Called when either becomes ready; the
     /// connection of an earlier process ends with that process.
-    pub(super) fn connect_routes(&mut self, slot: AppSlot) {
+    pub(super) fn connect_routes(&mut self, slot: AppSlot, system: &dyn System) {
         let Some(northbound) = self.northbound.as_mut().filter(|it| it.is_ready()) else { return };
         let Some(app) = self.apps.get_mut(slot.0) else { return };
         if app.serves_http() && app.role() == Role::Current && app.is_loaded() {
-            connect(app, northbound);
+            connect(app, northbound, system);
         }
     }
 
@@ -26,11 +26,10 @@ impl ProcessTable {
     }
 }
 
-fn connect(app: &mut App, northbound: &mut Northbound) {
-    let pair = Packets::pair().map_err(|error| error.to_string());
-    let connected = pair.and_then(|(of_app, of_northbound)| {
-        app.add_http_interface(of_app.into_fd().into())?;
-        northbound.connect_app(&app.name, of_northbound.into_fd().into());
+fn connect(app: &mut App, northbound: &mut Northbound, system: &dyn System) {
+    let connected = system.sockets(Sockets::Plain).and_then(|[of_app, of_northbound]| {
+        app.add_http_interface(of_app)?;
+        northbound.connect_app(&app.name, of_northbound);
         Ok(())
     });
     if let Err(why) = connected {

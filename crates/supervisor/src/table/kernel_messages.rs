@@ -7,15 +7,15 @@ use control::app::AppId;
 use control::kernel::{KernelReply, MAX_WORKERS};
 use tracing::{error, info};
 
-use super::{AppSlot, ProcessTable};
-use crate::kernel_process::EndOfKernel;
-use supervisor::app::App;
-use supervisor::effects::{Fd, Record};
-use supervisor::program::ProgramExit;
-use supervisor::system::System;
-use supervisor::text::shortened;
+use super::{AppSlot, Supervisor};
+use crate::app::App;
+use crate::effects::{Fd, Record};
+use crate::kernel::EndOfKernel;
+use crate::program::ProgramExit;
+use crate::system::System;
+use crate::text::shortened;
 
-impl ProcessTable {
+impl Supervisor {
     /// Handles a message of the kernel. The error says how the message breaks the protocol.
     pub(super) fn handle_kernel_reply(
         &mut self,
@@ -46,11 +46,11 @@ impl ProcessTable {
                 return requested.then_some(()).ok_or("it refused rings without a request");
             }
             KernelReply::Hosted { app, version, instances } => {
-                return self.hosted((app, &version, instances), system, now);
+                return self.hosted((app, &version, instances), system);
             }
             KernelReply::Demoted { app, why } => {
                 // During a stop no zone is started, so the app stays where it is.
-                let announced = self.is_stopping
+                let announced = self.is_stopping()
                     || self.app_by_id(app).is_some_and(|app| app.failed_in_kernel(&why, now));
                 return announced
                     .then_some(())
@@ -84,7 +84,6 @@ impl ProcessTable {
         &mut self,
         (app, version, instances): (AppId, &str, u16),
         system: &dyn System,
-        now: Instant,
     ) -> Result<(), &'static str> {
         if !(1..=MAX_WORKERS).contains(&instances) {
             return Err("it loaded an impossible number of instances of an app");
@@ -99,9 +98,9 @@ impl ProcessTable {
             return Err("it loaded an app that is not in the kernel");
         }
         if app.is_in_kernel() {
-            self.services.connect_app(app, &self.kernel.program);
+            self.services.connect_app(app, &self.kernel.program, system);
             self.connect_provided(slot, system);
-            self.connect_apps_service(slot, now);
+            self.connect_apps_service(slot, system);
         }
         Ok(())
     }
@@ -127,15 +126,15 @@ impl ProcessTable {
         record: Option<Box<Record>>,
         now: Instant,
     ) {
-        self.limits.service.disconnect();
         self.forget_failed_messages(now);
-        let end = self.kernel.ended(exit, record, &self.apps, now);
+        let end = self.kernel.ended(exit, record, &self.apps);
         let EndOfKernel { blamed, from_outside, .. } = end;
         let incident = self.kernel.program.incidents_mut().last();
         self.note_end_of_kernel(&exit.how, from_outside, now);
+        let is_stopping = self.is_stopping();
         for app in &mut self.apps {
             app.kernel_ended();
-            if blamed == Some(app.id) && app.is_in_kernel() && !self.is_stopping {
+            if blamed == Some(app.id) && app.is_in_kernel() && !is_stopping {
                 app.demote(&format!("the kernel ended in it: {}", exit.how), now);
                 self.demotions.record(&app.name, app.demoted().unwrap_or_default());
                 if let Some(id) = incident {

@@ -13,7 +13,7 @@ use control::incident::{Cause, Evidence, Program};
 use control::kernel::RefusedSwitch;
 use control::operator::RefusedConnection;
 
-use super::ProcessTable;
+use super::Supervisor;
 
 /// How long a claim is kept after its last attempt.
 const WINDOW: Duration = Duration::from_secs(5 * 60);
@@ -69,7 +69,7 @@ impl RefusedSwitches {
     }
 }
 
-impl ProcessTable {
+impl Supervisor {
     /// Records that a connection was refused, unless the same claim was recorded a short time ago. The kernel has logged it.
     pub(super) fn switch_was_refused(&mut self, refused: RefusedSwitch, now: Instant) {
         let RefusedSwitch { dpid, address, why } = refused;
@@ -84,7 +84,7 @@ impl ProcessTable {
     }
 
     /// The connections that were refused lately, the last one first.
-    pub(crate) fn refused_switches(&self, now: Instant) -> Vec<RefusedConnection> {
+    pub fn refused_switches(&self, now: Instant) -> Vec<RefusedConnection> {
         self.refused_switches.recent(now)
     }
 }

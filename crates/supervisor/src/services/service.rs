@@ -1,51 +1,58 @@
-//! Runs one service: starts its process, and opens its state file.
+//! Decides about one service: its process and its state file.
 //!
 //! The log service always runs. Another service runs if an app that runs names it. A service opens no files itself: the
 //! monitor opens and locks its state file in the state directory and passes it on. The monitor also makes the sockets of
 //! its clients, once the app is loaded and the service is ready.
 
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::{OpenOptionsExt as _, fchown};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use control::service::ServiceKind;
+use config::{Limits, Supervision};
+use control::incident::Cause;
+use control::operator::{ProgramState, ServiceStatus};
 use control::service::{
-    ServiceClient, ServiceQuotas, ServiceReply, ServiceRequest, ServiceSandbox,
+    ServiceClient, ServiceKind, ServiceQuotas, ServiceReply, ServiceRequest, ServiceSandbox,
 };
-use rustix::fs::{FlockOperation, OFlags, flock};
-use supervisor::system::System;
-use sys::channel::ChannelError;
 use sys::process::PidNamespace;
 use tracing::error;
 
-use crate::error::StartError;
-use crate::process_table::Environment;
-use crate::processes::Processes;
-use crate::service_table::ServiceSettings;
-use config::Limits;
-use config::Require;
-use control::incident::Cause;
-use control::operator::ProgramState;
-use control::operator::ServiceStatus;
-use supervisor::effects::Fd;
-use supervisor::hang::answers::{AnswerProgress, Check};
-use supervisor::program::{Program, ProgramKind};
-use supervisor::text::{harmless, shortened};
-use supervisor::usage::leak::LeakDetector;
-use supervisor::usage::meter::Meter;
+use crate::effects::{Effects, Fd};
+use crate::hang::answers::{AnswerProgress, Check};
+use crate::incidents::Incidents;
+use crate::program::{Executable, Program, ProgramKind};
+use crate::system::System;
+use crate::text::{harmless, shortened};
+use crate::usage::leak::LeakDetector;
+use crate::usage::meter::Meter;
+
+/// The parts of a new service.
+#[derive(Debug, Clone)]
+pub struct ServiceParts {
+    /// Which service it is.
+    pub kind: ServiceKind,
+    /// Its program.
+    pub executable: Executable,
+    /// How processes that it forks are made to end with it.
+    pub apart: PidNamespace,
+    /// Its sandbox; `None` to run it without one.
+    pub sandbox: Option<ServiceSandbox>,
+    /// The user of the monitor.
+    pub own_uid: u32,
+    /// The path of its state file, if it has state.
+    pub state: Option<PathBuf>,
+    /// How much state it keeps.
+    pub quotas: ServiceQuotas,
+}
 
 /// One service.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub struct Service {
     pub(crate) kind: ServiceKind,
     pub(crate) program: Program,
     pub(crate) meter: Meter,
-    /// How complete its sandbox must be; `None` to run without a sandbox.
-    require: Option<Require>,
-    run_as: Option<u32>,
+    sandbox: Option<ServiceSandbox>,
+    own_uid: u32,
     /// The path of its state file, if it has state.
     state: Option<PathBuf>,
     quotas: ServiceQuotas,
@@ -64,51 +71,42 @@ pub(crate) struct Service {
 
 impl Service {
     /// Describes the service without starting it.
-    ///
-    /// # Errors
-    /// The program is missing.
-    pub(crate) fn new(
-        kind: ServiceKind,
-        settings: &ServiceSettings,
-        around: &Environment,
-    ) -> Result<Self, StartError> {
-        let require = around.require;
-        let apart = if require.is_some() { PidNamespace::find() } else { PidNamespace::No };
-        let state = kind.file().map(|name| settings.state_dir.join(name));
-        Ok(Self {
+    pub fn new(parts: ServiceParts, rules: &Supervision, outbox: (Effects, Incidents)) -> Self {
+        let ServiceParts { kind, executable, apart, sandbox, own_uid, state, quotas } = parts;
+        Self {
             kind,
             program: Program::new(
                 ProgramKind::Service(kind.name()),
-                around.installation.service(kind)?,
+                executable,
                 apart,
                 Limits::default(),
-                settings.rules.of_service(kind),
-                (around.effects.clone(), around.incidents.clone()),
+                rules.of_service(kind),
+                outbox,
             ),
             meter: Meter::new(Limits::none(), Vec::new()),
-            require,
-            run_as: around.users.for_service(kind).filter(|_| require.is_some()),
+            sandbox,
+            own_uid,
             state,
-            quotas: settings.quotas,
+            quotas,
             not_opened: None,
             disk_failure: None,
             damaged: None,
-            answers: AnswerProgress::new(settings.rules.hang),
-            leak: LeakDetector::new(settings.rules.leak_growth, settings.rules.leak_window),
+            answers: AnswerProgress::new(rules.hang),
+            leak: LeakDetector::new(rules.leak_growth, rules.leak_window),
             failed: false,
-        })
+        }
+    }
+
+    fn run_as(&self) -> Option<u32> {
+        self.sandbox.as_ref().and_then(|sandbox| sandbox.run_as)
     }
 
     /// Starts the process and passes it the state file.
-    pub(crate) fn start(&mut self, now: Instant) {
+    pub fn start(&mut self, system: &dyn System, now: Instant) {
         if let Some(why) = &self.damaged {
             return self.program.hold(now, why);
         }
-        let state = self.state.as_deref().map(|path| {
-            open(path, self.run_as)
-                .map_err(|error| format!("could not open {}: {error}", path.display()))
-        });
-        let state = match state.transpose() {
+        let state = match system.state_file(self.kind, self.run_as()) {
             Ok(state) => state,
             Err(why) => return self.hold(why, now),
         };
@@ -118,11 +116,8 @@ impl Service {
         self.answers.restart();
         self.leak.restart();
         self.program.start(now);
-        let sandbox = self
-            .require
-            .map(|require| ServiceSandbox { run_as: self.run_as, full: require == Require::Full });
-        let fds = state.into_iter().map(|file| Fd::new(file.into())).collect();
-        self.program.send(ServiceRequest::Start { sandbox, quotas: self.quotas }, fds);
+        let (sandbox, quotas) = (self.sandbox, self.quotas);
+        self.program.send(ServiceRequest::Start { sandbox, quotas }, state.into_iter().collect());
     }
 
     /// Holds the service until its state file can be opened, and logs each reason once.
@@ -138,12 +133,7 @@ impl Service {
     }
 
     /// Handles a message of it. Returns whether it became ready for clients.
-    pub(crate) fn received(
-        &mut self,
-        answer: ServiceReply,
-        fds: Vec<OwnedFd>,
-        now: Instant,
-    ) -> bool {
+    pub fn received(&mut self, answer: ServiceReply, fds: Vec<OwnedFd>, now: Instant) -> bool {
         if self.failed {
             self.program.kill("it sent a message after it had failed");
             return false;
@@ -160,7 +150,7 @@ impl Service {
                 }
             }
             ServiceReply::Unfit { why } => {
-                let path = self.state.as_deref().unwrap_or(Path::new("none")).display();
+                let path = self.state.as_deref().unwrap_or("none".as_ref()).display();
                 let (damage, remedy) = (shortened(&why, 400), self.kind.remedy_for_damage());
                 let remedy = remedy.unwrap_or_default();
                 let why = format!("{path} cannot be used: {damage}; {remedy}");
@@ -182,7 +172,7 @@ impl Service {
     }
 
     /// Measures the process, and kills it if it leaks or hangs.
-    pub(crate) fn measure(&mut self, system: &dyn System, now: Instant) {
+    pub fn measure(&mut self, system: &dyn System, now: Instant) {
         let program = self.program.id();
         let sample = system.sample(program);
         // No event can follow: the limits of services are not the operator's.
@@ -201,12 +191,12 @@ impl Service {
     }
 
     /// Returns whether the process owes the monitor an answer, so that the time of that answer decides whether it hangs.
-    pub(crate) fn owes_answer(&self) -> bool {
+    pub fn owes_answer(&self) -> bool {
         self.answers.is_waiting()
     }
 
     /// The data that its disk does not take, with the reason and the remedy, as a phrase.
-    pub(crate) fn not_stored(&self) -> Option<String> {
+    pub fn not_stored(&self) -> Option<String> {
         let what = match self.kind {
             ServiceKind::Log => "lines of the log",
             ServiceKind::Storage | ServiceKind::Broker => "data of apps",
@@ -215,7 +205,7 @@ impl Service {
     }
 
     /// The process has ended.
-    pub(crate) fn ended(&mut self, now: Instant) {
+    pub fn ended(&mut self, now: Instant) {
         self.disk_failure = None;
         if let Some(why) = &self.damaged {
             self.program.hold(now, why);
@@ -223,12 +213,15 @@ impl Service {
     }
 
     /// Returns whether it is ready for clients.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         self.program.lifecycle().state() == ProgramState::Running
     }
 
-    /// Checks that it is ready for clients. The error is the reason, as a phrase.
-    pub(crate) fn must_be_ready(&self) -> Result<(), String> {
+    /// Checks that it is ready for clients.
+    ///
+    /// # Errors
+    /// Why it is not, as a phrase.
+    pub fn must_be_ready(&self) -> Result<(), String> {
         let (name, lifecycle) = (self.kind.name(), self.program.lifecycle());
         match (lifecycle.state(), lifecycle.last_exit()) {
             (ProgramState::Running, _) => Ok(()),
@@ -238,28 +231,17 @@ impl Service {
     }
 
     /// Passes it the socket of an app.
-    pub(crate) fn admit(&mut self, client: ServiceClient, socket: Fd) {
+    pub fn admit(&mut self, client: ServiceClient, socket: Fd) {
         self.program.send(ServiceRequest::Client(client), vec![socket]);
     }
 
-    /// Passes it the socket of an operator. Fails if it has not yet received earlier ones.
-    pub(crate) fn admit_operator(
-        &self,
-        client: ServiceClient,
-        socket: &OwnedFd,
-        processes: &Processes,
-    ) -> Result<(), ChannelError> {
-        let client = ServiceRequest::Client(client);
-        processes.send_for_operator(self.program.id(), client, &[socket.as_fd()])
-    }
-
     /// The service's status for operators.
-    pub(crate) fn status(&self) -> ServiceStatus {
+    pub fn status(&self) -> ServiceStatus {
         let lifecycle = self.program.lifecycle();
         ServiceStatus {
             name: self.kind.name().into(),
             pid: self.program.pid(),
-            uid: self.run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
+            uid: self.run_as().unwrap_or(self.own_uid),
             state: lifecycle.state(),
             restarts: lifecycle.restarts(),
             last_exit: lifecycle.last_exit().map(Into::into),
@@ -267,65 +249,16 @@ impl Service {
     }
 
     /// Asks the process to end, if it runs, and starts it again at once.
-    pub(crate) fn restart(&mut self, now: Instant) {
+    pub fn restart(&mut self, now: Instant) {
         if self.program.request_restart(now) {
             self.program.send(ServiceRequest::Stop, Vec::new());
         }
     }
 
     /// Asks the process to end, if it runs.
-    pub(crate) fn stop(&mut self, now: Instant) {
+    pub fn stop(&mut self, now: Instant) {
         if self.program.request_stop(now) {
             self.program.send(ServiceRequest::Stop, Vec::new());
         }
-    }
-}
-
-/// Opens and locks the state file of a service, which is created if it is missing. Only `owner` may access it.
-fn open(path: &Path, owner: Option<u32>) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    // The service inherits the lock with the descriptor. The lock ends with the service.
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-        rustix::io::Errno::WOULDBLOCK => {
-            io::Error::other("another process has locked it; end that process")
-        }
-        error => error.into(),
-    })?;
-    if let Some(owner) = owner {
-        fchown(&file, Some(owner), Some(owner))?;
-    }
-    Ok(file)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn state_file_is_locked_and_private() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("state");
-        let first = open(&path, None).unwrap();
-        assert_eq!(first.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        let error = open(&path, None).unwrap_err().to_string();
-        assert!(error.contains("another process"), "{error}");
-        drop(first);
-        open(&path, None).unwrap();
-        assert!(open(dir.path(), None).is_err());
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(open(&link, None).is_err());
     }
 }

@@ -6,17 +6,17 @@ use config::OnStop;
 use control::operator::ProgramState;
 use control::policy::{Fail, Stage};
 
-use super::ProcessTable;
-use supervisor::app::App;
-use supervisor::system::System;
+use super::Supervisor;
+use crate::app::App;
+use crate::system::System;
 
-impl ProcessTable {
+impl Supervisor {
     /// Does what operators' changes left for the time when a process has ended.
     pub(super) fn advance_changes(&mut self, system: &dyn System, now: Instant) {
-        if self.is_stopping {
+        if self.is_stopping() {
             return;
         }
-        self.advance_replacing(system, now);
+        self.advance_replacing(system);
         if self.kernel.must_restart() && self.make_swaps() && self.kernel.take_restart() {
             self.kernel.program.request_start(now);
         }
@@ -45,7 +45,7 @@ impl ProcessTable {
     ///
     /// # Errors
     /// There is none; the phrase lists the apps.
-    pub(crate) fn app_named(&self, name: &str) -> Result<&App, String> {
+    pub fn app_named(&self, name: &str) -> Result<&App, String> {
         self.apps.iter().find(|app| app.name == name && app.role().serves()).ok_or_else(|| {
             let serving = self.apps.iter().filter(|app| app.role().serves());
             let names: Vec<&str> = serving.map(|app| app.name.as_str()).collect();
@@ -58,29 +58,29 @@ impl ProcessTable {
     }
 
     /// The state of the app with this name.
-    pub(crate) fn app_state(&self, name: &str) -> Option<ProgramState> {
+    pub fn app_state(&self, name: &str) -> Option<ProgramState> {
         Some(self.app_named(name).ok()?.state(self.kernel_state()))
     }
 
     /// Whether the app is not started again because it ended too often.
-    pub(crate) fn is_held_for_restarts(&self, name: &str) -> bool {
+    pub fn is_held_for_restarts(&self, name: &str) -> bool {
         let program = self.app_named(name).ok().and_then(App::program);
         program.is_some_and(|program| program.lifecycle().too_many_restarts().is_some())
     }
 
     /// The state of the kernel.
-    pub(crate) fn kernel_state(&self) -> ProgramState {
+    pub fn kernel_state(&self) -> ProgramState {
         self.kernel.program.lifecycle().state()
     }
 
     /// How often the process of this app was started, the kernel's for an app that it hosts.
-    pub(crate) fn app_starts(&self, name: &str) -> u64 {
+    pub fn app_starts(&self, name: &str) -> u64 {
         let program = self.app_named(name).ok().and_then(App::program);
         program.unwrap_or(&self.kernel.program).lifecycle().starts()
     }
 
     /// Stops an app until [`start_app`](Self::start_app). An app in the kernel makes the kernel restart.
-    pub(crate) fn stop_app(&mut self, name: &str, now: Instant) {
+    pub fn stop_app(&mut self, name: &str, now: Instant) {
         let Some(app) = self.app_named_mut(name) else { return };
         app.stop_by_operator(now);
         if app.is_in_kernel() {
@@ -89,7 +89,7 @@ impl ProcessTable {
     }
 
     /// Starts an app that was stopped. An app in the kernel makes the kernel restart.
-    pub(crate) fn start_app(&mut self, name: &str, now: Instant) {
+    pub fn start_app(&mut self, name: &str, now: Instant) {
         let Some(app) = self.app_named_mut(name) else { return };
         app.start_by_operator();
         if app.is_in_kernel() {
@@ -98,7 +98,7 @@ impl ProcessTable {
     }
 
     /// Ends an app and starts it again. An app in the kernel makes the kernel restart.
-    pub(crate) fn restart_app(&mut self, name: &str, now: Instant) {
+    pub fn restart_app(&mut self, name: &str, now: Instant) {
         let Some(app) = self.app_named_mut(name) else { return };
         app.restart_by_operator(now);
         if app.is_in_kernel() {
@@ -107,30 +107,30 @@ impl ProcessTable {
     }
 
     /// Why an app does not use its newer files, if it does not.
-    pub(crate) fn kept(&self, name: &str) -> Option<&str> {
+    pub fn kept(&self, name: &str) -> Option<&str> {
         self.app_named(name).ok()?.kept()
     }
 
     /// Notes why an app does not use its newer files; `None` if there are none.
-    pub(crate) fn set_kept(&mut self, name: &str, why: Option<String>) {
+    pub fn set_kept(&mut self, name: &str, why: Option<String>) {
         if let Some(app) = self.app_named_mut(name) {
             app.set_kept(why);
         }
     }
 
     /// What becomes of an app's flows when it is stopped.
-    pub(crate) fn on_stop(&self, name: &str) -> OnStop {
+    pub fn on_stop(&self, name: &str) -> OnStop {
         self.app_named(name).map_or(OnStop::default(), |app| app.spec().keys.on_stop)
     }
 
     /// Whether the kernel hosts the app.
-    pub(crate) fn is_in_kernel(&self, name: &str) -> bool {
+    pub fn is_in_kernel(&self, name: &str) -> bool {
         self.app_named(name).is_ok_and(App::is_in_kernel)
     }
 
     /// Why an app has failed since its process was started for the `starts`-th time, if it has. `in_kernel` says whether
     /// the kernel hosted it then.
-    pub(crate) fn failure_since(&self, name: &str, starts: u64, in_kernel: bool) -> Option<String> {
+    pub fn failure_since(&self, name: &str, starts: u64, in_kernel: bool) -> Option<String> {
         let Ok(app) = self.app_named(name) else { return Some("it is gone".into()) };
         if in_kernel {
             return app.demoted().map(ToOwned::to_owned);
@@ -145,7 +145,7 @@ impl ProcessTable {
     ///
     /// # Errors
     /// It was not, as a phrase.
-    pub(crate) fn must_be_demoted(&self, name: &str) -> Result<(), String> {
+    pub fn must_be_demoted(&self, name: &str) -> Result<(), String> {
         if self.app_named(name)?.demoted().is_some() {
             return Ok(());
         }
@@ -153,7 +153,7 @@ impl ProcessTable {
     }
 
     /// What happens to packets while this app is stopped, if it is a guard.
-    pub(crate) fn notice_of_stopped_guard(&self, name: &str) -> Option<String> {
+    pub fn notice_of_stopped_guard(&self, name: &str) -> Option<String> {
         let fail = match self.app_named(name).ok()?.stage() {
             Stage::Guard(fail) => fail,
             Stage::Control | Stage::Observe => return None,

@@ -3,13 +3,13 @@
 use control::app_report::AppReport;
 use control::operator::{AppStatus, KernelStatus, ProgramUsage, ServiceStatus};
 
-use super::ProcessTable;
-use crate::northbound::Northbound;
-use supervisor::app::App;
+use super::Supervisor;
+use crate::app::App;
+use crate::interface::Northbound;
 
-impl ProcessTable {
+impl Supervisor {
     /// The status of all programs for operators.
-    pub(crate) fn status(&self) -> (KernelStatus, Vec<ServiceStatus>, Vec<AppStatus>) {
+    pub fn status(&self) -> (KernelStatus, Vec<ServiceStatus>, Vec<AppStatus>) {
         let kernel = self.kernel.status();
         let apps = self.apps.iter().filter(|app| app.role().serves());
         let status =
@@ -24,7 +24,7 @@ impl ProcessTable {
     ///
     /// # Errors
     /// There is none; the phrase lists the apps.
-    pub(crate) fn app_report(&self, name: &str) -> Result<AppReport, String> {
+    pub fn app_report(&self, name: &str) -> Result<AppReport, String> {
         let mut report = self.app_named(name)?.report(&self.kernel.status());
         report.status.limited = self.limits.phrase(name);
         report.routes = self.address_of_routes(name);
@@ -32,7 +32,7 @@ impl ProcessTable {
     }
 
     /// The usage of all programs for operators: the kernel, the services, the apps.
-    pub(crate) fn usage(&self) -> impl Iterator<Item = ProgramUsage> {
+    pub fn usage(&self) -> impl Iterator<Item = ProgramUsage> {
         let program = &self.kernel.program;
         let kernel = (program.pid(), program.lifecycle().state());
         let apps = self.apps.iter().filter(|app| app.role().serves());

@@ -1,49 +1,85 @@
-//! The kernel as the monitor sees it: its process, its start, and the checks that it does not hang.
+//! The kernel: its process, its start, the checks that it does not hang, and the blame for its end.
 
-use std::fs::File;
-use std::io;
+use std::fmt;
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use config::Supervision;
 use control::app::{AbsentApp, AppId};
 use control::flight::{Charges, OngoingCall};
-use control::incident::Cause;
-use control::kernel::{KernelRequest, MOST_ABSENT};
+use control::incident::{Cause, Frame, IncidentId};
+use control::kernel::{AnnouncedApp, KernelRequest, MOST_ABSENT};
+use control::operator::{KernelStatus, ProgramUsage};
+use control::query::AppCounters;
 use sdk::Limit;
-use sys::channel::{Channel, ChannelError};
-use sys::clock::now_ns;
 use sys::crash::CrashRecord;
 use sys::process::PidNamespace;
 use tracing::warn;
 
+use crate::app::App;
 use crate::attribution::{self, Attribution};
-use crate::backtrace::{CrashedKernel, NotMade, PendingBacktrace};
-use crate::kernel_settings::KernelSettings;
-use crate::process_table::Environment;
-use crate::processes::Processes;
-use crate::usage::counters::KernelCounters;
-use config::Supervision;
-use control::operator::{KernelStatus, ProgramUsage};
-use supervisor::app::App;
-use supervisor::effects::{Attached, Fd, Record};
-use supervisor::hang::stops::StopWatch;
-use supervisor::hang::workers::WorkerProgress;
-use supervisor::hang::{CallProgress, DEFAULT_LONGEST_CALL, Progress};
-use supervisor::program::{Program, ProgramExit, ProgramKind};
-use supervisor::system::System;
-use supervisor::usage::charges::ChargeWatch;
-use supervisor::usage::leak::LeakDetector;
-use supervisor::usage::meter::{LimitEvent, Meter, Severity};
-use supervisor::usage::report;
+use crate::effects::{Attached, CrashedKernel, Effect, Effects, Fd, ProgramId, Record};
+use crate::hang::stops::StopWatch;
+use crate::hang::workers::WorkerProgress;
+use crate::hang::{CallProgress, DEFAULT_LONGEST_CALL, Progress};
+use crate::incidents::Incidents;
+use crate::program::{Executable, Program, ProgramExit, ProgramKind};
+use crate::system::System;
+use crate::usage::charges::ChargeWatch;
+use crate::usage::leak::LeakDetector;
+use crate::usage::meter::{LimitEvent, Meter, Severity};
+use crate::usage::report;
 
-/// The kernel's program and what the monitor knows about the process.
+/// The longest time in which a kernel that accepts switches answers. A kernel that hangs is killed before this.
+const ANSWER_TIME: Duration = Duration::from_secs(90);
+
+/// What the owner of the kernel's sockets and keys passes to each kernel.
+pub trait KernelStart: fmt::Debug {
+    /// The start request for a kernel with these apps, which becomes the user `run_as`, and the descriptors that belong to it. The
+    /// listening sockets are as at the beginning, whatever an earlier kernel did with them.
+    ///
+    /// # Errors
+    /// Why there is none, as a phrase.
+    fn request(
+        &mut self,
+        run_as: Option<u32>,
+        apps: Vec<AnnouncedApp>,
+    ) -> Result<(KernelRequest, Vec<Fd>), String>;
+
+    /// The addresses at which switches connect.
+    fn addresses(&self) -> Vec<SocketAddr>;
+}
+
+/// The parts of the kernel.
 #[derive(Debug)]
-pub(crate) struct KernelProcess {
+pub struct KernelParts {
+    /// Its program.
+    pub executable: Executable,
+    /// How processes that it forks are made to end with it.
+    pub apart: PidNamespace,
+    /// What it receives at its start.
+    pub start: Box<dyn KernelStart>,
+    /// The user that it becomes, if the monitor is root.
+    pub run_as: Option<u32>,
+    /// The user of the monitor.
+    pub own_uid: u32,
+    /// The apps that have a number and do not run.
+    pub absent: Vec<AbsentApp>,
+    /// Measures it.
+    pub meter: Meter,
+}
+
+/// The kernel's program and what is known about the process.
+#[derive(Debug)]
+pub struct Kernel {
     pub(crate) program: Program,
-    settings: KernelSettings,
+    effects: Effects,
+    start: Box<dyn KernelStart>,
+    absent: Vec<AbsentApp>,
     /// The user that the kernel becomes, if the monitor is root.
     run_as: Option<u32>,
+    own_uid: u32,
     /// Watches the calls of apps and the loops of workers while the process runs.
     progress: Option<(CallProgress, WorkerProgress)>,
     stop_watch: StopWatch,
@@ -51,20 +87,18 @@ pub(crate) struct KernelProcess {
     hung_in: Option<HungIn>,
     /// Whether an operator's change has stopped it, so that it starts again once it has ended.
     must_restart: bool,
-    /// The program's file as it was at the start of the process, for a backtrace.
-    executable: Option<File>,
-    backtrace: Option<PendingBacktrace>,
-    /// The user for the process that reads the files of a crashed kernel, if the monitor is root.
-    reader: Option<u32>,
     meter: Meter,
     leak: LeakDetector,
     charges: ChargeWatch,
-    pub(crate) counters: KernelCounters,
+    /// When it was asked for counters that it has not sent.
+    asked: Option<Instant>,
+    /// The apps' counters as it sent them last.
+    counters: Vec<AppCounters>,
 }
 
 /// The blame for the end of a kernel.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct EndOfKernel {
+pub struct EndOfKernel {
     /// The app, if the evidence carries it.
     pub(crate) blamed: Option<AppId>,
     /// Whether the kernel recorded that another process sent the signal.
@@ -82,66 +116,69 @@ enum HungIn {
     Unknown,
 }
 
-impl KernelProcess {
+impl Kernel {
     /// Describes the kernel without starting it.
-    pub(crate) fn new(settings: KernelSettings, rules: &Supervision, around: &Environment) -> Self {
-        let executable = around.installation.kernel.clone();
+    pub fn new(
+        parts: KernelParts,
+        rules: &Supervision,
+        (effects, incidents): (Effects, Incidents),
+    ) -> Self {
         Self {
             program: Program::new(
                 ProgramKind::Kernel,
-                executable,
-                PidNamespace::find(),
+                parts.executable,
+                parts.apart,
                 rules.kernel_limits,
                 rules.kernel,
-                (around.effects.clone(), around.incidents.clone()),
+                (effects.clone(), incidents),
             ),
-            settings,
-            run_as: around.users.for_kernel(),
+            effects,
+            start: parts.start,
+            absent: parts.absent,
+            run_as: parts.run_as,
+            own_uid: parts.own_uid,
             progress: None,
             stop_watch: StopWatch::new(rules.hang),
             hung_in: None,
             must_restart: false,
-            executable: None,
-            backtrace: None,
-            reader: around.users.for_nobody(),
-            meter: around.enforcement.meter(rules.kernel_limits),
+            meter: parts.meter,
             leak: LeakDetector::new(rules.leak_growth, rules.leak_window),
             charges: ChargeWatch::default(),
-            counters: KernelCounters::default(),
+            asked: None,
+            counters: Vec::new(),
         }
     }
 
     /// Starts the process and sends it the settings and its apps.
-    pub(crate) fn start(&mut self, apps: &mut [App], now: Instant) {
+    pub fn start(&mut self, apps: &mut [App], system: &dyn System, now: Instant) {
         for app in apps.iter_mut() {
             app.prepare_for_kernel(now);
         }
-        self.executable = File::open(self.program.executable()).ok();
         self.program.start(now);
         self.meter.restart();
         self.leak.restart();
         self.charges.restart();
         self.stop_watch.restart();
+        self.forget_counters();
         apps.iter_mut().for_each(App::kernel_started);
         let serving = apps.iter().filter(|app| app.role().serves());
         let announcements = serving.map(App::announcement).collect();
-        let request = self.settings.start_request(self.run_as, announcements);
-        let request = request.and_then(|start| Ok((start, configs(apps).transpose()?)));
+        let request = self.start.request(self.run_as, announcements);
+        let request = request.and_then(|start| Ok((start, configs(apps, system)?)));
         let ((start, mut fds), configs) = match request {
             Ok(request) => request,
-            Err(error) => {
-                let why = format!("could not pass on what it needs: {error}");
-                return self.program.kill(&why);
+            Err(why) => {
+                return self.program.kill(&format!("could not pass on what it needs: {why}"));
             }
         };
-        fds.extend(configs.map(Fd::new));
+        fds.extend(configs);
         fds.extend(apps.iter().filter_map(App::object_for_kernel));
         let attached = fds.into_iter().map(Attached::Fd).chain([Attached::Recorder]);
         self.program.send_with(start, attached.collect());
         let runs = |absent: &&AbsentApp| {
             apps.iter().any(|app| app.id == absent.app && !app.is_stopped_by_operator())
         };
-        let absent = self.settings.absent.iter().filter(|absent| !runs(absent));
+        let absent = self.absent.iter().filter(|absent| !runs(absent));
         let absent: Vec<AbsentApp> = absent.cloned().collect();
         if !absent.is_empty() {
             let apps = absent;
@@ -152,14 +189,14 @@ impl KernelProcess {
     }
 
     /// The process could not be started.
-    pub(crate) fn not_started(&mut self) {
+    pub fn not_started(&mut self) {
         self.progress = None;
     }
 
     /// Notes, for this kernel and later ones, that an app does not run any more, and whether the switches lose its flows,
     /// groups and meters.
-    pub(crate) fn add_absent(&mut self, absent: AbsentApp) {
-        let known = &mut self.settings.absent;
+    pub fn add_absent(&mut self, absent: AbsentApp) {
+        let known = &mut self.absent;
         known.retain(|it| it.app != absent.app);
         if known.len() >= MOST_ABSENT {
             known.remove(0);
@@ -171,18 +208,18 @@ impl KernelProcess {
     }
 
     /// The apps that do not run and keep their flows, groups and meters.
-    pub(crate) fn absent_with_flows(&self) -> impl Iterator<Item = &AbsentApp> {
-        self.settings.absent.iter().filter(|absent| !absent.remove)
+    pub fn absent_with_flows(&self) -> impl Iterator<Item = &AbsentApp> {
+        self.absent.iter().filter(|absent| !absent.remove)
     }
 
     /// When [`check_hang`](Self::check_hang) is due.
-    pub(crate) fn hang_check_due(&self) -> Option<Instant> {
+    pub fn hang_check_due(&self) -> Option<Instant> {
         // A kernel that was killed for a hang is not checked again.
         self.progress.as_ref().filter(|_| self.hung_in.is_none()).map(|(calls, _)| calls.next_due())
     }
 
     /// Kills a process that hangs, in one of its apps or in its own code, or was stopped for too long.
-    pub(crate) fn check_hang(&mut self, apps: &[App], system: &dyn System, now: Instant) {
+    pub fn check_hang(&mut self, apps: &[App], system: &dyn System, now: Instant) {
         if self.hang_check_due().is_none_or(|at| now < at) {
             return;
         }
@@ -210,14 +247,13 @@ impl KernelProcess {
     }
 
     /// The process has ended. Returns the blame, and adds the evidence to the incident.
-    pub(crate) fn ended(
+    pub fn ended(
         &mut self,
         exit: &ProgramExit,
         record: Option<Box<Record>>,
         apps: &[App],
-        now: Instant,
     ) -> EndOfKernel {
-        self.counters.disconnect();
+        self.forget_counters();
         let hung_in = self.hung_in.take();
         let Some(((watched, _), record)) = self.progress.take().zip(record) else {
             return EndOfKernel::default();
@@ -225,7 +261,7 @@ impl KernelProcess {
         if !exit.by_itself && hung_in.is_none() {
             return EndOfKernel::default();
         }
-        let Record { calls, crash, modules, recent, charges } = *record;
+        let Record { calls, crash, modules, recent, charges, ended_ns } = *record;
         let app = |number: u16| apps.iter().find(|app| app.id.0 == number);
         let lasting = calls.iter().copied().filter(|call| watched.has_lasted(call)).collect();
         let calls: Vec<_> = calls.into_iter().filter(|it| app(it.app.get()).is_some()).collect();
@@ -242,7 +278,7 @@ impl KernelProcess {
         };
         let from_outside = crash.as_ref().is_some_and(CrashRecord::is_from_outside);
         let name_of = |number: u16| Some(app(number)?.name.clone());
-        let recent = attribution::recent(recent, crash.as_ref(), now_ns(), name_of);
+        let recent = attribution::recent(recent, crash.as_ref(), ended_ns, name_of);
         let incidents = self.program.incidents_mut();
         if let Some(id) = incidents.last() {
             let name = |id: AppId| name_of(id.0);
@@ -256,15 +292,12 @@ impl KernelProcess {
                 }
             });
             if let Some(record) = crash.filter(|it| it.signal.is_some()) {
-                let program = self.executable.as_ref().map(AsFd::as_fd);
-                let crashed = CrashedKernel { record, modules, program, run_as: self.reader };
-                let object_of = |number| {
-                    app(number).and_then(|it| Some((it.name.clone(), it.object_for_kernel()?)))
-                };
-                match crashed.begin_backtrace(id, object_of, now) {
-                    Ok(begun) => self.backtrace = Some(begun),
-                    Err(error) => warn!(%error, "could not make a backtrace of the kernel"),
-                }
+                let objects = apps
+                    .iter()
+                    .filter_map(|app| Some((app.id.0, app.name.clone(), app.object_for_kernel()?)));
+                let objects = objects.collect();
+                let crashed = CrashedKernel { incident: id, record, modules, objects };
+                self.effects.add(self.program.id(), Effect::Backtrace(Box::new(crashed)));
             }
         }
         let is_unexplained = blamed.is_none()
@@ -288,92 +321,86 @@ impl KernelProcess {
     }
 
     /// The growth of memory in bytes that is a leak, and the time of that growth.
-    pub(crate) fn leak_rule(&self) -> (u64, Duration) {
+    pub fn leak_rule(&self) -> (u64, Duration) {
         self.leak.rule()
     }
 
-    /// When [`advance_backtrace`](Self::advance_backtrace) is due.
-    pub(crate) fn backtrace_due(&self) -> Option<Instant> {
-        self.backtrace.as_ref().map(PendingBacktrace::next_due)
-    }
-
-    /// Adds the backtrace of a crashed kernel to its incident once it is made.
-    pub(crate) fn advance_backtrace(&mut self, now: Instant) {
-        if self.backtrace_due().is_none_or(|at| now < at) {
-            return;
-        }
-        let Some(backtrace) = &mut self.backtrace else { return };
-        match backtrace.check(now) {
-            Ok(None) => return,
-            Ok(Some((id, frames))) => {
-                self.program.incidents_mut().all().amend(id, |evidence| {
-                    if let Some(crash) = evidence.crash.as_mut().filter(|_| !frames.is_empty()) {
-                        crash.backtrace = frames;
-                    }
-                });
+    /// Adds the backtrace of a crashed kernel to its incident.
+    pub fn backtrace_made(&mut self, incident: IncidentId, frames: Vec<Frame>) {
+        self.program.incidents_mut().all().amend(incident, |evidence| {
+            if let Some(crash) = evidence.crash.as_mut().filter(|_| !frames.is_empty()) {
+                crash.backtrace = frames;
             }
-            Err(NotMade) => {}
-        }
-        self.backtrace = None;
+        });
     }
 
     /// Stops the process and starts another one as soon as it has ended.
-    pub(crate) fn restart(&mut self, now: Instant) {
+    pub fn restart(&mut self, now: Instant) {
         self.stop(now);
         self.must_restart = true;
     }
 
     /// Whether the process is to start again after its end, or has ended for that.
-    pub(crate) fn must_restart(&self) -> bool {
+    pub fn must_restart(&self) -> bool {
         self.must_restart
     }
 
     /// Returns once, when the process has ended after [`restart`](Self::restart), that it must be started.
-    pub(crate) fn take_restart(&mut self) -> bool {
+    pub fn take_restart(&mut self) -> bool {
         self.program.is_stopped() && std::mem::take(&mut self.must_restart)
     }
 
     /// Asks the process to end, if it runs.
-    pub(crate) fn stop(&mut self, now: Instant) {
+    pub fn stop(&mut self, now: Instant) {
         if self.program.request_stop(now) {
             self.program.send(KernelRequest::Stop, Vec::new());
         }
         self.must_restart = false;
     }
 
-    /// Gives the kernel one end of a new connection for queries and returns the other.
+    /// The program that gets the other end of a connection for queries.
     ///
     /// # Errors
     /// Why there is no connection, as a phrase.
-    pub(crate) fn connect(&self, processes: &Processes) -> Result<Channel, String> {
+    pub fn connection(&self) -> Result<ProgramId, String> {
         if !self.program.is_running() {
             return Err(format!("the kernel is {}", self.program.lifecycle().state()));
         }
-        let (our_end, kernel_end) = Channel::pair().map_err(|error| error.to_string())?;
-        let (program, fds) = (self.program.id(), [kernel_end.as_fd()]);
-        match processes.send_for_operator(program, KernelRequest::Operator, &fds) {
-            Ok(()) => Ok(our_end),
-            Err(ChannelError::WouldBlock) => Err("too many operators connect to the kernel".into()),
-            Err(error) => Err(error.to_string()),
-        }
+        Ok(self.program.id())
     }
 
     /// Measures the process, and asks it for the apps' counters.
-    pub(crate) fn measure(&mut self, apps: &[App], processes: &Processes, now: Instant) {
-        let sample = processes.sample(self.program.id());
+    pub fn measure(&mut self, apps: &[App], system: &dyn System, now: Instant) {
+        let sample = system.sample(self.program.id());
         for event in self.meter.measure(now, sample) {
-            self.apply(event, apps, processes, now);
+            self.apply(event, apps, system, now);
         }
         if let Some(sample) = sample.filter(|_| self.program.is_running()) {
-            self.watch_memory(apps, sample.own_memory, processes, now);
+            self.watch_memory(apps, sample.own_memory, system, now);
         }
-        // While the kernel is away there is no connection, and the next measurement tries again.
-        if !self.counters.is_connected()
-            && let Ok(channel) = self.connect(processes)
-        {
-            self.counters.connected(channel);
+        if self.program.is_running() && self.asked.is_none() {
+            self.asked = Some(now);
+            self.effects.add(self.program.id(), Effect::Count);
         }
-        self.counters.request(now);
+    }
+
+    /// The kernel has sent the apps' counters. Returns whether it was asked.
+    pub fn counted(&mut self, counters: Vec<AppCounters>) -> bool {
+        let was_asked = self.asked.take().is_some();
+        if was_asked {
+            self.counters = counters;
+        }
+        was_asked
+    }
+
+    /// The kernel could not be asked; the next measurement tries again.
+    pub fn forget_counters(&mut self) {
+        (self.asked, self.counters) = (None, Vec::new());
+    }
+
+    /// The latest counters of the app with this name.
+    pub fn counters_of(&self, app: &str) -> Option<&AppCounters> {
+        self.counters.iter().find(|it| it.name == app)
     }
 
     /// Alerts the operator, or kills a process that exceeds a limit which only the monitor enforces.
@@ -432,25 +459,26 @@ impl KernelProcess {
     }
 
     /// Whether it answers, or is started or ended by its policy, which limits the time of both.
-    pub(crate) fn is_alive(&self, now: Instant) -> bool {
-        !self.program.is_running() || self.counters.are_answered(now)
+    pub fn is_alive(&self, now: Instant) -> bool {
+        !self.program.is_running()
+            || self.asked.is_none_or(|at| now.saturating_duration_since(at) < ANSWER_TIME)
     }
 
     /// The kernel's status for operators.
-    pub(crate) fn status(&self) -> KernelStatus {
+    pub fn status(&self) -> KernelStatus {
         let lifecycle = self.program.lifecycle();
         KernelStatus {
             pid: self.program.pid(),
-            uid: self.run_as.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
+            uid: self.run_as.unwrap_or(self.own_uid),
             state: lifecycle.state(),
             restarts: lifecycle.restarts(),
             last_exit: lifecycle.last_exit().map(Into::into),
-            listen: self.settings.addresses().map(|it| it.to_string()).collect(),
+            listen: self.start.addresses().iter().map(ToString::to_string).collect(),
         }
     }
 
     /// The kernel's usage for operators.
-    pub(crate) fn usage(&self) -> ProgramUsage {
+    pub fn usage(&self) -> ProgramUsage {
         let lifecycle = self.program.lifecycle();
         ProgramUsage {
             pid: self.program.pid(),
@@ -461,8 +489,9 @@ impl KernelProcess {
 }
 
 /// The configurations of the apps in the kernel, concatenated in sealed memory; `None` without such apps.
-fn configs(apps: &[App]) -> Option<io::Result<OwnedFd>> {
+fn configs(apps: &[App], system: &dyn System) -> Result<Option<Fd>, String> {
     let in_kernel = apps.iter().filter(|app| app.runs_in_kernel());
     let configs: Vec<&[u8]> = in_kernel.map(App::config_for_kernel).collect();
-    (!configs.is_empty()).then(|| sys::shm::sealed_copy("configurations", &configs.concat()))
+    let sealed = || system.sealed("configurations", &configs.concat());
+    (!configs.is_empty()).then(sealed).transpose()
 }

@@ -6,13 +6,13 @@ use std::time::Instant;
 use control::northbound::needs_tls;
 use control::operator::ProgramState;
 
-use super::ProcessTable;
-use supervisor::app::App;
+use super::Supervisor;
+use crate::app::App;
 
-impl ProcessTable {
+impl Supervisor {
     /// Whether the start is over: each program that is to run is ready or has failed. In safe mode only the kernel and the
     /// services count.
-    pub(crate) fn has_started(&self) -> bool {
+    pub fn has_started(&self) -> bool {
         let service = |state, last_exit: &Option<String>| match state {
             ProgramState::Running | ProgramState::Held => true,
             _ => last_exit.is_some(),
@@ -25,7 +25,7 @@ impl ProcessTable {
 
     /// The line that ends the start, once each program that is to run is ready or has failed: where switches connect, and where
     /// the page is.
-    pub(crate) fn ready_line(&self) -> Option<String> {
+    pub fn ready_line(&self) -> Option<String> {
         if !self.has_started() {
             return None;
         }
@@ -54,17 +54,17 @@ impl ProcessTable {
     }
 
     /// Whether the kernel serves switches or the monitor is about to start it.
-    pub(crate) fn is_alive(&self, now: Instant) -> bool {
+    pub fn is_alive(&self, now: Instant) -> bool {
         self.kernel.is_alive(now)
     }
 
     /// Data that the disk does not take, with the reasons and remedies, as phrases.
-    pub(crate) fn not_stored(&self) -> impl Iterator<Item = String> {
+    pub fn not_stored(&self) -> impl Iterator<Item = String> {
         self.services.not_stored()
     }
 
     /// The programs in one line.
-    pub(crate) fn summary(&self) -> String {
+    pub fn summary(&self) -> String {
         let kernel = self.kernel_state();
         let (mut all, mut running) = (0, 0);
         for app in self.serving().filter(|app| !app.is_stopped_by_operator()) {
@@ -76,7 +76,7 @@ impl ProcessTable {
     }
 
     /// If every app that the operator chose is held: which ones, and why. `None` if there is no app.
-    pub(crate) fn all_held(&self) -> Option<String> {
+    pub fn all_held(&self) -> Option<String> {
         let kernel = self.kernel_state();
         let mut held = Vec::new();
         for app in self.serving().filter(|app| app.provides().is_none()) {

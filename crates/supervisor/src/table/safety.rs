@@ -1,6 +1,6 @@
 //! Safe mode: starts the apps one at a time as user apps, and holds those with which a fault comes back.
 //!
-//! [`supervisor::safe_mode`] decides; this file collects its inputs and performs its steps. A guard that does not run yet stays in the kernel's
+//! [`crate::safe_mode`] decides; this file collects its inputs and performs its steps. A guard that does not run yet stays in the kernel's
 //! plan, so packets that need its verdict are treated as its `fail` says.
 
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use control::incident::{Cause, Evidence, IncidentId, Program as Subject};
 use control::operator::{ProgramState, SafeModeStatus, Suspect};
 use tracing::{error, info, warn};
 
-use super::ProcessTable;
-use supervisor::app::{App, Role};
-use supervisor::safe_mode::{Rule, Seen, Sequence, Step};
+use super::Supervisor;
+use crate::app::{App, Role};
+use crate::safe_mode::{Rule, Seen, Sequence, Step};
 
 /// The rule of safe mode, and safe mode while it lasts.
 #[derive(Debug)]
-pub(crate) struct SafeMode {
+pub(super) struct SafeMode {
     /// The apps that run in safe mode, in their order; `None` for all.
     apps: Option<Vec<String>>,
     health: Duration,
@@ -38,14 +38,8 @@ struct Running {
     starts: u64,
 }
 
-impl Default for SafeMode {
-    fn default() -> Self {
-        Self::new(&config::SafeMode::default())
-    }
-}
-
 impl SafeMode {
-    fn new(settings: &config::SafeMode) -> Self {
+    pub(super) fn new(settings: &config::SafeMode) -> Self {
         Self {
             apps: settings.apps.clone(),
             health: settings.health,
@@ -93,29 +87,29 @@ impl Order {
     }
 }
 
-impl ProcessTable {
+impl Supervisor {
     /// Sets the operator's rule and list of apps.
-    pub(crate) fn set_safe_mode(&mut self, settings: &config::SafeMode) {
+    pub fn set_safe_mode(&mut self, settings: &config::SafeMode) {
         self.safe_mode = SafeMode::new(settings);
     }
 
     /// Whether safe mode lasts.
-    pub(crate) fn is_in_safe_mode(&self) -> bool {
+    pub fn is_in_safe_mode(&self) -> bool {
         self.safe_mode.running.is_some()
     }
 
     /// Returns once why safe mode must begin, as a phrase, if it must.
-    pub(crate) fn take_safe_mode_due(&mut self) -> Option<String> {
+    pub fn take_safe_mode_due(&mut self) -> Option<String> {
         self.safe_mode.due.take()
     }
 
     /// Whether safe mode must begin.
-    pub(crate) fn is_safe_mode_due(&self) -> bool {
+    pub fn is_safe_mode_due(&self) -> bool {
         self.safe_mode.due.is_some()
     }
 
     /// Safe mode for operators, while it lasts.
-    pub(crate) fn safe_mode_status(&self) -> Option<SafeModeStatus> {
+    pub fn safe_mode_status(&self) -> Option<SafeModeStatus> {
         self.safe_mode.running.as_ref().map(|running| running.sequence.status())
     }
 
@@ -123,7 +117,7 @@ impl ProcessTable {
     /// sent the signal: then the app on trial did not cause it. The rule counts such an end, too, because a kernel app that
     /// ends the kernel could forge that record. In safe mode no app is in the kernel.
     pub(super) fn note_end_of_kernel(&mut self, how: &str, from_outside: bool, now: Instant) {
-        if self.is_stopping || self.kernel.must_restart() {
+        if self.is_stopping() || self.kernel.must_restart() {
             return;
         }
         let safe_mode = &mut self.safe_mode;
@@ -139,7 +133,7 @@ impl ProcessTable {
     }
 
     /// Ends all apps, and then starts them one at a time.
-    pub(crate) fn begin_safe_mode(&mut self, why: &str, now: Instant) {
+    pub fn begin_safe_mode(&mut self, why: &str, now: Instant) {
         error!(why, "safe mode began: apps are started one at a time, all as user apps");
         self.kernel_apps.leave_to_safe_mode();
         let order = self.order_in_safe_mode();
@@ -207,7 +201,7 @@ impl ProcessTable {
     }
 
     fn next_step(&mut self, now: Instant) -> Option<Step> {
-        let running = self.safe_mode.running.as_ref().filter(|_| !self.is_stopping)?;
+        let running = self.safe_mode.running.as_ref().filter(|_| !self.is_stopping())?;
         let on_trial = running.sequence.on_trial();
         let app = on_trial.and_then(|name| self.app_named(name).ok());
         let starting = [ProgramState::Starting, ProgramState::Waiting, ProgramState::Stopping];
@@ -263,13 +257,13 @@ impl ProcessTable {
     }
 
     /// Whether the kernel restarts at the end of safe mode, because apps return to it.
-    pub(crate) fn leaving_restarts_kernel(&self) -> bool {
+    pub fn leaving_restarts_kernel(&self) -> bool {
         self.apps.iter().any(App::is_out_for_safe_mode)
     }
 
     /// Ends safe mode: all apps run as configured, except suspects, which stay stopped. Returns the apps that start, and
     /// the suspects.
-    pub(crate) fn leave_safe_mode(&mut self, now: Instant) -> (Vec<String>, Vec<Suspect>) {
+    pub fn leave_safe_mode(&mut self, now: Instant) -> (Vec<String>, Vec<Suspect>) {
         let Some(Running { sequence, incident, .. }) = self.safe_mode.running.take() else {
             return (Vec::new(), Vec::new());
         };

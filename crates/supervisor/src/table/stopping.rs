@@ -5,12 +5,13 @@ use std::time::Instant;
 use control::incident::{self, Cause, Evidence};
 use tracing::error;
 
-use super::ProcessTable;
-use crate::northbound::Northbound;
-use supervisor::app::App;
-use supervisor::program::Program;
+use super::Supervisor;
+use crate::app::App;
+use crate::interface::Northbound;
+use crate::program::Program;
+use crate::system::System;
 
-impl ProcessTable {
+impl Supervisor {
     /// Restarts all programs. The monitor keeps the listening sockets, so switches can connect as soon as the next kernel
     /// is ready.
     pub(super) fn restart_all(&mut self, why: &str, now: Instant) {
@@ -25,9 +26,9 @@ impl ProcessTable {
         self.kernel.restart(now);
     }
 
-    /// Asks all programs to end, except the log service. See [`stop_log`](Self::stop_log).
-    pub(crate) fn stop(&mut self, now: Instant) {
-        self.is_stopping = true;
+    /// Asks all programs to end, except the log service, which stores their last lines.
+    pub(super) fn begin_stop(&mut self, deadline: Instant, now: Instant) {
+        self.stop = Some(deadline);
         self.apps.iter_mut().for_each(App::cancel_restart);
         self.apps.iter_mut().filter_map(App::zone_mut).for_each(|zone| zone.stop(now));
         self.services.stop_all_but_log(now);
@@ -35,27 +36,28 @@ impl ProcessTable {
         self.kernel.stop(now);
     }
 
-    /// Stops the log service when it has stored the last lines of the others, or shortly before `deadline`.
-    pub(crate) fn stop_log(&mut self, deadline: Instant, now: Instant) {
+    /// Stops the log service when it has stored the last lines of the others, or shortly before the deadline.
+    pub(super) fn advance_stop(&mut self, system: &dyn System, now: Instant) {
+        let Some(deadline) = self.stop else { return };
         let others_stopped = self.kernel.program.is_stopped()
             && self.apps.iter().all(App::is_stopped)
             && self.northbound.iter().all(Northbound::is_stopped)
             && self.services.all_but_log_stopped();
-        self.services.stop_log(others_stopped, deadline, now);
+        self.services.stop_log(others_stopped, deadline, system, now);
     }
 
     /// Kills all programs.
-    pub(crate) fn kill(&mut self, why: &str) {
+    pub(super) fn kill(&mut self, why: &str) {
         self.programs_mut().for_each(|program| program.kill(why));
     }
 
     /// Gives up programs that did not end even though they were killed.
-    pub(crate) fn abandon(&mut self) {
+    pub(super) fn abandon(&mut self) {
         self.programs_mut().for_each(Program::abandon);
     }
 
     /// Returns whether all programs have stopped.
-    pub(crate) fn all_stopped(&self) -> bool {
+    pub fn all_stopped(&self) -> bool {
         self.kernel.program.is_stopped()
             && self.apps.iter().all(App::is_stopped)
             && self.northbound.iter().all(Northbound::is_stopped)
