@@ -77,7 +77,7 @@ impl Demotions {
     }
 }
 
-impl supervisor::table::Demotions for Demotions {
+impl supervisor::programs::Demotions for Demotions {
     fn why(&self, app: &str) -> Option<&str> {
         self.apps.get(app).map(String::as_str)
     }
@@ -117,7 +117,7 @@ fn parse(text: &[u8]) -> io::Result<BTreeMap<String, String>> {
 
 #[cfg(test)]
 mod tests {
-    use supervisor::table::Demotions as _;
+    use supervisor::programs::Demotions as _;
 
     use super::*;
 

@@ -12,34 +12,29 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::process::Usage;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use crate::admin_server::{AdminServer, OperatorId};
 use crate::apps_service::{AppsService, ClientId};
-use crate::audit;
-use crate::change::Changes;
+use crate::deployment::Disk;
 use crate::incident_store::IncidentStore;
+use crate::log_forwarder;
 use crate::northbound::{self, NorthboundInput, Revocation, SharedInput};
 use crate::notify::{Condition, ServiceManager, Stage};
 use crate::processes::{MESSAGES_PER_TURN, Port, Processes};
 use crate::signals::Signals;
 use crate::watch::Watch;
 use config::Limits;
-use control::change::{Change, ChangeReport, ChangeRequest};
 use control::northbound::TokenRecord;
 use control::operator::ProgramState;
 use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUsage, Status};
+use supervisor::audit;
 use supervisor::effects::{Effect, Effects, Fd, ProcessEvent, ProgramId};
+use supervisor::supervisor::End;
 use supervisor::text::shortened;
 use supervisor::usage::meter::{Meter, Sample};
 use supervisor::usage::{MEASUREMENT_PERIOD, report};
 use supervisor::{Event, Supervisor};
-
-/// The longest time from the first stop request to the monitor's own end.
-const STOP_TIME: Duration = Duration::from_millis(1_800);
-
-/// Signals this soon after the first one belong to the same request to stop.
-const SAME_REQUEST: Duration = Duration::from_millis(200);
 
 /// How long systemd waits for slow apps: one that never becomes ready must not keep it from regarding Rosemary as started.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -55,7 +50,7 @@ const FLUSH_TIME: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct EventLoop {
     started: Instant,
-    programs: Supervisor,
+    supervisor: Supervisor,
     processes: Processes,
     effects: Effects,
     apps_service: AppsService,
@@ -63,25 +58,15 @@ pub(crate) struct EventLoop {
     interface: Option<SharedInput>,
     incidents: IncidentStore,
     admin: AdminServer,
-    changes: Changes,
-    /// Who has requested a reload that has not begun.
-    must_reload: Option<&'static str>,
+    disk: Disk,
     /// The files of apps, with `--watch`.
     watch: Option<Watch>,
     signals: Signals,
     /// Systemd, if it started the monitor.
     service_manager: Option<ServiceManager>,
-    /// Whether the monitor ends when every app is held, because the apps were started for this run alone.
-    ends_with_apps: bool,
-    /// The apps that were held when it ended for that, and why.
-    held: Option<String>,
     /// Measures the monitor itself.
     own_meter: Meter,
     measure_at: Instant,
-    /// When the monitor ends even if programs still run; `None` before the first stop request.
-    stop_deadline: Option<Instant>,
-    /// Whether the line that ends the start was logged.
-    is_ready: bool,
 }
 
 /// Who sends a request.
@@ -114,35 +99,34 @@ enum Source {
 impl EventLoop {
     /// Takes over the processes, which are not started yet, and the admin socket.
     pub(crate) fn new(
-        (programs, processes, effects, incidents): (Supervisor, Processes, Effects, IncidentStore),
+        (supervisor, processes, effects, incidents): (
+            Supervisor,
+            Processes,
+            Effects,
+            IncidentStore,
+        ),
         interface: Option<SharedInput>,
         (admin, signals): (AdminServer, Signals),
-        changes: Changes,
+        disk: Disk,
         service_manager: Option<ServiceManager>,
-        ends_with_apps: bool,
     ) -> Self {
         let now = Instant::now();
-        let watch = changes.must_watch().then(|| Watch::new(now));
+        let watch = disk.must_watch().then(|| Watch::new(now));
         Self {
             started: now,
-            programs,
+            supervisor,
             processes,
             effects,
             apps_service: AppsService::default(),
             interface,
             incidents,
             admin,
-            changes,
-            must_reload: None,
+            disk,
             watch,
             signals,
             service_manager,
-            ends_with_apps,
-            held: None,
             own_meter: Meter::new(Limits::none(), Vec::new()),
             measure_at: now,
-            stop_deadline: None,
-            is_ready: false,
         }
     }
 
@@ -159,18 +143,13 @@ impl EventLoop {
             self.incidents.set_time();
             self.advance(now);
             self.settle(now);
-            if let Some(deadline) = self.stop_deadline {
-                if self.programs.all_stopped() {
-                    self.incidents.flush(FLUSH_TIME);
+            if let Some(end) = self.supervisor.end(now) {
+                self.settle(now);
+                self.incidents.flush(FLUSH_TIME);
+                if end == End::AllEnded {
                     info!("Rosemary stopped");
-                    return Ok(true);
                 }
-                if deadline <= now {
-                    self.decide(Event::Abandon, now);
-                    self.settle(now);
-                    self.incidents.flush(FLUSH_TIME);
-                    return Ok(false);
-                }
+                return Ok(end == End::AllEnded);
             }
             for source in self.wait(now)? {
                 let now = Instant::now();
@@ -183,7 +162,7 @@ impl EventLoop {
 
     /// Has the supervisor decide about an event.
     fn decide(&mut self, event: Event, now: Instant) {
-        self.programs.handle(event, &self.processes, now);
+        self.supervisor.handle(event, &self.processes, now);
     }
 
     /// Carries out what was decided, and handles what follows from it.
@@ -201,6 +180,7 @@ impl EventLoop {
                     Effect::Decided(request, decision) => {
                         self.apps_service.decided(&request, decision);
                     }
+                    Effect::AuditUser(record) => log_forwarder::audit(&record),
                     other => debug_assert!(false, "an effect on the monitor: {other:?}"),
                 }
             }
@@ -220,14 +200,8 @@ impl EventLoop {
     fn advance(&mut self, now: Instant) {
         let events = self.processes.advance(now);
         self.decide_all(events, now);
+        self.look_at_apps(now);
         self.decide(Event::Time, now);
-        if self.stop_deadline.is_none() {
-            self.changes.advance(&mut self.programs, now);
-            self.begin_safe_mode_if_due(now);
-            self.look_at_apps(now);
-            self.reload_if_due(now);
-            self.end_if_all_held(now);
-        }
         self.apps_service.give_up(now);
         self.read_for_clients(now);
         self.admin.drop_silent(now);
@@ -236,69 +210,36 @@ impl EventLoop {
             self.decide(Event::Measure, now);
             self.measure_monitor(now);
         }
-        self.report_ready();
         self.report_to_service_manager(now);
-    }
-
-    /// Logs the line that ends the start.
-    fn report_ready(&mut self) {
-        if !self.is_ready
-            && self.stop_deadline.is_none()
-            && let Some(line) = self.programs.ready_line()
-        {
-            self.is_ready = true;
-            info!("{line}");
-        }
-    }
-
-    /// Begins the end if every app is held and the monitor was started for these apps alone.
-    fn end_if_all_held(&mut self, now: Instant) {
-        if !self.ends_with_apps {
-            return;
-        }
-        if let Some(held) = self.programs.all_held() {
-            self.held = Some(held);
-            self.begin_stop(now);
-        }
-    }
-
-    /// Asks all programs to end.
-    fn begin_stop(&mut self, now: Instant) {
-        let deadline = now + STOP_TIME;
-        self.stop_deadline = Some(deadline);
-        self.decide(Event::Stop(deadline), now);
     }
 
     /// The apps for which it has ended, and why they are held; `None` if a signal ended it.
     pub(crate) fn held(self) -> Option<String> {
-        self.held
+        self.supervisor.held()
     }
 
     fn report_to_service_manager(&mut self, now: Instant) {
         let Some(manager) = &mut self.service_manager else { return };
         let is_late = self.started + PATIENCE <= now;
+        let programs = self.supervisor.programs();
         let stage = match () {
-            () if self.stop_deadline.is_some() => Stage::Stopping,
-            () if self.must_reload.is_some() || self.changes.is_reloading() => Stage::Reloading,
-            () if self.programs.has_started() => Stage::Ready,
-            () if is_late && self.programs.kernel_state() == ProgramState::Running => Stage::Ready,
+            () if programs.is_stopping() => Stage::Stopping,
+            () if self.supervisor.is_reloading() => Stage::Reloading,
+            () if self.supervisor.has_started(is_late) => Stage::Ready,
             () => Stage::Starting,
         };
-        let (is_alive, text) = (self.programs.is_alive(now), self.programs.summary());
+        let (is_alive, text) = (programs.is_alive(now), programs.summary());
         manager.update(Condition { stage, is_alive, text }, now);
     }
 
     fn next_due(&self, now: Instant) -> Option<Instant> {
-        let stop = self.stop_deadline;
-        let processes = self.programs.next_due(now).into_iter();
-        processes
+        let programs = self.supervisor.next_due(now).into_iter();
+        programs
             .chain(self.processes.next_due())
             .chain(self.admin.next_due())
-            .chain(self.changes.next_due())
             .chain([self.measure_at])
             .chain(self.watch.as_ref().map(Watch::next_due))
             .chain(self.apps_service.next_due())
-            .chain(stop)
             .min()
     }
 
@@ -313,7 +254,8 @@ impl EventLoop {
         let processes = self.processes.sources();
         let processes = processes.map(|(it, port, fd)| (Source::Process(it, port), fd));
         let hangup = self.signals.hangups().map(|fd| (Source::Hangup, fd));
-        let plan = self.changes.fd().map(|fd| (Source::Plan, fd));
+        let plans = self.disk.fds();
+        let plan = plans.iter().map(|fd| (Source::Plan, fd.as_fd()));
         let signals = [(Source::Signal, self.signals.as_fd())].into_iter();
         let signals = signals.chain(hangup).chain(plan);
         let polled = signals.chain(operators).chain(listener).chain(processes).chain(clients);
@@ -338,10 +280,14 @@ impl EventLoop {
 
     fn handle(&mut self, source: Source, now: Instant) {
         match source {
-            Source::Signal => self.handle_signals(now),
+            Source::Signal => {
+                if self.signals.take() {
+                    self.decide(Event::Terminate, now);
+                }
+            }
             Source::Hangup => {
                 self.signals.forget_hangups();
-                self.must_reload = Some("SIGHUP");
+                self.decide(Event::Reload("SIGHUP"), now);
             }
             Source::Plan => {}
             Source::AdminListener => self.admin.accept(now),
@@ -358,7 +304,7 @@ impl EventLoop {
             }
             Source::CountersForApps => {
                 if let Some(counted) = self.apps_service.receive_from_kernel() {
-                    let apps = self.programs.counters_for_apps(&counted.apps);
+                    let apps = self.supervisor.programs().counters_for_apps(&counted.apps);
                     self.apps_service.answer_counters(&counted, apps);
                 }
                 self.read_for_clients(now);
@@ -377,7 +323,7 @@ impl EventLoop {
             return;
         }
         if !self.apps_service.is_connected() {
-            let kernel = self.programs.kernel().connection();
+            let kernel = self.supervisor.programs().kernel().connection();
             match kernel.and_then(|kernel| self.processes.connect_kernel(kernel)) {
                 Ok(channel) => self.apps_service.connected(channel),
                 Err(_) => return self.apps_service.disconnect(),
@@ -386,50 +332,14 @@ impl EventLoop {
         self.apps_service.begin_reading(now);
     }
 
-    /// Stops all programs at the first signal, and kills them at a second one.
-    ///
-    /// timeout(1) sends its signal to the monitor and to the monitor's process group, so signals that arrive together are
-    /// one request.
-    fn handle_signals(&mut self, now: Instant) {
-        if !self.signals.take() {
-            return;
-        }
-        let Some(deadline) = self.stop_deadline else {
-            info!("asked to stop");
-            return self.begin_stop(now);
-        };
-        if deadline + SAME_REQUEST <= now + STOP_TIME {
-            self.decide(Event::Kill("asked to stop twice"), now);
-        }
-    }
-
     /// Requests a reload if the file of an app has changed.
     fn look_at_apps(&mut self, now: Instant) {
-        let Some(watch) = &mut self.watch else { return };
-        for file in watch.changed(self.programs.app_files(), now) {
+        let programs = self.supervisor.programs();
+        let Some(watch) = self.watch.as_mut().filter(|_| !programs.is_stopping()) else { return };
+        let changed = watch.changed(programs.app_files(), now);
+        for file in changed {
             info!(file = %file.display(), "the file of an app has changed");
-            self.must_reload = Some("--watch");
-        }
-    }
-
-    /// Applies the configuration as it is now, as a signal or a changed file requests, once no other change is being made.
-    fn reload_if_due(&mut self, now: Instant) {
-        let Some(who) = self.must_reload.take_if(|_| !self.changes.is_busy()) else { return };
-        let request = ChangeRequest { change: Change::Reload { dry_run: false }, confirmed: false };
-        let request = (request, Vec::new());
-        if let Err(why) = self.changes.begin(request, who, &mut self.programs, now) {
-            warn!(why, "could not reload; type: rosemary reload");
-        }
-    }
-
-    /// Begins safe mode if its rule requires that, once no change is being made.
-    fn begin_safe_mode_if_due(&mut self, now: Instant) {
-        if self.changes.is_busy() || !self.programs.is_safe_mode_due() {
-            return;
-        }
-        self.changes.end_watch(&mut self.programs, now);
-        if let Some(why) = self.programs.take_safe_mode_due() {
-            self.programs.begin_safe_mode(&why, now);
+            self.decide(Event::Reload("--watch"), now);
         }
     }
 
@@ -481,14 +391,14 @@ impl EventLoop {
         match request {
             OperatorRequest::Status => without(OperatorReply::Status(self.status(now))),
             OperatorRequest::App { name } => {
-                let report = self.programs.app_report(&name);
+                let report = self.supervisor.programs().app_report(&name);
                 without(
                     report.map_or_else(unavailable, |report| OperatorReply::App(Box::new(report))),
                 )
             }
             OperatorRequest::Usage => without(OperatorReply::Usage(self.usage())),
             OperatorRequest::Kernel => {
-                let kernel = self.programs.kernel().connection();
+                let kernel = self.supervisor.programs().kernel().connection();
                 match kernel.and_then(|kernel| self.processes.connect_kernel(kernel)) {
                     Ok(operator_end) => {
                         (OperatorReply::Kernel, vec![operator_end.into_fd().into()])
@@ -500,11 +410,11 @@ impl EventLoop {
                 }
             }
             OperatorRequest::Incidents { from } => {
-                let (incidents, more) = self.programs.incidents().page(from);
+                let (incidents, more) = self.supervisor.programs().incidents().page(from);
                 without(OperatorReply::Incidents { incidents, more })
             }
             OperatorRequest::Log => {
-                let log = self.programs.log_for_operator(requester.uid);
+                let log = self.supervisor.programs().log_for_operator(requester.uid);
                 match log.and_then(|(log, client)| self.processes.connect(log, client)) {
                     Ok(operator_end) => (OperatorReply::Log, vec![operator_end.into()]),
                     Err(why) => without(unavailable(later(&why))),
@@ -512,7 +422,8 @@ impl EventLoop {
             }
             OperatorRequest::Service { name } => {
                 let user = Some(requester.uid).filter(|_| !requester.is_northbound);
-                let provider = self.programs.provider_for_operator(&name, user, &self.processes);
+                let provider =
+                    self.supervisor.programs().provider_for_operator(&name, user, &self.processes);
                 let connected = provider.and_then(|(provider, client, table)| {
                     Ok([self.processes.connect(provider, client)?.into(), table])
                 });
@@ -522,20 +433,17 @@ impl EventLoop {
                 }
             }
             OperatorRequest::Change(request) => {
-                let reply = match self.stop_deadline {
-                    Some(_) => Err("Rosemary stops".into()),
-                    None => self.begin_change(request, fds, requester, now),
-                };
-                without(reply.map_or_else(unavailable, OperatorReply::Change))
+                let begun = self.supervisor.begin_change(request, fds, &requester.who, now);
+                without(begun.map_or_else(unavailable, OperatorReply::Change))
             }
             OperatorRequest::ChangeReport { id: change } => {
                 let why = || format!("there is no report of change {change} any more");
-                without(self.changes.report(change).map_or_else(
+                without(self.supervisor.change_report(change).map_or_else(
                     || unavailable(why()),
                     |report| OperatorReply::Change(report.clone()),
                 ))
             }
-            OperatorRequest::Config => match self.changes.shown_config() {
+            OperatorRequest::Config => match self.disk.shown_config() {
                 Ok((reply, text)) => (reply, vec![text.into()]),
                 Err(why) => without(unavailable(why)),
             },
@@ -548,7 +456,7 @@ impl EventLoop {
             OperatorRequest::RevokeToken { which } => {
                 let revoked = self.change_credentials(|it| it.tokens.revoke(&which));
                 for token in revoked.iter().flatten() {
-                    audit::token(&requester.who, token, false);
+                    self.effects.audit(audit::token(&requester.who, token, false));
                 }
                 let count = revoked.map(|tokens| OperatorReply::Revoked(tokens.len()));
                 without(count.unwrap_or_else(unavailable))
@@ -561,22 +469,6 @@ impl EventLoop {
         }
     }
 
-    /// Begins a change. An audit record tells if it could not begin; others are written while it is made.
-    fn begin_change(
-        &mut self,
-        request: ChangeRequest,
-        fds: Vec<OwnedFd>,
-        requester: &Requester,
-        now: Instant,
-    ) -> Result<ChangeReport, String> {
-        let what = audit::phrase(&request.change);
-        let begun = self.changes.begin((request, fds), &requester.who, &mut self.programs, now);
-        if let Err(why) = &begun {
-            audit::not_begun(&requester.who, &what, why);
-        }
-        begun
-    }
-
     /// Changes by what users of the HTTP interface are recognised, with effect at once.
     ///
     /// # Errors
@@ -587,7 +479,7 @@ impl EventLoop {
     ) -> Result<T, String> {
         let interface = self.interface.as_ref().ok_or(NO_NORTHBOUND)?;
         let changed = interface.with(change)?;
-        self.programs.send_credentials();
+        self.supervisor.programs_mut().send_credentials();
         Ok(changed)
     }
 
@@ -598,7 +490,7 @@ impl EventLoop {
         });
         match added {
             Ok(api) => {
-                audit::token(&requester.who, token, true);
+                self.effects.audit(audit::token(&requester.who, token, true));
                 OperatorReply::Interface { api }
             }
             Err(why) => OperatorReply::Unavailable { why },
@@ -614,7 +506,7 @@ impl EventLoop {
         match self.change_credentials(revoke) {
             Ok(Revocation { dir, earlier, before }) => {
                 if let Some(before) = before.filter(|_| before != earlier) {
-                    audit::revoked_user(&requester.who, name, earlier, before);
+                    self.effects.audit(audit::revoked_user(&requester.who, name, earlier, before));
                 }
                 OperatorReply::RevokedUser { dir, before }
             }
@@ -623,26 +515,12 @@ impl EventLoop {
     }
 
     fn status(&self, now: Instant) -> Status {
-        let (kernel, services, apps) = self.programs.status();
         let uptime = now.saturating_duration_since(self.started).as_millis();
-        Status {
-            version: env!("CARGO_PKG_VERSION").into(),
-            monitor: MonitorStatus {
-                pid: std::process::id(),
-                uptime_seconds: f64::from(u32::try_from(uptime / 100).unwrap_or(u32::MAX)) / 10.0,
-            },
-            kernel,
-            services,
-            apps,
-            inactive: self.changes.inactive().to_vec(),
-            warnings: self.changes.warnings().to_vec(),
-            unserved: self.programs.unserved(),
-            refused: self.programs.refused_switches(now),
-            other_controller: self.programs.other_controller(now),
-            rejected: self.changes.rejected().map(Into::into),
-            not_stored: self.programs.not_stored().chain(self.incidents.not_stored()).collect(),
-            safe_mode: self.programs.safe_mode_status().map(Box::new),
-        }
+        let monitor = MonitorStatus {
+            pid: std::process::id(),
+            uptime_seconds: f64::from(u32::try_from(uptime / 100).unwrap_or(u32::MAX)) / 10.0,
+        };
+        self.supervisor.status(monitor, self.incidents.not_stored(), now)
     }
 
     fn usage(&self) -> Vec<ProgramUsage> {
@@ -650,7 +528,7 @@ impl EventLoop {
             pid: Some(std::process::id()),
             ..report::program_usage("monitor", "monitor", ProgramState::Running, &self.own_meter)
         };
-        [monitor].into_iter().chain(self.programs.usage()).collect()
+        [monitor].into_iter().chain(self.supervisor.programs().usage()).collect()
     }
 
     fn measure_monitor(&mut self, now: Instant) {

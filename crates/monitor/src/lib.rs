@@ -19,7 +19,7 @@
 //! | `log_forwarder.rs` | log lines, to the log service |
 //! | `sandbox.rs`, `remedy.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what would allow them; what sandbox this machine supports |
 //! | `northbound/` | the HTTP interface: its sockets, keys and tokens |
-//! | `admin_server.rs`, `change/` | the admin socket; changes that operators make while Rosemary runs |
+//! | `admin_server.rs`, `deployment/` | the admin socket; what changes that operators make need from the disk |
 //! | `object.rs`, `config_file.rs`, `modules.rs` | an app's object; an app's own configuration; modules that an app in Python imports |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
 //! | `check.rs`, `choice.rs`, `overrides.rs`, `numbers.rs` | checks of what the operator chose; which apps run, also by decisions of operators; their numbers |
@@ -35,13 +35,12 @@
 
 mod admin_server;
 mod apps_service;
-mod audit;
 mod backtrace;
-mod change;
 mod check;
 mod choice;
 mod config_file;
 mod demotions;
+mod deployment;
 mod environment;
 mod error;
 mod event_loop;
@@ -77,6 +76,7 @@ mod watch;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -93,10 +93,11 @@ pub use crate::check::{Valid, check};
 pub use supervisor::text::shown;
 
 use crate::admin_server::{AdminServer, AllowedUsers};
-use crate::change::planner::Planner;
-use crate::change::{Basis, Changes};
+
 use crate::choice::Circumstances;
 use crate::demotions::Demotions;
+use crate::deployment::Disk;
+use crate::deployment::planner::Planner;
 use crate::environment::Environment;
 use crate::error::StartError;
 use crate::event_loop::EventLoop;
@@ -119,10 +120,11 @@ use crate::usage::{EnforcedBy, Enforcement};
 use crate::users::Users;
 use config::{Config, Require, ServiceRight};
 use supervisor::Supervisor;
+use supervisor::change::Basis;
 use supervisor::effects::Effects;
 use supervisor::kernel::KernelParts;
+use supervisor::programs::{Demotions as _, Parts};
 use supervisor::spec::Origin;
-use supervisor::table::{Demotions as _, Parts};
 
 /// Queues a line of the monitor's own log, as [`sys::log::in_background`] passes it, for the log service.
 pub fn log_own(line: &[u8]) {
@@ -360,29 +362,28 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let effects = environment.effects.clone();
     let apps = (numbers, apps);
     let kernel = environment.kernel(settings, absent, config.supervision.kernel_limits);
-    let mut programs =
-        supervisor((kernel, apps, interface.clone()), demotions, &config, &environment)?;
-    if options.safe_mode {
-        programs.begin_safe_mode("an operator requested it with --safe-mode", Instant::now());
-    }
-    programs.warn_of_apps_in_kernel();
+    let parts = parts((kernel, apps, interface.clone()), demotions, &config, &environment)?;
     environment.users.log();
-    let basis = Basis { planner, environment, config, overrides, inactive, warnings };
-    let changes = Changes::new(basis);
-    let ends_with_apps = options.end_with_apps;
-    let programs = (programs, processes, effects, incidents);
-    let (manager, admin) = (service_manager(), (admin, signals));
-    let mut event_loop =
-        EventLoop::new(programs, interface, admin, changes, manager, ends_with_apps);
+    let disk = Disk::new(planner, Rc::new(environment), overrides);
+    let basis = Basis { deployment: Box::new(disk.clone()), config, inactive, warnings };
+    let mut supervisor = Supervisor::new(parts, basis, options.end_with_apps);
+    if options.safe_mode {
+        let why = "an operator requested it with --safe-mode";
+        supervisor.begin_safe_mode(why, Instant::now());
+    }
+    supervisor.programs().warn_of_apps_in_kernel();
+    let programs = (supervisor, processes, effects, incidents);
+    let admin = (admin, signals);
+    let mut event_loop = EventLoop::new(programs, interface, admin, disk, service_manager());
     let all_ended = event_loop.run().map_err(system("wait for events"))?;
     event_loop.held().map_or(Ok(all_ended), |held| Err(StartError::AppsHeld(held)))
 }
 
-/// Describes all programs; nothing is started.
+/// The parts of all programs.
 ///
 /// # Errors
 /// The program of a service or of the HTTP interface is missing.
-fn supervisor(
+fn parts(
     (kernel, (numbers, apps), interface): (
         KernelParts,
         (Vec<AppId>, Vec<choice::App>),
@@ -391,7 +392,7 @@ fn supervisor(
     demotions: Demotions,
     config: &Config,
     environment: &Environment,
-) -> Result<Supervisor, StartError> {
+) -> Result<Parts, StartError> {
     let services = environment.services(&named_services(&apps))?;
     let apps = numbers.into_iter().zip(apps);
     let apps = apps.map(|(id, app)| {
@@ -400,7 +401,7 @@ fn supervisor(
     });
     let apps = apps.collect();
     let northbound = interface.map(|it| environment.northbound(Box::new(it))).transpose()?;
-    Ok(Supervisor::new(Parts {
+    Ok(Parts {
         kernel,
         apps,
         services,
@@ -410,7 +411,7 @@ fn supervisor(
         demotions: Box::new(demotions),
         effects: environment.effects.clone(),
         incidents: environment.incidents.clone(),
-    }))
+    })
 }
 
 /// Loads the keys for TLS to switches, if there are some.

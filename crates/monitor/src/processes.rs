@@ -174,12 +174,13 @@ impl Processes {
                 }
             },
             Effect::WaitForLog => self.log.extend_timeout(now),
-            // The first five are carried out above, and the event loop has the service `apps`.
+            // The first five are carried out above, and the others by the event loop.
             Effect::Spawn(_)
             | Effect::Audit { .. }
             | Effect::Backtrace(_)
             | Effect::EndLog
             | Effect::FlushLog
+            | Effect::AuditUser(_)
             | Effect::AddAppsClient(..)
             | Effect::Decided(..) => {}
             Effect::Send(message, attached, if_full) => {

@@ -147,6 +147,8 @@ pub enum Effect {
         /// The record.
         text: String,
     },
+    /// Add a record of a user to the audit log.
+    AuditUser(String),
     /// Change the level of its log.
     SetLogLevel(LogLevel),
     /// Ask the kernel for the apps' counters, over a connection of the monitor's own.
@@ -266,6 +268,11 @@ impl Effects {
     /// Adds an effect.
     pub fn add(&self, program: ProgramId, effect: Effect) {
         self.0.borrow_mut().effects.push((program, effect));
+    }
+
+    /// Adds a record of a user to the audit log.
+    pub fn audit(&self, text: String) {
+        self.add(ProgramId::MONITOR, Effect::AuditUser(text));
     }
 
     /// The effects that were added since the last call, in their order.

@@ -8,6 +8,7 @@
 pub mod app;
 pub mod attachment;
 mod attribution;
+pub mod audit;
 pub mod change;
 pub mod comeback;
 pub mod effects;
@@ -18,15 +19,16 @@ pub mod interface;
 pub mod kernel;
 pub mod lifecycle;
 pub mod program;
+pub mod programs;
 pub mod restart_policy;
 pub mod rights;
 pub mod safe_mode;
 pub mod service_failures;
 pub mod services;
 pub mod spec;
+pub mod supervisor;
 pub mod system;
-pub mod table;
 pub mod text;
 pub mod usage;
 
-pub use self::table::{Event, Supervisor};
+pub use self::supervisor::{Event, Supervisor};

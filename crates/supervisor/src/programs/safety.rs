@@ -9,7 +9,7 @@ use control::incident::{Cause, Evidence, IncidentId, Program as Subject};
 use control::operator::{ProgramState, SafeModeStatus, Suspect};
 use tracing::{error, info, warn};
 
-use super::Supervisor;
+use super::Programs;
 use crate::app::{App, Role};
 use crate::safe_mode::{Rule, Seen, Sequence, Step};
 
@@ -87,7 +87,7 @@ impl Order {
     }
 }
 
-impl Supervisor {
+impl Programs {
     /// Sets the operator's rule and list of apps.
     pub fn set_safe_mode(&mut self, settings: &config::SafeMode) {
         self.safe_mode = SafeMode::new(settings);

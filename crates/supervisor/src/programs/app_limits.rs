@@ -11,7 +11,7 @@ use sdk::services::Service;
 use sdk::services::apps::{self, Measure};
 use tracing::{info, warn};
 
-use super::{AppSlot, Supervisor};
+use super::{AppSlot, Programs};
 use crate::app::{App, Role};
 use crate::effects::{Effect, LimitRequest, ProgramId};
 use crate::system::{Sockets, System};
@@ -64,7 +64,7 @@ impl AppLimits {
     }
 }
 
-impl Supervisor {
+impl Programs {
     /// Connects an app that was loaded with the service `apps`, if it uses it.
     pub(super) fn connect_apps_service(&mut self, slot: AppSlot, system: &dyn System) {
         let Some(app) = self.apps.get_mut(slot.0) else { return };
@@ -91,7 +91,7 @@ impl Supervisor {
     }
 
     /// Decides about a request of a client of the service `apps`.
-    pub(super) fn limit_requested(&mut self, request: LimitRequest, now: Instant) {
+    pub(crate) fn limit_requested(&mut self, request: LimitRequest, now: Instant) {
         let decision = self.decide(&request, now);
         if let Err(why) = &decision {
             let (app, by) = (&request.app, &request.by);

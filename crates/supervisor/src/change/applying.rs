@@ -11,14 +11,11 @@ use control::change::{Action, ChangeState};
 use control::incident::{Cause, Evidence, Program};
 use tracing::warn;
 
-use super::new_config::{self, NewConfig};
-use super::planner::{Order, Plan, PlannedApp, Planning, Source, Unplannable, Version};
-use super::trial::{Trial, cannot_run};
+use super::changes::{Basis, Running, TIMEOUT};
+use super::deployment::{NewConfig, Order, PackageFiles, Plan, Source, Unplannable, Version};
+use super::difference::{Difference, difference, fixed_obstacles, narrow};
 use super::verbs::Goal;
-use super::{Basis, Running, TIMEOUT};
-use crate::packages::Files;
-use supervisor::Supervisor;
-use supervisor::change::difference::{Difference, difference, fixed_obstacles, narrow};
+use crate::programs::Programs;
 
 /// Why a change is made.
 #[derive(Debug, Clone)]
@@ -28,7 +25,7 @@ pub(super) enum Purpose {
     /// The configuration is applied as it is now, or a new one, which then becomes the file's.
     Reload { dry_run: bool, new: Option<NewConfig> },
     /// A package is put beside the installed one.
-    Stage { app: String, files: Arc<Files> },
+    Stage { app: String, files: Arc<PackageFiles> },
     /// An operator overrides `enabled`.
     Enable { app: String, enabled: bool },
     /// The kernel hosts an app again.
@@ -47,9 +44,9 @@ pub(super) enum Phase {
     /// Programs are on the way to a state.
     Reaching(Goal),
     /// The plan is being made.
-    Planning(Planning),
+    Planning,
     /// The apps of a dry run are tried.
-    Trying(Trial),
+    Trying,
     /// Candidates load.
     Preparing(Box<Prepared>),
     /// Candidates take over.
@@ -67,46 +64,47 @@ pub(super) struct Prepared {
 
 impl Running {
     /// Begins to plan. Returns the change's state.
-    pub(super) fn begin_planning(&mut self, basis: &Basis, programs: &Supervisor) -> ChangeState {
-        let mut overrides = basis.overrides.clone();
-        let (mut source, mut write, mut version) =
-            (Source::Known(Box::new(basis.config.clone())), true, None);
-        let only = match &self.purpose {
-            Purpose::Enable { app, .. } | Purpose::Promote { app } => {
-                Some((app.clone(), overrides.clone()))
-            }
-            _ => None,
-        };
+    pub(super) fn begin_planning(&mut self, basis: &mut Basis, programs: &Programs) -> ChangeState {
+        let Basis { config, deployment, .. } = basis;
+        let known = || Source::Known(Box::new(config.clone()));
+        let mut order =
+            Order { source: Source::File, enable: None, version: None, write: true, only: None };
         match &self.purpose {
             Purpose::Reload { dry_run, new } => {
-                source = new.clone().map_or(Source::File, Source::New);
-                write = !dry_run;
+                order.source = new.clone().map_or(Source::File, Source::New);
+                order.write = !dry_run;
             }
             Purpose::Stage { app, files } => {
-                source = Source::Staged(app.clone(), files.clone());
-                write = false;
+                order.source = Source::Staged(app.clone(), files.clone());
+                order.write = false;
             }
-            Purpose::Enable { app, enabled } => overrides = overrides.with(app, *enabled),
+            Purpose::Enable { app, enabled } => {
+                (order.source, order.only) = (known(), Some(app.clone()));
+                order.enable = Some((app.clone(), *enabled));
+            }
             Purpose::Promote { app } => {
                 if let Err(why) = programs.must_be_demoted(app) {
                     return ChangeState::Refused { why };
                 }
+                (order.source, order.only) = (known(), Some(app.clone()));
             }
-            Purpose::Upgrade { app } => version = Some((app.clone(), Version::Staged)),
-            Purpose::Rollback { app } if !basis.planner.has_version(app, Version::Previous) => {
+            Purpose::Upgrade { app } => {
+                (order.source, order.version) = (known(), Some((app.clone(), Version::Staged)));
+            }
+            Purpose::Rollback { app } if !deployment.has_version(app, Version::Previous) => {
                 let why = format!(
                     "no earlier package of {app} is kept; a version that failed and was taken back is not: install it again if you want it"
                 );
                 return ChangeState::Refused { why };
             }
             Purpose::Rollback { app } | Purpose::Undo { app, .. } => {
-                version = Some((app.clone(), Version::Previous));
+                (order.source, order.version) = (known(), Some((app.clone(), Version::Previous)));
             }
-            Purpose::Verb => {}
+            Purpose::Verb => order.source = known(),
         }
-        match basis.planner.begin(Order { source, overrides, version, write, only }) {
-            Ok(planning) => {
-                self.phase = Phase::Planning(planning);
+        match deployment.plan(order) {
+            Ok(()) => {
+                self.phase = Phase::Planning;
                 ChangeState::Running
             }
             Err(error) => ChangeState::Refused { why: format!("it cannot be planned: {error}") },
@@ -114,7 +112,7 @@ impl Running {
     }
 
     /// Makes the next step.
-    pub(super) fn advance(&mut self, basis: &mut Basis, programs: &mut Supervisor, now: Instant) {
+    pub(super) fn advance(&mut self, basis: &mut Basis, programs: &mut Programs, now: Instant) {
         let is_late = self.until <= now;
         let next = match &self.phase {
             Phase::Reaching(goal) | Phase::Settling(goal) => {
@@ -133,7 +131,7 @@ impl Running {
                     (false, false) => None,
                 }
             }
-            Phase::Planning(planning) => match planning.take() {
+            Phase::Planning => match basis.deployment.planned() {
                 Some(Ok(plan)) => self.planned(plan, basis, programs, now),
                 Some(Err(Unplannable { why, misconfigured })) => {
                     self.report.misconfigured = misconfigured;
@@ -145,7 +143,7 @@ impl Running {
                 }
                 None => None,
             },
-            Phase::Trying(trial) => match trial.take() {
+            Phase::Trying => match basis.deployment.tried() {
                 Some(Ok(())) => Some(ChangeState::Planned),
                 Some(Err(why)) => {
                     self.report.misconfigured = true;
@@ -175,7 +173,7 @@ impl Running {
     }
 
     /// The new programs run. Returns the state that follows.
-    fn settled(&mut self, programs: &Supervisor, watch: Duration, now: Instant) -> ChangeState {
+    fn settled(&mut self, programs: &Programs, watch: Duration, now: Instant) -> ChangeState {
         match &self.purpose {
             Purpose::Verb
                 if let Phase::Reaching(Goal::Runs { app, .. }) = &self.phase
@@ -208,10 +206,10 @@ impl Running {
     }
 
     /// The state of a change that was given up before anything changed.
-    fn refused(&self, basis: &Basis, why: String) -> ChangeState {
+    fn refused(&self, basis: &mut Basis, why: String) -> ChangeState {
         match &self.purpose {
             Purpose::Upgrade { app } => {
-                basis.planner.drop_staged(app);
+                basis.deployment.drop_staged(app);
                 ChangeState::Refused { why }
             }
             Purpose::Undo { app, why: failure } => ChangeState::Incomplete {
@@ -227,8 +225,8 @@ impl Running {
     fn planned(
         &mut self,
         mut plan: Plan,
-        basis: &Basis,
-        programs: &mut Supervisor,
+        basis: &mut Basis,
+        programs: &mut Programs,
         now: Instant,
     ) -> Option<ChangeState> {
         if let (Some(file), None) = (&basis.config.file, &plan.config.file) {
@@ -237,7 +235,7 @@ impl Running {
                 format!("{file} is gone; put it back, or restart Rosemary to run the default apps");
             return Some(self.refused(basis, why));
         }
-        let fixed = basis.planner.fixed(&basis.config);
+        let fixed = basis.deployment.fixed(&basis.config);
         let mut present = programs.present();
         let rest = plan.scope.as_ref().map(|scope| narrow(scope, &mut present, &mut plan.wanted));
         let mut difference = difference(&present, &plan.wanted);
@@ -296,12 +294,12 @@ impl Running {
                 format!("{} left the configuration; switches lose its flows.", orphan.name)
             }));
             if dry_run {
-                return self.begin_trial(plan, &difference, basis, now);
+                return self.begin_trial(&plan, &difference, basis, now);
             }
         }
         if difference.restarts_kernel() && !self.confirmed {
             if let Purpose::Upgrade { app } = &self.purpose {
-                basis.planner.drop_staged(app);
+                basis.deployment.drop_staged(app);
             }
             return Some(ChangeState::Unconfirmed);
         }
@@ -311,21 +309,21 @@ impl Running {
     /// Tries to load the apps that the steps of a dry run would start.
     fn begin_trial(
         &mut self,
-        mut plan: Plan,
+        plan: &Plan,
         difference: &Difference,
-        basis: &Basis,
+        basis: &mut Basis,
         now: Instant,
     ) -> Option<ChangeState> {
         let steps = difference.steps.iter().filter(|step| {
             !step.in_kernel && matches!(step.action, Action::Start | Action::Replace)
         });
-        let apps: Vec<PlannedApp> = steps.filter_map(|step| plan.take(&step.app)).collect();
+        let apps: Vec<String> = steps.map(|step| step.app.clone()).collect();
         if apps.is_empty() {
             return Some(ChangeState::Planned);
         }
-        match Trial::begin(&basis.planner, apps, plan.config.require) {
-            Ok(trial) => {
-                (self.phase, self.until) = (Phase::Trying(trial), now + TIMEOUT);
+        match basis.deployment.try_apps(&apps, plan.config.require) {
+            Ok(()) => {
+                (self.phase, self.until) = (Phase::Trying, now + TIMEOUT);
                 None
             }
             Err(error) => {
@@ -338,23 +336,23 @@ impl Running {
     /// Starts candidates for the apps outside of the kernel.
     fn begin_preparing(
         &mut self,
-        mut plan: Plan,
+        plan: Plan,
         difference: Difference,
-        basis: &Basis,
-        programs: &mut Supervisor,
+        basis: &mut Basis,
+        programs: &mut Programs,
         now: Instant,
     ) -> Option<ChangeState> {
-        let named = |it: &PlannedApp| it.chosen.spec.keys.services.clone();
-        let named: Vec<_> = plan.apps.iter().flat_map(named).collect();
-        match basis.environment.services(&named) {
+        let named = plan.wanted.iter().flat_map(|it| it.spec.keys.services.iter().copied());
+        match basis.deployment.services(&named.collect::<Vec<_>>()) {
             Ok(services) => programs.add_services(services, now),
-            Err(error) => return Some(self.refused(basis, error.to_string())),
+            Err(why) => return Some(self.refused(basis, why)),
         }
         for step in difference.steps.iter().filter(|step| !step.in_kernel) {
-            if let Action::Start | Action::Replace = step.action
-                && let Some(app) = plan.take(&step.app)
-            {
-                programs.add_candidate(app.launch(&basis.environment, programs), now);
+            if let Action::Start | Action::Replace = step.action {
+                let demoted = programs.why_demoted(&step.app);
+                if let Some(app) = basis.deployment.launch(&step.app, demoted) {
+                    programs.add_candidate(app, now);
+                }
             }
         }
         self.until = now + TIMEOUT;
@@ -367,7 +365,7 @@ impl Running {
         &mut self,
         is_late: bool,
         basis: &mut Basis,
-        programs: &mut Supervisor,
+        programs: &mut Programs,
         now: Instant,
     ) -> Option<ChangeState> {
         let failure = match programs.candidates_are_loaded() {
@@ -400,24 +398,18 @@ impl Running {
     }
 
     /// Stores the decision, before anything changes.
-    fn store(&self, basis: &mut Basis, programs: &mut Supervisor) -> Result<(), String> {
+    fn store(&self, basis: &mut Basis, programs: &mut Programs) -> Result<(), String> {
         match &self.purpose {
-            Purpose::Enable { app, enabled } => {
-                let overrides = basis.overrides.with(app, *enabled);
-                let stored = overrides.store(&basis.planner.state_dir);
-                stored.map_err(|error| format!("the decision could not be stored: {error}"))?;
-                basis.overrides = overrides;
-                Ok(())
-            }
-            Purpose::Upgrade { app } => basis.planner.use_staged(app),
-            Purpose::Rollback { app } => basis.planner.use_previous(app),
-            Purpose::Undo { app, .. } => basis.planner.take_back(app),
+            Purpose::Enable { app, enabled } => basis.deployment.enable(app, *enabled),
+            Purpose::Upgrade { app } => basis.deployment.use_staged(app),
+            Purpose::Rollback { app } => basis.deployment.use_previous(app),
+            Purpose::Undo { app, .. } => basis.deployment.take_back(app),
             Purpose::Promote { app } => match programs.clear_demotion(app) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(format!("the promotion could not be stored: {error}")),
             },
             Purpose::Reload { new: Some(_), .. } => match &self.phase {
-                Phase::Preparing(prepared) => new_config::store(&prepared.plan.config),
+                Phase::Preparing(prepared) => basis.deployment.store(&prepared.plan.config),
                 _ => Ok(()),
             },
             Purpose::Verb | Purpose::Reload { .. } | Purpose::Stage { .. } => Ok(()),
@@ -429,23 +421,28 @@ impl Running {
         &mut self,
         prepared: Prepared,
         basis: &mut Basis,
-        programs: &mut Supervisor,
+        programs: &mut Programs,
         now: Instant,
     ) {
-        let Prepared { mut plan, difference } = prepared;
+        let Prepared { plan, difference } = prepared;
         programs.hand_over(now);
         let restarts_kernel = difference.restarts_kernel();
         for step in &difference.steps {
-            let planned = plan.take(&step.app);
+            let launched = match (step.action, step.in_kernel) {
+                (_, true) | (Action::Update, false) => {
+                    let demoted = programs.why_demoted(&step.app);
+                    basis.deployment.launch(&step.app, demoted)
+                }
+                _ => None,
+            };
             match (step.action, step.in_kernel) {
                 (_, true) => {
-                    let planned = planned.map(|it| it.launch(&basis.environment, programs));
                     let remove = self.removes_flows(&step.app, &plan.config, programs);
-                    programs.swap_in_kernel(&step.app, planned, remove, now);
+                    programs.swap_in_kernel(&step.app, launched, remove, now);
                 }
                 (Action::Update, false) => {
-                    if let Some(planned) = planned {
-                        programs.update_app(planned.launch(&basis.environment, programs));
+                    if let Some(app) = launched {
+                        programs.update_app(app);
                     }
                 }
                 (Action::Stop, false) => {
@@ -474,7 +471,7 @@ impl Running {
     }
 
     /// Whether the switches lose the flows of an app that is not to run any more by `config`.
-    fn removes_flows(&self, app: &str, config: &Config, programs: &Supervisor) -> bool {
+    fn removes_flows(&self, app: &str, config: &Config, programs: &Programs) -> bool {
         let is_orphan = matches!(self.purpose, Purpose::Reload { .. }) && config.app(app).is_none();
         is_orphan && config.orphans == Orphans::Remove || programs.on_stop(app) == OnStop::Remove
     }
@@ -484,12 +481,12 @@ impl Running {
         &mut self,
         app: String,
         why: String,
-        basis: &Basis,
-        programs: &Supervisor,
+        basis: &mut Basis,
+        programs: &Programs,
         now: Instant,
     ) -> ChangeState {
         warn!(app, why, "an upgraded app failed; its previous version runs again");
-        let incidents = &basis.environment.incidents;
+        let incidents = programs.incidents();
         let evidence = Evidence::fact(why.as_str());
         let id = incidents.open(Program::app(&app), Cause::Rollback, evidence);
         incidents.reaction(id, "the package before the upgrade runs again");
@@ -504,9 +501,11 @@ impl Basis {
     /// Whether an app has this name, running or not.
     fn knows(&self, app: &str) -> bool {
         let configured = self.config.app(app).is_some() || config::DEFAULT_APPS.contains(&app);
-        configured
-            || self.overrides.get(app).is_some()
-            || self.planner.options.apps.iter().any(|choice| choice.name == app)
-            || self.inactive.iter().any(|it| it.name == app)
+        configured || self.deployment.knows(app) || self.inactive.iter().any(|it| it.name == app)
     }
+}
+
+/// Why a change is not made whose app cannot be loaded.
+pub fn cannot_run(app: &str, why: &str) -> String {
+    format!("the app {app} cannot run like this: {why}")
 }

@@ -5,13 +5,13 @@ use std::time::Instant;
 use control::incident::{self, Cause, Evidence};
 use tracing::error;
 
-use super::Supervisor;
+use super::Programs;
 use crate::app::App;
 use crate::interface::Northbound;
 use crate::program::Program;
 use crate::system::System;
 
-impl Supervisor {
+impl Programs {
     /// Restarts all programs. The monitor keeps the listening sockets, so switches can connect as soon as the next kernel
     /// is ready.
     pub(super) fn restart_all(&mut self, why: &str, now: Instant) {
@@ -27,7 +27,7 @@ impl Supervisor {
     }
 
     /// Asks all programs to end, except the log service, which stores their last lines.
-    pub(super) fn begin_stop(&mut self, deadline: Instant, now: Instant) {
+    pub(crate) fn begin_stop(&mut self, deadline: Instant, now: Instant) {
         self.stop = Some(deadline);
         self.apps.iter_mut().for_each(App::cancel_restart);
         self.apps.iter_mut().filter_map(App::zone_mut).for_each(|zone| zone.stop(now));
@@ -47,12 +47,12 @@ impl Supervisor {
     }
 
     /// Kills all programs.
-    pub(super) fn kill(&mut self, why: &str) {
+    pub(crate) fn kill(&mut self, why: &str) {
         self.programs_mut().for_each(|program| program.kill(why));
     }
 
     /// Gives up programs that did not end even though they were killed.
-    pub(super) fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         self.programs_mut().for_each(Program::abandon);
     }
 

@@ -6,11 +6,11 @@ use config::OnStop;
 use control::operator::ProgramState;
 use control::policy::{Fail, Stage};
 
-use super::Supervisor;
+use super::Programs;
 use crate::app::App;
 use crate::system::System;
 
-impl Supervisor {
+impl Programs {
     /// Does what operators' changes left for the time when a process has ended.
     pub(super) fn advance_changes(&mut self, system: &dyn System, now: Instant) {
         if self.is_stopping() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use control::incident::{Cause, Evidence, IncidentId, Program};
 use control::kernel::FailedMessage;
 
-use super::Supervisor;
+use super::Programs;
 
 /// How long a failure is kept after its end.
 const WINDOW: Duration = Duration::from_secs(5 * 60);
@@ -83,7 +83,7 @@ impl FailedMessages {
     }
 }
 
-impl Supervisor {
+impl Programs {
     /// Records that a switch does not carry out a message. The kernel has logged it.
     pub(super) fn message_failed(&mut self, failed: FailedMessage, now: Instant) {
         let FailedMessage { dpid, message, why, effect } = failed;

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control::operator::{Amount, KernelStatus};
 
-use super::Basis;
-use crate::packages::Version;
-use supervisor::Supervisor;
-use supervisor::text::harmless;
+use super::changes::Basis;
+use super::deployment::Version;
+use crate::programs::Programs;
+use crate::text::harmless;
 
 /// Most characters of a value.
 const LONGEST: usize = 100;
@@ -21,7 +21,7 @@ pub(super) struct Facts(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Facts {
     /// Reads the facts about the kernel and the apps; about packages only those of the app `named`.
-    pub(super) fn now(basis: &Basis, programs: &Supervisor, named: Option<&str>) -> Self {
+    pub(super) fn now(basis: &Basis, programs: &Programs, named: Option<&str>) -> Self {
         let mut facts = Self::default();
         facts.add_kernel(&programs.kernel().status());
         let apps = programs.status().2.into_iter().map(|app| app.name);
@@ -29,7 +29,7 @@ impl Facts {
         let apps: BTreeSet<String> = apps.chain(named.map(str::to_owned)).collect();
         for app in &apps {
             facts.add_app(app, programs);
-            let decision = match basis.overrides.get(app) {
+            let decision = match basis.deployment.enabled(app) {
                 None => "as configured",
                 Some(true) => "by an operator",
                 Some(false) => "no, by an operator",
@@ -37,7 +37,7 @@ impl Facts {
             facts.add(app, "enabled", decision);
         }
         if let Some(app) = named {
-            let staged = basis.planner.has_version(app, Version::Staged);
+            let staged = basis.deployment.has_version(app, Version::Staged);
             facts.add(app, "staged package", if staged { "yes" } else { "no" });
         }
         facts
@@ -49,7 +49,7 @@ impl Facts {
         facts.insert("restarts".into(), kernel.restarts.to_string());
     }
 
-    fn add_app(&mut self, app: &str, programs: &Supervisor) {
+    fn add_app(&mut self, app: &str, programs: &Programs) {
         let Ok(report) = programs.app_report(app) else {
             return self.add(app, "state", "does not run");
         };

@@ -7,7 +7,7 @@ use control::app::AppId;
 use control::kernel::{KernelReply, MAX_WORKERS};
 use tracing::{error, info};
 
-use super::{AppSlot, Supervisor};
+use super::{AppSlot, Programs};
 use crate::app::App;
 use crate::effects::{Fd, Record};
 use crate::kernel::EndOfKernel;
@@ -15,7 +15,7 @@ use crate::program::ProgramExit;
 use crate::system::System;
 use crate::text::shortened;
 
-impl Supervisor {
+impl Programs {
     /// Handles a message of the kernel. The error says how the message breaks the protocol.
     pub(super) fn handle_kernel_reply(
         &mut self,

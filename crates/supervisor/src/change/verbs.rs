@@ -6,9 +6,9 @@ use control::change::{Action, AppVerb, ChangeState, ChangeStep};
 use control::log::LogLevel;
 use control::operator::ProgramState;
 
-use super::Running;
 use super::applying::Phase;
-use supervisor::Supervisor;
+use super::changes::Running;
+use crate::programs::Programs;
 
 /// The state that a change is to bring about.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) enum Goal {
 }
 
 impl Goal {
-    pub(super) fn is_met(&self, programs: &Supervisor) -> bool {
+    pub(super) fn is_met(&self, programs: &Programs) -> bool {
         let kernel_runs = programs.kernel_state() == ProgramState::Running;
         match self {
             Self::None => true,
@@ -38,7 +38,7 @@ impl Goal {
     }
 
     /// Why the goal cannot be reached: the app cannot run with its files, and never ran with others.
-    pub(super) fn failure(&self, programs: &Supervisor) -> Option<String> {
+    pub(super) fn failure(&self, programs: &Programs) -> Option<String> {
         let Self::Runs { app, starts } = self else { return None };
         let is_held = programs.app_state(app) == Some(ProgramState::Held)
             && programs.app_starts(app) > *starts;
@@ -47,7 +47,7 @@ impl Goal {
     }
 
     /// The difference between the current state and the goal, as a phrase.
-    pub(super) fn missing(&self, programs: &Supervisor) -> String {
+    pub(super) fn missing(&self, programs: &Programs) -> String {
         let kernel = programs.kernel_state();
         match self {
             Self::None => format!("the kernel is {kernel}"),
@@ -61,11 +61,7 @@ impl Goal {
 
 impl Running {
     /// Ends safe mode. Returns the change's state.
-    pub(super) fn leave_safe_mode(
-        &mut self,
-        programs: &mut Supervisor,
-        now: Instant,
-    ) -> ChangeState {
+    pub(super) fn leave_safe_mode(&mut self, programs: &mut Programs, now: Instant) -> ChangeState {
         if !programs.is_in_safe_mode() {
             return ChangeState::Refused { why: "Rosemary is not in safe mode".into() };
         }
@@ -98,7 +94,7 @@ impl Running {
         &mut self,
         app: &str,
         level: Option<LogLevel>,
-        programs: &mut Supervisor,
+        programs: &mut Programs,
     ) -> ChangeState {
         match programs.set_log_level(app, level) {
             Ok(level) => {
@@ -116,7 +112,7 @@ impl Running {
         &mut self,
         app: String,
         verb: AppVerb,
-        programs: &mut Supervisor,
+        programs: &mut Programs,
         now: Instant,
     ) -> ChangeState {
         let known = match programs.app_named(&app) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use control::incident::IncidentId;
 use tracing::{error, info, warn};
 
-use super::Supervisor;
+use super::Programs;
 use crate::app::App;
 use crate::comeback::{Comeback, Rule, Seen, Step};
 use crate::kernel::EndOfKernel;
@@ -38,7 +38,7 @@ impl KernelApps {
     }
 }
 
-impl Supervisor {
+impl Programs {
     /// The kernel, which had run for `ran`, has ended as `how` says. Its apps leave it if that happened before and the cause is
     /// unknown. `incident` is the kernel's.
     pub(super) fn note_unexplained_end(

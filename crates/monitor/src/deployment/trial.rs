@@ -13,6 +13,7 @@ use config::Require;
 
 use super::planner::{PlannedApp, Planner};
 use crate::trial_load;
+use supervisor::change::cannot_run;
 use supervisor::text::with_own_file;
 
 /// The trial of some apps.
@@ -74,9 +75,4 @@ fn try_app(
     let loaded = trial_load::load(zone, &mut app, own, require);
     let own_file = app.spec.keys.config.as_deref();
     loaded.map_err(|why| cannot_run(app.name(), &with_own_file(why, own_file)))
-}
-
-/// Why a change is not made whose app cannot be loaded.
-pub(super) fn cannot_run(app: &str, why: &str) -> String {
-    format!("the app {app} cannot run like this: {why}")
 }

@@ -6,7 +6,7 @@
 //!                        +---- fails, or another one fails: ends, and nothing has changed       Attach, services
 //! ```
 //!
-//! Entries leave the table only in [`advance_replacing`](Supervisor::advance_replacing), between two turns of the event
+//! Entries leave the table only in [`advance_replacing`](Programs::advance_replacing), between two turns of the event
 //! loop, as slots are positions in the table. A kernel receives its apps at its start, so apps in it change between two
 //! kernels.
 
@@ -19,7 +19,7 @@ use control::log::LogLevel;
 use control::operator::ProgramState;
 use tracing::info;
 
-use super::{AppSlot, Supervisor};
+use super::{AppSlot, Programs};
 use crate::app::{App, Role};
 use crate::change::difference::Present;
 use crate::services::ServiceParts;
@@ -37,7 +37,7 @@ pub(super) struct KernelSwap {
     remove_flows: bool,
 }
 
-impl Supervisor {
+impl Programs {
     /// The apps as the monitor has them.
     pub fn present(&self) -> Vec<Present> {
         let current = self.apps.iter().filter(|app| app.role() == Role::Current);

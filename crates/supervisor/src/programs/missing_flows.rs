@@ -6,9 +6,9 @@ use control::incident::{Cause, Evidence, Program};
 use control::kernel::{FlowLoss, MissingFlows};
 use tracing::warn;
 
-use super::Supervisor;
+use super::Programs;
 
-impl Supervisor {
+impl Programs {
     /// Logs that a switch had lost flows of the kernel or of a guard, and records the incident, which is over.
     pub(super) fn flows_were_missing(&self, missing: MissingFlows) {
         let MissingFlows { dpid, loss, flows, ms, suppressed } = missing;

@@ -6,14 +6,14 @@ use sdk::services::Service;
 use sdk::services::user::HTTP_INTERFACE;
 use tracing::warn;
 
-use super::{AppSlot, Supervisor};
+use super::{AppSlot, Programs};
 use crate::app::{App, Role};
 use crate::effects::{Fd, ProgramId};
 use crate::program::Program;
 use crate::system::{Sockets, System};
 use control::zone::ZoneRequest;
 
-impl Supervisor {
+impl Programs {
     /// Connects an app that was loaded with the providers of its services, and with its clients if it provides one.
     pub(super) fn connect_provided(&mut self, slot: AppSlot, system: &dyn System) {
         let Some(app) = self.apps.get(slot.0) else { return };

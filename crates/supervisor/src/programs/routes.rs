@@ -2,12 +2,12 @@
 
 use tracing::warn;
 
-use super::{AppSlot, Supervisor};
+use super::{AppSlot, Programs};
 use crate::app::{App, Role};
 use crate::interface::Northbound;
 use crate::system::{Sockets, System};
 
-impl Supervisor {
+impl Programs {
     /// Connects an app with the HTTP interface, if the app may publish routes and both run. Called when either becomes ready; the
     /// connection of an earlier process ends with that process.
     pub(super) fn connect_routes(&mut self, slot: AppSlot, system: &dyn System) {

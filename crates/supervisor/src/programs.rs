@@ -47,7 +47,7 @@ use self::refused_switches::RefusedSwitches;
 use self::replacing::KernelSwap;
 use self::safety::SafeMode;
 use crate::app::{App, Role, ZoneEvent};
-use crate::effects::{Effects, LimitRequest, ProcessEvent, ProgramId, Reply};
+use crate::effects::{Effects, ProcessEvent, ProgramId, Reply};
 use crate::incidents::Incidents;
 use crate::interface::{Northbound, NorthboundParts};
 use crate::kernel::{Kernel, KernelParts};
@@ -70,7 +70,7 @@ pub trait Demotions: fmt::Debug {
     fn clear(&mut self, app: &str) -> std::io::Result<bool>;
 }
 
-/// The parts of a new supervisor.
+/// The parts of the programs.
 #[derive(Debug)]
 pub struct Parts {
     /// The kernel.
@@ -93,34 +93,13 @@ pub struct Parts {
     pub incidents: Incidents,
 }
 
-/// What happens.
-#[derive(Debug)]
-pub enum Event {
-    /// The programs are to run.
-    Start,
-    /// Time has passed, so that something may be due.
-    Time,
-    /// A period of measurement is over.
-    Measure,
-    /// Something happened to the process of a program, which may be gone.
-    Process(ProgramId, ProcessEvent),
-    /// An app asks to limit another one.
-    Limit(LimitRequest),
-    /// All programs are to end before this time.
-    Stop(Instant),
-    /// All programs are killed, for this reason.
-    Kill(&'static str),
-    /// The time of the stop is over: programs that did not end although they were killed are given up.
-    Abandon,
-}
-
 /// Which app of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppSlot(usize);
 
 /// Decides about the kernel, the apps, the services and the HTTP interface.
 #[derive(Debug)]
-pub struct Supervisor {
+pub struct Programs {
     kernel: Kernel,
     apps: Vec<App>,
     services: Services,
@@ -142,7 +121,7 @@ pub struct Supervisor {
     effects: Effects,
 }
 
-impl Supervisor {
+impl Programs {
     /// The files of the apps that an operator may change: their objects, except those of packages, and their configurations.
     pub fn app_files(&self) -> impl Iterator<Item = &Path> {
         self.apps.iter().flat_map(App::own_files)
@@ -171,33 +150,14 @@ impl Supervisor {
         }
     }
 
-    /// Handles an event. The decisions are in the effects.
-    pub fn handle(&mut self, event: Event, system: &dyn System, now: Instant) {
-        match event {
-            Event::Start => self.request_start(now),
-            Event::Time => self.advance(system, now),
-            Event::Measure => self.measure(system, now),
-            Event::Process(program, event) => self.process_event(program, event, system, now),
-            Event::Limit(request) => self.limit_requested(request, now),
-            Event::Stop(deadline) => self.begin_stop(deadline, now),
-            Event::Kill(why) => self.kill(why),
-            Event::Abandon => self.abandon(),
-        }
-    }
-
     /// Whether the programs were asked to stop.
-    fn is_stopping(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.stop.is_some()
     }
 
-    /// Whether there is an HTTP interface.
-    pub fn has_northbound(&self) -> bool {
-        self.northbound.is_some()
-    }
-
-    /// The program of the HTTP interface, if there is one.
-    pub fn northbound(&self) -> Option<ProgramId> {
-        self.northbound.as_ref().map(Northbound::id)
+    /// When all programs must have ended, once they were asked to stop.
+    pub(crate) fn stop_deadline(&self) -> Option<Instant> {
+        self.stop
     }
 
     /// Tells the HTTP interface by what users are recognised now.
@@ -213,13 +173,13 @@ impl Supervisor {
     }
 
     /// Schedules the start of the kernel and the services. Zones follow when the kernel is ready.
-    fn request_start(&mut self, now: Instant) {
+    pub(crate) fn request_start(&mut self, now: Instant) {
         self.kernel.program.request_start(now);
         self.services.iter_mut().for_each(|service| service.program.request_start(now));
         self.northbound.iter_mut().for_each(|it| it.request_start(now));
     }
 
-    /// When [`Event::Time`] is due.
+    /// When [`advance`](Self::advance) is due.
     pub fn next_due(&self, now: Instant) -> Option<Instant> {
         let kernel = self.kernel.program.next_due().into_iter().chain(self.kernel.hang_check_due());
         let apps = self.apps.iter().filter_map(App::next_due);
@@ -232,7 +192,7 @@ impl Supervisor {
     }
 
     /// Does what is due: starts and kills programs, retries connections, checks for hangs, forwards log lines.
-    fn advance(&mut self, system: &dyn System, now: Instant) {
+    pub(crate) fn advance(&mut self, system: &dyn System, now: Instant) {
         self.advance_changes(system, now);
         if self.kernel.program.advance(system, now) {
             self.kernel.start(&mut self.apps, system, now);
@@ -253,7 +213,7 @@ impl Supervisor {
         self.advance_stop(system, now);
     }
 
-    fn process_event(
+    pub(crate) fn process_event(
         &mut self,
         program: ProgramId,
         event: ProcessEvent,
@@ -387,7 +347,7 @@ impl Supervisor {
     }
 
     /// Measures all programs, and acts on limits that apps exceed.
-    fn measure(&mut self, system: &dyn System, now: Instant) {
+    pub(crate) fn measure(&mut self, system: &dyn System, now: Instant) {
         self.apps.iter_mut().for_each(|app| app.measure(system, now));
         self.measure_comeback(now);
         self.kernel.measure(&self.apps, system, now);

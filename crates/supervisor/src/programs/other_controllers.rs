@@ -10,7 +10,7 @@ use control::incident::{Cause, Evidence, Program};
 use control::kernel::{OtherController, OtherSign};
 use tracing::warn;
 
-use super::Supervisor;
+use super::Programs;
 
 /// How long a sign is kept after its last report: three times the interval in which the kernel repeats it.
 const WINDOW: Duration = Duration::from_secs(90);
@@ -51,7 +51,7 @@ impl OtherControllers {
     }
 }
 
-impl Supervisor {
+impl Programs {
     /// Records a sign of another controller.
     pub(super) fn other_controller_seen(&mut self, other: OtherController, now: Instant) {
         let (dpid, sign) = (other.dpid.clone(), other.sign);

@@ -8,59 +8,49 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use config::{Config, reserved};
 use package::MAX_PACKAGE;
 
 use crate::error::StartError;
 use crate::installation::read_file;
-use crate::packages::{Files, Gate, Store};
+use crate::packages::{Gate, PackageFiles, Store};
+use supervisor::change::deployment::NewConfig;
 
 /// The longest configuration in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// A new text of the configuration.
-#[derive(Debug, Clone)]
-pub(crate) struct NewConfig {
-    text: Arc<str>,
-    /// The SHA-256 of the file that the user has seen.
-    expected: Arc<str>,
+/// Takes the text out of sealed memory.
+///
+/// # Errors
+/// Why there is none, as a phrase.
+pub(super) fn receive(fds: Vec<OwnedFd>, expected: &str) -> Result<NewConfig, String> {
+    let fd = fds.into_iter().next();
+    let fd = fd.ok_or(
+        "a configuration can be sent over the HTTP interface alone; use `rosemary reload`",
+    )?;
+    let text = sys::shm::read_sealed(fd, LONGEST);
+    let text = text.map_err(|error| format!("the configuration cannot be read: {error}"))?;
+    let text = String::from_utf8(text).map_err(|_| "the configuration is not UTF-8 text")?;
+    Ok(NewConfig { text: text.into(), expected: expected.into() })
 }
 
-impl NewConfig {
-    /// Takes the text out of sealed memory.
-    ///
-    /// # Errors
-    /// Why there is none, as a phrase.
-    pub(super) fn receive(fds: Vec<OwnedFd>, expected: &str) -> Result<Self, String> {
-        let fd = fds.into_iter().next();
-        let fd = fd.ok_or(
-            "a configuration can be sent over the HTTP interface alone; use `rosemary reload`",
-        )?;
-        let text = sys::shm::read_sealed(fd, LONGEST);
-        let text = text.map_err(|error| format!("the configuration cannot be read: {error}"))?;
-        let text = String::from_utf8(text).map_err(|_| "the configuration is not UTF-8 text")?;
-        Ok(Self { text: text.into(), expected: expected.into() })
+/// Checks the text against the file that it is to replace, and parses it.
+///
+/// # Errors
+/// The file has changed since the user saw it, the text changes what is reserved, or all mistakes of the text.
+pub(super) fn parse(new: &NewConfig, file: Option<PathBuf>) -> Result<Config, Vec<StartError>> {
+    let refused = |what| vec![StartError::Upload(what)];
+    let no_file = "there is no file for the configuration; name one with --config";
+    let file = file.ok_or_else(|| refused(no_file.into()))?;
+    let old = read(&file).map_err(refused)?;
+    if digest(&old).map_err(refused)? != *new.expected {
+        let what = "the configuration has changed since you read it; read it again, and repeat your change";
+        return Err(refused(what.into()));
     }
-
-    /// Checks the text against the file that it is to replace, and parses it.
-    ///
-    /// # Errors
-    /// The file has changed since the user saw it, the text changes what is reserved, or all mistakes of the text.
-    pub(super) fn parse(&self, file: Option<PathBuf>) -> Result<Config, Vec<StartError>> {
-        let refused = |what| vec![StartError::Upload(what)];
-        let no_file = "there is no file for the configuration; name one with --config";
-        let file = file.ok_or_else(|| refused(no_file.into()))?;
-        let old = read(&file).map_err(refused)?;
-        if digest(&old).map_err(refused)? != *self.expected {
-            let what = "the configuration has changed since you read it; read it again, and repeat your change";
-            return Err(refused(what.into()));
-        }
-        let file = std::path::absolute(&file).unwrap_or(file);
-        let config = reserved::successor(file, &old, &self.text);
-        config.map_err(|all| all.into_iter().map(StartError::from).collect())
-    }
+    let file = std::path::absolute(&file).unwrap_or(file);
+    let config = reserved::successor(file, &old, &new.text);
+    config.map_err(|all| all.into_iter().map(StartError::from).collect())
 }
 
 /// Writes the text of `config` into its file.
@@ -122,7 +112,7 @@ pub(super) fn digest(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// Why there is none, as a phrase.
-pub(super) fn staged_files(fds: Vec<OwnedFd>) -> Result<Files, String> {
+pub(super) fn staged_files(fds: Vec<OwnedFd>) -> Result<PackageFiles, String> {
     let fds = <[OwnedFd; 2]>::try_from(fds);
     let [package, signature] = fds.map_err(
         |_| "a package can be sent over the HTTP interface alone; use `rosemary app upgrade`",
@@ -130,7 +120,7 @@ pub(super) fn staged_files(fds: Vec<OwnedFd>) -> Result<Files, String> {
     if ![&package, &signature].into_iter().all(sys::shm::is_immutable) {
         return Err("the package could still be changed".into());
     }
-    Ok(Files { package, signature })
+    Ok(PackageFiles { package, signature })
 }
 
 /// Checks a package, and puts it beside the installed one of `app`.
@@ -139,7 +129,7 @@ pub(super) fn staged_files(fds: Vec<OwnedFd>) -> Result<Files, String> {
 /// It is refused, is of another app or developer, or cannot be written.
 pub(super) fn stage(
     app: &str,
-    files: &Files,
+    files: &PackageFiles,
     config: &Config,
     store: &Store,
 ) -> Result<(), StartError> {
@@ -175,7 +165,7 @@ mod tests {
 
     fn new(text: &str, expected: &str) -> NewConfig {
         let memory = sys::shm::sealed_copy("configuration", text.as_bytes()).unwrap();
-        NewConfig::receive(vec![memory], expected).unwrap()
+        receive(vec![memory], expected).unwrap()
     }
 
     #[test]
@@ -188,12 +178,12 @@ mod tests {
         let expected = digest(old).unwrap();
         let text = "# mine\n[controller]\nworkers = 2\n";
         let new = new(text, &expected);
-        let config = new.parse(Some(path.clone())).unwrap();
+        let config = parse(&new, Some(path.clone())).unwrap();
         assert_eq!(config.workers, Some(2));
         store(&config).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
-        let late = new.parse(Some(path)).unwrap_err()[0].to_string();
+        let late = parse(&new, Some(path)).unwrap_err()[0].to_string();
         assert!(late.contains("has changed since"), "{late}");
     }
 
@@ -208,12 +198,12 @@ mod tests {
             ("[northbound]\nenabled = false\n", &["northbound"]),
             ("[controller]\nworkers = 0\nlistn = 1\n", &["rosemary.toml:2:", "rosemary.toml:3:"]),
         ] {
-            let errors = new(text, &expected).parse(Some(path.clone())).unwrap_err();
+            let errors = parse(&new(text, &expected), Some(path.clone())).unwrap_err();
             assert_eq!(errors.len(), parts.len(), "{errors:?}");
             for (error, part) in errors.iter().zip(parts) {
                 assert!(error.to_string().contains(part), "{error}");
             }
         }
-        assert!(NewConfig::receive(Vec::new(), "").is_err());
+        assert!(receive(Vec::new(), "").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Writes audit records: who has requested a change, what became of it, and the state before and after.
+//! The texts of audit records: who has requested a change, what became of it, and the state before and after.
 //!
 //! ```text
 //! user 0 requested: stop hub (change 3)
@@ -12,14 +12,13 @@ use config::is_name;
 use control::change::Change;
 use control::northbound::TokenRecord;
 
-use crate::log_forwarder;
-use supervisor::text::shortened;
+use crate::text::shortened;
 
 /// Most bytes of the differences in a record. The log cuts a line at 4096 bytes.
 const MOST: usize = 3_000;
 
 /// The app that a change names, if it names one.
-pub(crate) fn named(change: &Change) -> Option<&str> {
+pub fn named(change: &Change) -> Option<&str> {
     match change {
         Change::App { app, .. } | Change::LogLevel { app, .. } | Change::Stage { app } => Some(app),
         Change::Reload { .. } | Change::Configure { .. } | Change::LeaveSafeMode => None,
@@ -28,26 +27,26 @@ pub(crate) fn named(change: &Change) -> Option<&str> {
 
 /// A change as a phrase. It is in quotes if the user has given an app a name that no app can have, as the name could look like the rest
 /// of a record.
-pub(crate) fn phrase(change: &Change) -> String {
+pub fn phrase(change: &Change) -> String {
     let text = shortened(&change.to_string(), 200);
     if named(change).is_none_or(is_name) { text } else { format!("{text:?}") }
 }
 
 /// A user has requested a change.
-pub(crate) fn requested(who: &str, what: &str, id: u64) {
-    log_forwarder::audit(&format!("{who} requested: {what} (change {id})"));
+pub fn requested(who: &str, what: &str, id: u64) -> String {
+    format!("{who} requested: {what} (change {id})")
 }
 
 /// A change that a user requested could not begin.
-pub(crate) fn not_begun(who: &str, what: &str, why: &str) {
-    log_forwarder::audit(&format!("{who} requested: {what} (refused: {why})"));
+pub fn not_begun(who: &str, what: &str, why: &str) -> String {
+    format!("{who} requested: {what} (refused: {why})")
 }
 
 /// A change is over, or has come to a point from which it may still be undone. `outcome` is a phrase, `differences` say what is
 /// different now.
-pub(crate) fn over((who, what, id): (&str, &str, u64), outcome: &str, differences: &[String]) {
+pub fn over((who, what, id): (&str, &str, u64), outcome: &str, differences: &[String]) -> String {
     let differences = listed(differences);
-    log_forwarder::audit(&format!("{who}: {what} (change {id}) {outcome}{differences}"));
+    format!("{who}: {what} (change {id}) {outcome}{differences}")
 }
 
 /// Joins differences, as many as a record holds.
@@ -66,7 +65,7 @@ fn listed(differences: &[String]) -> String {
 }
 
 /// A user has made or revoked a token.
-pub(crate) fn token(who: &str, token: &TokenRecord, made: bool) {
+pub fn token(who: &str, token: &TokenRecord, made: bool) -> String {
     let TokenRecord { id, name, role, created, expires, one_time, .. } = token;
     let name = shortened(name, 100);
     let kind = if *one_time { "one-time token" } else { "token" };
@@ -77,18 +76,16 @@ pub(crate) fn token(who: &str, token: &TokenRecord, made: bool) {
     let (verb, before, after) =
         if made { ("made", "none", &*rights) } else { ("revoked", &*rights, "none") };
     let id = shortened(id, 100);
-    log_forwarder::audit(&format!("{who} {verb} the {kind} {name:?} ({id}): {before} -> {after}"));
+    format!("{who} {verb} the {kind} {name:?} ({id}): {before} -> {after}")
 }
 
 /// A user has revoked the certificates of the user `name` that begin before a time, in seconds since 1970. Those that begin before
 /// `earlier` were revoked already.
-pub(crate) fn revoked_user(who: &str, name: &str, earlier: Option<u64>, before: u64) {
+pub fn revoked_user(who: &str, name: &str, earlier: Option<u64>, before: u64) -> String {
     let revoked = |time| format!("revoked if they begin before {time} (seconds since 1970)");
     let (name, earlier) = (shortened(name, 100), earlier.map_or("valid".to_owned(), revoked));
     let now = revoked(before);
-    log_forwarder::audit(&format!(
-        "{who} revoked the certificates of {name:?}: {earlier} -> {now}"
-    ));
+    format!("{who} revoked the certificates of {name:?}: {earlier} -> {now}")
 }
 
 #[cfg(test)]

@@ -14,69 +14,51 @@
 //! bring about. Nothing here waits: the operator's command asks for reports. Each change is logged with the user, and leaves two audit
 //! records: at its beginning, and with the differences that it has made.
 //!
-//! | files | contents |
-//! | --- | --- |
-//! | `new_config.rs` | a configuration or a package that arrives over the HTTP interface |
-//! | `planner.rs` | reads a configuration and the apps' files, in a thread |
-//! | `trial.rs` | loads the apps of a dry run, in a thread |
-//! | `facts.rs` | the state of programs before and after a change |
-//! | `applying.rs` | starts, replaces and stops these programs, and undoes that |
-//! | `verbs.rs` | start, stop and restart of one app, and the level of its log |
-
-mod applying;
-#[cfg(test)]
-mod every_key;
-mod facts;
-mod new_config;
-pub(crate) mod planner;
-mod trial;
-mod verbs;
+//! [`Deployment`] reads configurations and the apps' files in a thread of its own, and loads the apps of a dry run in another.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use config::Config;
 use control::change::{AppVerb, Change, ChangeReport, ChangeRequest, ChangeState};
-use control::operator::{InactiveApp, OperatorReply};
+use control::operator::InactiveApp;
 use tracing::{info, warn};
 
-use self::applying::{Phase, Purpose};
-use self::facts::Facts;
-use self::new_config::{NewConfig, staged_files};
-use self::planner::Planner;
-use self::verbs::Goal;
+use super::applying::{Phase, Purpose};
+use super::deployment::Deployment;
+use super::facts::Facts;
+use super::verbs::Goal;
 use crate::audit;
-use crate::environment::Environment;
-use crate::overrides::Overrides;
-use supervisor::Supervisor;
-use supervisor::text::harmless;
+use crate::effects::Effects;
+use crate::programs::Programs;
+use crate::text::harmless;
 
 /// How long programs may take to reach the state that a change is to bring about.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The number of finished changes whose reports are kept.
 const KEPT: usize = 16;
 
-/// With what programs run, and by which configuration.
+/// By which configuration programs run.
 #[derive(Debug)]
-pub(crate) struct Basis {
-    pub(crate) planner: Planner,
-    pub(crate) environment: Environment,
+pub struct Basis {
+    /// Reads and writes configurations and packages.
+    pub deployment: Box<dyn Deployment>,
     /// The last configuration that was applied.
-    pub(crate) config: Config,
-    pub(crate) overrides: Overrides,
+    pub config: Config,
     /// The apps that do not run.
-    pub(crate) inactive: Vec<InactiveApp>,
+    pub inactive: Vec<InactiveApp>,
     /// How the apps do not fit together, as phrases.
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// The change that is being made, and the reports of former ones.
 #[derive(Debug)]
 pub(crate) struct Changes {
     basis: Basis,
+    effects: Effects,
     made: u64,
     running: Option<Running>,
     finished: VecDeque<ChangeReport>,
@@ -86,21 +68,21 @@ pub(crate) struct Changes {
 
 /// A change that is being made.
 #[derive(Debug)]
-struct Running {
-    report: ChangeReport,
+pub(super) struct Running {
+    pub(super) report: ChangeReport,
     /// Who requested it, for audit records.
     who: String,
     what: String,
-    purpose: Purpose,
+    pub(super) purpose: Purpose,
     /// The app that it names.
     named: Option<String>,
     /// The state before it, or before its last audit record.
     before: Before,
     /// The state in the last audit record.
     recorded: ChangeState,
-    confirmed: bool,
-    phase: Phase,
-    until: Instant,
+    pub(super) confirmed: bool,
+    pub(super) phase: Phase,
+    pub(super) until: Instant,
 }
 
 /// The state before a change.
@@ -113,13 +95,8 @@ struct Before {
 
 impl Changes {
     /// Makes changes from this basis.
-    pub(crate) fn new(basis: Basis) -> Self {
-        Self { basis, made: 0, running: None, finished: VecDeque::new(), rejected: None }
-    }
-
-    /// Whether a change of an app's file requests a reload.
-    pub(crate) fn must_watch(&self) -> bool {
-        self.basis.planner.options.watch
+    pub(crate) fn new(basis: Basis, effects: Effects) -> Self {
+        Self { basis, effects, made: 0, running: None, finished: VecDeque::new(), rejected: None }
     }
 
     /// Begins the change that `who` requests: an operator's user, or a signal. Returns its first report.
@@ -130,7 +107,7 @@ impl Changes {
         &mut self,
         (request, fds): (ChangeRequest, Vec<OwnedFd>),
         who: &str,
-        programs: &mut Supervisor,
+        programs: &mut Programs,
         now: Instant,
     ) -> Result<ChangeReport, String> {
         let ChangeRequest { change, confirmed } = request;
@@ -170,15 +147,16 @@ impl Changes {
             },
             Change::Reload { dry_run } => Purpose::Reload { dry_run: *dry_run, new: None },
             Change::Configure { expected, dry_run } => {
-                let new = NewConfig::receive(fds, expected)?;
+                let new = self.basis.deployment.new_config(fds, expected)?;
                 Purpose::Reload { dry_run: *dry_run, new: Some(new) }
             }
             Change::Stage { app } => {
-                Purpose::Stage { app: app.clone(), files: Arc::new(staged_files(fds)?) }
+                let files = Arc::new(self.basis.deployment.new_package(fds)?);
+                Purpose::Stage { app: app.clone(), files }
             }
             Change::LeaveSafeMode | Change::LogLevel { .. } => Purpose::Verb,
         };
-        audit::requested(who, &what, report.id);
+        self.effects.audit(audit::requested(who, &what, report.id));
         let named = audit::named(&change).map(str::to_owned);
         let config = matches!(purpose, Purpose::Reload { .. });
         let before = Before {
@@ -205,7 +183,7 @@ impl Changes {
             }
             Change::LogLevel { app, level } => running.set_log_level(&app, level, programs),
             Change::LeaveSafeMode => running.leave_safe_mode(programs, now),
-            _ => running.begin_planning(&self.basis, programs),
+            _ => running.begin_planning(&mut self.basis, programs),
         };
         let report = running.report.clone();
         self.running = Some(running);
@@ -242,33 +220,9 @@ impl Changes {
         &self.basis.warnings
     }
 
-    /// The text of the configuration for operators, without its secrets, in sealed memory.
-    ///
-    /// # Errors
-    /// Why it cannot be shown, as a phrase.
-    pub(crate) fn shown_config(&self) -> Result<(OperatorReply, OwnedFd), String> {
-        let file = self.basis.planner.config_file();
-        let text = file.as_deref().map_or(Ok(String::new()), new_config::read)?;
-        let (shown, redacted) = config::reserved::redact(&text)
-            .map_err(|why| format!("the configuration is not TOML now: {why}"))?;
-        let memory = sys::shm::sealed_copy("configuration", shown.as_bytes());
-        let memory = memory.map_err(|error| error.to_string())?;
-        let sha256 = new_config::digest(&text)?;
-        Ok((OperatorReply::Config { file, sha256, redacted }, memory))
-    }
-
     /// Why the last reload was refused, if it was.
     pub(crate) fn rejected(&self) -> Option<&str> {
         self.rejected.as_deref()
-    }
-
-    /// Readable when a plan is made, or its apps were tried.
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.running.as_ref()?.phase {
-            Phase::Planning(planning) => Some(planning.as_fd()),
-            Phase::Trying(trial) => Some(trial.as_fd()),
-            _ => None,
-        }
     }
 
     /// When [`advance`](Self::advance) is due, if no program changes before.
@@ -277,19 +231,21 @@ impl Changes {
     }
 
     /// Makes the next step of the change, if its time has come.
-    pub(crate) fn advance(&mut self, programs: &mut Supervisor, now: Instant) {
-        let Self { basis, running: Some(running), .. } = self else { return };
+    pub(crate) fn advance(&mut self, programs: &mut Programs, now: Instant) {
+        let Self { basis, effects, running: Some(running), .. } = self else { return };
         if matches!(running.report.state, ChangeState::Running | ChangeState::Watching) {
             running.advance(basis, programs, now);
         }
-        running.record(basis, programs);
+        if let Some(record) = running.record(basis, programs) {
+            effects.audit(record);
+        }
         if !matches!(running.report.state, ChangeState::Running | ChangeState::Watching) {
             self.finish();
         }
     }
 
     /// Ends the watch over an upgrade, because an operator requests another change or safe mode begins.
-    pub(crate) fn end_watch(&mut self, programs: &mut Supervisor, now: Instant) {
+    pub(crate) fn end_watch(&mut self, programs: &mut Programs, now: Instant) {
         self.advance(programs, now);
         if let Some(running) = &mut self.running
             && running.report.state == ChangeState::Watching
@@ -328,16 +284,16 @@ impl Changes {
 }
 
 impl Running {
-    /// Writes an audit record if the change has come to an end, or to a point from which it may still be undone. A dry run changes
+    /// The audit record if the change has come to an end, or to a point from which it may still be undone. A dry run changes
     /// nothing, and an upgrade that ran well while it was watched changes nothing more.
-    fn record(&mut self, basis: &Basis, programs: &Supervisor) {
+    fn record(&mut self, basis: &Basis, programs: &Programs) -> Option<String> {
         if self.report.state == self.recorded {
-            return;
+            return None;
         }
         let earlier = std::mem::replace(&mut self.recorded, self.report.state.clone());
         let outcome = match &self.report.state {
-            ChangeState::Running | ChangeState::Planned => return,
-            ChangeState::Done if earlier == ChangeState::Watching => return,
+            ChangeState::Running | ChangeState::Planned => return None,
+            ChangeState::Done if earlier == ChangeState::Watching => return None,
             ChangeState::Done => "is done".to_owned(),
             ChangeState::Watching => "is done, and watched".to_owned(),
             ChangeState::Unconfirmed => "was not made, as it needs a confirmation".to_owned(),
@@ -356,7 +312,7 @@ impl Running {
             differences.extend(keys.unwrap_or_else(|why| vec![format!("not TOML: {why}")]));
         }
         let id = self.report.id;
-        audit::over((&self.who, &self.what, id), &outcome, &differences);
         self.before.facts = facts;
+        Some(audit::over((&self.who, &self.what, id), &outcome, &differences))
     }
 }

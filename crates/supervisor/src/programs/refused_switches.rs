@@ -13,7 +13,7 @@ use control::incident::{Cause, Evidence, Program};
 use control::kernel::RefusedSwitch;
 use control::operator::RefusedConnection;
 
-use super::Supervisor;
+use super::Programs;
 
 /// How long a claim is kept after its last attempt.
 const WINDOW: Duration = Duration::from_secs(5 * 60);
@@ -69,7 +69,7 @@ impl RefusedSwitches {
     }
 }
 
-impl Supervisor {
+impl Programs {
     /// Records that a connection was refused, unless the same claim was recorded a short time ago. The kernel has logged it.
     pub(super) fn switch_was_refused(&mut self, refused: RefusedSwitch, now: Instant) {
         let RefusedSwitch { dpid, address, why } = refused;

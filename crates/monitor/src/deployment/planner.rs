@@ -12,26 +12,22 @@ use std::time::Duration;
 
 use config::{Config, RestartPolicy};
 use control::app::AppId;
-use control::operator::InactiveApp;
 
-use super::new_config::{self, NewConfig};
+use super::new_config;
 use tracing::warn;
 
 use crate::check;
 use crate::choice::{self, Misfit, Mistake};
-use crate::environment::Environment;
 use crate::error::StartError;
 use crate::installation::Installation;
 use crate::launch;
 use crate::numbers;
 use crate::options::Options;
 use crate::overrides::Overrides;
-pub(crate) use crate::packages::Version;
-use crate::packages::{Files, Store};
-use supervisor::Supervisor;
-use supervisor::app::App;
+use crate::packages::{Store, Version};
+use supervisor::change::deployment::{Order, Plan, Source, Unplannable};
 use supervisor::change::difference::{Fixed, Scope, Wanted};
-use supervisor::spec::{AppSpec, Origin};
+use supervisor::spec::AppSpec;
 
 /// The inputs of all plans, apart from the configuration.
 #[derive(Debug, Clone)]
@@ -46,45 +42,11 @@ pub(crate) struct Planner {
     pub(crate) never: Arc<[PathBuf]>,
 }
 
-/// The configuration that a plan follows.
+/// A plan, and its apps.
 #[derive(Debug)]
-pub(crate) enum Source {
-    /// The file as it is now.
-    File,
-    /// A configuration that was read before.
-    Known(Box<Config>),
-    /// A new text.
-    New(NewConfig),
-    /// The file as it is now; and this package is put beside the installed one of the app.
-    Staged(String, Arc<Files>),
-}
-
-/// The inputs of one plan.
-#[derive(Debug)]
-pub(crate) struct Order {
-    pub(crate) source: Source,
-    /// Operators' decisions on which apps run.
-    pub(crate) overrides: Overrides,
-    /// The version of an app's package to run instead of the installed one.
-    pub(crate) version: Option<(String, Version)>,
-    /// Whether the numbers of new apps are stored.
-    pub(crate) write: bool,
-    /// The app that the change is about, if it is about a single one, and the decisions before the change.
-    pub(crate) only: Option<(String, Overrides)>,
-}
-
-/// The apps of a configuration, ready to start.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) config: Config,
-    pub(crate) fixed: Fixed,
+pub(crate) struct Made {
+    pub(crate) plan: Plan,
     pub(crate) apps: Vec<PlannedApp>,
-    pub(crate) wanted: Vec<Wanted>,
-    pub(crate) inactive: Vec<InactiveApp>,
-    /// How the apps do not fit together, as phrases.
-    pub(crate) warnings: Vec<String>,
-    /// For a change that is about one app: the apps that it concerns.
-    pub(crate) scope: Option<Scope>,
 }
 
 /// An app that is to run.
@@ -101,19 +63,10 @@ struct Chosen {
     faults: Vec<Misfit>,
 }
 
-/// Why there is no plan.
-#[derive(Debug)]
-pub(crate) struct Unplannable {
-    /// The reasons, as phrases.
-    pub(crate) why: String,
-    /// Whether the configuration, or a file that it names, is one of them.
-    pub(crate) misconfigured: bool,
-}
-
 /// A plan that is being made.
 #[derive(Debug)]
 pub(crate) struct Planning {
-    plan: Receiver<Result<Plan, Unplannable>>,
+    plan: Receiver<Result<Made, Unplannable>>,
     wake: UnixStream,
 }
 
@@ -155,13 +108,13 @@ impl Planner {
     ///
     /// # Errors
     /// The system is out of descriptors or threads.
-    pub(crate) fn begin(&self, order: Order) -> io::Result<Planning> {
+    pub(crate) fn begin(&self, order: Order, overrides: Overrides) -> io::Result<Planning> {
         let (wake, mut waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let (sender, plan) = sync_channel(1);
         let planner = self.clone();
         std::thread::Builder::new().name("planner".into()).spawn(move || {
-            let plan = planner.plan(order);
+            let plan = planner.plan(order, overrides);
             // The receiver may be gone, if Rosemary stops.
             let unplannable = |errors: Vec<StartError>| {
                 let texts: Vec<String> = errors.iter().map(|it| with_causes(it)).collect();
@@ -213,9 +166,15 @@ impl Planner {
         Store::of(&self.state_dir).has_version(app, version)
     }
 
-    fn plan(&self, order: Order) -> Result<Plan, Vec<StartError>> {
+    /// Makes a plan. `before` are the operators' decisions before the change.
+    fn plan(&self, order: Order, before: Overrides) -> Result<Made, Vec<StartError>> {
         let one = |error: StartError| vec![error];
-        let Order { source, overrides, version, write, only } = order;
+        let Order { source, enable, version, write, only } = order;
+        let only = only.map(|app| (app, before.clone()));
+        let overrides = match enable {
+            Some((app, enabled)) => before.with(&app, enabled),
+            None => before,
+        };
         let Self { options, installation, state_dir, .. } = self;
         let config = match source {
             Source::File => {
@@ -223,7 +182,7 @@ impl Planner {
                 config.map_err(|all| all.into_iter().map(StartError::from).collect::<Vec<_>>())?
             }
             Source::Known(config) => *config,
-            Source::New(new) => new.parse(self.config_file())?,
+            Source::New(new) => new_config::parse(&new, self.config_file())?,
             Source::Staged(app, files) => {
                 let config = Config::load(options.instance.config.as_deref());
                 let config = config.map_err(|error| one(error.into()))?;
@@ -274,15 +233,15 @@ impl Planner {
             files: launch::fingerprint(chosen),
         });
         let wanted = wanted.collect();
-        Ok(Plan {
+        let plan = Plan {
             fixed: self.fixed(&config),
             inactive: choice::inactive(&config, &around),
             warnings: others_faults.iter().map(Misfit::warning).collect(),
-            apps: chosen,
             wanted,
             config,
             scope,
-        })
+        };
+        Ok(Made { plan, apps: chosen })
     }
 
     /// Chooses the apps that are to run, and returns mistakes with the names of their apps. The numbers of new apps are not
@@ -321,36 +280,9 @@ fn concerned(app: String, before: &[PlannedApp], after: &[PlannedApp]) -> BTreeS
     differ.chain([app]).collect()
 }
 
-impl PlannedApp {
-    /// Describes the app; nothing is started.
-    pub(crate) fn launch(self, environment: &Environment, programs: &Supervisor) -> App {
-        let demoted = programs.why_demoted(self.chosen.name());
-        launch::app(self.id, self.chosen, environment, demoted)
-    }
-}
-
-impl Plan {
-    /// Whether the app runs from a package.
-    pub(crate) fn is_packaged(&self, name: &str) -> bool {
-        let app = self.apps.iter().find(|app| app.chosen.name() == name);
-        app.is_some_and(|app| matches!(app.chosen.spec.origin, Origin::Package { .. }))
-    }
-
-    /// Whether an app of this name is to run.
-    pub(crate) fn wants(&self, name: &str) -> bool {
-        self.wanted.iter().any(|wanted| wanted.spec.name() == name)
-    }
-
-    /// Takes an app out of the plan.
-    pub(crate) fn take(&mut self, name: &str) -> Option<PlannedApp> {
-        let at = self.apps.iter().position(|app| app.chosen.name() == name)?;
-        Some(self.apps.swap_remove(at))
-    }
-}
-
 impl Planning {
     /// The plan, once it is made.
-    pub(crate) fn take(&self) -> Option<Result<Plan, Unplannable>> {
+    pub(crate) fn take(&self) -> Option<Result<Made, Unplannable>> {
         match self.plan.try_recv() {
             Ok(plan) => Some(plan),
             Err(TryRecvError::Empty) => None,

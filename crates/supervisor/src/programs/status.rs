@@ -3,11 +3,11 @@
 use control::app_report::AppReport;
 use control::operator::{AppStatus, KernelStatus, ProgramUsage, ServiceStatus};
 
-use super::Supervisor;
+use super::Programs;
 use crate::app::App;
 use crate::interface::Northbound;
 
-impl Supervisor {
+impl Programs {
     /// The status of all programs for operators.
     pub fn status(&self) -> (KernelStatus, Vec<ServiceStatus>, Vec<AppStatus>) {
         let kernel = self.kernel.status();

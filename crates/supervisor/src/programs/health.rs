@@ -6,10 +6,10 @@ use std::time::Instant;
 use control::northbound::needs_tls;
 use control::operator::ProgramState;
 
-use super::Supervisor;
+use super::Programs;
 use crate::app::App;
 
-impl Supervisor {
+impl Programs {
     /// Whether the start is over: each program that is to run is ready or has failed. In safe mode only the kernel and the
     /// services count.
     pub fn has_started(&self) -> bool {
