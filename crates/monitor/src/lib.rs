@@ -42,7 +42,7 @@ mod config_file;
 mod demotions;
 mod deployment;
 mod environment;
-mod error;
+pub mod error;
 mod event_loop;
 mod incident_store;
 pub mod installation;

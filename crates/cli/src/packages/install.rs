@@ -12,7 +12,7 @@ use clap::Args;
 use config::instance::{InstancePaths, StateDir};
 use config::{Config, NAME_FORM, is_name, stage_name};
 use control::change::{AppVerb, Change};
-use monitor::packages::{Admitted, Gate, Refused, Store, read_package};
+use monitor::packages::{Admitted, Gate, PackageFiles, Refused, Store, read_package};
 use serde::Serialize;
 
 use super::version;
