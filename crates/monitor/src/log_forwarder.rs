@@ -241,8 +241,7 @@ pub(crate) struct LogForwarder {
 }
 
 /// The log service sent a reply that breaks the protocol.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it sent the monitor an invalid reply")]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InvalidReply;
 
 impl LogForwarder {

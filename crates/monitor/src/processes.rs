@@ -38,7 +38,7 @@ pub(crate) use self::output::Stream;
 use self::process::Process;
 use crate::backtrace::{self, NotMade, PendingBacktrace};
 use crate::environment::Environment;
-use crate::log_forwarder::{self, LogForwarder, REPLY_TIMEOUT};
+use crate::log_forwarder::{self, InvalidReply, LogForwarder, REPLY_TIMEOUT};
 use crate::sandbox::RefusedCalls;
 use crate::usage::Enforcement;
 use supervisor::text::shortened;
@@ -311,9 +311,10 @@ impl Processes {
     }
 
     fn receive_log_reply(&mut self, now: Instant) -> Option<(ProgramId, ProcessEvent)> {
-        let invalid = self.log.receive(now).err()?;
+        let InvalidReply = self.log.receive(now).err()?;
         self.log.disconnect();
-        Some((self.log_service?, ProcessEvent::Broken(invalid.to_string())))
+        let why = "it sent the monitor an invalid reply";
+        Some((self.log_service?, ProcessEvent::Broken(why.into())))
     }
 
     /// Handles a descriptor that became readable. Returns what happened.
