@@ -29,6 +29,8 @@ use control::northbound::TokenRecord;
 use control::operator::ProgramState;
 use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUsage, Status};
 use supervisor::audit;
+#[cfg(debug_assertions)]
+use supervisor::contract::Contract;
 use supervisor::effects::{Effect, Effects, Fd, ProcessEvent, ProgramId};
 use supervisor::supervisor::End;
 use supervisor::text::shortened;
@@ -53,6 +55,9 @@ pub(crate) struct EventLoop {
     supervisor: Supervisor,
     processes: Processes,
     effects: Effects,
+    /// Checks the processes, in a build for tests.
+    #[cfg(debug_assertions)]
+    contract: Contract,
     apps_service: AppsService,
     /// The tokens and keys of the HTTP interface, if there is one.
     interface: Option<SharedInput>,
@@ -117,6 +122,8 @@ impl EventLoop {
             supervisor,
             processes,
             effects,
+            #[cfg(debug_assertions)]
+            contract: Contract::default(),
             apps_service: AppsService::default(),
             interface,
             incidents,
@@ -162,6 +169,10 @@ impl EventLoop {
 
     /// Has the supervisor decide about an event.
     fn decide(&mut self, event: Event, now: Instant) {
+        #[cfg(debug_assertions)]
+        if let Event::Process(program, event) = &event {
+            self.contract.event(*program, event).expect("processes keep the contract");
+        }
         self.supervisor.handle(event, &self.processes, now);
     }
 
@@ -171,6 +182,10 @@ impl EventLoop {
             let effects = self.effects.take();
             if effects.is_empty() {
                 break;
+            }
+            #[cfg(debug_assertions)]
+            for (program, effect) in &effects {
+                self.contract.effect(*program, effect).expect("the supervisor keeps the contract");
             }
             let (own, others): (Vec<_>, Vec<_>) =
                 effects.into_iter().partition(|(program, _)| *program == ProgramId::MONITOR);

@@ -96,6 +96,8 @@ struct Running {
     recorder: Option<FlightReader>,
     /// A connection to the kernel for counters.
     counters: Option<Channel>,
+    /// Whether the kernel owes an answer on it.
+    owes_counters: bool,
     /// The monitor's end of the channel on which it passes on requests of operators.
     requests: Option<Channel>,
 }
@@ -233,6 +235,7 @@ impl Processes {
                     pid,
                     recorder: None,
                     counters: None,
+                    owes_counters: false,
                     requests: None,
                 };
                 self.running.insert(program, running);

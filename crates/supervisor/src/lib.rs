@@ -11,6 +11,7 @@ mod attribution;
 pub mod audit;
 pub mod change;
 pub mod comeback;
+pub mod contract;
 pub mod effects;
 pub mod files;
 pub mod hang;

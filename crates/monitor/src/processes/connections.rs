@@ -75,7 +75,8 @@ impl Processes {
         }
         let running = self.running.get_mut(&kernel)?;
         let asked = running.counters.as_ref().map(|it| it.send(&KernelQuery::Apps, &[]));
-        if matches!(asked, Some(Ok(()))) {
+        running.owes_counters = matches!(asked, Some(Ok(())));
+        if running.owes_counters {
             return None;
         }
         running.counters = None;
@@ -129,12 +130,16 @@ impl Processes {
 impl Running {
     /// Receives the kernel's counters.
     pub(super) fn counted(&mut self) -> Option<ProcessEvent> {
-        match self.counters.as_ref()?.receive_alone::<KernelQueryReply>() {
-            Ok(KernelQueryReply::Apps(apps)) => Some(ProcessEvent::Counted(apps)),
-            Err(ChannelError::WouldBlock) => None,
-            Ok(_) | Err(_) => {
+        let received = self.counters.as_ref()?.receive_alone::<KernelQueryReply>();
+        if matches!(received, Err(ChannelError::WouldBlock)) {
+            return None;
+        }
+        let was_asked = std::mem::take(&mut self.owes_counters);
+        match received {
+            Ok(KernelQueryReply::Apps(apps)) if was_asked => Some(ProcessEvent::Counted(apps)),
+            _ => {
                 self.counters = None;
-                Some(ProcessEvent::NotCounted)
+                was_asked.then_some(ProcessEvent::NotCounted)
             }
         }
     }
