@@ -15,7 +15,7 @@ use control::northbound::{NorthboundReply, NorthboundRequest};
 use control::query::AppCounters;
 use control::service::{ServiceClient, ServiceReply, ServiceRequest};
 use control::zone::{ZoneReply, ZoneRequest};
-use sdk::services::apps::Measure;
+pub use sdk::services::apps::Measure;
 use serde::Serialize;
 use sys::crash::CrashRecord;
 use sys::process::PidNamespace;

@@ -51,7 +51,7 @@ use crate::effects::{Effects, ProcessEvent, ProgramId, Reply};
 use crate::incidents::Incidents;
 use crate::interface::{Northbound, NorthboundParts};
 use crate::kernel::{Kernel, KernelParts};
-use crate::program::News;
+use crate::program::{News, Program};
 use crate::services::{ServiceEvent, ServiceParts, ServiceSlot, Services};
 use crate::system::System;
 
@@ -188,6 +188,7 @@ impl Programs {
         let others = self.services.next_due().into_iter().chain(northbound);
         let others = others.chain(self.kernel_apps.next_due());
         let stop = self.stop.into_iter().flat_map(|deadline| Services::log_stop_due(deadline, now));
+        let stop = stop.chain(self.stop);
         kernel.chain(apps).chain(others).chain(self.safe_mode.next_due()).chain(stop).min()
     }
 
@@ -353,6 +354,28 @@ impl Programs {
         self.kernel.measure(&self.apps, system, now);
         self.services.measure(system, now);
         self.northbound.iter_mut().for_each(|it| it.measure(system, now));
+    }
+
+    /// The apps: those that serve, and those that replace or leave them.
+    pub fn apps(&self) -> impl Iterator<Item = &App> {
+        self.apps.iter()
+    }
+
+    /// The app in whose zone this program is.
+    pub fn app_of(&self, program: ProgramId) -> Option<&App> {
+        self.slot_of(program).and_then(|slot| self.apps.get(slot.0))
+    }
+
+    /// The kernel's number.
+    pub fn kernel_id(&self) -> ProgramId {
+        self.kernel.program.id()
+    }
+
+    /// The numbers of all programs.
+    pub fn program_ids(&self) -> impl Iterator<Item = ProgramId> {
+        let zones = self.apps.iter().filter_map(App::program).map(Program::id);
+        let services = self.services.ids().chain(self.northbound.iter().map(Northbound::id));
+        zones.chain(services).chain([self.kernel.program.id()])
     }
 
     /// The incidents of all programs.

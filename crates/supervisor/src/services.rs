@@ -77,6 +77,11 @@ impl Services {
         }
     }
 
+    /// The numbers of their programs.
+    pub fn ids(&self) -> impl Iterator<Item = ProgramId> {
+        self.running.iter().map(|service| service.program.id())
+    }
+
     /// All services.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Service> {
         self.running.iter_mut()

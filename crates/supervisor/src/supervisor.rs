@@ -170,6 +170,11 @@ impl Supervisor {
         self.must_reload.is_some() || self.changes.is_reloading()
     }
 
+    /// Whether no change is being made or about to be made.
+    pub fn is_idle(&self) -> bool {
+        self.must_reload.is_none() && !self.changes.is_busy()
+    }
+
     /// The status for operators. `not_stored` names the monitor's own data that the disk does not take.
     pub fn status(
         &self,

@@ -39,6 +39,11 @@ impl KernelApps {
 }
 
 impl Programs {
+    /// Whether apps of the kernel are out of it for a trial.
+    pub fn is_in_comeback(&self) -> bool {
+        self.kernel_apps.running.is_some()
+    }
+
     /// The kernel, which had run for `ran`, has ended as `how` says. Its apps leave it if that happened before and the cause is
     /// unknown. `incident` is the kernel's.
     pub(super) fn note_unexplained_end(
