@@ -243,7 +243,7 @@ impl EventLoop {
             () if self.supervisor.has_started(is_late) => Stage::Ready,
             () => Stage::Starting,
         };
-        let (is_alive, text) = (programs.is_alive(now), programs.summary());
+        let (is_alive, text) = (programs.is_alive(), programs.summary());
         manager.update(Condition { stage, is_alive, text }, now);
     }
 

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 
 use control::app::{AppId, Hosting};
 use control::kernel::KernelRequest;
+use control::northbound::NorthboundRequest;
 use control::operator::{ProgramState, Status};
 use control::policy::Band;
+use control::service::ServiceRequest;
+use control::zone::ZoneRequest;
 use supervisor::app::{App, Role};
 use supervisor::contract::Contract;
 use supervisor::effects::{Effect, Message, ProcessEvent, ProgramId};
@@ -27,11 +30,15 @@ pub struct Checks {
     /// The app that a kernel hosted and that ended it; the apps that were demoted before.
     ended: Option<(Truth, Vec<String>, BTreeSet<String>)>,
     stopping_since: Option<Instant>,
+    /// Whether no change was being made before the event.
+    was_idle: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Start {
     at: Instant,
+    /// Whether it was asked to end.
+    is_asked: bool,
     /// The earliest next start, after an end of its own.
     not_before: Option<Instant>,
 }
@@ -59,6 +66,7 @@ impl Checks {
 
     /// Remembers what matters of the state before an event.
     pub fn before(&mut self, event: &Event, supervisor: &Supervisor, machine: &Machine) {
+        self.was_idle = supervisor.is_idle();
         let Event::Process(program, ProcessEvent::Ended(..)) = event else { return };
         let Some(truth) = machine.truth.get(program).copied() else { return };
         let is_kernel = supervisor.programs().kernel().connection().ok() == Some(*program)
@@ -76,7 +84,7 @@ impl Checks {
             let ran = machine.now().saturating_duration_since(start.at);
             start.not_before = match truth {
                 Truth::Own | Truth::InApp(_) | Truth::Unexplained | Truth::Outside
-                    if ran < min_run =>
+                    if ran < min_run && !start.is_asked =>
                 {
                     Some(start.at + min_run)
                 }
@@ -104,17 +112,32 @@ impl Checks {
                     return Err(format!("{} was started although all programs stop", spawn.name));
                 }
                 let early = self.starts.get(&program).and_then(|start| start.not_before);
-                let is_by_itself = supervisor.is_idle()
+                let is_by_itself = self.was_idle
+                    && supervisor.is_idle()
                     && !programs.is_in_safe_mode()
                     && !programs.is_in_comeback();
                 if early.is_some_and(|at| now < at) && is_by_itself {
                     return Err(format!("{} was started again too early", spawn.name));
                 }
-                self.starts.insert(program, Start { at: now, not_before: None });
+                self.starts.insert(program, Start { at: now, is_asked: false, not_before: None });
             }
             Effect::Send(message, ..) => {
+                let is_stop = matches!(
+                    message.as_ref(),
+                    Message::Kernel(KernelRequest::Stop)
+                        | Message::Zone(ZoneRequest::Stop)
+                        | Message::Service(ServiceRequest::Stop)
+                        | Message::Northbound(NorthboundRequest::Stop)
+                );
+                if let Some(start) = self.starts.get_mut(&program).filter(|_| is_stop) {
+                    start.is_asked = true;
+                }
+                // All programs start again at once because several services have failed.
+                if let Message::Northbound(NorthboundRequest::Stop) = message.as_ref() {
+                    self.requested();
+                }
                 if let Message::Kernel(request) = message.as_ref() {
-                    return kernel_request(request, supervisor);
+                    return kernel_request(request, supervisor, self.was_idle);
                 }
             }
             Effect::Forget | Effect::Abandon => {
@@ -189,9 +212,9 @@ impl Checks {
     /// # Errors
     /// The promise that it breaks.
     pub fn status(&self, status: &Status) -> Result<(), String> {
-        let names: BTreeSet<&str> = status.apps.iter().map(|app| app.name.as_str()).collect();
-        if names.len() != status.apps.len() {
-            return Err("the status shows an app twice".into());
+        let mut names = BTreeSet::new();
+        if let Some(twice) = status.apps.iter().find(|app| !names.insert(&app.name)) {
+            return Err(format!("{} is shown twice", twice.name));
         }
         Ok(())
     }
@@ -262,7 +285,11 @@ impl Checks {
 }
 
 /// Checks a message to the kernel.
-fn kernel_request(request: &KernelRequest, supervisor: &Supervisor) -> Result<(), String> {
+fn kernel_request(
+    request: &KernelRequest,
+    supervisor: &Supervisor,
+    was_idle: bool,
+) -> Result<(), String> {
     let programs = supervisor.programs();
     match request {
         KernelRequest::Forget { app } => {
@@ -299,7 +326,7 @@ fn kernel_request(request: &KernelRequest, supervisor: &Supervisor) -> Result<()
                         && other.lowest <= band.highest
                 };
                 // While a reload moves bands, apps that leave still have their earlier ones.
-                let is_settled = supervisor.is_idle();
+                let is_settled = was_idle && programs.apps().all(|app| app.role() == Role::Current);
                 let other = bands.iter().find(|(other, _)| overlaps(other));
                 if let Some((_, other)) = other.filter(|_| is_settled) {
                     return Err(format!("{} and {other} share priorities", app.name));

@@ -391,7 +391,8 @@ impl Content {
     ) -> Result<Vec<(AppSpec, u64)>, String> {
         let apps: Vec<AppConfig> = config.apps.iter().flatten().cloned().collect();
         let runs = |app: &AppConfig| enabled.get(&app.name).copied().unwrap_or(app.enabled);
-        let apps: Vec<AppConfig> = apps.into_iter().filter(|app| runs(app)).collect();
+        let mut apps: Vec<AppConfig> = apps.into_iter().filter(|app| runs(app)).collect();
+        apps.iter_mut().for_each(|app| app.enabled = true);
         let policies = config.policies(&apps).map_err(|error| error.to_string())?;
         let spec = |(keys, policy): (AppConfig, _)| {
             let name = keys.name.clone();
@@ -606,10 +607,15 @@ impl Deployment for Disk {
                     },
                 });
                 let wanted = wanted.collect();
-                let scope = only.map(|app| Scope {
-                    apps: [app].into(),
-                    changed_file: None,
-                    mistakes: Vec::new(),
+                // Also the apps whose settings depend on whether the app runs.
+                let before = content.specs(&config, &content.enabled, None).unwrap_or_default();
+                let scope = only.map(|app| {
+                    let is_same =
+                        |(spec, _): &&(AppSpec, u64)| before.iter().any(|(it, _)| it == spec);
+                    let differ = specs.iter().filter(|it| !is_same(it));
+                    let differ = differ.map(|(spec, _)| spec.name().to_owned());
+                    let apps = differ.chain([app]).collect();
+                    Scope { apps, changed_file: None, mistakes: Vec::new() }
                 });
                 let fixed = Vec::new();
                 let (inactive, warnings) = (Vec::new(), Vec::new());

@@ -11,7 +11,9 @@ use control::app::{AppId, Hosting};
 use control::flight::{Charges, OngoingCall, OngoingTurn};
 use control::incident::{Cause, IncidentId};
 use control::kernel::{AnnouncedApp, KernelReply, KernelRequest};
+use control::log::LogLevel;
 use control::northbound::{NorthboundReply, NorthboundRequest};
+use control::policy::Policy;
 use control::query::AppCounters;
 use control::service::{ServiceKind, ServiceReply, ServiceRequest};
 use control::zone::{ZoneReply, ZoneRequest};
@@ -192,6 +194,20 @@ impl Machine {
         let Some(process) = self.processes.get_mut(&program).filter(|it| !it.ends) else { return };
         process.ends = true;
         self.plan(program, after, Plan::End(exit(&cause), cause, truth));
+    }
+
+    /// Processes that survive all kills end at last.
+    pub fn release_survivors(&mut self) {
+        let survives = |(program, it): (&ProgramId, &mut Process)| {
+            let lasts = it.survives.is_none().then_some((*program, it.is_killed));
+            it.survives.get_or_insert(Duration::ZERO);
+            lasts
+        };
+        let survivors: Vec<_> = self.processes.iter_mut().filter_map(survives).collect();
+        for (program, _) in survivors.into_iter().filter(|(_, is_killed)| *is_killed) {
+            let cause = Cause::Signal { signal: 9 };
+            self.plan(program, Duration::ZERO, Plan::End(exit(&cause), cause, Truth::Requested));
+        }
     }
 
     /// When a process does something.
@@ -465,7 +481,9 @@ impl Machine {
                     self.send(program, after, Reply::Kernel(reply), 0);
                 }
             }
-            KernelRequest::Attach { app, .. } => {
+            KernelRequest::Know { app, name, policy } => know(process, app, name, policy),
+            KernelRequest::Attach { app, name, policy } => {
+                know(process, app, name, policy);
                 if process.hang.is_some() || process.is_deaf {
                     return;
                 }
@@ -604,6 +622,17 @@ impl Machine {
 
 fn sdk_measure(pace: Option<u32>) -> supervisor::effects::Measure {
     pace.map_or(supervisor::effects::Measure::Suspend, supervisor::effects::Measure::Throttle)
+}
+
+/// The kernel knows an app from now on.
+fn know(kernel: &mut Process, app: AppId, name: String, policy: Policy) {
+    if let Some(known) = kernel.apps.iter_mut().find(|it| it.app == app) {
+        known.policy = policy;
+        return;
+    }
+    let (host, log_level) = (Hosting::User, LogLevel::Info);
+    let (config_size, services) = (0, Vec::new());
+    kernel.apps.push(AnnouncedApp { app, name, policy, host, log_level, config_size, services });
 }
 
 /// What a kernel had recorded when it ended.

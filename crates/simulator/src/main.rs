@@ -31,8 +31,8 @@ const LONG: u64 = 50_000;
 /// How often each kind of event, effect, request and fault occurs at least in a million steps.
 const LEAST_IN_A_MILLION: u64 = 1_000;
 
-/// The most attempts to shrink a failure.
-const MOST_ATTEMPTS: u32 = 400;
+/// The most steps of all attempts to shrink a failure.
+const MOST_SHRINKING: u64 = 1_000_000;
 
 #[derive(Debug, Default)]
 struct Options {
@@ -96,15 +96,16 @@ fn play(tape: Tape, steps: u64, options: &Options, trace: bool) -> Result<Played
 fn shrink(tape: Vec<u64>, broken: Broken, options: &Options) -> Result<(Vec<u64>, Broken), String> {
     let (mut tape, mut broken) = (tape, broken);
     let mut chunk = tape.len() / 2;
-    let mut attempts = 0;
-    while chunk > 0 && attempts < MOST_ATTEMPTS {
+    let mut made = 0;
+    while chunk > 0 && made < MOST_SHRINKING {
         let mut at = 0;
-        while at < tape.len() && attempts < MOST_ATTEMPTS {
-            attempts += 1;
+        while at < tape.len() && made < MOST_SHRINKING {
             let end = (at + chunk).min(tape.len());
             let candidate = [&tape[..at], &tape[end..]].concat();
             let steps = broken.step + 1;
-            match play(Tape::play(candidate.clone()), steps, options, false)?.broken {
+            let played = play(Tape::play(candidate.clone()), steps, options, false)?;
+            made += played.coverage.steps.max(1);
+            match played.broken {
                 Some(again) if again.step <= broken.step && is_alike(&again, &broken) => {
                     (tape, broken) = (candidate, again)
                 }

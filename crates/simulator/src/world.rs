@@ -221,6 +221,7 @@ impl World {
                 self.weather_until = now + CALM;
                 self.disk.repair();
                 self.machine.armed.clear();
+                self.machine.release_survivors();
             }
             Weather::Storm => {
                 self.weather_until = now + Duration::from_secs(10 + self.tape.below(60));

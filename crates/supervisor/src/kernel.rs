@@ -20,6 +20,7 @@ use tracing::warn;
 use crate::app::App;
 use crate::attribution::{self, Attribution};
 use crate::effects::{Attached, CrashedKernel, Effect, Effects, Fd, ProgramId, Record};
+use crate::hang::answers::{AnswerProgress, Check};
 use crate::hang::stops::StopWatch;
 use crate::hang::workers::WorkerProgress;
 use crate::hang::{CallProgress, DEFAULT_LONGEST_CALL, Progress};
@@ -31,7 +32,7 @@ use crate::usage::leak::LeakDetector;
 use crate::usage::meter::{LimitEvent, Meter, Severity};
 use crate::usage::report;
 
-/// The longest time in which a kernel that accepts switches answers. A kernel that hangs is killed before this.
+/// The longest time in which a kernel that accepts switches answers. One that hangs is most likely ended before.
 const ANSWER_TIME: Duration = Duration::from_secs(90);
 
 /// What the owner of the kernel's sockets and keys passes to each kernel.
@@ -90,8 +91,8 @@ pub struct Kernel {
     meter: Meter,
     leak: LeakDetector,
     charges: ChargeWatch,
-    /// When it was asked for counters that it has not sent.
-    asked: Option<Instant>,
+    /// Watches whether it answers when it is asked for the apps' counters.
+    answers: AnswerProgress,
     /// The apps' counters as it sent them last.
     counters: Vec<AppCounters>,
 }
@@ -144,7 +145,7 @@ impl Kernel {
             meter: parts.meter,
             leak: LeakDetector::new(rules.leak_growth, rules.leak_window),
             charges: ChargeWatch::default(),
-            asked: None,
+            answers: AnswerProgress::new(rules.hang),
             counters: Vec::new(),
         }
     }
@@ -378,15 +379,23 @@ impl Kernel {
         if let Some(sample) = sample.filter(|_| self.program.is_running()) {
             self.watch_memory(apps, sample.own_memory, system, now);
         }
-        if self.program.is_running() && self.asked.is_none() {
-            self.asked = Some(now);
-            self.effects.add(self.program.id(), Effect::Count);
+        let program = self.program.id();
+        if !self.program.is_running() || self.program.is_killed() {
+            return self.answers.restart();
+        }
+        match self.answers.check(|| system.main_thread(program)) {
+            Check::Ask(_) => self.effects.add(program, Effect::Count),
+            Check::Wait => {}
+            Check::Hung(silent) => {
+                self.program.kill_for_own_failure(&silent.to_string());
+                self.hung_in = Some(HungIn::KernelCode);
+            }
         }
     }
 
     /// The kernel has sent the apps' counters. Returns whether it was asked.
     pub fn counted(&mut self, counters: Vec<AppCounters>) -> bool {
-        let was_asked = self.asked.take().is_some();
+        let was_asked = self.answers.answered_last();
         if was_asked {
             self.counters = counters;
         }
@@ -395,7 +404,8 @@ impl Kernel {
 
     /// The kernel could not be asked; the next measurement tries again.
     pub fn forget_counters(&mut self) {
-        (self.asked, self.counters) = (None, Vec::new());
+        self.answers.restart();
+        self.counters.clear();
     }
 
     /// The latest counters of the app with this name.
@@ -459,9 +469,8 @@ impl Kernel {
     }
 
     /// Whether it answers, or is started or ended by its policy, which limits the time of both.
-    pub fn is_alive(&self, now: Instant) -> bool {
-        !self.program.is_running()
-            || self.asked.is_none_or(|at| now.saturating_duration_since(at) < ANSWER_TIME)
+    pub fn is_alive(&self) -> bool {
+        !self.program.is_running() || self.answers.silent_for() < ANSWER_TIME
     }
 
     /// The kernel's status for operators.

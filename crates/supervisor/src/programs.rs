@@ -186,10 +186,12 @@ impl Programs {
         let kernel = kernel.chain(self.limits.next_due());
         let northbound = self.northbound.as_ref().and_then(Northbound::next_due);
         let others = self.services.next_due().into_iter().chain(northbound);
-        let others = others.chain(self.kernel_apps.next_due());
+        // Nothing of these happens any more while all programs stop.
+        let trials = self.kernel_apps.next_due().into_iter().chain(self.safe_mode.next_due());
+        let trials = trials.filter(|_| !self.is_stopping());
         let stop = self.stop.into_iter().flat_map(|deadline| Services::log_stop_due(deadline, now));
         let stop = stop.chain(self.stop);
-        kernel.chain(apps).chain(others).chain(self.safe_mode.next_due()).chain(stop).min()
+        kernel.chain(apps).chain(others).chain(trials).chain(stop).min()
     }
 
     /// Does what is due: starts and kills programs, retries connections, checks for hangs, forwards log lines.

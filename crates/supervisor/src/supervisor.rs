@@ -102,7 +102,8 @@ impl Supervisor {
 
     /// When [`Event::Time`] is due.
     pub fn next_due(&self, now: Instant) -> Option<Instant> {
-        self.programs.next_due(now).into_iter().chain(self.changes.next_due()).min()
+        let changes = self.changes.next_due().filter(|_| !self.programs.is_stopping());
+        self.programs.next_due(now).into_iter().chain(changes).min()
     }
 
     /// The programs.
@@ -210,10 +211,13 @@ impl Supervisor {
 
     /// Does what is due.
     fn advance(&mut self, system: &dyn System, now: Instant) {
+        // Before programs start, so that no kernel starts with apps that leave it at once.
+        if !self.programs.is_stopping() {
+            self.begin_safe_mode_if_due(now);
+        }
         self.programs.advance(system, now);
         if !self.programs.is_stopping() {
             self.changes.advance(&mut self.programs, now);
-            self.begin_safe_mode_if_due(now);
             self.reload_if_due(now);
             self.end_if_all_held(now);
         }

@@ -235,6 +235,11 @@ impl Running {
                 format!("{file} is gone; put it back, or restart Rosemary to run the default apps");
             return Some(self.refused(basis, why));
         }
+        // The apps that it adds, replaces or removes are not in the table yet as they will be.
+        if programs.is_changing() {
+            let why = "an earlier change waits for the end of a program; try again in a moment";
+            return Some(self.refused(basis, why.into()));
+        }
         let fixed = basis.deployment.fixed(&basis.config);
         let mut present = programs.present();
         let rest = plan.scope.as_ref().map(|scope| narrow(scope, &mut present, &mut plan.wanted));

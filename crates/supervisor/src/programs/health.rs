@@ -1,7 +1,6 @@
 //! How the programs are, in the few words that systemd is interested in.
 
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use control::northbound::needs_tls;
 use control::operator::ProgramState;
@@ -54,8 +53,8 @@ impl Programs {
     }
 
     /// Whether the kernel serves switches or the monitor is about to start it.
-    pub fn is_alive(&self, now: Instant) -> bool {
-        self.kernel.is_alive(now)
+    pub fn is_alive(&self) -> bool {
+        self.kernel.is_alive()
     }
 
     /// Data that the disk does not take, with the reasons and remedies, as phrases.

@@ -202,6 +202,11 @@ impl Programs {
         self.kernel.restart(now);
     }
 
+    /// Whether apps wait for the end of the kernel, or of the apps that they replace.
+    pub fn is_changing(&self) -> bool {
+        !self.swaps.is_empty() || self.apps.iter().any(|app| app.role() == Role::Successor)
+    }
+
     /// Whether no change of the table is under way.
     pub fn is_settled(&self) -> bool {
         self.swaps.is_empty()
@@ -210,7 +215,13 @@ impl Programs {
     }
 
     /// Makes the swaps for whose end of the kernel and of zones they waited. Returns whether the kernel may start.
-    pub(super) fn make_swaps(&mut self) -> bool {
+    pub(super) fn make_swaps(&mut self, now: Instant) -> bool {
+        // A kernel that is asked to end may still have taken an app out, which then got a zone.
+        for app in &mut self.apps {
+            if app.role().serves() && self.swaps.iter().any(|swap| swap.name == app.name) {
+                app.end_zone(now);
+            }
+        }
         let is_stopped =
             |swap: &KernelSwap| self.app_named(&swap.name).map_or(true, App::is_stopped);
         if !self.kernel.program.is_stopped() || !self.swaps.iter().all(is_stopped) {

@@ -17,7 +17,7 @@ impl Programs {
             return;
         }
         self.advance_replacing(system);
-        if self.kernel.must_restart() && self.make_swaps() && self.kernel.take_restart() {
+        if self.kernel.must_restart() && self.make_swaps(now) && self.kernel.take_restart() {
             self.kernel.program.request_start(now);
         }
         for app in &mut self.apps {
