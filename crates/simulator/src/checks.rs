@@ -24,7 +24,7 @@ const MOST_DESCRIPTORS: usize = 400;
 
 /// What the checks remember from one step to the next.
 #[derive(Debug, Default)]
-pub struct Checks {
+pub(crate) struct Checks {
     /// For each program: its last start, and whether it must wait for its next one.
     starts: BTreeMap<ProgramId, Start>,
     /// The app that a kernel hosted and that ended it; the apps that were demoted before.
@@ -55,17 +55,17 @@ fn demoted(supervisor: &Supervisor) -> BTreeSet<String> {
 
 impl Checks {
     /// An operator has requested something: programs may start earlier than by themselves.
-    pub fn requested(&mut self) {
+    pub(crate) fn requested(&mut self) {
         self.starts.values_mut().for_each(|start| start.not_before = None);
     }
 
     /// The clock has jumped.
-    pub fn jumped(&mut self) {
+    pub(crate) fn jumped(&mut self) {
         self.stopping_since = None;
     }
 
     /// Remembers what matters of the state before an event.
-    pub fn before(&mut self, event: &Event, supervisor: &Supervisor, machine: &Machine) {
+    pub(crate) fn before(&mut self, event: &Event, supervisor: &Supervisor, machine: &Machine) {
         self.was_idle = supervisor.is_idle();
         let Event::Process(program, ProcessEvent::Ended(..)) = event else { return };
         let Some(truth) = machine.truth.get(program).copied() else { return };
@@ -97,7 +97,7 @@ impl Checks {
     ///
     /// # Errors
     /// The promise that it breaks.
-    pub fn effect(
+    pub(crate) fn effect(
         &mut self,
         program: ProgramId,
         effect: &Effect,
@@ -132,8 +132,10 @@ impl Checks {
                 if let Some(start) = self.starts.get_mut(&program).filter(|_| is_stop) {
                     start.is_asked = true;
                 }
-                // All programs start again at once because several services have failed.
-                if let Message::Northbound(NorthboundRequest::Stop) = message.as_ref() {
+                // Those are asked to end when all programs start again at once.
+                if let Message::Service(ServiceRequest::Stop)
+                | Message::Northbound(NorthboundRequest::Stop) = message.as_ref()
+                {
                     self.requested();
                 }
                 if let Message::Kernel(request) = message.as_ref() {
@@ -152,7 +154,7 @@ impl Checks {
     ///
     /// # Errors
     /// The promise that it breaks.
-    pub fn after(
+    pub(crate) fn after(
         &mut self,
         supervisor: &Supervisor,
         machine: &Machine,
@@ -211,7 +213,7 @@ impl Checks {
     ///
     /// # Errors
     /// The promise that it breaks.
-    pub fn status(&self, status: &Status) -> Result<(), String> {
+    pub(crate) fn status(status: &Status) -> Result<(), String> {
         let mut names = BTreeSet::new();
         if let Some(twice) = status.apps.iter().find(|app| !names.insert(&app.name)) {
             return Err(format!("{} is shown twice", twice.name));
@@ -223,7 +225,7 @@ impl Checks {
     ///
     /// # Errors
     /// The promise that it breaks.
-    pub fn ended(&self, end: &End, machine: &Machine) -> Result<(), String> {
+    pub(crate) fn ended(end: &End, machine: &Machine) -> Result<(), String> {
         if *end == End::AllEnded && !machine.processes.is_empty() {
             return Err(format!("{} processes are left after the end", machine.processes.len()));
         }
@@ -234,12 +236,7 @@ impl Checks {
     ///
     /// # Errors
     /// The promise that is broken.
-    pub fn calm(
-        &self,
-        supervisor: &Supervisor,
-        machine: &Machine,
-        now: Instant,
-    ) -> Result<(), String> {
+    pub(crate) fn calm(supervisor: &Supervisor, machine: &Machine) -> Result<(), String> {
         let programs = supervisor.programs();
         if programs.is_stopping() {
             return Ok(());
@@ -279,7 +276,6 @@ impl Checks {
         if !supervisor.is_idle() {
             return Err("a change is still being made in calm".into());
         }
-        let _ = now;
         Ok(())
     }
 }

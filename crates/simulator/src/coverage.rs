@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// The counts of each group by name.
 #[derive(Debug, Clone, Default)]
-pub struct Coverage {
+pub(crate) struct Coverage {
     counts: BTreeMap<(&'static str, String), u64>,
     /// All steps.
     pub steps: u64,
@@ -14,7 +14,7 @@ pub struct Coverage {
 
 impl Coverage {
     /// Counts something of a group.
-    pub fn count(&mut self, group: &'static str, name: &str) {
+    pub(crate) fn count(&mut self, group: &'static str, name: &str) {
         if let Some(count) = self.counts.get_mut(&(group, name.to_owned())) {
             *count += 1;
         } else {
@@ -23,7 +23,7 @@ impl Coverage {
     }
 
     /// Adds the counts of another simulation.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         for (key, count) in &other.counts {
             *self.counts.entry(key.clone()).or_default() += count;
         }
@@ -32,7 +32,7 @@ impl Coverage {
     }
 
     /// The names of a group with their counts.
-    pub fn group<'a>(&'a self, group: &'a str) -> impl Iterator<Item = (&'a str, u64)> {
+    pub(crate) fn group<'a>(&'a self, group: &'a str) -> impl Iterator<Item = (&'a str, u64)> {
         let of_group = move |((of, name), count): (&'a (&'static str, String), &'a u64)| {
             (*of == group).then_some((name.as_str(), *count))
         };
@@ -40,7 +40,7 @@ impl Coverage {
     }
 
     /// Those of `names` that a group has less often than `least` times.
-    pub fn missing(&self, group: &'static str, names: &[String], least: u64) -> Vec<String> {
+    pub(crate) fn missing(&self, group: &'static str, names: &[String], least: u64) -> Vec<String> {
         let count = |name: &String| self.counts.get(&(group, name.clone())).copied().unwrap_or(0);
         let rare = names.iter().filter(|name| count(name) < least);
         rare.map(|name| format!("{group} {name}: {}", count(name))).collect()

@@ -40,7 +40,7 @@ use crate::tape::Tape;
 
 /// The apps that may run: their names, stages, and services.
 const APPS: [(&str, Stage, &[Service]); 8] = [
-    ("topology", Stage::Control, &[]),
+    ("topology", Stage::Control, &[Service::Broker, Service::Storage]),
     ("gate", Stage::Guard(Fail::Closed), &[Service::Storage]),
     ("sieve", Stage::Guard(Fail::Open), &[]),
     ("alpha", Stage::Control, &[Service::Topology, Service::Storage]),
@@ -58,7 +58,7 @@ const PACKAGED: [&str; 3] = ["alpha", "gamma", "eye"];
 
 /// How an object behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quality {
+pub(crate) enum Quality {
     /// It runs.
     Good,
     /// It cannot create the app.
@@ -80,7 +80,7 @@ struct Versions {
 
 /// The disk. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Disk(Rc<RefCell<Content>>);
+pub(crate) struct Disk(Rc<RefCell<Content>>);
 
 #[derive(Debug)]
 struct Content {
@@ -122,12 +122,27 @@ fn number(name: &str) -> AppId {
     AppId(u16::try_from(place + 1).unwrap_or(u16::MAX))
 }
 
+/// The parts of the services that the apps need, and the log service.
+pub(crate) fn service_parts(services: &[Service]) -> Vec<ServiceParts> {
+    let is_needed = |kind: &ServiceKind| kind.for_apps().is_none_or(|it| services.contains(&it));
+    let parts = |kind: ServiceKind| ServiceParts {
+        kind,
+        executable: PathBuf::from(format!("/{}", kind.name())).into(),
+        apart: PidNamespace::No,
+        sandbox: Some(ServiceSandbox { run_as: None, full: false }),
+        own_uid: 1000,
+        state: kind.file().map(|name| Path::new("/state").join(name)),
+        quotas: ServiceQuotas::default(),
+    };
+    ServiceKind::ALL.into_iter().filter(is_needed).map(parts).collect()
+}
+
 impl Disk {
     /// A disk with a configuration of some apps.
     ///
     /// # Errors
     /// The base configuration does not parse.
-    pub fn new(
+    pub(crate) fn new(
         clock: Rc<Cell<Instant>>,
         outbox: (Effects, Incidents),
         fd: Fd,
@@ -160,7 +175,7 @@ impl Disk {
             app.services = services.to_vec();
             app.object = Some(format!("/apps/{name}.so").into());
             app.limits = Limits::default();
-            if tape.happens(400) && name != "topology" && name != PYTHON {
+            if tape.happens(500) && name != "topology" && name != PYTHON {
                 app.host = Hosting::Kernel;
             }
             if tape.happens(300) {
@@ -177,30 +192,14 @@ impl Disk {
         Ok(Self(Rc::new(RefCell::new(content))))
     }
 
-    /// The parts of the services that the apps need, and the log service.
-    pub fn service_parts(&self, services: &[Service]) -> Vec<ServiceParts> {
-        let is_needed =
-            |kind: &ServiceKind| kind.for_apps().is_none_or(|it| services.contains(&it));
-        let parts = |kind: ServiceKind| ServiceParts {
-            kind,
-            executable: PathBuf::from(format!("/{}", kind.name())).into(),
-            apart: PidNamespace::No,
-            sandbox: Some(ServiceSandbox { run_as: None, full: false }),
-            own_uid: 1000,
-            state: kind.file().map(|name| Path::new("/state").join(name)),
-            quotas: ServiceQuotas::default(),
-        };
-        ServiceKind::ALL.into_iter().filter(is_needed).map(parts).collect()
-    }
-
     /// The services that the enabled apps name.
-    pub fn named_services(&self) -> Vec<Service> {
+    pub(crate) fn named_services(&self) -> Vec<Service> {
         let content = self.0.borrow();
         content.enabled_apps(&content.enabled).flat_map(|app| app.services.clone()).collect()
     }
 
     /// The configuration.
-    pub fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> Config {
         self.0.borrow().config()
     }
 
@@ -208,7 +207,7 @@ impl Disk {
     ///
     /// # Errors
     /// The policies of the apps overlap.
-    pub fn first_apps(&self) -> Result<Vec<App>, String> {
+    pub(crate) fn first_apps(&self) -> Result<Vec<App>, String> {
         let specs = {
             let content = self.0.borrow();
             content.specs(&content.config(), &content.enabled, None)?
@@ -258,13 +257,13 @@ impl Disk {
     }
 
     /// How the object of this digest behaves.
-    pub fn quality(&self, sha256: &str) -> Quality {
+    pub(crate) fn quality(&self, sha256: &str) -> Quality {
         let object = u64::from_str_radix(sha256, 16).unwrap_or_default();
         self.0.borrow().quality.get(&object).copied().unwrap_or(Quality::Good)
     }
 
     /// Somebody edits the configuration.
-    pub fn edit_config(&self, tape: &mut Tape) {
+    pub(crate) fn edit_config(&self, tape: &mut Tape) {
         let mut content = self.0.borrow_mut();
         let Some((name, stage, services)) = tape.one(&APPS).copied() else { return };
         match content.apps.iter().position(|app| app.name == name) {
@@ -295,7 +294,7 @@ impl Disk {
     }
 
     /// Somebody replaces the object of an app, or stages a package of it.
-    pub fn replace_object(&self, staged: bool, tape: &mut Tape) {
+    pub(crate) fn replace_object(&self, staged: bool, tape: &mut Tape) {
         let quality = match tape.below(5) {
             0 => Quality::Unfit,
             1 => Quality::NotLoaded,
@@ -314,7 +313,7 @@ impl Disk {
     }
 
     /// Repairs everything: objects run, files can be read, and there is room.
-    pub fn repair(&self) {
+    pub(crate) fn repair(&self) {
         let mut content = self.0.borrow_mut();
         content.quality.values_mut().for_each(|quality| *quality = Quality::Good);
         content.unreadable.clear();
@@ -322,32 +321,32 @@ impl Disk {
     }
 
     /// The disk is full from now on, or has room again.
-    pub fn set_full(&self, is_full: bool) {
+    pub(crate) fn set_full(&self, is_full: bool) {
         self.0.borrow_mut().is_full = is_full;
     }
 
     /// Whether the disk is full.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.0.borrow().is_full
     }
 
     /// The next passing of descriptors fails.
-    pub fn lose_descriptors(&self) {
+    pub(crate) fn lose_descriptors(&self) {
         self.0.borrow_mut().out_of_descriptors = true;
     }
 
     /// Whether the system is out of descriptors this time.
-    pub fn take_out_of_descriptors(&self) -> bool {
+    pub(crate) fn take_out_of_descriptors(&self) -> bool {
         std::mem::take(&mut self.0.borrow_mut().out_of_descriptors)
     }
 
     /// The file of an app cannot be read.
-    pub fn make_unreadable(&self, app: &str) {
+    pub(crate) fn make_unreadable(&self, app: &str) {
         self.0.borrow_mut().unreadable.insert(app.into());
     }
 
     /// When a plan or a trial is ready, if one is being made.
-    pub fn next_due(&self) -> Option<Instant> {
+    pub(crate) fn next_due(&self) -> Option<Instant> {
         let content = self.0.borrow();
         let now = content.clock.get();
         let plan = content.planning.as_ref().map(|(at, _)| *at);
@@ -392,7 +391,9 @@ impl Content {
         let apps: Vec<AppConfig> = config.apps.iter().flatten().cloned().collect();
         let runs = |app: &AppConfig| enabled.get(&app.name).copied().unwrap_or(app.enabled);
         let mut apps: Vec<AppConfig> = apps.into_iter().filter(|app| runs(app)).collect();
-        apps.iter_mut().for_each(|app| app.enabled = true);
+        for app in &mut apps {
+            app.enabled = true;
+        }
         let policies = config.policies(&apps).map_err(|error| error.to_string())?;
         let spec = |(keys, policy): (AppConfig, _)| {
             let name = keys.name.clone();
@@ -546,14 +547,14 @@ fn no_credentials() -> Credentials {
 
 /// The file of demotions, with a copy in memory as [`Demotions`] wants it.
 #[derive(Debug)]
-pub struct DemotionFile {
+pub(crate) struct DemotionFile {
     disk: Disk,
     apps: BTreeMap<String, String>,
 }
 
 impl DemotionFile {
     /// Reads the file.
-    pub fn read(disk: &Disk) -> Self {
+    pub(crate) fn read(disk: &Disk) -> Self {
         Self { disk: disk.clone(), apps: disk.0.borrow().demoted.clone() }
     }
 }
@@ -591,7 +592,7 @@ impl Deployment for Disk {
         let mut enabled = content.enabled.clone();
         enabled.extend(enable);
         let mut fails = config.apps.as_ref().is_some_and(Vec::is_empty);
-        fails |= content.is_full && content.next_object % 3 == 0;
+        fails |= content.is_full && content.next_object.is_multiple_of(3);
         let specs = content.specs(&config, &enabled, version.as_ref());
         let at = content.clock.get() + Duration::from_millis(3 + content.next_object % 50);
         let made = match specs {
@@ -742,7 +743,7 @@ impl Deployment for Disk {
     }
 
     fn services(&self, services: &[Service]) -> Result<Vec<ServiceParts>, String> {
-        Ok(self.service_parts(services))
+        Ok(service_parts(services))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::tape::Tape;
 
 /// How the main thread of a process hangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hang {
+pub(crate) enum Hang {
     /// A signal has stopped it.
     Stopped,
     /// It uses all its processor time.
@@ -28,7 +28,7 @@ pub enum Hang {
 
 /// What the next process of a kind will do wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Armed {
+pub(crate) enum Armed {
     /// It cannot be started.
     NotStarted,
     /// It dies before it is ready.
@@ -45,11 +45,13 @@ pub enum Armed {
     NoRings,
     /// Descriptors are lost on their way from the kernel.
     LosesDescriptors,
+    /// The kernel cannot be asked for counters.
+    DoesNotCount,
 }
 
 impl Armed {
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::NotStarted => "not started",
             Self::DiesStarting => "dies starting",
@@ -59,12 +61,13 @@ impl Armed {
             Self::SurvivesEver => "survives all kills",
             Self::NoRings => "no rings",
             Self::LosesDescriptors => "loses descriptors",
+            Self::DoesNotCount => "does not count",
         }
     }
 }
 
 /// The kinds of programs.
-pub const KINDS: [&str; 6] = ["kernel", "zone", "log", "storage", "broker", "northbound"];
+pub(crate) const KINDS: [&str; 6] = ["kernel", "zone", "log", "storage", "broker", "northbound"];
 
 /// The faults of every kind of program.
 const OF_ALL: [&str; 15] = [
@@ -100,6 +103,7 @@ const OF_SOME: [(&str, &[&str]); 6] = [
             "hangs in an app",
             "leaks in an app",
             "reports",
+            "does not count",
         ],
     ),
     ("zone", &["exceeds its memory", "is at its limit", "reports a failure", "reports"]),
@@ -110,7 +114,8 @@ const OF_SOME: [(&str, &[&str]); 6] = [
 ];
 
 /// The faults of the machine.
-pub const OF_MACHINE: [&str; 5] = [
+pub(crate) const OF_MACHINE: [&str; 6] = [
+    "monitor is killed",
     "disk is full",
     "out of descriptors",
     "clock jumps",
@@ -119,7 +124,7 @@ pub const OF_MACHINE: [&str; 5] = [
 ];
 
 /// All pairs of a kind of program and a fault.
-pub fn pairs() -> Vec<String> {
+pub(crate) fn pairs() -> Vec<String> {
     let mut pairs = Vec::new();
     for kind in KINDS {
         pairs.extend(OF_ALL.iter().map(|fault| format!("{kind} {fault}")));
@@ -132,7 +137,7 @@ pub fn pairs() -> Vec<String> {
 
 /// The effect of a fault.
 #[derive(Debug)]
-pub enum Provoked {
+pub(crate) enum Provoked {
     /// It is to happen to a later process, or nothing is there to which it could happen.
     Later,
     /// It happens from now on.
@@ -142,23 +147,31 @@ pub enum Provoked {
 }
 
 /// Lets a process of `kind` have a fault. The first kind is "kernel".
-pub fn provoke(
+pub(crate) fn provoke(
     kind: &'static str,
     machine: &mut Machine,
     tape: &mut Tape,
 ) -> (&'static str, Provoked) {
     let more = OF_SOME.iter().find(|(of, _)| *of == kind).map_or(&[][..], |(_, it)| it);
-    let all: Vec<&'static str> = OF_ALL.iter().chain(more).copied().collect();
+    // A kernel has no app half of the time.
+    let of_apps = more.iter().filter(|fault| fault.ends_with("an app"));
+    let rare = ["reports", "is silent"];
+    let rare = more.iter().filter(|fault| matches!(kind, "zone" | "log") && rare.contains(fault));
+    let of_apps = of_apps.chain(rare);
+    let twice = of_apps.clone().chain(of_apps.clone());
+    let often = twice.chain(of_apps.clone()).chain(of_apps);
+    let all: Vec<&'static str> = OF_ALL.iter().chain(more).chain(often).copied().collect();
     let Some(fault) = tape.one(&all).copied() else { return ("", Provoked::Later) };
     let armed = match fault {
         "not started" => Some(Armed::NotStarted),
         "dies starting" => Some(Armed::DiesStarting),
         "never ready" => Some(Armed::NeverReady),
         "ignores stop" => Some(Armed::IgnoresStop),
-        "survives a kill" if tape.below(200) == 199 => Some(Armed::SurvivesEver),
+        "survives a kill" if tape.below(9) == 8 => Some(Armed::SurvivesEver),
         "survives a kill" => Some(Armed::SurvivesKill),
         "no rings" => Some(Armed::NoRings),
         "loses descriptors" => Some(Armed::LosesDescriptors),
+        "does not count" => Some(Armed::DoesNotCount),
         _ => None,
     };
     if let Some(armed) = armed {
@@ -209,7 +222,7 @@ fn happen(fault: &str, program: ProgramId, machine: &mut Machine, tape: &mut Tap
         }
         "closes its socket" => machine.close(program),
         "is silent" => {
-            if !machine.make_log_silent() {
+            if !machine.make_log_silent(tape) {
                 return Provoked::Later;
             }
         }
@@ -305,7 +318,10 @@ fn message(fault: &str, program: ProgramId, machine: &Machine, tape: &mut Tape) 
             Reply::Zone(ZoneReply::Failed { why: "it panicked".into() })
         }
         (ProgramKind::Zone(_), "reports") => Reply::Zone(match choice {
-            0 | 1 => ZoneReply::Problem { text: "there is no uplink".into() },
+            0 => ZoneReply::Problem { text: "there is no uplink".into() },
+            1.. if matches!(&process.kind, ProgramKind::Zone(app) if app == "topology") => {
+                ZoneReply::Audit { record: "user 0: drain 1".into() }
+            }
             2 => ZoneReply::Problem { text: String::new() },
             _ => ZoneReply::Incident {
                 summary: format!("host {} moved", tape.below(9)),

@@ -34,7 +34,7 @@ use crate::tape::Tape;
 
 /// Why a process ended, as only the simulation knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Truth {
+pub(crate) enum Truth {
     /// It was asked to, or killed by the monitor.
     Requested,
     /// Its own code ended it.
@@ -58,7 +58,8 @@ enum Plan {
 
 /// A process.
 #[derive(Debug)]
-pub struct Process {
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault or a step of its own")]
+pub(crate) struct Process {
     /// Its kind.
     pub kind: ProgramKind,
     /// When it was started.
@@ -98,7 +99,7 @@ pub struct Process {
 
 /// A limit of an app in force, for the requests of clients of the service `apps`.
 #[derive(Debug, Clone)]
-pub struct AppsClient {
+pub(crate) struct AppsClient {
     /// Its number.
     pub number: u64,
     /// The name of the app.
@@ -107,7 +108,7 @@ pub struct AppsClient {
 
 /// The processes, and what they will do.
 #[derive(Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     clock: Rc<Cell<Instant>>,
     disk: Disk,
     fd: Fd,
@@ -123,6 +124,8 @@ pub struct Machine {
     pub happened: Vec<(&'static str, &'static str)>,
     /// The truth about the last end of a program.
     pub truth: BTreeMap<ProgramId, Truth>,
+    /// Whether records name another app than the one that ended the kernel.
+    pub forges_records: bool,
     /// The apps that may be blamed for the last end of a kernel.
     pub suspects: Vec<AppId>,
     pub clients: Vec<AppsClient>,
@@ -132,7 +135,7 @@ pub struct Machine {
 }
 
 /// The name of a kind of program, for faults.
-pub fn kind_name(kind: &ProgramKind) -> &'static str {
+pub(crate) fn kind_name(kind: &ProgramKind) -> &'static str {
     match kind {
         ProgramKind::Kernel => "kernel",
         ProgramKind::Zone(_) => "zone",
@@ -147,7 +150,7 @@ fn exit(cause: &Cause) -> String {
 
 impl Machine {
     /// Without processes.
-    pub fn new(clock: Rc<Cell<Instant>>, disk: Disk, fd: Fd) -> Self {
+    pub(crate) fn new(clock: Rc<Cell<Instant>>, disk: Disk, fd: Fd) -> Self {
         Self {
             clock,
             disk,
@@ -161,6 +164,7 @@ impl Machine {
             armed: Vec::new(),
             happened: Vec::new(),
             truth: BTreeMap::new(),
+            forges_records: false,
             suspects: Vec::new(),
             clients: Vec::new(),
             next_client: 0,
@@ -170,7 +174,7 @@ impl Machine {
     }
 
     /// The time.
-    pub fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         self.clock.get()
     }
 
@@ -180,24 +184,24 @@ impl Machine {
     }
 
     /// A process sends a message after some time.
-    pub fn send(&mut self, program: ProgramId, after: Duration, reply: Reply, fds: usize) {
+    pub(crate) fn send(&mut self, program: ProgramId, after: Duration, reply: Reply, fds: usize) {
         self.plan(program, after, Plan::Send(reply, fds));
     }
 
     /// A process closes its control socket.
-    pub fn close(&mut self, program: ProgramId) {
+    pub(crate) fn close(&mut self, program: ProgramId) {
         self.plan(program, Duration::ZERO, Plan::Close);
     }
 
     /// A process ends after some time, unless its end is planned already.
-    pub fn end(&mut self, program: ProgramId, after: Duration, cause: Cause, truth: Truth) {
+    pub(crate) fn end(&mut self, program: ProgramId, after: Duration, cause: Cause, truth: Truth) {
         let Some(process) = self.processes.get_mut(&program).filter(|it| !it.ends) else { return };
         process.ends = true;
         self.plan(program, after, Plan::End(exit(&cause), cause, truth));
     }
 
     /// Processes that survive all kills end at last.
-    pub fn release_survivors(&mut self) {
+    pub(crate) fn release_survivors(&mut self) {
         let survives = |(program, it): (&ProgramId, &mut Process)| {
             let lasts = it.survives.is_none().then_some((*program, it.is_killed));
             it.survives.get_or_insert(Duration::ZERO);
@@ -211,7 +215,7 @@ impl Machine {
     }
 
     /// When a process does something.
-    pub fn next_due(&self) -> Option<Instant> {
+    pub(crate) fn next_due(&self) -> Option<Instant> {
         let plans = self.plans.keys().next().map(|(at, _)| *at);
         let backtraces = self.backtraces.keys().next().map(|(at, _)| *at);
         let log = self.log_silent_at.map(|(at, _)| at);
@@ -219,7 +223,7 @@ impl Machine {
     }
 
     /// What a process does now, if it is due.
-    pub fn next(&mut self) -> Option<(ProgramId, ProcessEvent)> {
+    pub(crate) fn next(&mut self) -> Option<(ProgramId, ProcessEvent)> {
         let now = self.now();
         if let Some((_, program)) = self.log_silent_at.take_if(|(at, _)| *at <= now) {
             let is_log = self.forwards_to == Some(program) && self.processes.contains_key(&program);
@@ -251,8 +255,14 @@ impl Machine {
             }
             Plan::Close => Some((program, ProcessEvent::Closed)),
             Plan::End(how, cause, truth) => {
+                let others = process.apps.iter().map(|app| app.app);
+                let other = others.into_iter().find(|app| truth != Truth::InApp(*app));
+                let shown = match (truth, other) {
+                    (Truth::InApp(_), Some(other)) if self.forges_records => Truth::InApp(other),
+                    (truth, _) => truth,
+                };
                 let record = (process.kind == ProgramKind::Kernel)
-                    .then(|| Box::new(record(process, truth, &cause)));
+                    .then(|| Box::new(record(process, shown, &cause)));
                 if record.is_some() {
                     let call = process.call.map(|call| AppId(call.app.get()));
                     let called = if let Truth::InApp(app) = truth { Some(app) } else { None };
@@ -287,7 +297,7 @@ impl Machine {
     }
 
     /// Carries out effects in their order, as the contract says. Returns what happened at once.
-    pub fn carry_out(
+    pub(crate) fn carry_out(
         &mut self,
         effects: Vec<(ProgramId, Effect)>,
         tape: &mut Tape,
@@ -336,11 +346,9 @@ impl Machine {
                 drop(attached);
                 self.received(program, *message, tape);
             }
-            Effect::Confined(..) => {
-                if std::mem::replace(&mut process.has_confined, true) {
-                    let why = "it reported twice that it is confined";
-                    return Some(ProcessEvent::Broken(why.into()));
-                }
+            Effect::Confined(..) if std::mem::replace(&mut process.has_confined, true) => {
+                let why = "it reported twice that it is confined";
+                return Some(ProcessEvent::Broken(why.into()));
             }
             Effect::Kill => {
                 process.is_killed = true;
@@ -355,6 +363,10 @@ impl Machine {
             }
             Effect::Abandon | Effect::Forget => self.forget(program),
             Effect::Count => {
+                if self.take_armed("kernel", &[Armed::DoesNotCount]).is_some() {
+                    return Some(ProcessEvent::NotCounted);
+                }
+                let process = self.processes.get(&program)?;
                 if process.hang.is_none() {
                     self.plan(program, Duration::from_millis(1 + tape.below(20)), Plan::Counted);
                 }
@@ -535,7 +547,7 @@ impl Machine {
     }
 
     /// A call of an app begins that does not return.
-    pub fn begin_call(&mut self, program: ProgramId, app: NonZeroU16) {
+    pub(crate) fn begin_call(&mut self, program: ProgramId, app: NonZeroU16) {
         self.calls += 1;
         let call = OngoingCall { slot: 0, app, number: self.calls };
         let now = self.now();
@@ -546,13 +558,20 @@ impl Machine {
     }
 
     /// The log service does not answer.
-    pub fn make_log_silent(&mut self) -> bool {
-        self.log_silent_at = self.forwards_to.map(|program| (self.now(), program));
-        self.log_silent_at.is_some()
+    pub(crate) fn make_log_silent(&mut self, tape: &mut Tape) -> bool {
+        let Some(program) = self.forwards_to else { return false };
+        let now = self.now();
+        self.log_silent_at = Some((now + Duration::from_millis(1_100), program));
+        // A log service that hangs answers nobody.
+        if let Some(process) = self.processes.get_mut(&program).filter(|_| tape.happens(700)) {
+            process.hang = Some(Hang::Sleeps);
+            process.sick_since.get_or_insert(now);
+        }
+        true
     }
 
     /// A request of a client of the service `apps`.
-    pub fn limit_request(&mut self, tape: &mut Tape) -> Option<LimitRequest> {
+    pub(crate) fn limit_request(&mut self, tape: &mut Tape) -> Option<LimitRequest> {
         let client = tape.one(&self.clients)?.clone();
         let apps: BTreeSet<String> = self
             .processes
@@ -575,7 +594,7 @@ impl Machine {
     }
 
     /// The references to the descriptor that stands for all.
-    pub fn references(&self) -> usize {
+    pub(crate) fn references(&self) -> usize {
         std::sync::Arc::strong_count(&self.fd)
     }
 
@@ -612,9 +631,8 @@ impl Machine {
             .map_or(Duration::ZERO, |since| self.now().saturating_duration_since(since));
         let used = lived.saturating_sub(hung) / 20;
         match process.hang {
-            None => Thread { used, runs: false, stopped: false },
+            None | Some(Hang::Sleeps) => Thread { used, runs: false, stopped: false },
             Some(Hang::Stopped) => Thread { used, runs: false, stopped: true },
-            Some(Hang::Sleeps) => Thread { used, runs: false, stopped: false },
             Some(Hang::Spins) => Thread { used: used + hung, runs: true, stopped: false },
         }
     }

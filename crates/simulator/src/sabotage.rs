@@ -7,7 +7,7 @@ use supervisor::effects::{Attached, Effect, Fd, Message, ProgramId};
 
 /// A way to break the supervisor, the twin of one of `make chaos`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sabotage {
+pub(crate) enum Sabotage {
     /// A program that has ended is not started again.
     NoRestart,
     /// The end of the kernel is blamed on another app.
@@ -22,7 +22,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them, with their names.
-    pub const ALL: [(&str, Self); 5] = [
+    pub(crate) const ALL: [(&str, Self); 5] = [
         ("no-restart", Self::NoRestart),
         ("wrong-blame", Self::WrongBlame),
         ("leak-fd", Self::LeakFd),
@@ -31,12 +31,12 @@ impl Sabotage {
     ];
 
     /// The one with this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(it, _)| *it == name).map(|(_, it)| *it)
     }
 
     /// Changes effects. `kept` has the descriptors that are kept.
-    pub fn apply(
+    pub(crate) fn apply(
         self,
         effects: &mut Vec<(ProgramId, Effect)>,
         supervisor: &Supervisor,

@@ -2,7 +2,7 @@
 
 /// The source of all choices. A tape makes the same choices again, and 0 after its end.
 #[derive(Debug)]
-pub struct Tape {
+pub(crate) struct Tape {
     state: u64,
     recorded: Option<Vec<u64>>,
     played: Option<std::vec::IntoIter<u64>>,
@@ -10,22 +10,22 @@ pub struct Tape {
 
 impl Tape {
     /// Random choices that follow from the seed. `record` keeps them for [`recorded`](Self::recorded).
-    pub fn random(seed: u64, record: bool) -> Self {
+    pub(crate) fn random(seed: u64, record: bool) -> Self {
         Self { state: seed, recorded: record.then(Vec::new), played: None }
     }
 
     /// The choices of a tape.
-    pub fn play(tape: Vec<u64>) -> Self {
+    pub(crate) fn play(tape: Vec<u64>) -> Self {
         Self { state: 0, recorded: None, played: Some(tape.into_iter()) }
     }
 
     /// The choices that were made, if they are kept.
-    pub fn recorded(self) -> Vec<u64> {
+    pub(crate) fn recorded(self) -> Vec<u64> {
         self.recorded.unwrap_or_default()
     }
 
     /// A number below `end`, which is not 0.
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         let choice = match &mut self.played {
             Some(tape) => tape.next().unwrap_or(0) % end,
             None => self.random_number() % end,
@@ -37,12 +37,12 @@ impl Tape {
     }
 
     /// Whether something happens that happens in `in_thousand` of a thousand cases. The end of a tape makes nothing happen.
-    pub fn happens(&mut self, in_thousand: u64) -> bool {
+    pub(crate) fn happens(&mut self, in_thousand: u64) -> bool {
         self.below(1000) >= 1000 - in_thousand
     }
 
     /// One of the elements of a list that is not empty.
-    pub fn one<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+    pub(crate) fn one<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         let end = of.len() as u64;
         if end == 0 { None } else { of.get(usize::try_from(self.below(end)).unwrap_or(0)) }
     }

@@ -12,9 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::change::{AppVerb, Change, ChangeRequest};
+use control::kernel::KernelReply;
 use control::log::LogLevel;
+use control::northbound::NorthboundReply;
 use control::operator::MonitorStatus;
 use control::service::ServiceReply;
+use control::zone::ZoneReply;
 use supervisor::change::Basis;
 use supervisor::contract::Contract;
 use supervisor::effects::{Effect, Effects, Fd, ProcessEvent, Reply};
@@ -30,8 +33,8 @@ use sys::process::PidNamespace;
 
 use crate::checks::Checks;
 use crate::coverage::Coverage;
-use crate::disk::{DemotionFile, Disk};
-use crate::faults::{KINDS, OF_MACHINE, Provoked, provoke};
+use crate::disk::{DemotionFile, Disk, service_parts};
+use crate::faults::{OF_MACHINE, Provoked, provoke};
 use crate::machine::Machine;
 use crate::sabotage::Sabotage;
 use crate::tape::Tape;
@@ -43,7 +46,7 @@ const CALM: Duration = Duration::from_secs(400);
 const MOST_AT_ONCE: u32 = 20_000;
 
 /// Requests of operators.
-pub const REQUESTS: [&str; 16] = [
+pub(crate) const REQUESTS: [&str; 16] = [
     "start",
     "stop",
     "restart",
@@ -64,7 +67,7 @@ pub const REQUESTS: [&str; 16] = [
 
 /// A promise that was broken.
 #[derive(Debug, Clone)]
-pub struct Broken {
+pub(crate) struct Broken {
     /// The step.
     pub step: u64,
     /// What was broken, as a phrase.
@@ -78,7 +81,7 @@ enum Weather {
 }
 
 /// One episode.
-pub struct World {
+pub(crate) struct World {
     clock: Rc<Cell<Instant>>,
     start: Instant,
     disk: Disk,
@@ -111,7 +114,11 @@ impl World {
     ///
     /// # Errors
     /// The system has no descriptors, as a phrase.
-    pub fn new(mut tape: Tape, sabotage: Option<Sabotage>, trace: bool) -> Result<Self, String> {
+    pub(crate) fn new(
+        mut tape: Tape,
+        sabotage: Option<Sabotage>,
+        trace: bool,
+    ) -> Result<Self, String> {
         let start = Instant::now();
         let clock = Rc::new(Cell::new(start));
         let fd = File::open("/dev/null").map_err(|error| error.to_string())?;
@@ -120,7 +127,8 @@ impl World {
         let outbox = (effects.clone(), incidents.clone());
         let disk = Disk::new(clock.clone(), outbox, fd.clone(), &mut tape)?;
         let supervisor = boot(&disk, &effects, &incidents)?;
-        let machine = Machine::new(clock.clone(), disk.clone(), fd.clone());
+        let mut machine = Machine::new(clock.clone(), disk.clone(), fd.clone());
+        machine.forges_records = sabotage == Some(Sabotage::WrongBlame);
         Ok(Self {
             clock,
             start,
@@ -148,7 +156,7 @@ impl World {
     }
 
     /// The choices that were made, if the tape keeps them.
-    pub fn into_tape(self) -> Vec<u64> {
+    pub(crate) fn into_tape(self) -> Vec<u64> {
         self.tape.recorded()
     }
 
@@ -156,7 +164,7 @@ impl World {
     ///
     /// # Errors
     /// A promise was broken.
-    pub fn run(&mut self, steps: u64) -> Result<(), Broken> {
+    pub(crate) fn run(&mut self, steps: u64) -> Result<(), Broken> {
         self.try_run(steps).map_err(|what| Broken { step: self.coverage.steps, what })
     }
 
@@ -206,7 +214,7 @@ impl World {
         } else if self.weather_until <= now {
             self.change_weather()?;
         } else if provoke.is_some_and(|at| at <= now) {
-            self.provoke_at = now + Duration::from_millis(20 + self.tape.below(250));
+            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(130));
             self.provoke()?;
         }
         self.decide(Event::Time)?;
@@ -227,7 +235,7 @@ impl World {
                 self.weather_until = now + Duration::from_secs(10 + self.tape.below(60));
             }
             Weather::Calm => {
-                self.checks.calm(&self.supervisor, &self.machine, now)?;
+                Checks::calm(&self.supervisor, &self.machine)?;
                 self.coverage.count("weather", "calm");
                 self.weather = Weather::Storm;
                 self.weather_until = now + Duration::from_secs(10 + self.tape.below(60));
@@ -242,16 +250,24 @@ impl World {
         let now = self.now();
         let Some(end) = self.supervisor.end(now) else { return Ok(()) };
         self.settle()?;
-        self.checks.ended(&end, &self.machine)?;
+        Checks::ended(&end, &self.machine)?;
         self.coverage.count("end", if end == End::AllEnded { "all ended" } else { "left behind" });
-        // The system ends what the monitor left behind.
-        self.machine.processes.clear();
+        self.boot_again()
+    }
+
+    /// Starts the monitor again with the same disk. The system ends the processes of the earlier one.
+    fn boot_again(&mut self) -> Result<(), String> {
         self.machine = Machine::new(self.clock.clone(), self.disk.clone(), self.fd.clone());
+        self.machine.forges_records = self.sabotage == Some(Sabotage::WrongBlame);
         (self.contract, self.checks) = (Contract::default(), Checks::default());
-        self.supervisor = boot(&self.disk, &self.effects, &self.incidents)?;
-        self.effects.take(); // those of the dropped supervisor
+        self.effects.take();
+        let next = boot(&self.disk, &self.effects, &self.incidents)?;
+        drop(std::mem::replace(&mut self.supervisor, next));
+        for (_, effect) in self.effects.take() {
+            self.coverage.count("effect", effect_name(&effect));
+        }
         self.disk.set_full(false);
-        self.clock.set(now + Duration::from_millis(100));
+        self.clock.set(self.now() + Duration::from_millis(100));
         self.measure_at = self.now() + MEASUREMENT_PERIOD;
         self.decide(Event::Start)
     }
@@ -342,18 +358,16 @@ impl World {
     /// Lets a fault happen, or an operator request something.
     fn provoke(&mut self) -> Result<(), String> {
         match self.tape.below(100) {
-            0..50 => self.request(),
-            50..93 => {
-                // The kernel's faults are rarer: with many of them Rosemary is in safe mode all the time.
-                let kinds: Vec<&'static str> = match self.tape.below(10) {
-                    0 => vec!["kernel"],
-                    1..6 => vec!["zone"],
-                    _ => KINDS
-                        .into_iter()
-                        .filter(|kind| !matches!(*kind, "kernel" | "zone"))
-                        .collect(),
+            0..37 => self.request(),
+            37..98 => {
+                let kind = match self.tape.below(100) {
+                    0..28 => "kernel",
+                    28..43 => "zone",
+                    43..60 => "log",
+                    60..73 => "storage",
+                    73..87 => "broker",
+                    _ => "northbound",
                 };
-                let Some(kind) = self.tape.one(&kinds).copied() else { return Ok(()) };
                 let (fault, provoked) = provoke(kind, &mut self.machine, &mut self.tape);
                 match provoked {
                     Provoked::Later => Ok(()),
@@ -378,6 +392,11 @@ impl World {
             "disk is full" => {
                 let is_full = self.disk.is_full();
                 self.disk.set_full(!is_full);
+            }
+            "monitor is killed" => {
+                self.provoked("fault", "machine monitor is killed");
+                self.coverage.steps += 1;
+                return self.boot_again();
             }
             "out of descriptors" => self.disk.lose_descriptors(),
             "file is unreadable" => self.disk.make_unreadable("alpha"),
@@ -457,12 +476,12 @@ impl World {
                 self.decide(Event::Limit(request))
             }
             _ => match self.tape.below(12) {
-                0 => {
+                0..4 => {
                     self.provoked("request", name);
                     self.checks.requested();
                     self.decide(Event::Terminate)
                 }
-                1..4 => {
+                4..6 => {
                     self.provoked("request", "signal");
                     self.checks.requested();
                     self.decide(Event::Reload("SIGHUP"))
@@ -471,7 +490,7 @@ impl World {
                     // Operators look at everything all the time.
                     let monitor = MonitorStatus { pid: 1, uptime_seconds: 0.0 };
                     let status = self.supervisor.status(monitor, None, now);
-                    self.checks.status(&status)
+                    Checks::status(&status)
                 }
             },
         }
@@ -494,7 +513,7 @@ fn boot(disk: &Disk, effects: &Effects, incidents: &Incidents) -> Result<Supervi
     let parts = Parts {
         kernel,
         apps: disk.first_apps()?,
-        services: disk.service_parts(&disk.named_services()),
+        services: service_parts(&disk.named_services()),
         northbound: Some(NorthboundParts {
             executable: std::path::PathBuf::from("/northbound").into(),
             apart: PidNamespace::No,
@@ -514,7 +533,7 @@ fn boot(disk: &Disk, effects: &Effects, incidents: &Incidents) -> Result<Supervi
 }
 
 /// The events that a simulation must have.
-pub const EVENTS: [&str; 17] = [
+pub(crate) const EVENTS: [&str; 17] = [
     "start",
     "time",
     "measure",
@@ -564,22 +583,32 @@ fn is_pong(event: &ProcessEvent) -> bool {
     matches!(event, ProcessEvent::Received(reply, _) if matches!(
         **reply,
         Reply::Service(ServiceReply::Pong { .. })
-            | Reply::Northbound(control::northbound::NorthboundReply::Pong { .. })
+            | Reply::Northbound(NorthboundReply::Pong { .. })
+    ))
+}
+
+/// Whether a process says how it is confined, which the supervisor only passes on.
+fn is_report(event: &ProcessEvent) -> bool {
+    matches!(event, ProcessEvent::Received(reply, _) if matches!(
+        **reply,
+        Reply::Kernel(KernelReply::Confined { .. })
+            | Reply::Zone(ZoneReply::Confined { .. })
+            | Reply::Service(ServiceReply::Confined { .. })
+            | Reply::Northbound(NorthboundReply::Confined { .. })
     ))
 }
 
 /// Whether an event returns all the time and changes nothing that matters.
 fn is_routine(event: &Event) -> bool {
     match event {
-        Event::Measure => true,
-        Event::Process(_, ProcessEvent::Counted(_)) => true,
-        Event::Process(_, event) => is_pong(event),
+        Event::Measure | Event::Process(_, ProcessEvent::Counted(_)) => true,
+        Event::Process(_, event) => is_pong(event) || is_report(event),
         _ => false,
     }
 }
 
 /// The effects that a simulation must have.
-pub const EFFECTS: [&str; 17] = [
+pub(crate) const EFFECTS: [&str; 17] = [
     "spawn",
     "send",
     "confined",
