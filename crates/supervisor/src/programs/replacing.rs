@@ -230,7 +230,11 @@ impl Programs {
         if !self.return_apps_to_kernel() {
             return false;
         }
-        for KernelSwap { name, app, remove_flows } in std::mem::take(&mut self.swaps) {
+        for KernelSwap { name, mut app, remove_flows } in std::mem::take(&mut self.swaps) {
+            // The kernel may have ended in the earlier app since this one was made.
+            if let (Some(new), Some(why)) = (&mut app, self.demotions.why(&name)) {
+                new.demote(why, now);
+            }
             let slot = self.apps.iter().position(|app| app.name == name);
             match (slot.and_then(|slot| self.apps.get_mut(slot)), app) {
                 (Some(old), Some(mut new)) => {
