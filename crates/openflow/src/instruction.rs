@@ -5,7 +5,7 @@
 use crate::action::Actions;
 use crate::wire::{List, Pad, WireFormat};
 use crate::write::put;
-use crate::{DecodeError, EncodeError, Version, Writer, v1_3};
+use crate::{DecodeError, EncodeError, PortNo, Reader, Version, Writer, v1_3};
 
 /// The instructions of a flow entry: at most one of each kind, executed in this order (OpenFlow
 /// 1.3.5 §5.9).
@@ -84,6 +84,23 @@ impl core::fmt::Debug for OtherInstructions<'_> {
 }
 
 impl<'a> Instructions<'a> {
+    /// Reads the instructions of OpenFlow 1.3 up to the end of the message. `at` is a place in the message for errors.
+    ///
+    /// # Errors
+    /// As of the list of the instructions, and as [`from_v1_3`](Self::from_v1_3).
+    #[inline]
+    pub(crate) fn read_v1_3(from: &mut Reader<'a>, at: usize) -> Result<Self, DecodeError> {
+        // Nearly all flows have this instruction alone: it applies actions.
+        if let [0, 4, high, low, _, _, _, _, actions @ ..] = from.peek()
+            && usize::from(u16::from_be_bytes([*high, *low])) == from.left()
+            && let Some(actions) = List::<v1_3::Action<'_>>::of_valid(actions)
+        {
+            from.rest();
+            return Ok(Self { apply: actions.into(), ..Self::default() });
+        }
+        Self::from_v1_3(List::read(from, "flow_mod.instructions")?, at)
+    }
+
     /// Converts the instructions of OpenFlow 1.3.
     ///
     /// # Errors
@@ -123,6 +140,18 @@ impl<'a> Instructions<'a> {
             seen |= bit;
         }
         Ok(found)
+    }
+
+    /// Returns the port, if the only instruction applies one output of whole packets.
+    #[inline]
+    pub(crate) fn only_output(&self) -> Option<PortNo> {
+        let is_alone = self.meter.is_none()
+            && !self.clear
+            && self.write.is_empty()
+            && self.metadata.is_none()
+            && self.goto_table.is_none()
+            && self.others.is_empty();
+        self.apply.single_output().filter(|_| is_alone)
     }
 
     #[inline]

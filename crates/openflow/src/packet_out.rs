@@ -5,10 +5,9 @@
 use crate::action::{Action, Actions};
 use crate::flow_mod::NO_BUFFER;
 use crate::header::{begin, open};
-use crate::read::Reader;
 use crate::wire::WireFormat;
 use crate::write::put;
-use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, v1_0, v1_3};
+use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_3};
 
 /// A packet-out.
 ///
@@ -89,6 +88,7 @@ impl<'a> PacketOut<'a> {
     /// # Errors
     /// [`DecodeError`] if the bytes are not exactly one packet-out. The packet itself is not
     /// parsed.
+    #[inline]
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::PacketOut)?;
         Ok(match version {
@@ -97,33 +97,7 @@ impl<'a> PacketOut<'a> {
         })
     }
 
-    /// Decodes the common shape at fixed offsets: all actions are outputs to ports that
-    /// [`PortNo::is_usual_output`] accepts. The result equals that of [`decode`](Self::decode).
-    /// `None` means another shape, not an error; `decode` handles it.
     #[inline]
-    pub fn usual(message: &'a [u8]) -> Option<Self> {
-        let (version, length) = match message.first_chunk()? {
-            [1, 13, high, low] => (Version::V1_0, [*high, *low]),
-            [4, 13, high, low] => (Version::V1_3, [*high, *low]),
-            _ => return None,
-        };
-        if usize::from(u16::from_be_bytes(length)) != message.len() {
-            return None;
-        }
-        let mut body = Reader::new(message.get(Header::SIZE..)?, 0);
-        let buffer_id = Some(body.u32(FIELDS).ok()?).filter(|id| *id != NO_BUFFER);
-        let in_port = match version {
-            Version::V1_0 => v1_0::port_from_wire(body.u16(FIELDS).ok()?),
-            Version::V1_3 => PortNo(body.u32(FIELDS).ok()?),
-        };
-        let size = body.u16(FIELDS).ok()?;
-        if version == Version::V1_3 {
-            body.take(FIELDS, 6).ok()?; // padding
-        }
-        let actions = Actions::outputs(version, body.take(FIELDS, size.into()).ok()?)?;
-        Some(Self { buffer_id, in_port, actions, data: body.rest() })
-    }
-
     pub(crate) fn from_v1_0(wire: &v1_0::PacketOut<'a>) -> Self {
         Self {
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
@@ -133,6 +107,7 @@ impl<'a> PacketOut<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn from_v1_3(wire: &v1_3::PacketOut<'a>) -> Self {
         Self {
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
@@ -142,9 +117,6 @@ impl<'a> PacketOut<'a> {
         }
     }
 }
-
-/// Field name for errors that the caller discards.
-const FIELDS: &str = "packet_out";
 
 #[cfg(test)]
 mod tests {
@@ -195,35 +167,5 @@ mod tests {
             error.to_string(),
             "packet_out.actions_len at byte 16 is 24, expected no more than the bytes left"
         );
-    }
-
-    #[test]
-    fn fast_path_equals_decode_or_declines() {
-        let one = [Action::output(PortNo(2))];
-        let two = [PortNo::FLOOD, PortNo(7)].map(Action::output);
-        let strip = [Action::PopVlan, Action::output(PortNo(2))];
-        for version in [Version::V1_0, Version::V1_3] {
-            for (actions, is_usual) in
-                [(&one[..], true), (&two, true), (&[], true), (&strip, false)]
-            {
-                let whole = PacketOut::new(PortNo(3), actions, b"a packet");
-                for packet_out in [whole, PacketOut::buffered(PortNo::CONTROLLER, actions, 7)] {
-                    let mut message = vec![0; 128];
-                    let size = packet_out.encode(version, 9, &mut message).unwrap();
-                    message.truncate(size);
-                    assert_eq!(PacketOut::usual(&message).is_some(), is_usual);
-                    for place in 0..size * 8 {
-                        let mut other = message.clone();
-                        other[place / 8] ^= 1 << (place % 8);
-                        if let Some(usual) = PacketOut::usual(&other) {
-                            assert_eq!(Ok(usual), PacketOut::decode(&other), "{place}");
-                        }
-                    }
-                    for len in 0..size {
-                        assert_eq!(PacketOut::usual(&message[..len]), None);
-                    }
-                }
-            }
-        }
     }
 }
