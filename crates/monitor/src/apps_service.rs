@@ -216,7 +216,7 @@ impl AppsService {
         self.clients.retain(|client| client.id != 0);
     }
 
-    /// Receives a request of a client. Answers it, or returns it if the process table decides.
+    /// Receives a request of a client. Answers it, or returns it if the supervisor decides.
     pub(crate) fn receive(&mut self, id: ClientId, now: Instant) -> Option<LimitRequest> {
         let client = self.clients.iter_mut().find(|client| client.id == id)?;
         let mut buffer = vec![0; REQUEST_HEAD + MAX_MESSAGE];

@@ -1,4 +1,4 @@
-//! With what programs run on this machine, and the parts of programs that follow from it.
+//! The installation, users and limits for all programs, and the parts of programs that follow from them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use config::{Limits, Require};
 use control::app::AbsentApp;
 use control::service::{ServiceKind, ServiceQuotas, ServiceSandbox};
 use rustix::process::geteuid;
-use sdk::services::Service;
 use supervisor::effects::Effects;
 use supervisor::incidents::Incidents;
 use supervisor::interface::{Interface, NorthboundParts};
@@ -21,7 +20,7 @@ use crate::kernel_settings::KernelSettings;
 use crate::usage::Enforcement;
 use crate::users::Users;
 
-/// With what programs run on this machine.
+/// The installation, users and limits for all programs.
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) installation: Installation,
@@ -57,15 +56,13 @@ impl Environment {
         }
     }
 
-    /// The parts of the services that run for apps which name `services`.
+    /// The parts of these services.
     ///
     /// # Errors
     /// The program of a service is missing.
-    pub(crate) fn services(&self, services: &[Service]) -> Result<Vec<ServiceParts>, StartError> {
-        let is_needed =
-            |kind: &ServiceKind| kind.for_apps().is_none_or(|it| services.contains(&it));
-        let needed = ServiceKind::ALL.into_iter().filter(is_needed);
-        let parts = |kind: ServiceKind| {
+    pub(crate) fn services(&self, kinds: &[ServiceKind]) -> Result<Vec<ServiceParts>, StartError> {
+        let parts = |kind: &ServiceKind| {
+            let kind = *kind;
             Ok(ServiceParts {
                 kind,
                 executable: self.installation.service(kind)?.into(),
@@ -76,7 +73,7 @@ impl Environment {
                 quotas: self.quotas,
             })
         };
-        needed.map(parts).collect()
+        kinds.iter().map(parts).collect()
     }
 
     /// The parts of the HTTP interface.

@@ -248,12 +248,13 @@ impl EventLoop {
     }
 
     fn next_due(&self, now: Instant) -> Option<Instant> {
+        let is_stopping = self.supervisor.programs().is_stopping();
         let programs = self.supervisor.next_due(now).into_iter();
         programs
             .chain(self.processes.next_due())
             .chain(self.admin.next_due())
             .chain([self.measure_at])
-            .chain(self.watch.as_ref().map(Watch::next_due))
+            .chain(self.watch.as_ref().filter(|_| !is_stopping).map(Watch::next_due))
             .chain(self.apps_service.next_due())
             .min()
     }

@@ -84,6 +84,7 @@ use control::app::AppId;
 use control::incident::{Cause, Evidence, Program};
 use control::kernel::PlainTcp;
 use control::northbound::{ListenerRole, NorthboundSettings, OfctlRest};
+use control::service::ServiceKind;
 use rustix::process::geteuid;
 use sdk::Limit;
 use sdk::services::Service;
@@ -93,7 +94,6 @@ pub use crate::check::{Valid, check};
 pub use supervisor::text::shown;
 
 use crate::admin_server::{AdminServer, AllowedUsers};
-
 use crate::choice::Circumstances;
 use crate::demotions::Demotions;
 use crate::deployment::Disk;
@@ -393,7 +393,7 @@ fn parts(
     config: &Config,
     environment: &Environment,
 ) -> Result<Parts, StartError> {
-    let services = environment.services(&named_services(&apps))?;
+    let services = environment.services(&needed_services(&apps))?;
     let apps = numbers.into_iter().zip(apps);
     let apps = apps.map(|(id, app)| {
         let demoted = demotions.why(app.name()).map(str::to_owned);
@@ -425,9 +425,11 @@ fn keys_for_switches(options: &Options, config: &Config) -> Result<Option<Sealed
     Ok(keys)
 }
 
-/// The services that apps name.
-fn named_services(apps: &[choice::App]) -> Vec<Service> {
-    apps.iter().flat_map(|app| app.spec.keys.services.iter().copied()).collect()
+/// The log service, and the services that apps name.
+fn needed_services(apps: &[choice::App]) -> Vec<ServiceKind> {
+    let is_named = |it: Service| apps.iter().any(|app| app.spec.keys.services.contains(&it));
+    let is_needed = |kind: &ServiceKind| kind.for_apps().is_none_or(is_named);
+    ServiceKind::ALL.into_iter().filter(is_needed).collect()
 }
 
 /// Logs that Rosemary starts.

@@ -69,8 +69,7 @@ impl Checks {
         self.was_idle = supervisor.is_idle();
         let Event::Process(program, ProcessEvent::Ended(..)) = event else { return };
         let Some(truth) = machine.truth.get(program).copied() else { return };
-        let is_kernel = supervisor.programs().kernel().connection().ok() == Some(*program)
-            || supervisor.programs().kernel_id() == *program;
+        let is_kernel = supervisor.programs().kernel_id() == *program;
         if is_kernel {
             // Whoever ends a kernel that was asked to end has done nothing wrong.
             let is_asked = supervisor.programs().kernel_state() == ProgramState::Stopping;

@@ -122,11 +122,10 @@ fn number(name: &str) -> AppId {
     AppId(u16::try_from(place + 1).unwrap_or(u16::MAX))
 }
 
-/// The parts of the services that the apps need, and the log service.
-pub(crate) fn service_parts(services: &[Service]) -> Vec<ServiceParts> {
-    let is_needed = |kind: &ServiceKind| kind.for_apps().is_none_or(|it| services.contains(&it));
-    let parts = |kind: ServiceKind| ServiceParts {
-        kind,
+/// The parts of these services.
+pub(crate) fn service_parts(kinds: &[ServiceKind]) -> Vec<ServiceParts> {
+    let parts = |kind: &ServiceKind| ServiceParts {
+        kind: *kind,
         executable: PathBuf::from(format!("/{}", kind.name())).into(),
         apart: PidNamespace::No,
         sandbox: Some(ServiceSandbox { run_as: None, full: false }),
@@ -134,7 +133,7 @@ pub(crate) fn service_parts(services: &[Service]) -> Vec<ServiceParts> {
         state: kind.file().map(|name| Path::new("/state").join(name)),
         quotas: ServiceQuotas::default(),
     };
-    ServiceKind::ALL.into_iter().filter(is_needed).map(parts).collect()
+    kinds.iter().map(parts).collect()
 }
 
 impl Disk {
@@ -192,10 +191,14 @@ impl Disk {
         Ok(Self(Rc::new(RefCell::new(content))))
     }
 
-    /// The services that the enabled apps name.
-    pub(crate) fn named_services(&self) -> Vec<Service> {
+    /// The log service, and the services that the enabled apps name.
+    pub(crate) fn needed_services(&self) -> Vec<ServiceKind> {
         let content = self.0.borrow();
-        content.enabled_apps(&content.enabled).flat_map(|app| app.services.clone()).collect()
+        let is_named = |it: Service| {
+            content.enabled_apps(&content.enabled).any(|app| app.services.contains(&it))
+        };
+        let is_needed = |kind: &ServiceKind| kind.for_apps().is_none_or(is_named);
+        ServiceKind::ALL.into_iter().filter(is_needed).collect()
     }
 
     /// The configuration.
@@ -352,6 +355,12 @@ impl Disk {
         let plan = content.planning.as_ref().map(|(at, _)| *at);
         let trial = content.trial.as_ref().map(|(at, _)| *at);
         plan.into_iter().chain(trial).filter(|at| *at > now).min()
+    }
+
+    /// Whether apps, a plan or a trial wait for a change.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        let content = self.0.borrow();
+        !content.launchable.is_empty() || content.planning.is_some() || content.trial.is_some()
     }
 
     fn shared(&self) -> Fd {
@@ -594,7 +603,10 @@ impl Deployment for Disk {
         let mut fails = config.apps.as_ref().is_some_and(Vec::is_empty);
         fails |= content.is_full && content.next_object.is_multiple_of(3);
         let specs = content.specs(&config, &enabled, version.as_ref());
-        let at = content.clock.get() + Duration::from_millis(3 + content.next_object % 50);
+        // Some take longer than a change waits.
+        let is_slow = content.next_object.is_multiple_of(7);
+        let time = if is_slow { 32_000 } else { 3 + content.next_object % 50 };
+        let at = content.clock.get() + Duration::from_millis(time);
         let made = match specs {
             Ok(_) if fails => Err("the configuration is wrong".to_owned()),
             Err(why) => Err(why),
@@ -661,6 +673,12 @@ impl Deployment for Disk {
         let mut content = self.0.borrow_mut();
         let now = content.clock.get();
         content.trial.take_if(|(at, _)| *at <= now).map(|(_, result)| result)
+    }
+
+    fn end(&mut self) {
+        let mut content = self.0.borrow_mut();
+        (content.planning, content.trial) = (None, None);
+        content.launchable.clear();
     }
 
     fn new_config(&self, _: Vec<OwnedFd>, expected: &str) -> Result<NewConfig, String> {
@@ -742,8 +760,8 @@ impl Deployment for Disk {
         })
     }
 
-    fn services(&self, services: &[Service]) -> Result<Vec<ServiceParts>, String> {
-        Ok(service_parts(services))
+    fn services(&self, kinds: &[ServiceKind]) -> Result<Vec<ServiceParts>, String> {
+        Ok(service_parts(kinds))
     }
 }
 

@@ -150,9 +150,11 @@ fn simulate(options: &Options) -> Result<bool, String> {
             shrunk.what
         );
         play(Tape::play(tape), shrunk.step + 1, options, true)?;
+        let sabotage = Sabotage::ALL.iter().find(|(_, it)| Some(*it) == options.sabotage);
+        let sabotage = sabotage.map_or_else(String::new, |(name, _)| format!(" --sabotage {name}"));
+        let seed = options.seed;
         println!(
-            "repeat it: rosemary-simulate {} {steps} --episode {episode} --trace",
-            options.seed
+            "repeat it: rosemary-simulate {seed} {steps} --episode {episode}{sabotage} --trace"
         );
         return Ok(false);
     }

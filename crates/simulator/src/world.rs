@@ -236,6 +236,9 @@ impl World {
             }
             Weather::Calm => {
                 Checks::calm(&self.supervisor, &self.machine)?;
+                if self.disk.is_waited_for() {
+                    return Err("apps of a change that is over are kept in calm".into());
+                }
                 self.coverage.count("weather", "calm");
                 self.weather = Weather::Storm;
                 self.weather_until = now + Duration::from_secs(10 + self.tape.below(60));
@@ -328,10 +331,10 @@ impl World {
             }
             for (program, event) in events {
                 self.contract.event(program, &event)?;
-                let name = event_name(&Event::Process(program, ProcessEvent::Closed));
-                self.note("event", &name);
                 let event = Event::Process(program, event);
-                self.coverage.count("event", &event_name(&event));
+                let name = event_name(&event);
+                self.note("event", &name);
+                self.coverage.count("event", &name);
                 self.checks.before(&event, &self.supervisor, &self.machine);
                 if self.trace {
                     println!("{:>12.6}   <- {event:?}", (now - self.start).as_secs_f64());
@@ -513,7 +516,7 @@ fn boot(disk: &Disk, effects: &Effects, incidents: &Incidents) -> Result<Supervi
     let parts = Parts {
         kernel,
         apps: disk.first_apps()?,
-        services: service_parts(&disk.named_services()),
+        services: service_parts(&disk.needed_services()),
         northbound: Some(NorthboundParts {
             executable: std::path::PathBuf::from("/northbound").into(),
             apart: PidNamespace::No,

@@ -6,7 +6,7 @@ mod kind;
 mod reaction;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use sys::process::PidNamespace;
@@ -126,11 +126,6 @@ impl Program {
     /// The incidents of this program.
     pub fn incidents_mut(&mut self) -> &mut ProgramIncidents {
         &mut self.incidents
-    }
-
-    /// The path of its executable.
-    pub fn executable(&self) -> &Path {
-        &self.executable.path
     }
 
     /// When it is started, killed, restarted and held.

@@ -9,11 +9,10 @@
 //!                    get new rings after its next Ready
 //! ```
 //!
-//! Here are the table, its poll sources and the zones' messages; `kernel_messages.rs` has the kernel's, `stopping.rs` the end of all
+//! Here are the table and the zones' messages; `kernel_messages.rs` has the kernel's, `stopping.rs` the end of all
 //! programs, `status.rs` the reports to operators.
 
 mod app_limits;
-
 mod failed_messages;
 mod health;
 mod kernel_apps;
@@ -37,6 +36,7 @@ use config::Supervision;
 use control::app::AppId;
 use control::kernel::KernelRequest;
 use control::query::AppCounters;
+use control::service::ServiceKind;
 use tracing::warn;
 
 use self::app_limits::AppLimits;
@@ -160,6 +160,11 @@ impl Programs {
         self.stop
     }
 
+    /// Whether this service runs, or is to run.
+    pub(crate) fn has_service(&self, kind: ServiceKind) -> bool {
+        self.services.has(kind)
+    }
+
     /// Tells the HTTP interface by what users are recognised now.
     pub fn send_credentials(&mut self) {
         self.northbound.iter_mut().for_each(Northbound::send_credentials);
@@ -194,7 +199,7 @@ impl Programs {
         kernel.chain(apps).chain(others).chain(trials).chain(stop).min()
     }
 
-    /// Does what is due: starts and kills programs, retries connections, checks for hangs, forwards log lines.
+    /// Does what is due: starts and kills programs, retries connections and checks for hangs.
     pub(crate) fn advance(&mut self, system: &dyn System, now: Instant) {
         self.advance_changes(system, now);
         if self.kernel.program.advance(system, now) {

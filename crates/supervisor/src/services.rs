@@ -36,7 +36,7 @@ pub struct Services {
     failures: ServiceFailures,
 }
 
-/// The effect of a service's event on other system.
+/// The effect of a service's event on other programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServiceEvent {
     /// The event concerned the service only.
@@ -75,6 +75,11 @@ impl Services {
                 self.running.push(service);
             }
         }
+    }
+
+    /// Whether this one is among them.
+    pub(crate) fn has(&self, kind: ServiceKind) -> bool {
+        self.running.iter().any(|service| service.kind == kind)
     }
 
     /// The numbers of their programs.

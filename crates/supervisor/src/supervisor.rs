@@ -26,7 +26,7 @@ pub const STOP_TIME: Duration = Duration::from_millis(1_800);
 /// Signals this soon after the first one belong to the same request to stop.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
 
-/// What happens.
+/// An event for the supervisor.
 #[derive(Debug)]
 pub enum Event {
     /// The programs are to run.
@@ -242,8 +242,14 @@ impl Supervisor {
         }
         if let Some(held) = self.programs.all_held() {
             self.held = Some(held);
-            self.programs.begin_stop(now + STOP_TIME, now);
+            self.begin_stop(now);
         }
+    }
+
+    /// Asks all programs to end. Nobody waits for a plan any more.
+    fn begin_stop(&mut self, now: Instant) {
+        self.changes.abandon_plan();
+        self.programs.begin_stop(now + STOP_TIME, now);
     }
 
     /// Stops all programs at the first signal, and kills them at a second one.
@@ -254,7 +260,7 @@ impl Supervisor {
         match self.programs.stop_deadline() {
             None => {
                 info!("asked to stop");
-                self.programs.begin_stop(now + STOP_TIME, now);
+                self.begin_stop(now);
             }
             Some(deadline) if deadline + SAME_REQUEST <= now + STOP_TIME => {
                 self.programs.kill("asked to stop twice");
@@ -265,7 +271,7 @@ impl Supervisor {
 
     /// Applies the configuration as it is now, as a signal or a changed file requests, once no other change is being made.
     fn reload_if_due(&mut self, now: Instant) {
-        let is_busy = self.changes.is_busy();
+        let is_busy = self.changes.is_busy() || self.programs.is_changing();
         let Some(who) = self.must_reload.take_if(|_| !is_busy) else { return };
         let request = ChangeRequest { change: Change::Reload { dry_run: false }, confirmed: false };
         let request = (request, Vec::new());

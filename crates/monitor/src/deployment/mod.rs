@@ -1,4 +1,4 @@
-//! What changes need from the disk: reads configurations and the apps' files, and stores packages and decisions.
+//! The files of changes: reads configurations and the apps' files, and stores packages and decisions.
 //!
 //! | files | contents |
 //! | --- | --- |
@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use config::{Config, Require};
 use control::operator::OperatorReply;
-use sdk::services::Service;
+use control::service::ServiceKind;
 use supervisor::app::App;
 use supervisor::change::deployment::{
     Deployment, NewConfig, Order, PackageFiles, Plan, Unplannable, Version,
@@ -143,6 +143,12 @@ impl Deployment for Disk {
         Some(result)
     }
 
+    fn end(&mut self) {
+        let mut content = self.0.borrow_mut();
+        (content.planning, content.trial) = (None, None);
+        content.apps.clear();
+    }
+
     fn new_config(&self, fds: Vec<OwnedFd>, expected: &str) -> Result<NewConfig, String> {
         new_config::receive(fds, expected)
     }
@@ -198,7 +204,7 @@ impl Deployment for Disk {
         self.0.borrow().planner.take_back(app)
     }
 
-    fn services(&self, services: &[Service]) -> Result<Vec<ServiceParts>, String> {
-        self.0.borrow().environment.services(services).map_err(|error| error.to_string())
+    fn services(&self, kinds: &[ServiceKind]) -> Result<Vec<ServiceParts>, String> {
+        self.0.borrow().environment.services(kinds).map_err(|error| error.to_string())
     }
 }

@@ -49,7 +49,10 @@ impl Processes {
         let (ours, theirs) = Packets::pair().map_err(|error| error.to_string())?;
         match self.send_for_operator(program, message, theirs.into_fd().as_fd()) {
             Ok(()) => Ok(ours.into_fd()),
-            Err(ChannelError::WouldBlock) => Err("too many operators connect to it".into()),
+            Err(ChannelError::WouldBlock) => {
+                let name = self.running.get(&program).map_or("it", |running| &running.name);
+                Err(format!("too many operators connect to {name}"))
+            }
             Err(error) => Err(error.to_string()),
         }
     }

@@ -69,7 +69,7 @@ impl App {
             last_exit: last_exit.map(Into::into),
             kept: self.kept.clone(),
             problem: self.reports.problem().map(Into::into),
-            limited: None, // the process table knows
+            limited: None, // `Programs` knows
         }
     }
 
@@ -99,7 +99,7 @@ impl App {
                 window_seconds: restart.window.as_secs(),
             },
             removes_flows: keys.on_stop == OnStop::Remove,
-            routes: None, // the process table knows
+            routes: None, // `Programs` knows
             usage: self.usage((kernel.pid, kernel.state)),
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use config::{Config, OnStop, Orphans};
 use control::change::{Action, ChangeState};
 use control::incident::{Cause, Evidence, Program};
+use control::service::ServiceKind;
 use tracing::warn;
 
 use super::changes::{Basis, Running, TIMEOUT};
@@ -235,11 +236,6 @@ impl Running {
                 format!("{file} is gone; put it back, or restart Rosemary to run the default apps");
             return Some(self.refused(basis, why));
         }
-        // The apps that it adds, replaces or removes are not in the table yet as they will be.
-        if programs.is_changing() {
-            let why = "an earlier change waits for the end of a program; try again in a moment";
-            return Some(self.refused(basis, why.into()));
-        }
         let fixed = basis.deployment.fixed(&basis.config);
         let mut present = programs.present();
         let rest = plan.scope.as_ref().map(|scope| narrow(scope, &mut present, &mut plan.wanted));
@@ -347,8 +343,13 @@ impl Running {
         programs: &mut Programs,
         now: Instant,
     ) -> Option<ChangeState> {
-        let named = plan.wanted.iter().flat_map(|it| it.spec.keys.services.iter().copied());
-        match basis.deployment.services(&named.collect::<Vec<_>>()) {
+        let named: Vec<_> =
+            plan.wanted.iter().flat_map(|it| it.spec.keys.services.iter().copied()).collect();
+        let is_new = |kind: &ServiceKind| {
+            !programs.has_service(*kind) && kind.for_apps().is_some_and(|it| named.contains(&it))
+        };
+        let kinds: Vec<ServiceKind> = ServiceKind::ALL.into_iter().filter(is_new).collect();
+        match basis.deployment.services(&kinds) {
             Ok(services) => programs.add_services(services, now),
             Err(why) => return Some(self.refused(basis, why)),
         }
@@ -468,6 +469,7 @@ impl Running {
         if restarts_kernel {
             programs.restart_kernel(now);
         }
+        basis.deployment.end();
         (basis.config, basis.inactive) = (plan.config, plan.inactive);
         basis.warnings = plan.warnings;
         if let Purpose::Upgrade { app } | Purpose::Rollback { app } = &self.purpose {

@@ -41,7 +41,7 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// The number of finished changes whose reports are kept.
 const KEPT: usize = 16;
 
-/// By which configuration programs run.
+/// The applied configuration, and the store of the next one.
 #[derive(Debug)]
 pub struct Basis {
     /// Reads and writes configurations and packages.
@@ -126,6 +126,18 @@ impl Changes {
         if programs.is_in_safe_mode() && !fits_safe_mode {
             return Err("Rosemary is in safe mode; end it with `rosemary safe-mode exit`".into());
         }
+        // The apps that it adds, replaces or removes are not in the table yet as they will be.
+        let compares = match &change {
+            Change::App { verb, .. } => {
+                !matches!(verb, AppVerb::Start | AppVerb::Stop | AppVerb::Restart)
+            }
+            Change::Reload { .. } | Change::Configure { .. } => true,
+            Change::Stage { .. } | Change::LogLevel { .. } | Change::LeaveSafeMode => false,
+        };
+        if compares && programs.is_changing() {
+            let why = "an earlier change waits for the end of a program; try again in a moment";
+            return Err(why.into());
+        }
         self.made += 1;
         let what = audit::phrase(&change);
         info!(who, change = what, confirmed, "operator requested a change");
@@ -189,6 +201,11 @@ impl Changes {
         self.running = Some(running);
         self.advance(programs, now);
         Ok(report)
+    }
+
+    /// Waits no longer for a plan or a trial.
+    pub(crate) fn abandon_plan(&mut self) {
+        self.basis.deployment.end();
     }
 
     /// Whether a change is being made. An upgrade that is only watched does not count.
@@ -257,6 +274,7 @@ impl Changes {
 
     fn finish(&mut self) {
         let Some(Running { report, what, purpose, .. }) = self.running.take() else { return };
+        self.basis.deployment.end();
         let failure = match &report.state {
             ChangeState::Refused { why }
             | ChangeState::Undone { why }

@@ -1,4 +1,4 @@
-//! What changes need from the disk: configurations, packages, and decisions of operators.
+//! The files of changes: configurations, packages, and decisions of operators.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use config::{Config, Require};
 use control::operator::InactiveApp;
-use names::Service;
+use control::service::ServiceKind;
 
 use super::difference::{Fixed, Scope, Wanted};
 use crate::app::App;
@@ -33,13 +33,13 @@ pub struct PackageFiles {
 /// The versions of an app's package that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// The one that runs.
+    /// The installed package.
     Installed,
-    /// The one before, for a rollback.
+    /// The package before it, for a rollback.
     Previous,
-    /// The one before that, which becomes the previous one if the installed one is taken back.
+    /// The package before that, which becomes the previous one if the installed one is taken back.
     Older,
-    /// A new one, whose upgrade has not succeeded yet.
+    /// A new package, whose upgrade has not succeeded yet.
     Staged,
 }
 
@@ -56,7 +56,7 @@ pub enum Source {
     Staged(String, Arc<PackageFiles>),
 }
 
-/// What is to be planned.
+/// The inputs of a plan.
 #[derive(Debug)]
 pub struct Order {
     /// The configuration.
@@ -121,6 +121,9 @@ pub trait Deployment: fmt::Debug {
     /// Whether the apps of the last trial can be loaded, once that is known. The error is the first one that cannot, as a phrase.
     fn tried(&mut self) -> Option<Result<(), String>>;
 
+    /// No app of the last plan is launched any more, and nobody waits for a plan or a trial.
+    fn end(&mut self);
+
     /// Takes a configuration that a user has sent, who has seen the file with the SHA-256 `expected`.
     ///
     /// # Errors
@@ -178,11 +181,11 @@ pub trait Deployment: fmt::Debug {
     /// Why it cannot be stored, as a phrase.
     fn take_back(&mut self, app: &str) -> Result<(), String>;
 
-    /// The parts of the services that run for apps which name `services`.
+    /// The parts of these services.
     ///
     /// # Errors
     /// Why there are none, as a phrase.
-    fn services(&self, services: &[Service]) -> Result<Vec<ServiceParts>, String>;
+    fn services(&self, kinds: &[ServiceKind]) -> Result<Vec<ServiceParts>, String>;
 }
 
 impl Plan {

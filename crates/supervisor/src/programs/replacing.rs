@@ -230,12 +230,9 @@ impl Programs {
         if !self.return_apps_to_kernel() {
             return false;
         }
-        for KernelSwap { name, mut app, remove_flows } in std::mem::take(&mut self.swaps) {
-            // The kernel may have ended in the earlier app since this one was made.
-            if let (Some(new), Some(why)) = (&mut app, self.demotions.why(&name)) {
-                new.demote(why, now);
-            }
+        for KernelSwap { name, app, remove_flows } in std::mem::take(&mut self.swaps) {
             let slot = self.apps.iter().position(|app| app.name == name);
+            let swapped = name.clone();
             match (slot.and_then(|slot| self.apps.get_mut(slot)), app) {
                 (Some(old), Some(mut new)) => {
                     new.take_intent(old);
@@ -248,6 +245,12 @@ impl Programs {
                     self.kernel.add_absent(AbsentApp { app, name, remove: remove_flows });
                 }
                 (None, None) => {}
+            }
+            // The kernel may have ended in the earlier app since the new one was made.
+            if let Some(app) = self.apps.iter_mut().find(|app| app.name == swapped)
+                && let Some(why) = self.demotions.why(&swapped)
+            {
+                app.demote(why, now);
             }
         }
         true
