@@ -188,18 +188,19 @@ impl<'a> WireFormat<'a> for Empty {
 }
 
 /// Defines structs of fixed layout from their fields in wire order, each of a [`WireFormat`] type. The
-/// string is the struct's name in errors.
+/// string is the struct's name in errors. A struct with the parameter `V` has the same layout in several
+/// versions, and `V` is the version byte: elements inside of it differ.
 macro_rules! wire_struct {
     ($(
         $(#[$meta:meta])*
-        pub struct $name:ident $(<$life:lifetime>)? = $label:literal {
+        pub struct $name:ident $(<$life:lifetime $(, $v:ident)?>)? = $label:literal {
             $( $(#[$field_meta:meta])* $field:ident : $type:ty, )*
         }
     )*) => {$(
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-        pub struct $name $(<$life>)? {
+        pub struct $name $(<$life $(, const $v: u8)?>)? {
             $(
                 $(#[$field_meta])*
                 #[cfg_attr(feature = "serde", serde(
@@ -209,34 +210,32 @@ macro_rules! wire_struct {
                 pub $field: $type,
             )*
         }
-        $crate::wire::wire_impl!($name $(<$life>)? = $label { $($field: $type,)* });
+        $crate::wire::wire_impl!($name $(<$life $(, $v)?>)? = $label { $($field: $type,)* });
     )*};
 }
 
 /// Implements [`WireFormat`] for `wire_struct!`.
 macro_rules! wire_impl {
-    ($name:ident = $label:literal { $($field:ident : $type:ty,)* }) => {
+    ($name:ident = $($rest:tt)*) => {
         #[cfg(feature = "serde")]
         $crate::json::as_field!($name);
-        impl<'a> $crate::wire::WireFormat<'a> for $name {
-            #[inline]
-            fn read(
-                from: &mut $crate::Reader<'a>,
-                _field: &'static str,
-            ) -> Result<Self, $crate::DecodeError> {
-                Ok(Self { $($field: $crate::wire::WireFormat::read(
-                    from, concat!($label, ".", stringify!($field)))?,)* })
-            }
-            #[inline]
-            fn write(&self, to: &mut $crate::Writer<'_>) {
-                $($crate::wire::WireFormat::write(&self.$field, to);)*
-            }
-        }
+        $crate::wire::wire_impl!(@ 'a ['a] [] $name = $($rest)*);
     };
-    ($name:ident<$life:lifetime> = $label:literal { $($field:ident : $type:ty,)* }) => {
+    ($name:ident<$life:lifetime> = $($rest:tt)*) => {
         #[cfg(feature = "serde")]
         $crate::json::as_field!($name<'_>);
-        impl<$life> $crate::wire::WireFormat<$life> for $name<$life> {
+        $crate::wire::wire_impl!(@ $life [$life] [<$life>] $name = $($rest)*);
+    };
+    ($name:ident<$life:lifetime, $v:ident> = $($rest:tt)*) => {
+        #[cfg(feature = "serde")]
+        $crate::json::as_field_of_versions!($name);
+        $crate::wire::wire_impl!(@ $life [$life, const $v: u8] [<$life, $v>] $name = $($rest)*);
+    };
+    (
+        @ $life:lifetime [$($generics:tt)*] [$($args:tt)*]
+        $name:ident = $label:literal { $($field:ident : $type:ty,)* }
+    ) => {
+        impl<$($generics)*> $crate::wire::WireFormat<$life> for $name $($args)* {
             #[inline]
             fn read(
                 from: &mut $crate::Reader<$life>,
@@ -282,7 +281,7 @@ pub(crate) fn read_sized<'a>(
 macro_rules! sized_struct {
     ($(
         $(#[$meta:meta])*
-        pub struct $name:ident<$life:lifetime> = $label:literal {
+        pub struct $name:ident<$life:lifetime $(, $v:ident)?> = $label:literal {
             before { $( $(#[$before_meta:meta])* $before:ident : $before_type:ty, )* }
             after { $( $(#[$after_meta:meta])* $after:ident : $after_type:ty, )* }
         }
@@ -290,7 +289,7 @@ macro_rules! sized_struct {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-        pub struct $name<$life> {
+        pub struct $name<$life $(, const $v: u8)?> {
             $(
                 $(#[$before_meta])*
                 #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
@@ -307,9 +306,16 @@ macro_rules! sized_struct {
         }
 
         #[cfg(feature = "serde")]
-        $crate::json::as_field!($name<'_>);
+        impl<$life $(, const $v: u8)?> $crate::json::AsField for $name<$life $(, $v)?> {
+            fn serialize_field<S: serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(self, serializer)
+            }
+        }
 
-        impl<$life> $crate::wire::WireFormat<$life> for $name<$life> {
+        impl<$life $(, const $v: u8)?> $crate::wire::WireFormat<$life> for $name<$life $(, $v)?> {
             fn read(
                 from: &mut $crate::Reader<$life>,
                 _field: &'static str,

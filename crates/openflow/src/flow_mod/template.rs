@@ -61,7 +61,7 @@ impl FlowModTemplate {
     /// the blanks.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] if the version cannot express it.
+    /// [`EncodeError::Unsupported`] if the version cannot express it, and in versions except 1.0 and 1.3.
     pub fn new(flow_mod: &FlowMod<'_>, version: Version) -> Result<Self, EncodeError> {
         let none = MacAddr([0; 6]);
         let output = [Action::output(PortNo(1))];
@@ -71,6 +71,7 @@ impl FlowModTemplate {
         let message = match version {
             Version::V1_0 => Message::V1_0(encode(&flow_mod, version)?),
             Version::V1_3 => Message::V1_3(encode(&flow_mod, version)?),
+            _ => return Err(EncodeError::Unsupported { field: "flow_mod as a template", version }),
         };
         Ok(Self(message))
     }

@@ -1,14 +1,14 @@
 //! A read-only view of a flow-mod that does not build a [`Match`](crate::Match).
 
-use super::{FlowModCommand, FlowModFlags, NO_BUFFER};
+use super::{COMMAND_AT, FLAGS_AT, FlowModCommand, FlowModFlags, MATCH_AT, NO_BUFFER};
 use crate::action::Actions;
 use crate::header::open;
-use crate::instruction::Instructions;
+use crate::instruction::{Instructions, Lists, OfVersion};
 use crate::matching::{Field, Match};
 use crate::oxm::{OPENFLOW_BASIC, basic_size};
 use crate::v1_0::matching::wildcard::DL_TYPE;
 use crate::wire::WireFormat;
-use crate::{DecodeError, Header, Kind, Reader, Version, v1_0, v1_3};
+use crate::{DecodeError, Header, Kind, Reader, Version, v1_0, v1_1, v1_2, v1_3, v1_4, v1_5};
 
 /// Field name for errors that the caller discards.
 const FIELDS: &str = "flow_mod";
@@ -40,6 +40,25 @@ pub struct FlowModView<'a> {
     pub instructions: Instructions<'a>,
 }
 
+/// Converts a flow-mod of OpenFlow 1.1 or later; the last argument is its ethertype, and whether it has an opaque field.
+macro_rules! since_1_1 {
+    ($wire:ident, $v:expr, $looked_at:expr) => {{
+        let flags = FlowModFlags::from_wire::<{ $v }>($wire.flags, FLAGS_AT)?;
+        let (eth_type, has_opaque_field) = $looked_at;
+        Ok(Self {
+            command: FlowModCommand::from_wire($wire.command.into(), COMMAND_AT)?,
+            cookie: $wire.cookie,
+            cookie_mask: $wire.cookie_mask,
+            priority: $wire.priority,
+            buffer_id: ($wire.buffer_id != NO_BUFFER).then_some($wire.buffer_id),
+            flags,
+            eth_type,
+            has_opaque_field,
+            instructions: Instructions::from_wire($wire.instructions, MATCH_AT)?,
+        })
+    }};
+}
+
 impl<'a> FlowModView<'a> {
     /// Decodes a whole flow-mod of any version.
     ///
@@ -47,15 +66,20 @@ impl<'a> FlowModView<'a> {
     /// Like [`FlowMod::decode`](super::FlowMod::decode).
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::FlowMod)?;
+        let body = &mut body;
         let decoded = match version {
-            Version::V1_0 => Self::from_v1_0(&v1_0::FlowMod::read(&mut body, "flow_mod")?),
-            Version::V1_3 => Self::from_v1_3(&v1_3::FlowMod::read(&mut body, "flow_mod")?),
+            Version::V1_0 => Self::from_v1_0(&v1_0::FlowMod::read(body, "flow_mod")?),
+            Version::V1_1 => Self::from_v1_1(&v1_1::FlowMod::read(body, "flow_mod")?),
+            Version::V1_2 => Self::from_v1_3(&v1_2::FlowMod::read(body, "flow_mod")?),
+            Version::V1_3 => Self::from_v1_3(&v1_3::FlowMod::read(body, "flow_mod")?),
+            Version::V1_4 => Self::from_v1_4(&v1_4::FlowMod::read(body, "flow_mod")?),
+            Version::V1_5 => Self::from_v1_4(&v1_5::FlowMod::read(body, "flow_mod")?),
         }?;
         body.finish("flow_mod")?;
         Ok(decoded)
     }
 
-    /// Decodes the common shape at fixed offsets: a match without masks, and only apply-actions
+    /// Decodes the common shape of OpenFlow 1.0 and 1.3 at fixed offsets: a match without masks, and only apply-actions
     /// outputs to ports that [`PortNo::is_usual_output`](crate::PortNo::is_usual_output) accepts.
     ///
     /// `None` means another shape, not an error; [`decode`](Self::decode) handles it. The result
@@ -71,10 +95,7 @@ impl<'a> FlowModView<'a> {
         if usize::from(u16::from_be_bytes([*high, *low])) != message.len() {
             return None;
         }
-        match version {
-            Version::V1_0 => Self::usual_v1_0(body),
-            Version::V1_3 => Self::usual_v1_3(body),
-        }
+        if version == Version::V1_0 { Self::usual_v1_0(body) } else { Self::usual_v1_3(body) }
     }
 
     /// `body` starts after the header's length field.
@@ -137,7 +158,7 @@ impl<'a> FlowModView<'a> {
         let priority = head.u16(FIELDS).ok()?;
         let buffer_id = Some(head.u32(FIELDS).ok()?).filter(|id| *id != NO_BUFFER);
         head.u64(FIELDS).ok()?; // port and group of a delete
-        let flags = FlowModFlags::from_v1_3(head.u16(FIELDS).ok()?, 0).ok()?;
+        let flags = FlowModFlags::from_wire::<4>(head.u16(FIELDS).ok()?, 0).ok()?;
         Some(Self {
             command,
             cookie,
@@ -166,21 +187,24 @@ impl<'a> FlowModView<'a> {
         })
     }
 
-    fn from_v1_3(wire: &v1_3::FlowMod<'a>) -> Result<Self, DecodeError> {
-        const MATCH_AT: usize = Header::SIZE + 40;
-        let flags = FlowModFlags::from_v1_3(wire.flags, Header::SIZE + 36)?;
-        let (eth_type, has_opaque_field) = look_at(&wire.match_, MATCH_AT)?;
-        Ok(Self {
-            command: FlowModCommand::from_wire(wire.command.into(), Header::SIZE + 17)?,
-            cookie: wire.cookie,
-            cookie_mask: wire.cookie_mask,
-            priority: wire.priority,
-            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
-            flags,
-            eth_type,
-            has_opaque_field,
-            instructions: Instructions::from_v1_3(wire.instructions, MATCH_AT)?,
-        })
+    fn from_v1_1(wire: &v1_1::FlowMod<'a>) -> Result<Self, DecodeError> {
+        let has_type = wire.match_.wildcards & v1_1::matching::wildcard::DL_TYPE == 0;
+        let eth_type = Some(wire.match_.dl_type).filter(|_| has_type);
+        since_1_1!(wire, 2, (eth_type, false))
+    }
+
+    fn from_v1_3<const V: u8>(wire: &v1_3::flow_mod::FlowMod<'a, V>) -> Result<Self, DecodeError>
+    where
+        Lists: OfVersion<V>,
+    {
+        since_1_1!(wire, V, look_at(&wire.match_, MATCH_AT)?)
+    }
+
+    fn from_v1_4<const V: u8>(wire: &v1_4::flow_mod::FlowMod<'a, V>) -> Result<Self, DecodeError>
+    where
+        Lists: OfVersion<V>,
+    {
+        since_1_1!(wire, V, look_at(&wire.match_, MATCH_AT)?)
     }
 }
 
