@@ -111,7 +111,17 @@ impl<'a> PacketOut<'a> {
     /// parsed.
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::PacketOut)?;
-        let body = &mut body;
+        Ok(match version {
+            Version::V1_0 => Self::from_v1_0(&v1_0::PacketOut::read(&mut body, "packet_out")?),
+            Version::V1_3 => Self::from_v1_3(&v1_3::PacketOut::read(&mut body, "packet_out")?),
+            _ => return Self::decode_other(version, &mut body),
+        })
+    }
+
+    /// Decodes the content of a version that is not offered, apart from the versions of the packet path.
+    #[cold]
+    #[inline(never)]
+    fn decode_other(version: Version, body: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(match version {
             Version::V1_0 => Self::from_v1_0(&v1_0::PacketOut::read(body, "packet_out")?),
             Version::V1_1 => Self::from_v1_3(&v1_1::PacketOut::read(body, "packet_out")?),
@@ -157,6 +167,7 @@ impl<'a> PacketOut<'a> {
         })
     }
 
+    #[inline]
     pub(crate) fn from_v1_0(wire: &v1_0::PacketOut<'a>) -> Self {
         Self {
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
@@ -167,6 +178,7 @@ impl<'a> PacketOut<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn from_v1_3<const V: u8>(wire: &v1_3::packet::PacketOut<'a, V>) -> Self
     where
         Lists: OfVersion<V>,
