@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build python faucet ryu release install ui ui-test deb demo check publish-check loom test schemathesis hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
+.PHONY: help simulate build python faucet ryu release install ui ui-test deb demo check publish-check loom test schemathesis hostile chaos build-sabotaged soak fuzz v2 miri man docs bench bench-long peers figures table1
 
 # Debian leaves the sbin directories out of an ordinary user's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -151,7 +151,7 @@ miri: ## the rings and the app ABI under Miri, which looks for undefined behavio
 	done
 
 # The page comes first: rosemary-northbound contains it, and would be compiled again.
-test: ui check build python ## everything: check, the system tests against Open vSwitch, the page in Chromium, generated requests to the API
+test: ui check simulate build python ## everything: check, a simulation, the system tests against Open vSwitch, the page in Chromium, generated requests to the API
 	@.ci/need $(LAB) chromium node setpriv openssl minisign ovs-pki tshark mn strace faketime zsh curl promtool
 	target/python/bin/python3 -m unittest discover --start-directory python/tests
 	target/python/bin/python3 -m unittest discover --start-directory experiments/tests
@@ -210,6 +210,14 @@ chaos: ## random faults under traffic, and the invariants after each (SEED=7 STE
 	  $(SUDO) $(CHAOS) $(SEED) $(CUTS) cuts $$network || exit 1; \
 	done)
 
+SIMULATION := target/release/rosemary-simulate
+
+simulate: STEPS = 1000000
+simulate: ## the supervisor among invented processes, operators, disks and clocks, and its promises after each step (SEED=7 STEPS=1000000, SABOTAGE=NAME): a minute
+	@.ci/need cargo cc
+	@cargo build --release --package rosemary-simulator
+	$(SIMULATION) $(SEED) $(STEPS) $(if $(SABOTAGE),--sabotage $(SABOTAGE))
+
 build-sabotaged:
 	@.ci/need cargo cc
 	cargo build --workspace --bins --examples --features rosemary-monitor/sabotage,rosemary-kernel/sabotage --target-dir target/sabotage
@@ -248,6 +256,11 @@ soak: build ## long runs: 100 deaths of apps of each kind and of the kernel unde
 	  then echo "make: $$sabotage was not noticed" >&2; exit 1; fi; \
 	  tail -n 1 target/sabotage.log | grep -Eq '^12 steps, [1-9][0-9]* broken$$'; \
 	done
+	@for sabotage in no-restart wrong-blame leak-fd wipe-flows fail-open; do \
+	  if $(MAKE) simulate SABOTAGE=$$sabotage; \
+	  then echo "make: $$sabotage was not noticed in the simulation" >&2; exit 1; fi; \
+	done
+	@$(MAKE) simulate STEPS=1000000000
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then $(MAKE) fuzz; \
 	 else echo "make: cargo-fuzz is not installed: NOTHING WAS FUZZED" >&2; fi
 

@@ -28,14 +28,14 @@
 
 #[path = "forwarding/config.rs"]
 mod config;
-#[path = "forwarding/fast.rs"]
-mod fast;
 #[path = "forwarding/flooded.rs"]
 mod flooded;
 #[path = "forwarding/forwarder.rs"]
 mod forwarder;
 #[path = "forwarding/groups.rs"]
 mod groups;
+#[path = "known_hosts/mod.rs"]
+mod known_hosts;
 #[path = "forwarding/moves.rs"]
 mod moves;
 #[path = "forwarding/neighbours.rs"]
@@ -57,6 +57,7 @@ mod world;
 
 use std::time::Duration;
 
+use rosemary_sdk::openflow::ethernet::is_vlan_tag;
 use rosemary_sdk::openflow::{FlowStats, Kind, ReplyBody};
 use rosemary_sdk::services::Service;
 use rosemary_sdk::services::hosts::HostChange;
@@ -64,15 +65,15 @@ use rosemary_sdk::services::table::{TableEvent, TableWatch};
 use rosemary_sdk::services::topology::{LinkRecord, PortRecord};
 use rosemary_sdk::topology::{Graph, Topology, TopologyEvent};
 use rosemary_sdk::{
-    Action, App, Batch, Event, FlowRemoved, FlowsKept, Network, PortChange, Reply, SwitchError,
-    Template, export_app,
+    Action, App, Batch, Event, FlowMod, FlowRemoved, FlowsKept, Match, Network, PortChange, Reply,
+    SwitchError, Template, export_app,
 };
 
 use self::config::Config;
 use self::forwarder::{Facts, Forwarder, Kept};
 use self::net::LinkFacts;
 use self::outlet::{Outbox, Outlet};
-use self::routes::PRIORITY;
+use self::routes::{IDLE_TIMEOUT, KIND_SHIFT, LOCAL, PRIORITY};
 use self::world::Act;
 
 /// `OFPET_GROUP_MOD_FAILED`.
@@ -119,7 +120,11 @@ impl App for Forwarding {
 
     fn go_ahead(&mut self, batch: &Batch<'_>, first: usize, network: &mut Network<'_>) -> usize {
         let Some(hosts) = self.forwarder.local_hosts() else { return 0 };
-        fast::answer_run(hosts, &mut self.pair, (batch, first), network)
+        if self.pair.is_none() {
+            self.pair = flow_for_a_pair(network);
+        }
+        let Some(pair) = &self.pair else { return 0 };
+        known_hosts::answer_run(hosts, pair, is_untagged, (batch, first), network)
     }
 
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
@@ -191,6 +196,18 @@ impl Forwarding {
         let outlet = &mut Outlet::new(network, &mut self.outbox, &self.hosts);
         self.forwarder.on_topology(facts, outlet);
     }
+}
+
+fn flow_for_a_pair(network: &Network<'_>) -> Option<Template> {
+    let flow = FlowMod::add(Match::new()).priority(PRIORITY).idle_timeout(IDLE_TIMEOUT);
+    network.template(&flow.cookie(LOCAL << KIND_SHIFT)).ok()
+}
+
+/// Whether a packet has an ethertype that is no VLAN tag's.
+#[inline]
+fn is_untagged(packet: &[u8]) -> bool {
+    let ethertype = packet.get(12..).and_then(|rest| rest.first_chunk());
+    ethertype.is_some_and(|it| !is_vlan_tag(u16::from_be_bytes(*it)))
 }
 
 fn facts(graph: &Graph) -> Facts {

@@ -13,16 +13,18 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "known_hosts/mod.rs"]
+mod known_hosts;
 #[path = "learning_switch/loops.rs"]
 mod loops;
 
 use std::time::Duration;
 
-use rosemary_sdk::hosts::{HostTable, Learned, ScopeHosts};
+use rosemary_sdk::hosts::{HostTable, Learned};
 use rosemary_sdk::openflow::ethernet::{LLDP, may_carry};
 use rosemary_sdk::{
-    Action, App, Batch, Blanks, Dpid, Event, FlowAndPacket, FlowMod, MacAddr, Match, Network,
-    PacketIn, Port, PortChange, PortNo, Repeats, SendError, Switch, Template, export_app,
+    Action, App, Batch, Blanks, Dpid, Event, FlowMod, MacAddr, Match, Network, PacketIn, Port,
+    PortChange, PortNo, Repeats, SendError, Switch, Template, export_app,
 };
 
 use self::loops::{Loops, Verdict};
@@ -50,28 +52,6 @@ struct LearningSwitch {
 /// Time from one log line about failed answers to the next.
 const SELDOM: Duration = Duration::from_secs(60);
 
-/// Returns the answer to a packet-in between hosts that are known where they are, or `None` for any other.
-///
-/// The answer has no packet if the switch keeps it: the switch then sends its copy through the flow.
-#[inline]
-fn answer<'p>(
-    packet_in: &PacketIn<'p>,
-    at: Switch,
-    hosts: ScopeHosts<'_, PortNo>,
-) -> Option<FlowAndPacket<'p>> {
-    let PacketIn { switch, in_port, buffer_id, data, .. } = *packet_in;
-    if switch != at || may_carry(data, LLDP) {
-        return None;
-    }
-    let (eth_dst, eth_src) = packet_in.addresses()?;
-    let output = hosts.get(eth_dst)?;
-    let is_sent = buffer_id.is_some() || packet_in.is_whole();
-    let is_known = output != in_port && hosts.is_fresh(eth_src, in_port) && is_sent;
-    let flow = Blanks { in_port, eth_dst, eth_src, buffer_id, output };
-    let packet = if buffer_id.is_some() { &[] } else { data };
-    is_known.then_some(FlowAndPacket { flow, packet })
-}
-
 impl App for LearningSwitch {
     fn create() -> Self {
         let failures = Repeats::new(SELDOM, 1);
@@ -87,20 +67,7 @@ impl App for LearningSwitch {
     #[inline]
     fn go_ahead(&mut self, batch: &Batch<'_>, first: usize, network: &mut Network<'_>) -> usize {
         let Some(pair) = &self.pair else { return 0 };
-        let mut next = first;
-        // Events come in runs of one switch.
-        while let Some(PacketIn { switch, .. }) = batch.packet_in(next)
-            && let Some(hosts) = self.hosts.scope(switch.dpid)
-        {
-            let packets = batch.packet_ins_from(next);
-            let answers = packets.map_while(|packet_in| answer(&packet_in, switch, hosts));
-            let sent = network.flows_and_packets_from(switch, pair, answers);
-            next += sent;
-            if sent == 0 {
-                break; // which is for `on_event`
-            }
-        }
-        next - first
+        known_hosts::answer_run(&self.hosts, pair, |_| true, (batch, first), network)
     }
 
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {

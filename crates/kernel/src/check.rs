@@ -243,22 +243,6 @@ impl Rights {
     /// # Errors
     /// Why it must not be sent.
     pub(crate) fn check(&self, version: Version, message: &[u8]) -> Result<Checked, Refusal> {
-        if message.first().copied() == Some(version.wire()) {
-            // Nearly all messages are of these two forms. All that they do is to output to ports that every app may use.
-            if let Some(usual) = FlowModView::usual(message)
-                && usual.eth_type != Some(LLDP)
-            {
-                return self.flow_mod_head(version, message, &usual);
-            }
-            if let Some(usual) = PacketOut::usual(message) {
-                return self.packet_out_head(version, &usual);
-            }
-        }
-        self.check_any(version, message)
-    }
-
-    #[inline(never)]
-    fn check_any(&self, version: Version, message: &[u8]) -> Result<Checked, Refusal> {
         let header = Header::decode(message).map_err(|_| Refusal::Shape)?;
         if header.version != version.wire() || usize::from(header.length) != message.len() {
             return Err(Refusal::Shape);
@@ -266,22 +250,30 @@ impl Rights {
         match Kind::from_wire(version, header.kind).map_err(|_| Refusal::Shape)? {
             Kind::FlowMod => self.flow_mod(version, message),
             Kind::PacketOut => self.packet_out(version, message),
-            Kind::MultipartRequest => self.multipart(version, message),
-            other => {
-                let allowed = match other {
-                    Kind::GroupMod => self.group_mod(message)?,
-                    Kind::MeterMod => self.meter_mod(message)?,
-                    Kind::BarrierRequest => self.barrier(message)?,
-                    Kind::GetConfigRequest => self.get_config(message)?,
-                    Kind::QueueGetConfigRequest => self.queue_config(message)?,
-                    Kind::PortMod => self.port_mod(message)?,
-                    Kind::TableMod => self.table_mod(message)?,
-                    Kind::Experimenter => self.experimenter(version, message)?,
-                    _ => return Err(Refusal::Kind),
-                };
-                Ok(Checked::only(version, allowed))
-            }
+            kind => self.check_other(version, kind, message),
         }
+    }
+
+    #[inline(never)]
+    fn check_other(
+        &self,
+        version: Version,
+        kind: Kind,
+        message: &[u8],
+    ) -> Result<Checked, Refusal> {
+        let allowed = match kind {
+            Kind::MultipartRequest => return self.multipart(version, message),
+            Kind::GroupMod => self.group_mod(message)?,
+            Kind::MeterMod => self.meter_mod(message)?,
+            Kind::BarrierRequest => self.barrier(message)?,
+            Kind::GetConfigRequest => self.get_config(message)?,
+            Kind::QueueGetConfigRequest => self.queue_config(message)?,
+            Kind::PortMod => self.port_mod(message)?,
+            Kind::TableMod => self.table_mod(message)?,
+            Kind::Experimenter => self.experimenter(version, message)?,
+            _ => return Err(Refusal::Kind),
+        };
+        Ok(Checked::only(version, allowed))
     }
 
     fn flow_mod(&self, version: Version, message: &[u8]) -> Result<Checked, Refusal> {

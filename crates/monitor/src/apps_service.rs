@@ -13,6 +13,7 @@ use control::service::ServiceClient;
 use sdk::services::apps::{self, Answer, MOST_ELEMENTS, Request};
 use sdk::services::wire::Reader;
 use sdk::services::{MAX_MESSAGE, REQUEST_HEAD, REQUEST_OF_APP};
+use supervisor::effects::{Fd, LimitRequest};
 use sys::channel::{Channel, ChannelError};
 use sys::packets::{PacketError, Packets};
 use tracing::warn;
@@ -27,9 +28,8 @@ const MOST_CLIENTS: usize = 1024;
 /// How long the kernel may take for the counters.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Which client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ClientId(u64);
+/// Which client. No client has number 0.
+pub(crate) type ClientId = u64;
 
 /// The clients, and the reading that they wait for.
 #[derive(Debug, Default)]
@@ -62,19 +62,6 @@ struct Reading {
     for_clients: Vec<ClientId>,
 }
 
-/// A request to limit or release an app, which the process table decides about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LimitRequest {
-    client: ClientId,
-    id: u64,
-    /// The name of the app that asks.
-    pub(crate) by: String,
-    /// The name of the app that it is about.
-    pub(crate) app: String,
-    /// The limit, with its time and reason; `None` to end it.
-    pub(crate) limit: Option<(apps::Measure, Duration, String)>,
-}
-
 /// The counters of all apps and their pairs with switches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
@@ -85,7 +72,15 @@ pub(crate) struct Counted {
 
 impl AppsService {
     /// Adds a client with the monitor's end of its socket.
-    pub(crate) fn add(&mut self, of: ServiceClient, socket: Packets, now: Instant) {
+    pub(crate) fn add(&mut self, of: ServiceClient, socket: &Fd, now: Instant) {
+        let socket = match socket.try_clone() {
+            Ok(socket) => Packets::from_fd(socket),
+            Err(error) => {
+                let hint = "restart the app once fewer descriptors are open";
+                warn!(app = of.name, %error, hint, "could not connect an app to the service apps");
+                return;
+            }
+        };
         if self.clients.len() >= MOST_CLIENTS {
             warn!(
                 app = of.name,
@@ -94,7 +89,7 @@ impl AppsService {
             return;
         }
         self.last_client += 1;
-        let id = ClientId(self.last_client);
+        let id = self.last_client;
         self.clients.push(Client { id, of, socket, period: (now, 0), waiting: None });
     }
 
@@ -132,7 +127,7 @@ impl AppsService {
                 self.answer(self.clients[index].id, id, &why, false);
             }
         }
-        self.clients.retain(|client| client.id.0 != 0);
+        self.clients.retain(|client| client.id != 0);
     }
 
     /// Requests the counters from the kernel for the clients that wait.
@@ -218,7 +213,7 @@ impl AppsService {
                 self.answer(*client, id, answer, number < last);
             }
         }
-        self.clients.retain(|client| client.id.0 != 0);
+        self.clients.retain(|client| client.id != 0);
     }
 
     /// Receives a request of a client. Answers it, or returns it if the process table decides.
@@ -243,7 +238,7 @@ impl AppsService {
             Err(why) => Answer::Refused(why),
         };
         self.answer(id, number, &refusal, false);
-        self.clients.retain(|client| client.id.0 != 0);
+        self.clients.retain(|client| client.id != 0);
         None
     }
 
@@ -251,7 +246,7 @@ impl AppsService {
     pub(crate) fn decided(&mut self, request: &LimitRequest, decision: Result<(), String>) {
         let answer = decision.map_or_else(Answer::Refused, |()| Answer::Done);
         self.answer(request.client, request.id, &answer, false);
-        self.clients.retain(|client| client.id.0 != 0);
+        self.clients.retain(|client| client.id != 0);
     }
 
     /// Sends an answer. A client that does not read its answers is disconnected: its id becomes 0.
@@ -259,7 +254,7 @@ impl AppsService {
         let Some(client) = self.clients.iter_mut().find(|it| it.id == client) else { return };
         let packet = [&id.to_le_bytes()[..], &[u8::from(more)], &answer.encode()].concat();
         if client.socket.send(&packet).is_err() {
-            client.id = ClientId(0);
+            client.id = 0;
         }
     }
 }
@@ -325,7 +320,7 @@ mod tests {
         let of = ServiceClient { app: 7, name: "protection".into(), rights };
         let (ours, theirs) = Packets::pair().unwrap();
         let mut service = AppsService::default();
-        service.add(of, ours, Instant::now());
+        service.add(of, &Fd::new(ours.into_fd()), Instant::now());
         (service, theirs)
     }
 

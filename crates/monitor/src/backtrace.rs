@@ -18,26 +18,13 @@ use tracing::warn;
 
 use crate::installation::Installation;
 use crate::one_shot;
-use supervisor::effects::Fd;
+use supervisor::effects::CrashedKernel;
 
 /// The time between two checks for the reply.
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// The most modules whose files are read.
 const MOST_FILES: usize = 64;
-
-/// A crashed kernel.
-#[derive(Debug)]
-pub(crate) struct CrashedKernel<'a> {
-    /// Its record.
-    pub(crate) record: CrashRecord,
-    /// The modules that it had loaded.
-    pub(crate) modules: Vec<LoadedModule>,
-    /// Its program's file.
-    pub(crate) program: Option<BorrowedFd<'a>>,
-    /// The user for the process that reads the files, if the monitor is root.
-    pub(crate) run_as: Option<u32>,
-}
 
 /// A backtrace that is being made.
 #[derive(Debug)]
@@ -47,53 +34,54 @@ pub(crate) struct PendingBacktrace {
     next_check: Instant,
 }
 
-impl CrashedKernel<'_> {
-    /// Starts to make the backtrace for `incident`. `object_of` returns the name and the object of the app with a number.
-    ///
-    /// # Errors
-    /// A program is missing, or the system is out of threads or descriptors.
-    pub(crate) fn begin_backtrace(
-        self,
-        incident: IncidentId,
-        object_of: impl Fn(u16) -> Option<(String, Fd)>,
-        now: Instant,
-    ) -> io::Result<PendingBacktrace> {
-        let security = Installation::security().map_err(io::Error::other)?;
-        let own = loaded_modules();
-        let (mut modules, mut files) = (Vec::new(), Vec::new());
-        for LoadedModule { module, app } in self.modules {
-            let (name, file) = match app.and_then(|app| object_of(app.get())) {
-                Some((name, object)) => (name, reopen(object.as_fd()).ok()),
-                None if module.name.is_empty() => {
-                    ("kernel".into(), self.program.and_then(|it| reopen(it).ok()))
-                }
-                // The name is the kernel's claim. Only files that this program itself uses are opened.
-                None => {
-                    let same = own.iter().find(|it| it.file_name() == module.name);
-                    let path = same.map(|it| PathBuf::from(&it.name));
-                    (module.name, path.and_then(|path| File::open(path).ok()))
-                }
-            };
-            let file = file.filter(|_| files.len() < MOST_FILES);
-            let has_file = file.is_some();
-            modules.push(CrashedModule { name, range: module.range, bias: module.bias, has_file });
-            files.extend(file.map(OwnedFd::from));
-        }
-        let CrashRecord { registers, stack, .. } = self.record;
-        let request = SecurityRequest::Unwind { run_as: self.run_as, registers, stack, modules };
-        let (send, reply) = sync_channel(1);
-        let wait = move || {
-            let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
-            match one_shot::request(&security, &request, &files) {
-                // The monitor may have stopped waiting.
-                Ok(SecurityReply::Backtrace { frames }) => _ = send.send(frames),
-                Ok(other) => warn!(?other, "could not make a backtrace of the kernel"),
-                Err(error) => warn!(%error, "could not make a backtrace of the kernel"),
+/// Starts to make the backtrace of a crashed kernel. `program` is its program's file, and `run_as` the user for the process that
+/// reads the files, if the monitor is root.
+///
+/// # Errors
+/// A program is missing, or the system is out of threads or descriptors.
+pub(crate) fn begin(
+    crashed: CrashedKernel,
+    program: Option<BorrowedFd<'_>>,
+    run_as: Option<u32>,
+    now: Instant,
+) -> io::Result<PendingBacktrace> {
+    let CrashedKernel { incident, record, modules: loaded, objects } = crashed;
+    let object_of = |number: u16| objects.iter().find(|(it, ..)| *it == number);
+    let security = Installation::security().map_err(io::Error::other)?;
+    let own = loaded_modules();
+    let (mut modules, mut files) = (Vec::new(), Vec::new());
+    for LoadedModule { module, app } in loaded {
+        let (name, file) = match app.and_then(|app| object_of(app.get())) {
+            Some((_, name, object)) => (name.clone(), reopen(object.as_fd()).ok()),
+            None if module.name.is_empty() => {
+                ("kernel".into(), program.and_then(|it| reopen(it).ok()))
+            }
+            // The name is the kernel's claim. Only files that this program itself uses are opened.
+            None => {
+                let same = own.iter().find(|it| it.file_name() == module.name);
+                let path = same.map(|it| PathBuf::from(&it.name));
+                (module.name, path.and_then(|path| File::open(path).ok()))
             }
         };
-        std::thread::Builder::new().name("backtrace".into()).spawn(wait)?;
-        Ok(PendingBacktrace { incident, reply, next_check: now + PERIOD })
+        let file = file.filter(|_| files.len() < MOST_FILES);
+        let has_file = file.is_some();
+        modules.push(CrashedModule { name, range: module.range, bias: module.bias, has_file });
+        files.extend(file.map(OwnedFd::from));
     }
+    let CrashRecord { registers, stack, .. } = record;
+    let request = SecurityRequest::Unwind { run_as, registers, stack, modules };
+    let (send, reply) = sync_channel(1);
+    let wait = move || {
+        let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+        match one_shot::request(&security, &request, &files) {
+            // The monitor may have stopped waiting.
+            Ok(SecurityReply::Backtrace { frames }) => _ = send.send(frames),
+            Ok(other) => warn!(?other, "could not make a backtrace of the kernel"),
+            Err(error) => warn!(%error, "could not make a backtrace of the kernel"),
+        }
+    };
+    std::thread::Builder::new().name("backtrace".into()).spawn(wait)?;
+    Ok(PendingBacktrace { incident, reply, next_check: now + PERIOD })
 }
 
 impl PendingBacktrace {

@@ -64,35 +64,6 @@ impl Demotions {
         Ok(Self { dir: dir.to_owned(), apps })
     }
 
-    /// Why the app of this name must not run in the kernel, if so.
-    pub(crate) fn why(&self, app: &str) -> Option<&str> {
-        self.apps.get(app).map(String::as_str)
-    }
-
-    /// Remembers that a kernel ended in `app`. If the file cannot be written, the app stays demoted until Rosemary stops.
-    pub(crate) fn record(&mut self, app: &str, why: &str) {
-        if self.apps.len() < MOST || self.apps.contains_key(app) {
-            self.apps.insert(app.to_owned(), why.to_owned());
-        }
-        if let Err(error) = self.write() {
-            let hint = "make room in the state directory; until then the kernel hosts the app again after a restart of Rosemary";
-            error!(app, %error, hint, "could not store that an app must not run in the kernel");
-        }
-    }
-
-    /// The operator allows the app to run in the kernel again. Returns whether it was demoted.
-    ///
-    /// # Errors
-    /// The file cannot be written. The app then stays demoted.
-    pub(crate) fn clear(&mut self, app: &str) -> io::Result<bool> {
-        let Some(why) = self.apps.remove(app) else { return Ok(false) };
-        if let Err(error) = self.write() {
-            self.apps.insert(app.to_owned(), why);
-            return Err(error);
-        }
-        Ok(true)
-    }
-
     fn write(&self) -> io::Result<()> {
         let new = self.dir.join(format!("{FILE}.new"));
         let _ = std::fs::remove_file(&new); // a killed instance may have left it
@@ -103,6 +74,31 @@ impl Demotions {
         file.sync_all()?;
         std::fs::rename(&new, self.dir.join(FILE))?;
         File::open(&self.dir)?.sync_all()
+    }
+}
+
+impl supervisor::programs::Demotions for Demotions {
+    fn why(&self, app: &str) -> Option<&str> {
+        self.apps.get(app).map(String::as_str)
+    }
+
+    fn record(&mut self, app: &str, why: &str) {
+        if self.apps.len() < MOST || self.apps.contains_key(app) {
+            self.apps.insert(app.to_owned(), why.to_owned());
+        }
+        if let Err(error) = self.write() {
+            let hint = "make room in the state directory; until then the kernel hosts the app again after a restart of Rosemary";
+            error!(app, %error, hint, "could not store that an app must not run in the kernel");
+        }
+    }
+
+    fn clear(&mut self, app: &str) -> io::Result<bool> {
+        let Some(why) = self.apps.remove(app) else { return Ok(false) };
+        if let Err(error) = self.write() {
+            self.apps.insert(app.to_owned(), why);
+            return Err(error);
+        }
+        Ok(true)
     }
 }
 
@@ -121,6 +117,8 @@ fn parse(text: &[u8]) -> io::Result<BTreeMap<String, String>> {
 
 #[cfg(test)]
 mod tests {
+    use supervisor::programs::Demotions as _;
+
     use super::*;
 
     #[test]

@@ -1,10 +1,10 @@
 //! The monitor's event loop: waits for signals, operators and processes, and handles each event.
 //!
 //! One thread polls the signals, the admin socket and its connections, the descriptors of processes ([`Processes::sources`]) and
-//! those of connections to them ([`ProcessTable::sources`]). No call in the loop waits for a peer. Each turn handles a bounded
+//! the clients of the service `apps`. No call in the loop waits for a peer. Each turn handles a bounded
 //! number of messages of each peer, so that no peer can starve the others.
 //!
-//! After each event, [`Processes`] carries out the effects that the table has decided, in their order, and returns events in turn.
+//! After each event, [`Processes`] carries out the effects that [`Supervisor`] has decided, in their order, and returns events in turn.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,34 +12,31 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::process::Usage;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use crate::admin_server::{AdminServer, OperatorId};
-use crate::audit;
-use crate::change::Changes;
+use crate::apps_service::{AppsService, ClientId};
+use crate::deployment::Disk;
 use crate::incident_store::IncidentStore;
-use crate::northbound::{self, Northbound, Revocation};
+use crate::log_forwarder;
+use crate::northbound::{self, NorthboundInput, Revocation, SharedInput};
 use crate::notify::{Condition, ServiceManager, Stage};
-use crate::process_table::{self, ProcessTable};
 use crate::processes::{MESSAGES_PER_TURN, Port, Processes};
-use crate::service_table::ServiceTable;
 use crate::signals::Signals;
 use crate::watch::Watch;
 use config::Limits;
-use control::change::{Change, ChangeReport, ChangeRequest};
 use control::northbound::TokenRecord;
 use control::operator::ProgramState;
 use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUsage, Status};
-use supervisor::effects::{Effects, Fd, ProgramId};
+use supervisor::audit;
+#[cfg(debug_assertions)]
+use supervisor::contract::Contract;
+use supervisor::effects::{Effect, Effects, Fd, ProcessEvent, ProgramId};
+use supervisor::supervisor::End;
 use supervisor::text::shortened;
 use supervisor::usage::meter::{Meter, Sample};
 use supervisor::usage::{MEASUREMENT_PERIOD, report};
-
-/// The longest time from the first stop request to the monitor's own end.
-const STOP_TIME: Duration = Duration::from_millis(1_800);
-
-/// Signals this soon after the first one belong to the same request to stop.
-const SAME_REQUEST: Duration = Duration::from_millis(200);
+use supervisor::{Event, Supervisor};
 
 /// How long systemd waits for slow apps: one that never becomes ready must not keep it from regarding Rosemary as started.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -55,30 +52,26 @@ const FLUSH_TIME: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct EventLoop {
     started: Instant,
-    table: ProcessTable,
+    supervisor: Supervisor,
     processes: Processes,
     effects: Effects,
+    /// Checks the processes, in a build for tests.
+    #[cfg(debug_assertions)]
+    contract: Contract,
+    apps_service: AppsService,
+    /// The tokens and keys of the HTTP interface, if there is one.
+    interface: Option<SharedInput>,
     incidents: IncidentStore,
     admin: AdminServer,
-    changes: Changes,
-    /// Who has requested a reload that has not begun.
-    must_reload: Option<&'static str>,
+    disk: Disk,
     /// The files of apps, with `--watch`.
     watch: Option<Watch>,
     signals: Signals,
     /// Systemd, if it started the monitor.
     service_manager: Option<ServiceManager>,
-    /// Whether the monitor ends when every app is held, because the apps were started for this run alone.
-    ends_with_apps: bool,
-    /// The apps that were held when it ended for that, and why.
-    held: Option<String>,
     /// Measures the monitor itself.
     own_meter: Meter,
     measure_at: Instant,
-    /// When the monitor ends even if programs still run; `None` before the first stop request.
-    stop_deadline: Option<Instant>,
-    /// Whether the line that ends the start was logged.
-    is_ready: bool,
 }
 
 /// Who sends a request.
@@ -101,40 +94,46 @@ enum Source {
     Plan,
     AdminListener,
     Operator(OperatorId),
-    Table(process_table::Source),
+    /// A client of the service `apps`.
+    AppsClient(ClientId),
+    /// The kernel's replies with counters for clients of the service `apps`.
+    CountersForApps,
     Process(ProgramId, Port),
 }
 
 impl EventLoop {
     /// Takes over the processes, which are not started yet, and the admin socket.
     pub(crate) fn new(
-        (table, processes, effects, incidents): (ProcessTable, Processes, Effects, IncidentStore),
-        admin: AdminServer,
-        signals: Signals,
-        changes: Changes,
+        (supervisor, processes, effects, incidents): (
+            Supervisor,
+            Processes,
+            Effects,
+            IncidentStore,
+        ),
+        interface: Option<SharedInput>,
+        (admin, signals): (AdminServer, Signals),
+        disk: Disk,
         service_manager: Option<ServiceManager>,
-        ends_with_apps: bool,
     ) -> Self {
         let now = Instant::now();
-        let watch = changes.must_watch().then(|| Watch::new(now));
+        let watch = disk.must_watch().then(|| Watch::new(now));
         Self {
             started: now,
-            table,
+            supervisor,
             processes,
             effects,
+            #[cfg(debug_assertions)]
+            contract: Contract::default(),
+            apps_service: AppsService::default(),
+            interface,
             incidents,
             admin,
-            changes,
-            must_reload: None,
+            disk,
             watch,
             signals,
             service_manager,
-            ends_with_apps,
-            held: None,
             own_meter: Meter::new(Limits::none(), Vec::new()),
             measure_at: now,
-            stop_deadline: None,
-            is_ready: false,
         }
     }
 
@@ -145,24 +144,19 @@ impl EventLoop {
     /// # Errors
     /// The system refuses to poll.
     pub(crate) fn run(&mut self) -> io::Result<bool> {
-        self.table.request_start(Instant::now());
+        self.decide(Event::Start, Instant::now());
         loop {
             let now = Instant::now();
             self.incidents.set_time();
             self.advance(now);
             self.settle(now);
-            if let Some(deadline) = self.stop_deadline {
-                if self.table.all_stopped() {
-                    self.incidents.flush(FLUSH_TIME);
+            if let Some(end) = self.supervisor.end(now) {
+                self.settle(now);
+                self.incidents.flush(FLUSH_TIME);
+                if end == End::AllEnded {
                     info!("Rosemary stopped");
-                    return Ok(true);
                 }
-                if deadline <= now {
-                    self.table.abandon();
-                    self.settle(now);
-                    self.incidents.flush(FLUSH_TIME);
-                    return Ok(false);
-                }
+                return Ok(end == End::AllEnded);
             }
             for source in self.wait(now)? {
                 let now = Instant::now();
@@ -173,6 +167,15 @@ impl EventLoop {
         }
     }
 
+    /// Has the supervisor decide about an event.
+    fn decide(&mut self, event: Event, now: Instant) {
+        #[cfg(debug_assertions)]
+        if let Event::Process(program, event) = &event {
+            self.contract.event(*program, event).expect("processes keep the contract");
+        }
+        self.supervisor.handle(event, &self.processes, now);
+    }
+
     /// Carries out what was decided, and handles what follows from it.
     fn settle(&mut self, now: Instant) {
         loop {
@@ -180,91 +183,78 @@ impl EventLoop {
             if effects.is_empty() {
                 break;
             }
-            for (program, event) in self.processes.carry_out(effects, now) {
-                self.table.process_event(program, event, &self.processes, now);
+            #[cfg(debug_assertions)]
+            for (program, effect) in &effects {
+                self.contract.effect(*program, effect).expect("the supervisor keeps the contract");
             }
+            let (own, others): (Vec<_>, Vec<_>) =
+                effects.into_iter().partition(|(program, _)| *program == ProgramId::MONITOR);
+            for (_, effect) in own {
+                match effect {
+                    Effect::AddAppsClient(client, fd) => self.apps_service.add(client, &fd, now),
+                    Effect::Decided(request, decision) => {
+                        self.apps_service.decided(&request, decision);
+                    }
+                    Effect::AuditUser(record) => log_forwarder::audit(&record),
+                    other => debug_assert!(false, "an effect on the monitor: {other:?}"),
+                }
+            }
+            let events = self.processes.carry_out(others, now);
+            self.decide_all(events, now);
         }
         self.incidents.write();
     }
 
+    fn decide_all(&mut self, events: Vec<(ProgramId, ProcessEvent)>, now: Instant) {
+        for (program, event) in events {
+            self.decide(Event::Process(program, event), now);
+        }
+    }
+
     /// Does what is due.
     fn advance(&mut self, now: Instant) {
-        self.processes.advance(now);
-        self.table.advance(&self.processes, now);
-        if self.stop_deadline.is_none() {
-            self.changes.advance(&mut self.table, now);
-            self.begin_safe_mode_if_due(now);
-            self.look_at_apps(now);
-            self.reload_if_due(now);
-            self.end_if_all_held(now);
-        }
-        if let Some(deadline) = self.stop_deadline {
-            self.table.stop_log(deadline, now);
-        }
+        let events = self.processes.advance(now);
+        self.decide_all(events, now);
+        self.look_at_apps(now);
+        self.decide(Event::Time, now);
+        self.apps_service.give_up(now);
+        self.read_for_clients(now);
         self.admin.drop_silent(now);
         if self.measure_at <= now {
             self.measure_at = now + MEASUREMENT_PERIOD;
-            self.table.measure(&self.processes, now);
+            self.decide(Event::Measure, now);
             self.measure_monitor(now);
         }
-        self.report_ready();
         self.report_to_service_manager(now);
-    }
-
-    /// Logs the line that ends the start.
-    fn report_ready(&mut self) {
-        if !self.is_ready
-            && self.stop_deadline.is_none()
-            && let Some(line) = self.table.ready_line()
-        {
-            self.is_ready = true;
-            info!("{line}");
-        }
-    }
-
-    /// Begins the end if every app is held and the monitor was started for these apps alone.
-    fn end_if_all_held(&mut self, now: Instant) {
-        if !self.ends_with_apps {
-            return;
-        }
-        if let Some(held) = self.table.all_held() {
-            self.held = Some(held);
-            self.stop_deadline = Some(now + STOP_TIME);
-            self.table.stop(now);
-        }
     }
 
     /// The apps for which it has ended, and why they are held; `None` if a signal ended it.
     pub(crate) fn held(self) -> Option<String> {
-        self.held
+        self.supervisor.held()
     }
 
     fn report_to_service_manager(&mut self, now: Instant) {
         let Some(manager) = &mut self.service_manager else { return };
         let is_late = self.started + PATIENCE <= now;
+        let programs = self.supervisor.programs();
         let stage = match () {
-            () if self.stop_deadline.is_some() => Stage::Stopping,
-            () if self.must_reload.is_some() || self.changes.is_reloading() => Stage::Reloading,
-            () if self.table.has_started() => Stage::Ready,
-            () if is_late && self.table.kernel_state() == ProgramState::Running => Stage::Ready,
+            () if programs.is_stopping() => Stage::Stopping,
+            () if self.supervisor.is_reloading() => Stage::Reloading,
+            () if self.supervisor.has_started(is_late) => Stage::Ready,
             () => Stage::Starting,
         };
-        let (is_alive, text) = (self.table.is_alive(now), self.table.summary());
+        let (is_alive, text) = (programs.is_alive(), programs.summary());
         manager.update(Condition { stage, is_alive, text }, now);
     }
 
     fn next_due(&self, now: Instant) -> Option<Instant> {
-        let stop = self.stop_deadline;
-        let log_stop = stop.into_iter().flat_map(|at| ServiceTable::log_stop_due(at, now));
-        let processes = self.table.next_due().into_iter();
-        processes
+        let programs = self.supervisor.next_due(now).into_iter();
+        programs
             .chain(self.processes.next_due())
             .chain(self.admin.next_due())
-            .chain(self.changes.next_due())
             .chain([self.measure_at])
             .chain(self.watch.as_ref().map(Watch::next_due))
-            .chain(log_stop)
-            .chain(stop)
+            .chain(self.apps_service.next_due())
             .min()
     }
 
@@ -273,14 +263,17 @@ impl EventLoop {
         let operators = self.admin.operators().map(|(id, fd)| (Source::Operator(id), fd));
         // The listener follows the connections: their requests are read before a new connection may replace them.
         let listener = self.admin.listener().map(|fd| (Source::AdminListener, fd));
-        let table = self.table.sources().map(|(it, fd)| (Source::Table(it), fd));
+        let clients = self.apps_service.client_fds().map(|(it, fd)| (Source::AppsClient(it), fd));
+        let counters = self.apps_service.kernel_fd().map(|fd| (Source::CountersForApps, fd));
+        let clients = clients.chain(counters);
         let processes = self.processes.sources();
         let processes = processes.map(|(it, port, fd)| (Source::Process(it, port), fd));
         let hangup = self.signals.hangups().map(|fd| (Source::Hangup, fd));
-        let plan = self.changes.fd().map(|fd| (Source::Plan, fd));
+        let plans = self.disk.fds();
+        let plan = plans.iter().map(|fd| (Source::Plan, fd.as_fd()));
         let signals = [(Source::Signal, self.signals.as_fd())].into_iter();
         let signals = signals.chain(hangup).chain(plan);
-        let polled = signals.chain(operators).chain(listener).chain(processes).chain(table);
+        let polled = signals.chain(operators).chain(listener).chain(processes).chain(clients);
         let (sources, mut fds): (Vec<Source>, Vec<PollFd<'_>>) =
             polled.map(|(it, fd)| (it, PollFd::from_borrowed_fd(fd, PollFlags::IN))).unzip();
         let timeout = self.next_due(now).map(|at| at.saturating_duration_since(now)).map(|time| {
@@ -302,10 +295,14 @@ impl EventLoop {
 
     fn handle(&mut self, source: Source, now: Instant) {
         match source {
-            Source::Signal => self.handle_signals(now),
+            Source::Signal => {
+                if self.signals.take() {
+                    self.decide(Event::Terminate, now);
+                }
+            }
             Source::Hangup => {
                 self.signals.forget_hangups();
-                self.must_reload = Some("SIGHUP");
+                self.decide(Event::Reload("SIGHUP"), now);
             }
             Source::Plan => {}
             Source::AdminListener => self.admin.accept(now),
@@ -314,62 +311,50 @@ impl EventLoop {
                     self.answer(id, request, now);
                 }
             }
-            Source::Table(process_table::Source::Northbound) => self.answer_northbound(now),
-            Source::Table(source) => self.table.handle(source, &self.processes, now),
-            Source::Process(program, port) => {
-                for (program, event) in self.processes.handle(program, port, now) {
-                    self.table.process_event(program, event, &self.processes, now);
+            Source::AppsClient(client) => {
+                if let Some(request) = self.apps_service.receive(client, now) {
+                    self.decide(Event::Limit(request), now);
                 }
+                self.read_for_clients(now);
+            }
+            Source::CountersForApps => {
+                if let Some(counted) = self.apps_service.receive_from_kernel() {
+                    let apps = self.supervisor.programs().counters_for_apps(&counted.apps);
+                    self.apps_service.answer_counters(&counted, apps);
+                }
+                self.read_for_clients(now);
+            }
+            Source::Process(program, Port::Requests) => self.answer_northbound(program, now),
+            Source::Process(program, port) => {
+                let events = self.processes.handle(program, port, now);
+                self.decide_all(events, now);
             }
         }
     }
 
-    /// Stops all programs at the first signal, and kills them at a second one.
-    ///
-    /// timeout(1) sends its signal to the monitor and to the monitor's process group, so signals that arrive together are
-    /// one request.
-    fn handle_signals(&mut self, now: Instant) {
-        if !self.signals.take() {
+    /// Requests the counters from the kernel if a client of the service `apps` waits for them.
+    fn read_for_clients(&mut self, now: Instant) {
+        if !self.apps_service.must_read() {
             return;
         }
-        let Some(deadline) = self.stop_deadline else {
-            info!("asked to stop");
-            self.stop_deadline = Some(now + STOP_TIME);
-            self.table.stop(now);
-            return;
-        };
-        if deadline + SAME_REQUEST <= now + STOP_TIME {
-            self.table.kill("asked to stop twice");
+        if !self.apps_service.is_connected() {
+            let kernel = self.supervisor.programs().kernel().connection();
+            match kernel.and_then(|kernel| self.processes.connect_kernel(kernel)) {
+                Ok(channel) => self.apps_service.connected(channel),
+                Err(_) => return self.apps_service.disconnect(),
+            }
         }
+        self.apps_service.begin_reading(now);
     }
 
     /// Requests a reload if the file of an app has changed.
     fn look_at_apps(&mut self, now: Instant) {
-        let Some(watch) = &mut self.watch else { return };
-        for file in watch.changed(self.table.app_files(), now) {
+        let programs = self.supervisor.programs();
+        let Some(watch) = self.watch.as_mut().filter(|_| !programs.is_stopping()) else { return };
+        let changed = watch.changed(programs.app_files(), now);
+        for file in changed {
             info!(file = %file.display(), "the file of an app has changed");
-            self.must_reload = Some("--watch");
-        }
-    }
-
-    /// Applies the configuration as it is now, as a signal or a changed file requests, once no other change is being made.
-    fn reload_if_due(&mut self, now: Instant) {
-        let Some(who) = self.must_reload.take_if(|_| !self.changes.is_busy()) else { return };
-        let request = ChangeRequest { change: Change::Reload { dry_run: false }, confirmed: false };
-        let request = (request, Vec::new());
-        if let Err(why) = self.changes.begin(request, who, &mut self.table, now) {
-            warn!(why, "could not reload; type: rosemary reload");
-        }
-    }
-
-    /// Begins safe mode if its rule requires that, once no change is being made.
-    fn begin_safe_mode_if_due(&mut self, now: Instant) {
-        if self.changes.is_busy() || !self.table.is_safe_mode_due() {
-            return;
-        }
-        self.changes.end_watch(&mut self.table, now);
-        if let Some(why) = self.table.take_safe_mode_due() {
-            self.table.begin_safe_mode(&why, now);
+            self.decide(Event::Reload("--watch"), now);
         }
     }
 
@@ -382,12 +367,14 @@ impl EventLoop {
         self.admin.send(id, &reply, &fds);
     }
 
-    /// Answers some requests of the HTTP interface.
-    fn answer_northbound(&mut self, now: Instant) {
+    /// Answers some requests of the HTTP interface, whose program this is.
+    fn answer_northbound(&mut self, program: ProgramId, now: Instant) {
         for _ in 0..MESSAGES_PER_TURN {
-            let northbound = self.table.northbound_mut();
-            let received = northbound.and_then(Northbound::receive_request);
-            let Some((request, fds)) = received else { return };
+            let (request, fds) = match self.processes.receive_request(program) {
+                Ok(Some(received)) => received,
+                Ok(None) => return,
+                Err(broken) => return self.decide(Event::Process(program, broken), now),
+            };
             let (who, request) = match request {
                 OperatorRequest::As { who, request } => (shortened(&who, 100), *request),
                 request => (northbound::NAME.to_owned(), request),
@@ -396,8 +383,8 @@ impl EventLoop {
             let requester = Requester { who, uid, is_northbound: true };
             let (reply, fds) = self.reply(request, fds, &requester, now);
             let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
-            if let Some(northbound) = self.table.northbound_mut() {
-                northbound.reply(&reply, &fds);
+            if let Err(broken) = self.processes.reply(program, &reply, &fds) {
+                return self.decide(Event::Process(program, broken), now);
             }
         }
     }
@@ -419,70 +406,72 @@ impl EventLoop {
         match request {
             OperatorRequest::Status => without(OperatorReply::Status(self.status(now))),
             OperatorRequest::App { name } => {
-                let report = self.table.app_report(&name);
+                let report = self.supervisor.programs().app_report(&name);
                 without(
                     report.map_or_else(unavailable, |report| OperatorReply::App(Box::new(report))),
                 )
             }
             OperatorRequest::Usage => without(OperatorReply::Usage(self.usage())),
-            OperatorRequest::Kernel => match self.table.kernel().connect(&self.processes) {
-                Ok(operator_end) => (OperatorReply::Kernel, vec![operator_end.into_fd().into()]),
-                Err(why) => {
-                    debug!(why, "could not connect an operator to the kernel");
-                    without(unavailable(later(&why)))
+            OperatorRequest::Kernel => {
+                let kernel = self.supervisor.programs().kernel().connection();
+                match kernel.and_then(|kernel| self.processes.connect_kernel(kernel)) {
+                    Ok(operator_end) => {
+                        (OperatorReply::Kernel, vec![operator_end.into_fd().into()])
+                    }
+                    Err(why) => {
+                        debug!(why, "could not connect an operator to the kernel");
+                        without(unavailable(later(&why)))
+                    }
                 }
-            },
+            }
             OperatorRequest::Incidents { from } => {
-                let (incidents, more) = self.table.incidents().page(from);
+                let (incidents, more) = self.supervisor.programs().incidents().page(from);
                 without(OperatorReply::Incidents { incidents, more })
             }
             OperatorRequest::Log => {
-                match self
-                    .table
-                    .services_mut()
-                    .connect_operator_to_log(requester.uid, &self.processes)
-                {
+                let log = self.supervisor.programs().log_for_operator(requester.uid);
+                match log.and_then(|(log, client)| self.processes.connect(log, client)) {
                     Ok(operator_end) => (OperatorReply::Log, vec![operator_end.into()]),
                     Err(why) => without(unavailable(later(&why))),
                 }
             }
             OperatorRequest::Service { name } => {
                 let user = Some(requester.uid).filter(|_| !requester.is_northbound);
-                match self.table.connect_operator(&name, user, &self.processes) {
+                let provider =
+                    self.supervisor.programs().provider_for_operator(&name, user, &self.processes);
+                let connected = provider.and_then(|(provider, client, table)| {
+                    Ok([self.processes.connect(provider, client)?.into(), table])
+                });
+                match connected {
                     Ok(fds) => (OperatorReply::Service, fds.into()),
                     Err(why) => without(unavailable(why)),
                 }
             }
             OperatorRequest::Change(request) => {
-                let reply = match self.stop_deadline {
-                    Some(_) => Err("Rosemary stops".into()),
-                    None => self.begin_change(request, fds, requester, now),
-                };
-                without(reply.map_or_else(unavailable, OperatorReply::Change))
+                let begun = self.supervisor.begin_change(request, fds, &requester.who, now);
+                without(begun.map_or_else(unavailable, OperatorReply::Change))
             }
             OperatorRequest::ChangeReport { id: change } => {
                 let why = || format!("there is no report of change {change} any more");
-                without(self.changes.report(change).map_or_else(
+                without(self.supervisor.change_report(change).map_or_else(
                     || unavailable(why()),
                     |report| OperatorReply::Change(report.clone()),
                 ))
             }
-            OperatorRequest::Config => match self.changes.shown_config() {
+            OperatorRequest::Config => match self.disk.shown_config() {
                 Ok((reply, text)) => (reply, vec![text.into()]),
                 Err(why) => without(unavailable(why)),
             },
             OperatorRequest::AddToken(token) => without(self.add_token(&token, requester)),
             OperatorRequest::Tokens => {
-                let northbound = self.table.northbound_mut();
-                let tokens = northbound.map(|it| OperatorReply::Tokens(it.tokens()));
+                let tokens = self.interface.as_ref().map(|it| it.with(|it| it.tokens.list()));
+                let tokens = tokens.map(OperatorReply::Tokens);
                 without(tokens.unwrap_or_else(|| unavailable(NO_NORTHBOUND.into())))
             }
             OperatorRequest::RevokeToken { which } => {
-                let northbound = self.table.northbound_mut();
-                let revoked =
-                    northbound.map_or(Err(NO_NORTHBOUND.into()), |it| it.revoke_token(&which));
+                let revoked = self.change_credentials(|it| it.tokens.revoke(&which));
                 for token in revoked.iter().flatten() {
-                    audit::token(&requester.who, token, false);
+                    self.effects.audit(audit::token(&requester.who, token, false));
                 }
                 let count = revoked.map(|tokens| OperatorReply::Revoked(tokens.len()));
                 without(count.unwrap_or_else(unavailable))
@@ -495,69 +484,58 @@ impl EventLoop {
         }
     }
 
-    /// Begins a change. An audit record tells if it could not begin; others are written while it is made.
-    fn begin_change(
+    /// Changes by what users of the HTTP interface are recognised, with effect at once.
+    ///
+    /// # Errors
+    /// Why nothing is changed, as a phrase.
+    fn change_credentials<T>(
         &mut self,
-        request: ChangeRequest,
-        fds: Vec<OwnedFd>,
-        requester: &Requester,
-        now: Instant,
-    ) -> Result<ChangeReport, String> {
-        let what = audit::phrase(&request.change);
-        let begun = self.changes.begin((request, fds), &requester.who, &mut self.table, now);
-        if let Err(why) = &begun {
-            audit::not_begun(&requester.who, &what, why);
-        }
-        begun
+        change: impl FnOnce(&mut NorthboundInput) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let interface = self.interface.as_ref().ok_or(NO_NORTHBOUND)?;
+        let changed = interface.with(change)?;
+        self.supervisor.programs_mut().send_credentials();
+        Ok(changed)
     }
 
     fn add_token(&mut self, token: &TokenRecord, requester: &Requester) -> OperatorReply {
-        let Some(northbound) = self.table.northbound_mut() else {
-            return OperatorReply::Unavailable { why: NO_NORTHBOUND.into() };
-        };
-        match northbound.add_token(token.clone()) {
-            Ok(()) => {
-                audit::token(&requester.who, token, true);
-                OperatorReply::Interface { api: northbound.api() }
+        let added = self.change_credentials(|it| {
+            it.tokens.add(token.clone())?;
+            Ok(it.api())
+        });
+        match added {
+            Ok(api) => {
+                self.effects.audit(audit::token(&requester.who, token, true));
+                OperatorReply::Interface { api }
             }
             Err(why) => OperatorReply::Unavailable { why },
         }
     }
 
     fn revoke_user(&mut self, name: &str, requester: &Requester) -> OperatorReply {
-        let northbound = self.table.northbound_mut();
-        match northbound.map_or(Ok(Revocation::default()), |it| it.revoke_user(name)) {
+        if self.interface.is_none() {
+            return OperatorReply::RevokedUser { dir: None, before: None };
+        }
+        let revoke =
+            |it: &mut NorthboundInput| it.revoke_user(name).map_err(|error| error.to_string());
+        match self.change_credentials(revoke) {
             Ok(Revocation { dir, earlier, before }) => {
                 if let Some(before) = before.filter(|_| before != earlier) {
-                    audit::revoked_user(&requester.who, name, earlier, before);
+                    self.effects.audit(audit::revoked_user(&requester.who, name, earlier, before));
                 }
                 OperatorReply::RevokedUser { dir, before }
             }
-            Err(error) => OperatorReply::Unavailable { why: error.to_string() },
+            Err(why) => OperatorReply::Unavailable { why },
         }
     }
 
     fn status(&self, now: Instant) -> Status {
-        let (kernel, services, apps) = self.table.status();
         let uptime = now.saturating_duration_since(self.started).as_millis();
-        Status {
-            version: env!("CARGO_PKG_VERSION").into(),
-            monitor: MonitorStatus {
-                pid: std::process::id(),
-                uptime_seconds: f64::from(u32::try_from(uptime / 100).unwrap_or(u32::MAX)) / 10.0,
-            },
-            kernel,
-            services,
-            apps,
-            inactive: self.changes.inactive().to_vec(),
-            warnings: self.changes.warnings().to_vec(),
-            unserved: self.table.unserved(),
-            refused: self.table.refused_switches(now),
-            other_controller: self.table.other_controller(now),
-            rejected: self.changes.rejected().map(Into::into),
-            not_stored: self.table.not_stored().chain(self.incidents.not_stored()).collect(),
-            safe_mode: self.table.safe_mode_status().map(Box::new),
-        }
+        let monitor = MonitorStatus {
+            pid: std::process::id(),
+            uptime_seconds: f64::from(u32::try_from(uptime / 100).unwrap_or(u32::MAX)) / 10.0,
+        };
+        self.supervisor.status(monitor, self.incidents.not_stored(), now)
     }
 
     fn usage(&self) -> Vec<ProgramUsage> {
@@ -565,7 +543,7 @@ impl EventLoop {
             pid: Some(std::process::id()),
             ..report::program_usage("monitor", "monitor", ProgramState::Running, &self.own_meter)
         };
-        [monitor].into_iter().chain(self.table.usage()).collect()
+        [monitor].into_iter().chain(self.supervisor.programs().usage()).collect()
     }
 
     fn measure_monitor(&mut self, now: Instant) {

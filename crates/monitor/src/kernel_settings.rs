@@ -1,15 +1,16 @@
 //! What every kernel receives at its start: listening sockets, TLS keys, and how its workers run.
 
-use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use control::app::{AbsentApp, Installation};
+use control::app::Installation;
 use control::kernel::{AnnouncedApp, KernelRequest, MAX_WORKERS, PlainTcp, Tuning};
 
 use crate::keys::SealedKeys;
 use crate::listen::Listener;
 use crate::processes::duplicates;
 use supervisor::effects::Fd;
+use supervisor::kernel::KernelStart;
 
 /// The settings with which each kernel is started.
 #[derive(Debug)]
@@ -20,8 +21,6 @@ pub(crate) struct KernelSettings {
     /// The number of worker threads; `None` for one per CPU.
     pub(crate) workers: Option<u16>,
     pub(crate) tuning: Tuning,
-    /// The apps that have a number and do not run.
-    pub(crate) absent: Vec<AbsentApp>,
     /// The installation, for the cookies of the kernel's own flows.
     pub(crate) installation: Installation,
 }
@@ -33,27 +32,20 @@ impl KernelSettings {
         let workers = u64::from(self.workers.unwrap_or(MAX_WORKERS));
         2 * workers * sys::ring::memory_size(self.tuning.ring) as u64
     }
+}
 
-    /// The addresses at which switches connect.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = std::net::SocketAddr> {
-        self.listeners.iter().map(Listener::address)
-    }
-
-    /// The start request for a kernel with these apps, and the descriptors that belong to it. The listening sockets are as at the
-    /// beginning, whatever an earlier kernel did with them.
-    ///
-    /// # Errors
-    /// The monitor can open no more descriptors.
-    pub(crate) fn start_request(
+impl KernelStart for KernelSettings {
+    fn request(
         &mut self,
         run_as: Option<u32>,
         apps: Vec<AnnouncedApp>,
-    ) -> io::Result<(KernelRequest, Vec<Fd>)> {
+    ) -> Result<(KernelRequest, Vec<Fd>), String> {
         self.listeners.iter_mut().for_each(Listener::renew);
-        let listeners = self.addresses().collect();
+        let listeners = self.addresses();
         let tls = self.keys.is_some();
         let sockets = self.listeners.iter().map(AsFd::as_fd);
-        let fds = duplicates(sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)))?;
+        let fds = duplicates(sockets.chain(self.keys.iter().flat_map(SealedKeys::fds)));
+        let fds = fds.map_err(|error| error.to_string())?;
         let Self { plain, workers, tuning, installation, .. } = *self;
         let start = KernelRequest::Start {
             listeners,
@@ -66,5 +58,9 @@ impl KernelSettings {
             installation,
         };
         Ok((start, fds))
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().map(Listener::address).collect()
     }
 }

@@ -14,9 +14,9 @@ use sys::sandbox::Limits;
 
 use crate::choice;
 use crate::config_file::ConfigFile;
+use crate::environment::Environment;
 use crate::modules::Modules;
 use crate::object::Object;
-use crate::process_table::Environment;
 use crate::python::{self, PythonZone};
 
 /// Describes the app `chosen` with number `id`; nothing is started. `demoted` says why it must not run in the kernel.

@@ -9,26 +9,25 @@
 //! | files | contents |
 //! | --- | --- |
 //! | `event_loop.rs` | the event loop |
-//! | `process_table.rs` | the programs, and what an event of one means for the others |
-//! | `kernel_process.rs`, `kernel_settings.rs` | the kernel's process; what each kernel receives at its start |
-//! | `launch.rs` | what the processes of an app need on this machine |
-//! | `service_table.rs`, `service.rs`, `apps_service.rs` | the services; the one about apps, which the monitor serves itself |
-//! | `processes.rs`, `processes/` | the processes: their starts, messages, output and ends |
+//! | `environment.rs`, `launch.rs`, `kernel_settings.rs` | what programs, the processes of an app and each kernel need on this machine |
+//! | `processes.rs`, `processes/` | the processes: their starts, messages, output, ends, and connections |
+//! | `apps_service.rs` | the service about apps, which the monitor serves itself |
 //! | `demotions.rs` | the apps that must not run in the kernel |
 //! | `incident_store.rs` | the file of incidents |
-//! | `attribution.rs`, `backtrace.rs` | which app is to blame for the end of a kernel; which functions a crashed kernel was calling |
+//! | `backtrace.rs` | which functions a crashed kernel was calling |
 //! | `usage/` | how much each program uses, and what enforces its limits |
 //! | `log_forwarder.rs` | log lines, to the log service |
 //! | `sandbox.rs`, `remedy.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what would allow them; what sandbox this machine supports |
-//! | `northbound/` | the HTTP interface: its sockets, its process, its requests |
-//! | `admin_server.rs`, `change/` | the admin socket; changes that operators make while Rosemary runs |
+//! | `northbound/` | the HTTP interface: its sockets, keys and tokens |
+//! | `admin_server.rs`, `deployment/` | the admin socket; what changes that operators make need from the disk |
 //! | `object.rs`, `config_file.rs`, `modules.rs` | an app's object; an app's own configuration; modules that an app in Python imports |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
 //! | `check.rs`, `choice.rs`, `overrides.rs`, `numbers.rs` | checks of what the operator chose; which apps run, also by decisions of operators; their numbers |
 //! | `notify.rs` | reports to systemd |
 //! | `listen.rs`, `keys.rs`, `runtime_dir.rs`, `state_dir.rs`, `lock.rs`, `installation.rs`, `users.rs`, `signals.rs`, `options.rs` | what exists before the loop begins |
 //!
-//! When a program is started, killed, restarted and held, and who is to blame, is decided in the crate [`supervisor`].
+//! What an event means for the programs is decided in the crate [`supervisor`]: when each is started, killed, restarted and held, and
+//! who is to blame.
 //!
 //! The monitor never speaks OpenFlow, parses packets, loads code, waits for a child, or answers for the kernel.
 
@@ -36,19 +35,17 @@
 
 mod admin_server;
 mod apps_service;
-mod attribution;
-mod audit;
 mod backtrace;
-mod change;
 mod check;
 mod choice;
 mod config_file;
 mod demotions;
+mod deployment;
+mod environment;
 pub mod error;
 mod event_loop;
 mod incident_store;
 pub mod installation;
-mod kernel_process;
 mod kernel_settings;
 pub mod keys;
 mod launch;
@@ -64,15 +61,12 @@ mod one_shot;
 pub mod options;
 mod overrides;
 pub mod packages;
-mod process_table;
 mod processes;
 pub mod python;
 mod remedy;
 mod runtime_dir;
 pub mod sandbox;
 pub mod sandbox_probe;
-mod service;
-mod service_table;
 mod signals;
 mod state_dir;
 mod trial_load;
@@ -82,6 +76,7 @@ mod watch;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -91,38 +86,44 @@ use control::kernel::PlainTcp;
 use control::northbound::{ListenerRole, NorthboundSettings, OfctlRest};
 use rustix::process::geteuid;
 use sdk::Limit;
+use sdk::services::Service;
 use tracing::{info, warn};
 
 pub use crate::check::{Valid, check};
 pub use supervisor::text::shown;
 
 use crate::admin_server::{AdminServer, AllowedUsers};
-use crate::change::planner::Planner;
-use crate::change::{Basis, Changes};
+
 use crate::choice::Circumstances;
 use crate::demotions::Demotions;
+use crate::deployment::Disk;
+use crate::deployment::planner::Planner;
+use crate::environment::Environment;
 use crate::error::StartError;
 use crate::event_loop::EventLoop;
 use crate::incident_store::IncidentStore;
 use crate::installation::Installation;
 use crate::kernel_settings::KernelSettings;
+use crate::keys::SealedKeys;
 use crate::northbound::listeners::Listeners;
 use crate::northbound::tokens::Tokens;
-use crate::northbound::{Northbound, NorthboundInput};
+use crate::northbound::{NorthboundInput, SharedInput};
 use crate::notify::ServiceManager;
 use crate::options::Options;
 use crate::overrides::Overrides;
 use crate::packages::Store;
-use crate::process_table::{Environment, ProcessTable};
 use crate::processes::Processes;
 use crate::runtime_dir::RuntimeDir;
-use crate::service_table::ServiceSettings;
 use crate::signals::Signals;
 use crate::state_dir::StateDir;
 use crate::usage::{EnforcedBy, Enforcement};
 use crate::users::Users;
 use config::{Config, Require, ServiceRight};
+use supervisor::Supervisor;
+use supervisor::change::Basis;
 use supervisor::effects::Effects;
+use supervisor::kernel::KernelParts;
+use supervisor::programs::{Demotions as _, Parts};
 use supervisor::spec::Origin;
 
 /// Queues a line of the monitor's own log, as [`sys::log::in_background`] passes it, for the log service.
@@ -314,10 +315,8 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     if runtime.took_over() {
         warn!(dir = %dir.display(), "took over from an instance that had been killed");
     }
-    let keys = keys::load(&options.tls, &config)
-        .map_err(|error| error.at(config.position_of("controller", "tls-dir")))?;
+    let keys = keys_for_switches(options, &config)?;
     let plain = options.plain(&config);
-    check::transport(options, &config, keys.is_some())?;
     warn_of_plain(plain);
     let listeners = listen::bind_listeners(&options.listen(&config), runtime.took_over())?;
     let numbers = numbers::of(&state, apps.iter().map(|app| (app.name(), app.spec.key())))?;
@@ -340,8 +339,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let running: Vec<_> = numbers.iter().copied().zip(apps.iter().map(choice::App::name)).collect();
     let absent = numbers::absent(&state, &running, &config)?;
     let id = numbers::installation(&state)?;
-    let settings =
-        KernelSettings { listeners, plain, keys, workers, tuning, absent, installation: id };
+    let settings = KernelSettings { listeners, plain, keys, workers, tuning, installation: id };
     let mut incidents = IncidentStore::load(state.path());
     incidents.set_time();
     let environment = Environment {
@@ -351,40 +349,85 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
         enforcement: Arc::new(enforcement(options).with_rings(settings.ring_bytes())),
         effects: Effects::default(),
         incidents: incidents.incidents().clone(),
-    };
-    let processes = Processes::new(environment.enforcement.clone());
-    let effects = environment.effects.clone();
-    let rules = config.supervision;
-    let planner = Planner {
-        options: options.clone(),
-        installation,
         state_dir: state_dir.clone(),
-        own,
-        never,
+        quotas: config.quotas,
     };
-    let services = ServiceSettings { state_dir, quotas: config.quotas, rules };
+    let processes = Processes::new(&environment, Instant::now());
+    let planner = Planner { options: options.clone(), installation, state_dir, own, never };
     if runtime.took_over() {
         record_takeover(&mut incidents);
     }
     give_rights(&numbers, &mut apps);
-    let apps = numbers.into_iter().zip(apps).collect();
-    let mut table = ProcessTable::new(apps, settings, &services, &environment, demotions)?;
-    table.set_safe_mode(&config.safe_mode);
-    if options.safe_mode {
-        table.begin_safe_mode("an operator requested it with --safe-mode", Instant::now());
-    }
-    table.warn_of_apps_in_kernel();
-    let northbound = northbound.map(|input| Northbound::new(input, &rules, &environment));
-    table.set_northbound(northbound.transpose()?);
+    let interface = northbound.map(SharedInput::from);
+    let effects = environment.effects.clone();
+    let apps = (numbers, apps);
+    let kernel = environment.kernel(settings, absent, config.supervision.kernel_limits);
+    let parts = parts((kernel, apps, interface.clone()), demotions, &config, &environment)?;
     environment.users.log();
-    let basis = Basis { planner, environment, services, config, overrides, inactive, warnings };
-    let changes = Changes::new(basis);
-    let ends_with_apps = options.end_with_apps;
-    let table = (table, processes, effects, incidents);
-    let mut event_loop =
-        EventLoop::new(table, admin, signals, changes, service_manager(), ends_with_apps);
+    let disk = Disk::new(planner, Rc::new(environment), overrides);
+    let basis = Basis { deployment: Box::new(disk.clone()), config, inactive, warnings };
+    let mut supervisor = Supervisor::new(parts, basis, options.end_with_apps);
+    if options.safe_mode {
+        let why = "an operator requested it with --safe-mode";
+        supervisor.begin_safe_mode(why, Instant::now());
+    }
+    supervisor.programs().warn_of_apps_in_kernel();
+    let programs = (supervisor, processes, effects, incidents);
+    let admin = (admin, signals);
+    let mut event_loop = EventLoop::new(programs, interface, admin, disk, service_manager());
     let all_ended = event_loop.run().map_err(system("wait for events"))?;
     event_loop.held().map_or(Ok(all_ended), |held| Err(StartError::AppsHeld(held)))
+}
+
+/// The parts of all programs.
+///
+/// # Errors
+/// The program of a service or of the HTTP interface is missing.
+fn parts(
+    (kernel, (numbers, apps), interface): (
+        KernelParts,
+        (Vec<AppId>, Vec<choice::App>),
+        Option<SharedInput>,
+    ),
+    demotions: Demotions,
+    config: &Config,
+    environment: &Environment,
+) -> Result<Parts, StartError> {
+    let services = environment.services(&named_services(&apps))?;
+    let apps = numbers.into_iter().zip(apps);
+    let apps = apps.map(|(id, app)| {
+        let demoted = demotions.why(app.name()).map(str::to_owned);
+        launch::app(id, app, environment, demoted.as_deref())
+    });
+    let apps = apps.collect();
+    let northbound = interface.map(|it| environment.northbound(Box::new(it))).transpose()?;
+    Ok(Parts {
+        kernel,
+        apps,
+        services,
+        northbound,
+        rules: config.supervision,
+        safe_mode: config.safe_mode.clone(),
+        demotions: Box::new(demotions),
+        effects: environment.effects.clone(),
+        incidents: environment.incidents.clone(),
+    })
+}
+
+/// Loads the keys for TLS to switches, if there are some.
+///
+/// # Errors
+/// They cannot be used, or switches could not connect without them.
+fn keys_for_switches(options: &Options, config: &Config) -> Result<Option<SealedKeys>, StartError> {
+    let keys = keys::load(&options.tls, config)
+        .map_err(|error| error.at(config.position_of("controller", "tls-dir")))?;
+    check::transport(options, config, keys.is_some())?;
+    Ok(keys)
+}
+
+/// The services that apps name.
+fn named_services(apps: &[choice::App]) -> Vec<Service> {
+    apps.iter().flat_map(|app| app.spec.keys.services.iter().copied()).collect()
 }
 
 /// Logs that Rosemary starts.

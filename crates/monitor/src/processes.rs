@@ -3,33 +3,42 @@
 //! Each process has a control socket, a pidfd, two pipes and, once it is confined, a listener for refused system calls. The monitor
 //! never waits for any of them.
 
+mod connections;
 mod output;
 mod process;
+mod state_file;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::flight::{Charges, FlightReader, OngoingCall, OngoingTurn};
 use control::kernel::worker_name;
 use control::log::LogLevel;
+use control::service::ServiceKind;
 use supervisor::effects::{
     Attached, Effect, Fd, IfFull, Message, ProcessEvent, ProgramId, Record, Reply, Spawn,
 };
 use supervisor::hang::events::Activity;
 use supervisor::program::ProgramKind;
-use supervisor::system::System;
+use supervisor::system::{Sockets, System};
 use supervisor::usage::meter::Sample;
 use sys::cgroup::Controller;
 use sys::channel::{Channel, ChannelError};
+use sys::clock::now_ns;
+use sys::packets::Packets;
 use sys::process::{Memory, Thread, Usage, main_thread, named_thread, processor_time};
 use tracing::{error, warn};
 
 pub(crate) use self::output::Stream;
 use self::process::Process;
-use crate::log_forwarder;
+use crate::backtrace::{self, NotMade, PendingBacktrace};
+use crate::environment::Environment;
+use crate::log_forwarder::{self, InvalidReply, LogForwarder, REPLY_TIMEOUT};
 use crate::sandbox::RefusedCalls;
 use crate::usage::Enforcement;
 use supervisor::text::shortened;
@@ -48,6 +57,12 @@ pub(crate) enum Port {
     Exit,
     /// The listener for system calls that its sandbox refused.
     RefusedCalls,
+    /// The kernel's replies with the apps' counters.
+    Counters,
+    /// The requests of operators that it passes on. The event loop receives them by [`Processes::receive_request`].
+    Requests,
+    /// The log service's replies to the monitor.
+    LogReplies,
 }
 
 /// The processes of all programs. Dropping it kills them.
@@ -55,6 +70,16 @@ pub(crate) enum Port {
 pub(crate) struct Processes {
     enforcement: Arc<Enforcement>,
     running: BTreeMap<ProgramId, Running>,
+    /// The directory of the services' state files.
+    state_dir: PathBuf,
+    /// The user for the process that reads the files of a crashed kernel, if the monitor is root.
+    reader: Option<u32>,
+    /// The kernel's file as it was at the start of its process, for a backtrace.
+    kernel_file: Option<File>,
+    backtrace: Option<(ProgramId, PendingBacktrace)>,
+    log: LogForwarder,
+    /// The log service to which lines are sent.
+    log_service: Option<ProgramId>,
 }
 
 /// A process that has not been reaped.
@@ -69,15 +94,30 @@ struct Running {
     pid: u32,
     /// Where it records its calls.
     recorder: Option<FlightReader>,
+    /// A connection to the kernel for counters.
+    counters: Option<Channel>,
+    /// Whether the kernel owes an answer on it.
+    owes_counters: bool,
+    /// The monitor's end of the channel on which it passes on requests of operators.
+    requests: Option<Channel>,
 }
 
 /// What happened, and to which program.
 type Events = Vec<(ProgramId, ProcessEvent)>;
 
 impl Processes {
-    /// Without processes. `enforcement` keeps each below its limits.
-    pub(crate) fn new(enforcement: Arc<Enforcement>) -> Self {
-        Self { enforcement, running: BTreeMap::new() }
+    /// Without processes.
+    pub(crate) fn new(environment: &Environment, now: Instant) -> Self {
+        Self {
+            enforcement: environment.enforcement.clone(),
+            running: BTreeMap::new(),
+            state_dir: environment.state_dir.clone(),
+            reader: environment.users.for_nobody(),
+            kernel_file: None,
+            backtrace: None,
+            log: LogForwarder::new(now),
+            log_service: None,
+        }
     }
 
     /// Carries out effects in their order. Returns what happened.
@@ -103,12 +143,48 @@ impl Processes {
                 log_forwarder::audit_on(&app, &text);
                 return None;
             }
+            Effect::Backtrace(crashed) => {
+                let file = self.kernel_file.as_ref().map(AsFd::as_fd);
+                match backtrace::begin(*crashed, file, self.reader, now) {
+                    Ok(begun) => self.backtrace = Some((program, begun)),
+                    Err(error) => warn!(%error, "could not make a backtrace of the kernel"),
+                }
+                return None;
+            }
+            Effect::EndLog => {
+                self.log.disconnect();
+                return None;
+            }
+            Effect::FlushLog => {
+                self.log.flush(now);
+                return None;
+            }
             other => other,
         };
         // A process that has just ended receives no message.
         let running = self.running.get_mut(&program)?;
         match effect {
-            Effect::Spawn(_) | Effect::Audit { .. } => {}
+            Effect::Count => return self.count(program),
+            Effect::ForwardLog(socket) => match socket.try_clone() {
+                Ok(socket) => {
+                    self.log.connect(Packets::from_fd(socket), now);
+                    self.log_service = Some(program);
+                }
+                Err(error) => {
+                    let why = format!("it could not be connected: {error}");
+                    return Some(ProcessEvent::Broken(why));
+                }
+            },
+            Effect::WaitForLog => self.log.extend_timeout(now),
+            // The first five are carried out above, and the others by the event loop.
+            Effect::Spawn(_)
+            | Effect::Audit { .. }
+            | Effect::Backtrace(_)
+            | Effect::EndLog
+            | Effect::FlushLog
+            | Effect::AuditUser(_)
+            | Effect::AddAppsClient(..)
+            | Effect::Decided(..) => {}
             Effect::Send(message, attached, if_full) => {
                 return running.send(&message, attached, if_full);
             }
@@ -142,13 +218,26 @@ impl Processes {
     }
 
     fn spawn(&mut self, program: ProgramId, spawn: Spawn, now: Instant) -> ProcessEvent {
+        if spawn.kind == ProgramKind::Kernel {
+            self.kernel_file = File::open(&spawn.executable.path).ok();
+        }
         match Process::spawn(&spawn, &self.enforcement, now) {
             Ok(process) => {
                 let pid = process.child.pid();
                 let Spawn { name, kind, log_level, .. } = spawn;
                 let refused_calls = RefusedCalls::of(&kind, now);
-                let running =
-                    Running { name, kind, process, refused_calls, log_level, pid, recorder: None };
+                let running = Running {
+                    name,
+                    kind,
+                    process,
+                    refused_calls,
+                    log_level,
+                    pid,
+                    recorder: None,
+                    counters: None,
+                    owes_counters: false,
+                    requests: None,
+                };
                 self.running.insert(program, running);
                 ProcessEvent::Started(pid)
             }
@@ -166,9 +255,12 @@ impl Processes {
         let others = self.running.iter().filter(move |(_, running)| !is_kernel(running));
         // What a zone has sent before the kernel reports a fault of it comes first.
         let kernel = self.running.iter().filter(move |(_, running)| is_kernel(running));
-        others.chain(kernel).flat_map(|(program, running)| {
+        let log = self.log_service.zip(self.log.fd());
+        let log = log.map(|(program, fd)| (program, Port::LogReplies, fd));
+        let ports = others.chain(kernel).flat_map(|(program, running)| {
             running.ports().map(move |(port, fd)| (*program, port, fd))
-        })
+        });
+        ports.chain(log)
     }
 
     /// When [`advance`](Self::advance) is due.
@@ -177,25 +269,70 @@ impl Processes {
             let output = running.process.output.next_due();
             output.into_iter().chain(running.refused_calls.next_due())
         });
-        due.min()
+        let backtrace = self.backtrace.iter().map(|(_, backtrace)| backtrace.next_due());
+        due.chain(backtrace).chain(self.log.next_due()).min()
     }
 
-    /// Logs the counts of dropped lines and calls, and reads again from processes that wrote too much.
-    pub(crate) fn advance(&mut self, now: Instant) {
+    /// Logs the counts of dropped lines and calls, reads again from processes that wrote too much, and forwards log lines. Returns
+    /// what happened.
+    pub(crate) fn advance(&mut self, now: Instant) -> Events {
         for running in self.running.values_mut() {
             running.process.output.catch_up(now);
             running.refused_calls.catch_up(now);
         }
+        let mut events: Events = self.backtrace_made(now).into_iter().collect();
+        events.extend(self.forward_log(now));
+        events
+    }
+
+    /// The backtrace of a crashed kernel, once it is made.
+    fn backtrace_made(&mut self, now: Instant) -> Option<(ProgramId, ProcessEvent)> {
+        let (program, backtrace) =
+            self.backtrace.as_mut().filter(|(_, it)| it.next_due() <= now)?;
+        let made = match backtrace.check(now) {
+            Ok(None) => return None,
+            Ok(Some((id, frames))) => Some((*program, ProcessEvent::Backtrace(id, frames))),
+            Err(NotMade) => None,
+        };
+        self.backtrace = None;
+        made
+    }
+
+    /// Sends log lines to the log service. Returns that it does not answer, or breaks its protocol.
+    fn forward_log(&mut self, now: Instant) -> Option<(ProgramId, ProcessEvent)> {
+        let mut event = None;
+        if self.log.is_overdue(now) {
+            // If the monitor itself was delayed, the answer has arrived meanwhile.
+            event = self.receive_log_reply(now);
+        }
+        if self.log.is_overdue(now) {
+            event = self.log_service.map(|it| (it, ProcessEvent::LogSilent(REPLY_TIMEOUT)));
+        }
+        self.log.warn_of_lost_lines(now);
+        self.log.forward(now);
+        event
+    }
+
+    fn receive_log_reply(&mut self, now: Instant) -> Option<(ProgramId, ProcessEvent)> {
+        let InvalidReply = self.log.receive(now).err()?;
+        self.log.disconnect();
+        let why = "it sent the monitor an invalid reply";
+        Some((self.log_service?, ProcessEvent::Broken(why.into())))
     }
 
     /// Handles a descriptor that became readable. Returns what happened.
     pub(crate) fn handle(&mut self, program: ProgramId, port: Port, now: Instant) -> Events {
+        if port == Port::LogReplies {
+            return self.receive_log_reply(now).into_iter().collect();
+        }
         let Some(running) = self.running.get_mut(&program) else { return Events::new() };
         let mut events: Vec<ProcessEvent> = running.found().into_iter().collect();
         match port {
             Port::Output(stream) => running.process.output.read_some(stream, now),
             Port::RefusedCalls => running.refused_calls.answer_waiting(running.log_level, now),
             Port::Control => running.receive(&mut events, true),
+            Port::Counters => events.extend(running.counted()),
+            Port::Requests | Port::LogReplies => {}
             Port::Exit => {
                 // Messages that the process sent before it ended belong to it, not to its successor.
                 running.receive(&mut events, false);
@@ -221,27 +358,6 @@ impl Processes {
 
     fn recorder(&self, program: ProgramId) -> Option<&FlightReader> {
         self.running.get(&program)?.recorder.as_ref()
-    }
-
-    /// Sends a program a message on behalf of an operator.
-    ///
-    /// The message is refused unless most of the control socket is free, so operators cannot crowd out the monitor's own
-    /// messages.
-    ///
-    /// # Errors
-    /// The message could not be sent.
-    pub(crate) fn send_for_operator(
-        &self,
-        program: ProgramId,
-        message: impl Into<Message>,
-        fds: &[BorrowedFd<'_>],
-    ) -> Result<(), ChannelError> {
-        let running = self.running.get(&program);
-        let control = running.and_then(|running| running.process.control.as_ref());
-        if control.is_some_and(Channel::is_crowded) {
-            return Err(ChannelError::WouldBlock);
-        }
-        control.ok_or(ChannelError::Closed)?.send(&message.into(), fds)
     }
 }
 
@@ -303,6 +419,32 @@ impl System for Processes {
         let sealed: io::Result<OwnedFd> = sys::shm::sealed_copy(name, content);
         sealed.map(Fd::new).map_err(|error| error.to_string())
     }
+
+    fn sockets(&self, kind: Sockets) -> Result<[Fd; 2], String> {
+        let pair = match kind {
+            Sockets::Plain => Packets::pair(),
+            Sockets::PassingToFirst => Packets::passing_pair(),
+        };
+        let (first, second) = pair.map_err(|error| error.to_string())?;
+        if kind == Sockets::PassingToFirst
+            && let Err(error) = second.send_little_ahead()
+        {
+            warn!(%error, "could not bound the data that waits for an app");
+        }
+        Ok([first.into_fd().into(), second.into_fd().into()])
+    }
+
+    fn state_file(&self, service: ServiceKind, owner: Option<u32>) -> Result<Option<Fd>, String> {
+        let Some(name) = service.file() else { return Ok(None) };
+        let path = self.state_dir.join(name);
+        let file = state_file::open(&path, owner);
+        let file = file.map_err(|error| format!("could not open {}: {error}", path.display()))?;
+        Ok(Some(Fd::new(file.into())))
+    }
+
+    fn is_log_stored(&self) -> bool {
+        self.log.is_done()
+    }
 }
 
 /// Reads what a process that has ended had recorded.
@@ -313,6 +455,7 @@ fn record(recorder: &FlightReader) -> Record {
         modules: recorder.modules(),
         recent: recorder.recent(),
         charges: recorder.charges(),
+        ended_ns: now_ns(),
     }
 }
 
@@ -334,6 +477,8 @@ impl Running {
             (Port::Control, control.as_ref().map(AsFd::as_fd)),
             (Port::Exit, Some(child.as_fd())),
             (Port::RefusedCalls, self.refused_calls.fd()),
+            (Port::Counters, self.counters.as_ref().map(AsFd::as_fd)),
+            (Port::Requests, self.requests.as_ref().map(AsFd::as_fd)),
         ]
         .into_iter()
         .filter_map(|(port, fd)| Some((port, fd?)))
@@ -356,7 +501,8 @@ impl Running {
         let fds = match fds {
             Ok(fds) => fds,
             Err(error) => {
-                return Some(ProcessEvent::Broken(format!("its calls cannot be watched: {error}")));
+                let why = format!("it got no descriptor of its own: {error}");
+                return Some(ProcessEvent::Broken(why));
             }
         };
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
@@ -386,6 +532,11 @@ impl Running {
                 let (recorder, fd) = FlightReader::new()?;
                 self.recorder = Some(recorder);
                 Ok(fd.into())
+            }
+            Attached::Requests => {
+                let (ours, theirs) = Channel::passing_pair()?;
+                self.requests = Some(ours);
+                Ok(theirs.into_fd().into())
             }
         }
     }

@@ -264,31 +264,6 @@ impl<'a> Actions<'a> {
         }
     }
 
-    /// Reads actions that are all complete outputs to ports accepted by
-    /// [`PortNo::is_usual_output`]; `None` for any other list.
-    #[inline]
-    pub(crate) fn outputs(version: Version, bytes: &'a [u8]) -> Option<Self> {
-        let are = match version {
-            Version::V1_0 => are_outputs::<8>(bytes, |it| port_1_0(*it).is_usual_output()),
-            _ => are_outputs::<16>(bytes, |it| port_1_3(it).is_usual_output()),
-        };
-        are.then_some(Self::checked(version, bytes))
-    }
-
-    /// Wraps bytes that are already validated.
-    #[inline]
-    fn checked(version: Version, bytes: &'a [u8]) -> Self {
-        let repr = match version {
-            Version::V1_0 => Repr::V1_0(List::checked(bytes)),
-            Version::V1_1 => Repr::V1_1(List::checked(bytes)),
-            Version::V1_2 => Repr::V1_2(List::checked(bytes)),
-            Version::V1_3 => Repr::V1_3(List::checked(bytes)),
-            Version::V1_4 => Repr::V1_4(List::checked(bytes)),
-            Version::V1_5 => Repr::V1_5(List::checked(bytes)),
-        };
-        Self { repr }
-    }
-
     /// Whether all actions are outputs.
     #[inline]
     pub fn only_output(&self) -> bool {
@@ -298,17 +273,25 @@ impl<'a> Actions<'a> {
     /// Whether all actions are outputs to ports accepted by `allows`.
     #[inline]
     pub fn only_output_to(&self, allows: impl Fn(PortNo) -> bool) -> bool {
+        let is_allowed = |it: &Action| matches!(it, Action::Output { port, .. } if allows(*port));
         let allowed = later!(self.repr, {
-            Repr::Slice(_) => None,
+            Repr::Slice(slice) => Some(slice.iter().all(is_allowed)),
             Repr::V1_0(list) => {
                 list.received().map(|bytes| are_outputs::<8>(bytes, |it| allows(port_1_0(*it))))
             },
         } list => {
             list.received().map(|bytes| are_outputs::<16>(bytes, |it| allows(port_1_3(it))))
         });
-        allowed.unwrap_or_else(|| {
-            self.iter().all(|it| matches!(it, Action::Output { port, .. } if allows(port)))
-        })
+        allowed.unwrap_or_else(|| self.iter().all(|it| is_allowed(&it)))
+    }
+
+    /// Returns the port, if the actions are a slice of one output of whole packets.
+    #[inline]
+    pub(crate) fn single_output(&self) -> Option<PortNo> {
+        match self.repr {
+            Repr::Slice([Action::Output { port, max_len: Action::NO_BUFFER }]) => Some(*port),
+            _ => None,
+        }
     }
 
     /// Whether the list is empty.

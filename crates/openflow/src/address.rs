@@ -101,6 +101,7 @@ impl FromStr for MacAddr {
 }
 
 impl<'a> WireFormat<'a> for MacAddr {
+    const SIZE: Option<usize> = Some(6);
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         from.array(field).map(Self)
@@ -113,6 +114,7 @@ impl<'a> WireFormat<'a> for MacAddr {
 
 /// Four bytes in network byte order.
 impl<'a> WireFormat<'a> for Ipv4Addr {
+    const SIZE: Option<usize> = Some(4);
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         from.array::<4>(field).map(Self::from)

@@ -406,6 +406,23 @@ impl<'a> FlowMod<'a> {
         xid: u32,
         out: &mut [u8],
     ) -> Result<usize, EncodeError> {
+        // The most frequent flow: all of its fields have constant places.
+        if let Some(pair) = self.pair()
+            && let Ok(size) = template::encode_pair(self, priority, &pair, (version, xid), out)
+        {
+            return Ok(size);
+        }
+        self.encode_any(priority, version, xid, out)
+    }
+
+    #[inline]
+    fn encode_any(
+        &self,
+        priority: u16,
+        version: Version,
+        xid: u32,
+        out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
         let mut to = begin(Kind::FlowMod, version, xid, out)?;
         match version {
             Version::V1_0 => self.write_v1_0(priority, &mut to)?,
@@ -416,6 +433,14 @@ impl<'a> FlowMod<'a> {
             Version::V1_5 => self.write_since_1_1::<6>(priority, &mut to)?,
         }
         to.finish()
+    }
+
+    /// Returns the values of a flow from one host to another that has a template's match and action.
+    #[inline]
+    fn pair(&self) -> Option<Blanks> {
+        let (in_port, eth_dst, eth_src) = self.match_.pair()?;
+        let output = self.instructions.only_output()?;
+        Some(Blanks { in_port, eth_dst, eth_src, buffer_id: self.buffer_id, output })
     }
 
     #[inline]

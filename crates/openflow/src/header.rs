@@ -9,6 +9,7 @@
 //! +---------+------+--------+-----+----
 //! ```
 
+use crate::wire::read_apart;
 use crate::{DecodeError, EncodeError, Reader, Version, Writer};
 use core::fmt;
 
@@ -39,19 +40,31 @@ impl Header {
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut bytes = Reader::new(bytes, 0);
-        let version = bytes.u8("header.version")?;
-        let kind = bytes.u8("header.type")?;
-        let length = bytes.u16("header.length")?;
-        let xid = bytes.u32("header.xid")?;
-        if usize::from(length) < Self::SIZE {
+        // One check for all fields; the compiler drops the check of each.
+        let header = if bytes.left() < Self::SIZE {
+            read_apart(&mut bytes, Self::read)?
+        } else {
+            Self::read(&mut bytes)?
+        };
+        if usize::from(header.length) < Self::SIZE {
             return Err(DecodeError::BadLength {
                 field: "header.length",
                 offset: 2,
-                found: length.into(),
+                found: header.length.into(),
                 expected: "at least the header's own 8 bytes",
             });
         }
-        Ok(Self { version, kind, length, xid })
+        Ok(header)
+    }
+
+    #[inline]
+    fn read(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            version: from.u8("header.version")?,
+            kind: from.u8("header.type")?,
+            length: from.u16("header.length")?,
+            xid: from.u32("header.xid")?,
+        })
     }
 
     /// Writes the header unchanged to the start of `out`; returns [`Header::SIZE`].
@@ -76,25 +89,26 @@ impl Header {
     pub fn split(bytes: &[u8]) -> Result<(Self, Reader<'_>), DecodeError> {
         let header = Self::decode(bytes)?;
         let size = usize::from(header.length);
-        if bytes.len() < size {
-            return Err(DecodeError::Truncated {
-                field: "message",
-                offset: 0,
-                need: size,
-                have: bytes.len(),
-            });
-        }
-        if bytes.len() > size {
-            return Err(DecodeError::BadLength {
-                field: "header.length",
-                offset: 2,
-                found: size,
-                expected: "the size of the message",
-            });
+        if bytes.len() != size {
+            return Err(Self::other_size(bytes.len(), size));
         }
         let mut body = Reader::new(bytes, 0);
         body.take("header", Self::SIZE)?;
         Ok((header, body))
+    }
+
+    /// Returns the error for `have` bytes whose header has the length `size`.
+    #[cold]
+    fn other_size(have: usize, size: usize) -> DecodeError {
+        if have < size {
+            return DecodeError::Truncated { field: "message", offset: 0, need: size, have };
+        }
+        DecodeError::BadLength {
+            field: "header.length",
+            offset: 2,
+            found: size,
+            expected: "the size of the message",
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use crate::v1_3::instruction::{self, Instruction as Wired};
 use crate::v1_5::instruction::StatTrigger;
 use crate::wire::{List, ListIter, Pad, WireFormat};
 use crate::write::put;
-use crate::{DecodeError, EncodeError, Version, Writer, v1_1, v1_2, v1_3, v1_4, v1_5};
+use crate::{
+    DecodeError, EncodeError, PortNo, Reader, Version, Writer, v1_1, v1_2, v1_3, v1_4, v1_5,
+};
 
 /// The instructions of a flow entry: at most one of each kind, executed in this order (OpenFlow
 /// 1.3.5 §5.9).
@@ -181,6 +183,26 @@ impl core::fmt::Debug for OtherInstructions<'_> {
 }
 
 impl<'a> Instructions<'a> {
+    /// Reads the instructions of the version byte `V` up to the end of the message. `at` is a place in the message for errors.
+    ///
+    /// # Errors
+    /// As of the list of the instructions, and as [`from_wire`](Self::from_wire).
+    #[inline]
+    pub(crate) fn read<const V: u8>(from: &mut Reader<'a>, at: usize) -> Result<Self, DecodeError>
+    where
+        Lists: OfVersion<V>,
+    {
+        // Nearly all flows have this instruction alone: it applies actions.
+        if let [0, 4, high, low, _, _, _, _, actions @ ..] = from.peek()
+            && usize::from(u16::from_be_bytes([*high, *low])) == from.left()
+            && let Some(actions) = List::of_valid(actions)
+        {
+            from.rest();
+            return Ok(Self { apply: Lists::actions(actions), ..Self::default() });
+        }
+        Self::from_wire::<V>(List::read(from, "flow_mod.instructions")?, at)
+    }
+
     /// Converts the instructions of the version byte `V`.
     ///
     /// # Errors
@@ -223,6 +245,19 @@ impl<'a> Instructions<'a> {
             seen |= bit;
         }
         Ok(found)
+    }
+
+    /// Returns the port, if the only instruction applies one output of whole packets.
+    #[inline]
+    pub(crate) fn only_output(&self) -> Option<PortNo> {
+        let is_alone = self.meter.is_none()
+            && !self.clear
+            && self.write.is_empty()
+            && self.metadata.is_none()
+            && self.goto_table.is_none()
+            && self.stat_trigger.is_none()
+            && self.others.is_empty();
+        self.apply.single_output().filter(|_| is_alone)
     }
 
     /// Writes the instructions for the version byte `V`.

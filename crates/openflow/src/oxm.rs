@@ -103,6 +103,16 @@ impl<'a> Oxm<'a> {
 }
 
 impl<'a> WireFormat<'a> for Oxm<'a> {
+    /// A field of the specification without a mask.
+    #[inline]
+    fn valid_size(bytes: &[u8]) -> Option<usize> {
+        let [a, b, field, length, rest @ ..] = bytes else { return None };
+        let size = usize::from(*length);
+        let is_plain = [*a, *b] == OPENFLOW_BASIC.to_be_bytes() && field & 1 == 0;
+        let is_valid = is_plain && basic_size(field >> 1) == Some(size) && size <= rest.len();
+        is_valid.then_some(HEADER_SIZE + size)
+    }
+
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         let class = from.u16("oxm.class")?;

@@ -7,8 +7,8 @@ use crate::flow_mod::NO_BUFFER;
 use crate::header::{begin, open};
 use crate::matching::{Field, Match};
 use crate::oxm::{OPENFLOW_BASIC, Oxm};
-use crate::wire::{List, Pad, WireFormat};
-use crate::{DecodeError, EncodeError, Kind, PortNo, Version, v1_0, v1_1, v1_2, v1_3};
+use crate::wire::{List, Pad, WireFormat, read_apart};
+use crate::{DecodeError, EncodeError, Kind, PortNo, Reader, Version, v1_0, v1_1, v1_2, v1_3};
 
 /// Reason for a packet-in. OpenFlow 1.3.5 §7.4.1 (`ofp_packet_in_reason`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -136,75 +136,51 @@ impl<'a> PacketIn<'a> {
     )]
     #[inline(always)]
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
-        match Self::usual(message) {
-            Some(usual) => Ok(usual),
-            None => Self::decode_any(message),
-        }
-    }
-
-    /// Decodes the common shape at fixed offsets: any packet-in of 1.0, and one of 1.3 whose match
-    /// contains only the in-port. The result equals that of [`decode`](Self::decode). `None` means
-    /// another shape, not an error; `decode` handles it.
-    #[expect(clippy::inline_always, reason = "as in `decode`")]
-    #[inline(always)]
-    pub fn usual(message: &'a [u8]) -> Option<Self> {
-        let (head, _) = message.split_first_chunk::<4>()?;
-        let size = usize::from(u16::from_be_bytes([head[2], head[3]]));
-        match head {
-            [1, 10, ..] if size == message.len() => {
-                let (head, data) = message.split_first_chunk::<18>()?;
-                let [.., b0, b1, b2, b3, t0, t1, p0, p1, reason, pad] = *head;
-                Some(Self::from_v1_0(&v1_0::PacketIn {
-                    buffer_id: u32::from_be_bytes([b0, b1, b2, b3]),
-                    total_len: u16::from_be_bytes([t0, t1]),
-                    in_port: u16::from_be_bytes([p0, p1]),
-                    reason,
-                    pad: Pad([pad]),
-                    data,
-                }))
-            }
-            [4, 10, ..] if size == message.len() => {
-                let (head, rest) = message.split_first_chunk::<24>()?;
-                let [.., b0, b1, b2, b3, t0, t1, reason, table_id] = *head.first_chunk::<16>()?;
-                // OFPMT_OXM of 12 bytes, OpenFlow 1.3.5 §7.2.3.1, and OXM_OF_IN_PORT, §7.2.3.7.
-                let (fields, data) = rest.split_first_chunk::<18>()?;
-                let [0, 1, 0, 12, 0x80, 0, 0, 4, i0, i1, i2, i3, ..] = *fields else { return None };
-                let wire = v1_3::PacketIn {
-                    buffer_id: u32::from_be_bytes([b0, b1, b2, b3]),
-                    total_len: u16::from_be_bytes([t0, t1]),
-                    reason,
-                    table_id,
-                    cookie: u64::from_be_bytes(*head.last_chunk()?),
-                    match_: v1_3::Match {
-                        fields: List::checked(&fields[4..12]),
-                        ..v1_3::Match::default()
-                    },
-                    pad: Pad::default(),
-                    data,
-                };
-                Some(Self::of_v1_3(&wire, PortNo(u32::from_be_bytes([i0, i1, i2, i3]))))
-            }
-            _ => None,
-        }
-    }
-
-    #[inline(never)]
-    fn decode_any(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::PacketIn)?;
         match version {
             Version::V1_0 => {
                 v1_0::PacketIn::read(&mut body, "packet_in").map(|wire| Self::from_v1_0(&wire))
             }
-            Version::V1_1 => {
-                v1_1::PacketIn::read(&mut body, "packet_in").map(|wire| Self::from_v1_1(&wire))
-            }
-            Version::V1_2 => {
-                v1_2::PacketIn::read(&mut body, "packet_in").map(|wire| Self::from_v1_2(&wire))
-            }
+            Version::V1_1 => read_apart(&mut body, |body| {
+                v1_1::PacketIn::read(body, "packet_in").map(|wire| Self::from_v1_1(&wire))
+            }),
+            Version::V1_2 => read_apart(&mut body, |body| {
+                v1_2::PacketIn::read(body, "packet_in").map(|wire| Self::from_v1_2(&wire))
+            }),
             Version::V1_3 | Version::V1_4 | Version::V1_5 => {
-                v1_3::PacketIn::read(&mut body, "packet_in").map(|wire| Self::from_v1_3(&wire))
+                match Self::with_in_port(body.peek()) {
+                    Some(packet_in) => Ok(packet_in),
+                    None => Self::read_v1_3(body),
+                }
             }
         }
+    }
+
+    /// Reads the body of a packet-in of 1.3 or later whose match is the in-port alone, as switches send nearly all, at constant offsets.
+    #[inline]
+    fn with_in_port(body: &'a [u8]) -> Option<Self> {
+        let (head, rest) = body.split_first_chunk::<16>()?;
+        // OFPMT_OXM of 12 bytes, OpenFlow 1.3.5 §7.2.3.1, and OXM_OF_IN_PORT, §7.2.3.7.
+        let [0, 1, 0, 12, fields @ ..] = rest else { return None };
+        let (fields, data) = fields.split_first_chunk::<14>()?;
+        let [0x80, 0, 0, 4, i0, i1, i2, i3, ..] = *fields else { return None };
+        let [b0, b1, b2, b3, t0, t1, reason, table_id, ..] = *head;
+        let buffer_id = u32::from_be_bytes([b0, b1, b2, b3]);
+        Some(Self {
+            buffer_id: (buffer_id != NO_BUFFER).then_some(buffer_id),
+            total_len: u16::from_be_bytes([t0, t1]),
+            reason: PacketInReason::from_wire(reason),
+            table_id,
+            cookie: u64::from_be_bytes(*head.last_chunk()?),
+            in_port: PortNo(u32::from_be_bytes([i0, i1, i2, i3])),
+            match_: PacketInMatch { fields: List::checked(fields.get(..8)?) },
+            data,
+        })
+    }
+
+    #[inline(never)]
+    fn read_v1_3(mut body: Reader<'a>) -> Result<Self, DecodeError> {
+        v1_3::PacketIn::read(&mut body, "packet_in").map(|wire| Self::from_v1_3(&wire))
     }
 
     #[inline]
@@ -248,21 +224,14 @@ impl<'a> PacketIn<'a> {
         Self::from_v1_3(&wire)
     }
 
-    #[inline]
     pub(crate) fn from_v1_3(wire: &v1_3::PacketIn<'a>) -> Self {
-        Self::of_v1_3(wire, in_port(wire.match_.fields))
-    }
-
-    /// `in_port` comes from the fields of its match.
-    #[inline]
-    fn of_v1_3(wire: &v1_3::PacketIn<'a>, in_port: PortNo) -> Self {
         Self {
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
             total_len: wire.total_len,
             reason: PacketInReason::from_wire(wire.reason),
             table_id: wire.table_id,
             cookie: wire.cookie,
-            in_port,
+            in_port: in_port(wire.match_.fields),
             match_: PacketInMatch { fields: wire.match_.fields },
             data: wire.data,
         }
@@ -339,7 +308,6 @@ pub(crate) fn in_port_oxm(bytes: &[u8; 4]) -> Oxm<'_> {
 }
 
 /// Finds the in-port among the fields; switches send it first.
-#[inline]
 pub(crate) fn in_port(fields: List<'_, Oxm<'_>>) -> PortNo {
     fields
         .iter()
@@ -385,31 +353,23 @@ mod tests {
     }
 
     #[test]
-    fn fast_path_equals_decode_or_declines() {
-        let mut usual = 0;
-        for whole in [&V1_3[..], &V1_0[..]] {
-            assert!(PacketIn::usual(whole).is_some());
-            for at in 0..whole.len() {
-                for value in [0, 1, 0x7f, 0xff] {
-                    let mut bytes = whole.to_vec();
-                    bytes[at] = value;
-                    let decoded = PacketIn::decode_any(&bytes);
-                    if let Some(packet_in) = PacketIn::usual(&bytes) {
-                        assert_eq!(Ok(packet_in), decoded, "byte {at} is {value}");
-                        usual += 1;
-                    }
-                }
-            }
-            for size in 0..whole.len() {
-                let mut bytes = whole[..size].to_vec();
-                if let Some(low) = bytes.get_mut(3) {
-                    *low = u8::try_from(size).unwrap();
-                }
-                let decoded = PacketIn::decode_any(&bytes).ok();
-                assert!(PacketIn::usual(&bytes).is_none_or(|usual| Some(usual) == decoded));
-            }
+    fn in_port_is_found_in_any_place() {
+        let metadata = [0x80, 0, 2 << 1, 8, 0, 0, 0, 0, 0, 0, 0, 7];
+        let in_port = [0x80, 0, 0, 4, 0, 0, 0, 9];
+        for fields in [[&in_port[..], &metadata].concat(), [&metadata[..], &in_port].concat()] {
+            let mut message = V1_3[..24].to_vec();
+            message.extend([0, 1, 0, 24]);
+            message.extend(fields);
+            message.extend([0, 0, 0xca, 0xfe]);
+            message[3] = u8::try_from(message.len()).unwrap();
+            let packet_in = PacketIn::decode(&message).unwrap();
+            assert_eq!((packet_in.in_port, packet_in.data), (PortNo(9), &[0xca, 0xfe][..]));
+            assert_eq!(packet_in.match_.fields().count(), 2);
         }
-        assert!(usual > 100, "{usual}");
+        let mut message = V1_3[..24].to_vec();
+        message.extend([0, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0xca, 0xfe]);
+        message[3] = u8::try_from(message.len()).unwrap();
+        assert_eq!(PacketIn::decode(&message).unwrap().in_port, PortNo::ANY);
     }
 
     #[test]

@@ -8,13 +8,9 @@ use crate::header::{begin, open};
 use crate::instruction::{Lists, OfVersion};
 use crate::oxm::{OPENFLOW_BASIC, Oxm};
 use crate::packet_in::{PacketInMatch, in_port, in_port_oxm};
-use crate::read::Reader;
-use crate::wire::{List, WireFormat};
+use crate::wire::{List, WireFormat, read_apart};
 use crate::write::put;
-use crate::{
-    DecodeError, EncodeError, Header, Kind, PortNo, Version, Writer, v1_0, v1_1, v1_2, v1_3, v1_4,
-    v1_5,
-};
+use crate::{DecodeError, EncodeError, Kind, PortNo, Reader, Version, Writer, v1_0, v1_3, v1_5};
 
 /// A packet-out.
 ///
@@ -109,62 +105,30 @@ impl<'a> PacketOut<'a> {
     /// # Errors
     /// [`DecodeError`] if the bytes are not exactly one packet-out. The packet itself is not
     /// parsed.
+    #[inline]
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::PacketOut)?;
-        Ok(match version {
-            Version::V1_0 => Self::from_v1_0(&v1_0::PacketOut::read(&mut body, "packet_out")?),
-            Version::V1_3 => Self::from_v1_3(&v1_3::PacketOut::read(&mut body, "packet_out")?),
-            _ => return Self::decode_other(version, &mut body),
-        })
+        match version {
+            Version::V1_0 => {
+                v1_0::PacketOut::read(&mut body, "packet_out").map(|wire| Self::from_v1_0(&wire))
+            }
+            Version::V1_1 => read_apart(&mut body, Self::read_since_1_1::<2>),
+            Version::V1_2 => read_apart(&mut body, Self::read_since_1_1::<3>),
+            Version::V1_3 => Self::read_since_1_1::<4>(&mut body),
+            Version::V1_4 => read_apart(&mut body, Self::read_since_1_1::<5>),
+            Version::V1_5 => read_apart(&mut body, |body| {
+                v1_5::PacketOut::read(body, "packet_out").map(|wire| Self::from_v1_5(&wire))
+            }),
+        }
     }
 
-    /// Decodes the content of a version that is not offered, apart from the versions of the packet path.
-    #[cold]
-    #[inline(never)]
-    fn decode_other(version: Version, body: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(match version {
-            Version::V1_0 => Self::from_v1_0(&v1_0::PacketOut::read(body, "packet_out")?),
-            Version::V1_1 => Self::from_v1_3(&v1_1::PacketOut::read(body, "packet_out")?),
-            Version::V1_2 => Self::from_v1_3(&v1_2::PacketOut::read(body, "packet_out")?),
-            Version::V1_3 => Self::from_v1_3(&v1_3::PacketOut::read(body, "packet_out")?),
-            Version::V1_4 => Self::from_v1_3(&v1_4::PacketOut::read(body, "packet_out")?),
-            Version::V1_5 => Self::from_v1_5(&v1_5::PacketOut::read(body, "packet_out")?),
-        })
-    }
-
-    /// Decodes the common shape of OpenFlow 1.0 and 1.3 at fixed offsets: all actions are outputs to ports that
-    /// [`PortNo::is_usual_output`] accepts. The result equals that of [`decode`](Self::decode).
-    /// `None` means another shape, not an error; `decode` handles it.
+    /// Reads the body of the version byte `V`, which is OpenFlow 1.1 to 1.4.
     #[inline]
-    pub fn usual(message: &'a [u8]) -> Option<Self> {
-        let (version, length) = match message.first_chunk()? {
-            [1, 13, high, low] => (Version::V1_0, [*high, *low]),
-            [4, 13, high, low] => (Version::V1_3, [*high, *low]),
-            _ => return None,
-        };
-        if usize::from(u16::from_be_bytes(length)) != message.len() {
-            return None;
-        }
-        let mut body = Reader::new(message.get(Header::SIZE..)?, 0);
-        let buffer_id = Some(body.u32(FIELDS).ok()?).filter(|id| *id != NO_BUFFER);
-        let is_old = version == Version::V1_0;
-        let in_port = if is_old {
-            v1_0::port_from_wire(body.u16(FIELDS).ok()?)
-        } else {
-            PortNo(body.u32(FIELDS).ok()?)
-        };
-        let size = body.u16(FIELDS).ok()?;
-        if !is_old {
-            body.take(FIELDS, 6).ok()?; // padding
-        }
-        let actions = Actions::outputs(version, body.take(FIELDS, size.into()).ok()?)?;
-        Some(Self {
-            pipeline: PacketInMatch::default(),
-            buffer_id,
-            in_port,
-            actions,
-            data: body.rest(),
-        })
+    fn read_since_1_1<const V: u8>(body: &mut Reader<'a>) -> Result<Self, DecodeError>
+    where
+        Lists: OfVersion<V>,
+    {
+        v1_3::packet::PacketOut::<V>::read(body, "packet_out").map(|wire| Self::from_v1_3(&wire))
     }
 
     #[inline]
@@ -216,9 +180,6 @@ impl<'a> PacketOut<'a> {
     }
 }
 
-/// Field name for errors that the caller discards.
-const FIELDS: &str = "packet_out";
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,35 +229,5 @@ mod tests {
             error.to_string(),
             "packet_out.actions_len at byte 16 is 24, expected no more than the bytes left"
         );
-    }
-
-    #[test]
-    fn fast_path_equals_decode_or_declines() {
-        let one = [Action::output(PortNo(2))];
-        let two = [PortNo::FLOOD, PortNo(7)].map(Action::output);
-        let strip = [Action::PopVlan, Action::output(PortNo(2))];
-        for version in [Version::V1_0, Version::V1_3] {
-            for (actions, is_usual) in
-                [(&one[..], true), (&two, true), (&[], true), (&strip, false)]
-            {
-                let whole = PacketOut::new(PortNo(3), actions, b"a packet");
-                for packet_out in [whole, PacketOut::buffered(PortNo::CONTROLLER, actions, 7)] {
-                    let mut message = vec![0; 128];
-                    let size = packet_out.encode(version, 9, &mut message).unwrap();
-                    message.truncate(size);
-                    assert_eq!(PacketOut::usual(&message).is_some(), is_usual);
-                    for place in 0..size * 8 {
-                        let mut other = message.clone();
-                        other[place / 8] ^= 1 << (place % 8);
-                        if let Some(usual) = PacketOut::usual(&other) {
-                            assert_eq!(Ok(usual), PacketOut::decode(&other), "{place}");
-                        }
-                    }
-                    for len in 0..size {
-                        assert_eq!(PacketOut::usual(&message[..len]), None);
-                    }
-                }
-            }
-        }
     }
 }

@@ -62,11 +62,7 @@ impl PortNo {
 
     /// Whether this is a common output port: a physical one, `LOCAL`, `FLOOD` or `ALL`.
     ///
-    /// These lead to ports of the switch, whatever the in-port is. The fast decoders
-    /// [`FlowModView::usual`] and [`PacketOut::usual`] accept only outputs to them.
-    ///
-    /// [`FlowModView::usual`]: crate::FlowModView::usual
-    /// [`PacketOut::usual`]: crate::PacketOut::usual
+    /// These lead to ports of the switch, whatever the in-port is.
     #[inline]
     pub fn is_usual_output(self) -> bool {
         self.is_physical() || matches!(self, Self::LOCAL | Self::FLOOD | Self::ALL)
@@ -98,6 +94,7 @@ impl fmt::Display for PortNo {
 }
 
 impl<'a> WireFormat<'a> for PortNo {
+    const SIZE: Option<usize> = Some(4);
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         from.u32(field).map(Self)

@@ -35,6 +35,12 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    /// Returns all bytes that are left.
+    #[inline]
+    pub(crate) fn peek(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Takes the next `n` bytes.
     ///
     /// # Errors

@@ -57,6 +57,7 @@ impl<const N: usize> fmt::Debug for Text<N> {
 }
 
 impl<'a, const N: usize> WireFormat<'a> for Text<N> {
+    const SIZE: Option<usize> = Some(N);
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         from.array(field).map(Self)

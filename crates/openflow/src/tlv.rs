@@ -3,6 +3,9 @@
 
 use crate::{DecodeError, Reader};
 
+/// Size of an element's header, in bytes.
+pub(crate) const HEAD_SIZE: usize = 4;
+
 /// Reads an element's header; returns its type and a reader of the bytes after the header.
 ///
 /// # Errors
@@ -15,7 +18,6 @@ pub(crate) fn read_head<'a>(
     len_field: &'static str,
     align: usize,
 ) -> Result<(u16, Reader<'a>), DecodeError> {
-    const HEAD_SIZE: usize = 4;
     let kind = from.u16(type_field)?;
     let offset = from.offset();
     let len = usize::from(from.u16(len_field)?);
@@ -92,6 +94,23 @@ macro_rules! tlv_enum {
         }
 
         impl<$life $(, const $v: u8)?> $crate::wire::WireFormat<$life> for $name<$life $(, $v)?> {
+            /// An element whose content has a fixed size.
+            #[inline]
+            fn valid_size(bytes: &[u8]) -> Option<usize> {
+                let [a, b, c, d, ..] = *bytes else { return None };
+                let content = match u16::from_be_bytes([a, b]) {
+                    $( $number $(if matches!(V, $first..=$last))? => {
+                        <$body as $crate::wire::WireFormat<$life>>::SIZE
+                    } )*
+                    _ => None,
+                };
+                let size = $crate::tlv::HEAD_SIZE + content?;
+                let is_valid = usize::from(u16::from_be_bytes([c, d])) == size
+                    && size.is_multiple_of($align)
+                    && size <= bytes.len();
+                is_valid.then_some(size)
+            }
+
             #[inline]
             fn read(
                 from: &mut $crate::Reader<$life>,

@@ -14,6 +14,15 @@ use crate::{DecodeError, Reader, Writer};
 
 /// A value with a wire format.
 pub trait WireFormat<'a>: Copy {
+    /// Size of every value in bytes; `None` if values differ in size. Any bytes of a fixed size are a valid value.
+    const SIZE: Option<usize> = None;
+
+    /// Returns the size of the first value of `bytes`; `None` if only [`read`](Self::read) can say whether it is valid.
+    #[inline]
+    fn valid_size(bytes: &[u8]) -> Option<usize> {
+        Self::SIZE.filter(|size| (1..=bytes.len()).contains(size))
+    }
+
     /// Reads a value from `from`; `field` is its name in errors.
     ///
     /// # Errors
@@ -27,6 +36,7 @@ pub trait WireFormat<'a>: Copy {
 macro_rules! wire_integer {
     ($($int:ident),*) => {$(
         impl<'a> WireFormat<'a> for $int {
+            const SIZE: Option<usize> = Some(size_of::<$int>());
             #[inline]
             fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
                 from.$int(field)
@@ -41,6 +51,10 @@ macro_rules! wire_integer {
 wire_integer!(u8, u16, u32, u64);
 
 impl<'a, T: WireFormat<'a> + Default, const N: usize> WireFormat<'a> for [T; N] {
+    const SIZE: Option<usize> = match T::SIZE {
+        Some(size) => Some(size * N),
+        None => None,
+    };
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         let mut items = [T::default(); N];
@@ -89,6 +103,7 @@ impl<const N: usize> fmt::Debug for Pad<N> {
 }
 
 impl<'a, const N: usize> WireFormat<'a> for Pad<N> {
+    const SIZE: Option<usize> = Some(N);
     #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         from.array(field).map(Self)
@@ -126,12 +141,14 @@ impl Align8 {
         field: &'static str,
         size: usize,
     ) -> Result<Self, DecodeError> {
+        let next = from.peek().first_chunk().map(|next| u64::from_be_bytes(*next));
         let found = from.take(field, Self::after(size))?;
-        let mut bytes = [0; 7];
-        for (to, from) in bytes.iter_mut().zip(found) {
-            *to = *from;
-        }
-        Ok(Self(bytes))
+        // Shifts take a fraction of the time of a loop over the bytes.
+        let last = match next {
+            Some(next) => next & !(u64::MAX >> (8 * (found.len() % 8))),
+            None => found.iter().rev().fold(0, |last, byte| last >> 8 | u64::from(*byte) << 56),
+        };
+        Ok(Self(last.to_be_bytes().first_chunk().copied().unwrap_or_default()))
     }
 
     /// Writes the padding after `size` bytes.
@@ -181,6 +198,7 @@ impl<'a, T: WireFormat<'a>> WireFormat<'a> for Padded<T> {
 pub struct Empty;
 
 impl<'a> WireFormat<'a> for Empty {
+    const SIZE: Option<usize> = Some(0);
     fn read(_: &mut Reader<'a>, _: &'static str) -> Result<Self, DecodeError> {
         Ok(Self)
     }
@@ -236,13 +254,20 @@ macro_rules! wire_impl {
         $name:ident = $label:literal { $($field:ident : $type:ty,)* }
     ) => {
         impl<$($generics)*> $crate::wire::WireFormat<$life> for $name $($args)* {
+            const SIZE: Option<usize> = $crate::wire::size_of_all(
+                &[$(<$type as $crate::wire::WireFormat<$life>>::SIZE),*]);
             #[inline]
             fn read(
                 from: &mut $crate::Reader<$life>,
                 _field: &'static str,
             ) -> Result<Self, $crate::DecodeError> {
-                Ok(Self { $($field: $crate::wire::WireFormat::read(
-                    from, concat!($label, ".", stringify!($field)))?,)* })
+                // One check for all fields of fixed size at the beginning. The compiler drops the check of each.
+                let beginning = const { $crate::wire::size_of_beginning(
+                    &[$(<$type as $crate::wire::WireFormat<$life>>::SIZE),*]) };
+                if from.left() < beginning {
+                    return $crate::wire::read_apart(from, |from| $crate::wire::read_fields!(from, $label { $($field),* }));
+                }
+                $crate::wire::read_fields!(from, $label { $($field),* })
             }
             #[inline]
             fn write(&self, to: &mut $crate::Writer<'_>) {
@@ -251,7 +276,46 @@ macro_rules! wire_impl {
         }
     };
 }
-pub(crate) use {wire_impl, wire_struct};
+
+/// Reads the fields of a structure one after the other.
+macro_rules! read_fields {
+    ($from:ident, $label:literal { $($field:ident),* }) => {
+        Ok(Self { $($field: $crate::wire::WireFormat::read(
+            $from, concat!($label, ".", stringify!($field)))?,)* })
+    };
+}
+pub(crate) use {read_fields, wire_impl, wire_struct};
+
+/// Returns the size of a structure whose fields have these sizes; `None` if one of them has no fixed size.
+pub(crate) const fn size_of_all(fields: &[Option<usize>]) -> Option<usize> {
+    match fields {
+        [] => Some(0),
+        [Some(first), rest @ ..] => match size_of_all(rest) {
+            Some(rest) => Some(*first + rest),
+            None => None,
+        },
+        [None, ..] => None,
+    }
+}
+
+/// Returns the size of the fields before the first one without a fixed size.
+pub(crate) const fn size_of_beginning(fields: &[Option<usize>]) -> usize {
+    match fields {
+        [Some(first), rest @ ..] => *first + size_of_beginning(rest),
+        [] | [None, ..] => 0,
+    }
+}
+
+/// Reads what is rare, apart from the frequent path, which stays small: a structure whose beginning is not whole, for the
+/// error that names the first missing field, and versions that are not offered.
+#[cold]
+#[inline(never)]
+pub(crate) fn read_apart<'a, T>(
+    from: &mut Reader<'a>,
+    read: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
+) -> Result<T, DecodeError> {
+    read(from)
+}
 
 /// Takes the rest of a structure whose 16-bit length comes next and counts from `start` bytes left.
 ///

@@ -41,7 +41,7 @@ impl<'b> Writer<'b> {
     /// Writes `bytes`.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
-        let end = self.position.saturating_add(bytes.len());
+        let end = self.position.wrapping_add(bytes.len());
         if let Some(room) = self.out.get_mut(self.position..end) {
             room.copy_from_slice(bytes);
         }
@@ -55,7 +55,7 @@ impl<'b> Writer<'b> {
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         let start = self.position;
-        self.position = start.saturating_add(N);
+        self.position = start.wrapping_add(N);
         self.out.get_mut(start..)?.first_chunk_mut()
     }
 
@@ -67,7 +67,7 @@ impl<'b> Writer<'b> {
         match room {
             Some(room) if size <= N => {
                 *room = *bytes;
-                self.position = self.position.saturating_add(size);
+                self.position = self.position.wrapping_add(size);
             }
             _ => self.bytes(bytes.get(..size).unwrap_or(bytes)),
         }
@@ -76,7 +76,7 @@ impl<'b> Writer<'b> {
     /// Writes `n` zero bytes.
     #[inline]
     pub fn zeros(&mut self, n: usize) {
-        let end = self.position.saturating_add(n);
+        let end = self.position.wrapping_add(n);
         if let Some(room) = self.out.get_mut(self.position..end) {
             room.fill(0);
         }

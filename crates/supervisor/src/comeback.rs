@@ -130,7 +130,10 @@ impl Comeback {
     /// Returns the next step, if one is due. The sequence assumes that the caller performs it.
     pub fn advance(&mut self, seen: Seen, now: Instant) -> Option<Step> {
         let is_healthy = match self.stage {
-            Stage::Between => return seen.kernel_runs.then(|| self.next()),
+            Stage::Between => {
+                self.healthy_since = None;
+                return seen.kernel_runs.then(|| self.next());
+            }
             Stage::OnTrial(_) if seen.has_left => {
                 self.stage = Stage::Between;
                 return self.advance(seen, now);

@@ -4,15 +4,18 @@ use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use config::Limits;
 use control::flight::{Charges, LoadedModule, OngoingCall, RecentEvent};
-use control::incident::Cause;
+use control::incident::{Cause, Frame, IncidentId};
 use control::kernel::{KernelReply, KernelRequest};
 use control::log::LogLevel;
 use control::northbound::{NorthboundReply, NorthboundRequest};
-use control::service::{ServiceReply, ServiceRequest};
+use control::query::AppCounters;
+use control::service::{ServiceClient, ServiceReply, ServiceRequest};
 use control::zone::{ZoneReply, ZoneRequest};
+pub use sdk::services::apps::Measure;
 use serde::Serialize;
 use sys::crash::CrashRecord;
 use sys::process::PidNamespace;
@@ -30,6 +33,8 @@ pub enum Attached {
     Fd(Fd),
     /// Memory in which the process records its calls, and which [`System`](crate::system::System) reads.
     Recorder,
+    /// Its end of a channel over which it sends requests of operators.
+    Requests,
 }
 
 impl From<Fd> for Attached {
@@ -41,6 +46,11 @@ impl From<Fd> for Attached {
 /// A program. No two programs of one monitor ever have the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProgramId(u64);
+
+impl ProgramId {
+    /// The monitor itself, which provides the service `apps`.
+    pub const MONITOR: Self = Self(0);
+}
 
 /// A message to a program, on its control socket.
 #[derive(Debug, Serialize)]
@@ -137,14 +147,60 @@ pub enum Effect {
         /// The record.
         text: String,
     },
+    /// Add a record of a user to the audit log.
+    AuditUser(String),
     /// Change the level of its log.
     SetLogLevel(LogLevel),
+    /// Ask the kernel for the apps' counters, over a connection of the monitor's own.
+    Count,
+    /// Make a backtrace of a kernel that has crashed.
+    Backtrace(Box<CrashedKernel>),
+    /// Send the lines of all logs to it, the log service, over the monitor's end of a connection.
+    ForwardLog(Fd),
+    /// Give the log service as much time again for its answer.
+    WaitForLog,
+    /// Send the last lines to the log service at once, because no more follow.
+    FlushLog,
+    /// Send no more lines to the log service.
+    EndLog,
+    /// Add a client of the service `apps`, with the monitor's end of its socket.
+    AddAppsClient(ServiceClient, Fd),
+    /// Answer a client of the service `apps`.
+    Decided(LimitRequest, Result<(), String>),
     /// Kill it. Its end is reported.
     Kill,
     /// Leave it behind, although it was killed.
     Abandon,
     /// Forget the program. Its process is killed, and its end is not reported.
     Forget,
+}
+
+/// A kernel that has crashed, for its backtrace.
+#[derive(Debug)]
+pub struct CrashedKernel {
+    /// The incident to which the backtrace belongs.
+    pub incident: IncidentId,
+    /// Its record.
+    pub record: CrashRecord,
+    /// The modules that it had loaded.
+    pub modules: Vec<LoadedModule>,
+    /// The numbers, names and objects of the apps that it hosted.
+    pub objects: Vec<(u16, String, Fd)>,
+}
+
+/// A request of an app to limit or release another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitRequest {
+    /// The client's number.
+    pub client: u64,
+    /// The request's number, which the client has chosen.
+    pub id: u64,
+    /// The name of the app that asks.
+    pub by: String,
+    /// The name of the app that it is about.
+    pub app: String,
+    /// The limit, with its time and reason; `None` to end it.
+    pub limit: Option<(Measure, Duration, String)>,
 }
 
 /// What happened to the process of a program.
@@ -162,6 +218,14 @@ pub enum ProcessEvent {
     Closed,
     /// It has broken the protocol of its control socket, as this phrase says.
     Broken(String),
+    /// The kernel has answered with the apps' counters.
+    Counted(Vec<AppCounters>),
+    /// The kernel could not be asked, or has not answered as it should.
+    NotCounted,
+    /// The backtrace of an earlier kernel is made, for this incident.
+    Backtrace(IncidentId, Vec<Frame>),
+    /// It, the log service, has not answered in this time.
+    LogSilent(Duration),
     /// It has ended, with this exit status. If it recorded its calls, the record comes with it.
     Ended(String, Cause, Option<Box<Record>>),
 }
@@ -179,6 +243,8 @@ pub struct Record {
     pub recent: Vec<(usize, Vec<RecentEvent>)>,
     /// The memory that was charged to apps.
     pub charges: Charges,
+    /// When it ended: nanoseconds of the monotonic clock, as in `recent`.
+    pub ended_ns: u64,
 }
 
 /// Collects effects. Clones share them.
@@ -202,6 +268,11 @@ impl Effects {
     /// Adds an effect.
     pub fn add(&self, program: ProgramId, effect: Effect) {
         self.0.borrow_mut().effects.push((program, effect));
+    }
+
+    /// Adds a record of a user to the audit log.
+    pub fn audit(&self, text: String) {
+        self.add(ProgramId::MONITOR, Effect::AuditUser(text));
     }
 
     /// The effects that were added since the last call, in their order.

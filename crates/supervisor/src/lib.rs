@@ -7,19 +7,29 @@
 
 pub mod app;
 pub mod attachment;
+mod attribution;
+pub mod audit;
 pub mod change;
 pub mod comeback;
+pub mod contract;
 pub mod effects;
 pub mod files;
 pub mod hang;
 pub mod incidents;
+pub mod interface;
+pub mod kernel;
 pub mod lifecycle;
 pub mod program;
+pub mod programs;
 pub mod restart_policy;
 pub mod rights;
 pub mod safe_mode;
 pub mod service_failures;
+pub mod services;
 pub mod spec;
+pub mod supervisor;
 pub mod system;
 pub mod text;
 pub mod usage;
+
+pub use self::supervisor::{Event, Supervisor};

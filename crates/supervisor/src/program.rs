@@ -287,6 +287,11 @@ impl Program {
                 self.kill(&why);
                 None
             }
+            // Only the kernel and the log service have these, and their owners handle them before.
+            ProcessEvent::Counted(_)
+            | ProcessEvent::NotCounted
+            | ProcessEvent::Backtrace(..)
+            | ProcessEvent::LogSilent(_) => None,
             ProcessEvent::Ended(exit, cause, record) => {
                 Some(News::Ended(self.ended(exit, cause, now), record))
             }

@@ -48,6 +48,11 @@ impl AppSpec {
         }
     }
 
+    /// Whether the app runs from a package.
+    pub fn is_packaged(&self) -> bool {
+        matches!(self.origin, Origin::Package { .. })
+    }
+
     /// Whether the app is a guard.
     pub fn is_guard(&self) -> bool {
         matches!(self.policy.stage, Stage::Guard(_))

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use control::flight::{Charges, OngoingCall, OngoingTurn};
+use control::service::ServiceKind;
 use sys::process::Thread;
 
 use crate::effects::{Fd, ProgramId};
@@ -57,6 +58,30 @@ pub trait System: fmt::Debug {
     /// # Errors
     /// Why there is none, as a phrase.
     fn sealed(&self, name: &str, content: &[u8]) -> Result<Fd, String>;
+
+    /// Two connected sockets for packets.
+    ///
+    /// # Errors
+    /// Why there are none, as a phrase.
+    fn sockets(&self, kind: Sockets) -> Result<[Fd; 2], String>;
+
+    /// The state file of a service, locked, for the user `owner`; created if it is missing. `None` for a service without state.
+    ///
+    /// # Errors
+    /// Why it cannot be used, as a phrase with its path.
+    fn state_file(&self, service: ServiceKind, owner: Option<u32>) -> Result<Option<Fd>, String>;
+
+    /// Whether all lines of the log are stored, or cannot be.
+    fn is_log_stored(&self) -> bool;
+}
+
+/// The kinds of socket pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sockets {
+    /// Neither end passes descriptors.
+    Plain,
+    /// The second end passes descriptors to the first one, and sends only a little ahead of it.
+    PassingToFirst,
 }
 
 /// A system without processes.
@@ -116,5 +141,17 @@ impl System for Nothing {
 
     fn sealed(&self, _: &str, _: &[u8]) -> Result<Fd, String> {
         Err("there is no memory".into())
+    }
+
+    fn sockets(&self, _: Sockets) -> Result<[Fd; 2], String> {
+        Err("there are no descriptors".into())
+    }
+
+    fn state_file(&self, _: ServiceKind, _: Option<u32>) -> Result<Option<Fd>, String> {
+        Err("there are no files".into())
+    }
+
+    fn is_log_stored(&self) -> bool {
+        true
     }
 }

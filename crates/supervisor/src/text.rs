@@ -1,5 +1,7 @@
 //! Makes text of apps and peers fit for the log and for terminals.
 
+use std::path::Path;
+
 /// Cuts the text of an app or a peer to `most` characters for the log.
 ///
 /// The log quotes and escapes a field of the type `str`, so the text can add neither lines nor colours.
@@ -19,6 +21,14 @@ pub fn shown(text: &str) -> String {
 /// As [`shortened`], with control characters escaped, for readers other than the log such as a terminal.
 pub fn harmless(text: &str, most: usize) -> String {
     shown(&shortened(text, most))
+}
+
+/// Adds an app's own file to the reason for which the app cannot be loaded.
+pub fn with_own_file(why: String, file: Option<&Path>) -> String {
+    match file {
+        Some(file) => format!("{why} (its own file is {})", file.display()),
+        None => why,
+    }
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use sdk::services::table::Slot;
 use sdk::services::{AskError, RequestId, Service};
 use sdk::serving::ClientRequest;
 use sys::log::APP;
-use sys::ring::DownWriter;
 use tracing::{debug, error, info, warn};
 
+use crate::outgoing::Outgoing;
 use crate::pending::PendingRequests;
 use crate::server::Server;
 use crate::watched::Watched;
@@ -34,7 +34,7 @@ pub struct ZoneHost {
     /// The level of the app's log.
     pub log_level: LogLevel,
     /// Takes messages for switches, one for each ring; empty until the kernel has passed rings.
-    pub messages: Vec<DownWriter>,
+    pub messages: Vec<Outgoing>,
     /// The ring of the current batch, which also takes its messages.
     pub ring: usize,
     /// The app's requests that switches have not answered.
@@ -89,7 +89,7 @@ impl ZoneHost {
         self.numbers
     }
 
-    fn messages(&mut self) -> Option<&mut DownWriter> {
+    fn messages(&mut self) -> Option<&mut Outgoing> {
         self.messages.get_mut(self.ring)
     }
 }
@@ -101,11 +101,10 @@ impl Host for ZoneHost {
 
     fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool {
         let Some(messages) = self.messages.get_mut(self.ring) else { return false };
-        let head = messages.reserved_head();
-        let is_sent = messages.commit_with(dpid, epoch, size, series);
+        let is_sent = messages.commit(dpid, epoch, size, series);
         if is_sent
             && series == 0
-            && let Some(head) = head
+            && let Some(head) = messages.last_head()
         {
             self.pending.sent(dpid, epoch, head);
         }
@@ -113,7 +112,7 @@ impl Host for ZoneHost {
     }
 
     fn room(&self) -> usize {
-        self.messages.get(self.ring).map_or(0, DownWriter::free)
+        self.messages.get(self.ring).map_or(0, Outgoing::free)
     }
 
     fn band(&self) -> (u16, u16) {

@@ -3,7 +3,8 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`control`] | the messages between monitor and zone |
-//! | [`host`] | serves the app's calls: messages go into the down ring |
+//! | [`host`] | serves the app's calls |
+//! | [`outgoing`] | writes the app's messages into the down ring |
 //! | [`pending`] | the app's requests that switches have not answered |
 //! | [`server`] | serves the clients of a service that the app provides |
 //! | [`sandbox`] | confines the process, and loads the object that the monitor named |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod host;
+pub mod outgoing;
 pub mod pending;
 pub mod run;
 pub mod sandbox;

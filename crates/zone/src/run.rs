@@ -37,7 +37,7 @@ use sdk::abi::{Level, RecordKind};
 use sys::channel::Channel;
 use sys::clock::now_ns;
 use sys::doorbell::{Doorbell, DoorbellSender};
-use sys::ring::{DownWriter, MAX_BATCH, UpReader};
+use sys::ring::{MAX_BATCH, UpReader};
 use sys::sandbox::seccomp::Profile;
 use tracing::info;
 
@@ -45,6 +45,7 @@ pub use self::error::{ZoneError, reported};
 pub use self::guest::Guest;
 pub use self::load::{Code, Confined, PythonInZone, confine};
 use crate::host::{ZoneHost, log};
+use crate::outgoing::Outgoing;
 
 /// A busy zone reads its control socket after this many batches or this many nanoseconds, whichever comes first.
 const CONTROL_BATCHES: u32 = 256;
@@ -341,7 +342,7 @@ fn call<A: Guest>(
             Ok(handled)
         }
         Err(failed) => {
-            app.host().messages.iter_mut().for_each(DownWriter::roll_back);
+            app.host().messages.iter_mut().for_each(Outgoing::roll_back);
             Err(failed)
         }
     }

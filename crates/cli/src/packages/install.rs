@@ -12,7 +12,7 @@ use clap::Args;
 use config::instance::{InstancePaths, StateDir};
 use config::{Config, NAME_FORM, is_name, stage_name};
 use control::change::{AppVerb, Change};
-use monitor::packages::{Admitted, Files, Gate, Refused, Store};
+use monitor::packages::{Admitted, Gate, PackageFiles, Refused, Store, read_package};
 use serde::Serialize;
 
 use super::version;
@@ -172,7 +172,7 @@ impl PackageReport {
 /// The package is refused, with the reason.
 pub fn verify(args: &PackageArgs) -> anyhow::Result<()> {
     let config = args.operator.config()?;
-    let files = Files::read(&args.package)?;
+    let files = read_package(&args.package)?;
     let admitted = admit_new(&config, args, &files)?;
     PackageReport::of(&admitted).print(args.json)
 }
@@ -184,7 +184,7 @@ pub fn verify(args: &PackageArgs) -> anyhow::Result<()> {
 pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
     let InstallArgs { package: args, yes } = args;
     let config = args.operator.config()?;
-    let files = Files::read(&args.package)?;
+    let files = read_package(&args.package)?;
     let admitted = admit_new(&config, args, &files)?;
     let store = args.operator.store(&config)?;
     let name = &admitted.manifest.app.name;
@@ -222,7 +222,7 @@ pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
 /// The package is refused, with the reason, the operator does not confirm, or the running Rosemary did not replace the app.
 pub fn upgrade(args: &UpgradeArgs) -> anyhow::Result<()> {
     let config = in_force(&args.how.instance)?;
-    let files = Files::read(&args.package)?;
+    let files = read_package(&args.package)?;
     let gate = Gate::new(&config.trust)?;
     let admitted = gate.admit_new(&files).with_context(|| refusal(&args.package, &config))?;
     let store = Store::of(&args.state.resolve(&config)?);
@@ -334,7 +334,7 @@ fn admit_installed<'a>(
 fn admit_new<'a>(
     config: &'a Config,
     args: &PackageArgs,
-    files: &Files,
+    files: &PackageFiles,
 ) -> anyhow::Result<Admitted<'a>> {
     let gate = Gate::new(&config.trust)?;
     gate.admit_new(files).with_context(|| refusal(&args.package, config))

@@ -1,14 +1,18 @@
 //! Copies an app's messages out of its ring, in portions, expands series, and checks each message.
 //!
+//! A record has one message, several for one connection, or a series. Several are divided by the lengths in their headers;
+//! if these do not add up, the record is refused as one message.
+//!
 //! This is the boundary between the app's memory and the kernel's: behind it a message is a private copy that nobody
 //! changes, and no series ([`series`]) exists. The flow-mod of a series was checked once, the ports and packets of each
 //! message for themselves.
 
 use std::ops::Range;
 
+use openflow::Header;
 use sdk::Refusal;
 use series::{Expanded, ExpandedKind, Problem, Series};
-use sys::ring::{Down, PeerFault};
+use sys::ring::{Down, MAX_MESSAGES, PeerFault};
 
 use super::AppPort;
 use super::tickets::Verdict;
@@ -18,6 +22,9 @@ use crate::rewrite::xid;
 /// Most records of an app, and bytes of its messages, in one portion, about: they stay in the core's first cache.
 const PORTION: usize = 128;
 const PORTION_BYTES: usize = 16 * 1024;
+
+/// The beginning of each message in a record is a multiple of this number of bytes.
+pub(super) const ALIGNMENT: usize = 8;
 
 /// Bytes of a record that cost as much time as another record.
 const LONG: usize = 1024;
@@ -109,16 +116,26 @@ impl Messages {
         self.list.clear();
     }
 
-    /// Checks a message whose `size` bytes were appended.
+    /// Checks the messages of the record of `size` bytes that was appended. Returns how much work they were, in records.
     #[inline]
-    fn push(&mut self, rights: &Rights, to: (u64, u32), size: usize) {
-        let start = self.bytes.len() - size;
-        let message = &self.bytes[start..];
-        note(&mut self.list, Alike::one(to, rights.check_message(message), (start, message)));
+    fn push(&mut self, rights: &Rights, to: (u64, u32), size: usize) -> usize {
+        let Self { bytes, list, .. } = self;
+        let mut start = bytes.len() - size;
+        let mut work = 0;
+        // A record that cannot be divided is checked, and refused, as one message.
+        let is_divided = are_messages(&bytes[start..]);
+        while work == 0 || start < bytes.len() {
+            let rest = &bytes[start..];
+            let size = if is_divided { length(rest).unwrap_or(rest.len()) } else { rest.len() };
+            let message = &rest[..size];
+            note(list, Alike::one(to, rights.check_message(message), (start, message)));
+            (start, work) = (start + size.next_multiple_of(ALIGNMENT), work + 1 + size / LONG);
+        }
+        work
     }
 
     /// Replaces the record of `size` bytes that was appended, which claims to be a series of `count` flow-mods, by the
-    /// messages of the series. Returns their number.
+    /// messages of the series. Returns how much work they were, in records.
     fn expand(&mut self, rights: &Rights, to: (u64, u32), size: usize, count: u32) -> usize {
         let Self { bytes, list, record } = self;
         let start = bytes.len() - size;
@@ -132,7 +149,7 @@ impl Messages {
         let Some(series) = Series::read(record, count) else {
             bytes.extend_from_slice(record);
             note(list, Alike::one(to, Err(Refusal::Shape), (start, record)));
-            return 1;
+            return 1 + size / LONG;
         };
         let mut messages = 0;
         let flow_mod = rights.check_message(series.flow_mod());
@@ -152,8 +169,39 @@ impl Messages {
             note(list, Alike { count, ..Alike::one(to, checked, (start, first)) });
             messages += count as usize;
         });
-        messages
+        messages + size / LONG
     }
+}
+
+/// The length of the message that the bytes begin with, as its header has it (OpenFlow 1.3.5 §7.1); `None` if they have
+/// not all of it.
+#[inline]
+fn length(bytes: &[u8]) -> Option<usize> {
+    let [_, _, high, low, ..] = *bytes.first_chunk::<{ Header::SIZE }>()?;
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    (Header::SIZE..=bytes.len()).contains(&length).then_some(length)
+}
+
+/// Whether the header of a message has this length.
+#[inline]
+pub(super) fn has_length(message: &[u8], size: usize) -> bool {
+    length(message) == Some(size)
+}
+
+/// Whether the bytes are at most [`MAX_MESSAGES`] whole messages, each at a multiple of [`ALIGNMENT`].
+#[inline]
+fn are_messages(bytes: &[u8]) -> bool {
+    let (mut start, mut count) = (0, 0);
+    while let Some(length) = bytes.get(start..).and_then(length) {
+        if start + length == bytes.len() {
+            return true;
+        }
+        (start, count) = (start + length.next_multiple_of(ALIGNMENT), count + 1);
+        if count == MAX_MESSAGES {
+            return false;
+        }
+    }
+    false
 }
 
 /// Notes messages: with the last ones if they are like them.
@@ -182,13 +230,11 @@ impl AppPort {
                 Some(Down::Send { epoch, dpid, number, message }) => {
                     let (to, size) = ((dpid, epoch), message.len());
                     let rights = self.rights.at(dpid);
-                    let count = if number == 0 {
-                        messages.push(rights, to, size);
-                        1
+                    taken += if number == 0 {
+                        messages.push(rights, to, size)
                     } else {
                         messages.expand(rights, to, size, number)
                     };
-                    taken += count + size / LONG;
                     self.throttle.note_message();
                 }
                 Some(Down::Done(count)) => {
@@ -331,5 +377,44 @@ mod tests {
         assert_eq!(push((8, 2), 2, None, 4), 1, "another switch");
         assert_eq!(push((8, 2), PortNo::NORMAL.0, None, 5), 1, "it is refused");
         assert_eq!(push((8, 2), PortNo::NORMAL.0, None, 6), 1, "so is it");
+    }
+
+    /// The messages of a record: whether each is allowed, its place and its size.
+    fn divided(record: &[u8]) -> Vec<(bool, usize, usize)> {
+        let rights = rights(&[Capability::FlowWrite]);
+        let mut messages = Messages { bytes: vec![7; 24], ..Messages::default() };
+        messages.bytes.extend(record);
+        messages.push(&rights, TO, record.len());
+        let one = |it: &Alike| it.each().collect::<Vec<_>>();
+        let all = messages.list.iter().flat_map(one);
+        all.map(|it| (it.checked.is_ok(), it.start - 24, it.size)).collect()
+    }
+
+    #[test]
+    fn record_is_divided_by_the_lengths_of_its_messages() {
+        for version in [Version::V1_0, Version::V1_3] {
+            let mut flow_mod = Vec::new();
+            let add = FlowMod::add(Match::new()).priority(9);
+            openflow::append(&mut flow_mod, |out| add.encode(version, 1, out)).unwrap();
+            let size = flow_mod.len();
+            let odd = [version.wire(), 2, 0, 9, 0, 0, 0, 0, 0]; // an echo request, which is refused
+            let record = [&flow_mod[..], &odd, &[0xaa; 7], &flow_mod, &flow_mod].concat();
+            let behind = size + 16;
+            let expected = [(true, 0, size), (false, size, 9), (true, behind, size)];
+            let all = [&expected[..], &[(true, behind + size, size)]].concat();
+            assert_eq!(divided(&record), all);
+            for cut in 1..record.len() {
+                let ends = [size, size + 9, behind + size];
+                let is_whole = ends.contains(&cut);
+                let expected = if is_whole { &all[..all.len()] } else { &[(false, 0, cut)][..] };
+                let expected: Vec<_> = expected.iter().filter(|it| it.1 < cut).copied().collect();
+                assert_eq!(divided(&record[..cut]), expected, "the first {cut} bytes");
+            }
+            let (most, more) = (flow_mod.repeat(MAX_MESSAGES), flow_mod.repeat(MAX_MESSAGES + 1));
+            assert!(divided(&most).iter().all(|it| it.0));
+            assert_eq!(divided(&more), [(false, 0, more.len())], "too many");
+            assert_eq!(divided(&[]), [(false, 0, 0)]);
+            assert_eq!(divided(&[version.wire(), 14, 0, 0, 0, 0, 0, 0]), [(false, 0, 8)]);
+        }
     }
 }

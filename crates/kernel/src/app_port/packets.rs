@@ -19,9 +19,9 @@ impl AppPort {
     /// size.
     ///
     /// For the sole, unfiltered subscriber: what is the same for all of them is computed once. It ends at a packet-in
-    /// that takes more than a copy into the ring: one of an [unusual](PacketIn::usual) shape or of a flow of the app's own,
-    /// one for which there is no ordinary room without padding, or one before which an app in this process must be called. So it may return 0 although
-    /// `packet_in` would take the first.
+    /// that takes more than a copy into the ring: one of a flow of the app's own, one for which there is no ordinary room
+    /// without padding, or one before which an app in this process must be called. So it may return 0 although
+    /// `packet_in` would take the first. It also ends at a malformed one.
     #[inline(never)] // a loop of its own: the caller's would keep its state in memory
     pub(crate) fn packet_ins(&mut self, switch: &mut Switch, bytes: &mut [u8]) -> usize {
         if self.snapshot.phase != Phase::Live || self.is_full() || !self.announce(switch) {
@@ -152,8 +152,7 @@ fn write_run_of(
     let head = switch_record(RecordKind::PacketIn, switch);
     let (mut count, mut size) = (0, 0);
     while let Some(message) = whole_packet_in(version, &mut bytes[size..]) {
-        // Of the usual shape the places of all fields are constants; the others take the way of a single packet-in.
-        let Some(view) = PacketIn::usual(message) else { break };
+        let Ok(view) = PacketIn::decode(message) else { break };
         let Some(record) = packet_in_record_with_head(&head, &view, message) else { break };
         if owner(record.cookie) == rights.app || !write(&record, message, &mut push) {
             break;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use control::security::{SecurityReply, SecurityRequest, SignedPackage};
 use sys::digest::sealed_with_sha256;
 
-use super::{Files, Refused};
+use super::{PackageFiles, Refused};
 use crate::error::StartError;
 use crate::installation::Installation;
 use crate::one_shot;
@@ -52,7 +52,7 @@ impl<'a> Gate<'a> {
     ///
     /// # Errors
     /// [`Refused`] with the reason.
-    pub fn admit_new(&self, files: &Files) -> Result<Admitted<'a>, Refused> {
+    pub fn admit_new(&self, files: &PackageFiles) -> Result<Admitted<'a>, Refused> {
         self.admit(files, None)
     }
 
@@ -61,12 +61,20 @@ impl<'a> Gate<'a> {
     ///
     /// # Errors
     /// [`Refused`] with the reason.
-    pub fn admit_installed(&self, files: &Files, name: &str) -> Result<Admitted<'a>, Refused> {
+    pub fn admit_installed(
+        &self,
+        files: &PackageFiles,
+        name: &str,
+    ) -> Result<Admitted<'a>, Refused> {
         self.admit(files, Some(name))
     }
 
     /// Admits the installed package of an app, or a new package if none is named.
-    fn admit(&self, files: &Files, installed: Option<&str>) -> Result<Admitted<'a>, Refused> {
+    fn admit(
+        &self,
+        files: &PackageFiles,
+        installed: Option<&str>,
+    ) -> Result<Admitted<'a>, Refused> {
         let request = SecurityRequest::InspectPackage {
             run_as: self.users.for_nobody(),
             keys: self.trust.iter().map(|trust| trust.key.to_string()).collect(),
@@ -140,7 +148,7 @@ fn allowed(trust: &Trust, signed: &SignedPackage, name: Option<&str>) -> Result<
 }
 
 /// Returns the object of a signed package in sealed memory, and its digest, which must match the reported one.
-fn object(files: &Files, signed: &SignedPackage) -> io::Result<(OwnedFd, String)> {
+fn object(files: &PackageFiles, signed: &SignedPackage) -> io::Result<(OwnedFd, String)> {
     let (at, size) = signed.object;
     let package = File::from(files.package.try_clone()?);
     let (object, found) = sealed_with_sha256("object", &range(&package, at, size)?)?;
@@ -214,7 +222,7 @@ mod tests {
     #[test]
     fn object_that_differs_from_report_is_refused() {
         let sealed = |bytes: &[u8]| sys::shm::sealed_copy("package", bytes).unwrap();
-        let files = Files { package: sealed(b"..object"), signature: sealed(b"") };
+        let files = PackageFiles { package: sealed(b"..object"), signature: sealed(b"") };
         let (memory, digest) = object(&files, &signed("")).unwrap();
         assert_eq!(digest, sys::digest::sha256(&File::from(memory)).unwrap());
         for range in [(0, 6), (2, 5), (2, 7), (usize::MAX, 6), (9, 0)] {

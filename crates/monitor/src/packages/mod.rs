@@ -21,4 +21,5 @@ mod store;
 
 pub use admit::{Admitted, Gate};
 pub use error::Refused;
-pub use store::{Files, Store, Version, signature_of};
+pub use store::{Store, read_package, signature_of};
+pub use supervisor::change::deployment::{PackageFiles, Version};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use package::{EXTENSION, MAX_PACKAGE, MAX_SIGNATURE, SIGNATURE_EXTENSION, Signature};
 use tracing::warn;
 
-use super::{Refused, lock};
+use super::{PackageFiles, Refused, Version, lock};
 use crate::installation::read_file;
 use config::is_name;
 
@@ -29,28 +29,13 @@ pub struct Store {
     dir: PathBuf,
 }
 
-/// A version of an installed app.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    /// The one that runs.
-    Installed,
-    /// One that is to replace it.
-    Staged,
-    /// The one before the last upgrade.
-    Previous,
-    /// The one before that: it is the previous one again if the last upgrade is taken back.
-    Older,
-}
-
-impl Version {
-    /// What follows the name of the package's file.
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::Installed => "",
-            Self::Staged => ".next",
-            Self::Previous => ".previous",
-            Self::Older => ".older",
-        }
+/// What follows the name of the package's file of a version.
+fn suffix(version: Version) -> &'static str {
+    match version {
+        Version::Installed => "",
+        Version::Staged => ".next",
+        Version::Previous => ".previous",
+        Version::Older => ".older",
     }
 }
 
@@ -72,34 +57,23 @@ impl Guards {
     }
 }
 
-/// A package and its signature, in sealed memory.
-#[derive(Debug)]
-pub struct Files {
-    /// The package.
-    pub package: OwnedFd,
-    /// The text of its signature.
-    pub signature: OwnedFd,
-}
-
-impl Files {
-    /// Reads the package at `path`, and the signature beside it.
-    ///
-    /// # Errors
-    /// [`Refused::Unreadable`] or [`Refused::Unsigned`].
-    pub fn read(path: &Path) -> Result<Self, Refused> {
-        let signature_path = signature_of(path);
-        let read = |path: &Path, most| {
-            let bytes = read_file(path, most as u64);
-            let bytes = bytes.and_then(|bytes| sys::shm::sealed_copy("package", &bytes));
-            bytes.map_err(|why| Refused::Unreadable { path: path.to_owned(), why })
-        };
-        let package = read(path, MAX_PACKAGE)?;
-        match read(&signature_path, MAX_SIGNATURE) {
-            Err(Refused::Unreadable { why, .. }) if why.kind() == io::ErrorKind::NotFound => {
-                Err(Refused::Unsigned { signature: signature_path })
-            }
-            signature => Ok(Self { package, signature: signature? }),
+/// Reads the package at `path`, and the signature beside it.
+///
+/// # Errors
+/// [`Refused::Unreadable`] or [`Refused::Unsigned`].
+pub fn read_package(path: &Path) -> Result<PackageFiles, Refused> {
+    let signature_path = signature_of(path);
+    let read = |path: &Path, most| {
+        let bytes = read_file(path, most as u64);
+        let bytes = bytes.and_then(|bytes| sys::shm::sealed_copy("package", &bytes));
+        bytes.map_err(|why| Refused::Unreadable { path: path.to_owned(), why })
+    };
+    let package = read(path, MAX_PACKAGE)?;
+    match read(&signature_path, MAX_SIGNATURE) {
+        Err(Refused::Unreadable { why, .. }) if why.kind() == io::ErrorKind::NotFound => {
+            Err(Refused::Unsigned { signature: signature_path })
         }
+        signature => Ok(PackageFiles { package, signature: signature? }),
     }
 }
 
@@ -117,7 +91,7 @@ impl Store {
     /// The path of a version of the package.
     fn path_of(&self, name: &str, version: Version) -> PathBuf {
         let mut path = self.path(name).into_os_string();
-        path.push(version.suffix());
+        path.push(suffix(version));
         path.into()
     }
 
@@ -136,19 +110,19 @@ impl Store {
     /// Reads the package of the app `name`.
     ///
     /// # Errors
-    /// As [`Files::read`].
-    pub fn read(&self, name: &str) -> Result<Files, Refused> {
+    /// As [`read_package`].
+    pub fn read(&self, name: &str) -> Result<PackageFiles, Refused> {
         self.read_version(name, Version::Installed)
     }
 
     /// Reads a version of the package of the app `name`.
     ///
     /// # Errors
-    /// As [`Files::read`].
-    pub fn read_version(&self, name: &str, version: Version) -> Result<Files, Refused> {
+    /// As [`read_package`].
+    pub fn read_version(&self, name: &str, version: Version) -> Result<PackageFiles, Refused> {
         let _held = lock::to_read(&self.dir)
             .map_err(|why| Refused::Unreadable { path: self.dir.clone(), why })?;
-        Files::read(&self.path_of(name, version))
+        read_package(&self.path_of(name, version))
     }
 
     /// The names of the installed apps, in alphabetical order.
@@ -176,7 +150,7 @@ impl Store {
     ///
     /// # Errors
     /// The package cannot be written. The previous one is unchanged.
-    pub fn install(&self, name: &str, files: &Files) -> io::Result<()> {
+    pub fn install(&self, name: &str, files: &PackageFiles) -> io::Result<()> {
         self.put(name, Version::Installed, files)
     }
 
@@ -185,7 +159,7 @@ impl Store {
     ///
     /// # Errors
     /// The package cannot be written.
-    pub fn stage(&self, name: &str, files: &Files) -> io::Result<()> {
+    pub fn stage(&self, name: &str, files: &PackageFiles) -> io::Result<()> {
         self.put(name, Version::Staged, files)
     }
 
@@ -296,7 +270,7 @@ impl Store {
         Ok(())
     }
 
-    fn put(&self, name: &str, version: Version, files: &Files) -> io::Result<()> {
+    fn put(&self, name: &str, version: Version, files: &PackageFiles) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o755).create(&self.dir)?;
         let (dir, _held) = lock::to_write(&self.dir)?;
         let path = self.path_of(name, version);
@@ -376,9 +350,9 @@ mod tests {
 
     use super::*;
 
-    fn files(package: &[u8], signature: &str) -> Files {
+    fn files(package: &[u8], signature: &str) -> PackageFiles {
         let sealed = |bytes: &[u8]| sys::shm::sealed_copy("package", bytes).unwrap();
-        Files { package: sealed(package), signature: sealed(signature.as_bytes()) }
+        PackageFiles { package: sealed(package), signature: sealed(signature.as_bytes()) }
     }
 
     fn signature() -> String {
@@ -514,13 +488,13 @@ mod tests {
     fn package_without_signature_is_unsigned() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("hub.rosemary");
-        let error = Files::read(&path).unwrap_err();
+        let error = read_package(&path).unwrap_err();
         assert!(
             matches!(error, Refused::Unreadable { .. }) && error.to_string().contains("No such")
         );
         assert!(std::error::Error::source(&error).is_none(), "the reason would appear twice");
         std::fs::write(&path, "package").unwrap();
-        let error = Files::read(&path).unwrap_err().to_string();
+        let error = read_package(&path).unwrap_err().to_string();
         assert!(error.contains("hub.rosemary.minisig") && error.contains("app sign"), "{error}");
     }
 
@@ -531,7 +505,7 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
             .unwrap();
         for path in [pipe, "/dev/zero".into(), dir.path().to_owned()] {
-            assert!(matches!(Files::read(&path), Err(Refused::Unreadable { .. })), "{path:?}");
+            assert!(matches!(read_package(&path), Err(Refused::Unreadable { .. })), "{path:?}");
         }
     }
 }

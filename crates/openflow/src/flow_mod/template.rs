@@ -1,6 +1,6 @@
 //! A flow-mod that is encoded once and sent often, with fields that are filled in each time.
 
-use super::{FlowMod, NO_BUFFER};
+use super::{FlowMod, FlowModFlags, NO_BUFFER};
 use crate::action::Action;
 use crate::instruction::Instructions;
 use crate::matching::Match;
@@ -244,6 +244,99 @@ impl FlowModTemplate {
                 append_with(head, data, xid, out)
             }
         }
+    }
+}
+
+/// Encodes a flow-mod with the match and the action of a template; returns its size.
+///
+/// # Errors
+/// [`EncodeError`] also where a flow-mod of another form could be encoded; `out` is then unchanged.
+#[inline]
+pub(super) fn encode_pair(
+    flow_mod: &FlowMod<'_>,
+    priority: u16,
+    blanks: &Blanks,
+    (version, xid): (Version, u32),
+    out: &mut [u8],
+) -> Result<usize, EncodeError> {
+    let FlowMod { command, cookie, idle_timeout, hard_timeout, out_port, flags, .. } = *flow_mod;
+    if flow_mod.importance != 0 {
+        return Err(EncodeError::Unsupported { field: "flow_mod.importance", version });
+    }
+    match version {
+        Version::V1_0 => {
+            let is_plain = flow_mod.table_id == 0
+                && flow_mod.cookie_mask == 0
+                && flow_mod.out_group == FlowMod::ANY_GROUP;
+            if !is_plain {
+                return Err(EncodeError::Unsupported { field: "flow_mod", version });
+            }
+            let out_port = v1_0::convert::port(out_port, "flow_mod.out_port")?;
+            let flags = flags.to_v1_0()?;
+            fill_v1_0(blanks, xid, || {
+                let room = copy(&PAIR_1_0, out)?;
+                put(room, 48, cookie.to_be_bytes());
+                put(room, 56, [0, command.wire()]);
+                put(room, 58, idle_timeout.to_be_bytes());
+                put(room, 60, hard_timeout.to_be_bytes());
+                put(room, 62, priority.to_be_bytes());
+                put(room, 68, out_port.to_be_bytes());
+                put(room, 70, flags.to_be_bytes());
+                Ok(room)
+            })
+        }
+        Version::V1_3 => {
+            let (bits, _) = const { FlowModFlags::of_version::<4>() };
+            if flags.0 & !bits != 0 {
+                return Err(EncodeError::Unsupported { field: "flow_mod.flags", version });
+            }
+            fill_v1_3(blanks, xid, || {
+                let room = copy(&PAIR_1_3, out)?;
+                put(room, 8, cookie.to_be_bytes());
+                put(room, 16, flow_mod.cookie_mask.to_be_bytes());
+                put(room, 24, [flow_mod.table_id, command.wire()]);
+                put(room, 26, idle_timeout.to_be_bytes());
+                put(room, 28, hard_timeout.to_be_bytes());
+                put(room, 30, priority.to_be_bytes());
+                put(room, 36, out_port.0.to_be_bytes());
+                put(room, 40, flow_mod.out_group.to_be_bytes());
+                put(room, 44, flags.0.to_be_bytes());
+                Ok(room)
+            })
+        }
+        _ => Err(EncodeError::Unsupported { field: "flow_mod", version }),
+    }
+}
+
+/// A flow-mod with the match and the action of a template, whose other fields are empty (OpenFlow 1.0.2 §5.2.3, §5.3.3).
+const PAIR_1_0: [u8; 80] = {
+    let [a, b, c, d] = V1_0_WILDCARDS;
+    let mut pair = [0; 80];
+    let (head, action) = ([1, 14, 0, 80, 0, 0, 0, 0, a, b, c, d], [0, 0, 0, 8, 0, 0, 0xff, 0xff]);
+    copy_into(&mut pair, 0, &head);
+    copy_into(&mut pair, 72, &action);
+    pair
+};
+
+/// The same in OpenFlow 1.3.5 §7.2.3, §7.2.4, §7.3.4.1.
+const PAIR_1_3: [u8; 104] = {
+    let mut pair = [0; 104];
+    copy_into(&mut pair, 0, &[4, 14, 0, 104]);
+    copy_into(&mut pair, 48, &[0, 1, 0, 32, 0x80, 0, 0, 4]);
+    copy_into(&mut pair, 60, &[0x80, 0, 6, 6]);
+    copy_into(&mut pair, 70, &[0x80, 0, 8, 6]);
+    copy_into(&mut pair, 80, &[0, 4, 0, 24]);
+    copy_into(&mut pair, 88, &[0, 0, 0, 16, 0, 0, 0, 0, 0xff, 0xff]);
+    pair
+};
+
+/// Copies bytes into a constant.
+#[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
+const fn copy_into(to: &mut [u8], at: usize, bytes: &[u8]) {
+    let mut number = 0;
+    while number < bytes.len() {
+        to[at + number] = bytes[number];
+        number += 1;
     }
 }
 

@@ -54,6 +54,7 @@ impl Bytes {
     #[inline]
     pub(super) fn write(&self, to: &mut Writer<'_>) {
         match self {
+            Self::Few(_, 0) => {}
             Self::Few(few, size) => to.beginning_of(few, usize::from(*size)),
             Self::Many(many) => to.bytes(many),
         }

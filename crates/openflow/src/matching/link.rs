@@ -117,6 +117,13 @@ impl Link {
         self.has(ETH_SRC).then_some(self.eth_src)
     }
 
+    /// Returns in-port, destination and source, if these are all that is set.
+    #[inline]
+    pub(super) fn pair(&self) -> Option<([u8; 4], [u8; 6], [u8; 6])> {
+        const PAIR: u8 = 1 << IN_PORT | 1 << ETH_DST | 1 << ETH_SRC;
+        (self.set == PAIR).then_some((self.in_port, self.eth_dst, self.eth_src))
+    }
+
     /// Returns the ethertype in network order, if it is set.
     #[inline]
     pub(crate) fn eth_type(&self) -> Option<[u8; 2]> {

@@ -102,6 +102,13 @@ impl Match {
         &self.link
     }
 
+    /// Returns in-port, destination and source, if these are all fields.
+    #[inline]
+    pub(crate) fn pair(&self) -> Option<(PortNo, MacAddr, MacAddr)> {
+        let (in_port, eth_dst, eth_src) = self.link.pair().filter(|_| self.is_only_link())?;
+        Some((PortNo(u32::from_be_bytes(in_port)), MacAddr(eth_dst), MacAddr(eth_src)))
+    }
+
     /// Returns whether there are only link-layer fields.
     #[inline]
     pub(crate) fn is_only_link(&self) -> bool {

@@ -56,7 +56,7 @@ impl<'a> WireFormat<'a> for Match<'a> {
 
 /// Reads a match without validating its fields.
 #[inline]
-fn read_parts<'a>(from: &mut Reader<'a>) -> Result<(Reader<'a>, Align8), DecodeError> {
+pub(crate) fn read_parts<'a>(from: &mut Reader<'a>) -> Result<(Reader<'a>, Align8), DecodeError> {
     let offset = from.offset();
     let kind = from.u16("match.type")?;
     if kind != OXM {

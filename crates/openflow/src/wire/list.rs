@@ -65,6 +65,12 @@ impl<'a, T: WireFormat<'a>> List<'a, T> {
         Self { repr: Repr::Received(bytes) }
     }
 
+    /// Wraps bytes that are values whose validity needs no reading ([`WireFormat::valid_size`]); `None` for any others.
+    #[inline]
+    pub(crate) fn of_valid(bytes: &'a [u8]) -> Option<Self> {
+        after_valid::<T>(bytes).is_empty().then_some(Self { repr: Repr::Received(bytes) })
+    }
+
     /// Returns the bytes of a received list.
     #[inline]
     pub(crate) fn received(&self) -> Option<&'a [u8]> {
@@ -90,20 +96,11 @@ impl<'a, T: WireFormat<'a>> List<'a, T> {
 }
 
 impl<'a, T: WireFormat<'a>> WireFormat<'a> for List<'a, T> {
+    #[inline]
     fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
-        let mut check = *from;
-        while !check.is_empty() {
-            let before = check.left();
-            T::read(&mut check, field)?;
-            if check.left() == before {
-                // No item is empty; if one were, this check would prevent an endless loop.
-                return Err(DecodeError::BadLength {
-                    field,
-                    offset: check.offset(),
-                    found: 0,
-                    expected: "at least one byte",
-                });
-            }
+        let rest = after_valid::<T>(from.peek());
+        if !rest.is_empty() {
+            validate::<T>(from, from.left() - rest.len(), field)?;
         }
         Ok(Self { repr: Repr::Received(from.rest()) })
     }
@@ -113,6 +110,40 @@ impl<'a, T: WireFormat<'a>> WireFormat<'a> for List<'a, T> {
             item.write(to);
         }
     }
+}
+
+/// Skips the values whose validity needs no reading.
+#[inline]
+fn after_valid<'a, T: WireFormat<'a>>(mut bytes: &'a [u8]) -> &'a [u8] {
+    while let Some((_, others)) = T::valid_size(bytes).and_then(|it| bytes.split_at_checked(it)) {
+        bytes = others;
+    }
+    bytes
+}
+
+/// Reads the values after the first `valid` bytes.
+#[inline(never)]
+fn validate<'a, T: WireFormat<'a>>(
+    from: &Reader<'a>,
+    valid: usize,
+    field: &'static str,
+) -> Result<(), DecodeError> {
+    let mut check = *from;
+    check.take(field, valid)?;
+    while !check.is_empty() {
+        let before = check.left();
+        T::read(&mut check, field)?;
+        if check.left() == before {
+            // No item is empty; if one were, this check would prevent an endless loop.
+            return Err(DecodeError::BadLength {
+                field,
+                offset: check.offset(),
+                found: 0,
+                expected: "at least one byte",
+            });
+        }
+    }
+    Ok(())
 }
 
 impl<'a, T: WireFormat<'a>> IntoIterator for List<'a, T> {

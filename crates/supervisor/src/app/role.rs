@@ -82,6 +82,15 @@ impl App {
         }
     }
 
+    /// Ends its zone, if it has one that runs or is to run.
+    pub fn end_zone(&mut self, now: Instant) {
+        let Some(zone) = self.zone_mut() else { return };
+        let state = zone.program.lifecycle().state();
+        if !matches!(state, ProgramState::Stopping | ProgramState::Stopped) {
+            zone.stop(now);
+        }
+    }
+
     /// Decides whether the switches lose its flows, groups and meters when it leaves the table.
     pub fn set_remove_flows(&mut self, remove: bool) {
         self.removes_flows = remove;

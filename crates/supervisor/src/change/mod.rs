@@ -1,3 +1,20 @@
-//! Changes of what runs.
+//! Changes of what runs, at the request of operators.
+//!
+//! | files | contents |
+//! | --- | --- |
+//! | `changes.rs` | makes one change at a time, and keeps the reports |
+//! | `deployment.rs` | what changes need from the disk |
+//! | `difference.rs` | compares what runs with what is wanted |
+//! | `facts.rs` | the state of programs before and after a change |
+//! | `applying.rs` | starts, replaces and stops these programs, and undoes that |
+//! | `verbs.rs` | start, stop and restart of one app, and the level of its log |
 
+mod applying;
+pub(crate) mod changes;
+pub mod deployment;
 pub mod difference;
+mod facts;
+mod verbs;
+
+pub use self::applying::cannot_run;
+pub use self::changes::Basis;

@@ -1,4 +1,4 @@
-//! Detects a service that does not answer the monitor.
+//! Detects a service, or a kernel, that does not answer the monitor.
 //!
 //! The monitor sends each service a numbered question and the next one only after the answer. Time without an answer counts
 //! by the activity of the service's main thread, which answers:
@@ -96,6 +96,16 @@ impl AnswerProgress {
     /// The service answered question `number`. Returns whether it was asked.
     pub fn answered(&mut self, number: u64) -> bool {
         self.number == number && self.wait.take().is_some()
+    }
+
+    /// It answered the last question. Returns whether it owed an answer.
+    pub fn answered_last(&mut self) -> bool {
+        self.wait.take().is_some()
+    }
+
+    /// How long it has owed an answer.
+    pub fn silent_for(&self) -> Duration {
+        self.wait.map_or(Duration::ZERO, |wait| wait.lasted)
     }
 
     /// Checks the service; the caller does so each [`PERIOD`] while it is ready. `thread` reads its main thread, if the

@@ -43,7 +43,7 @@ impl Room {
 /// A down record of the zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Down<'o> {
-    /// A message for a switch.
+    /// A message for a switch, or several messages, each at a multiple of 8 bytes.
     Send {
         /// The connection of the datapath that the app means.
         epoch: u32,
@@ -51,7 +51,7 @@ pub enum Down<'o> {
         dpid: u64,
         /// A number that belongs to the message and has no meaning for the ring; usually 0.
         number: u32,
-        /// The unchecked message, in the caller's private memory.
+        /// The unchecked messages, in the caller's private memory.
         message: &'o [u8],
     },
     /// The record with this number, counted from the oldest one that is not done, must not go to later apps.

@@ -47,6 +47,9 @@ pub const DEFAULT_CAPACITY: u32 = 512 * 1024;
 /// Most records in a batch, so that the verdicts on a batch always find room.
 pub const MAX_BATCH: usize = if cfg!(loom) { 2 } else { 64 };
 
+/// Most messages in a `Send` record.
+pub const MAX_MESSAGES: usize = 64;
+
 /// Bytes before the message in a `Send` record: the first word, epoch, the message's number, dpid.
 pub const SEND_HEAD: usize = 24;
 

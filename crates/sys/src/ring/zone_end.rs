@@ -217,25 +217,36 @@ impl DownWriter {
     ///
     /// [`commit`](Self::commit) makes it a record. Another `reserve`, or the end of the batch, discards it.
     pub fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
+        self.reserve_between(size, size)
+    }
+
+    /// Reserves in the same way room for at least `least` bytes, and for up to `most` bytes where that needs no more padding.
+    pub fn reserve_between(&mut self, least: usize, most: usize) -> Option<&mut [u8]> {
         self.reserved = None;
-        let record = SEND_HEAD.checked_add(size)?;
-        let at = self.position_for(record, VERDICTS)?;
+        let at = self.position_for(SEND_HEAD.checked_add(least)?, VERDICTS)?;
+        let mut size = least;
+        if most > least {
+            let capacity = self.capacity as usize;
+            let longest = (capacity - VERDICTS) / 2; // as in `Slot::find`
+            let record = (capacity - offset(at, capacity)).min(self.free()).min(longest);
+            let room = (record & !(WORD - 1)).saturating_sub(SEND_HEAD);
+            size = least.max(most.min(room));
+        }
         self.reserved = Some((at, size));
+        Some(self.room())
+    }
+
+    /// The reserved room; empty if there is none.
+    #[inline]
+    pub fn room(&mut self) -> &mut [u8] {
+        let Some((at, size)) = self.reserved else { return &mut [] };
         let at_byte = HEADER + offset(at, self.capacity as usize) + SEND_HEAD;
         // SAFETY: these bytes lie behind the published index, where the kernel does not read. The borrow of `self`
         // excludes other writers in this process.
-        Some(unsafe { self.down.bytes_mut(at_byte, size) })
+        unsafe { self.down.bytes_mut(at_byte, size) }
     }
 
-    /// The first 8 bytes of the reserved room; `None` if it is shorter or there is none.
-    #[inline]
-    pub fn reserved_head(&self) -> Option<[u8; 8]> {
-        let (at, _) = self.reserved.filter(|(_, room)| *room >= WORD)?;
-        let index = (HEADER + offset(at, self.capacity as usize) + SEND_HEAD) / WORD;
-        Some(self.down.words()[index].load(Ordering::Relaxed).to_ne_bytes())
-    }
-
-    /// Makes the first `size` bytes of the reserved room a message for a switch. The next [`done`](Self::done)
+    /// Makes the first `size` bytes of the reserved room one or several messages for a switch. The next [`done`](Self::done)
     /// publishes it. `false` if there is no such reserved room.
     pub fn commit(&mut self, dpid: u64, epoch: u32, size: usize) -> bool {
         self.commit_with(dpid, epoch, size, 0)

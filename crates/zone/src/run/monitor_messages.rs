@@ -78,7 +78,7 @@ impl<A: Guest> Zone<A> {
                 ZoneEnd::map(&RingFds { up, down }, capacity).map_err(ZoneError::Rings)?;
             let down_bell = DoorbellSender::from_fd(down_bell);
             rings.push(Ring { records, down_bell, unrung_ns: None, turn: Turn::Idle });
-            writers.push(messages);
+            writers.push(messages.into());
         }
         if rings.is_empty() {
             return Err(ZoneError::OutOfOrder("Rings without any"));

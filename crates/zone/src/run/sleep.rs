@@ -5,10 +5,10 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::channel::Channel;
 use sys::clock::now_ns;
-use sys::ring::DownWriter;
 
 use super::{Guest, Turn, Zone};
 use crate::host::ZoneHost;
+use crate::outgoing::Outgoing;
 
 impl<A: Guest> Zone<A> {
     /// Sleeps until there is something to do. The last turn of each ring says what that ring waits for.
@@ -54,6 +54,6 @@ impl<A: Guest> Zone<A> {
                 watched.polled(&results);
             }
         }
-        messages.iter_mut().for_each(DownWriter::awake);
+        messages.iter_mut().for_each(Outgoing::awake);
     }
 }

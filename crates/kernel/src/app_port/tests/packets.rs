@@ -16,12 +16,11 @@ fn switch_of(version: Version) -> Switch {
     switch
 }
 
-/// Makes the packet-in of 1.3 at `start` an unusual one, with another field behind the in-port.
+/// Inserts another field behind the in-port of the packet-in of 1.3 at `start`.
 fn insert_in_phy_port(bytes: &mut Vec<u8>, start: usize) {
     bytes.splice(start + 36..start + 36, [0x80, 0, 1 << 1, 4, 0, 0, 0, 9]);
     bytes[start + 3] += 8;
     bytes[start + 27] += 8;
-    assert!(PacketIn::usual(&bytes[start..]).is_none());
 }
 
 /// The bytes of a run of packet-ins, each with a cookie, a buffer and its number as its packet.
@@ -205,14 +204,26 @@ fn run_ends_before_an_own_packet_or_other_message() {
 }
 
 #[test]
-fn run_ends_before_an_unusual_packet_in() {
+fn run_takes_packet_ins_with_further_fields() {
     let version = Version::V1_3;
-    let mut bytes = run(version, &[(u64::MAX, None), (u64::MAX, None)]);
-    let one = bytes.len() / 2;
+    let mut bytes = run(version, &[(u64::MAX, None), (u64::MAX, Some(5)), (u64::MAX, None)]);
+    let one = bytes.len() / 3;
     insert_in_phy_port(&mut bytes, one);
-    let mut bench = Bench::live(vec![switch_of(version)]);
-    assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes), one);
-    assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes[one..]), 0);
+    let [(taken, run, _), (_, single, _)] = both_ways(version, &bytes);
+    assert_eq!((taken, run.len(), &run), (bytes.len(), 3, &single));
+}
+
+#[test]
+fn run_ends_before_a_malformed_packet_in() {
+    for version in VERSIONS {
+        let mut bytes = run(version, &[(u64::MAX, None), (u64::MAX, None)]);
+        let one = bytes.len() / 2;
+        bytes.truncate(one + 16); // all of the second's header, and a part of its fields
+        bytes[one + 3] = 16;
+        let mut bench = Bench::live(vec![switch_of(version)]);
+        assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes), one);
+        assert_eq!(bench.app_port.packet_ins(&mut bench.switches[0], &mut bytes[one..]), 0);
+    }
 }
 
 #[test]

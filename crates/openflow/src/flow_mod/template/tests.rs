@@ -71,7 +71,7 @@ fn appended_packet_out_equals_the_encoded_one() {
 #[test]
 fn template_is_recognised_from_its_message_only() {
     let add = FlowMod::add(Match::new()).priority(9).idle_timeout(60).cookie(0x1234);
-    let add = add.flags(crate::FlowModFlags::SEND_FLOW_REM);
+    let add = add.flags(FlowModFlags::SEND_FLOW_REM);
     for version in [Version::V1_0, Version::V1_3] {
         let template = FlowModTemplate::new(&add, version).unwrap();
         let message = template.message();

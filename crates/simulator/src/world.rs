@@ -1,0 +1,651 @@
+//! One episode: the real supervisor among invented processes, operators, disks and clocks.
+//!
+//! An episode alternates between storms, in which faults happen and operators request changes at the worst moment, and calm, at whose
+//! end everything that is to run must run. Rosemary is stopped and started again in between, with the same disk.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control::change::{AppVerb, Change, ChangeRequest};
+use control::kernel::KernelReply;
+use control::log::LogLevel;
+use control::northbound::NorthboundReply;
+use control::operator::MonitorStatus;
+use control::service::ServiceReply;
+use control::zone::ZoneReply;
+use supervisor::change::Basis;
+use supervisor::contract::Contract;
+use supervisor::effects::{Effect, Effects, Fd, ProcessEvent, Reply};
+use supervisor::incidents::Incidents;
+use supervisor::interface::NorthboundParts;
+use supervisor::kernel::KernelParts;
+use supervisor::programs::Parts;
+use supervisor::supervisor::End;
+use supervisor::usage::MEASUREMENT_PERIOD;
+use supervisor::usage::meter::Meter;
+use supervisor::{Event, Supervisor};
+use sys::process::PidNamespace;
+
+use crate::checks::Checks;
+use crate::coverage::Coverage;
+use crate::disk::{DemotionFile, Disk, service_parts};
+use crate::faults::{OF_MACHINE, Provoked, provoke};
+use crate::machine::Machine;
+use crate::sabotage::Sabotage;
+use crate::tape::Tape;
+
+/// How long calm lasts, so that every fault before it is found and repaired: a process that sleeps is found after two minutes.
+const CALM: Duration = Duration::from_secs(400);
+
+/// Events without a step of time between them, after which the supervisor turns in circles.
+const MOST_AT_ONCE: u32 = 20_000;
+
+/// Requests of operators.
+pub(crate) const REQUESTS: [&str; 16] = [
+    "start",
+    "stop",
+    "restart",
+    "enable",
+    "disable",
+    "promote",
+    "upgrade",
+    "rollback",
+    "reload",
+    "dry run",
+    "log level",
+    "leave safe mode",
+    "configure",
+    "stage",
+    "limit",
+    "signal",
+];
+
+/// A promise that was broken.
+#[derive(Debug, Clone)]
+pub(crate) struct Broken {
+    /// The step.
+    pub step: u64,
+    /// What was broken, as a phrase.
+    pub what: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weather {
+    Storm,
+    Calm,
+}
+
+/// One episode.
+pub(crate) struct World {
+    clock: Rc<Cell<Instant>>,
+    start: Instant,
+    disk: Disk,
+    machine: Machine,
+    effects: Effects,
+    incidents: Incidents,
+    fd: Fd,
+    supervisor: Supervisor,
+    contract: Contract,
+    checks: Checks,
+    tape: Tape,
+    weather: Weather,
+    weather_until: Instant,
+    measure_at: Instant,
+    provoke_at: Instant,
+    /// Events since time went on.
+    at_once: u32,
+    at: Instant,
+    sabotage: Option<Sabotage>,
+    kept: Vec<Fd>,
+    /// What was tried.
+    pub coverage: Coverage,
+    /// Identifies all events and effects, in their order.
+    pub digest: u64,
+    trace: bool,
+}
+
+impl World {
+    /// Begins an episode with these choices.
+    ///
+    /// # Errors
+    /// The system has no descriptors, as a phrase.
+    pub(crate) fn new(
+        mut tape: Tape,
+        sabotage: Option<Sabotage>,
+        trace: bool,
+    ) -> Result<Self, String> {
+        let start = Instant::now();
+        let clock = Rc::new(Cell::new(start));
+        let fd = File::open("/dev/null").map_err(|error| error.to_string())?;
+        let fd: Fd = Arc::new(OwnedFd::from(fd));
+        let (effects, incidents) = (Effects::default(), Incidents::default());
+        let outbox = (effects.clone(), incidents.clone());
+        let disk = Disk::new(clock.clone(), outbox, fd.clone(), &mut tape)?;
+        let supervisor = boot(&disk, &effects, &incidents)?;
+        let mut machine = Machine::new(clock.clone(), disk.clone(), fd.clone());
+        machine.forges_records = sabotage == Some(Sabotage::WrongBlame);
+        Ok(Self {
+            clock,
+            start,
+            disk,
+            machine,
+            effects,
+            incidents,
+            fd,
+            supervisor,
+            contract: Contract::default(),
+            checks: Checks::default(),
+            tape,
+            weather: Weather::Storm,
+            weather_until: start + Duration::from_secs(20),
+            measure_at: start + MEASUREMENT_PERIOD,
+            provoke_at: start + Duration::from_secs(2),
+            at_once: 0,
+            at: start,
+            sabotage,
+            kept: Vec::new(),
+            coverage: Coverage::default(),
+            digest: 0,
+            trace,
+        })
+    }
+
+    /// The choices that were made, if the tape keeps them.
+    pub(crate) fn into_tape(self) -> Vec<u64> {
+        self.tape.recorded()
+    }
+
+    /// Makes this number of steps.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    pub(crate) fn run(&mut self, steps: u64) -> Result<(), Broken> {
+        self.try_run(steps).map_err(|what| Broken { step: self.coverage.steps, what })
+    }
+
+    fn try_run(&mut self, steps: u64) -> Result<(), String> {
+        self.decide(Event::Start)?;
+        while self.coverage.steps < steps {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Instant {
+        self.clock.get()
+    }
+
+    /// Lets the next thing happen.
+    fn turn(&mut self) -> Result<(), String> {
+        let now = self.now();
+        let due = self.supervisor.next_due(now);
+        let machine = self.machine.next_due();
+        let provoke = (self.weather == Weather::Storm).then_some(self.provoke_at);
+        let next = [Some(self.measure_at), Some(self.weather_until), provoke];
+        let next = next.into_iter().chain([due, machine, self.disk.next_due()]).flatten().min();
+        let next = next.unwrap_or(now).max(now);
+        self.clock.set(next);
+        let now = next;
+        if self.at == now {
+            self.at_once += 1;
+            if self.at_once > MOST_AT_ONCE {
+                return Err(format!(
+                    "no time passes any more; due {:?}",
+                    due.map(|at| at - self.start)
+                ));
+            }
+        } else {
+            (self.at, self.at_once) = (now, 0);
+        }
+        let wall = u64::try_from(now.saturating_duration_since(self.start).as_nanos());
+        self.incidents.set_time(wall.unwrap_or(u64::MAX));
+        if self.machine.next_due().is_some_and(|at| at <= now) {
+            if let Some((program, event)) = self.machine.next() {
+                self.decide(Event::Process(program, event))?;
+            }
+        } else if self.measure_at <= now {
+            self.measure_at = now + MEASUREMENT_PERIOD;
+            self.decide(Event::Measure)?;
+        } else if self.weather_until <= now {
+            self.change_weather()?;
+        } else if provoke.is_some_and(|at| at <= now) {
+            self.provoke_at = now + Duration::from_millis(10 + self.tape.below(130));
+            self.provoke()?;
+        }
+        self.decide(Event::Time)?;
+        self.end_if_due()
+    }
+
+    fn change_weather(&mut self) -> Result<(), String> {
+        let now = self.now();
+        match self.weather {
+            Weather::Storm if self.tape.happens(150) => {
+                self.weather = Weather::Calm;
+                self.weather_until = now + CALM;
+                self.disk.repair();
+                self.machine.armed.clear();
+                self.machine.release_survivors();
+            }
+            Weather::Storm => {
+                self.weather_until = now + Duration::from_secs(10 + self.tape.below(60));
+            }
+            Weather::Calm => {
+                Checks::calm(&self.supervisor, &self.machine)?;
+                self.coverage.count("weather", "calm");
+                self.weather = Weather::Storm;
+                self.weather_until = now + Duration::from_secs(10 + self.tape.below(60));
+                self.provoke_at = now;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the monitor if that is due, and starts it again with the same disk.
+    fn end_if_due(&mut self) -> Result<(), String> {
+        let now = self.now();
+        let Some(end) = self.supervisor.end(now) else { return Ok(()) };
+        self.settle()?;
+        Checks::ended(&end, &self.machine)?;
+        self.coverage.count("end", if end == End::AllEnded { "all ended" } else { "left behind" });
+        self.boot_again()
+    }
+
+    /// Starts the monitor again with the same disk. The system ends the processes of the earlier one.
+    fn boot_again(&mut self) -> Result<(), String> {
+        self.machine = Machine::new(self.clock.clone(), self.disk.clone(), self.fd.clone());
+        self.machine.forges_records = self.sabotage == Some(Sabotage::WrongBlame);
+        (self.contract, self.checks) = (Contract::default(), Checks::default());
+        self.effects.take();
+        let next = boot(&self.disk, &self.effects, &self.incidents)?;
+        drop(std::mem::replace(&mut self.supervisor, next));
+        for (_, effect) in self.effects.take() {
+            self.coverage.count("effect", effect_name(&effect));
+        }
+        self.disk.set_full(false);
+        self.clock.set(self.now() + Duration::from_millis(100));
+        self.measure_at = self.now() + MEASUREMENT_PERIOD;
+        self.decide(Event::Start)
+    }
+
+    /// Has the supervisor decide about an event, and carries out what follows.
+    fn decide(&mut self, event: Event) -> Result<(), String> {
+        let now = self.now();
+        if let Event::Process(program, event) = &event {
+            self.contract.event(*program, event)?;
+        }
+        let name = event_name(&event);
+        self.note("event", &name);
+        self.coverage.count("event", &name);
+        self.checks.before(&event, &self.supervisor, &self.machine);
+        let is_routine = is_routine(&event);
+        if self.trace {
+            println!("{:>12.6} {event:?}", (now - self.start).as_secs_f64());
+        }
+        let is_time = matches!(event, Event::Time);
+        self.supervisor.handle(event, &self.machine, now);
+        let changed = self.settle()?;
+        if !is_routine && (changed || !is_time) {
+            self.coverage.steps += 1;
+        }
+        self.checks.after(&self.supervisor, &self.machine, &self.contract, now)
+    }
+
+    /// Carries out what was decided, and handles what follows. Returns whether anything was decided.
+    fn settle(&mut self) -> Result<bool, String> {
+        let now = self.now();
+        let mut changed = false;
+        for _ in 0..1000 {
+            let mut effects = self.effects.take();
+            if effects.is_empty() {
+                self.incidents.take_changes();
+                return Ok(changed);
+            }
+            if let Some(sabotage) = self.sabotage {
+                sabotage.apply(&mut effects, &self.supervisor, &mut self.kept);
+            }
+            changed = true;
+            for (program, effect) in &effects {
+                let name = effect_name(effect);
+                if self.trace {
+                    println!(
+                        "{:>12.6}   -> {program:?} {effect:?}",
+                        (now - self.start).as_secs_f64()
+                    );
+                }
+                self.note("effect", name);
+                self.coverage.count("effect", name);
+                self.contract.effect(*program, effect)?;
+                self.checks.effect(*program, effect, &self.supervisor, now)?;
+            }
+            let events = self.machine.carry_out(effects, &mut self.tape);
+            for (kind, fault) in std::mem::take(&mut self.machine.happened) {
+                self.provoked("fault", &format!("{kind} {fault}"));
+            }
+            for (program, event) in events {
+                self.contract.event(program, &event)?;
+                let name = event_name(&Event::Process(program, ProcessEvent::Closed));
+                self.note("event", &name);
+                let event = Event::Process(program, event);
+                self.coverage.count("event", &event_name(&event));
+                self.checks.before(&event, &self.supervisor, &self.machine);
+                if self.trace {
+                    println!("{:>12.6}   <- {event:?}", (now - self.start).as_secs_f64());
+                }
+                self.supervisor.handle(event, &self.machine, now);
+                self.coverage.steps += 1;
+            }
+        }
+        Err("effects follow from effects without an end".into())
+    }
+
+    fn provoked(&mut self, group: &'static str, name: &str) {
+        self.coverage.count(group, name);
+        self.coverage.provoked += 1;
+    }
+
+    fn note(&mut self, group: &str, name: &str) {
+        let mut hasher = DefaultHasher::new();
+        let time = self.now().saturating_duration_since(self.start).as_nanos();
+        (self.digest, time, group, name).hash(&mut hasher);
+        self.digest = hasher.finish();
+    }
+
+    /// Lets a fault happen, or an operator request something.
+    fn provoke(&mut self) -> Result<(), String> {
+        match self.tape.below(100) {
+            0..37 => self.request(),
+            37..98 => {
+                let kind = match self.tape.below(100) {
+                    0..28 => "kernel",
+                    28..43 => "zone",
+                    43..60 => "log",
+                    60..73 => "storage",
+                    73..87 => "broker",
+                    _ => "northbound",
+                };
+                let (fault, provoked) = provoke(kind, &mut self.machine, &mut self.tape);
+                match provoked {
+                    Provoked::Later => Ok(()),
+                    Provoked::Now => {
+                        self.provoked("fault", &format!("{kind} {fault}"));
+                        self.coverage.steps += 1;
+                        Ok(())
+                    }
+                    Provoked::Event(program, event) => {
+                        self.provoked("fault", &format!("{kind} {fault}"));
+                        self.decide(Event::Process(program, event))
+                    }
+                }
+            }
+            _ => self.break_machine(),
+        }
+    }
+
+    fn break_machine(&mut self) -> Result<(), String> {
+        let Some(fault) = self.tape.one(&OF_MACHINE).copied() else { return Ok(()) };
+        match fault {
+            "disk is full" => {
+                let is_full = self.disk.is_full();
+                self.disk.set_full(!is_full);
+            }
+            "monitor is killed" => {
+                self.provoked("fault", "machine monitor is killed");
+                self.coverage.steps += 1;
+                return self.boot_again();
+            }
+            "out of descriptors" => self.disk.lose_descriptors(),
+            "file is unreadable" => self.disk.make_unreadable("alpha"),
+            "object is replaced" => {
+                let staged = self.tape.happens(500);
+                self.disk.replace_object(staged, &mut self.tape);
+            }
+            _ => {
+                let jump = Duration::from_secs(1 + self.tape.below(7200));
+                self.clock.set(self.now() + jump);
+                self.checks.jumped();
+                self.weather_until = self.weather_until.max(self.now() + Duration::from_secs(5));
+            }
+        }
+        self.provoked("fault", &format!("machine {fault}"));
+        self.coverage.steps += 1;
+        Ok(())
+    }
+
+    /// An operator, or an app, requests something.
+    fn request(&mut self) -> Result<(), String> {
+        let now = self.now();
+        let Some(name) = self.tape.one(&REQUESTS).copied() else { return Ok(()) };
+        let apps =
+            ["topology", "gate", "sieve", "alpha", "beta", "gamma", "snake", "eye", "nobody"];
+        let app = self.tape.one(&apps).copied().unwrap_or("nobody").to_owned();
+        let verb = |verb| Some(Change::App { app: app.clone(), verb });
+        let change = match name {
+            "start" => verb(AppVerb::Start),
+            "stop" => verb(AppVerb::Stop),
+            "restart" => verb(AppVerb::Restart),
+            "enable" => verb(AppVerb::Enable),
+            "disable" => verb(AppVerb::Disable),
+            "promote" => verb(AppVerb::Promote),
+            "upgrade" => verb(AppVerb::Upgrade),
+            "rollback" => verb(AppVerb::Rollback),
+            "reload" => {
+                self.disk.edit_config(&mut self.tape);
+                Some(Change::Reload { dry_run: false })
+            }
+            "dry run" => {
+                self.disk.edit_config(&mut self.tape);
+                Some(Change::Reload { dry_run: true })
+            }
+            "log level" => {
+                let level = self.tape.happens(500).then_some(LogLevel::Debug);
+                Some(Change::LogLevel { app: app.clone(), level })
+            }
+            "leave safe mode" => Some(Change::LeaveSafeMode),
+            "configure" => Some(Change::Configure { expected: String::new(), dry_run: false }),
+            "stage" => Some(Change::Stage { app: app.clone() }),
+            _ => None,
+        };
+        match (name, change) {
+            (_, Some(change)) => {
+                let fds = match &change {
+                    Change::Stage { .. } => {
+                        (0..2).filter_map(|_| self.fd.try_clone().ok()).collect()
+                    }
+                    _ => Vec::new(),
+                };
+                let confirmed = self.tape.happens(500);
+                self.checks.requested();
+                let request = ChangeRequest { change, confirmed };
+                let begun = self.supervisor.begin_change(request, fds, "user 0", now);
+                self.coverage.count("change", if begun.is_ok() { "begun" } else { "refused" });
+                self.provoked("request", name);
+                self.coverage.steps += 1;
+                self.settle()?;
+                self.checks.after(&self.supervisor, &self.machine, &self.contract, now)
+            }
+            ("limit", None) => {
+                let Some(request) = self.machine.limit_request(&mut self.tape) else {
+                    return Ok(());
+                };
+                self.provoked("request", name);
+                self.decide(Event::Limit(request))
+            }
+            _ => match self.tape.below(12) {
+                0..4 => {
+                    self.provoked("request", name);
+                    self.checks.requested();
+                    self.decide(Event::Terminate)
+                }
+                4..6 => {
+                    self.provoked("request", "signal");
+                    self.checks.requested();
+                    self.decide(Event::Reload("SIGHUP"))
+                }
+                _ => {
+                    // Operators look at everything all the time.
+                    let monitor = MonitorStatus { pid: 1, uptime_seconds: 0.0 };
+                    let status = self.supervisor.status(monitor, None, now);
+                    Checks::status(&status)
+                }
+            },
+        }
+    }
+}
+
+/// Starts a monitor.
+fn boot(disk: &Disk, effects: &Effects, incidents: &Incidents) -> Result<Supervisor, String> {
+    let config = disk.config();
+    let no_limits = config::Limits::none();
+    let kernel = KernelParts {
+        executable: std::path::PathBuf::from("/kernel").into(),
+        apart: PidNamespace::No,
+        start: Box::new(disk.clone()),
+        run_as: None,
+        own_uid: 1000,
+        absent: Vec::new(),
+        meter: Meter::new(no_limits, Vec::new()),
+    };
+    let parts = Parts {
+        kernel,
+        apps: disk.first_apps()?,
+        services: service_parts(&disk.named_services()),
+        northbound: Some(NorthboundParts {
+            executable: std::path::PathBuf::from("/northbound").into(),
+            apart: PidNamespace::No,
+            sandbox: None,
+            own_uid: 1000,
+            interface: Box::new(disk.clone()),
+        }),
+        rules: config.supervision,
+        safe_mode: config.safe_mode.clone(),
+        demotions: Box::new(DemotionFile::read(disk)),
+        effects: effects.clone(),
+        incidents: incidents.clone(),
+    };
+    let deployment = Box::new(disk.clone());
+    let basis = Basis { deployment, config, inactive: Vec::new(), warnings: Vec::new() };
+    Ok(Supervisor::new(parts, basis, false))
+}
+
+/// The events that a simulation must have.
+pub(crate) const EVENTS: [&str; 17] = [
+    "start",
+    "time",
+    "measure",
+    "limit",
+    "reload",
+    "terminate",
+    "started",
+    "not started",
+    "received",
+    "closed",
+    "broken",
+    "counted",
+    "backtrace",
+    "log silent",
+    "ended",
+    "pong",
+    "not counted",
+];
+
+fn event_name(event: &Event) -> String {
+    let name = match event {
+        Event::Start => "start",
+        Event::Time => "time",
+        Event::Measure => "measure",
+        Event::Limit(_) => "limit",
+        Event::Reload(_) => "reload",
+        Event::Terminate => "terminate",
+        Event::Process(_, event) => match event {
+            ProcessEvent::Started(_) => "started",
+            ProcessEvent::Found(_) => "found",
+            ProcessEvent::NotStarted(_) => "not started",
+            ProcessEvent::Received(..) if is_pong(event) => "pong",
+            ProcessEvent::Received(..) => "received",
+            ProcessEvent::Closed => "closed",
+            ProcessEvent::Broken(_) => "broken",
+            ProcessEvent::Counted(_) => "counted",
+            ProcessEvent::NotCounted => "not counted",
+            ProcessEvent::Backtrace(..) => "backtrace",
+            ProcessEvent::LogSilent(_) => "log silent",
+            ProcessEvent::Ended(..) => "ended",
+        },
+    };
+    name.to_owned()
+}
+
+fn is_pong(event: &ProcessEvent) -> bool {
+    matches!(event, ProcessEvent::Received(reply, _) if matches!(
+        **reply,
+        Reply::Service(ServiceReply::Pong { .. })
+            | Reply::Northbound(NorthboundReply::Pong { .. })
+    ))
+}
+
+/// Whether a process says how it is confined, which the supervisor only passes on.
+fn is_report(event: &ProcessEvent) -> bool {
+    matches!(event, ProcessEvent::Received(reply, _) if matches!(
+        **reply,
+        Reply::Kernel(KernelReply::Confined { .. })
+            | Reply::Zone(ZoneReply::Confined { .. })
+            | Reply::Service(ServiceReply::Confined { .. })
+            | Reply::Northbound(NorthboundReply::Confined { .. })
+    ))
+}
+
+/// Whether an event returns all the time and changes nothing that matters.
+fn is_routine(event: &Event) -> bool {
+    match event {
+        Event::Measure | Event::Process(_, ProcessEvent::Counted(_)) => true,
+        Event::Process(_, event) => is_pong(event) || is_report(event),
+        _ => false,
+    }
+}
+
+/// The effects that a simulation must have.
+pub(crate) const EFFECTS: [&str; 17] = [
+    "spawn",
+    "send",
+    "confined",
+    "audit",
+    "audit user",
+    "log level",
+    "count",
+    "backtrace",
+    "forward log",
+    "wait for log",
+    "flush log",
+    "end log",
+    "add client",
+    "decided",
+    "kill",
+    "abandon",
+    "forget",
+];
+
+fn effect_name(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::Spawn(_) => "spawn",
+        Effect::Send(..) => "send",
+        Effect::Confined(..) => "confined",
+        Effect::Audit { .. } => "audit",
+        Effect::AuditUser(_) => "audit user",
+        Effect::SetLogLevel(_) => "log level",
+        Effect::Count => "count",
+        Effect::Backtrace(_) => "backtrace",
+        Effect::ForwardLog(_) => "forward log",
+        Effect::WaitForLog => "wait for log",
+        Effect::FlushLog => "flush log",
+        Effect::EndLog => "end log",
+        Effect::AddAppsClient(..) => "add client",
+        Effect::Decided(..) => "decided",
+        Effect::Kill => "kill",
+        Effect::Abandon => "abandon",
+        Effect::Forget => "forget",
+    }
+}
