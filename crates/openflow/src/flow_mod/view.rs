@@ -91,7 +91,8 @@ impl<'a> FlowModView<'a> {
 
     /// Reads the body of the version byte `V` in the order of [`v1_3::FlowMod`]. Later versions have the importance, which is
     /// not in a view, in place of its padding.
-    #[inline(always)] // the caller uses the fields in registers
+    #[expect(clippy::inline_always, reason = "the caller uses the fields in registers")]
+    #[inline(always)]
     fn read_since_1_2<const V: u8>(body: &mut Reader<'a>) -> Result<Self, DecodeError>
     where
         Lists: OfVersion<V>,
