@@ -1,6 +1,7 @@
 //! Compares flow-mods with bytes written by hand from the specification's figures.
 
 use super::*;
+use crate::oxs::Stats;
 use crate::{Field, MacAddr};
 
 /// Add, table 2, priority 100, in-port 1 and IPv4: output to port 2.
@@ -129,6 +130,8 @@ fn flow_of_a_pair_encodes_as_any_other() {
     let ports = [PortNo(7), PortNo::LOCAL, PortNo::CONTROLLER, PortNo(0x1_0000)];
     let outputs = ports.map(|port| [Action::output(port)]);
     let cut = [Action::Output { port: PortNo(7), max_len: 128 }];
+    let trigger = Some(v1_5::instruction::StatTrigger { flags: 1, thresholds: Stats::default() });
+    let triggered = |apply| Instructions { stat_trigger: trigger, ..apply };
     let mut flow_mods = vec![FlowMod::add(pair(3)), FlowMod::add(pair(3)).apply(&cut)];
     for output in &outputs {
         let add = FlowMod::add(pair(3)).apply(output);
@@ -148,6 +151,7 @@ fn flow_of_a_pair_encodes_as_any_other() {
             FlowMod::add(pair(3).eth_type(0x800)).apply(output),
             delete.clone().out_port(PortNo(2)).table(FlowMod::ALL_TABLES),
             FlowMod { out_group: 5, ..delete },
+            FlowMod { instructions: triggered(add.instructions), ..add },
         ]);
     }
     for flow_mod in &flow_mods {
