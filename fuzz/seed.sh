@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fills the fuzz targets' corpora from a folder of vectors: valid-of10.tsv, valid-of13.tsv and
+# Fills the fuzz targets' corpora from a folder of vectors: valid-of10.tsv to valid-of15.tsv and
 # malformed-*, with one message per line in the last column, in hexadecimal.
 set -euo pipefail
 vectors=${1:?usage: fuzz/seed.sh FOLDER}
@@ -16,9 +16,11 @@ seeds() {
 }
 
 for kind in valid malformed; do
-  seeds "$vectors/$kind-of10.tsv" openflow_v1_0 ""
-  seeds "$vectors/$kind-of13.tsv" openflow_v1_3 ""
-  seeds "$vectors/$kind-of10.tsv" openflow_any 00
-  seeds "$vectors/$kind-of13.tsv" openflow_any 01
+  for minor in 0 1 2 3 4 5; do
+    file=$vectors/$kind-of1$minor.tsv
+    [ -e "$file" ] || continue
+    seeds "$file" "openflow_v1_$minor" ""
+    seeds "$file" openflow_any "0$minor"
+  done
 done
 du -sh "$corpus"/*

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use cli::lab::{Lab, Of, Switch};
+use cli::lab::{Lab, Switch};
 use openflow::{
     EncodeError, ErrorMessage, Header, Hello, Kind, Message, MultipartReply, MultipartRequest,
     Version, append, echo_reply,
@@ -38,10 +38,7 @@ impl Controller {
         })?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?; // one packet per message, for captures
-        let version = match switch.of() {
-            Of::V1_0 => Version::V1_0,
-            Of::V1_3 => Version::V1_3,
-        };
+        let version = switch.of();
         let mut controller = Self { stream, version, xid: 0 };
         let ours = Hello::new(&[Version::V1_0, Version::V1_3]);
         controller.send(|_, xid, out| ours.encode(xid, out))?;

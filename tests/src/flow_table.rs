@@ -289,7 +289,7 @@ impl FlowTable {
     pub fn fields(&self, message: &[u8]) -> Option<Vec<MatchField>> {
         match self.version {
             Version::V1_0 => fields_1_0(message.get(MATCH_1_0..)?.first_chunk()?),
-            Version::V1_3 => fields_1_3(message.get(MATCH_1_3..)?),
+            _ => fields_1_3(message.get(MATCH_1_3..)?),
         }
     }
 }

@@ -48,7 +48,7 @@ pub fn run(
     std::fs::write(&custom, TOPOLOGIES)?;
     let protocols = match of {
         Of::V1_0 => "OpenFlow10",
-        Of::V1_3 => "OpenFlow13",
+        _ => "OpenFlow13",
     };
     // A separate process namespace: after an error, mn kills processes of the machine by name.
     let mut command = lab.command("timeout");

@@ -226,8 +226,9 @@ pub(crate) fn own_flows(
 /// Gives a flow the priority [`EARLIER`] if `is_earlier` holds for its priority and age.
 fn mark_earlier(version: Version, entry: &mut [u8], is_earlier: impl Fn(u16, Duration) -> bool) {
     let duration = version.layout().entry_duration;
-    let Some(fields) =
-        entry.get_mut(usize::from(duration)..).and_then(|rest| rest.first_chunk_mut::<10>())
+    let Some(fields) = duration
+        .and_then(|at| entry.get_mut(usize::from(at)..))
+        .and_then(|rest| rest.first_chunk_mut::<10>())
     else {
         return;
     };

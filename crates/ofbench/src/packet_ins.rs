@@ -89,7 +89,9 @@ impl PacketInTemplate {
         // With constant offsets the compiler emits plain stores.
         match self.version {
             Version::V1_0 => self.fill::<14, 18>(count, hosts, open),
-            Version::V1_3 => self.fill::<34, 42>(count, hosts, open),
+            Version::V1_1 => self.fill::<14, 24>(count, hosts, open),
+            Version::V1_2 => self.fill::<26, 34>(count, hosts, open),
+            _ => self.fill::<34, 42>(count, hosts, open),
         }
         &self.chunk[..count * self.size]
     }

@@ -129,6 +129,7 @@ pub fn group_mod(
     let bucket = |value: &Value| {
         let actions = elements("actions", value.get("actions"))?;
         Ok::<_, OfctlError>(Bucket {
+            bucket_id: None,
             weight: of_key(value, "weight", 0)?,
             watch_port: port_of_key(value, "watch_port", version)?,
             watch_group: group(value, "watch_group", Bucket::ANY_GROUP)?,

@@ -2,8 +2,8 @@
 
 use openflow::Field;
 use openflow::oxm::OPENFLOW_BASIC;
-use openflow::v1_3::TableFeatures;
-use openflow::v1_3::table::{FeatureId, OxmId, TableProperty};
+use openflow::v1_3::table::{FeatureId, OxmId};
+use openflow::v1_3::{TableFeatures, TableProperty};
 use openflow::wire::List;
 use serde_json::{Value, json};
 

@@ -1,11 +1,13 @@
 //! Version-independent actions on packets.
 //!
-//! OpenFlow 1.3.5 §7.2.5, OpenFlow 1.0.2 §5.2.4. [`Action::SetField`] sets a header field in every
-//! version; OpenFlow 1.0 encodes it as one of its specific actions.
+//! OpenFlow 1.3.5 §7.2.5, OpenFlow 1.0.2 §5.2.4, OpenFlow 1.5.1 §7.2.6. [`Action::SetField`] sets a header field in every
+//! version; OpenFlow 1.0 and 1.1 encode it as one of their specific actions.
 
 use crate::matching::Field;
-use crate::wire::List;
-use crate::{EncodeError, PortNo, Version, Writer, v1_0, v1_3};
+use crate::v1_3::convert::{read_action, write_action};
+use crate::v1_3::table::OxmId;
+use crate::wire::{List, ListIter};
+use crate::{EncodeError, PortNo, Version, Writer, v1_0, v1_1, v1_2, v1_3, v1_4, v1_5};
 
 /// An action on a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,13 +30,13 @@ pub enum Action {
         /// Number of the queue at that port.
         queue_id: u32,
     },
-    /// Sets a header field. The field has no mask, unless its class is not the specification's.
+    /// Sets a header field. Before OpenFlow 1.5 the field has no mask, unless its class is not the specification's.
     ///
     /// For `VlanVid`, OpenFlow 1.0 adds a tag if there is none, while 1.3 requires one.
     SetField(Field),
-    /// Sets the source port of the transport header. OpenFlow 1.0 only.
+    /// Sets the source port of the transport header. OpenFlow 1.0 and 1.1 only.
     SetTpSrc(u16),
-    /// Sets the destination port of the transport header. OpenFlow 1.0 only.
+    /// Sets the destination port of the transport header. OpenFlow 1.0 and 1.1 only.
     SetTpDst(u16),
     /// Pushes a VLAN tag of this ethertype, `0x8100` or `0x88a8`.
     PushVlan(u16),
@@ -64,6 +66,17 @@ pub enum Action {
     CopyTtlOut,
     /// Copies the TTL inwards.
     CopyTtlIn,
+    /// Copies bits of a field to another. From OpenFlow 1.5 on.
+    CopyField {
+        /// Number of bits to copy.
+        n_bits: u16,
+        /// The source.
+        from: CopiedField,
+        /// The destination.
+        to: CopiedField,
+    },
+    /// Sends the packet through a meter. From OpenFlow 1.5 on; before, that is an instruction.
+    Meter(u32),
     /// Experimenter-defined: the raw bytes after the id.
     Experimenter {
         /// Experimenter id.
@@ -80,6 +93,16 @@ pub enum Action {
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         body: Box<[u8]>,
     },
+}
+
+/// Where [`Action::CopyField`] reads or writes. OpenFlow 1.5.1 §7.2.6.9.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct CopiedField {
+    /// The field.
+    pub field: OxmId,
+    /// The first bit in it.
+    pub offset: u16,
 }
 
 impl Action {
@@ -103,7 +126,11 @@ impl Action {
     pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         match version {
             Version::V1_0 => v1_0::convert::write_action(self, to),
-            Version::V1_3 => v1_3::convert::write_action(self, to),
+            Version::V1_1 => write_action::<2>(self, to),
+            Version::V1_2 => write_action::<3>(self, to),
+            Version::V1_3 => write_action::<4>(self, to),
+            Version::V1_4 => write_action::<5>(self, to),
+            Version::V1_5 => write_action::<6>(self, to),
         }
     }
 }
@@ -120,7 +147,11 @@ pub struct Actions<'a> {
 enum Repr<'a> {
     Slice(&'a [Action]),
     V1_0(List<'a, v1_0::Action<'a>>),
+    V1_1(List<'a, v1_1::Action<'a>>),
+    V1_2(List<'a, v1_2::Action<'a>>),
     V1_3(List<'a, v1_3::Action<'a>>),
+    V1_4(List<'a, v1_4::Action<'a>>),
+    V1_5(List<'a, v1_5::Action<'a>>),
 }
 
 impl Default for Actions<'_> {
@@ -156,25 +187,81 @@ impl<'a> From<List<'a, v1_0::Action<'a>>> for Actions<'a> {
     }
 }
 
-impl<'a> From<List<'a, v1_3::Action<'a>>> for Actions<'a> {
-    fn from(actions: List<'a, v1_3::Action<'a>>) -> Self {
-        Self { repr: Repr::V1_3(actions) }
+/// Evaluates an expression with the list of any version from 1.1 on, and another with each other form.
+macro_rules! later {
+    ($repr:expr, { $($slice:pat => $value:expr,)* } $list:ident => $later:expr) => {
+        match $repr {
+            $($slice => $value,)*
+            Repr::V1_1($list) => $later,
+            Repr::V1_2($list) => $later,
+            Repr::V1_3($list) => $later,
+            Repr::V1_4($list) => $later,
+            Repr::V1_5($list) => $later,
+        }
+    };
+}
+
+/// Makes the lists of a version convert.
+macro_rules! of_version {
+    ($($variant:ident($version:ident);)*) => {
+        $(
+            impl<'a> From<List<'a, $version::Action<'a>>> for Actions<'a> {
+                fn from(actions: List<'a, $version::Action<'a>>) -> Self {
+                    Self { repr: Repr::$variant(actions) }
+                }
+            }
+        )*
+    };
+}
+of_version! {
+    V1_1(v1_1);
+    V1_2(v1_2);
+    V1_3(v1_3);
+    V1_4(v1_4);
+    V1_5(v1_5);
+}
+
+/// The actions of a list in order.
+#[derive(Clone)]
+enum Iter<'a> {
+    Slice(core::slice::Iter<'a, Action>),
+    V1_0(ListIter<'a, v1_0::Action<'a>>),
+    V1_1(ListIter<'a, v1_1::Action<'a>>),
+    V1_2(ListIter<'a, v1_2::Action<'a>>),
+    V1_3(ListIter<'a, v1_3::Action<'a>>),
+    V1_4(ListIter<'a, v1_4::Action<'a>>),
+    V1_5(ListIter<'a, v1_5::Action<'a>>),
+}
+
+impl Iterator for Iter<'_> {
+    type Item = Action;
+
+    #[inline]
+    fn next(&mut self) -> Option<Action> {
+        Some(match self {
+            Self::Slice(slice) => slice.next()?.clone(),
+            Self::V1_0(list) => v1_0::convert::read_action(&list.next()?),
+            Self::V1_1(list) => read_action(&list.next()?),
+            Self::V1_2(list) => read_action(&list.next()?),
+            Self::V1_3(list) => read_action(&list.next()?),
+            Self::V1_4(list) => read_action(&list.next()?),
+            Self::V1_5(list) => read_action(&list.next()?),
+        })
     }
 }
 
 impl<'a> Actions<'a> {
     /// Returns the actions in order.
     pub fn iter(&self) -> impl Iterator<Item = Action> + use<'a> {
-        let (slice, old, new) = match self.repr {
-            Repr::Slice(slice) => (slice, List::default(), List::default()),
-            Repr::V1_0(list) => (&[][..], list, List::default()),
-            Repr::V1_3(list) => (&[][..], List::default(), list),
-        };
-        slice
-            .iter()
-            .cloned()
-            .chain(old.iter().map(|action| v1_0::convert::read_action(&action)))
-            .chain(new.iter().map(|action| v1_3::convert::read_action(&action)))
+        match self.repr {
+            Repr::Slice(slice) => Iter::Slice(slice.iter()),
+            Repr::V1_0(list) => Iter::V1_0(list.iter()),
+            Repr::V1_1(list) => Iter::V1_1(list.iter()),
+            Repr::V1_2(list) => Iter::V1_2(list.iter()),
+            Repr::V1_3(list) => Iter::V1_3(list.iter()),
+            Repr::V1_4(list) => Iter::V1_4(list.iter()),
+            Repr::V1_5(list) => Iter::V1_5(list.iter()),
+        }
     }
 
     /// Whether all actions are outputs.
@@ -187,15 +274,14 @@ impl<'a> Actions<'a> {
     #[inline]
     pub fn only_output_to(&self, allows: impl Fn(PortNo) -> bool) -> bool {
         let is_allowed = |it: &Action| matches!(it, Action::Output { port, .. } if allows(*port));
-        let allowed = match self.repr {
+        let allowed = later!(self.repr, {
             Repr::Slice(slice) => Some(slice.iter().all(is_allowed)),
             Repr::V1_0(list) => {
                 list.received().map(|bytes| are_outputs::<8>(bytes, |it| allows(port_1_0(*it))))
-            }
-            Repr::V1_3(list) => {
-                list.received().map(|bytes| are_outputs::<16>(bytes, |it| allows(port_1_3(it))))
-            }
-        };
+            },
+        } list => {
+            list.received().map(|bytes| are_outputs::<16>(bytes, |it| allows(port_1_3(it))))
+        });
         allowed.unwrap_or_else(|| self.iter().all(|it| is_allowed(&it)))
     }
 
@@ -211,21 +297,20 @@ impl<'a> Actions<'a> {
     /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        match self.repr {
+        later!(self.repr, {
             Repr::Slice(slice) => slice.is_empty(),
             Repr::V1_0(list) => list.is_empty(),
-            Repr::V1_3(list) => list.is_empty(),
-        }
+        } list => list.is_empty())
     }
 
     /// Whether an action refers to a group.
     #[inline]
     pub fn name_a_group(&self) -> bool {
-        match self.repr {
+        use crate::v1_3::action::Action as Wired;
+        later!(self.repr, {
             Repr::Slice(slice) => slice.iter().any(|action| matches!(action, Action::Group(_))),
             Repr::V1_0(_) => false, // OpenFlow 1.0 has no groups
-            Repr::V1_3(list) => list.iter().any(|action| matches!(action, v1_3::Action::Group(_))),
-        }
+        } list => list.iter().any(|action| matches!(action, Wired::Group(_))))
     }
 
     /// Writes the actions in a version's format.

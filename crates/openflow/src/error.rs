@@ -51,8 +51,8 @@ pub enum DecodeError {
     },
     /// The version byte names an OpenFlow version this crate does not speak.
     #[error(
-        "unsupported version: the version byte is {found:#04x}, expected 0x01 (OpenFlow 1.0) or \
-         0x04 (OpenFlow 1.3)"
+        "unsupported version: the version byte is {found:#04x}, expected 0x01 (OpenFlow 1.0) to \
+         0x06 (OpenFlow 1.5)"
     )]
     UnsupportedVersion {
         /// The version byte.

@@ -42,11 +42,19 @@ impl FlowModFailed {
             (Version::V1_0, Self::TableFull) => (3, 0),
             (Version::V1_0, Self::Overlap) => (3, 1),
             (Version::V1_0, Self::BadTableId) => (3, 5),
-            (Version::V1_3, Self::TableFull) => (5, 1),
-            (Version::V1_3, Self::BadTableId) => (5, 2),
-            (Version::V1_3, Self::Overlap) => (5, 3),
+            (_, Self::TableFull) => (5, 1),
+            (_, Self::BadTableId) => (5, 2),
+            (_, Self::Overlap) => (5, 3),
         }
     }
+}
+
+/// A type of errors, and its codes indexed by number.
+struct Type {
+    name: &'static str,
+    /// Number of codes in OpenFlow 1.1 to 1.5; 0 if the version lacks the type. No number changes its meaning.
+    counts: [usize; Version::COUNT - 1],
+    codes: &'static [&'static str],
 }
 
 /// Name of a type, and names of its codes indexed by number.
@@ -99,7 +107,7 @@ impl<'a> ErrorMessage<'a> {
         if self.version != Version::V1_0 && self.kind == Self::EXPERIMENTER {
             return Some("EXPERIMENTER");
         }
-        self.names().map(|(kind, _)| *kind)
+        self.names().map(|(kind, _)| kind)
     }
 
     /// Returns the name of the code, if the version defines it.
@@ -107,12 +115,15 @@ impl<'a> ErrorMessage<'a> {
         self.names().and_then(|(_, codes)| codes.get(usize::from(self.code)).copied())
     }
 
-    fn names(&self) -> Option<&'static (&'static str, &'static [&'static str])> {
-        let names = match self.version {
-            Version::V1_0 => V1_0,
-            Version::V1_3 => V1_3,
+    /// Returns the name of the type and those of its codes.
+    fn names(&self) -> Option<(&'static str, &'static [&'static str])> {
+        let kind = usize::from(self.kind);
+        let Some(later) = self.version.index().checked_sub(1) else {
+            return V1_0.get(kind).copied();
         };
-        names.get(usize::from(self.kind))
+        let Type { name, counts, codes } = SINCE_1_1.get(kind)?;
+        let count = counts.get(later).copied().filter(|&count| count > 0)?;
+        Some((name, codes.get(..count).unwrap_or(codes)))
     }
 }
 
@@ -169,12 +180,14 @@ const V1_0: Names = &[
     ("QUEUE_OP_FAILED", &["BAD_PORT", "BAD_QUEUE", "EPERM"]),
 ];
 
-/// OpenFlow 1.3.5, `ofp_error_type` and the codes of each.
-const V1_3: Names = &[
-    ("HELLO_FAILED", &["INCOMPATIBLE", "EPERM"]),
-    (
-        "BAD_REQUEST",
-        &[
+/// `ofp_error_type` and the codes of each, indexed by number: OpenFlow 1.1.0 §A.4.4, 1.2 §A.4.4, 1.3.5 §7.4.4, 1.4.1 §7.5.4,
+/// 1.5.1 §7.5.4. The names are those of the latest version.
+const SINCE_1_1: &[Type] = &[
+    Type { name: "HELLO_FAILED", counts: [2, 2, 2, 2, 2], codes: &["INCOMPATIBLE", "EPERM"] },
+    Type {
+        name: "BAD_REQUEST",
+        counts: [10, 13, 14, 16, 19],
+        codes: &[
             "BAD_VERSION",
             "BAD_TYPE",
             "BAD_MULTIPART",
@@ -189,11 +202,17 @@ const V1_3: Names = &[
             "BAD_PORT",
             "BAD_PACKET",
             "MULTIPART_BUFFER_OVERFLOW",
+            "MULTIPART_REQUEST_TIMEOUT",
+            "MULTIPART_REPLY_TIMEOUT",
+            "MULTIPART_BAD_SCHED",
+            "PIPELINE_FIELDS_ONLY",
+            "UNKNOWN",
         ],
-    ),
-    (
-        "BAD_ACTION",
-        &[
+    },
+    Type {
+        name: "BAD_ACTION",
+        counts: [13, 16, 16, 16, 18],
+        codes: &[
             "BAD_TYPE",
             "BAD_LEN",
             "BAD_EXPERIMENTER",
@@ -210,11 +229,14 @@ const V1_3: Names = &[
             "BAD_SET_TYPE",
             "BAD_SET_LEN",
             "BAD_SET_ARGUMENT",
+            "BAD_SET_MASK",
+            "BAD_METER",
         ],
-    ),
-    (
-        "BAD_INSTRUCTION",
-        &[
+    },
+    Type {
+        name: "BAD_INSTRUCTION",
+        counts: [6, 9, 9, 10, 10],
+        codes: &[
             "UNKNOWN_INST",
             "UNSUP_INST",
             "BAD_TABLE_ID",
@@ -224,11 +246,13 @@ const V1_3: Names = &[
             "BAD_EXP_TYPE",
             "BAD_LEN",
             "EPERM",
+            "DUP_INST",
         ],
-    ),
-    (
-        "BAD_MATCH",
-        &[
+    },
+    Type {
+        name: "BAD_MATCH",
+        counts: [8, 12, 12, 12, 12],
+        codes: &[
             "BAD_TYPE",
             "BAD_LEN",
             "BAD_TAG",
@@ -242,10 +266,11 @@ const V1_3: Names = &[
             "DUP_FIELD",
             "EPERM",
         ],
-    ),
-    (
-        "FLOW_MOD_FAILED",
-        &[
+    },
+    Type {
+        name: "FLOW_MOD_FAILED",
+        counts: [7, 8, 8, 10, 11],
+        codes: &[
             "UNKNOWN",
             "TABLE_FULL",
             "BAD_TABLE_ID",
@@ -254,11 +279,15 @@ const V1_3: Names = &[
             "BAD_TIMEOUT",
             "BAD_COMMAND",
             "BAD_FLAGS",
+            "CANT_SYNC",
+            "BAD_PRIORITY",
+            "IS_SYNC",
         ],
-    ),
-    (
-        "GROUP_MOD_FAILED",
-        &[
+    },
+    Type {
+        name: "GROUP_MOD_FAILED",
+        counts: [9, 15, 15, 15, 17],
+        codes: &[
             "GROUP_EXISTS",
             "INVALID_GROUP",
             "WEIGHT_UNSUPPORTED",
@@ -274,16 +303,39 @@ const V1_3: Names = &[
             "BAD_BUCKET",
             "BAD_WATCH",
             "EPERM",
+            "UNKNOWN_BUCKET",
+            "BUCKET_EXISTS",
         ],
-    ),
-    ("PORT_MOD_FAILED", &["BAD_PORT", "BAD_HW_ADDR", "BAD_CONFIG", "BAD_ADVERTISE", "EPERM"]),
-    ("TABLE_MOD_FAILED", &["BAD_TABLE", "BAD_CONFIG", "EPERM"]),
-    ("QUEUE_OP_FAILED", &["BAD_PORT", "BAD_QUEUE", "EPERM"]),
-    ("SWITCH_CONFIG_FAILED", &["BAD_FLAGS", "BAD_LEN", "EPERM"]),
-    ("ROLE_REQUEST_FAILED", &["STALE", "UNSUP", "BAD_ROLE"]),
-    (
-        "METER_MOD_FAILED",
-        &[
+    },
+    Type {
+        name: "PORT_MOD_FAILED",
+        counts: [4, 5, 5, 5, 5],
+        codes: &["BAD_PORT", "BAD_HW_ADDR", "BAD_CONFIG", "BAD_ADVERTISE", "EPERM"],
+    },
+    Type {
+        name: "TABLE_MOD_FAILED",
+        counts: [2, 3, 3, 3, 3],
+        codes: &["BAD_TABLE", "BAD_CONFIG", "EPERM"],
+    },
+    Type {
+        name: "QUEUE_OP_FAILED",
+        counts: [3, 3, 3, 3, 3],
+        codes: &["BAD_PORT", "BAD_QUEUE", "EPERM"],
+    },
+    Type {
+        name: "SWITCH_CONFIG_FAILED",
+        counts: [2, 3, 3, 3, 3],
+        codes: &["BAD_FLAGS", "BAD_LEN", "EPERM"],
+    },
+    Type {
+        name: "ROLE_REQUEST_FAILED",
+        counts: [0, 3, 3, 3, 5],
+        codes: &["STALE", "UNSUP", "BAD_ROLE", "ID_UNSUP", "ID_IN_USE"],
+    },
+    Type {
+        name: "METER_MOD_FAILED",
+        counts: [0, 0, 12, 12, 12],
+        codes: &[
             "UNKNOWN",
             "METER_EXISTS",
             "INVALID_METER",
@@ -297,11 +349,83 @@ const V1_3: Names = &[
             "OUT_OF_METERS",
             "OUT_OF_BANDS",
         ],
-    ),
-    (
-        "TABLE_FEATURES_FAILED",
-        &["BAD_TABLE", "BAD_METADATA", "BAD_TYPE", "BAD_LEN", "BAD_ARGUMENT", "EPERM"],
-    ),
+    },
+    Type {
+        name: "TABLE_FEATURES_FAILED",
+        counts: [0, 0, 6, 6, 11],
+        codes: &[
+            "BAD_TABLE",
+            "BAD_METADATA",
+            "BAD_TYPE",
+            "BAD_LEN",
+            "BAD_ARGUMENT",
+            "EPERM",
+            "BAD_CAP",
+            "BAD_MAX_ENT",
+            "BAD_FEATURES",
+            "BAD_COMMAND",
+            "TOO_MANY",
+        ],
+    },
+    Type {
+        name: "BAD_PROPERTY",
+        counts: [0, 0, 0, 9, 9],
+        codes: &[
+            "BAD_TYPE",
+            "BAD_LEN",
+            "BAD_VALUE",
+            "TOO_MANY",
+            "DUP_TYPE",
+            "BAD_EXPERIMENTER",
+            "BAD_EXP_TYPE",
+            "BAD_EXP_VALUE",
+            "EPERM",
+        ],
+    },
+    Type {
+        name: "ASYNC_CONFIG_FAILED",
+        counts: [0, 0, 0, 3, 3],
+        codes: &["INVALID", "UNSUPPORTED", "EPERM"],
+    },
+    Type {
+        name: "FLOW_MONITOR_FAILED",
+        counts: [0, 0, 0, 8, 8],
+        codes: &[
+            "UNKNOWN",
+            "MONITOR_EXISTS",
+            "INVALID_MONITOR",
+            "UNKNOWN_MONITOR",
+            "BAD_COMMAND",
+            "BAD_FLAGS",
+            "BAD_TABLE_ID",
+            "BAD_OUT",
+        ],
+    },
+    Type {
+        name: "BUNDLE_FAILED",
+        counts: [0, 0, 0, 16, 19],
+        codes: &[
+            "UNKNOWN",
+            "EPERM",
+            "BAD_ID",
+            "BUNDLE_EXIST",
+            "BUNDLE_CLOSED",
+            "OUT_OF_BUNDLES",
+            "BAD_TYPE",
+            "BAD_FLAGS",
+            "MSG_BAD_LEN",
+            "MSG_BAD_XID",
+            "MSG_UNSUP",
+            "MSG_CONFLICT",
+            "MSG_TOO_MANY",
+            "MSG_FAILED",
+            "TIMEOUT",
+            "BUNDLE_IN_PROGRESS",
+            "SCHED_NOT_SUPPORTED",
+            "SCHED_FUTURE",
+            "SCHED_PAST",
+        ],
+    },
 ];
 
 #[cfg(test)]
@@ -319,6 +443,14 @@ mod tests {
         assert_eq!(out, bytes);
         let old = ErrorMessage { version: Version::V1_0, ..error };
         assert_eq!(old.to_string(), "PORT_MOD_FAILED/code 10");
+        for (version, expected) in [
+            (Version::V1_1, "type 11/code 3"),
+            (Version::V1_2, "ROLE_REQUEST_FAILED/code 3"),
+            (Version::V1_5, "ROLE_REQUEST_FAILED/ID_UNSUP"),
+        ] {
+            let error = ErrorMessage { version, kind: 11, code: 3, data: &[] };
+            assert_eq!(error.to_string(), expected);
+        }
         let other = ErrorMessage { kind: 99, ..old };
         assert_eq!(other.to_string(), "type 99/code 10");
     }

@@ -12,7 +12,7 @@ pub struct Experimenter<'a> {
     /// Experimenter id: a zero byte and an OUI, or a number assigned by the Open Networking
     /// Foundation.
     pub experimenter: u32,
-    /// Data; from OpenFlow 1.3 on it starts with a 4-byte type.
+    /// Data; from OpenFlow 1.1 on it starts with 4 bytes that are a type from 1.2 on.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }

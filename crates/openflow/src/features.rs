@@ -1,11 +1,11 @@
 //! The version-independent features reply and switch configuration.
 //!
-//! OpenFlow 1.3.5 §7.3.1, §7.3.2; OpenFlow 1.0.2 §5.3.1, §5.3.2.
+//! OpenFlow 1.3.5 §7.3.1, §7.3.2; OpenFlow 1.0.2 §5.3.1, §5.3.2; OpenFlow 1.1.0 and 1.2 §A.3.1, §A.3.2.
 
 use crate::header::{begin, open};
 use crate::port::bits;
 use crate::wire::{Pad, WireFormat};
-use crate::{DecodeError, Dpid, EncodeError, Kind, PortDesc, Version, v1_0, v1_3};
+use crate::{DecodeError, Dpid, EncodeError, Kind, PortDesc, Version, v1_0, v1_1, v1_3};
 
 bits! {
     /// Capabilities of a switch, with OpenFlow 1.3's bit numbers (`ofp_capabilities`).
@@ -22,10 +22,14 @@ bits! {
         IP_REASM = 1 << 5;
         /// It keeps queue statistics.
         QUEUE_STATS = 1 << 6;
-        /// It matches IP addresses in ARP. OpenFlow 1.0 only.
+        /// It matches IP addresses in ARP. OpenFlow 1.0 and 1.1 only.
         ARP_MATCH_IP = 1 << 7;
-        /// It blocks looping ports by itself. Not in OpenFlow 1.0.
+        /// It blocks looping ports by itself. From OpenFlow 1.2 on.
         PORT_BLOCKED = 1 << 8;
+        /// It supports bundles. From OpenFlow 1.4 on.
+        BUNDLES = 1 << 9;
+        /// It supports flow monitors. From OpenFlow 1.4 on.
+        FLOW_MONITORING = 1 << 10;
         /// It supports spanning tree. OpenFlow 1.0 only, where it uses the bit of `GROUP_STATS`.
         STP = 1 << 31;
     }
@@ -56,13 +60,13 @@ pub struct Features {
     pub n_buffers: u32,
     /// Number of flow tables.
     pub n_tables: u8,
-    /// Number of the connection; 0 is the main one and the only one in OpenFlow 1.0.
+    /// Number of the connection; 0 is the main one and the only one before OpenFlow 1.3.
     pub auxiliary_id: u8,
     /// Its capabilities.
     pub capabilities: Capabilities,
     /// Supported actions: one bit per type. OpenFlow 1.0 only, otherwise 0.
     pub actions: u32,
-    /// Its ports. OpenFlow 1.0 only, otherwise empty: see [`crate::port_desc_request`].
+    /// Its ports. Before OpenFlow 1.3 only, otherwise empty: see [`crate::port_desc_request`].
     pub ports: Vec<PortDesc>,
 }
 
@@ -75,7 +79,10 @@ impl Features {
         let (version, _, mut body) = open(message, Kind::FeaturesReply)?;
         let features = match version {
             Version::V1_0 => Self::from_v1_0(&v1_0::Features::read(&mut body, "switch_features")?),
-            Version::V1_3 => Self::from_v1_3(&v1_3::Features::read(&mut body, "switch_features")?),
+            Version::V1_1 | Version::V1_2 => {
+                Self::from_v1_1(&v1_1::Features::read(&mut body, "switch_features")?)
+            }
+            _ => Self::from_v1_3(&v1_3::Features::read(&mut body, "switch_features")?),
         };
         body.finish("switch_features")?;
         Ok(features)
@@ -90,6 +97,18 @@ impl Features {
             capabilities: Capabilities::from_v1_0(wire.capabilities),
             actions: wire.actions,
             ports: wire.ports.iter().map(|port| PortDesc::from_v1_0(&port)).collect(),
+        }
+    }
+
+    pub(crate) fn from_v1_1(wire: &v1_1::Features<'_>) -> Self {
+        Self {
+            dpid: Dpid(wire.datapath_id),
+            n_buffers: wire.n_buffers,
+            n_tables: wire.n_tables,
+            auxiliary_id: 0,
+            capabilities: Capabilities(wire.capabilities & !Capabilities::STP.0),
+            actions: 0,
+            ports: wire.ports.iter().map(|port| PortDesc::from_v1_3(&port)).collect(),
         }
     }
 
@@ -110,7 +129,7 @@ impl Features {
     ///
     /// # Errors
     /// [`EncodeError::Unsupported`] for ports and actions in a version whose reply has none, and for an
-    /// auxiliary connection in OpenFlow 1.0; [`EncodeError::NoRoom`] if `out` is too small.
+    /// auxiliary connection before OpenFlow 1.3; [`EncodeError::NoRoom`] if `out` is too small.
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         let unsupported = |field| Err(EncodeError::Unsupported { field, version });
         let mut to = begin(Kind::FeaturesReply, version, xid, out)?;
@@ -133,7 +152,28 @@ impl Features {
                     port.to_v1_0()?.write(&mut to);
                 }
             }
-            Version::V1_3 => {
+            Version::V1_1 | Version::V1_2 => {
+                if self.auxiliary_id != 0 {
+                    return unsupported("switch_features.auxiliary_id");
+                }
+                if self.actions != 0 {
+                    return unsupported("switch_features.actions");
+                }
+                let wire = v1_1::Features {
+                    datapath_id: self.dpid.0,
+                    n_buffers: self.n_buffers,
+                    n_tables: self.n_tables,
+                    pad: Pad::default(),
+                    capabilities: self.capabilities.0,
+                    reserved: 0,
+                    ports: (&[]).into(),
+                };
+                wire.write(&mut to);
+                for port in &self.ports {
+                    port.to_v1_3().write(&mut to);
+                }
+            }
+            Version::V1_3 | Version::V1_4 | Version::V1_5 => {
                 if !self.ports.is_empty() {
                     return unsupported("switch_features.ports");
                 }
@@ -188,15 +228,12 @@ impl SwitchConfig {
 
     fn decode_as(kind: Kind, message: &[u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, kind)?;
-        let (flags, miss_send_len) = match version {
-            Version::V1_0 => {
-                let wire = v1_0::SwitchConfig::read(&mut body, "switch_config")?;
-                (wire.flags, wire.miss_send_len)
-            }
-            Version::V1_3 => {
-                let wire = v1_3::SwitchConfig::read(&mut body, "switch_config")?;
-                (wire.flags, wire.miss_send_len)
-            }
+        let (flags, miss_send_len) = if version == Version::V1_0 {
+            let wire = v1_0::SwitchConfig::read(&mut body, "switch_config")?;
+            (wire.flags, wire.miss_send_len)
+        } else {
+            let wire = v1_3::SwitchConfig::read(&mut body, "switch_config")?;
+            (wire.flags, wire.miss_send_len)
         };
         body.finish("switch_config")?;
         Ok(Self { flags, miss_send_len })

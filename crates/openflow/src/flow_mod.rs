@@ -1,6 +1,6 @@
 //! The version-independent flow-mod, which adds, changes or deletes flow entries.
 //!
-//! OpenFlow 1.3.5 §7.3.4.1, OpenFlow 1.0.2 §5.3.3. Building a flow-mod from a match of usual size
+//! OpenFlow 1.3.5 §7.3.4.1, OpenFlow 1.0.2 §5.3.3, OpenFlow 1.1.0 §A.3.4.1, OpenFlow 1.4.1 §7.3.4.1. Building a flow-mod from a match of usual size
 //! and a slice of actions does not allocate, nor does encoding it. A decoded flow-mod borrows its
 //! actions.
 
@@ -14,11 +14,14 @@ pub use wildcards::{deletes_table_miss, precedes_all_priorities};
 
 use crate::action::Action;
 use crate::header::{begin, open};
-use crate::instruction::Instructions;
+use crate::instruction::{Instructions, Lists, OfVersion};
 use crate::matching::Match;
 use crate::wire::WireFormat;
 use crate::write::put;
-use crate::{DecodeError, EncodeError, Header, Kind, PortNo, Version, Writer, v1_0, v1_3};
+use crate::{
+    DecodeError, EncodeError, Header, Kind, PortNo, Version, Writer, v1_0, v1_1, v1_2, v1_3, v1_4,
+    v1_5,
+};
 
 /// The `buffer_id` that means "no buffer" (`OFP_NO_BUFFER`).
 pub(crate) const NO_BUFFER: u32 = 0xffff_ffff;
@@ -80,11 +83,11 @@ impl FlowModFlags {
     pub const SEND_FLOW_REM: Self = Self(1 << 0);
     /// Reject an entry that overlaps another of the same priority.
     pub const CHECK_OVERLAP: Self = Self(1 << 1);
-    /// Reset the counters of a replaced or changed entry. Not in OpenFlow 1.0.
+    /// Reset the counters of a replaced or changed entry. From OpenFlow 1.2 on.
     pub const RESET_COUNTS: Self = Self(1 << 2);
-    /// Do not count packets. Not in OpenFlow 1.0.
+    /// Do not count packets. From OpenFlow 1.3 on.
     pub const NO_PKT_COUNTS: Self = Self(1 << 3);
-    /// Do not count bytes. Not in OpenFlow 1.0.
+    /// Do not count bytes. From OpenFlow 1.3 on.
     pub const NO_BYT_COUNTS: Self = Self(1 << 4);
     /// Put the entry into the emergency table. OpenFlow 1.0 only, where it is bit 2.
     pub const EMERGENCY: Self = Self(1 << 15);
@@ -94,22 +97,30 @@ impl FlowModFlags {
         self.0 & flags.0 == flags.0
     }
 
-    /// The bits that both versions share.
+    /// The bits that all versions share.
     const SHARED: u16 = 0b11;
     /// The bit of [`FlowModFlags::EMERGENCY`] in OpenFlow 1.0.
     const EMERGENCY_1_0: u16 = 1 << 2;
 
-    /// The bits of OpenFlow 1.3.
-    const V1_3: u16 = 0b1_1111;
+    /// Returns the bits of the version byte `V`, and the words for an error.
+    const fn of_version<const V: u8>() -> (u16, &'static str) {
+        match V {
+            2 => (0b11, "only bits of OpenFlow 1.1: 0x3"),
+            3 => (0b111, "only bits of OpenFlow 1.2: 0x7"),
+            4 => (0b1_1111, "only bits of OpenFlow 1.3: 0x1f"),
+            _ => (0b1_1111, "only bits of OpenFlow 1.4 and later: 0x1f"),
+        }
+    }
 
-    fn from_v1_3(found: u16, offset: usize) -> Result<Self, DecodeError> {
-        match found & !Self::V1_3 {
+    fn from_wire<const V: u8>(found: u16, offset: usize) -> Result<Self, DecodeError> {
+        let (bits, expected) = const { Self::of_version::<V>() };
+        match found & !bits {
             0 => Ok(Self(found)),
             _ => Err(DecodeError::BadValue {
                 field: "flow_mod.flags",
                 offset,
                 found: found.into(),
-                expected: "only bits of OpenFlow 1.3: 0x1f",
+                expected,
             }),
         }
     }
@@ -187,8 +198,37 @@ pub struct FlowMod<'a> {
     pub out_group: u32,
     /// Flags.
     pub flags: FlowModFlags,
+    /// Importance for eviction: a switch evicts entries of lower importance first. From OpenFlow 1.4 on, otherwise 0.
+    pub importance: u16,
     /// Treatment of matching packets; an empty list drops them.
     pub instructions: Instructions<'a>,
+}
+
+/// Offsets of command, flags and match in a message of OpenFlow 1.1 and later, for errors.
+const COMMAND_AT: usize = Header::SIZE + 17;
+const FLAGS_AT: usize = Header::SIZE + 36;
+const MATCH_AT: usize = Header::SIZE + 40;
+
+/// Converts a flow-mod of OpenFlow 1.1 or later, whose structures differ only in match and importance.
+macro_rules! since_1_1 {
+    ($wire:ident, $v:expr, $match_:expr, $importance:expr) => {
+        Ok(Self {
+            command: FlowModCommand::from_wire($wire.command.into(), COMMAND_AT)?,
+            table_id: $wire.table_id,
+            cookie: $wire.cookie,
+            cookie_mask: $wire.cookie_mask,
+            match_: $match_,
+            priority: $wire.priority,
+            idle_timeout: $wire.idle_timeout,
+            hard_timeout: $wire.hard_timeout,
+            buffer_id: ($wire.buffer_id != NO_BUFFER).then_some($wire.buffer_id),
+            out_port: $wire.out_port,
+            out_group: $wire.out_group,
+            flags: FlowModFlags::from_wire::<{ $v }>($wire.flags, FLAGS_AT)?,
+            importance: $importance,
+            instructions: Instructions::from_wire($wire.instructions, MATCH_AT)?,
+        })
+    };
 }
 
 impl<'a> FlowMod<'a> {
@@ -215,6 +255,7 @@ impl<'a> FlowMod<'a> {
             out_port: PortNo::ANY,
             out_group: Self::ANY_GROUP,
             flags: FlowModFlags::default(),
+            importance: 0,
             instructions: Instructions::default(),
         }
     }
@@ -304,6 +345,14 @@ impl<'a> FlowMod<'a> {
         self
     }
 
+    /// Sets the importance for eviction. From OpenFlow 1.4 on.
+    #[must_use]
+    #[inline]
+    pub fn importance(mut self, importance: u16) -> Self {
+        self.importance = importance;
+        self
+    }
+
     /// Sets actions that are applied to matching packets immediately.
     #[must_use]
     #[inline]
@@ -377,7 +426,11 @@ impl<'a> FlowMod<'a> {
         let mut to = begin(Kind::FlowMod, version, xid, out)?;
         match version {
             Version::V1_0 => self.write_v1_0(priority, &mut to)?,
-            Version::V1_3 => self.write_v1_3(priority, &mut to)?,
+            Version::V1_3 => self.write_since_1_1::<4>(priority, &mut to)?,
+            Version::V1_1 => self.write_since_1_1::<2>(priority, &mut to)?,
+            Version::V1_2 => self.write_since_1_1::<3>(priority, &mut to)?,
+            Version::V1_4 => self.write_since_1_1::<5>(priority, &mut to)?,
+            Version::V1_5 => self.write_since_1_1::<6>(priority, &mut to)?,
         }
         to.finish()
     }
@@ -391,12 +444,19 @@ impl<'a> FlowMod<'a> {
     }
 
     #[inline]
-    fn write_v1_3(&self, priority: u16, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        if self.flags.0 & !FlowModFlags::V1_3 != 0 {
-            return Err(EncodeError::Unsupported {
-                field: "flow_mod.flags",
-                version: Version::V1_3,
-            });
+    fn write_since_1_1<const V: u8>(
+        &self,
+        priority: u16,
+        to: &mut Writer<'_>,
+    ) -> Result<(), EncodeError> {
+        let unsupported =
+            |field| Err(EncodeError::Unsupported { field, version: Version::of::<V>() });
+        let (bits, _) = const { FlowModFlags::of_version::<V>() };
+        if self.flags.0 & !bits != 0 {
+            return unsupported("flow_mod.flags");
+        }
+        if V < 5 && self.importance != 0 {
+            return unsupported("flow_mod.importance");
         }
         if let Some(room) = to.array::<40>() {
             put(room, 0, self.cookie.to_be_bytes());
@@ -409,10 +469,14 @@ impl<'a> FlowMod<'a> {
             put(room, 28, self.out_port.0.to_be_bytes());
             put(room, 32, self.out_group.to_be_bytes());
             put(room, 36, self.flags.0.to_be_bytes());
-            put(room, 38, [0; 2]);
+            put(room, 38, self.importance.to_be_bytes()); // padding before OpenFlow 1.4
         }
-        v1_3::matching::write_with(to, |to| self.match_.write_oxms(to));
-        self.instructions.write_v1_3(to)
+        if V == 2 {
+            v1_1::convert::match_to_wire(&self.match_)?.write(to);
+        } else {
+            v1_3::matching::write_with(to, |to| self.match_.write_oxms(to));
+        }
+        self.instructions.write_since_1_1::<V>(to)
     }
 
     #[inline]
@@ -426,6 +490,9 @@ impl<'a> FlowMod<'a> {
         }
         if self.out_group != Self::ANY_GROUP {
             return unsupported("flow_mod.out_group");
+        }
+        if self.importance != 0 {
+            return unsupported("flow_mod.importance");
         }
         let out_port = v1_0::convert::port(self.out_port, "flow_mod.out_port")?;
         let flags = self.flags.to_v1_0()?;
@@ -456,34 +523,40 @@ impl<'a> FlowMod<'a> {
     /// [`DecodeError`] if the bytes are not exactly one flow-mod.
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::FlowMod)?;
+        let body = &mut body;
         let decoded = match version {
-            Version::V1_0 => Self::from_v1_0(&v1_0::FlowMod::read(&mut body, "flow_mod")?),
-            Version::V1_3 => Self::from_v1_3(&v1_3::FlowMod::read(&mut body, "flow_mod")?),
+            Version::V1_0 => Self::from_v1_0(&v1_0::FlowMod::read(body, "flow_mod")?),
+            Version::V1_1 => Self::from_v1_1(&v1_1::FlowMod::read(body, "flow_mod")?),
+            Version::V1_2 => Self::from_v1_3(&v1_2::FlowMod::read(body, "flow_mod")?),
+            Version::V1_3 => Self::from_v1_3(&v1_3::FlowMod::read(body, "flow_mod")?),
+            Version::V1_4 => Self::from_v1_4(&v1_4::FlowMod::read(body, "flow_mod")?),
+            Version::V1_5 => Self::from_v1_4(&v1_5::FlowMod::read(body, "flow_mod")?),
         }?;
         body.finish("flow_mod")?;
         Ok(decoded)
     }
 
-    pub(crate) fn from_v1_3(wire: &v1_3::FlowMod<'a>) -> Result<Self, DecodeError> {
-        /// Offsets of command, flags and match in the message, for errors.
-        const COMMAND_AT: usize = Header::SIZE + 17;
-        const FLAGS_AT: usize = Header::SIZE + 36;
-        const MATCH_AT: usize = Header::SIZE + 40;
-        Ok(Self {
-            command: FlowModCommand::from_wire(wire.command.into(), COMMAND_AT)?,
-            table_id: wire.table_id,
-            cookie: wire.cookie,
-            cookie_mask: wire.cookie_mask,
-            match_: Match::from_v1_3(&wire.match_, MATCH_AT)?,
-            priority: wire.priority,
-            idle_timeout: wire.idle_timeout,
-            hard_timeout: wire.hard_timeout,
-            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
-            out_port: wire.out_port,
-            out_group: wire.out_group,
-            flags: FlowModFlags::from_v1_3(wire.flags, FLAGS_AT)?,
-            instructions: Instructions::from_v1_3(wire.instructions, MATCH_AT)?,
-        })
+    pub(crate) fn from_v1_1(wire: &v1_1::FlowMod<'a>) -> Result<Self, DecodeError> {
+        let match_ = v1_1::convert::match_from_wire(&wire.match_);
+        since_1_1!(wire, 2, match_, 0)
+    }
+
+    pub(crate) fn from_v1_3<const V: u8>(
+        wire: &v1_3::flow_mod::FlowMod<'a, V>,
+    ) -> Result<Self, DecodeError>
+    where
+        Lists: OfVersion<V>,
+    {
+        since_1_1!(wire, V, Match::from_v1_3(&wire.match_, MATCH_AT)?, 0)
+    }
+
+    pub(crate) fn from_v1_4<const V: u8>(
+        wire: &v1_4::flow_mod::FlowMod<'a, V>,
+    ) -> Result<Self, DecodeError>
+    where
+        Lists: OfVersion<V>,
+    {
+        since_1_1!(wire, V, Match::from_v1_3(&wire.match_, MATCH_AT)?, wire.importance)
     }
 
     pub(crate) fn from_v1_0(wire: &v1_0::FlowMod<'a>) -> Result<Self, DecodeError> {
@@ -503,6 +576,7 @@ impl<'a> FlowMod<'a> {
             out_port: v1_0::port_from_wire(wire.out_port),
             out_group: Self::ANY_GROUP,
             flags: FlowModFlags::from_v1_0(wire.flags, FLAGS_AT)?,
+            importance: 0,
             instructions: Instructions { apply: wire.actions.into(), ..Instructions::default() },
         })
     }

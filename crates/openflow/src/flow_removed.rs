@@ -1,11 +1,12 @@
 //! The version-independent flow-removed message.
 //!
-//! OpenFlow 1.3.5 §7.4.2, OpenFlow 1.0.2 §5.4.2.
+//! OpenFlow 1.3.5 §7.4.2, OpenFlow 1.0.2 §5.4.2, OpenFlow 1.1.0 §A.4.2, OpenFlow 1.5.1 §7.4.2.
 
 use crate::header::{begin, open};
 use crate::matching::Match;
+use crate::oxs::{self, Counts};
 use crate::wire::{Pad, WireFormat};
-use crate::{DecodeError, EncodeError, Header, Kind, Version, Writer, v1_0, v1_3};
+use crate::{DecodeError, EncodeError, Header, Kind, Version, Writer, v1_0, v1_1, v1_3, v1_5};
 use core::time::Duration;
 
 /// Reason for the removal of a flow entry (`ofp_flow_removed_reason`).
@@ -20,11 +21,16 @@ pub enum FlowRemovedReason {
     Delete,
     /// Its group was deleted. Not in OpenFlow 1.0.
     GroupDelete,
-    /// A number that the specification does not define.
+    /// Another number; some are constants of this type.
     Other(u8),
 }
 
 impl FlowRemovedReason {
+    /// Its meter was deleted. From OpenFlow 1.4 on.
+    pub const METER_DELETE: Self = Self::Other(4);
+    /// The switch evicted it to make room. From OpenFlow 1.4 on.
+    pub const EVICTION: Self = Self::Other(5);
+
     /// Returns the reason with this number.
     pub fn from_wire(found: u8) -> Self {
         match found {
@@ -67,11 +73,11 @@ pub struct FlowRemoved {
     pub duration: Duration,
     /// Its idle timeout, in seconds.
     pub idle_timeout: u16,
-    /// Its hard timeout, in seconds; 0 in OpenFlow 1.0.
+    /// Its hard timeout, in seconds; 0 in OpenFlow 1.0 and 1.1.
     pub hard_timeout: u16,
-    /// Number of matched packets.
+    /// Number of matched packets; [`u64::MAX`] if the switch does not report it.
     pub packet_count: u64,
-    /// Number of matched bytes.
+    /// Number of matched bytes; [`u64::MAX`] if the switch does not report it.
     pub byte_count: u64,
 }
 
@@ -104,14 +110,50 @@ impl FlowRemoved {
     /// a field.
     pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::FlowRemoved)?;
+        let body = &mut body;
         let removed = match version {
-            Version::V1_0 => {
-                Ok(Self::from_v1_0(&v1_0::FlowRemoved::read(&mut body, "flow_removed")?))
+            Version::V1_0 => Ok(Self::from_v1_0(&v1_0::FlowRemoved::read(body, "flow_removed")?)),
+            Version::V1_1 => Ok(Self::from_v1_1(&v1_1::FlowRemoved::read(body, "flow_removed")?)),
+            Version::V1_2 | Version::V1_3 | Version::V1_4 => {
+                Self::from_v1_3(&v1_3::FlowRemoved::read(body, "flow_removed")?)
             }
-            Version::V1_3 => Self::from_v1_3(&v1_3::FlowRemoved::read(&mut body, "flow_removed")?),
+            Version::V1_5 => Self::from_v1_5(&v1_5::FlowRemoved::read(body, "flow_removed")?),
         }?;
         body.finish("flow_removed")?;
         Ok(removed)
+    }
+
+    pub(crate) fn from_v1_1(wire: &v1_1::FlowRemoved) -> Self {
+        Self {
+            match_: v1_1::convert::match_from_wire(&wire.match_),
+            cookie: wire.cookie,
+            priority: wire.priority,
+            reason: FlowRemovedReason::from_wire(wire.reason),
+            table_id: wire.table_id,
+            duration: duration(wire.duration_sec, wire.duration_nsec),
+            idle_timeout: wire.idle_timeout,
+            hard_timeout: 0,
+            packet_count: wire.packet_count,
+            byte_count: wire.byte_count,
+        }
+    }
+
+    pub(crate) fn from_v1_5(wire: &v1_5::FlowRemoved<'_>) -> Result<Self, DecodeError> {
+        /// Offset of the match in the message, for errors.
+        const MATCH_AT: usize = Header::SIZE + 16;
+        let (sec, nsec) = wire.stats.time(oxs::DURATION).unwrap_or_default();
+        Ok(Self {
+            match_: Match::from_v1_3(&wire.match_, MATCH_AT)?,
+            cookie: wire.cookie,
+            priority: wire.priority,
+            reason: FlowRemovedReason::from_wire(wire.reason),
+            table_id: wire.table_id,
+            duration: duration(sec, nsec),
+            idle_timeout: wire.idle_timeout,
+            hard_timeout: wire.hard_timeout,
+            packet_count: wire.stats.count(oxs::PACKET_COUNT).unwrap_or(u64::MAX),
+            byte_count: wire.stats.count(oxs::BYTE_COUNT).unwrap_or(u64::MAX),
+        })
     }
 
     pub(crate) fn from_v1_0(wire: &v1_0::FlowRemoved) -> Self {
@@ -183,7 +225,47 @@ impl FlowRemoved {
                 };
                 wire.write(&mut to);
             }
-            Version::V1_3 => {
+            Version::V1_1 => {
+                if self.hard_timeout != 0 {
+                    return unsupported("flow_removed.hard_timeout");
+                }
+                let wire = v1_1::FlowRemoved {
+                    cookie: self.cookie,
+                    priority: self.priority,
+                    reason: self.reason.wire(),
+                    table_id: self.table_id,
+                    duration_sec: seconds(self.duration),
+                    duration_nsec: self.duration.subsec_nanos(),
+                    idle_timeout: self.idle_timeout,
+                    pad: Pad::default(),
+                    packet_count: self.packet_count,
+                    byte_count: self.byte_count,
+                    match_: v1_1::convert::match_to_wire(&self.match_)?,
+                };
+                wire.write(&mut to);
+            }
+            Version::V1_5 => {
+                let fields = self.match_.to_bytes();
+                let counts = Counts {
+                    duration: Some(self.duration),
+                    packet_count: self.packet_count,
+                    byte_count: self.byte_count,
+                    ..Counts::default()
+                };
+                let bytes = counts.to_bytes();
+                let wire = v1_5::FlowRemoved {
+                    table_id: self.table_id,
+                    reason: self.reason.wire(),
+                    priority: self.priority,
+                    idle_timeout: self.idle_timeout,
+                    hard_timeout: self.hard_timeout,
+                    cookie: self.cookie,
+                    match_: v1_3::Match::of(&fields),
+                    stats: bytes.stats(),
+                };
+                wire.write(&mut to);
+            }
+            Version::V1_2 | Version::V1_3 | Version::V1_4 => {
                 let fields = self.match_.to_bytes();
                 let wire = v1_3::FlowRemoved {
                     cookie: self.cookie,

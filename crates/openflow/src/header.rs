@@ -9,7 +9,7 @@
 //! +---------+------+--------+-----+----
 //! ```
 
-use crate::wire::read_cut;
+use crate::wire::read_apart;
 use crate::{DecodeError, EncodeError, Reader, Version, Writer};
 use core::fmt;
 
@@ -17,7 +17,7 @@ use core::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Header {
-    /// The version byte; 1 is OpenFlow 1.0, 4 is 1.3. Any value is possible before the hello.
+    /// The version byte: 1 is OpenFlow 1.0, 6 is 1.5. Any value is possible before the hello.
     pub version: u8,
     /// The message type, whose meaning depends on the version: see [`Kind::from_wire`].
     pub kind: u8,
@@ -42,7 +42,7 @@ impl Header {
         let mut bytes = Reader::new(bytes, 0);
         // One check for all fields; the compiler drops the check of each.
         let header = if bytes.left() < Self::SIZE {
-            read_cut(&mut bytes, Self::read)?
+            read_apart(&mut bytes, Self::read)?
         } else {
             Self::read(&mut bytes)?
         };
@@ -150,12 +150,16 @@ pub(crate) fn begin(
     Ok(Writer::message(out, version.wire(), wire, xid))
 }
 
+/// Defines [`Kind`] from a table: name, number, and the versions that have the number. OpenFlow 1.0 has numbers of its own.
 macro_rules! kinds {
-    ($( $(#[$meta:meta])* $kind:ident = $name:literal, $v1_0:expr, $v1_3:expr; )*) => {
+    ($(
+        $(#[$meta:meta])*
+        $kind:ident = $name:literal, $v1_0:expr, $number:literal in $first:literal ..= $last:literal;
+    )*) => {
         /// A message type, under one name for all versions.
         ///
-        /// OpenFlow 1.3.5 §7.1 (`ofp_type`), OpenFlow 1.0.2 §5.1. The statistics messages of 1.0
-        /// appear as multipart messages, and its vendor message as experimenter message.
+        /// OpenFlow 1.3.5 §7.1 (`ofp_type`), OpenFlow 1.0.2 §5.1, and the same paragraphs of the other versions. The statistics
+        /// messages of 1.0 to 1.2 appear as multipart messages, and the vendor message of 1.0 as experimenter message.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Kind {
@@ -163,7 +167,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// Every kind, in the order of OpenFlow 1.3's numbers.
+            /// Every kind, in the order of the numbers of OpenFlow 1.1 and later.
             pub const ALL: &'static [Kind] = &[$(Kind::$kind),*];
 
             /// Returns the name in `snake_case`, as used in errors and logs.
@@ -176,7 +180,12 @@ macro_rules! kinds {
             pub const fn to_wire(self, version: Version) -> Option<u8> {
                 match version {
                     Version::V1_0 => match self { $(Kind::$kind => $v1_0,)* },
-                    Version::V1_3 => match self { $(Kind::$kind => $v1_3,)* },
+                    later => match self {
+                        $(Kind::$kind => match later.wire() {
+                            $first..=$last => Some($number),
+                            _ => None,
+                        },)*
+                    },
                 }
             }
         }
@@ -185,65 +194,77 @@ macro_rules! kinds {
 
 kinds! {
     /// Version negotiation, the first message from either side.
-    Hello = "hello", Some(0), Some(0);
+    Hello = "hello", Some(0), 0 in 2..=6;
     /// A request failed, or the connection is rejected.
-    Error = "error", Some(1), Some(1);
+    Error = "error", Some(1), 1 in 2..=6;
     /// Echo request.
-    EchoRequest = "echo_request", Some(2), Some(2);
+    EchoRequest = "echo_request", Some(2), 2 in 2..=6;
     /// Echo reply.
-    EchoReply = "echo_reply", Some(3), Some(3);
+    EchoReply = "echo_reply", Some(3), 3 in 2..=6;
     /// Experimenter-defined message; `VENDOR` in OpenFlow 1.0.
-    Experimenter = "experimenter", Some(4), Some(4);
+    Experimenter = "experimenter", Some(4), 4 in 2..=6;
     /// Features request.
-    FeaturesRequest = "features_request", Some(5), Some(5);
+    FeaturesRequest = "features_request", Some(5), 5 in 2..=6;
     /// Features reply: the switch's identity and capabilities.
-    FeaturesReply = "features_reply", Some(6), Some(6);
+    FeaturesReply = "features_reply", Some(6), 6 in 2..=6;
     /// Requests the switch's configuration.
-    GetConfigRequest = "get_config_request", Some(7), Some(7);
+    GetConfigRequest = "get_config_request", Some(7), 7 in 2..=6;
     /// The switch's configuration.
-    GetConfigReply = "get_config_reply", Some(8), Some(8);
+    GetConfigReply = "get_config_reply", Some(8), 8 in 2..=6;
     /// Sets the switch's configuration.
-    SetConfig = "set_config", Some(9), Some(9);
+    SetConfig = "set_config", Some(9), 9 in 2..=6;
     /// Packet-in: a packet for the controller.
-    PacketIn = "packet_in", Some(10), Some(10);
+    PacketIn = "packet_in", Some(10), 10 in 2..=6;
     /// A flow entry was removed.
-    FlowRemoved = "flow_removed", Some(11), Some(11);
+    FlowRemoved = "flow_removed", Some(11), 11 in 2..=6;
     /// A port was added, removed or changed.
-    PortStatus = "port_status", Some(12), Some(12);
+    PortStatus = "port_status", Some(12), 12 in 2..=6;
     /// Packet-out: a packet from the controller.
-    PacketOut = "packet_out", Some(13), Some(13);
+    PacketOut = "packet_out", Some(13), 13 in 2..=6;
     /// Adds, changes or deletes flow entries.
-    FlowMod = "flow_mod", Some(14), Some(14);
+    FlowMod = "flow_mod", Some(14), 14 in 2..=6;
     /// Adds, changes or deletes a group.
-    GroupMod = "group_mod", None, Some(15);
+    GroupMod = "group_mod", None, 15 in 2..=6;
     /// Changes a port.
-    PortMod = "port_mod", Some(15), Some(16);
+    PortMod = "port_mod", Some(15), 16 in 2..=6;
     /// Configures a flow table.
-    TableMod = "table_mod", None, Some(17);
-    /// Requests statistics or descriptions; `STATS_REQUEST` in OpenFlow 1.0.
-    MultipartRequest = "multipart_request", Some(16), Some(18);
-    /// Statistics or descriptions; `STATS_REPLY` in OpenFlow 1.0.
-    MultipartReply = "multipart_reply", Some(17), Some(19);
+    TableMod = "table_mod", None, 17 in 2..=6;
+    /// Requests statistics or descriptions; `STATS_REQUEST` before OpenFlow 1.3.
+    MultipartRequest = "multipart_request", Some(16), 18 in 2..=6;
+    /// Statistics or descriptions; `STATS_REPLY` before OpenFlow 1.3.
+    MultipartReply = "multipart_reply", Some(17), 19 in 2..=6;
     /// Barrier request: complete all earlier messages first.
-    BarrierRequest = "barrier_request", Some(18), Some(20);
+    BarrierRequest = "barrier_request", Some(18), 20 in 2..=6;
     /// Barrier reply: all earlier messages are complete.
-    BarrierReply = "barrier_reply", Some(19), Some(21);
+    BarrierReply = "barrier_reply", Some(19), 21 in 2..=6;
     /// Requests a port's queues.
-    QueueGetConfigRequest = "queue_get_config_request", Some(20), Some(22);
+    QueueGetConfigRequest = "queue_get_config_request", Some(20), 22 in 2..=4;
     /// A port's queues.
-    QueueGetConfigReply = "queue_get_config_reply", Some(21), Some(23);
+    QueueGetConfigReply = "queue_get_config_reply", Some(21), 23 in 2..=4;
     /// Requests this controller's role, or a change of it.
-    RoleRequest = "role_request", None, Some(24);
+    RoleRequest = "role_request", None, 24 in 3..=6;
     /// This controller's role.
-    RoleReply = "role_reply", None, Some(25);
+    RoleReply = "role_reply", None, 25 in 3..=6;
     /// Requests the filter of asynchronous messages to this controller.
-    GetAsyncRequest = "get_async_request", None, Some(26);
+    GetAsyncRequest = "get_async_request", None, 26 in 4..=6;
     /// The filter of asynchronous messages to this controller.
-    GetAsyncReply = "get_async_reply", None, Some(27);
+    GetAsyncReply = "get_async_reply", None, 27 in 4..=6;
     /// Sets the filter of asynchronous messages to this controller.
-    SetAsync = "set_async", None, Some(28);
+    SetAsync = "set_async", None, 28 in 4..=6;
     /// Adds, changes or deletes a meter.
-    MeterMod = "meter_mod", None, Some(29);
+    MeterMod = "meter_mod", None, 29 in 4..=6;
+    /// This controller's role changed without its request.
+    RoleStatus = "role_status", None, 30 in 5..=6;
+    /// A flow table changed, such as how much room is left.
+    TableStatus = "table_status", None, 31 in 5..=6;
+    /// Another controller's request to change a group or meter.
+    RequestForward = "requestforward", None, 32 in 5..=6;
+    /// Opens, closes, commits or discards a bundle, and the replies.
+    BundleControl = "bundle_control", None, 33 in 5..=6;
+    /// Adds a message to a bundle.
+    BundleAdd = "bundle_add_message", None, 34 in 5..=6;
+    /// State of a controller changed.
+    ControllerStatus = "controller_status", None, 35 in 6..=6;
 }
 
 impl fmt::Display for Kind {
@@ -259,13 +280,18 @@ impl Kind {
     /// [`DecodeError::UnknownKind`] if the version has no such type.
     #[inline]
     pub fn from_wire(version: Version, found: u8) -> Result<Self, DecodeError> {
-        const V1_0: [Option<Kind>; 32] = Kind::by_wire(Version::V1_0);
-        const V1_3: [Option<Kind>; 32] = Kind::by_wire(Version::V1_3);
-        let kinds = match version {
-            Version::V1_0 => &V1_0,
-            Version::V1_3 => &V1_3,
-        };
-        let kind = kinds.get(usize::from(found)).copied().flatten();
+        /// More than the highest number of any version.
+        const KINDS: usize = 36;
+        const BY_VERSION: [[Option<Kind>; KINDS]; Version::COUNT] = [
+            Kind::by_wire(Version::V1_0),
+            Kind::by_wire(Version::V1_1),
+            Kind::by_wire(Version::V1_2),
+            Kind::by_wire(Version::V1_3),
+            Kind::by_wire(Version::V1_4),
+            Kind::by_wire(Version::V1_5),
+        ];
+        let kinds = BY_VERSION.get(version.index());
+        let kind = kinds.and_then(|kinds| kinds.get(usize::from(found))).copied().flatten();
         kind.ok_or(DecodeError::UnknownKind { version, found })
     }
 
@@ -345,15 +371,15 @@ mod tests {
 
     #[test]
     fn every_kind_round_trips_through_its_number() {
-        for version in [Version::V1_0, Version::V1_3] {
+        for (&version, count) in Version::ALL.iter().zip([22, 24, 26, 30, 33, 34]) {
             let known: Vec<u8> =
                 (0..=255).filter(|&n| Kind::from_wire(version, n).is_ok()).collect();
-            let last = if version == Version::V1_0 { 21 } else { 29 };
-            assert_eq!(known, (0..=last).collect::<Vec<u8>>());
-            for &kind in Kind::ALL {
-                if let Some(wire) = kind.to_wire(version) {
-                    assert_eq!(Kind::from_wire(version, wire), Ok(kind));
-                }
+            assert_eq!(known.len(), count, "{version}");
+            let kinds = Kind::ALL.iter().filter(|kind| kind.to_wire(version).is_some());
+            assert_eq!(kinds.clone().count(), count, "{version}");
+            for &kind in kinds {
+                let wire = kind.to_wire(version).unwrap();
+                assert_eq!(Kind::from_wire(version, wire), Ok(kind));
             }
         }
     }

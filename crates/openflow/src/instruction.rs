@@ -1,11 +1,15 @@
 //! The version-independent instructions of a flow entry.
 //!
-//! OpenFlow 1.3.5 §5.9, §7.2.4. OpenFlow 1.0 has a list of actions instead.
+//! OpenFlow 1.3.5 §5.9, §7.2.4; 1.5.1 §5.5, §7.2.5. OpenFlow 1.0 has a list of actions instead.
 
 use crate::action::Actions;
-use crate::wire::{List, Pad, WireFormat};
+use crate::v1_3::instruction::{self, Instruction as Wired};
+use crate::v1_5::instruction::StatTrigger;
+use crate::wire::{List, ListIter, Pad, WireFormat};
 use crate::write::put;
-use crate::{DecodeError, EncodeError, PortNo, Reader, Version, Writer, v1_3};
+use crate::{
+    DecodeError, EncodeError, PortNo, Reader, Version, Writer, v1_1, v1_2, v1_3, v1_4, v1_5,
+};
 
 /// The instructions of a flow entry: at most one of each kind, executed in this order (OpenFlow
 /// 1.3.5 §5.9).
@@ -14,7 +18,7 @@ use crate::{DecodeError, EncodeError, PortNo, Reader, Version, Writer, v1_3};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Instructions<'a> {
-    /// Sends the packet through this meter.
+    /// Sends the packet through this meter. OpenFlow 1.3 and 1.4; later a meter is an action.
     pub meter: Option<u32>,
     /// Applies these actions immediately.
     pub apply: Actions<'a>,
@@ -26,33 +30,128 @@ pub struct Instructions<'a> {
     pub metadata: Option<(u64, u64)>,
     /// Continues in this table.
     pub goto_table: Option<u8>,
-    /// Experimenter and unknown instructions. OpenFlow 1.3 only.
+    /// Sends the entry's statistics when they reach thresholds. From OpenFlow 1.5 on.
+    pub stat_trigger: Option<StatTrigger<'a>>,
+    /// Experimenter and unknown instructions. Not in OpenFlow 1.0.
     pub others: OtherInstructions<'a>,
 }
 
 /// Instructions without a version-independent form: experimenter and unknown ones.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct OtherInstructions<'a> {
     /// All instructions of the entry; iteration skips those with a version-independent form.
-    all: List<'a, v1_3::Instruction<'a>>,
+    all: All<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum All<'a> {
+    V1_1(List<'a, v1_1::Instruction<'a>>),
+    V1_2(List<'a, v1_2::Instruction<'a>>),
+    V1_3(List<'a, v1_3::Instruction<'a>>),
+    V1_4(List<'a, v1_4::Instruction<'a>>),
+    V1_5(List<'a, v1_5::Instruction<'a>>),
+}
+
+impl Default for OtherInstructions<'_> {
+    #[inline]
+    fn default() -> Self {
+        Self { all: All::V1_3(List::default()) }
+    }
+}
+
+/// The lists of a version become version-independent.
+///
+/// It is implemented for the version bytes 2 to 6, which are OpenFlow 1.1 to 1.5.
+pub trait OfVersion<const V: u8> {
+    /// Wraps actions of the version.
+    fn actions<'a>(list: List<'a, v1_3::action::Action<'a, V>>) -> Actions<'a>;
+
+    /// Wraps instructions of the version. Those with a version-independent form are skipped.
+    fn other_instructions<'a>(list: List<'a, Wired<'a, V>>) -> OtherInstructions<'a>;
+}
+
+/// Implements [`OfVersion`] for each version.
+#[derive(Debug)]
+pub struct Lists;
+
+/// The instructions of a list in order.
+enum Iter<'a> {
+    V1_1(ListIter<'a, v1_1::Instruction<'a>>),
+    V1_2(ListIter<'a, v1_2::Instruction<'a>>),
+    V1_3(ListIter<'a, v1_3::Instruction<'a>>),
+    V1_4(ListIter<'a, v1_4::Instruction<'a>>),
+    V1_5(ListIter<'a, v1_5::Instruction<'a>>),
+}
+
+macro_rules! of_version {
+    ($($variant:ident = $v:literal;)*) => {
+        $(
+            impl OfVersion<$v> for Lists {
+                #[inline]
+                fn actions<'a>(list: List<'a, v1_3::action::Action<'a, $v>>) -> Actions<'a> {
+                    list.into()
+                }
+                #[inline]
+                fn other_instructions<'a>(list: List<'a, Wired<'a, $v>>) -> OtherInstructions<'a> {
+                    OtherInstructions { all: All::$variant(list) }
+                }
+            }
+        )*
+
+        impl<'a> All<'a> {
+            fn iter(self) -> Iter<'a> {
+                match self {
+                    $( Self::$variant(list) => Iter::$variant(list.iter()), )*
+                }
+            }
+
+            fn is_empty(self) -> bool {
+                match self {
+                    $( Self::$variant(list) => list.is_empty(), )*
+                }
+            }
+        }
+
+        impl<'a> Iterator for Iter<'a> {
+            type Item = v1_3::Instruction<'a>;
+
+            /// Returns the next instruction without a version-independent form.
+            fn next(&mut self) -> Option<v1_3::Instruction<'a>> {
+                match self {
+                    $( Self::$variant(list) => list.find_map(without_form), )*
+                }
+            }
+        }
+    };
+}
+of_version! {
+    V1_1 = 2;
+    V1_2 = 3;
+    V1_3 = 4;
+    V1_4 = 5;
+    V1_5 = 6;
+}
+
+/// Returns an instruction that has no version-independent form.
+fn without_form<const V: u8>(instruction: Wired<'_, V>) -> Option<v1_3::Instruction<'_>> {
+    match instruction {
+        Wired::Experimenter(it) => Some(Wired::Experimenter(it)),
+        Wired::Unknown { kind, body } => Some(Wired::Unknown { kind, body }),
+        _ => None,
+    }
 }
 
 impl<'a> From<List<'a, v1_3::Instruction<'a>>> for OtherInstructions<'a> {
     /// Instructions that the specification defines are skipped.
     fn from(all: List<'a, v1_3::Instruction<'a>>) -> Self {
-        Self { all }
+        Self { all: All::V1_3(all) }
     }
 }
 
 impl<'a> OtherInstructions<'a> {
     /// Iterates over the instructions in order.
     pub fn iter(&self) -> impl Iterator<Item = v1_3::Instruction<'a>> + use<'a> {
-        self.all.iter().filter(|instruction| {
-            matches!(
-                instruction,
-                v1_3::Instruction::Experimenter(_) | v1_3::Instruction::Unknown { .. }
-            )
-        })
+        self.all.iter()
     }
 
     /// Iterates over the experimenters whose instructions these are; an unknown instruction has none.
@@ -84,32 +183,37 @@ impl core::fmt::Debug for OtherInstructions<'_> {
 }
 
 impl<'a> Instructions<'a> {
-    /// Reads the instructions of OpenFlow 1.3 up to the end of the message. `at` is a place in the message for errors.
+    /// Reads the instructions of the version byte `V` up to the end of the message. `at` is a place in the message for errors.
     ///
     /// # Errors
-    /// As of the list of the instructions, and as [`from_v1_3`](Self::from_v1_3).
+    /// As of the list of the instructions, and as [`from_wire`](Self::from_wire).
     #[inline]
-    pub(crate) fn read_v1_3(from: &mut Reader<'a>, at: usize) -> Result<Self, DecodeError> {
+    pub(crate) fn read<const V: u8>(from: &mut Reader<'a>, at: usize) -> Result<Self, DecodeError>
+    where
+        Lists: OfVersion<V>,
+    {
         // Nearly all flows have this instruction alone: it applies actions.
         if let [0, 4, high, low, _, _, _, _, actions @ ..] = from.peek()
             && usize::from(u16::from_be_bytes([*high, *low])) == from.left()
-            && let Some(actions) = List::<v1_3::Action<'_>>::of_valid(actions)
+            && let Some(actions) = List::of_valid(actions)
         {
             from.rest();
-            return Ok(Self { apply: actions.into(), ..Self::default() });
+            return Ok(Self { apply: Lists::actions(actions), ..Self::default() });
         }
-        Self::from_v1_3(List::read(from, "flow_mod.instructions")?, at)
+        Self::from_wire::<V>(List::read(from, "flow_mod.instructions")?, at)
     }
 
-    /// Converts the instructions of OpenFlow 1.3.
+    /// Converts the instructions of the version byte `V`.
     ///
     /// # Errors
     /// [`DecodeError::BadValue`] if one is repeated: the specification does not define its meaning.
-    pub(crate) fn from_v1_3(
-        wire: List<'a, v1_3::Instruction<'a>>,
+    pub(crate) fn from_wire<const V: u8>(
+        wire: List<'a, Wired<'a, V>>,
         at: usize,
-    ) -> Result<Self, DecodeError> {
-        use v1_3::Instruction as Wired;
+    ) -> Result<Self, DecodeError>
+    where
+        Lists: OfVersion<V>,
+    {
         let mut found = Self::default();
         let mut seen = 0_u8;
         for instruction in wire {
@@ -119,12 +223,13 @@ impl<'a> Instructions<'a> {
                 Wired::WriteMetadata(write) => {
                     found.metadata = Some((write.metadata, write.metadata_mask));
                 }
-                Wired::WriteActions(write) => found.write = write.actions.into(),
-                Wired::ApplyActions(apply) => found.apply = apply.actions.into(),
+                Wired::WriteActions(write) => found.write = Lists::actions(write.actions),
+                Wired::ApplyActions(apply) => found.apply = Lists::actions(apply.actions),
                 Wired::ClearActions(_) => found.clear = true,
                 Wired::Meter(meter) => found.meter = Some(meter),
+                Wired::StatTrigger(trigger) => found.stat_trigger = Some(trigger),
                 Wired::Experimenter(_) | Wired::Unknown { .. } => {
-                    found.others = wire.into();
+                    found.others = Lists::other_instructions(wire);
                     continue;
                 }
             }
@@ -150,38 +255,71 @@ impl<'a> Instructions<'a> {
             && self.write.is_empty()
             && self.metadata.is_none()
             && self.goto_table.is_none()
+            && self.stat_trigger.is_none()
             && self.others.is_empty();
         self.apply.single_output().filter(|_| is_alone)
     }
 
+    /// Writes the instructions for the version byte `V`.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version cannot express one.
     #[inline]
-    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        use v1_3::Instruction as Wired;
-        use v1_3::instruction;
+    pub(crate) fn write_since_1_1<const V: u8>(
+        &self,
+        to: &mut Writer<'_>,
+    ) -> Result<(), EncodeError> {
+        let unsupported =
+            |field| Err(EncodeError::Unsupported { field, version: Version::of::<V>() });
         if let Some(meter) = self.meter {
-            Wired::Meter(meter).write(to);
+            if !matches!(V, 4..=5) {
+                return unsupported("instruction meter");
+            }
+            Wired::<V>::Meter(meter).write(to);
         }
         if !self.apply.is_empty() {
-            write_actions(4, self.apply, to)?;
+            write_actions::<V>(4, self.apply, to)?;
         }
         if self.clear {
-            write_actions(5, Actions::default(), to)?;
+            write_actions::<V>(5, Actions::default(), to)?;
         }
         if !self.write.is_empty() {
-            write_actions(3, self.write, to)?;
+            write_actions::<V>(3, self.write, to)?;
         }
         if let Some((metadata, metadata_mask)) = self.metadata {
             let pad = Pad::default();
-            Wired::WriteMetadata(instruction::WriteMetadata { pad, metadata, metadata_mask })
+            Wired::<V>::WriteMetadata(instruction::WriteMetadata { pad, metadata, metadata_mask })
                 .write(to);
         }
         if let Some(table_id) = self.goto_table {
-            Wired::GotoTable(instruction::GotoTable { table_id, pad: Pad::default() }).write(to);
+            Wired::<V>::GotoTable(instruction::GotoTable { table_id, pad: Pad::default() })
+                .write(to);
+        }
+        if let Some(trigger) = self.stat_trigger {
+            if V < 6 {
+                return unsupported("instruction stat_trigger");
+            }
+            Wired::<V>::StatTrigger(trigger).write(to);
         }
         if !self.others.is_empty() {
             self.others.iter().for_each(|instruction| instruction.write(to));
         }
         Ok(())
+    }
+
+    /// Writes the instructions in a version's format.
+    ///
+    /// # Errors
+    /// [`EncodeError::Unsupported`] if the version cannot express one.
+    pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        match version {
+            Version::V1_0 => self.write_v1_0(to),
+            Version::V1_1 => self.write_since_1_1::<2>(to),
+            Version::V1_2 => self.write_since_1_1::<3>(to),
+            Version::V1_3 => self.write_since_1_1::<4>(to),
+            Version::V1_4 => self.write_since_1_1::<5>(to),
+            Version::V1_5 => self.write_since_1_1::<6>(to),
+        }
     }
 
     #[inline]
@@ -202,6 +340,9 @@ impl<'a> Instructions<'a> {
         if self.goto_table.is_some() {
             return unsupported("instruction goto_table");
         }
+        if self.stat_trigger.is_some() {
+            return unsupported("instruction stat_trigger");
+        }
         if !self.others.is_empty() {
             return unsupported("an experimenter's instruction");
         }
@@ -209,15 +350,19 @@ impl<'a> Instructions<'a> {
     }
 }
 
-/// Writes an OpenFlow 1.3 instruction that contains actions (`ofp_instruction_actions`, §7.2.4).
+/// Writes an instruction that contains actions (`ofp_instruction_actions`, OpenFlow 1.3.5 §7.2.4).
 #[inline]
-fn write_actions(kind: u16, actions: Actions<'_>, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+fn write_actions<const V: u8>(
+    kind: u16,
+    actions: Actions<'_>,
+    to: &mut Writer<'_>,
+) -> Result<(), EncodeError> {
     let start = to.position();
     if let Some(room) = to.array::<8>() {
         put(room, 0, kind.to_be_bytes());
         put(room, 2, [0; 6]); // len, and the padding
     }
-    actions.write(Version::V1_3, to)?;
+    actions.write(Version::of::<V>(), to)?;
     to.patch_size(start + 2, start);
     Ok(())
 }

@@ -6,6 +6,8 @@
 //! format is the format for both directions.
 
 use crate::matching::Field;
+use crate::v1_3::action::SetField;
+use crate::v1_3::packet::PacketOut;
 use crate::wire::{Align8, Empty, List, Pad, Padded, WireFormat};
 use crate::{Actions, Dpid, MacAddr, Match, OtherInstructions, PacketInMatch, PortNo, Text, v1_3};
 use serde::Serialize;
@@ -73,6 +75,23 @@ macro_rules! as_field {
 }
 pub(crate) use as_field;
 
+/// Implements [`AsField`] like `as_field!`, for types with a lifetime and a version byte.
+macro_rules! as_field_of_versions {
+    ($($name:ident),* $(,)?) => {$(
+        impl<const V: u8> $crate::json::AsField for $name<'_, V> {
+            fn serialize_field<S: serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(self, serializer)
+            }
+        }
+    )*};
+}
+pub(crate) use as_field_of_versions;
+
+as_field_of_versions!(PacketOut, SetField);
+
 as_field!(
     u8,
     u16,
@@ -82,9 +101,7 @@ as_field!(
     std::net::Ipv4Addr,
     PortNo,
     v1_3::Match<'_>,
-    v1_3::PacketOut<'_>,
     crate::v1_0::PacketOut<'_>,
-    v1_3::action::SetField<'_>,
     v1_3::table::FeatureId<'_>,
     v1_3::table::OxmId,
     crate::oxm::Oxm<'_>,
@@ -268,10 +285,7 @@ impl Serialize for crate::Message<'_> {
         let mut map = serializer.serialize_map(Some(3))?;
         map.serialize_entry("version", &self.version())?;
         map.serialize_entry("xid", &self.xid())?;
-        match self {
-            Self::V1_0(message) => map.serialize_entry("body", &message.body)?,
-            Self::V1_3(message) => map.serialize_entry("body", &message.body)?,
-        }
+        crate::message::in_its_version!(self, message => map.serialize_entry("body", &message.body)?);
         map.end()
     }
 }
@@ -319,13 +333,13 @@ mod tests {
         assert_eq!(body["actions"][0]["set_nw_dst"], "10.0.0.9");
 
         let payload = [0, 0x12, 0, 0xff].into();
-        let opaque = OpaqueField { class: 0x8000, field: 42, has_mask: true, payload };
+        let opaque = OpaqueField { class: 0x8000, field: 50, has_mask: true, payload };
         let flow_mod = FlowMod::add(Match::new().with(&Field::Opaque(opaque)));
         let size = flow_mod.encode(Version::V1_3, 7, &mut out).unwrap();
         let json = serde_json::to_value(Message::decode(&out[..size]).unwrap()).unwrap();
         let field = &json["body"]["flow_mod"]["match"]["fields"][0];
-        assert_eq!(field["oxm_0x8000_42"], "0012/00ff");
-        assert_eq!(serde_json::to_value(&flow_mod).unwrap()["match"]["oxm_0x8000_42"], "0012/00ff");
+        assert_eq!(field["oxm_0x8000_50"], "0012/00ff");
+        assert_eq!(serde_json::to_value(&flow_mod).unwrap()["match"]["oxm_0x8000_50"], "0012/00ff");
     }
 
     #[test]

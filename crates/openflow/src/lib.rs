@@ -1,17 +1,18 @@
-//! Encodes and decodes OpenFlow 1.0 and 1.3 messages without loss.
+//! Encodes and decodes messages of OpenFlow 1.0 to 1.5 without loss.
 //!
 //! # Two layers
 //!
-//! * [`v1_0`] and [`v1_3`] mirror the structures of the specifications (OpenFlow 1.0.2 and 1.3.5),
-//!   including padding. Decoded structures encode to the same bytes; [`Message`] holds a message of
-//!   either version.
+//! * [`v1_0`] to [`v1_5`] mirror the structures of the specifications (OpenFlow 1.0.2, 1.1.0, 1.2, 1.3.5, 1.4.1
+//!   and 1.5.1), including padding. Decoded structures encode to the same bytes; [`Message`] holds a message of
+//!   any version. A structure that versions share exists once: the head of each module says where.
 //! * The types of this page are version-independent: [`Match`], [`Action`], [`FlowMod`],
 //!   [`PacketIn`], [`PortDesc`], [`MultipartReply`], ... They are encoded for and decoded from a
 //!   given [`Version`]. A feature that the version cannot express is an error that names the field.
 //!   Repeated fields and undefined numbers are rejected.
 //!
-//! What a version has is a row of [`ProtocolFeatures`], and of [`Layout`] for fields that are read in place. Support for another
-//! version is a row of both and a folder beside these two. `CONTRIBUTING.md` lists the places outside this crate.
+//! The features of a version are a row of [`ProtocolFeatures`], and of [`Layout`] for fields that are read in place. Support for another
+//! version is a row of both and a folder beside these. `CONTRIBUTING.md` lists the places outside this crate.
+//! [`Version::OFFERED`] lists the versions that Rosemary offers to switches; the codec knows more.
 //!
 //! # From bytes to a flow-mod
 //!
@@ -95,7 +96,10 @@
 
 mod action;
 mod address;
+mod async_config;
 mod available;
+mod bundle;
+mod controller;
 mod desc;
 mod display;
 mod echo;
@@ -106,6 +110,7 @@ mod experimenter;
 mod features;
 mod flow_mod;
 mod flow_removed;
+mod forward;
 mod group;
 mod header;
 mod hello;
@@ -119,6 +124,7 @@ mod message_enum;
 mod meter;
 mod multipart;
 pub mod oxm;
+pub mod oxs;
 mod packet_in;
 mod packet_out;
 mod port;
@@ -127,17 +133,25 @@ mod port_no;
 mod queue;
 mod read;
 mod role;
+mod table;
 mod text;
 mod tlv;
 pub mod v1_0;
+pub mod v1_1;
+pub mod v1_2;
 pub mod v1_3;
+pub mod v1_4;
+pub mod v1_5;
 mod version;
 pub mod wire;
 mod write;
 
-pub use action::{Action, Actions};
+pub use action::{Action, Actions, CopiedField};
 pub use address::{Dpid, MacAddr, ParseError};
+pub use async_config::{AsyncConfig, AsyncMasks};
 pub use available::Available;
+pub use bundle::{BundleAdd, BundleCommand, BundleControl, BundleFlags};
+pub use controller::ControllerStatus;
 pub use desc::DescText;
 pub use echo::{Echo, echo_reply};
 pub use error::{DecodeError, EncodeError};
@@ -149,17 +163,20 @@ pub use flow_mod::{
     deletes_table_miss, precedes_all_priorities,
 };
 pub use flow_removed::{FlowRemoved, FlowRemovedReason};
+pub use forward::RequestForward;
 pub use group::{Bucket, GroupKind, GroupMod, GroupModCommand};
 pub use header::{Header, Kind};
 pub use hello::{Hello, NegotiationError};
-pub use instruction::{Instructions, OtherInstructions};
+pub use instruction::{Instructions, Lists, OfVersion, OtherInstructions};
 pub use matching::{Field, Masked, Match};
 pub use message::Message;
 pub use meter::{MeterBand, MeterFlags, MeterMod, MeterModCommand};
 pub use multipart::{
-    AggregateStats, Counter, FlowStats, FlowStatsRequest, GroupDesc, GroupFeatures, GroupStats,
-    MeterConfig, MeterFeatures, MeterStats, MultipartReply, MultipartRequest, PortStats,
-    QueueStats, ReplyBody, TableStats,
+    AggregateStats, BundleFeatures, BundleFeaturesRequest, Counter, FlowChange, FlowCounters,
+    FlowEvent, FlowMonitorCommand, FlowMonitorFlags, FlowMonitorRequest, FlowStats,
+    FlowStatsRequest, FlowUpdate, GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeatures,
+    MeterStats, MultipartReply, MultipartRequest, PortStats, QueueStats, ReplyBody,
+    ScheduleFeatures, TableStats,
 };
 pub use packet_in::{PacketIn, PacketInMatch, PacketInReason};
 pub use packet_out::PacketOut;
@@ -167,11 +184,12 @@ pub use port::{
     PortConfig, PortDesc, PortDescReply, PortFeatures, PortName, PortReason, PortState, PortStatus,
     port_desc_request,
 };
-pub use port_mod::{PortMod, TableMod};
+pub use port_mod::PortMod;
 pub use port_no::PortNo;
 pub use queue::{Queue, QueueConfig};
 pub use read::Reader;
-pub use role::{AsyncConfig, ControllerRole, Role};
+pub use role::{ControllerRole, Role, RoleReason, RoleStatus};
+pub use table::{Eviction, TableMod, TableReason, TableStatus, Vacancy};
 pub use text::Text;
 pub use version::{Layout, ProtocolFeatures, UnknownVersion, Version};
 pub use write::{Writer, append};

@@ -1,19 +1,24 @@
 //! Macros that build the message and multipart enums of a version.
 
-/// Defines a version's `Message { xid, body }` with a `Body` enum that has a variant per message
+/// Defines `Message { xid, body }` of a version byte with a `Body` enum that has a variant per message
 /// type.
+///
+/// With the parameter `V` it is a table of several versions, as in `tlv_enum!`.
 macro_rules! message_enum {
     (
-        $version:expr, $expected:literal;
-        $( $(#[$meta:meta])* $variant:ident($body:ty) = $number:literal, )*
+        $version:expr, $expected:expr $(, versions $v:ident)?;
+        $(
+            $(#[$meta:meta])*
+            $variant:ident($body:ty) = $number:literal $(in $first:literal ..= $last:literal)?,
+        )*
     ) => {
         /// A message of this version that encodes to the same bytes.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub struct Message<'a> {
+        pub struct Message<'a $(, const $v: u8)?> {
             /// The transaction id.
             pub xid: u32,
             /// The body.
-            pub body: Body<'a>,
+            pub body: Body<'a $(, $v)?>,
         }
 
         /// The body of a message of this version.
@@ -24,7 +29,7 @@ macro_rules! message_enum {
             serde(rename_all = "snake_case")
         )]
         #[non_exhaustive]
-        pub enum Body<'a> {
+        pub enum Body<'a $(, const $v: u8)?> {
             $(
                 $(#[$meta])*
                 $variant(
@@ -42,7 +47,7 @@ macro_rules! message_enum {
             },
         }
 
-        impl Body<'_> {
+        impl $(<const $v: u8>)? Body<'_ $(, $v)?> {
             /// The message type's number.
             pub fn kind(&self) -> u8 {
                 match self {
@@ -52,14 +57,14 @@ macro_rules! message_enum {
             }
         }
 
-        impl<'a> Message<'a> {
+        impl<'a $(, const $v: u8)?> Message<'a $(, $v)?> {
             /// Decodes a whole message of this version.
             ///
             /// # Errors
             /// [`DecodeError`](crate::DecodeError) if the bytes are not exactly one message of
             /// this version.
             pub fn decode(message: &'a [u8]) -> Result<Self, $crate::DecodeError> {
-                if let Some(&found) = message.first().filter(|&&found| found != $version.wire()) {
+                if let Some(&found) = message.first().filter(|&&found| found != $version) {
                     return Err($crate::DecodeError::BadValue {
                         field: "header.version",
                         offset: 0,
@@ -69,7 +74,7 @@ macro_rules! message_enum {
                 }
                 let (header, mut from) = $crate::Header::split(message)?;
                 let body = match header.kind {
-                    $( $number => Body::$variant(
+                    $( $number $(if matches!(V, $first..=$last))? => Body::$variant(
                         $crate::wire::WireFormat::read(&mut from, stringify!($variant))?), )*
                     kind => Body::Unknown { kind, body: from.rest() },
                 };
@@ -84,7 +89,7 @@ macro_rules! message_enum {
             /// [`EncodeError::TooLong`](crate::EncodeError::TooLong) if no message can hold it.
             pub fn encode(&self, out: &mut [u8]) -> Result<usize, $crate::EncodeError> {
                 let mut to = $crate::Writer::message(
-                    out, $version.wire(), self.body.kind(), self.xid);
+                    out, $version, self.body.kind(), self.xid);
                 match &self.body {
                     $( Body::$variant(body) => $crate::wire::WireFormat::write(body, &mut to), )*
                     Body::Unknown { body, .. } => to.bytes(body),
@@ -97,20 +102,24 @@ macro_rules! message_enum {
 
 /// Defines a multipart or statistics message with a variant per type.
 ///
-/// Type, flags and `$pad` bytes of padding precede the content.
+/// Type, flags and `$pad` bytes of padding precede the content. With the parameter `V` it is a table of several
+/// versions, as in `tlv_enum!`.
 macro_rules! multipart_enum {
     (
         $(#[$struct_meta:meta])*
-        pub struct $name:ident = $label:literal, pad $pad:literal;
+        pub struct $name:ident $(<$v:ident>)? = $label:literal, pad $pad:literal;
         $(#[$enum_meta:meta])*
         pub enum $body:ident {
-            $( $(#[$meta:meta])* $variant:ident($type:ty) = $number:literal, )*
+            $(
+                $(#[$meta:meta])*
+                $variant:ident($type:ty) = $number:literal $(in $first:literal ..= $last:literal)?,
+            )*
         }
     ) => {
         $(#[$struct_meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-        pub struct $name<'a> {
+        pub struct $name<'a $(, const $v: u8)?> {
             /// Bit 0: more parts with the same xid follow.
             pub flags: u16,
             /// Padding.
@@ -120,7 +129,7 @@ macro_rules! multipart_enum {
             ))]
             pub pad: $crate::wire::Pad<$pad>,
             /// Content, by type.
-            pub body: $body<'a>,
+            pub body: $body<'a $(, $v)?>,
         }
 
         $(#[$enum_meta])*
@@ -131,7 +140,7 @@ macro_rules! multipart_enum {
             serde(rename_all = "snake_case")
         )]
         #[non_exhaustive]
-        pub enum $body<'a> {
+        pub enum $body<'a $(, const $v: u8)?> {
             $(
                 $(#[$meta])*
                 $variant(
@@ -150,9 +159,16 @@ macro_rules! multipart_enum {
         }
 
         #[cfg(feature = "serde")]
-        $crate::json::as_field!($name<'_>);
+        impl<'a $(, const $v: u8)?> $crate::json::AsField for $name<'a $(, $v)?> {
+            fn serialize_field<S: serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(self, serializer)
+            }
+        }
 
-        impl $body<'_> {
+        impl $(<const $v: u8>)? $body<'_ $(, $v)?> {
             /// The type's number.
             pub fn kind(&self) -> u16 {
                 match self {
@@ -162,7 +178,7 @@ macro_rules! multipart_enum {
             }
         }
 
-        impl<'a> $crate::wire::WireFormat<'a> for $name<'a> {
+        impl<'a $(, const $v: u8)?> $crate::wire::WireFormat<'a> for $name<'a $(, $v)?> {
             fn read(
                 from: &mut $crate::Reader<'a>,
                 _field: &'static str,
@@ -171,7 +187,7 @@ macro_rules! multipart_enum {
                 let flags = from.u16(concat!($label, ".flags"))?;
                 let pad = $crate::wire::WireFormat::read(from, concat!($label, ".pad"))?;
                 let body = match kind {
-                    $( $number => $body::$variant(
+                    $( $number $(if matches!(V, $first..=$last))? => $body::$variant(
                         $crate::wire::WireFormat::read(from, concat!($label, ".body"))?), )*
                     _ => $body::Unknown { kind, body: from.rest() },
                 };

@@ -1,14 +1,14 @@
 //! The version-independent packet-in: the switch sends a packet to the controller.
 //!
-//! OpenFlow 1.3.5 §7.4.1, OpenFlow 1.0.2 §5.4.1. This is the hot path: in a reactive network every
+//! OpenFlow 1.3.5 §7.4.1, OpenFlow 1.0.2 §5.4.1, OpenFlow 1.1.0 and 1.2 §A.4.1. This is the hot path: in a reactive network every
 //! new flow starts here. Decoding therefore borrows the packet and does not allocate.
 
 use crate::flow_mod::NO_BUFFER;
 use crate::header::{begin, open};
 use crate::matching::{Field, Match};
 use crate::oxm::{OPENFLOW_BASIC, Oxm};
-use crate::wire::{List, Pad, WireFormat};
-use crate::{DecodeError, EncodeError, Kind, PortNo, Reader, Version, v1_0, v1_3};
+use crate::wire::{List, Pad, WireFormat, read_apart};
+use crate::{DecodeError, EncodeError, Kind, PortNo, Reader, Version, v1_0, v1_1, v1_2, v1_3};
 
 /// Reason for a packet-in. OpenFlow 1.3.5 §7.4.1 (`ofp_packet_in_reason`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,11 +20,18 @@ pub enum PacketInReason {
     Action,
     /// The TTL expired.
     InvalidTtl,
-    /// A number that the specification does not define.
+    /// Another number; some are constants of this type.
     Other(u8),
 }
 
 impl PacketInReason {
+    /// An action of the action set. From OpenFlow 1.4 on.
+    pub const ACTION_SET: Self = Self::Other(3);
+    /// An action of a group. From OpenFlow 1.4 on.
+    pub const GROUP: Self = Self::Other(4);
+    /// An action of a packet-out. From OpenFlow 1.4 on.
+    pub const PACKET_OUT: Self = Self::Other(5);
+
     /// Returns the reason with this number.
     #[inline]
     pub fn from_wire(found: u8) -> Self {
@@ -50,14 +57,19 @@ impl PacketInReason {
     }
 }
 
-/// Pipeline fields of a packet: the match of its packet-in, borrowed.
+/// Pipeline fields of a packet: the match of its packet-in, or of its packet-out from OpenFlow 1.5 on; borrowed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PacketInMatch<'a> {
-    fields: List<'a, Oxm<'a>>,
+    pub(crate) fields: List<'a, Oxm<'a>>,
 }
 
 impl PacketInMatch<'_> {
-    /// Iterates over the fields in wire order, including the in-port. Empty in OpenFlow 1.0.
+    /// Whether there are no fields.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Iterates over the fields in wire order, including the in-port. Empty in OpenFlow 1.0 and 1.1.
     pub fn fields(&self) -> impl Iterator<Item = Field> {
         self.fields.iter().map(|oxm| Field::from_oxm(&oxm))
     }
@@ -83,8 +95,8 @@ pub struct PacketIn<'a> {
     pub reason: PacketInReason,
     /// Number of the table that sent it; 0 in OpenFlow 1.0.
     pub table_id: u8,
-    /// Cookie of the entry that sent it; [`PacketIn::NO_COOKIE`] if there is none, as in OpenFlow
-    /// 1.0.
+    /// Cookie of the entry that sent it; [`PacketIn::NO_COOKIE`] if there is none, as before OpenFlow
+    /// 1.3.
     pub cookie: u64,
     /// In-port of the packet; [`PortNo::ANY`] if the switch did not include it.
     pub in_port: PortNo,
@@ -129,14 +141,22 @@ impl<'a> PacketIn<'a> {
             Version::V1_0 => {
                 v1_0::PacketIn::read(&mut body, "packet_in").map(|wire| Self::from_v1_0(&wire))
             }
-            Version::V1_3 => match Self::with_in_port(body.peek()) {
-                Some(packet_in) => Ok(packet_in),
-                None => Self::read_v1_3(body),
-            },
+            Version::V1_1 => read_apart(&mut body, |body| {
+                v1_1::PacketIn::read(body, "packet_in").map(|wire| Self::from_v1_1(&wire))
+            }),
+            Version::V1_2 => read_apart(&mut body, |body| {
+                v1_2::PacketIn::read(body, "packet_in").map(|wire| Self::from_v1_2(&wire))
+            }),
+            Version::V1_3 | Version::V1_4 | Version::V1_5 => {
+                match Self::with_in_port(body.peek()) {
+                    Some(packet_in) => Ok(packet_in),
+                    None => Self::read_v1_3(body),
+                }
+            }
         }
     }
 
-    /// Reads the body of a packet-in of 1.3 whose match is the in-port alone, as switches send nearly all, at constant offsets.
+    /// Reads the body of a packet-in of 1.3 or later whose match is the in-port alone, as switches send nearly all, at constant offsets.
     #[inline]
     fn with_in_port(body: &'a [u8]) -> Option<Self> {
         let (head, rest) = body.split_first_chunk::<16>()?;
@@ -177,6 +197,33 @@ impl<'a> PacketIn<'a> {
         }
     }
 
+    pub(crate) fn from_v1_1(wire: &v1_1::PacketIn<'a>) -> Self {
+        Self {
+            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            total_len: wire.total_len,
+            reason: PacketInReason::from_wire(wire.reason),
+            table_id: wire.table_id,
+            cookie: Self::NO_COOKIE,
+            in_port: wire.in_port,
+            match_: PacketInMatch::default(),
+            data: wire.data,
+        }
+    }
+
+    pub(crate) fn from_v1_2(wire: &v1_2::PacketIn<'a>) -> Self {
+        let wire = v1_3::PacketIn {
+            buffer_id: wire.buffer_id,
+            total_len: wire.total_len,
+            reason: wire.reason,
+            table_id: wire.table_id,
+            cookie: Self::NO_COOKIE,
+            match_: wire.match_,
+            pad: wire.pad,
+            data: wire.data,
+        };
+        Self::from_v1_3(&wire)
+    }
+
     pub(crate) fn from_v1_3(wire: &v1_3::PacketIn<'a>) -> Self {
         Self {
             buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
@@ -202,7 +249,7 @@ impl<'a> PacketIn<'a> {
         if version == Version::V1_0 && self.table_id != 0 {
             return Err(EncodeError::Unsupported { field: "packet_in.table_id", version });
         }
-        if version == Version::V1_0 && self.cookie != Self::NO_COOKIE {
+        if !version.features().packet_in_cookie && self.cookie != Self::NO_COOKIE {
             return Err(EncodeError::Unsupported { field: "packet_in.cookie", version });
         }
         match version {
@@ -215,35 +262,53 @@ impl<'a> PacketIn<'a> {
                 data,
             }
             .write(&mut to),
-            Version::V1_3 => {
+            // The physical port behind a logical in-port is not kept.
+            Version::V1_1 => v1_1::PacketIn {
+                buffer_id,
+                in_port: self.in_port,
+                in_phy_port: self.in_port,
+                total_len,
+                reason: self.reason.wire(),
+                table_id: self.table_id,
+                data,
+            }
+            .write(&mut to),
+            _ => {
                 let in_port_bytes = self.in_port.0.to_be_bytes();
-                let in_port = [Oxm {
-                    class: OPENFLOW_BASIC,
-                    field: 0,
-                    has_mask: false,
-                    payload: &in_port_bytes,
-                }];
+                let in_port = [in_port_oxm(&in_port_bytes)];
                 let given = self.match_.fields;
                 let fields = if given.is_empty() { List::from(&in_port) } else { given };
-                v1_3::PacketIn {
-                    buffer_id,
-                    total_len,
-                    reason: self.reason.wire(),
-                    table_id: self.table_id,
-                    cookie: self.cookie,
-                    match_: v1_3::Match { fields, ..v1_3::Match::default() },
-                    pad: Pad::default(),
-                    data,
+                let match_ = v1_3::Match { fields, ..v1_3::Match::default() };
+                let (reason, table_id, pad) = (self.reason.wire(), self.table_id, Pad::default());
+                if version == Version::V1_2 {
+                    v1_2::PacketIn { buffer_id, total_len, reason, table_id, match_, pad, data }
+                        .write(&mut to);
+                } else {
+                    v1_3::PacketIn {
+                        buffer_id,
+                        total_len,
+                        reason,
+                        table_id,
+                        cookie: self.cookie,
+                        match_,
+                        pad,
+                        data,
+                    }
+                    .write(&mut to);
                 }
-                .write(&mut to);
             }
         }
         to.finish()
     }
 }
 
+/// Returns the in-port as a field.
+pub(crate) fn in_port_oxm(bytes: &[u8; 4]) -> Oxm<'_> {
+    Oxm { class: OPENFLOW_BASIC, field: 0, has_mask: false, payload: bytes }
+}
+
 /// Finds the in-port among the fields; switches send it first.
-fn in_port(fields: List<'_, Oxm<'_>>) -> PortNo {
+pub(crate) fn in_port(fields: List<'_, Oxm<'_>>) -> PortNo {
     fields
         .iter()
         .find(|oxm| oxm.class == OPENFLOW_BASIC && oxm.field == 0 && !oxm.has_mask)

@@ -1,11 +1,15 @@
 //! The version-independent port: its description and its status changes.
 //!
-//! OpenFlow 1.3.5 §7.2.1, §7.3.5.7, §7.4.3; OpenFlow 1.0.2 §5.2.1, §5.4.3.
+//! OpenFlow 1.3.5 §7.2.1, §7.3.5.7, §7.4.3; OpenFlow 1.0.2 §5.2.1, §5.4.3; OpenFlow 1.4.1 §7.2.1, §7.3.5.7, §7.4.3.
 
 use crate::header::{begin, open};
 use crate::text::Text;
+use crate::v1_4::port::{EthernetPort, PortProperty};
 use crate::wire::{List, Pad, WireFormat};
-use crate::{DecodeError, EncodeError, Header, Kind, MacAddr, PortNo, Version, Writer, v1_0, v1_3};
+use crate::{
+    DecodeError, EncodeError, Header, Kind, MacAddr, PortNo, Version, Writer, v1_0, v1_3, v1_4,
+    v1_5,
+};
 
 /// A port's name.
 pub type PortName = Text<16>;
@@ -233,6 +237,54 @@ impl PortDesc {
         }
     }
 
+    /// Converts a port of OpenFlow 1.4 or later. Without the property of Ethernet, its features and speeds are 0. Other properties
+    /// are out; [`v1_4::Port`] has them.
+    pub(crate) fn from_v1_4<const V: u8>(wire: &v1_4::port::Port<'_, V>) -> Self {
+        let ethernet = wire.properties.iter().find_map(|property| match property.item {
+            PortProperty::Ethernet(ethernet) => Some(ethernet),
+            _ => None,
+        });
+        let bits = |of: fn(EthernetPort) -> u32| PortFeatures(ethernet.map_or(0, of));
+        Self {
+            port_no: wire.port_no,
+            hw_addr: wire.hw_addr,
+            name: wire.name,
+            config: PortConfig(wire.config),
+            state: PortState(wire.state),
+            curr: bits(|it| it.curr),
+            advertised: bits(|it| it.advertised),
+            supported: bits(|it| it.supported),
+            peer: bits(|it| it.peer),
+            curr_speed: ethernet.map_or(0, |it| it.curr_speed),
+            max_speed: ethernet.map_or(0, |it| it.max_speed),
+        }
+    }
+
+    /// Writes the port for OpenFlow 1.4 and later, with the property of Ethernet.
+    pub(crate) fn write_v1_4(self, to: &mut Writer<'_>) {
+        let ethernet = PortProperty::Ethernet(EthernetPort {
+            pad: Pad::default(),
+            curr: self.curr.0,
+            advertised: self.advertised.0,
+            supported: self.supported.0,
+            peer: self.peer.0,
+            curr_speed: self.curr_speed,
+            max_speed: self.max_speed,
+        });
+        let properties = [ethernet.into()];
+        let port: v1_4::Port<'_> = v1_4::port::Port {
+            port_no: self.port_no,
+            pad: Pad::default(),
+            hw_addr: self.hw_addr,
+            pad2: Pad::default(),
+            name: self.name,
+            config: self.config.0,
+            state: self.state.0,
+            properties: (&properties).into(),
+        };
+        port.write(to);
+    }
+
     pub(crate) fn to_v1_3(self) -> v1_3::Port {
         v1_3::Port {
             port_no: self.port_no,
@@ -307,7 +359,9 @@ impl PortStatus {
         let (version, _, mut body) = open(message, Kind::PortStatus)?;
         let status = match version {
             Version::V1_0 => Self::from_v1_0(&v1_0::PortStatus::read(&mut body, "port_status")?),
-            Version::V1_3 => Self::from_v1_3(&v1_3::PortStatus::read(&mut body, "port_status")?),
+            Version::V1_4 => Self::from_v1_4(&v1_4::PortStatus::read(&mut body, "port_status")?),
+            Version::V1_5 => Self::from_v1_4(&v1_5::PortStatus::read(&mut body, "port_status")?),
+            _ => Self::from_v1_3(&v1_3::PortStatus::read(&mut body, "port_status")?),
         }?;
         body.finish("port_status")?;
         Ok(status)
@@ -323,6 +377,13 @@ impl PortStatus {
         Ok(Self { reason, desc: PortDesc::from_v1_3(&wire.desc) })
     }
 
+    pub(crate) fn from_v1_4<const V: u8>(
+        wire: &v1_4::port::PortStatus<'_, V>,
+    ) -> Result<Self, DecodeError> {
+        let reason = PortReason::from_wire(wire.reason)?;
+        Ok(Self { reason, desc: PortDesc::from_v1_4(&wire.desc) })
+    }
+
     /// Encodes the message for a version, as a switch would; returns its size.
     ///
     /// # Errors
@@ -335,9 +396,12 @@ impl PortStatus {
             Version::V1_0 => {
                 v1_0::PortStatus { reason, pad, desc: self.desc.to_v1_0()? }.write(&mut to);
             }
-            Version::V1_3 => {
-                v1_3::PortStatus { reason, pad, desc: self.desc.to_v1_3() }.write(&mut to);
+            Version::V1_4 | Version::V1_5 => {
+                to.u8(reason);
+                to.zeros(7);
+                self.desc.write_v1_4(&mut to);
             }
+            _ => v1_3::PortStatus { reason, pad, desc: self.desc.to_v1_3() }.write(&mut to),
         }
         to.finish()
     }
@@ -345,17 +409,24 @@ impl PortStatus {
 
 /// `OFPMP_PORT_DESC`, OpenFlow 1.3.5 §7.3.5.7.
 const PORT_DESC: u16 = 13;
+/// Name of the list of ports in errors.
+const REPLY_BODY: &str = "multipart_reply.body";
+
 /// `OFPMPF_REPLY_MORE`: another reply with the same xid follows. OpenFlow 1.3.5 §7.3.5.
 const REPLY_MORE: u16 = 1;
 
-/// Encodes a request for the descriptions of all ports; returns its size. Not in OpenFlow 1.0,
+/// Encodes a request for the descriptions of all ports; returns its size. Not before OpenFlow 1.3,
 /// where the features reply has them.
 ///
 /// # Errors
-/// [`EncodeError::Unsupported`] in OpenFlow 1.0, [`EncodeError::NoRoom`] if `out` is too small.
+/// [`EncodeError::Unsupported`] before OpenFlow 1.3, [`EncodeError::NoRoom`] if `out` is too small.
 pub fn port_desc_request(version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
     let mut to = begin_port_desc(Kind::MultipartRequest, version, xid, out)?;
     to.zeros(6); // flags, and the padding
+    if version == Version::V1_5 {
+        to.u32(PortNo::ANY.0);
+        to.zeros(4);
+    }
     to.finish()
 }
 
@@ -365,7 +436,7 @@ fn begin_port_desc(
     xid: u32,
     out: &mut [u8],
 ) -> Result<Writer<'_>, EncodeError> {
-    if version == Version::V1_0 {
+    if !version.features().port_desc {
         return Err(EncodeError::Unsupported { field: "multipart port_desc", version });
     }
     let mut to = begin(kind, version, xid, out)?;
@@ -389,23 +460,36 @@ impl PortDescReply {
             field: "multipart_reply.type",
             offset: Header::SIZE,
             found,
-            expected: "13 (port descriptions) in OpenFlow 1.3",
+            expected: "13 (port descriptions) in OpenFlow 1.3 or later",
         };
         let kind = body.u16("multipart_reply.type")?;
-        if version == Version::V1_0 || kind != PORT_DESC {
+        if !version.features().port_desc || kind != PORT_DESC {
             return Err(wrong(kind.into()));
         }
         let flags = body.u16("multipart_reply.flags")?;
         body.take("multipart_reply.pad", 4)?;
-        let ports: List<'_, v1_3::Port> = List::read(&mut body, "multipart_reply.body")?;
-        Ok((ports.iter().map(|port| PortDesc::from_v1_3(&port)).collect(), flags & REPLY_MORE != 0))
+        let ports = match version {
+            Version::V1_4 => {
+                let ports: List<'_, v1_4::Port<'_>> = List::read(&mut body, REPLY_BODY)?;
+                ports.iter().map(|port| PortDesc::from_v1_4(&port)).collect()
+            }
+            Version::V1_5 => {
+                let ports: List<'_, v1_5::Port<'_>> = List::read(&mut body, REPLY_BODY)?;
+                ports.iter().map(|port| PortDesc::from_v1_4(&port)).collect()
+            }
+            _ => {
+                let ports: List<'_, v1_3::Port> = List::read(&mut body, REPLY_BODY)?;
+                ports.iter().map(|port| PortDesc::from_v1_3(&port)).collect()
+            }
+        };
+        Ok((ports, flags & REPLY_MORE != 0))
     }
 
     /// Encodes one such reply, as a switch would; returns its size.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] in OpenFlow 1.0, [`EncodeError::NoRoom`] if `out` is too
-    /// small, [`EncodeError::TooLong`] for more than 1023 ports.
+    /// [`EncodeError::Unsupported`] before OpenFlow 1.3, [`EncodeError::NoRoom`] if `out` is too
+    /// small, [`EncodeError::TooLong`] for more than 1023 ports (from OpenFlow 1.4 on, 909).
     pub fn encode(
         ports: &[PortDesc],
         more: bool,
@@ -417,7 +501,11 @@ impl PortDescReply {
         to.u16(u16::from(more) * REPLY_MORE);
         to.zeros(4);
         for port in ports {
-            port.to_v1_3().write(&mut to);
+            if version == Version::V1_3 {
+                port.to_v1_3().write(&mut to);
+            } else {
+                port.write_v1_4(&mut to);
+            }
         }
         to.finish()
     }

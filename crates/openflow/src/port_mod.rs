@@ -1,11 +1,12 @@
-//! The version-independent port-mod and table-mod, which configure a port or a table.
+//! The version-independent port-mod, which configures a port.
 //!
-//! OpenFlow 1.3.5 §7.3.4.3, §7.3.3; OpenFlow 1.0.2 §5.3.3.
+//! OpenFlow 1.3.5 §7.3.4.3; OpenFlow 1.0.2 §5.3.3; OpenFlow 1.4.1 §7.3.4.3.
 
 use crate::header::{begin, open};
 use crate::port::{PortConfig, PortFeatures};
-use crate::wire::{Pad, WireFormat};
-use crate::{DecodeError, EncodeError, Kind, MacAddr, PortNo, Version, v1_0, v1_3};
+use crate::v1_4::port::PortModProperty;
+use crate::wire::{List, Pad, WireFormat};
+use crate::{DecodeError, EncodeError, Kind, MacAddr, PortNo, Version, v1_0, v1_3, v1_4};
 
 /// A port-mod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,12 @@ impl PortMod {
         let (version, _, mut body) = open(message, Kind::PortMod)?;
         let port_mod = match version {
             Version::V1_0 => Self::from_v1_0(&v1_0::PortMod::read(&mut body, "port_mod")?),
-            Version::V1_3 => Self::from_v1_3(&v1_3::PortMod::read(&mut body, "port_mod")?),
+            Version::V1_1 | Version::V1_2 | Version::V1_3 => {
+                Self::from_v1_3(&v1_3::PortMod::read(&mut body, "port_mod")?)
+            }
+            Version::V1_4 | Version::V1_5 => {
+                Self::from_v1_4(&v1_4::PortMod::read(&mut body, "port_mod")?)
+            }
         };
         body.finish("port_mod")?;
         Ok(port_mod)
@@ -58,6 +64,21 @@ impl PortMod {
         }
     }
 
+    /// Properties except that of Ethernet are out; [`v1_4::PortMod`] has them.
+    pub(crate) fn from_v1_4(wire: &v1_4::PortMod<'_>) -> Self {
+        let advertise = wire.properties.iter().find_map(|property| match property.item {
+            PortModProperty::Ethernet(advertise) => Some(advertise),
+            _ => None,
+        });
+        Self {
+            port_no: wire.port_no,
+            hw_addr: wire.hw_addr,
+            config: PortConfig(wire.config),
+            mask: PortConfig(wire.mask),
+            advertise: PortFeatures(advertise.unwrap_or(0)),
+        }
+    }
+
     /// Encodes the port-mod for a version; returns its size.
     ///
     /// # Errors
@@ -66,7 +87,7 @@ impl PortMod {
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         let advertise = match version {
             Version::V1_0 => self.advertise.to_v1_0("port_mod.advertise")?,
-            Version::V1_3 => self.advertise.0,
+            _ => self.advertise.0,
         };
         let bits = [self.config.0, self.mask.0, advertise];
         Self::encode_bits((self.port_no, self.hw_addr), bits, version, xid, out)
@@ -94,7 +115,22 @@ impl PortMod {
                 pad: Pad::default(),
             }
             .write(&mut to),
-            Version::V1_3 => v1_3::PortMod {
+            Version::V1_4 | Version::V1_5 => {
+                let ethernet = [PortModProperty::Ethernet(advertise).into()];
+                // Without the property, the features do not change.
+                let properties = if advertise == 0 { List::default() } else { (&ethernet).into() };
+                v1_4::PortMod {
+                    port_no,
+                    pad: Pad::default(),
+                    hw_addr,
+                    pad2: Pad::default(),
+                    config,
+                    mask,
+                    properties,
+                }
+                .write(&mut to);
+            }
+            Version::V1_1 | Version::V1_2 | Version::V1_3 => v1_3::PortMod {
                 port_no,
                 pad: Pad::default(),
                 hw_addr,
@@ -106,41 +142,6 @@ impl PortMod {
             }
             .write(&mut to),
         }
-        to.finish()
-    }
-}
-
-/// A table-mod. Not in OpenFlow 1.0, and without effect in 1.3, which deprecates all its bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct TableMod {
-    /// Table number; 0xff means every table.
-    pub table_id: u8,
-    /// `ofp_table_config`.
-    pub config: u32,
-}
-
-impl TableMod {
-    /// Decodes a whole table-mod.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not exactly one table-mod.
-    pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
-        let (_, _, mut body) = open(message, Kind::TableMod)?;
-        let wire = v1_3::TableMod::read(&mut body, "table_mod")?;
-        body.finish("table_mod")?;
-        Ok(Self { table_id: wire.table_id, config: wire.config })
-    }
-
-    /// Encodes the table-mod for a version; returns its size.
-    ///
-    /// # Errors
-    /// [`EncodeError::Unsupported`] in OpenFlow 1.0, [`EncodeError::NoRoom`] if `out` is too
-    /// small.
-    pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
-        let mut to = begin(Kind::TableMod, version, xid, out)?;
-        v1_3::TableMod { table_id: self.table_id, pad: Pad::default(), config: self.config }
-            .write(&mut to);
         to.finish()
     }
 }

@@ -14,6 +14,8 @@ pub struct PortNo(pub u32);
 impl PortNo {
     /// The highest physical or logical port number.
     pub const MAX: Self = Self(0xffff_ff00);
+    /// No output in the action set: a value of [`Field::ActsetOutput`](crate::Field::ActsetOutput). From OpenFlow 1.5 on.
+    pub const UNSET: Self = Self(0xffff_fff7);
     /// Output only: the in-port of the packet.
     pub const IN_PORT: Self = Self(0xffff_fff8);
     /// Output in a packet-out only: look up the packet in the flow tables.

@@ -1,9 +1,10 @@
-//! The version-independent controller role and asynchronous configuration. Not in OpenFlow 1.0.
-//! OpenFlow 1.3.5 §6.3 (multiple controllers), §7.3.9, §7.3.10.
+//! The version-independent role of a controller, and its changes. Not in OpenFlow 1.0 and 1.1.
+//!
+//! OpenFlow 1.3.5 §6.3 (multiple controllers), §7.3.9; OpenFlow 1.4.1 §7.4.4; OpenFlow 1.5.1 §7.3.8.
 
 use crate::header::{begin, open};
 use crate::wire::{Pad, WireFormat};
-use crate::{DecodeError, EncodeError, Header, Kind, Version, v1_3};
+use crate::{DecodeError, EncodeError, Header, Kind, Version, v1_3, v1_4, v1_5};
 
 /// Role of a controller towards a switch (`ofp_controller_role`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,6 +20,34 @@ pub enum ControllerRole {
     Slave,
 }
 
+impl ControllerRole {
+    /// Returns the role with this number; `field` is its name in errors.
+    pub(crate) fn from_wire(found: u32, field: &'static str) -> Result<Self, DecodeError> {
+        match found {
+            0 => Ok(Self::NoChange),
+            1 => Ok(Self::Equal),
+            2 => Ok(Self::Master),
+            3 => Ok(Self::Slave),
+            found => Err(DecodeError::BadValue {
+                field,
+                offset: Header::SIZE,
+                found: found.into(),
+                expected: "0 (no change), 1 (equal), 2 (master) or 3 (slave)",
+            }),
+        }
+    }
+
+    /// Returns the role's number.
+    pub(crate) fn wire(self) -> u32 {
+        match self {
+            Self::NoChange => 0,
+            Self::Equal => 1,
+            Self::Master => 2,
+            Self::Slave => 3,
+        }
+    }
+}
+
 /// A role request or reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -27,7 +56,12 @@ pub struct Role {
     pub role: ControllerRole,
     /// Generation id of the master election; the switch rejects older ones.
     pub generation_id: u64,
+    /// Number of the controller at the switch; `None` means no change. From OpenFlow 1.5 on.
+    pub short_id: Option<u16>,
 }
+
+/// `short_id` of a request that does not change it (`OFPCID_UNDEFINED`, OpenFlow 1.5.1 §7.3.8).
+const UNDEFINED: u16 = 0xffff;
 
 impl Role {
     /// Decodes a whole role request.
@@ -47,35 +81,32 @@ impl Role {
     }
 
     fn decode_as(kind: Kind, message: &[u8]) -> Result<Self, DecodeError> {
-        let (_, _, mut body) = open(message, kind)?;
-        let wire = v1_3::Role::read(&mut body, "role_request")?;
+        let (version, _, mut body) = open(message, kind)?;
+        let role = if version == Version::V1_5 {
+            Self::from_v1_5(&v1_5::Role::read(&mut body, "role_request")?)?
+        } else {
+            Self::from_v1_3(&v1_3::Role::read(&mut body, "role_request")?)?
+        };
         body.finish("role_request")?;
-        Self::from_v1_3(&wire)
+        Ok(role)
     }
 
     pub(crate) fn from_v1_3(wire: &v1_3::Role) -> Result<Self, DecodeError> {
-        let role = match wire.role {
-            0 => ControllerRole::NoChange,
-            1 => ControllerRole::Equal,
-            2 => ControllerRole::Master,
-            3 => ControllerRole::Slave,
-            found => {
-                return Err(DecodeError::BadValue {
-                    field: "role_request.role",
-                    offset: Header::SIZE,
-                    found: found.into(),
-                    expected: "0 (no change), 1 (equal), 2 (master) or 3 (slave)",
-                });
-            }
-        };
-        Ok(Self { role, generation_id: wire.generation_id })
+        let role = ControllerRole::from_wire(wire.role, "role_request.role")?;
+        Ok(Self { role, generation_id: wire.generation_id, short_id: None })
+    }
+
+    pub(crate) fn from_v1_5(wire: &v1_5::Role) -> Result<Self, DecodeError> {
+        let role = ControllerRole::from_wire(wire.role, "role_request.role")?;
+        let short_id = (wire.short_id != UNDEFINED).then_some(wire.short_id);
+        Ok(Self { role, generation_id: wire.generation_id, short_id })
     }
 
     /// Encodes a role request for a version; returns its size.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] in OpenFlow 1.0, [`EncodeError::NoRoom`] if `out` is too
-    /// small.
+    /// [`EncodeError::Unsupported`] in OpenFlow 1.0 and 1.1, and for a number of the controller before OpenFlow 1.5;
+    /// [`EncodeError::NoRoom`] if `out` is too small.
     pub fn encode_request(
         &self,
         version: Version,
@@ -88,8 +119,8 @@ impl Role {
     /// Encodes a role reply for a version, as a switch would; returns its size.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] in OpenFlow 1.0, [`EncodeError::NoRoom`] if `out` is too
-    /// small.
+    /// [`EncodeError::Unsupported`] in OpenFlow 1.0 and 1.1, and for a number of the controller before OpenFlow 1.5;
+    /// [`EncodeError::NoRoom`] if `out` is too small.
     pub fn encode_reply(
         &self,
         version: Version,
@@ -106,99 +137,103 @@ impl Role {
         xid: u32,
         out: &mut [u8],
     ) -> Result<usize, EncodeError> {
-        let role = match self.role {
-            ControllerRole::NoChange => 0,
-            ControllerRole::Equal => 1,
-            ControllerRole::Master => 2,
-            ControllerRole::Slave => 3,
-        };
+        let Self { role, generation_id, short_id } = self;
+        let role = role.wire();
         let mut to = begin(kind, version, xid, out)?;
-        v1_3::Role { role, pad: Pad::default(), generation_id: self.generation_id }.write(&mut to);
+        if version == Version::V1_5 {
+            let (short_id, pad) = (short_id.unwrap_or(UNDEFINED), Pad::default());
+            v1_5::Role { role, short_id, pad, generation_id }.write(&mut to);
+        } else if short_id.is_some() {
+            return Err(EncodeError::Unsupported { field: "role_request.short_id", version });
+        } else {
+            v1_3::Role { role, pad: Pad::default(), generation_id }.write(&mut to);
+        }
         to.finish()
     }
 }
 
-/// Filter of asynchronous messages to a controller. Bits select reasons; the first element applies
-/// to master and equal, the second to slave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct AsyncConfig {
-    /// Packet-ins: bits of [`crate::PacketInReason::wire`].
-    pub packet_in_mask: [u32; 2],
-    /// Port-status messages: bits of `ofp_port_reason`.
-    pub port_status_mask: [u32; 2],
-    /// Flow-removed messages: bits of [`crate::FlowRemovedReason::wire`].
-    pub flow_removed_mask: [u32; 2],
+/// Reason of a role-status message (`ofp_controller_role_reason`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+pub enum RoleReason {
+    /// Another controller asked to be master.
+    MasterRequest,
+    /// The switch's configuration changed.
+    Config,
+    /// An experimenter's data changed.
+    Experimenter,
+    /// A number that the specification does not define.
+    Other(u8),
 }
 
-impl AsyncConfig {
-    /// Decodes a whole set-async message.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not exactly one set-async message.
-    pub fn decode_set(message: &[u8]) -> Result<Self, DecodeError> {
-        Self::decode_as(Kind::SetAsync, message)
+impl RoleReason {
+    /// Returns the reason with this number.
+    pub fn from_wire(found: u8) -> Self {
+        match found {
+            0 => Self::MasterRequest,
+            1 => Self::Config,
+            2 => Self::Experimenter,
+            other => Self::Other(other),
+        }
     }
 
-    /// Decodes a whole get-async reply.
+    /// Returns the reason's number.
+    pub fn wire(self) -> u8 {
+        match self {
+            Self::MasterRequest => 0,
+            Self::Config => 1,
+            Self::Experimenter => 2,
+            Self::Other(other) => other,
+        }
+    }
+}
+
+/// A role-status message: the controller's role changed without its request. From OpenFlow 1.4 on.
+///
+/// Experimenters' properties are out; [`v1_4::RoleStatus`] has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct RoleStatus {
+    /// The new role.
+    pub role: ControllerRole,
+    /// The reason.
+    pub reason: RoleReason,
+    /// Generation id of the master election.
+    pub generation_id: u64,
+}
+
+impl RoleStatus {
+    /// Decodes a whole role-status message.
     ///
     /// # Errors
-    /// [`DecodeError`] if the bytes are not exactly one get-async reply.
-    pub fn decode_reply(message: &[u8]) -> Result<Self, DecodeError> {
-        Self::decode_as(Kind::GetAsyncReply, message)
+    /// [`DecodeError`] if the bytes are not exactly one role-status message.
+    pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let (_, _, mut body) = open(message, Kind::RoleStatus)?;
+        let status = Self::from_v1_4(&v1_4::RoleStatus::read(&mut body, "role_status")?)?;
+        body.finish("role_status")?;
+        Ok(status)
     }
 
-    fn decode_as(kind: Kind, message: &[u8]) -> Result<Self, DecodeError> {
-        let (_, _, mut body) = open(message, kind)?;
-        let wire = v1_3::AsyncConfig::read(&mut body, "async_config")?;
-        body.finish("async_config")?;
+    pub(crate) fn from_v1_4(wire: &v1_4::RoleStatus<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
-            packet_in_mask: wire.packet_in_mask,
-            port_status_mask: wire.port_status_mask,
-            flow_removed_mask: wire.flow_removed_mask,
+            role: ControllerRole::from_wire(wire.role, "role_status.role")?,
+            reason: RoleReason::from_wire(wire.reason),
+            generation_id: wire.generation_id,
         })
     }
 
-    /// Encodes a set-async message for a version; returns its size.
+    /// Encodes the message for a version, as a switch would; returns its size.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] in OpenFlow 1.0, [`EncodeError::NoRoom`] if `out` is too
-    /// small.
-    pub fn encode_set(
-        &self,
-        version: Version,
-        xid: u32,
-        out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        self.encode_as(Kind::SetAsync, version, xid, out)
-    }
-
-    /// Encodes a get-async reply for a version, as a switch would; returns its size.
-    ///
-    /// # Errors
-    /// [`EncodeError::Unsupported`] in OpenFlow 1.0, [`EncodeError::NoRoom`] if `out` is too
-    /// small.
-    pub fn encode_reply(
-        &self,
-        version: Version,
-        xid: u32,
-        out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        self.encode_as(Kind::GetAsyncReply, version, xid, out)
-    }
-
-    fn encode_as(
-        &self,
-        kind: Kind,
-        version: Version,
-        xid: u32,
-        out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        let mut to = begin(kind, version, xid, out)?;
-        v1_3::AsyncConfig {
-            packet_in_mask: self.packet_in_mask,
-            port_status_mask: self.port_status_mask,
-            flow_removed_mask: self.flow_removed_mask,
+    /// [`EncodeError::Unsupported`] before OpenFlow 1.4, [`EncodeError::NoRoom`] if `out` is too small.
+    pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let mut to = begin(Kind::RoleStatus, version, xid, out)?;
+        v1_4::RoleStatus {
+            role: self.role.wire(),
+            reason: self.reason.wire(),
+            pad: Pad::default(),
+            generation_id: self.generation_id,
+            properties: v1_4::property::Properties::default(),
         }
         .write(&mut to);
         to.finish()

@@ -34,11 +34,17 @@ pub(crate) fn read_head<'a>(
 
 /// Defines an enum of elements from each variant's number and content; `$align` is the unit of all
 /// lengths.
+///
+/// An enum with the parameter `V` is a table of several versions, and `V` is the version byte. A variant with
+/// `in` belongs to these versions only; in others its number is an unknown type.
 macro_rules! tlv_enum {
     (
         $(#[$meta:meta])*
-        pub enum $name:ident<$life:lifetime> = $label:literal, align $align:literal {
-            $( $(#[$variant_meta:meta])* $variant:ident($body:ty) = $number:literal, )*
+        pub enum $name:ident<$life:lifetime $(, $v:ident)?> = $label:literal, align $align:literal {
+            $(
+                $(#[$variant_meta:meta])*
+                $variant:ident($body:ty) = $number:literal $(in $first:literal ..= $last:literal)?,
+            )*
         }
     ) => {
         $(#[$meta])*
@@ -49,7 +55,7 @@ macro_rules! tlv_enum {
             serde(rename_all = "snake_case")
         )]
         #[non_exhaustive]
-        pub enum $name<$life> {
+        pub enum $name<$life $(, const $v: u8)?> {
             $(
                 $(#[$variant_meta])*
                 $variant(
@@ -68,9 +74,16 @@ macro_rules! tlv_enum {
         }
 
         #[cfg(feature = "serde")]
-        $crate::json::as_field!($name<'_>);
+        impl<$life $(, const $v: u8)?> $crate::json::AsField for $name<$life $(, $v)?> {
+            fn serialize_field<S: serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(self, serializer)
+            }
+        }
 
-        impl $name<'_> {
+        impl $(<const $v: u8>)? $name<'_ $(, $v)?> {
             /// The type's number.
             pub fn kind(&self) -> u16 {
                 match self {
@@ -80,13 +93,15 @@ macro_rules! tlv_enum {
             }
         }
 
-        impl<$life> $crate::wire::WireFormat<$life> for $name<$life> {
+        impl<$life $(, const $v: u8)?> $crate::wire::WireFormat<$life> for $name<$life $(, $v)?> {
             /// An element whose content has a fixed size.
             #[inline]
             fn valid_size(bytes: &[u8]) -> Option<usize> {
                 let [a, b, c, d, ..] = *bytes else { return None };
                 let content = match u16::from_be_bytes([a, b]) {
-                    $( $number => <$body as $crate::wire::WireFormat<$life>>::SIZE, )*
+                    $( $number $(if matches!(V, $first..=$last))? => {
+                        <$body as $crate::wire::WireFormat<$life>>::SIZE
+                    } )*
                     _ => None,
                 };
                 let size = $crate::tlv::HEAD_SIZE + content?;
@@ -104,7 +119,9 @@ macro_rules! tlv_enum {
                 let (kind, mut body) = $crate::tlv::read_head(
                     from, concat!($label, ".type"), concat!($label, ".len"), $align)?;
                 let item = match kind {
-                    $( $number => Self::$variant($crate::wire::WireFormat::read(&mut body, $label)?), )*
+                    $( $number $(if matches!(V, $first..=$last))? => {
+                        Self::$variant($crate::wire::WireFormat::read(&mut body, $label)?)
+                    } )*
                     _ => Self::Unknown { kind, body: body.rest() },
                 };
                 body.finish(concat!($label, ".len"))?;

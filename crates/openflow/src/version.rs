@@ -1,4 +1,4 @@
-//! The supported OpenFlow versions, and the tables of what each version has.
+//! The OpenFlow versions that the codec knows, and the tables of what each version has.
 //!
 //! A version is a row in each of two tables: [`features`] lists its abilities, [`layout`] the places of fields in its messages.
 //! Code outside of this crate asks for these, so it does not name versions.
@@ -19,35 +19,61 @@ use thiserror::Error;
 pub enum Version {
     /// OpenFlow 1.0, version byte 1.
     V1_0,
+    /// OpenFlow 1.1, version byte 2.
+    V1_1,
+    /// OpenFlow 1.2, version byte 3.
+    V1_2,
     /// OpenFlow 1.3, version byte 4.
     V1_3,
+    /// OpenFlow 1.4, version byte 5.
+    V1_4,
+    /// OpenFlow 1.5, version byte 6.
+    V1_5,
 }
 
-/// A text that names no supported version.
+/// A text that names no known version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("not a supported OpenFlow version; expected one of {}", Version::NAMES.join(", "))]
+#[error("not a known OpenFlow version; expected one of {}", Version::NAMES.join(", "))]
 pub struct UnknownVersion;
 
 impl Version {
-    /// Every supported version, oldest first.
+    /// Every version that this crate encodes and decodes, oldest first.
     pub const ALL: &'static [Self] = &Self::EACH;
 
-    /// The number of supported versions.
+    /// The number of versions in [`Version::ALL`].
     pub const COUNT: usize = Self::EACH.len();
 
-    const EACH: [Self; 2] = [Self::V1_0, Self::V1_3];
+    const EACH: [Self; 6] =
+        [Self::V1_0, Self::V1_1, Self::V1_2, Self::V1_3, Self::V1_4, Self::V1_5];
 
-    /// The newest supported version, which can express the most.
+    /// The versions that Rosemary offers to switches, oldest first. The codec knows more.
+    pub const OFFERED: &'static [Self] = &[Self::V1_0, Self::V1_3];
+
+    /// The newest version of [`Version::OFFERED`], which can express the most of them.
     pub const NEWEST: Self = Self::V1_3;
 
-    /// The names of all supported versions, in the order of [`Version::ALL`].
-    pub const NAMES: &'static [&'static str] = &[Self::V1_0.name(), Self::V1_3.name()];
+    /// The names of all versions, in the order of [`Version::ALL`].
+    pub const NAMES: &'static [&'static str] = &[
+        Self::V1_0.name(),
+        Self::V1_1.name(),
+        Self::V1_2.name(),
+        Self::V1_3.name(),
+        Self::V1_4.name(),
+        Self::V1_5.name(),
+    ];
+
+    /// The names of the versions in [`Version::OFFERED`], in their order.
+    pub const OFFERED_NAMES: &'static [&'static str] = &[Self::V1_0.name(), Self::V1_3.name()];
 
     /// Returns the name, as in "OpenFlow 1.3".
     pub const fn name(self) -> &'static str {
         match self {
             Self::V1_0 => "1.0",
+            Self::V1_1 => "1.1",
+            Self::V1_2 => "1.2",
             Self::V1_3 => "1.3",
+            Self::V1_4 => "1.4",
+            Self::V1_5 => "1.5",
         }
     }
 
@@ -64,24 +90,44 @@ impl Version {
 
     /// Returns the version byte.
     #[inline]
-    pub fn wire(self) -> u8 {
-        match self {
-            Self::V1_0 => 1,
-            Self::V1_3 => 4,
-        }
+    pub const fn wire(self) -> u8 {
+        self as u8 + 1
     }
 
     /// Returns the version of a version byte.
     ///
     /// # Errors
-    /// [`DecodeError::UnsupportedVersion`] for every byte except 1 and 4.
+    /// [`DecodeError::UnsupportedVersion`] for every byte except 1 to 6.
     #[inline]
-    pub fn from_wire(found: u8) -> Result<Self, DecodeError> {
+    pub const fn from_wire(found: u8) -> Result<Self, DecodeError> {
         match found {
             1 => Ok(Self::V1_0),
+            2 => Ok(Self::V1_1),
+            3 => Ok(Self::V1_2),
             4 => Ok(Self::V1_3),
+            5 => Ok(Self::V1_4),
+            6 => Ok(Self::V1_5),
             _ => Err(DecodeError::UnsupportedVersion { found }),
         }
+    }
+
+    /// Returns the version of a version byte that is the parameter of a type.
+    #[inline]
+    pub(crate) const fn of<const V: u8>() -> Self {
+        match V {
+            1 => Self::V1_0,
+            2 => Self::V1_1,
+            3 => Self::V1_2,
+            4 => Self::V1_3,
+            5 => Self::V1_4,
+            _ => Self::V1_5,
+        }
+    }
+
+    /// Whether Rosemary offers the version to switches.
+    #[inline]
+    pub const fn is_offered(self) -> bool {
+        matches!(self, Self::V1_0 | Self::V1_3)
     }
 
     /// Returns the abilities of the version.
@@ -89,7 +135,11 @@ impl Version {
     pub const fn features(self) -> &'static ProtocolFeatures {
         match self {
             Self::V1_0 => &features::V1_0,
+            Self::V1_1 => &features::V1_1,
+            Self::V1_2 => &features::V1_2,
             Self::V1_3 => &features::V1_3,
+            Self::V1_4 => &features::V1_4,
+            Self::V1_5 => &features::V1_5,
         }
     }
 
@@ -98,7 +148,11 @@ impl Version {
     pub const fn layout(self) -> &'static Layout {
         match self {
             Self::V1_0 => &layout::V1_0,
+            Self::V1_1 => &layout::V1_1,
+            Self::V1_2 => &layout::V1_2,
             Self::V1_3 => &layout::V1_3,
+            Self::V1_4 => &layout::V1_4,
+            Self::V1_5 => &layout::V1_5,
         }
     }
 }
@@ -124,12 +178,24 @@ mod tests {
     #[test]
     fn all_versions_are_listed_in_order() {
         assert!(Version::ALL.is_sorted());
-        assert_eq!(Version::ALL.last(), Some(&Version::NEWEST));
         for (index, version) in Version::ALL.iter().enumerate() {
             assert_eq!((version.index(), Version::NAMES[index]), (index, version.name()));
             assert_eq!(version.to_string().parse(), Ok(*version));
             assert_eq!(Version::from_wire(version.wire()), Ok(*version));
         }
-        assert_eq!("1.1".parse::<Version>(), Err(UnknownVersion));
+        for unknown in [0, 7, 255] {
+            assert!(Version::from_wire(unknown).is_err());
+        }
+        assert_eq!("1.6".parse::<Version>(), Err(UnknownVersion));
+    }
+
+    #[test]
+    fn offered_versions_are_1_0_and_1_3() {
+        assert_eq!(Version::OFFERED, [Version::V1_0, Version::V1_3]);
+        assert_eq!(Version::OFFERED.last(), Some(&Version::NEWEST));
+        assert_eq!(Version::OFFERED_NAMES, ["1.0", "1.3"]);
+        for version in Version::ALL {
+            assert_eq!(version.is_offered(), Version::OFFERED.contains(version));
+        }
     }
 }

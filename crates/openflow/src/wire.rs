@@ -206,18 +206,19 @@ impl<'a> WireFormat<'a> for Empty {
 }
 
 /// Defines structs of fixed layout from their fields in wire order, each of a [`WireFormat`] type. The
-/// string is the struct's name in errors.
+/// string is the struct's name in errors. A struct with the parameter `V` has the same layout in several
+/// versions, and `V` is the version byte: elements inside of it differ.
 macro_rules! wire_struct {
     ($(
         $(#[$meta:meta])*
-        pub struct $name:ident $(<$life:lifetime>)? = $label:literal {
+        pub struct $name:ident $(<$life:lifetime $(, $v:ident)?>)? = $label:literal {
             $( $(#[$field_meta:meta])* $field:ident : $type:ty, )*
         }
     )*) => {$(
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-        pub struct $name $(<$life>)? {
+        pub struct $name $(<$life $(, const $v: u8)?>)? {
             $(
                 $(#[$field_meta])*
                 #[cfg_attr(feature = "serde", serde(
@@ -227,49 +228,51 @@ macro_rules! wire_struct {
                 pub $field: $type,
             )*
         }
-        $crate::wire::wire_impl!($name $(<$life>)? = $label { $($field: $type,)* });
+        $crate::wire::wire_impl!($name $(<$life $(, $v)?>)? = $label { $($field: $type,)* });
     )*};
 }
 
 /// Implements [`WireFormat`] for `wire_struct!`.
 macro_rules! wire_impl {
-    ($name:ident = $label:literal { $($field:ident : $type:ty,)* }) => {
+    ($name:ident = $($rest:tt)*) => {
         #[cfg(feature = "serde")]
         $crate::json::as_field!($name);
-        impl<'a> $crate::wire::WireFormat<'a> for $name {
-            $crate::wire::wire_items!('a, $label { $($field: $type,)* });
-        }
+        $crate::wire::wire_impl!(@ 'a ['a] [] $name = $($rest)*);
     };
-    ($name:ident<$life:lifetime> = $label:literal { $($field:ident : $type:ty,)* }) => {
+    ($name:ident<$life:lifetime> = $($rest:tt)*) => {
         #[cfg(feature = "serde")]
         $crate::json::as_field!($name<'_>);
-        impl<$life> $crate::wire::WireFormat<$life> for $name<$life> {
-            $crate::wire::wire_items!($life, $label { $($field: $type,)* });
-        }
+        $crate::wire::wire_impl!(@ $life [$life] [<$life>] $name = $($rest)*);
     };
-}
-
-/// The items of these implementations.
-macro_rules! wire_items {
-    ($life:lifetime, $label:literal { $($field:ident : $type:ty,)* }) => {
-        const SIZE: Option<usize> = $crate::wire::size_of_all(
-            &[$(<$type as $crate::wire::WireFormat<$life>>::SIZE),*]);
-        #[inline]
-        fn read(
-            from: &mut $crate::Reader<$life>,
-            _field: &'static str,
-        ) -> Result<Self, $crate::DecodeError> {
-            // One check for all fields of fixed size at the beginning. The compiler drops the check of each.
-            let beginning = const { $crate::wire::size_of_beginning(
-                &[$(<$type as $crate::wire::WireFormat<$life>>::SIZE),*]) };
-            if from.left() < beginning {
-                return $crate::wire::read_cut(from, |from| $crate::wire::read_fields!(from, $label { $($field),* }));
+    ($name:ident<$life:lifetime, $v:ident> = $($rest:tt)*) => {
+        #[cfg(feature = "serde")]
+        $crate::json::as_field_of_versions!($name);
+        $crate::wire::wire_impl!(@ $life [$life, const $v: u8] [<$life, $v>] $name = $($rest)*);
+    };
+    (
+        @ $life:lifetime [$($generics:tt)*] [$($args:tt)*]
+        $name:ident = $label:literal { $($field:ident : $type:ty,)* }
+    ) => {
+        impl<$($generics)*> $crate::wire::WireFormat<$life> for $name $($args)* {
+            const SIZE: Option<usize> = $crate::wire::size_of_all(
+                &[$(<$type as $crate::wire::WireFormat<$life>>::SIZE),*]);
+            #[inline]
+            fn read(
+                from: &mut $crate::Reader<$life>,
+                _field: &'static str,
+            ) -> Result<Self, $crate::DecodeError> {
+                // One check for all fields of fixed size at the beginning. The compiler drops the check of each.
+                let beginning = const { $crate::wire::size_of_beginning(
+                    &[$(<$type as $crate::wire::WireFormat<$life>>::SIZE),*]) };
+                if from.left() < beginning {
+                    return $crate::wire::read_apart(from, |from| $crate::wire::read_fields!(from, $label { $($field),* }));
+                }
+                $crate::wire::read_fields!(from, $label { $($field),* })
             }
-            $crate::wire::read_fields!(from, $label { $($field),* })
-        }
-        #[inline]
-        fn write(&self, to: &mut $crate::Writer<'_>) {
-            $($crate::wire::WireFormat::write(&self.$field, to);)*
+            #[inline]
+            fn write(&self, to: &mut $crate::Writer<'_>) {
+                $($crate::wire::WireFormat::write(&self.$field, to);)*
+            }
         }
     };
 }
@@ -281,7 +284,7 @@ macro_rules! read_fields {
             $from, concat!($label, ".", stringify!($field)))?,)* })
     };
 }
-pub(crate) use {read_fields, wire_impl, wire_items, wire_struct};
+pub(crate) use {read_fields, wire_impl, wire_struct};
 
 /// Returns the size of a structure whose fields have these sizes; `None` if one of them has no fixed size.
 pub(crate) const fn size_of_all(fields: &[Option<usize>]) -> Option<usize> {
@@ -303,10 +306,11 @@ pub(crate) const fn size_of_beginning(fields: &[Option<usize>]) -> usize {
     }
 }
 
-/// Reads a structure whose beginning is not whole, for the error that names the first missing field.
+/// Reads what is rare, apart from the frequent path, which stays small: a structure whose beginning is not whole, for the
+/// error that names the first missing field, and versions that are not offered.
 #[cold]
 #[inline(never)]
-pub(crate) fn read_cut<'a, T>(
+pub(crate) fn read_apart<'a, T>(
     from: &mut Reader<'a>,
     read: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
 ) -> Result<T, DecodeError> {
@@ -341,7 +345,7 @@ pub(crate) fn read_sized<'a>(
 macro_rules! sized_struct {
     ($(
         $(#[$meta:meta])*
-        pub struct $name:ident<$life:lifetime> = $label:literal {
+        pub struct $name:ident<$life:lifetime $(, $v:ident)?> = $label:literal {
             before { $( $(#[$before_meta:meta])* $before:ident : $before_type:ty, )* }
             after { $( $(#[$after_meta:meta])* $after:ident : $after_type:ty, )* }
         }
@@ -349,7 +353,7 @@ macro_rules! sized_struct {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-        pub struct $name<$life> {
+        pub struct $name<$life $(, const $v: u8)?> {
             $(
                 $(#[$before_meta])*
                 #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::field"))]
@@ -366,9 +370,16 @@ macro_rules! sized_struct {
         }
 
         #[cfg(feature = "serde")]
-        $crate::json::as_field!($name<'_>);
+        impl<$life $(, const $v: u8)?> $crate::json::AsField for $name<$life $(, $v)?> {
+            fn serialize_field<S: serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(self, serializer)
+            }
+        }
 
-        impl<$life> $crate::wire::WireFormat<$life> for $name<$life> {
+        impl<$life $(, const $v: u8)?> $crate::wire::WireFormat<$life> for $name<$life $(, $v)?> {
             fn read(
                 from: &mut $crate::Reader<$life>,
                 _field: &'static str,

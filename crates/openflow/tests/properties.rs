@@ -62,7 +62,7 @@ proptest! {
     fn any_bytes_never_panic_or_hang(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         look_at(&bytes);
         let mut bytes = bytes;
-        for version in [1, 4] {
+        for version in 1..=6 {
             if let Some(first) = bytes.first_mut() {
                 *first = version;
             }

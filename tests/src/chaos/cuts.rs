@@ -243,7 +243,7 @@ impl<'lab> Cuts<'lab> {
         self.settle()?;
         let promised = match self.of {
             Of::V1_0 => PROMISED,
-            Of::V1_3 => PROMISED_WITH_FAILOVER,
+            _ => PROMISED_WITH_FAILOVER,
         };
         let log = || self.rosemary.as_ref().map(Rosemary::log).unwrap_or_default();
         let after_cut = |at: Option<SystemTime>| at.and_then(|at| at.duration_since(cut).ok());

@@ -79,6 +79,7 @@ fn flow(match_: Match, rule: u64) -> FlowStats<'static> {
         priority: 1, // on the switch; the bench's band begins there
         idle_timeout: 0,
         hard_timeout: 0,
+        importance: 0,
         flags: FlowModFlags::default(),
         cookie: rule,
         packet_count: 0,

@@ -114,7 +114,10 @@ impl Numbered for GroupMod {
     fn command(&self) -> Command {
         match self.command {
             GroupModCommand::Add => Command::Add,
-            GroupModCommand::Modify => Command::Modify,
+            // A change states the whole group; no request inserts or removes buckets.
+            GroupModCommand::Modify
+            | GroupModCommand::InsertBucket(_)
+            | GroupModCommand::RemoveBucket(_) => Command::Modify,
             GroupModCommand::Delete => Command::Delete,
         }
     }

@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn undecodable_message_names_the_reason() {
-        let said = check(&[5, 0, 0, 8, 0, 0, 0, 1]).to_string();
+        let said = check(&[7, 0, 0, 8, 0, 0, 0, 1]).to_string();
         assert!(said.starts_with("error: unsupported version"), "{said}");
         let said = check(&[4, 0, 0, 9, 0, 0, 0, 1]).to_string();
         assert!(said.starts_with("error: "), "{said}");

@@ -221,13 +221,8 @@ fn claimed_size(bytes: &[u8]) -> Option<usize> {
 /// Whether `bytes`, at least 4, may start with a header of any OpenFlow version, or of `version`
 /// only.
 pub(super) fn plausible(bytes: &[u8], version: Option<u8>) -> bool {
-    /// Highest message type of any version (controller-status of 1.5).
-    const LAST_KIND: u8 = 35;
     let Some(&[found, kind, ..]) = bytes.get(..4) else { return false };
-    let known = match Version::from_wire(found) {
-        Ok(version) => Kind::from_wire(version, kind).is_ok(),
-        Err(_) => (1..=6).contains(&found) && kind <= LAST_KIND,
-    };
+    let known = Version::from_wire(found).is_ok_and(|it| Kind::from_wire(it, kind).is_ok());
     let size = claimed_size(bytes).unwrap_or(0);
     known && size >= Header::SIZE && version.is_none_or(|version| version == found)
 }

@@ -47,7 +47,7 @@ enum OfpCommand {
 }
 
 const ABOUT_DECODE: &str = "\
-Print OpenFlow 1.0 and 1.3 messages, one per line.
+Print OpenFlow 1.0 to 1.5 messages, one per line.
 
 The input is recognised by its content:
   text       lines with one or more messages in hexadecimal digits; blanks,

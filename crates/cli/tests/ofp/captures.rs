@@ -165,12 +165,12 @@ fn new_connection_on_the_same_ports_resets_state() {
 fn undecodable_message_is_a_line() {
     let way = to_switch();
     let mut packets = Packets::new(Link::Ethernet);
-    let other = [5, 0, 0, 8, 0, 0, 0, 1];
+    let other = [5, 16, 0, 8, 0, 0, 0, 1];
     let cut = [4, 13, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0];
     packets.syn(way).bytes(way, 0, &[&HELLO[..], &other, &cut, &barrier(3)].concat());
     let (lines, well) = decode(&packets);
     let what: Vec<_> = lines.iter().map(|line| line.splitn(4, ' ').nth(3).unwrap()).collect();
-    assert!(what[1].starts_with("error: unsupported version"), "{}", what[1]);
+    assert!(what[1].starts_with("error: port_mod.port_no at byte 8"), "{}", what[1]);
     assert!(what[2].starts_with("error: ") && what[2].contains("at byte 12"), "{}", what[2]);
     assert!(what[3].starts_with("OFPT_BARRIER_REQUEST"), "{}", what[3]);
     assert!(!well);

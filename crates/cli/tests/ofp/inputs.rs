@@ -63,7 +63,7 @@ fn undecodable_input_names_a_remedy() {
 
 #[test]
 fn check_reports_each_line() {
-    let run = ofp(&["check", "-"], b"0400000800000001\n0500000800000001\nhello\n");
+    let run = ofp(&["check", "-"], b"0400000800000001\n0700000800000001\nhello\n");
     let lines: Vec<_> = run.out.lines().collect();
     assert_eq!(lines[0], "same");
     assert!(lines[1].starts_with("error: unsupported version"), "{lines:#?}");

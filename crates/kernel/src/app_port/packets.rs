@@ -136,6 +136,7 @@ fn write_run(
     match switch.version {
         Version::V1_0 => write_run_of(Version::V1_0, to, switch, bytes, push),
         Version::V1_3 => write_run_of(Version::V1_3, to, switch, bytes, push),
+        other => write_run_of(other, to, switch, bytes, push),
     }
 }
 

@@ -153,6 +153,7 @@ mod tests {
             priority: 100,
             idle_timeout: 60,
             hard_timeout: 0,
+            importance: 0,
             flags: FlowModFlags::default(),
             cookie,
             packet_count: 3,

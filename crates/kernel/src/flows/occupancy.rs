@@ -430,6 +430,7 @@ mod tests {
             priority: 0,
             idle_timeout: 0,
             hard_timeout: 0,
+            importance: 0,
             flags: openflow::FlowModFlags::default(),
             cookie,
             packet_count: 0,

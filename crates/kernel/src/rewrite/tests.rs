@@ -35,6 +35,7 @@ fn flow(cookie: u64) -> FlowStats<'static> {
         priority: 1,
         idle_timeout: 0,
         hard_timeout: 0,
+        importance: 0,
         flags: FlowModFlags::default(),
         cookie,
         packet_count: 1,

@@ -42,6 +42,7 @@ impl CommonFlowMod {
         match version {
             Version::V1_0 => v1_0::common_flow_mod(message),
             Version::V1_3 => v1_3::common_flow_mod(message),
+            _ => None,
         }
     }
 }
@@ -85,6 +86,7 @@ impl FlowModFields {
         match version {
             Version::V1_0 => v1_0::flow_mod(message),
             Version::V1_3 => v1_3::flow_mod(message),
+            _ => None,
         }
     }
 
@@ -134,6 +136,7 @@ impl<'a> PacketOutFields<'a> {
         match version {
             Version::V1_0 => v1_0::packet_out(message),
             Version::V1_3 => v1_3::packet_out(message),
+            _ => None,
         }
     }
 

@@ -40,8 +40,45 @@ impl Layout for V1_3 {
     const SENT_PORT: usize = 14;
 }
 
+/// The match of a flow-mod has all fields: in-port after its type and length (4), then wildcards, the source with its mask (12), the
+/// destination.
+struct V1_1;
+
+impl Layout for V1_1 {
+    const QUESTION_PORT: usize = 14;
+    const BUFFER_ID: usize = 32;
+    const IN_PORT: usize = 54;
+    const ETH_SRC: usize = 60;
+    const ETH_DST: usize = 72;
+    const SENT_PORT: usize = 14;
+}
+
+/// Like OpenFlow 1.3, with a packet-in that has no cookie.
+struct V1_2;
+
+impl Layout for V1_2 {
+    const QUESTION_PORT: usize = 26;
+    const BUFFER_ID: usize = V1_3::BUFFER_ID;
+    const IN_PORT: usize = V1_3::IN_PORT;
+    const ETH_SRC: usize = V1_3::ETH_SRC;
+    const ETH_DST: usize = V1_3::ETH_DST;
+    const SENT_PORT: usize = V1_3::SENT_PORT;
+}
+
+/// Like OpenFlow 1.3, with a packet-out that has its in-port in a match.
+struct V1_5;
+
+impl Layout for V1_5 {
+    const QUESTION_PORT: usize = V1_3::QUESTION_PORT;
+    const BUFFER_ID: usize = V1_3::BUFFER_ID;
+    const IN_PORT: usize = V1_3::IN_PORT;
+    const ETH_SRC: usize = V1_3::ETH_SRC;
+    const ETH_DST: usize = V1_3::ETH_DST;
+    const SENT_PORT: usize = 26;
+}
+
 /// Why encoding cannot fail.
-const ENCODABLE: &str = "both versions can say this";
+const ENCODABLE: &str = "every version can say this";
 
 /// Answers to the packet-ins of one read.
 #[derive(Debug)]
@@ -87,7 +124,10 @@ impl Replies {
     pub(super) fn answer(&mut self, packet_in: &[u8]) {
         let _ = match self.version {
             Version::V1_0 => self.answer_by::<V1_0, 18, 80>(packet_in),
-            Version::V1_3 => self.answer_by::<V1_3, 42, 104>(packet_in),
+            Version::V1_3 | Version::V1_4 => self.answer_by::<V1_3, 42, 104>(packet_in),
+            Version::V1_1 => self.answer_by::<V1_1, 24, 160>(packet_in),
+            Version::V1_2 => self.answer_by::<V1_2, 34, 104>(packet_in),
+            Version::V1_5 => self.answer_by::<V1_5, 42, 104>(packet_in),
         };
     }
 
@@ -136,7 +176,7 @@ mod tests {
 
     #[test]
     fn answers_are_right_and_flood() {
-        for version in [Version::V1_0, Version::V1_3] {
+        for &version in Version::ALL {
             for buffered in [true, false] {
                 let mut template = PacketInTemplate::new(version, buffered, 64).unwrap();
                 let hosts = Hosts::new(3, 20, 4).of_switch(1);

@@ -98,6 +98,7 @@ pub(super) fn answer(
             capabilities: 0,
             max_bands: 0,
             max_color: 0,
+            features: 0,
         }),
         MultipartRequest::PortDesc => {
             let all = ports(identity);

@@ -122,7 +122,7 @@ pub struct Switch {
 impl Switch {
     /// Creates a switch before its handshake.
     pub fn new(identity: Identity) -> Self {
-        let all = [0b111, 0b111];
+        let all = [Some(0b111); 2];
         Self {
             identity,
             greeted: false,
@@ -133,9 +133,10 @@ impl Switch {
             role: ControllerRole::Equal,
             generation: None,
             async_config: AsyncConfig {
-                packet_in_mask: all,
-                port_status_mask: all,
-                flow_removed_mask: [0b1111, 0],
+                packet_in: all,
+                port_status: all,
+                flow_removed: [Some(0b1111), Some(0)],
+                ..AsyncConfig::default()
             },
             tables: FlowTables::new(identity.version, identity.max_flows),
             flow_mods: 0,
@@ -324,7 +325,7 @@ impl Switch {
             self.role = asked.role;
         }
         let generation_id = self.generation.unwrap_or(u64::MAX);
-        let now = Role { role: self.role, generation_id };
+        let now = Role { role: self.role, generation_id, short_id: None };
         reply(out, |room| now.encode_reply(self.identity.version, header.xid, room));
         Ok(())
     }

@@ -112,6 +112,7 @@ impl FlowEntry {
             idle_timeout: self.idle_timeout,
             hard_timeout: self.hard_timeout,
             flags: FlowModFlags::default(),
+            importance: 0,
             cookie: self.cookie,
             packet_count: 0,
             byte_count: 0,

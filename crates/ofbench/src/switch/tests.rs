@@ -184,7 +184,7 @@ fn unsupported_request_gets_the_specified_error() {
 fn older_generation_id_is_stale() {
     let mut switch = greeted(Version::V1_3);
     let mut claim = |role, generation_id| {
-        let role = Role { role, generation_id };
+        let role = Role { role, generation_id, short_id: None };
         told(&mut switch, &encoded(|room| role.encode_request(Version::V1_3, 1, room))).remove(0)
     };
     let reply = Role::decode_reply(&claim(ControllerRole::Master, 5)).unwrap();

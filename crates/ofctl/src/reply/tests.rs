@@ -37,6 +37,7 @@ fn flow(actions: &[Action]) -> FlowStats<'_> {
         idle_timeout: 0,
         hard_timeout: 9,
         flags: FlowModFlags(1),
+        importance: 0,
         cookie: 1,
         packet_count: 2,
         byte_count: 200,
@@ -155,6 +156,7 @@ fn features_are_lists_of_names() {
         capabilities: 15,
         max_bands: 255,
         max_color: 0,
+        features: 0,
     };
     let answer = written(
         Version::V1_3,

@@ -1,10 +1,13 @@
 //! Formats flow entries, their matches, instructions and actions, and packets.
 
 use super::{Bits, Hex, Seconds, list};
+use crate::oxm::OPENFLOW_BASIC;
+use crate::v1_3::table::OxmId;
 use crate::{
-    Action, Actions, Bucket, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
-    GroupKind, GroupMod, GroupModCommand, Instructions, MacAddr, MeterBand, MeterFlags, MeterMod,
-    MeterModCommand, PacketIn, PacketInReason, PacketOut, PortNo, Reader,
+    Action, Actions, Bucket, CopiedField, Field, FlowMod, FlowModCommand, FlowModFlags,
+    FlowRemoved, FlowRemovedReason, GroupKind, GroupMod, GroupModCommand, Instructions, MacAddr,
+    MeterBand, MeterFlags, MeterMod, MeterModCommand, PacketIn, PacketInReason, PacketOut, PortNo,
+    Reader,
 };
 use core::fmt;
 
@@ -34,11 +37,27 @@ impl fmt::Display for Action {
             Self::DecMplsTtl => f.write_str("dec_mpls_ttl"),
             Self::CopyTtlOut => f.write_str("copy_ttl_out"),
             Self::CopyTtlIn => f.write_str("copy_ttl_in"),
+            Self::CopyField { n_bits, from, to } => {
+                write!(f, "copy_field:{n_bits} bits,{from}->{to}")
+            }
+            Self::Meter(meter_id) => write!(f, "meter:{}", MeterId(*meter_id)),
             Self::Experimenter { experimenter, data } => {
                 write!(f, "experimenter({experimenter:#x}:{})", Hex(data))
             }
             Self::Unknown { kind, body } => write!(f, "unknown({kind}:{})", Hex(body)),
         }
+    }
+}
+
+/// `tcp_src[8..]`, or numbers for a field without a name: `oxm_0xffff_2[0..]`.
+impl fmt::Display for CopiedField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OxmId { class, field, .. } = self.field;
+        match Field::name_of(field).filter(|_| class == OPENFLOW_BASIC) {
+            Some(name) => f.write_str(name)?,
+            None => write!(f, "oxm_{class:#06x}_{field}")?,
+        }
+        write!(f, "[{}..]", self.offset)
     }
 }
 
@@ -73,6 +92,9 @@ impl fmt::Display for Instructions<'_> {
         }
         if let Some(table) = self.goto_table {
             item(format_args!("goto_table:{table}"))?;
+        }
+        if let Some(trigger) = self.stat_trigger {
+            item(format_args!("stat_trigger(flags:{:#x},{})", trigger.flags, trigger.thresholds))?;
         }
         for other in self.others.iter() {
             item(format_args!("{other:?}"))?;
@@ -142,17 +164,22 @@ impl fmt::Display for FlowMod<'_> {
         if self.flags != FlowModFlags::default() {
             write!(f, " {}", self.flags)?;
         }
+        if self.importance != 0 {
+            write!(f, " importance:{}", self.importance)?;
+        }
         write!(f, " actions={}", self.instructions)
     }
 }
 
 impl fmt::Display for FlowRemovedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        match *self {
             Self::IdleTimeout => f.pad("idle"),
             Self::HardTimeout => f.pad("hard"),
             Self::Delete => f.pad("delete"),
             Self::GroupDelete => f.pad("group_delete"),
+            Self::METER_DELETE => f.pad("meter_delete"),
+            Self::EVICTION => f.pad("eviction"),
             Self::Other(other) => write!(f, "{other}"),
         }
     }
@@ -181,10 +208,13 @@ impl fmt::Display for FlowRemoved {
 
 impl fmt::Display for PacketInReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        match *self {
             Self::NoMatch => f.pad("no_match"),
             Self::Action => f.pad("action"),
             Self::InvalidTtl => f.pad("invalid_ttl"),
+            Self::ACTION_SET => f.pad("action_set"),
+            Self::GROUP => f.pad("group"),
+            Self::PACKET_OUT => f.pad("packet_out"),
             Self::Other(other) => write!(f, "{other}"),
         }
     }
@@ -199,8 +229,7 @@ impl fmt::Display for PacketIn<'_> {
             write!(f, "cookie={:#x} ", self.cookie)?;
         }
         write!(f, "total_len={} in_port={}", self.total_len, self.in_port)?;
-        for field in self.match_.fields().filter(|field| !matches!(field, crate::Field::InPort(_)))
-        {
+        for field in self.match_.fields().filter(|field| !matches!(field, Field::InPort(_))) {
             write!(f, " {field}")?;
         }
         write!(f, " (via {}) data_len={}", self.reason, self.data.len())?;
@@ -214,7 +243,11 @@ impl fmt::Display for PacketIn<'_> {
 
 impl fmt::Display for PacketOut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "in_port={} actions={}", self.in_port, self.actions)?;
+        write!(f, "in_port={}", self.in_port)?;
+        for field in self.pipeline.fields().filter(|field| !matches!(field, Field::InPort(_))) {
+            write!(f, " {field}")?;
+        }
+        write!(f, " actions={}", self.actions)?;
         if let Some(buffer_id) = self.buffer_id {
             return write!(f, " buffer={buffer_id:#010x}");
         }
@@ -235,6 +268,9 @@ fn ethernet(f: &mut fmt::Formatter<'_>, packet: &[u8]) -> fmt::Result {
 impl fmt::Display for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("bucket=")?;
+        if let Some(id) = self.bucket_id {
+            write!(f, "bucket_id:{id},")?;
+        }
         if self.weight != 0 {
             write!(f, "weight:{},", self.weight)?;
         }
@@ -273,6 +309,20 @@ impl fmt::Display for GroupId {
     }
 }
 
+/// A bucket number in a command, or the word for the first, the last and every bucket.
+struct BucketId(u32);
+
+impl fmt::Display for BucketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Bucket::FIRST => f.write_str("first"),
+            Bucket::LAST => f.write_str("last"),
+            Bucket::ALL => f.write_str("all"),
+            id => id.fmt(f),
+        }
+    }
+}
+
 /// A meter number, or the word for every meter and for the virtual ones.
 pub(super) struct MeterId(pub(super) u32);
 
@@ -289,11 +339,17 @@ impl fmt::Display for MeterId {
 
 impl fmt::Display for GroupMod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.command {
-            GroupModCommand::Add => "ADD",
-            GroupModCommand::Modify => "MOD",
-            GroupModCommand::Delete => "DEL",
-        })?;
+        match self.command {
+            GroupModCommand::Add => f.write_str("ADD")?,
+            GroupModCommand::Modify => f.write_str("MOD")?,
+            GroupModCommand::Delete => f.write_str("DEL")?,
+            GroupModCommand::InsertBucket(id) => {
+                write!(f, "INSERT_BUCKET command_bucket_id:{}", BucketId(id))?;
+            }
+            GroupModCommand::RemoveBucket(id) => {
+                write!(f, "REMOVE_BUCKET command_bucket_id:{}", BucketId(id))?;
+            }
+        }
         write!(f, " group_id={},type={}", GroupId(self.group_id), self.kind)?;
         self.buckets.iter().try_for_each(|bucket| write!(f, ",{bucket}"))
     }

@@ -1,21 +1,22 @@
 //! Formats a whole message: name, version, xid and content.
 
 use super::{Hex, list};
+use crate::instruction::{Lists, OfVersion};
+use crate::message::in_its_version;
+use crate::v1_3::message;
 use crate::wire::{List, WireFormat};
 use crate::{
-    AsyncConfig, DecodeError, ErrorMessage, Features, FlowMod, FlowRemoved, GroupMod, Hello,
-    Message, MeterMod, MultipartReply, MultipartRequest, PacketIn, PacketOut, PortMod, PortStatus,
-    QueueConfig, Role, SwitchConfig, TableMod, Version, v1_0, v1_3,
+    AsyncConfig, BundleAdd, BundleControl, ControllerStatus, DecodeError, ErrorMessage, Features,
+    FlowMod, FlowRemoved, GroupMod, Hello, Message, MeterMod, MultipartReply, MultipartRequest,
+    PacketIn, PacketOut, PortMod, PortStatus, QueueConfig, RequestForward, Role, RoleStatus,
+    SwitchConfig, TableMod, TableStatus, Version, v1_0, v1_3,
 };
 use core::fmt;
 
 /// `OFPT_FLOW_MOD (OF1.3) (xid=0x7): ADD priority=100,in_port=1 actions=output:2`
 impl fmt::Display for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::V1_0(message) => message.fmt(f),
-            Self::V1_3(message) => message.fmt(f),
-        }
+        in_its_version!(self, message => message.fmt(f))
     }
 }
 
@@ -24,11 +25,11 @@ impl fmt::Display for v1_0::Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.body {
             v1_0::Body::StatsRequest(wire) => {
-                let name = request_name(wire.body.kind());
+                let name = multipart_name(Version::V1_0, wire.body.kind());
                 write!(f, "{name} request (OF1.0) (xid={:#x}):", self.xid)?;
             }
             v1_0::Body::StatsReply(wire) => {
-                let name = request_name(wire.body.kind());
+                let name = multipart_name(Version::V1_0, wire.body.kind());
                 write!(f, "{name} reply (OF1.0) (xid={:#x}):", self.xid)?;
             }
             body => title(f, Version::V1_0, body.kind(), self.xid)?,
@@ -38,18 +39,22 @@ impl fmt::Display for v1_0::Message<'_> {
 }
 
 /// Formats like [`Message`].
-impl fmt::Display for v1_3::Message<'_> {
+impl<const V: u8> fmt::Display for message::Message<'_, V>
+where
+    Lists: OfVersion<V>,
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = Version::of::<V>();
         match &self.body {
-            v1_3::Body::MultipartRequest(wire) => {
-                let name = request_name(wire.body.kind());
-                write!(f, "{name} request (OF1.3) (xid={:#x}):", self.xid)?;
+            message::Body::MultipartRequest(wire) => {
+                let name = multipart_name(version, wire.body.kind());
+                write!(f, "{name} request (OF{version}) (xid={:#x}):", self.xid)?;
             }
-            v1_3::Body::MultipartReply(wire) => {
-                let name = request_name(wire.body.kind());
-                write!(f, "{name} reply (OF1.3) (xid={:#x}):", self.xid)?;
+            message::Body::MultipartReply(wire) => {
+                let name = multipart_name(version, wire.body.kind());
+                write!(f, "{name} reply (OF{version}) (xid={:#x}):", self.xid)?;
             }
-            body => title(f, Version::V1_3, body.kind(), self.xid)?,
+            body => title(f, version, body.kind(), self.xid)?,
         }
         self.body.fmt(f)
     }
@@ -65,9 +70,9 @@ fn title(f: &mut fmt::Formatter<'_>, version: Version, kind: u8, xid: u32) -> fm
     write!(f, " (OF{version}) (xid={xid:#x}):")
 }
 
-/// Returns the name of a multipart or statistics type. The first six are the same in every version.
-fn request_name(kind: u16) -> String {
-    const NAMES: [&str; 14] = [
+/// Returns the name of a multipart or statistics type. OpenFlow 1.5 gives one of them another meaning.
+fn multipart_name(version: Version, kind: u16) -> String {
+    const NAMES: [&str; 20] = [
         "DESC",
         "FLOW",
         "AGGREGATE",
@@ -82,8 +87,15 @@ fn request_name(kind: u16) -> String {
         "METER_FEATURES",
         "TABLE_FEATURES",
         "PORT_DESC",
+        "TABLE_DESC",
+        "QUEUE_DESC",
+        "FLOW_MONITOR",
+        "FLOW_STATS",
+        "CONTROLLER_STATUS",
+        "BUNDLE_FEATURES",
     ];
     match (NAMES.get(usize::from(kind)), kind) {
+        (_, 1) if version == Version::V1_5 => "OFPST_FLOW_DESC".to_owned(),
         (Some(name), _) => format!("OFPST_{name}"),
         (None, 0xffff) => "OFPST_EXPERIMENTER".to_owned(),
         (None, kind) => format!("OFPST_{kind}"),
@@ -118,6 +130,12 @@ fn error(
     if data.is_empty() { Ok(()) } else { write!(f, " data: {}", Hex(data)) }
 }
 
+/// Formats a hello without elements, and its data.
+fn hello(f: &mut fmt::Formatter<'_>, version: u8, data: &[u8]) -> fmt::Result {
+    write!(f, " {}", Hello { version, bitmap: None })?;
+    if data.is_empty() { Ok(()) } else { write!(f, " data: {}", Hex(data)) }
+}
+
 fn echo(f: &mut fmt::Formatter<'_>, data: &[u8]) -> fmt::Result {
     write!(f, " {} bytes of payload", data.len())?;
     if data.is_empty() { Ok(()) } else { write!(f, ": {}", Hex(data)) }
@@ -125,15 +143,6 @@ fn echo(f: &mut fmt::Formatter<'_>, data: &[u8]) -> fmt::Result {
 
 fn config(f: &mut fmt::Formatter<'_>, flags: u16, miss_send_len: u16) -> fmt::Result {
     write!(f, " {}", SwitchConfig { flags, miss_send_len })
-}
-
-fn asynchronous(f: &mut fmt::Formatter<'_>, wire: &v1_3::AsyncConfig) -> fmt::Result {
-    let config = AsyncConfig {
-        packet_in_mask: wire.packet_in_mask,
-        port_status_mask: wire.port_status_mask,
-        flow_removed_mask: wire.flow_removed_mask,
-    };
-    write!(f, " {config}")
 }
 
 /// Formats ` version bitmap: 0x01, 0x04`, also for several words; an unknown element as type and
@@ -183,10 +192,7 @@ fn other_properties<'a, T: WireFormat<'a>>(
 impl fmt::Display for v1_0::Body<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hello(data) => {
-                write!(f, " {}", Hello { version: 1, bitmap: None })?;
-                if data.is_empty() { Ok(()) } else { write!(f, " data: {}", Hex(data)) }
-            }
+            Self::Hello(data) => hello(f, 1, data),
             Self::Error(wire) => error(f, Version::V1_0, (wire.kind, wire.code, wire.data)),
             Self::EchoRequest(data) | Self::EchoReply(data) => echo(f, data),
             Self::Vendor(wire) => write!(f, " vendor={:#x} {}", wire.vendor, Hex(wire.data)),
@@ -210,30 +216,45 @@ impl fmt::Display for v1_0::Body<'_> {
                 write!(f, " port={}", v1_0::port_from_wire(wire.port))
             }
             Self::QueueGetConfigReply(wire) => {
-                write!(f, " port={}", v1_0::port_from_wire(wire.port))?;
                 let config = QueueConfig::from_v1_0(wire);
-                for (queue, raw) in config.queues.iter().zip(wire.queues) {
-                    write!(f, "; {queue}")?;
-                    other_properties(f, raw.properties, [0, 1])?;
-                }
-                Ok(())
+                queue_config(f, &config, wire.queues, |queue| queue.properties, [0, 1])
             }
             Self::Unknown { body, .. } => write!(f, " {}", Hex(body)),
         }
     }
 }
 
+/// Formats a queue configuration; `known` are the types of properties that a queue's own line has.
+fn queue_config<'a, Q: WireFormat<'a>, P: WireFormat<'a> + 'a>(
+    f: &mut fmt::Formatter<'_>,
+    config: &QueueConfig,
+    queues: List<'a, Q>,
+    properties: impl Fn(Q) -> List<'a, P>,
+    known: [u16; 2],
+) -> fmt::Result {
+    write!(f, " port={}", config.port)?;
+    for (queue, raw) in config.queues.iter().zip(queues) {
+        write!(f, "; {queue}")?;
+        other_properties(f, properties(raw), known)?;
+    }
+    Ok(())
+}
+
 /// Formats the content after a space; nothing for an empty body.
-impl fmt::Display for v1_3::Body<'_> {
+impl<const V: u8> fmt::Display for message::Body<'_, V>
+where
+    Lists: OfVersion<V>,
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::HelloV1_1(data) => hello(f, V, data),
             Self::Hello(wire) => {
                 if wire.elements.is_empty() {
-                    write!(f, " {}", Hello { version: 4, bitmap: None })?;
+                    write!(f, " {}", Hello { version: V, bitmap: None })?;
                 }
                 wire.elements.iter().try_for_each(|element| hello_element(f, &element.item))
             }
-            Self::Error(wire) => error(f, Version::V1_3, (wire.kind, wire.code, wire.data)),
+            Self::Error(wire) => error(f, Version::of::<V>(), (wire.kind, wire.code, wire.data)),
             Self::EchoRequest(data) | Self::EchoReply(data) => echo(f, data),
             Self::Experimenter(wire) => write!(
                 f,
@@ -248,34 +269,59 @@ impl fmt::Display for v1_3::Body<'_> {
             | Self::BarrierReply(_)
             | Self::GetAsyncRequest(_) => Ok(()),
             Self::FeaturesReply(wire) => write!(f, " {}", Features::from_v1_3(wire)),
+            Self::FeaturesReplyV1_1(wire) => write!(f, " {}", Features::from_v1_1(wire)),
             Self::GetConfigReply(wire) | Self::SetConfig(wire) => {
                 config(f, wire.flags, wire.miss_send_len)
             }
             Self::PacketIn(wire) => write!(f, " {}", PacketIn::from_v1_3(wire)),
+            Self::PacketInV1_1(wire) => write!(f, " {}", PacketIn::from_v1_1(wire)),
+            Self::PacketInV1_2(wire) => write!(f, " {}", PacketIn::from_v1_2(wire)),
             Self::FlowRemoved(wire) => said(f, FlowRemoved::from_v1_3(wire), wire),
+            Self::FlowRemovedV1_1(wire) => write!(f, " {}", FlowRemoved::from_v1_1(wire)),
+            Self::FlowRemovedV1_5(wire) => said(f, FlowRemoved::from_v1_5(wire), wire),
             Self::PortStatus(wire) => said(f, PortStatus::from_v1_3(wire), wire),
+            Self::PortStatusV1_4(wire) => said(f, PortStatus::from_v1_4(wire), wire),
             Self::PacketOut(wire) => write!(f, " {}", PacketOut::from_v1_3(wire)),
+            Self::PacketOutV1_5(wire) => write!(f, " {}", PacketOut::from_v1_5(wire)),
             Self::FlowMod(wire) => said(f, FlowMod::from_v1_3(wire), wire),
+            Self::FlowModV1_1(wire) => said(f, FlowMod::from_v1_1(wire), wire),
+            Self::FlowModV1_4(wire) => said(f, FlowMod::from_v1_4(wire), wire),
             Self::GroupMod(wire) => said(f, GroupMod::from_v1_3(wire), wire),
+            Self::GroupModV1_5(wire) => said(f, GroupMod::from_v1_5(wire), wire),
             Self::PortMod(wire) => write!(f, " {}", PortMod::from_v1_3(wire)),
-            Self::TableMod(wire) => {
-                write!(f, " {}", TableMod { table_id: wire.table_id, config: wire.config })
-            }
-            Self::MultipartRequest(wire) => said(f, MultipartRequest::from_v1_3(wire), wire),
-            Self::MultipartReply(wire) => said(f, MultipartReply::from_v1_3(wire), wire),
+            Self::PortModV1_4(wire) => write!(f, " {}", PortMod::from_v1_4(wire)),
+            Self::TableMod(wire) => write!(f, " {}", TableMod::new(wire.table_id, wire.config)),
+            Self::TableModV1_4(wire) => write!(f, " {}", TableMod::from_v1_4(wire)),
+            Self::MultipartRequest(wire) => said(f, MultipartRequest::from_since_1_1(wire), wire),
+            Self::MultipartReply(wire) => said(f, MultipartReply::from_since_1_1(wire), wire),
             Self::QueueGetConfigRequest(wire) => write!(f, " port={}", wire.port),
             Self::QueueGetConfigReply(wire) => {
-                write!(f, " port={}", wire.port)?;
                 let config = QueueConfig::from_v1_3(wire);
-                for (queue, raw) in config.queues.iter().zip(wire.queues) {
-                    write!(f, "; {queue}")?;
-                    other_properties(f, raw.properties, [1, 2])?;
-                }
-                Ok(())
+                queue_config(f, &config, wire.queues, |queue| queue.properties, [1, 2])
+            }
+            Self::QueueGetConfigReplyV1_1(wire) => {
+                let config = QueueConfig::from_v1_1(wire);
+                queue_config(f, &config, wire.queues, |queue| queue.properties, [0, 1])
             }
             Self::RoleRequest(wire) | Self::RoleReply(wire) => said(f, Role::from_v1_3(wire), wire),
-            Self::GetAsyncReply(wire) | Self::SetAsync(wire) => asynchronous(f, wire),
+            Self::RoleRequestV1_5(wire) | Self::RoleReplyV1_5(wire) => {
+                said(f, Role::from_v1_5(wire), wire)
+            }
+            Self::GetAsyncReply(wire) | Self::SetAsync(wire) => {
+                write!(f, " {}", AsyncConfig::from_v1_3(wire))
+            }
+            Self::GetAsyncReplyV1_4(wire) | Self::SetAsyncV1_4(wire) => {
+                write!(f, " {}", AsyncConfig::from_v1_4(wire))
+            }
             Self::MeterMod(wire) => said(f, MeterMod::from_v1_3(wire), wire),
+            Self::RoleStatus(wire) => said(f, RoleStatus::from_v1_4(wire), wire),
+            Self::TableStatus(wire) => said(f, TableStatus::from_v1_4(wire), wire),
+            Self::RequestForward(wire) => {
+                write!(f, " {}", RequestForward { request: wire.request })
+            }
+            Self::BundleControl(wire) => said(f, BundleControl::from_v1_4(wire), wire),
+            Self::BundleAdd(wire) => write!(f, " {}", BundleAdd::from_v1_4(wire)),
+            Self::ControllerStatus(wire) => said(f, ControllerStatus::from_v1_5(wire), wire),
             Self::Unknown { body, .. } => write!(f, " {}", Hex(body)),
         }
     }

@@ -4,6 +4,7 @@
 //! version. Other content, such as a repeated field, is printed as raw structures, because a tool
 //! that shows messages must also show invalid ones.
 
+mod controller;
 mod flow;
 mod message;
 mod multipart;

@@ -1,11 +1,14 @@
 //! Formats statistics and descriptions.
 
 use super::flow::{GroupId, MeterId};
-use super::{Hex, Seconds, list};
+use super::{Bits, Hex, Seconds, list};
+use crate::flow_removed::duration;
+use crate::oxs::{self, Oxs, Stats};
 use crate::{
-    AggregateStats, Available, Counter, DescText, FlowMod, FlowModFlags, FlowStats,
-    FlowStatsRequest, GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeatures, MeterStats,
-    MultipartReply, MultipartRequest, PortNo, PortStats, QueueStats, ReplyBody, TableStats, v1_3,
+    AggregateStats, Available, Counter, DescText, FlowCounters, FlowEvent, FlowMod, FlowModFlags,
+    FlowMonitorCommand, FlowMonitorRequest, FlowStats, FlowStatsRequest, FlowUpdate, GroupDesc,
+    GroupFeatures, GroupStats, MeterConfig, MeterFeatures, MeterStats, MultipartReply,
+    MultipartRequest, PortNo, PortStats, QueueStats, ReplyBody, ScheduleFeatures, TableStats, v1_3,
 };
 use core::fmt;
 use core::time::Duration;
@@ -37,17 +40,26 @@ impl fmt::Display for MultipartRequest<'_> {
             | Self::GroupDesc
             | Self::GroupFeatures
             | Self::MeterFeatures
-            | Self::PortDesc => Ok(()),
-            Self::Flow(request) | Self::Aggregate(request) => request.fmt(f),
-            Self::PortStats(port) => write!(f, "port_no={port}"),
-            Self::Queue { port_no, queue_id } => {
+            | Self::PortDesc
+            | Self::TableDesc
+            | Self::ControllerStatus => Ok(()),
+            Self::Flow(request) | Self::Aggregate(request) | Self::FlowCounters(request) => {
+                request.fmt(f)
+            }
+            Self::PortStats(port) | Self::OnePortDesc(port) => write!(f, "port_no={port}"),
+            Self::FlowMonitor(monitors) => list(f, monitors, "; "),
+            Self::BundleFeatures(request) => {
+                write!(f, "flags={:#x}", request.flags)?;
+                request.schedule.iter().try_for_each(|schedule| write!(f, " {schedule}"))
+            }
+            Self::Queue { port_no, queue_id } | Self::QueueDesc { port_no, queue_id } => {
                 write!(f, "port={port_no} queue=")?;
                 match queue_id {
                     Some(queue) => queue.fmt(f),
                     None => f.write_str("ALL"),
                 }
             }
-            Self::Group(id) => write!(f, "group_id={}", GroupId(*id)),
+            Self::Group(id) | Self::OneGroupDesc(id) => write!(f, "group_id={}", GroupId(*id)),
             Self::Meter(id) | Self::MeterConfig(id) => write!(f, "meter={}", MeterId(*id)),
             Self::TableFeatures(tables) => list(f, tables.iter().map(Table), "; "),
             Self::Experimenter { experimenter, data } => {
@@ -77,6 +89,15 @@ impl fmt::Display for MultipartReply<'_> {
             ReplyBody::MeterFeatures(item) => item.fmt(f),
             ReplyBody::TableFeatures(tables) => list(f, tables.iter().map(Table), "; "),
             ReplyBody::PortDesc(items) => list(f, items, "; "),
+            ReplyBody::TableDesc(items) => list(f, items, "; "),
+            ReplyBody::QueueDesc(items) => list(f, items, "; "),
+            ReplyBody::FlowMonitor(items) => list(f, items, "; "),
+            ReplyBody::FlowCounters(items) => list(f, items, "; "),
+            ReplyBody::ControllerStatus(items) => list(f, items, "; "),
+            ReplyBody::BundleFeatures(item) => {
+                write!(f, "capabilities={}", item.capabilities)?;
+                item.schedule.iter().try_for_each(|schedule| write!(f, " {schedule}"))
+            }
             ReplyBody::Experimenter { experimenter, data } => {
                 write!(f, "experimenter={experimenter:#x} {}", Hex(data))
             }
@@ -114,11 +135,138 @@ impl fmt::Display for FlowStats<'_> {
         if self.flags != FlowModFlags::default() {
             write!(f, ", {}", self.flags)?;
         }
+        if self.importance != 0 {
+            write!(f, ", importance={}", self.importance)?;
+        }
         write!(f, ", priority={}", self.priority)?;
         if !self.match_.is_empty() {
             write!(f, ",{}", self.match_)?;
         }
         write!(f, " actions={}", self.instructions)
+    }
+}
+
+impl fmt::Display for FlowCounters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "table={}, reason={}, duration={}, idle={}, n_packets={}, n_bytes={}, priority={}",
+            self.table_id,
+            self.reason,
+            Age(self.duration),
+            Age(self.idle_time),
+            Kept(self.packet_count),
+            Kept(self.byte_count),
+            self.priority
+        )?;
+        if self.match_.is_empty() { Ok(()) } else { write!(f, ",{}", self.match_) }
+    }
+}
+
+impl fmt::Display for FlowMonitorRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let command = match self.command {
+            FlowMonitorCommand::Add => "ADD",
+            FlowMonitorCommand::Modify => "MOD",
+            FlowMonitorCommand::Delete => "DEL",
+            FlowMonitorCommand::Other(other) => return write!(f, "command {other}"),
+        };
+        let names = &[
+            (1, "initial"),
+            (2, "add"),
+            (4, "removed"),
+            (8, "modify"),
+            (16, "instructions"),
+            (32, "no_abbrev"),
+            (64, "only_own"),
+        ];
+        let flags = Bits { bits: self.flags.0.into(), names };
+        write!(f, "{command} id={} flags={flags}", self.monitor_id)?;
+        match self.table_id {
+            FlowMod::ALL_TABLES => {}
+            table => write!(f, " table={table}")?,
+        }
+        if self.out_port != PortNo::ANY {
+            write!(f, " out_port={}", self.out_port)?;
+        }
+        if self.out_group != FlowMod::ANY_GROUP {
+            write!(f, " out_group={}", self.out_group)?;
+        }
+        if self.match_.is_empty() { Ok(()) } else { write!(f, " {}", self.match_) }
+    }
+}
+
+impl fmt::Display for FlowUpdate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let change = match self {
+            Self::Abbreviated(xid) => return write!(f, "event=ABBREV xid={xid:#x}"),
+            Self::Paused => return f.write_str("event=PAUSED"),
+            Self::Resumed => return f.write_str("event=RESUMED"),
+            Self::Full(change) => change,
+        };
+        f.write_str(match change.event {
+            FlowEvent::Initial => "event=INITIAL",
+            FlowEvent::Added => "event=ADDED",
+            FlowEvent::Removed => "event=REMOVED",
+            FlowEvent::Modified => "event=MODIFIED",
+        })?;
+        if change.event == FlowEvent::Removed {
+            write!(f, " reason={}", change.reason)?;
+        }
+        write!(f, " table={}", change.table_id)?;
+        if change.idle_timeout != 0 {
+            write!(f, " idle_timeout={}", change.idle_timeout)?;
+        }
+        if change.hard_timeout != 0 {
+            write!(f, " hard_timeout={}", change.hard_timeout)?;
+        }
+        write!(f, " cookie={:#x} priority={}", change.cookie, change.priority)?;
+        if !change.match_.is_empty() {
+            write!(f, ",{}", change.match_)?;
+        }
+        write!(f, " actions={}", change.instructions)
+    }
+}
+
+impl fmt::Display for ScheduleFeatures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "schedule(accuracy={} max_future={} max_past={} timestamp={})",
+            Seconds(self.accuracy),
+            Seconds(self.max_future),
+            Seconds(self.max_past),
+            Seconds(self.timestamp)
+        )
+    }
+}
+
+/// The fields of the specification; others as numbers.
+impl fmt::Display for Stats<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        list(f, self.fields.iter().map(StatsField), ",")
+    }
+}
+
+struct StatsField<'a>(Oxs<'a>);
+
+impl fmt::Display for StatsField<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Oxs { class, field, payload, .. } = self.0;
+        let value = payload.iter().fold(0_u64, |value, &byte| value << 8 | u64::from(byte));
+        let half = |bits: u64| u32::try_from(bits & 0xffff_ffff).unwrap_or(u32::MAX);
+        let seconds = || Seconds(duration(half(value >> 32), half(value)));
+        match field {
+            _ if class != oxs::OPENFLOW_BASIC => {
+                write!(f, "oxs_{class:#06x}_{field}={}", Hex(payload))
+            }
+            oxs::DURATION => write!(f, "duration={}", seconds()),
+            oxs::IDLE_TIME => write!(f, "idle={}", seconds()),
+            oxs::FLOW_COUNT => write!(f, "flow_count={value}"),
+            oxs::PACKET_COUNT => write!(f, "packet_count={value}"),
+            oxs::BYTE_COUNT => write!(f, "byte_count={value}"),
+            _ => write!(f, "oxs_{class:#06x}_{field}={}", Hex(payload)),
+        }
     }
 }
 
@@ -138,7 +286,11 @@ impl fmt::Display for TableStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "table {}", self.table_id)?;
         if let Some(name) = self.name {
-            write!(f, " (\"{name}\"): wild={:#08x}, max={},", self.wildcards, self.max_entries)?;
+            write!(f, " (\"{name}\"):")?;
+            if self.wildcards != 0 {
+                write!(f, " wild={:#08x},", self.wildcards)?;
+            }
+            write!(f, " max={},", self.max_entries)?;
         } else {
             f.write_str(":")?;
         }

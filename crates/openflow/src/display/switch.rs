@@ -1,9 +1,10 @@
-//! Formats switches and their ports, roles and queues.
+//! Formats switches and their ports, tables and queues.
 
 use super::{Bits, list};
 use crate::{
-    AsyncConfig, Capabilities, ControllerRole, Features, Hello, PortConfig, PortDesc, PortFeatures,
-    PortMod, PortReason, PortState, PortStatus, Queue, QueueConfig, Role, SwitchConfig, TableMod,
+    Capabilities, Features, Hello, PortConfig, PortDesc, PortFeatures, PortMod, PortReason,
+    PortState, PortStatus, Queue, QueueConfig, SwitchConfig, TableMod, TableReason, TableStatus,
+    Vacancy,
 };
 use core::fmt;
 
@@ -32,6 +33,8 @@ impl fmt::Display for Capabilities {
             (Self::QUEUE_STATS.0, "QUEUE_STATS"),
             (Self::ARP_MATCH_IP.0, "ARP_MATCH_IP"),
             (Self::PORT_BLOCKED.0, "PORT_BLOCKED"),
+            (Self::BUNDLES.0, "BUNDLES"),
+            (Self::FLOW_MONITORING.0, "FLOW_MONITORING"),
         ];
         Bits { bits: self.0, names }.fmt(f)
     }
@@ -177,39 +180,25 @@ impl fmt::Display for TableMod {
             0xff => f.write_str("table_id=ALL")?,
             table => write!(f, "table_id={table}")?,
         }
-        write!(f, " config={:#x}", self.config)
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let role = match self.role {
-            ControllerRole::NoChange => "nochange",
-            ControllerRole::Equal => "equal",
-            ControllerRole::Master => "master",
-            ControllerRole::Slave => "slave",
-        };
-        write!(f, "role={role} generation_id={}", self.generation_id)
-    }
-}
-
-impl fmt::Display for AsyncConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let packet_in = &[(1, "no_match"), (2, "action"), (4, "invalid_ttl")];
-        let port = &[(1, "add"), (2, "delete"), (4, "modify")];
-        let removed = &[(1, "idle"), (2, "hard"), (4, "delete"), (8, "group_delete")];
-        let masks = self.packet_in_mask.iter().zip(&self.port_status_mask);
-        let masks = masks.zip(&self.flow_removed_mask);
-        for (who, ((&ins, &ports), &gone)) in ["master:", "; slave:"].into_iter().zip(masks) {
-            write!(
-                f,
-                "{who} packet_in({}) port_status({}) flow_removed({})",
-                Bits { bits: ins, names: packet_in },
-                Bits { bits: ports, names: port },
-                Bits { bits: gone, names: removed },
-            )?;
+        write!(f, " config={:#x}", self.config)?;
+        if let Some(eviction) = self.eviction {
+            let names = &[(1, "OTHER"), (2, "IMPORTANCE"), (4, "LIFETIME")];
+            write!(f, " eviction({})", Bits { bits: eviction.0, names })?;
+        }
+        if let Some(Vacancy { down, up, now }) = self.vacancy {
+            write!(f, " vacancy(down:{down}% up:{up}% now:{now}%)")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for TableStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.reason {
+            TableReason::VacancyDown => "reason=VACANCY_DOWN ",
+            TableReason::VacancyUp => "reason=VACANCY_UP ",
+        })?;
+        self.table.fmt(f)
     }
 }
 

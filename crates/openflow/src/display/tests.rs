@@ -167,9 +167,9 @@ fn unknown_masked_fields_are_printed_with_their_masks() {
         Field::Opaque(OpaqueField { class, field, has_mask: true, payload })
     };
     for (opaque, text) in [
-        (field(0x8000, 42, &[0, 0x12, 0, 0xff]), "oxm_0x8000_42=0012/00ff"),
-        (field(0x8000, 42, &[0, 0x12, 0, 0]), "oxm_0x8000_42=0012/0000"),
-        (field(0x8000, 42, &[0, 0x12, 0xff, 0xff]), "oxm_0x8000_42=0012/ffff"),
+        (field(0x8000, 50, &[0, 0x12, 0, 0xff]), "oxm_0x8000_50=0012/00ff"),
+        (field(0x8000, 50, &[0, 0x12, 0, 0]), "oxm_0x8000_50=0012/0000"),
+        (field(0x8000, 50, &[0, 0x12, 0xff, 0xff]), "oxm_0x8000_50=0012/ffff"),
         (field(0x8000, 99, &[1, 2, 3]), "oxm_0x8000_99=010203/(no half of it is a mask)"),
         (field(0x8000, 99, &[]), "oxm_0x8000_99=/"),
         (field(1, 34, &[0xab, 0]), "oxm_0x0001_34=ab/00"),

@@ -61,7 +61,7 @@ impl FlowModTemplate {
     /// the blanks.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] if the version cannot express it.
+    /// [`EncodeError::Unsupported`] if the version cannot express it, and in versions except 1.0 and 1.3.
     pub fn new(flow_mod: &FlowMod<'_>, version: Version) -> Result<Self, EncodeError> {
         let none = MacAddr([0; 6]);
         let output = [Action::output(PortNo(1))];
@@ -71,6 +71,7 @@ impl FlowModTemplate {
         let message = match version {
             Version::V1_0 => Message::V1_0(encode(&flow_mod, version)?),
             Version::V1_3 => Message::V1_3(encode(&flow_mod, version)?),
+            _ => return Err(EncodeError::Unsupported { field: "flow_mod as a template", version }),
         };
         Ok(Self(message))
     }
@@ -259,6 +260,9 @@ pub(super) fn encode_pair(
     out: &mut [u8],
 ) -> Result<usize, EncodeError> {
     let FlowMod { command, cookie, idle_timeout, hard_timeout, out_port, flags, .. } = *flow_mod;
+    if flow_mod.importance != 0 {
+        return Err(EncodeError::Unsupported { field: "flow_mod.importance", version });
+    }
     match version {
         Version::V1_0 => {
             let is_plain = flow_mod.table_id == 0
@@ -282,7 +286,8 @@ pub(super) fn encode_pair(
             })
         }
         Version::V1_3 => {
-            if flags.0 & !FlowModFlags::V1_3 != 0 {
+            let (bits, _) = const { FlowModFlags::of_version::<4>() };
+            if flags.0 & !bits != 0 {
                 return Err(EncodeError::Unsupported { field: "flow_mod.flags", version });
             }
             fill_v1_3(blanks, xid, || {
@@ -299,6 +304,7 @@ pub(super) fn encode_pair(
                 Ok(room)
             })
         }
+        _ => Err(EncodeError::Unsupported { field: "flow_mod", version }),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Compares flow-mods with bytes written by hand from the specification's figures.
 
 use super::*;
+use crate::oxs::Stats;
 use crate::{Field, MacAddr};
 
 /// Add, table 2, priority 100, in-port 1 and IPv4: output to port 2.
@@ -129,17 +130,20 @@ fn flow_of_a_pair_encodes_as_any_other() {
     let ports = [PortNo(7), PortNo::LOCAL, PortNo::CONTROLLER, PortNo(0x1_0000)];
     let outputs = ports.map(|port| [Action::output(port)]);
     let cut = [Action::Output { port: PortNo(7), max_len: 128 }];
+    let trigger = Some(v1_5::instruction::StatTrigger { flags: 1, thresholds: Stats::default() });
+    let triggered = |apply| Instructions { stat_trigger: trigger, ..apply };
     let mut flow_mods = vec![FlowMod::add(pair(3)), FlowMod::add(pair(3)).apply(&cut)];
     for output in &outputs {
         let add = FlowMod::add(pair(3)).apply(output);
         let delete = FlowMod { command: FlowModCommand::DeleteStrict, ..add.clone() };
-        let all_flags = FlowModFlags(FlowModFlags::V1_3);
+        let all_flags = FlowModFlags(FlowModFlags::of_version::<4>().0);
         flow_mods.extend([
             add.clone().priority(9).cookie(0x1234_5678_9abc).idle_timeout(60).hard_timeout(300),
             add.clone().buffer_id(Some(77)).flags(FlowModFlags::SEND_FLOW_REM),
             add.clone().flags(FlowModFlags::EMERGENCY),
             add.clone().flags(all_flags),
             add.clone().table(3).only_cookie(5, 0xff),
+            add.clone().importance(2),
             add.clone().goto_table(4),
             add.clone().write(&cut),
             FlowMod::add(pair(PortNo::LOCAL.0)).apply(output),
@@ -147,10 +151,11 @@ fn flow_of_a_pair_encodes_as_any_other() {
             FlowMod::add(pair(3).eth_type(0x800)).apply(output),
             delete.clone().out_port(PortNo(2)).table(FlowMod::ALL_TABLES),
             FlowMod { out_group: 5, ..delete },
+            FlowMod { instructions: triggered(add.instructions), ..add },
         ]);
     }
     for flow_mod in &flow_mods {
-        for version in [Version::V1_0, Version::V1_3] {
+        for &version in Version::ALL {
             for size in [0, 7, 60, 79, 80, 103, 104, 200] {
                 let (mut here, mut there) = (vec![0xaa; size], vec![0xaa; size]);
                 let encoded = flow_mod.encode_with_priority(11, version, 7, &mut here);

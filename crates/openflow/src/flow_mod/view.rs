@@ -1,14 +1,14 @@
 //! A read-only view of a flow-mod that does not build a [`Match`](crate::Match).
 
-use super::{FlowModCommand, FlowModFlags, NO_BUFFER};
+use super::{COMMAND_AT, FLAGS_AT, FlowModCommand, FlowModFlags, MATCH_AT, NO_BUFFER};
 use crate::header::open;
-use crate::instruction::Instructions;
+use crate::instruction::{Instructions, Lists, OfVersion};
 use crate::matching::{Field, Match};
 use crate::oxm::{OPENFLOW_BASIC, basic_size};
 use crate::v1_0::matching::wildcard::DL_TYPE;
 use crate::v1_3::matching::read_parts;
-use crate::wire::{List, WireFormat};
-use crate::{DecodeError, Header, Kind, Reader, Version, v1_0, v1_3};
+use crate::wire::{List, WireFormat, read_apart};
+use crate::{DecodeError, Header, Kind, Reader, Version, v1_0, v1_1, v1_3, v1_4};
 
 /// The fields of a flow-mod that a proxy or a guard checks; see [`FlowMod`](super::FlowMod) for
 /// their meaning.
@@ -45,9 +45,16 @@ impl<'a> FlowModView<'a> {
     #[inline]
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let (version, _, mut body) = open(message, Kind::FlowMod)?;
+        let body = &mut body;
         match version {
-            Version::V1_0 => Self::from_v1_0(&v1_0::FlowMod::read(&mut body, "flow_mod")?),
-            Version::V1_3 => Self::read_v1_3(&mut body),
+            Version::V1_0 => Self::from_v1_0(&v1_0::FlowMod::read(body, "flow_mod")?),
+            Version::V1_1 => {
+                read_apart(body, |body| Self::from_v1_1(&v1_1::FlowMod::read(body, "flow_mod")?))
+            }
+            Version::V1_2 => read_apart(body, Self::read_since_1_2::<3>),
+            Version::V1_3 => Self::read_since_1_2::<4>(body),
+            Version::V1_4 => read_apart(body, Self::read_since_1_2::<5>),
+            Version::V1_5 => read_apart(body, Self::read_since_1_2::<6>),
         }
     }
 
@@ -67,12 +74,31 @@ impl<'a> FlowModView<'a> {
         })
     }
 
-    /// Reads the body in the order of [`v1_3::FlowMod`].
-    #[inline(always)] // the caller uses the fields in registers
-    fn read_v1_3(body: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        const MATCH_AT: usize = Header::SIZE + 40;
+    fn from_v1_1(wire: &v1_1::FlowMod<'a>) -> Result<Self, DecodeError> {
+        let has_type = wire.match_.wildcards & v1_1::matching::wildcard::DL_TYPE == 0;
+        Ok(Self {
+            command: FlowModCommand::from_wire(wire.command.into(), COMMAND_AT)?,
+            cookie: wire.cookie,
+            cookie_mask: wire.cookie_mask,
+            priority: wire.priority,
+            buffer_id: (wire.buffer_id != NO_BUFFER).then_some(wire.buffer_id),
+            flags: FlowModFlags::from_wire::<2>(wire.flags, FLAGS_AT)?,
+            eth_type: Some(wire.match_.dl_type).filter(|_| has_type),
+            has_opaque_field: false,
+            instructions: Instructions::from_wire(wire.instructions, MATCH_AT)?,
+        })
+    }
+
+    /// Reads the body of the version byte `V` in the order of [`v1_3::FlowMod`]. Later versions have the importance, which is
+    /// not in a view, in place of its padding.
+    #[expect(clippy::inline_always, reason = "the caller uses the fields in registers")]
+    #[inline(always)]
+    fn read_since_1_2<const V: u8>(body: &mut Reader<'a>) -> Result<Self, DecodeError>
+    where
+        Lists: OfVersion<V>,
+    {
         let Some(head) = body.peek().first_chunk::<40>() else {
-            return Err(cut(body));
+            return Err(cut::<V>(body));
         };
         body.take("flow_mod", head.len())?;
         let mut head = Reader::new(head, Header::SIZE);
@@ -87,14 +113,14 @@ impl<'a> FlowModView<'a> {
         let flags = head.u16("flow_mod.flags")?;
         let (fields, _) = read_parts(body)?;
         let (eth_type, has_opaque_field) = look_at(fields, MATCH_AT)?;
-        let instructions = Instructions::read_v1_3(body, MATCH_AT)?;
+        let instructions = Instructions::read::<V>(body, MATCH_AT)?;
         Ok(Self {
-            command: FlowModCommand::from_wire(command, Header::SIZE + 17)?,
+            command: FlowModCommand::from_wire(command, COMMAND_AT)?,
             cookie,
             cookie_mask,
             priority,
             buffer_id: (buffer_id != NO_BUFFER).then_some(buffer_id),
-            flags: FlowModFlags::from_v1_3(flags, Header::SIZE + 36)?,
+            flags: FlowModFlags::from_wire::<V>(flags, FLAGS_AT)?,
             eth_type,
             has_opaque_field,
             instructions,
@@ -104,9 +130,13 @@ impl<'a> FlowModView<'a> {
 
 /// The error of a body that ends before its match, which names the missing field.
 #[cold]
-fn cut(body: &mut Reader<'_>) -> DecodeError {
+fn cut<const V: u8>(body: &mut Reader<'_>) -> DecodeError {
     let (field, offset, have) = ("flow_mod", body.offset(), body.left());
-    let whole = v1_3::FlowMod::read(body, field).err();
+    let whole = if V < 5 {
+        v1_3::flow_mod::FlowMod::<V>::read(body, field).err()
+    } else {
+        v1_4::flow_mod::FlowMod::<V>::read(body, field).err()
+    };
     whole.unwrap_or(DecodeError::Truncated { field, offset, need: 40, have })
 }
 

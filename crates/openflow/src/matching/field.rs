@@ -1,6 +1,6 @@
 //! The fields that a match can test and an action can set, under one name for all versions.
 //!
-//! OpenFlow 1.3.5 §7.2.3.7. Each field has an OXM number, a value type and a byte encoding.
+//! OpenFlow 1.3.5, 1.4.1 and 1.5.1 §7.2.3.7. Each field has an OXM number, a value type and a byte encoding.
 
 use crate::oxm::{EXPERIMENTER, OPENFLOW_BASIC, Oxm, basic_size};
 use crate::{MacAddr, PortNo};
@@ -276,7 +276,8 @@ macro_rules! fields {
                     Self::VlanVid(vid) => return write!(f, "{name}={}", Vid(*vid)),
                     Self::Metadata(value) | Self::TunnelId(value) => return value.hex(name, f),
                     Self::Ipv6Flabel(value) => return value.hex(name, f),
-                    Self::Ipv6Exthdr(value) => return value.hex(name, f),
+                    Self::Ipv6Exthdr(value) | Self::TcpFlags(value) => return value.hex(name, f),
+                    Self::PacketType(kind) => return write!(f, "{name}={kind:#x}"),
                     _ => {}
                 }
                 match self {
@@ -339,6 +340,12 @@ fields! {
         MplsTc(u8) = 35, "mpls_tc";
         /// Whether the outermost MPLS label is the last, 1 bit.
         MplsBos(u8) = 36, "mpls_bos";
+        /// Use of the customer's addresses in PBB, 1 bit. OpenFlow 1.4.1 §7.2.3.7.
+        PbbUca(u8) = 41, "pbb_uca";
+        /// The port that the action set outputs to; [`PortNo::UNSET`] is none. OpenFlow 1.5.1 §7.2.3.7.
+        ActsetOutput(PortNo) = 43, "actset_output";
+        /// The type of the packet: a namespace in the upper 16 bits, the type in it below. OpenFlow 1.5.1 §7.2.3.12.
+        PacketType(u32) = 44, "packet_type";
     }
     masked {
         /// Metadata written by earlier tables.
@@ -373,6 +380,8 @@ fields! {
         TunnelId(u64) = 38, "tunnel_id";
         /// IPv6 extension header flags, 9 bits.
         Ipv6Exthdr(u16) = 39, "ipv6_exthdr";
+        /// TCP flags, 12 bits. OpenFlow 1.5.1 §7.2.3.7.
+        TcpFlags(u16) = 42, "tcp_flags";
     }
 }
 
@@ -399,6 +408,17 @@ pub(crate) fn order(oxm: &Oxm<'_>) -> u64 {
         | u64::from(u32::from_be_bytes(experimenter))
 }
 
+/// Returns the value size of a field of the specification in bytes, if this crate knows it: also of fields that only OpenFlow
+/// 1.4 and later define. Their lengths are not checked in messages, because they are unknown fields in other versions.
+fn known_size(field: u8) -> Option<usize> {
+    match field {
+        number::PbbUca => Some(1),
+        number::TcpFlags => Some(2),
+        number::ActsetOutput | number::PacketType => Some(4),
+        _ => basic_size(field),
+    }
+}
+
 /// Converts an OXM to canonical form; `None` if its mask is zero, which matches everything.
 ///
 /// A mask of all ones is dropped, and value bits outside the mask are cleared. An unknown field
@@ -406,7 +426,7 @@ pub(crate) fn order(oxm: &Oxm<'_>) -> u64 {
 #[inline]
 pub(crate) fn with_canonical<R>(oxm: &Oxm<'_>, with: impl FnOnce(Oxm<'_>) -> R) -> Option<R> {
     let (value, Some(mask)) = oxm.value_and_mask() else { return Some(with(*oxm)) };
-    if oxm.class != OPENFLOW_BASIC || basic_size(oxm.field).is_none() {
+    if oxm.class != OPENFLOW_BASIC || known_size(oxm.field) != Some(value.len()) {
         return Some(with(*oxm));
     }
     if mask.iter().all(|&byte| byte == 0) {

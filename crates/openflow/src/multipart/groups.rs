@@ -1,7 +1,10 @@
 //! Statistics and descriptions of groups and meters. Not in OpenFlow 1.0.
 
 use crate::flow_removed::{duration_if_kept, write_duration_if_kept};
-use crate::{Bucket, EncodeError, GroupKind, MeterBand, MeterFlags, Writer, v1_3};
+use crate::instruction::{Lists, OfVersion};
+use crate::{
+    Bucket, EncodeError, GroupKind, MeterBand, MeterFlags, Version, Writer, v1_1, v1_3, v1_5,
+};
 use core::time::Duration;
 
 /// Packet and byte counter of a bucket or a meter band.
@@ -37,7 +40,7 @@ pub struct GroupStats {
     pub packet_count: u64,
     /// Number of processed bytes.
     pub byte_count: u64,
-    /// Lifetime, if the switch reports it.
+    /// Lifetime, if the switch reports it; not before OpenFlow 1.3.
     pub duration: Option<Duration>,
     /// Counters of its buckets.
     pub buckets: Vec<Counter>,
@@ -55,7 +58,18 @@ impl GroupStats {
         }
     }
 
-    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) {
+    pub(crate) fn from_v1_1(wire: &v1_1::stats::GroupStats<'_>) -> Self {
+        Self {
+            group_id: wire.group_id,
+            ref_count: wire.ref_count,
+            packet_count: wire.packet_count,
+            byte_count: wire.byte_count,
+            duration: None,
+            buckets: wire.buckets.iter().map(|counter| Counter::from_v1_3(&counter)).collect(),
+        }
+    }
+
+    pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         let start = to.position();
         to.zeros(4); // length, and the padding
         to.u32(self.group_id);
@@ -63,11 +77,16 @@ impl GroupStats {
         to.zeros(4);
         to.u64(self.packet_count);
         to.u64(self.byte_count);
-        write_duration_if_kept(self.duration, to);
+        if version.features().durations {
+            write_duration_if_kept(self.duration, to);
+        } else if self.duration.is_some() {
+            return Err(EncodeError::Unsupported { field: "group_stats.duration", version });
+        }
         for counter in &self.buckets {
             counter.write(to);
         }
         to.patch_size(start, start);
+        Ok(())
     }
 }
 
@@ -84,7 +103,10 @@ pub struct GroupDesc {
 }
 
 impl GroupDesc {
-    pub(crate) fn from_v1_3(wire: &v1_3::multipart::GroupDesc<'_>) -> Self {
+    pub(crate) fn from_v1_3<const V: u8>(wire: &v1_3::multipart::GroupDesc<'_, V>) -> Self
+    where
+        Lists: OfVersion<V>,
+    {
         Self {
             kind: GroupKind::from_wire(wire.kind),
             group_id: wire.group_id,
@@ -92,13 +114,30 @@ impl GroupDesc {
         }
     }
 
-    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+    /// Experimenters' properties are out; [`v1_5::group::GroupDesc`] has them.
+    pub(crate) fn from_v1_5(wire: &v1_5::group::GroupDesc<'_>) -> Self {
+        Self {
+            kind: GroupKind::from_wire(wire.kind),
+            group_id: wire.group_id,
+            buckets: wire.buckets.iter().map(|bucket| Bucket::from_v1_5(&bucket)).collect(),
+        }
+    }
+
+    pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
         let start = to.position();
         to.u16(0);
         to.u8(self.kind.wire());
         to.u8(0);
         to.u32(self.group_id);
-        self.buckets.iter().try_for_each(|bucket| bucket.write_v1_3(to))?;
+        let size_at = to.position();
+        if version == Version::V1_5 {
+            to.zeros(8); // size of the buckets, and the padding
+        }
+        let buckets_at = to.position();
+        Bucket::write_all(&self.buckets, version, to)?;
+        if version == Version::V1_5 {
+            to.patch_size(size_at, buckets_at);
+        }
         to.patch_size(start, start);
         Ok(())
     }
@@ -210,4 +249,47 @@ pub struct MeterFeatures {
     pub max_bands: u8,
     /// The highest colour value.
     pub max_color: u8,
+    /// Features of the meter action (`ofp_meter_feature_flags`): bit 0 in action sets, 1 at any place, 2 several times. From OpenFlow 1.5
+    /// on, otherwise 0.
+    pub features: u32,
+}
+
+impl MeterFeatures {
+    pub(crate) fn from_v1_3(wire: &v1_3::multipart::MeterFeatures) -> Self {
+        Self {
+            max_meter: wire.max_meter,
+            band_types: wire.band_types,
+            capabilities: wire.capabilities,
+            max_bands: wire.max_bands,
+            max_color: wire.max_color,
+            features: 0,
+        }
+    }
+
+    pub(crate) fn from_v1_5(wire: &v1_5::multipart::MeterFeatures) -> Self {
+        Self {
+            max_meter: wire.max_meter,
+            band_types: wire.band_types,
+            capabilities: wire.capabilities,
+            max_bands: wire.max_bands,
+            max_color: wire.max_color,
+            features: wire.features,
+        }
+    }
+
+    pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        to.u32(self.max_meter);
+        to.u32(self.band_types);
+        to.u32(self.capabilities);
+        to.u8(self.max_bands);
+        to.u8(self.max_color);
+        to.zeros(2);
+        if version == Version::V1_5 {
+            to.u32(self.features);
+            to.zeros(4);
+        } else if self.features != 0 {
+            return Err(EncodeError::Unsupported { field: "meter_features.features", version });
+        }
+        Ok(())
+    }
 }

@@ -1,96 +1,17 @@
 //! Multipart requests.
 
+use super::bundles::BundleFeaturesRequest;
+use super::flows::FlowStatsRequest;
+use super::monitor::FlowMonitorRequest;
+use super::reply::tables;
 use super::{ALL_QUEUES, MORE};
 use crate::header::{begin, open};
-use crate::matching::{Bytes, Match};
-use crate::wire::{Empty, List, Pad, WireFormat};
-use crate::{DecodeError, EncodeError, FlowMod, Header, Kind, PortNo, Version, Writer, v1_0, v1_3};
-
-/// Selects flow entries.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct FlowStatsRequest {
-    /// Table number; [`FlowMod::ALL_TABLES`] means every table.
-    pub table_id: u8,
-    /// Selects only entries that output to this port; [`PortNo::ANY`] disables the filter.
-    pub out_port: PortNo,
-    /// Selects only entries that use this group; [`FlowMod::ANY_GROUP`] disables the filter.
-    pub out_group: u32,
-    /// Selects only entries whose cookie has these bits where `cookie_mask` is 1.
-    pub cookie: u64,
-    /// Mask of `cookie`. 0 in OpenFlow 1.0.
-    pub cookie_mask: u64,
-    /// Selects only entries that this match covers.
-    #[cfg_attr(feature = "serde", serde(rename = "match"))]
-    pub match_: Match,
-}
-
-impl FlowStatsRequest {
-    /// Selects every entry of every table covered by the match.
-    pub fn new(match_: Match) -> Self {
-        Self {
-            table_id: FlowMod::ALL_TABLES,
-            out_port: PortNo::ANY,
-            out_group: FlowMod::ANY_GROUP,
-            cookie: 0,
-            cookie_mask: 0,
-            match_,
-        }
-    }
-
-    pub(crate) fn from_v1_0(wire: &v1_0::stats::FlowStatsRequest) -> Self {
-        Self {
-            table_id: wire.table_id,
-            out_port: v1_0::port_from_wire(wire.out_port),
-            ..Self::new(v1_0::convert::match_from_wire(&wire.match_))
-        }
-    }
-
-    fn to_v1_0(&self) -> Result<v1_0::stats::FlowStatsRequest, EncodeError> {
-        let unsupported = |field| Err(EncodeError::Unsupported { field, version: Version::V1_0 });
-        if self.out_group != FlowMod::ANY_GROUP {
-            return unsupported("flow_stats_request.out_group");
-        }
-        if self.cookie_mask != 0 {
-            return unsupported("flow_stats_request.cookie_mask");
-        }
-        Ok(v1_0::stats::FlowStatsRequest {
-            match_: v1_0::convert::match_to_wire(&self.match_)?,
-            table_id: self.table_id,
-            pad: Pad::default(),
-            out_port: v1_0::convert::port(self.out_port, "flow_stats_request.out_port")?,
-        })
-    }
-
-    pub(crate) fn from_v1_3(
-        wire: &v1_3::multipart::FlowStatsRequest<'_>,
-    ) -> Result<Self, DecodeError> {
-        /// Offset of the match in the message, for errors.
-        const MATCH_AT: usize = Header::SIZE + 40;
-        Ok(Self {
-            table_id: wire.table_id,
-            out_port: wire.out_port,
-            out_group: wire.out_group,
-            cookie: wire.cookie,
-            cookie_mask: wire.cookie_mask,
-            match_: Match::from_v1_3(&wire.match_, MATCH_AT)?,
-        })
-    }
-
-    /// The request of OpenFlow 1.3 with these fields of its match.
-    fn to_v1_3<'f>(&self, fields: &'f [u8]) -> v1_3::multipart::FlowStatsRequest<'f> {
-        v1_3::multipart::FlowStatsRequest {
-            table_id: self.table_id,
-            pad: Pad::default(),
-            out_port: self.out_port,
-            out_group: self.out_group,
-            pad2: Pad::default(),
-            cookie: self.cookie,
-            cookie_mask: self.cookie_mask,
-            match_: v1_3::Match::of(fields),
-        }
-    }
-}
+use crate::v1_3::multipart;
+use crate::wire::{List, Pad, WireFormat};
+use crate::{
+    DecodeError, EncodeError, GroupMod, Header, Kind, PortNo, Version, Writer, v1_0, v1_1, v1_2,
+    v1_3, v1_4, v1_5,
+};
 
 /// A request for statistics or a description.
 ///
@@ -109,7 +30,7 @@ impl FlowStatsRequest {
 pub enum MultipartRequest<'a> {
     /// Description of the switch.
     Desc,
-    /// Statistics of individual flow entries.
+    /// Flow entries with their statistics.
     Flow(FlowStatsRequest),
     /// Aggregate statistics of flow entries.
     Aggregate(FlowStatsRequest),
@@ -128,6 +49,8 @@ pub enum MultipartRequest<'a> {
     Group(u32),
     /// Groups and their buckets.
     GroupDesc,
+    /// One group and its buckets. From OpenFlow 1.5 on.
+    OneGroupDesc(u32),
     /// Group features.
     GroupFeatures,
     /// Counters of a meter; of every meter with [`crate::MeterMod::ALL_METERS`].
@@ -136,15 +59,35 @@ pub enum MultipartRequest<'a> {
     MeterConfig(u32),
     /// Meter features.
     MeterFeatures,
-    /// Table features; a non-empty body requests a new configuration.
+    /// Table features; a non-empty body requests a new configuration. In OpenFlow 1.5 the padding of a table is its command and
+    /// flags ([`v1_5::TableFeatures`]).
     TableFeatures(List<'a, v1_3::TableFeatures<'a>>),
     /// Ports.
     PortDesc,
+    /// One port. From OpenFlow 1.5 on.
+    OnePortDesc(PortNo),
+    /// Configuration of tables. From OpenFlow 1.4 on.
+    TableDesc,
+    /// Configuration of queues. From OpenFlow 1.4 on.
+    QueueDesc {
+        /// Port number; [`PortNo::ANY`] means every port.
+        port_no: PortNo,
+        /// Queue number; `None` means every queue.
+        queue_id: Option<u32>,
+    },
+    /// Flow monitors to add, change or delete. From OpenFlow 1.4 on.
+    FlowMonitor(Vec<FlowMonitorRequest>),
+    /// Statistics of flow entries without their descriptions. From OpenFlow 1.5 on.
+    FlowCounters(FlowStatsRequest),
+    /// State of the switch's controllers. From OpenFlow 1.5 on.
+    ControllerStatus,
+    /// Features of bundles. From OpenFlow 1.5 on.
+    BundleFeatures(BundleFeaturesRequest),
     /// Experimenter-defined.
     Experimenter {
         /// Experimenter id.
         experimenter: u32,
-        /// Data; from OpenFlow 1.3 on it starts with a 4-byte type.
+        /// Data; from OpenFlow 1.1 on it starts with 4 bytes that are a type from 1.2 on.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
         data: &'a [u8],
     },
@@ -158,84 +101,104 @@ impl<'a> MultipartRequest<'a> {
     /// `out` is too small, [`EncodeError::TooLong`] if no message can hold it.
     pub fn encode(&self, version: Version, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         let mut to = begin(Kind::MultipartRequest, version, xid, out)?;
-        match version {
-            Version::V1_0 => self.write_v1_0(&mut to)?,
-            Version::V1_3 => self.write_v1_3(&mut to)?,
+        let (kind, first, field) = self.kind();
+        write_head(kind, 0, (first, field), version, &mut to)?;
+        if version == Version::V1_0 {
+            self.write_v1_0(&mut to)?;
+        } else {
+            self.write_since_1_1(version, &mut to)?;
         }
         to.finish()
     }
 
+    /// Returns the type, the first version that has it, and its name in errors.
+    fn kind(&self) -> (u16, Version, &'static str) {
+        match self {
+            Self::Desc => (0, Version::V1_0, "multipart desc"),
+            Self::Flow(_) => (1, Version::V1_0, "multipart flow"),
+            Self::Aggregate(_) => (2, Version::V1_0, "multipart aggregate"),
+            Self::Table => (3, Version::V1_0, "multipart table"),
+            Self::PortStats(_) => (4, Version::V1_0, "multipart port_stats"),
+            Self::Queue { .. } => (5, Version::V1_0, "multipart queue"),
+            Self::Group(_) => (6, Version::V1_1, "multipart group"),
+            Self::GroupDesc => (7, Version::V1_1, "multipart group_desc"),
+            Self::OneGroupDesc(_) => (7, Version::V1_5, "multipart group_desc of one group"),
+            Self::GroupFeatures => (8, Version::V1_2, "multipart group_features"),
+            Self::Meter(_) => (9, Version::V1_3, "multipart meter"),
+            Self::MeterConfig(_) => (10, Version::V1_3, "multipart meter_config"),
+            Self::MeterFeatures => (11, Version::V1_3, "multipart meter_features"),
+            Self::TableFeatures(_) => (12, Version::V1_3, "multipart table_features"),
+            Self::PortDesc => (13, Version::V1_3, "multipart port_desc"),
+            Self::OnePortDesc(_) => (13, Version::V1_5, "multipart port_desc of one port"),
+            Self::TableDesc => (14, Version::V1_4, "multipart table_desc"),
+            Self::QueueDesc { .. } => (15, Version::V1_4, "multipart queue_desc"),
+            Self::FlowMonitor(_) => (16, Version::V1_4, "multipart flow_monitor"),
+            Self::FlowCounters(_) => (17, Version::V1_5, "multipart flow_stats"),
+            Self::ControllerStatus => (18, Version::V1_5, "multipart controller_status"),
+            Self::BundleFeatures(_) => (19, Version::V1_5, "multipart bundle_features"),
+            Self::Experimenter { .. } => (0xffff, Version::V1_0, "multipart experimenter"),
+        }
+    }
+
     fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        use v1_0::RequestBody as Wired;
-        use v1_0::stats;
-        let unsupported = |field| Err(EncodeError::Unsupported { field, version: Version::V1_0 });
-        let body = match self {
-            Self::Desc => Wired::Desc(Empty),
-            Self::Flow(request) => Wired::Flow(request.to_v1_0()?),
-            Self::Aggregate(request) => Wired::Aggregate(request.to_v1_0()?),
-            Self::Table => Wired::Table(Empty),
-            Self::PortStats(port_no) => Wired::Port(stats::PortStatsRequest {
-                port_no: v1_0::convert::port(*port_no, "port_stats_request.port_no")?,
-                pad: Pad::default(),
-            }),
+        match self {
+            Self::Flow(request) | Self::Aggregate(request) => request.to_v1_0()?.write(to),
+            Self::PortStats(port_no) => {
+                to.u16(v1_0::convert::port(*port_no, "port_stats_request.port_no")?);
+                to.zeros(6);
+            }
             Self::Queue { port_no, queue_id } => {
                 // OFPP_ALL, 0xfffc, means every port here; later versions use 0xffff.
                 let port_no = if *port_no == PortNo::ANY { PortNo::ALL } else { *port_no };
-                Wired::Queue(stats::QueueStatsRequest {
-                    port_no: v1_0::convert::port(port_no, "queue_stats_request.port_no")?,
-                    pad: Pad::default(),
-                    queue_id: queue_id.unwrap_or(ALL_QUEUES),
-                })
+                to.u16(v1_0::convert::port(port_no, "queue_stats_request.port_no")?);
+                to.zeros(2);
+                to.u32(queue_id.unwrap_or(ALL_QUEUES));
             }
             Self::Experimenter { experimenter, data } => {
-                Wired::Vendor(stats::Vendor { vendor: *experimenter, data })
+                to.u32(*experimenter);
+                to.bytes(data);
             }
-            Self::Group(_) => return unsupported("multipart group"),
-            Self::GroupDesc => return unsupported("multipart group_desc"),
-            Self::GroupFeatures => return unsupported("multipart group_features"),
-            Self::Meter(_) => return unsupported("multipart meter"),
-            Self::MeterConfig(_) => return unsupported("multipart meter_config"),
-            Self::MeterFeatures => return unsupported("multipart meter_features"),
-            Self::TableFeatures(_) => return unsupported("multipart table_features"),
-            Self::PortDesc => return unsupported("multipart port_desc"),
-        };
-        v1_0::StatsRequest { flags: 0, pad: Pad::default(), body }.write(to);
+            // The others have no content.
+            _ => {}
+        }
         Ok(())
     }
 
-    fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        use v1_3::RequestBody as Wired;
-        use v1_3::multipart;
-        let pad = Pad::default();
-        let fields = match self {
-            Self::Flow(request) | Self::Aggregate(request) => request.match_.to_bytes(),
-            _ => Bytes::default(),
+    fn write_since_1_1(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        let id = |id: u32, to: &mut Writer<'_>| {
+            to.u32(id);
+            to.zeros(4);
         };
-        let body = match self {
-            Self::Desc => Wired::Desc(Empty),
-            Self::Flow(request) => Wired::Flow(request.to_v1_3(&fields)),
-            Self::Aggregate(request) => Wired::Aggregate(request.to_v1_3(&fields)),
-            Self::Table => Wired::Table(Empty),
-            Self::PortStats(port_no) => {
-                Wired::PortStats(multipart::PortRequest { port_no: *port_no, pad })
+        match self {
+            Self::Flow(request) | Self::Aggregate(request) | Self::FlowCounters(request) => {
+                request.write(version, to)?;
             }
-            Self::Queue { port_no, queue_id } => Wired::Queue(multipart::QueueStatsRequest {
-                port_no: *port_no,
-                queue_id: queue_id.unwrap_or(ALL_QUEUES),
-            }),
-            Self::Group(id) => Wired::Group(multipart::IdRequest { id: *id, pad }),
-            Self::GroupDesc => Wired::GroupDesc(Empty),
-            Self::GroupFeatures => Wired::GroupFeatures(Empty),
-            Self::Meter(id) => Wired::Meter(multipart::IdRequest { id: *id, pad }),
-            Self::MeterConfig(id) => Wired::MeterConfig(multipart::IdRequest { id: *id, pad }),
-            Self::MeterFeatures => Wired::MeterFeatures(Empty),
-            Self::TableFeatures(tables) => Wired::TableFeatures(*tables),
-            Self::PortDesc => Wired::PortDesc(Empty),
+            Self::PortStats(port) | Self::OnePortDesc(port) => id(port.0, to),
+            Self::PortDesc if version == Version::V1_5 => id(PortNo::ANY.0, to),
+            Self::GroupDesc if version == Version::V1_5 => id(GroupMod::ALL_GROUPS, to),
+            Self::Group(number)
+            | Self::OneGroupDesc(number)
+            | Self::Meter(number)
+            | Self::MeterConfig(number) => id(*number, to),
+            Self::Queue { port_no, queue_id } | Self::QueueDesc { port_no, queue_id } => {
+                to.u32(port_no.0);
+                to.u32(queue_id.unwrap_or(ALL_QUEUES));
+            }
+            Self::TableFeatures(tables) => tables.write(to),
+            Self::FlowMonitor(monitors) => monitors.iter().for_each(|it| it.write(to)),
+            Self::BundleFeatures(request) => request.write(to),
             Self::Experimenter { experimenter, data } => {
-                return write_experimenter(*experimenter, data, 0, to);
+                write_experimenter(*experimenter, data, version, to)?;
             }
-        };
-        v1_3::MultipartRequest { flags: 0, pad, body }.write(to);
+            Self::Desc
+            | Self::Table
+            | Self::GroupDesc
+            | Self::GroupFeatures
+            | Self::MeterFeatures
+            | Self::PortDesc
+            | Self::TableDesc
+            | Self::ControllerStatus => {}
+        }
         Ok(())
     }
 
@@ -245,17 +208,22 @@ impl<'a> MultipartRequest<'a> {
     /// [`DecodeError`] if the bytes are not exactly one such request, if the specification does not
     /// define its type, or if it is one of several parts.
     pub fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        const FIELD: &str = "multipart_request";
         let (version, _, mut body) = open(message, Kind::MultipartRequest)?;
-        let (flags, request) = match version {
-            Version::V1_0 => {
-                let wire = v1_0::StatsRequest::read(&mut body, "stats_request")?;
-                (wire.flags, Self::from_v1_0(&wire)?)
-            }
-            Version::V1_3 => {
-                let wire = v1_3::MultipartRequest::read(&mut body, "multipart_request")?;
-                (wire.flags, Self::from_v1_3(&wire)?)
-            }
+        let flags = {
+            let mut head = body;
+            head.u16("multipart_request.type")?;
+            head.u16("multipart_request.flags")?
         };
+        let body = &mut body;
+        let request = match version {
+            Version::V1_0 => Self::from_v1_0(&v1_0::StatsRequest::read(body, "stats_request")?),
+            Version::V1_1 => Self::from_since_1_1(&v1_1::StatsRequest::read(body, FIELD)?),
+            Version::V1_2 => Self::from_since_1_1(&v1_2::StatsRequest::read(body, FIELD)?),
+            Version::V1_3 => Self::from_since_1_1(&v1_3::MultipartRequest::read(body, FIELD)?),
+            Version::V1_4 => Self::from_since_1_1(&v1_4::MultipartRequest::read(body, FIELD)?),
+            Version::V1_5 => Self::from_since_1_1(&v1_5::MultipartRequest::read(body, FIELD)?),
+        }?;
         body.finish("multipart_request")?;
         if flags & MORE != 0 {
             return Err(DecodeError::BadValue {
@@ -290,26 +258,48 @@ impl<'a> MultipartRequest<'a> {
         })
     }
 
-    pub(crate) fn from_v1_3(wire: &v1_3::MultipartRequest<'a>) -> Result<Self, DecodeError> {
-        use v1_3::RequestBody as Wired;
+    pub(crate) fn from_since_1_1<const V: u8>(
+        wire: &multipart::MultipartRequest<'a, V>,
+    ) -> Result<Self, DecodeError> {
+        use multipart::RequestBody as Wired;
+        let queue = |id: u32| (id != ALL_QUEUES).then_some(id);
         Ok(match wire.body {
             Wired::Desc(_) => Self::Desc,
             Wired::Flow(request) => Self::Flow(FlowStatsRequest::from_v1_3(&request)?),
+            Wired::FlowV1_1(request) => Self::Flow(FlowStatsRequest::from_v1_1(&request)),
             Wired::Aggregate(request) => Self::Aggregate(FlowStatsRequest::from_v1_3(&request)?),
+            Wired::AggregateV1_1(request) => Self::Aggregate(FlowStatsRequest::from_v1_1(&request)),
             Wired::Table(_) => Self::Table,
             Wired::PortStats(request) => Self::PortStats(request.port_no),
-            Wired::Queue(request) => Self::Queue {
-                port_no: request.port_no,
-                queue_id: (request.queue_id != ALL_QUEUES).then_some(request.queue_id),
-            },
+            Wired::Queue(request) => {
+                Self::Queue { port_no: request.port_no, queue_id: queue(request.queue_id) }
+            }
             Wired::Group(request) => Self::Group(request.id),
             Wired::GroupDesc(_) => Self::GroupDesc,
+            Wired::GroupDescV1_5(request) if request.id == GroupMod::ALL_GROUPS => Self::GroupDesc,
+            Wired::GroupDescV1_5(request) => Self::OneGroupDesc(request.id),
             Wired::GroupFeatures(_) => Self::GroupFeatures,
             Wired::Meter(request) => Self::Meter(request.id),
             Wired::MeterConfig(request) => Self::MeterConfig(request.id),
             Wired::MeterFeatures(_) => Self::MeterFeatures,
-            Wired::TableFeatures(tables) => Self::TableFeatures(tables),
+            Wired::TableFeatures(list) => Self::TableFeatures(tables(list)),
+            Wired::TableFeaturesV1_5(list) => Self::TableFeatures(tables(list)),
             Wired::PortDesc(_) => Self::PortDesc,
+            Wired::PortDescV1_5(request) if request.port_no == PortNo::ANY => Self::PortDesc,
+            Wired::PortDescV1_5(request) => Self::OnePortDesc(request.port_no),
+            Wired::TableDesc(_) => Self::TableDesc,
+            Wired::QueueDesc(request) => {
+                Self::QueueDesc { port_no: request.port_no, queue_id: queue(request.queue_id) }
+            }
+            Wired::FlowMonitor(list) => {
+                let monitors = list.iter().map(|it| FlowMonitorRequest::from_v1_4(&it, BODY_AT));
+                Self::FlowMonitor(monitors.collect::<Result<_, _>>()?)
+            }
+            Wired::FlowStats(request) => Self::FlowCounters(FlowStatsRequest::from_v1_3(&request)?),
+            Wired::ControllerStatus(_) => Self::ControllerStatus,
+            Wired::BundleFeatures(request) => {
+                Self::BundleFeatures(BundleFeaturesRequest::from_v1_5(&request))
+            }
             Wired::Experimenter(found) => {
                 Self::Experimenter { experimenter: found.experimenter, data: found.body }
             }
@@ -317,6 +307,9 @@ impl<'a> MultipartRequest<'a> {
         })
     }
 }
+
+/// Offset of the content in a message of OpenFlow 1.1 and later, for errors.
+pub(super) const BODY_AT: usize = Header::SIZE + 8;
 
 /// Returns the error for a type that the specification does not define.
 pub(super) fn unknown(kind: u16) -> DecodeError {
@@ -328,22 +321,39 @@ pub(super) fn unknown(kind: u16) -> DecodeError {
     }
 }
 
-/// Writes an experimenter's request or reply for OpenFlow 1.3.
+/// Writes type and flags.
+///
+/// # Errors
+/// [`EncodeError::Unsupported`] with `field` before the first version that has the type.
+pub(super) fn write_head(
+    kind: u16,
+    flags: u16,
+    (first, field): (Version, &'static str),
+    version: Version,
+    to: &mut Writer<'_>,
+) -> Result<(), EncodeError> {
+    if version < first {
+        return Err(EncodeError::Unsupported { field, version });
+    }
+    to.u16(kind);
+    to.u16(flags);
+    if version != Version::V1_0 {
+        Pad([0; 4]).write(to);
+    }
+    Ok(())
+}
+
+/// Writes the content of an experimenter's request or reply for OpenFlow 1.1 and later.
 pub(super) fn write_experimenter(
     experimenter: u32,
     data: &[u8],
-    flags: u16,
+    version: Version,
     to: &mut Writer<'_>,
 ) -> Result<(), EncodeError> {
     if data.len() < 4 {
-        return Err(EncodeError::Unsupported {
-            field: "an experimenter's multipart message without a type",
-            version: Version::V1_3,
-        });
+        let field = "an experimenter's multipart message without a type";
+        return Err(EncodeError::Unsupported { field, version });
     }
-    to.u16(0xffff);
-    to.u16(flags);
-    to.zeros(4);
     to.u32(experimenter);
     to.bytes(data);
     Ok(())

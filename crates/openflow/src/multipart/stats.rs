@@ -1,126 +1,11 @@
-//! Statistics of flow entries, tables, ports and queues.
+//! Statistics of tables, ports and queues, and aggregate statistics of flow entries.
 
-use crate::action::Actions;
-use crate::flow_removed::{duration, duration_if_kept, seconds, write_duration_if_kept};
-use crate::instruction::Instructions;
-use crate::matching::Match;
+use crate::flow_removed::{duration_if_kept, write_duration_if_kept};
+use crate::oxs::{self, Counts, Stats};
+use crate::v1_4::multipart::{EthernetStats, PortStatsProperty};
 use crate::wire::{Pad, WireFormat};
-use crate::{DecodeError, EncodeError, FlowModFlags, PortNo, Text, Version, Writer, v1_0, v1_3};
+use crate::{EncodeError, PortNo, Text, Version, Writer, v1_0, v1_1, v1_2, v1_3, v1_4};
 use core::time::Duration;
-
-/// A flow entry with its counters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct FlowStats<'a> {
-    /// Its table.
-    pub table_id: u8,
-    /// Lifetime of the entry.
-    pub duration: Duration,
-    /// Its priority.
-    pub priority: u16,
-    /// Its idle timeout, in seconds; 0 is none.
-    pub idle_timeout: u16,
-    /// Its hard timeout, in seconds; 0 is none.
-    pub hard_timeout: u16,
-    /// Its flags; empty in OpenFlow 1.0.
-    pub flags: FlowModFlags,
-    /// Its cookie.
-    pub cookie: u64,
-    /// Number of matched packets.
-    pub packet_count: u64,
-    /// Number of matched bytes.
-    pub byte_count: u64,
-    /// The match.
-    #[cfg_attr(feature = "serde", serde(rename = "match"))]
-    pub match_: Match,
-    /// Treatment of matching packets.
-    pub instructions: Instructions<'a>,
-}
-
-impl<'a> FlowStats<'a> {
-    pub(crate) fn from_v1_0(wire: &v1_0::stats::FlowStats<'a>) -> Self {
-        Self {
-            table_id: wire.table_id,
-            duration: duration(wire.duration_sec, wire.duration_nsec),
-            priority: wire.priority,
-            idle_timeout: wire.idle_timeout,
-            hard_timeout: wire.hard_timeout,
-            flags: FlowModFlags::default(),
-            cookie: wire.cookie,
-            packet_count: wire.packet_count,
-            byte_count: wire.byte_count,
-            match_: v1_0::convert::match_from_wire(&wire.match_),
-            instructions: Instructions {
-                apply: Actions::from(wire.actions),
-                ..Instructions::default()
-            },
-        }
-    }
-
-    pub(crate) fn from_v1_3(
-        wire: &v1_3::multipart::FlowStats<'a>,
-        at: usize,
-    ) -> Result<Self, DecodeError> {
-        Ok(Self {
-            table_id: wire.table_id,
-            duration: duration(wire.duration_sec, wire.duration_nsec),
-            priority: wire.priority,
-            idle_timeout: wire.idle_timeout,
-            hard_timeout: wire.hard_timeout,
-            flags: FlowModFlags(wire.flags),
-            cookie: wire.cookie,
-            packet_count: wire.packet_count,
-            byte_count: wire.byte_count,
-            match_: Match::from_v1_3(&wire.match_, at)?,
-            instructions: Instructions::from_v1_3(wire.instructions, at)?,
-        })
-    }
-
-    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        let start = to.position();
-        to.u16(0);
-        to.u8(self.table_id);
-        to.u8(0);
-        v1_0::convert::match_to_wire(&self.match_)?.write(to);
-        to.u32(seconds(self.duration));
-        to.u32(self.duration.subsec_nanos());
-        to.u16(self.priority);
-        to.u16(self.idle_timeout);
-        to.u16(self.hard_timeout);
-        to.zeros(6);
-        to.u64(self.cookie);
-        to.u64(self.packet_count);
-        to.u64(self.byte_count);
-        if self.flags != FlowModFlags::default() {
-            let field = "flow_stats.flags";
-            return Err(EncodeError::Unsupported { field, version: Version::V1_0 });
-        }
-        self.instructions.write_v1_0(to)?;
-        to.patch_size(start, start);
-        Ok(())
-    }
-
-    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        let start = to.position();
-        to.u16(0);
-        to.u8(self.table_id);
-        to.u8(0);
-        to.u32(seconds(self.duration));
-        to.u32(self.duration.subsec_nanos());
-        to.u16(self.priority);
-        to.u16(self.idle_timeout);
-        to.u16(self.hard_timeout);
-        to.u16(self.flags.0);
-        to.zeros(4);
-        to.u64(self.cookie);
-        to.u64(self.packet_count);
-        to.u64(self.byte_count);
-        v1_3::matching::write_with(to, |to| self.match_.write_oxms(to));
-        self.instructions.write_v1_3(to)?;
-        to.patch_size(start, start);
-        Ok(())
-    }
-}
 
 /// Aggregate counters of flow entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -134,8 +19,30 @@ pub struct AggregateStats {
     pub flow_count: u32,
 }
 
-/// Statistics of a flow table. OpenFlow 1.0 also describes the table; later versions do so in table
-/// features, and have `None` and 0 here.
+impl AggregateStats {
+    pub(crate) fn from_v1_5(wire: &Stats<'_>) -> Self {
+        Self {
+            packet_count: wire.count(oxs::PACKET_COUNT).unwrap_or(u64::MAX),
+            byte_count: wire.count(oxs::BYTE_COUNT).unwrap_or(u64::MAX),
+            flow_count: wire.value(oxs::FLOW_COUNT).map_or(u32::MAX, u32::from_be_bytes),
+        }
+    }
+
+    pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) {
+        let Self { packet_count, byte_count, flow_count } = *self;
+        if version == Version::V1_5 {
+            let counts = Counts { flow_count, packet_count, byte_count, ..Counts::default() };
+            counts.to_bytes().stats().write(to);
+            return;
+        }
+        let pad = Pad::default();
+        v1_3::multipart::AggregateStats { packet_count, byte_count, flow_count, pad }.write(to);
+    }
+}
+
+/// Statistics of a flow table. OpenFlow 1.0 to 1.2 also describe the table; later versions do so in table
+/// features, and have `None` and 0 here. The words of bits of 1.1 and 1.2 are out; [`v1_1::stats::TableStats`] and
+/// [`v1_2::stats::TableStats`] have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TableStats {
@@ -143,7 +50,7 @@ pub struct TableStats {
     pub table_id: u8,
     /// Its name.
     pub name: Option<Text<32>>,
-    /// Fields that it can wildcard: see [`v1_0::matching::wildcard`].
+    /// Fields that it can wildcard: see [`v1_0::matching::wildcard`]. OpenFlow 1.0 only, otherwise 0.
     pub wildcards: u32,
     /// Maximum number of entries.
     pub max_entries: u32,
@@ -180,33 +87,65 @@ impl TableStats {
         }
     }
 
-    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) {
-        v1_0::stats::TableStats {
-            table_id: self.table_id,
-            pad: Pad::default(),
-            name: self.name.unwrap_or_default(),
-            wildcards: self.wildcards,
-            max_entries: self.max_entries,
-            active_count: self.active_count,
-            lookup_count: self.lookup_count,
-            matched_count: self.matched_count,
+    pub(crate) fn from_v1_1(wire: &v1_1::stats::TableStats) -> Self {
+        Self {
+            table_id: wire.table_id,
+            name: Some(wire.name),
+            wildcards: 0,
+            max_entries: wire.max_entries,
+            active_count: wire.active_count,
+            lookup_count: wire.lookup_count,
+            matched_count: wire.matched_count,
         }
-        .write(to);
     }
 
-    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        if self.name.is_some() || self.wildcards != 0 || self.max_entries != 0 {
-            let field = "table_stats: name, wildcards or max_entries";
-            return Err(EncodeError::Unsupported { field, version: Version::V1_3 });
+    pub(crate) fn from_v1_2(wire: &v1_2::stats::TableStats) -> Self {
+        Self {
+            table_id: wire.table_id,
+            name: Some(wire.name),
+            wildcards: 0,
+            max_entries: wire.max_entries,
+            active_count: wire.active_count,
+            lookup_count: wire.lookup_count,
+            matched_count: wire.matched_count,
         }
-        v1_3::multipart::TableStats {
-            table_id: self.table_id,
-            pad: Pad::default(),
-            active_count: self.active_count,
-            lookup_count: self.lookup_count,
-            matched_count: self.matched_count,
+    }
+
+    pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        let unsupported = |field| Err(EncodeError::Unsupported { field, version });
+        if version != Version::V1_0 && self.wildcards != 0 {
+            return unsupported("table_stats.wildcards");
         }
-        .write(to);
+        let is_described = self.name.is_some() || self.max_entries != 0;
+        if version.features().table_features && is_described {
+            return unsupported("table_stats: name or max_entries");
+        }
+        to.u8(self.table_id);
+        match version {
+            Version::V1_0 => {
+                to.zeros(3);
+                self.name.unwrap_or_default().write(to);
+                to.u32(self.wildcards);
+                to.u32(self.max_entries);
+            }
+            // The words of bits are zero.
+            Version::V1_1 => {
+                to.zeros(7);
+                self.name.unwrap_or_default().write(to);
+                to.zeros(24);
+                to.u32(self.max_entries);
+            }
+            Version::V1_2 => {
+                to.zeros(7);
+                self.name.unwrap_or_default().write(to);
+                to.zeros(64);
+                to.u32(self.max_entries);
+            }
+            Version::V1_3 | Version::V1_4 | Version::V1_5 => to.zeros(3),
+        }
+        to.u32(self.active_count);
+        to.u64(self.lookup_count);
+        to.u64(self.matched_count);
         Ok(())
     }
 }
@@ -241,7 +180,7 @@ pub struct PortStats {
     pub rx_crc_err: u64,
     /// Collisions.
     pub collisions: u64,
-    /// Lifetime of the port, if the switch reports it; not in OpenFlow 1.0.
+    /// Lifetime of the port, if the switch reports it; not before OpenFlow 1.3.
     pub duration: Option<Duration>,
 }
 
@@ -284,6 +223,53 @@ impl PortStats {
         }
     }
 
+    pub(crate) fn from_v1_1(wire: &v1_1::stats::PortStats) -> Self {
+        Self {
+            port_no: wire.port_no,
+            rx_packets: wire.rx_packets,
+            tx_packets: wire.tx_packets,
+            rx_bytes: wire.rx_bytes,
+            tx_bytes: wire.tx_bytes,
+            rx_dropped: wire.rx_dropped,
+            tx_dropped: wire.tx_dropped,
+            rx_errors: wire.rx_errors,
+            tx_errors: wire.tx_errors,
+            rx_frame_err: wire.rx_frame_err,
+            rx_over_err: wire.rx_over_err,
+            rx_crc_err: wire.rx_crc_err,
+            collisions: wire.collisions,
+            duration: None,
+        }
+    }
+
+    /// Without the property of Ethernet, its counters are all ones. Other properties are out;
+    /// [`v1_4::multipart::PortStats`] has them.
+    pub(crate) fn from_v1_4(wire: &v1_4::multipart::PortStats<'_>) -> Self {
+        let ethernet = wire.properties.iter().find_map(|property| match property.item {
+            PortStatsProperty::Ethernet(it) => {
+                Some([it.rx_frame_err, it.rx_over_err, it.rx_crc_err, it.collisions])
+            }
+            _ => None,
+        });
+        let [rx_frame_err, rx_over_err, rx_crc_err, collisions] = ethernet.unwrap_or([u64::MAX; 4]);
+        Self {
+            port_no: wire.port_no,
+            rx_packets: wire.rx_packets,
+            tx_packets: wire.tx_packets,
+            rx_bytes: wire.rx_bytes,
+            tx_bytes: wire.tx_bytes,
+            rx_dropped: wire.rx_dropped,
+            tx_dropped: wire.tx_dropped,
+            rx_errors: wire.rx_errors,
+            tx_errors: wire.tx_errors,
+            rx_frame_err,
+            rx_over_err,
+            rx_crc_err,
+            collisions,
+            duration: duration_if_kept(wire.duration_sec, wire.duration_nsec),
+        }
+    }
+
     /// Returns the twelve counters in wire order, which is the same in every version.
     fn counters(&self) -> [u64; 12] {
         [
@@ -302,22 +288,40 @@ impl PortStats {
         ]
     }
 
-    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        if self.duration.is_some() {
-            let field = "port_stats.duration";
-            return Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+    pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        if self.duration.is_some() && !version.features().durations {
+            return Err(EncodeError::Unsupported { field: "port_stats.duration", version });
         }
-        to.u16(v1_0::convert::port(self.port_no, "port_stats.port_no")?);
-        to.zeros(6);
-        self.counters().write(to);
+        match version {
+            Version::V1_0 => {
+                to.u16(v1_0::convert::port(self.port_no, "port_stats.port_no")?);
+                to.zeros(6);
+                self.counters().write(to);
+            }
+            Version::V1_1 | Version::V1_2 | Version::V1_3 => {
+                to.u32(self.port_no.0);
+                to.zeros(4);
+                self.counters().write(to);
+                if version == Version::V1_3 {
+                    write_duration_if_kept(self.duration, to);
+                }
+            }
+            Version::V1_4 | Version::V1_5 => self.write_v1_4(to),
+        }
         Ok(())
     }
 
-    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) {
+    fn write_v1_4(&self, to: &mut Writer<'_>) {
+        let start = to.position();
+        to.zeros(4); // length, and the padding
         to.u32(self.port_no.0);
-        to.zeros(4);
-        self.counters().write(to);
         write_duration_if_kept(self.duration, to);
+        let [counters @ .., rx_frame_err, rx_over_err, rx_crc_err, collisions] = self.counters();
+        counters.write(to);
+        let pad = Pad::default();
+        let ethernet = EthernetStats { pad, rx_frame_err, rx_over_err, rx_crc_err, collisions };
+        PortStatsProperty::Ethernet(ethernet).write(to);
+        to.patch_size(start, start);
     }
 }
 
@@ -335,7 +339,7 @@ pub struct QueueStats {
     pub tx_packets: u64,
     /// Packets dropped because the queue was full.
     pub tx_errors: u64,
-    /// Lifetime of the queue, if the switch reports it; not in OpenFlow 1.0.
+    /// Lifetime of the queue, if the switch reports it; not before OpenFlow 1.3.
     pub duration: Option<Duration>,
 }
 
@@ -362,22 +366,51 @@ impl QueueStats {
         }
     }
 
-    pub(crate) fn write_v1_0(&self, to: &mut Writer<'_>) -> Result<(), EncodeError> {
-        if self.duration.is_some() {
-            let field = "queue_stats.duration";
-            return Err(EncodeError::Unsupported { field, version: Version::V1_0 });
+    pub(crate) fn from_v1_1(wire: &v1_1::stats::QueueStats) -> Self {
+        Self {
+            port_no: wire.port_no,
+            queue_id: wire.queue_id,
+            tx_bytes: wire.tx_bytes,
+            tx_packets: wire.tx_packets,
+            tx_errors: wire.tx_errors,
+            duration: None,
         }
-        to.u16(v1_0::convert::port(self.port_no, "queue_stats.port_no")?);
-        to.zeros(2);
-        to.u32(self.queue_id);
-        [self.tx_bytes, self.tx_packets, self.tx_errors].write(to);
-        Ok(())
     }
 
-    pub(crate) fn write_v1_3(&self, to: &mut Writer<'_>) {
-        to.u32(self.port_no.0);
+    pub(crate) fn from_v1_4(wire: &v1_4::multipart::QueueStats<'_>) -> Self {
+        Self {
+            port_no: wire.port_no,
+            queue_id: wire.queue_id,
+            tx_bytes: wire.tx_bytes,
+            tx_packets: wire.tx_packets,
+            tx_errors: wire.tx_errors,
+            duration: duration_if_kept(wire.duration_sec, wire.duration_nsec),
+        }
+    }
+
+    pub(crate) fn write(&self, version: Version, to: &mut Writer<'_>) -> Result<(), EncodeError> {
+        if self.duration.is_some() && !version.features().durations {
+            return Err(EncodeError::Unsupported { field: "queue_stats.duration", version });
+        }
+        let start = to.position();
+        let has_length = version >= Version::V1_4;
+        if has_length {
+            to.zeros(8); // length, and the padding
+        }
+        if version == Version::V1_0 {
+            to.u16(v1_0::convert::port(self.port_no, "queue_stats.port_no")?);
+            to.zeros(2);
+        } else {
+            to.u32(self.port_no.0);
+        }
         to.u32(self.queue_id);
         [self.tx_bytes, self.tx_packets, self.tx_errors].write(to);
-        write_duration_if_kept(self.duration, to);
+        if version.features().durations {
+            write_duration_if_kept(self.duration, to);
+        }
+        if has_length {
+            to.patch_size(start, start);
+        }
+        Ok(())
     }
 }

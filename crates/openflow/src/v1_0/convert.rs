@@ -370,6 +370,8 @@ fn write_other_action(action: &Action, to: &mut Writer<'_>) -> Result<(), Encode
         Action::DecMplsTtl => return Err(unsupported("action dec_mpls_ttl")),
         Action::CopyTtlOut => return Err(unsupported("action copy_ttl_out")),
         Action::CopyTtlIn => return Err(unsupported("action copy_ttl_in")),
+        Action::CopyField { .. } => return Err(unsupported("action copy_field")),
+        Action::Meter(_) => return Err(unsupported("action meter")),
     };
     crate::tlv::write_aligned(&wired, to)
 }

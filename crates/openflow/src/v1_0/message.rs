@@ -7,12 +7,11 @@ use super::queue::{QueueGetConfigReply, QueueGetConfigRequest};
 use super::stats::{StatsReply, StatsRequest};
 use super::switch::{Features, SwitchConfig};
 use super::symmetric::{ErrorMsg, Vendor};
-use crate::Version;
 use crate::message_enum::message_enum;
 use crate::wire::Empty;
 
 message_enum! {
-    Version::V1_0, "1 (OpenFlow 1.0)";
+    1, "1 (OpenFlow 1.0)";
     /// §5.5.1; may carry arbitrary data without meaning.
     Hello(&'a [u8]) = 0,
     /// §5.4.4.

@@ -6,21 +6,52 @@
 //! | type | len | as the type says   |   len counts all, and is a multiple of 8
 //! +------+-----+--------------------+
 //! ```
+//!
+//! [`Action`] is the table of OpenFlow 1.1 to 1.5 (1.1 §A.2.6, 1.2 §A.2.5, 1.4.1 §7.2.5, 1.5.1 §7.2.6): no
+//! number changes its meaning between them.
+
+use std::net::Ipv4Addr;
 
 use crate::oxm::{OPENFLOW_BASIC, Oxm};
 use crate::tlv::tlv_enum;
+use crate::v1_0::action::{Byte, DlAddr, TpPort, VlanVid};
+use crate::v1_5::action::CopyField;
 use crate::wire::{Align8, Pad, WireFormat, wire_struct};
 use crate::{DecodeError, PortNo, Reader, Writer};
 
 tlv_enum! {
     /// An action (`ofp_action_*`).
-    pub enum Action<'a> = "action", align 8 {
+    pub enum Action<'a, V> = "action", align 8 {
         /// Outputs the packet to a port.
         Output(Output) = 0,
+        /// Sets the VLAN id.
+        SetVlanVid(VlanVid) = 1 in 2..=2,
+        /// Sets the VLAN priority.
+        SetVlanPcp(Byte) = 2 in 2..=2,
+        /// Sets the Ethernet source.
+        SetDlSrc(DlAddr) = 3 in 2..=2,
+        /// Sets the Ethernet destination.
+        SetDlDst(DlAddr) = 4 in 2..=2,
+        /// Sets the IPv4 source.
+        SetNwSrc(Ipv4Addr) = 5 in 2..=2,
+        /// Sets the IPv4 destination.
+        SetNwDst(Ipv4Addr) = 6 in 2..=2,
+        /// Sets the IPv4 type of service: 6 bits of DSCP and 2 zero bits.
+        SetNwTos(Byte) = 7 in 2..=2,
+        /// Sets the explicit congestion notification, 2 bits.
+        SetNwEcn(Byte) = 8 in 2..=2,
+        /// Sets the TCP, UDP or SCTP source.
+        SetTpSrc(TpPort) = 9 in 2..=2,
+        /// Sets the TCP, UDP or SCTP destination.
+        SetTpDst(TpPort) = 10 in 2..=2,
         /// Copies the TTL outwards, from the next-to-outermost header.
         CopyTtlOut(NoArgument) = 11,
         /// Copies the TTL inwards, to the next-to-outermost header.
         CopyTtlIn(NoArgument) = 12,
+        /// Sets the MPLS label, 20 bits.
+        SetMplsLabel(u32) = 13 in 2..=2,
+        /// Sets the MPLS traffic class, 3 bits.
+        SetMplsTc(Byte) = 14 in 2..=2,
         /// Sets the MPLS TTL.
         SetMplsTtl(Ttl) = 15,
         /// Decrements the MPLS TTL.
@@ -42,11 +73,15 @@ tlv_enum! {
         /// Decrements the IP TTL or hop limit.
         DecNwTtl(NoArgument) = 24,
         /// Sets a header field.
-        SetField(SetField<'a>) = 25,
+        SetField(SetField<'a, V>) = 25 in 3..=6,
         /// Pushes a PBB service tag.
-        PushPbb(EtherType) = 26,
+        PushPbb(EtherType) = 26 in 4..=6,
         /// Pops the PBB service tag.
-        PopPbb(NoArgument) = 27,
+        PopPbb(NoArgument) = 27 in 4..=6,
+        /// Copies bits of a field to another.
+        CopyField(CopyField) = 28 in 6..=6,
+        /// Sends the packet through a meter.
+        Meter(u32) = 29 in 6..=6,
         /// Experimenter-defined.
         Experimenter(Experimenter<'a>) = 0xffff,
     }
@@ -95,11 +130,14 @@ wire_struct! {
     }
 }
 
-/// `ofp_action_set_field`: one OXM, and padding that `len` includes. The field has no mask, unless
-/// its class is not the specification's.
+/// The first version whose set-field can have a mask (OpenFlow 1.5.1 §7.2.6.7).
+const MASKED_SET_FIELD: u8 = 6;
+
+/// `ofp_action_set_field`: one OXM, and padding that `len` includes. Before OpenFlow 1.5 the field has no mask,
+/// unless its class is not the specification's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct SetField<'a> {
+pub struct SetField<'a, const V: u8> {
     /// The field and its value.
     pub field: Oxm<'a>,
     /// Padding.
@@ -107,12 +145,19 @@ pub struct SetField<'a> {
     pub pad: Align8,
 }
 
-impl<'a> WireFormat<'a> for SetField<'a> {
+impl<const V: u8> SetField<'_, V> {
+    /// Whether the version allows this field as the argument.
+    pub(crate) fn allows(field: &Oxm<'_>) -> bool {
+        V >= MASKED_SET_FIELD || !field.has_mask || field.class != OPENFLOW_BASIC
+    }
+}
+
+impl<'a, const V: u8> WireFormat<'a> for SetField<'a, V> {
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         let offset = from.offset();
         let field = Oxm::read(from, "action_set_field.field")?;
-        if field.has_mask && field.class == OPENFLOW_BASIC {
+        if !Self::allows(&field) {
             return Err(DecodeError::BadValue {
                 field: "action_set_field.field",
                 offset: offset + 2,

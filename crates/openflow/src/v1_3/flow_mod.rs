@@ -1,12 +1,16 @@
 //! Flow-mod and flow-removed messages. OpenFlow 1.3.5 §7.3.4.1, §7.4.2.
+//!
+//! The flow-mod has the same layout in OpenFlow 1.2 (§A.3.4.1), the flow-removed message in 1.2 (§A.4.2) and
+//! 1.4 (1.4.1 §7.4.2).
 
-use super::{Instruction, Match};
+use super::Match;
+use super::instruction::Instruction;
 use crate::PortNo;
 use crate::wire::{List, Pad, wire_struct};
 
 wire_struct! {
     /// The body of a flow-mod (`ofp_flow_mod`).
-    pub struct FlowMod<'a> = "flow_mod" {
+    pub struct FlowMod<'a, V> = "flow_mod" {
         /// Cookie chosen by the controller.
         cookie: u64,
         /// Mask of the cookie in modify and delete; 0 disables the filter.
@@ -35,7 +39,7 @@ wire_struct! {
         #[cfg_attr(feature = "serde", serde(rename = "match"))]
         match_: Match<'a>,
         /// Treatment of matching packets.
-        instructions: List<'a, Instruction<'a>>,
+        instructions: List<'a, Instruction<'a, V>>,
     }
 
     /// The body of a flow-removed message (`ofp_flow_removed`).

@@ -1,12 +1,13 @@
-//! Groups: sets of action lists. OpenFlow 1.3.5 §7.3.4.2.
+//! Groups: sets of action lists. OpenFlow 1.3.5 §7.3.4.2; the same layout in 1.1 (§A.3.4.2), 1.2 (§A.3.4.2) and 1.4
+//! (1.4.1 §7.3.4.2).
 
-use super::Action;
+use super::action::Action;
 use crate::PortNo;
 use crate::wire::{List, Pad, sized_struct, wire_struct};
 
 wire_struct! {
     /// The body of a group-mod (`ofp_group_mod`).
-    pub struct GroupMod<'a> = "group_mod" {
+    pub struct GroupMod<'a, V> = "group_mod" {
         /// `ofp_group_mod_command`.
         command: u16,
         /// `ofp_group_type`.
@@ -16,13 +17,13 @@ wire_struct! {
         /// Group number; `0xfffffffc` in a delete means every group.
         group_id: u32,
         /// Its buckets.
-        buckets: List<'a, Bucket<'a>>,
+        buckets: List<'a, Bucket<'a, V>>,
     }
 }
 
 sized_struct! {
     /// A bucket (`ofp_bucket`).
-    pub struct Bucket<'a> = "bucket" {
+    pub struct Bucket<'a, V> = "bucket" {
         before {}
         after {
             /// Weight in a select group.
@@ -34,7 +35,7 @@ sized_struct! {
             /// Padding.
             pad: Pad<4>,
             /// Actions on a packet that takes this bucket.
-            actions: List<'a, Action<'a>>,
+            actions: List<'a, Action<'a, V>>,
         }
     }
 }

@@ -9,27 +9,38 @@
 //! ```
 //!
 //! Bit 0 of the flags: more messages with the same xid follow.
+//!
+//! [`RequestBody`] and [`ReplyBody`] are the tables of OpenFlow 1.1 to 1.5 (1.1 and 1.2 §A.3.5 and §A.3.6, where they are
+//! statistics messages; 1.4.1 §7.3.5; 1.5.1 §7.3.5).
 
 use super::group::Bucket;
+use super::instruction::Instruction;
 use super::meter::MeterBand;
 use super::table::TableFeatures;
-use super::{Instruction, Match, Port};
+use super::{Match, Port};
 use crate::PortNo;
 use crate::message_enum::multipart_enum;
 use crate::wire::{Empty, List, Pad, WireFormat, sized_struct, wire_struct};
 use crate::{DecodeError, Reader, Writer};
+use crate::{v1_1, v1_2, v1_4, v1_5};
 
 multipart_enum! {
     /// The body of a multipart request (`ofp_multipart_request`).
-    pub struct MultipartRequest = "multipart_request", pad 4;
+    pub struct MultipartRequest<V> = "multipart_request", pad 4;
     /// The request.
     pub enum RequestBody {
         /// Description of the switch.
         Desc(Empty) = 0,
-        /// Statistics of individual flow entries.
-        Flow(FlowStatsRequest<'a>) = 1,
+        /// Statistics of individual flow entries; from OpenFlow 1.5 on their descriptions.
+        Flow(FlowStatsRequest<'a>) = 1 in 3..=6,
+        /// The same in OpenFlow 1.1.
+        #[cfg_attr(feature = "serde", serde(rename = "flow"))]
+        FlowV1_1(v1_1::stats::FlowStatsRequest) = 1 in 2..=2,
         /// Aggregate statistics of flow entries.
-        Aggregate(FlowStatsRequest<'a>) = 2,
+        Aggregate(FlowStatsRequest<'a>) = 2 in 3..=6,
+        /// The same in OpenFlow 1.1.
+        #[cfg_attr(feature = "serde", serde(rename = "aggregate"))]
+        AggregateV1_1(v1_1::stats::FlowStatsRequest) = 2 in 2..=2,
         /// Counters of tables.
         Table(Empty) = 3,
         /// Counters of ports.
@@ -39,19 +50,40 @@ multipart_enum! {
         /// Counters of groups.
         Group(IdRequest) = 6,
         /// Groups and their buckets.
-        GroupDesc(Empty) = 7,
+        GroupDesc(Empty) = 7 in 2..=5,
+        /// One group or all, and their buckets.
+        #[cfg_attr(feature = "serde", serde(rename = "group_desc"))]
+        GroupDescV1_5(IdRequest) = 7 in 6..=6,
         /// Group features.
-        GroupFeatures(Empty) = 8,
+        GroupFeatures(Empty) = 8 in 3..=6,
         /// Counters of meters.
-        Meter(IdRequest) = 9,
+        Meter(IdRequest) = 9 in 4..=6,
         /// Meters and their bands.
-        MeterConfig(IdRequest) = 10,
+        MeterConfig(IdRequest) = 10 in 4..=6,
         /// Meter features.
-        MeterFeatures(Empty) = 11,
+        MeterFeatures(Empty) = 11 in 4..=6,
         /// Table features; a non-empty body requests a new configuration.
-        TableFeatures(List<'a, TableFeatures<'a>>) = 12,
+        TableFeatures(List<'a, TableFeatures<'a, V>>) = 12 in 4..=5,
+        /// The same from OpenFlow 1.5 on.
+        #[cfg_attr(feature = "serde", serde(rename = "table_features"))]
+        TableFeaturesV1_5(List<'a, v1_5::TableFeatures<'a>>) = 12 in 6..=6,
         /// Ports.
-        PortDesc(Empty) = 13,
+        PortDesc(Empty) = 13 in 4..=5,
+        /// One port or all.
+        #[cfg_attr(feature = "serde", serde(rename = "port_desc"))]
+        PortDescV1_5(PortRequest) = 13 in 6..=6,
+        /// Configuration of tables.
+        TableDesc(Empty) = 14 in 5..=6,
+        /// Configuration of queues.
+        QueueDesc(QueueStatsRequest) = 15 in 5..=6,
+        /// Flow monitors to add, change or delete.
+        FlowMonitor(List<'a, v1_4::monitor::FlowMonitorRequest<'a>>) = 16 in 5..=6,
+        /// Statistics of individual flow entries.
+        FlowStats(FlowStatsRequest<'a>) = 17 in 6..=6,
+        /// State of the switch's controllers.
+        ControllerStatus(Empty) = 18 in 6..=6,
+        /// Features of bundles.
+        BundleFeatures(v1_5::bundle::BundleFeaturesRequest<'a>) = 19 in 6..=6,
         /// Experimenter-defined.
         Experimenter(Experimenter<'a>) = 0xffff,
     }
@@ -59,37 +91,96 @@ multipart_enum! {
 
 multipart_enum! {
     /// The body of a multipart reply (`ofp_multipart_reply`).
-    pub struct MultipartReply = "multipart_reply", pad 4;
+    pub struct MultipartReply<V> = "multipart_reply", pad 4;
     /// The reply.
     pub enum ReplyBody {
         /// Description of the switch.
         Desc(Desc<'a>) = 0,
         /// Statistics of individual flow entries.
-        Flow(List<'a, FlowStats<'a>>) = 1,
+        Flow(List<'a, FlowStats<'a>>) = 1 in 4..=4,
+        /// The same in OpenFlow 1.1.
+        #[cfg_attr(feature = "serde", serde(rename = "flow"))]
+        FlowV1_1(List<'a, v1_1::stats::FlowStats<'a>>) = 1 in 2..=2,
+        /// The same in OpenFlow 1.2.
+        #[cfg_attr(feature = "serde", serde(rename = "flow"))]
+        FlowV1_2(List<'a, v1_2::stats::FlowStats<'a>>) = 1 in 3..=3,
+        /// The same in OpenFlow 1.4.
+        #[cfg_attr(feature = "serde", serde(rename = "flow"))]
+        FlowV1_4(List<'a, v1_4::multipart::FlowStats<'a>>) = 1 in 5..=5,
+        /// Descriptions of individual flow entries.
+        FlowDesc(List<'a, v1_5::multipart::FlowDesc<'a>>) = 1 in 6..=6,
         /// Aggregate statistics of flow entries.
-        Aggregate(AggregateStats) = 2,
+        Aggregate(AggregateStats) = 2 in 2..=5,
+        /// The same from OpenFlow 1.5 on.
+        #[cfg_attr(feature = "serde", serde(rename = "aggregate"))]
+        AggregateV1_5(crate::oxs::Stats<'a>) = 2 in 6..=6,
         /// Counters of tables.
-        Table(List<'a, TableStats>) = 3,
+        Table(List<'a, TableStats>) = 3 in 4..=6,
+        /// The same in OpenFlow 1.1.
+        #[cfg_attr(feature = "serde", serde(rename = "table"))]
+        TableV1_1(List<'a, v1_1::stats::TableStats>) = 3 in 2..=2,
+        /// The same in OpenFlow 1.2.
+        #[cfg_attr(feature = "serde", serde(rename = "table"))]
+        TableV1_2(List<'a, v1_2::stats::TableStats>) = 3 in 3..=3,
         /// Counters of ports.
-        PortStats(List<'a, PortStats>) = 4,
+        PortStats(List<'a, PortStats>) = 4 in 4..=4,
+        /// The same in OpenFlow 1.1 and 1.2.
+        #[cfg_attr(feature = "serde", serde(rename = "port_stats"))]
+        PortStatsV1_1(List<'a, v1_1::stats::PortStats>) = 4 in 2..=3,
+        /// The same from OpenFlow 1.4 on.
+        #[cfg_attr(feature = "serde", serde(rename = "port_stats"))]
+        PortStatsV1_4(List<'a, v1_4::multipart::PortStats<'a>>) = 4 in 5..=6,
         /// Counters of queues.
-        Queue(List<'a, QueueStats>) = 5,
+        Queue(List<'a, QueueStats>) = 5 in 4..=4,
+        /// The same in OpenFlow 1.1 and 1.2.
+        #[cfg_attr(feature = "serde", serde(rename = "queue"))]
+        QueueV1_1(List<'a, v1_1::stats::QueueStats>) = 5 in 2..=3,
+        /// The same from OpenFlow 1.4 on.
+        #[cfg_attr(feature = "serde", serde(rename = "queue"))]
+        QueueV1_4(List<'a, v1_4::multipart::QueueStats<'a>>) = 5 in 5..=6,
         /// Counters of groups.
-        Group(List<'a, GroupStats<'a>>) = 6,
+        Group(List<'a, GroupStats<'a>>) = 6 in 4..=6,
+        /// The same in OpenFlow 1.1 and 1.2.
+        #[cfg_attr(feature = "serde", serde(rename = "group"))]
+        GroupV1_1(List<'a, v1_1::stats::GroupStats<'a>>) = 6 in 2..=3,
         /// Groups and their buckets.
-        GroupDesc(List<'a, GroupDesc<'a>>) = 7,
+        GroupDesc(List<'a, GroupDesc<'a, V>>) = 7 in 2..=5,
+        /// The same from OpenFlow 1.5 on.
+        #[cfg_attr(feature = "serde", serde(rename = "group_desc"))]
+        GroupDescV1_5(List<'a, v1_5::group::GroupDesc<'a>>) = 7 in 6..=6,
         /// Group features.
-        GroupFeatures(GroupFeatures) = 8,
+        GroupFeatures(GroupFeatures) = 8 in 3..=6,
         /// Counters of meters.
-        Meter(List<'a, MeterStats<'a>>) = 9,
+        Meter(List<'a, MeterStats<'a>>) = 9 in 4..=6,
         /// Meters and their bands.
-        MeterConfig(List<'a, MeterConfig<'a>>) = 10,
+        MeterConfig(List<'a, MeterConfig<'a>>) = 10 in 4..=6,
         /// Meter features.
-        MeterFeatures(MeterFeatures) = 11,
+        MeterFeatures(MeterFeatures) = 11 in 4..=5,
+        /// The same from OpenFlow 1.5 on.
+        #[cfg_attr(feature = "serde", serde(rename = "meter_features"))]
+        MeterFeaturesV1_5(v1_5::multipart::MeterFeatures) = 11 in 6..=6,
         /// Table features.
-        TableFeatures(List<'a, TableFeatures<'a>>) = 12,
+        TableFeatures(List<'a, TableFeatures<'a, V>>) = 12 in 4..=5,
+        /// The same from OpenFlow 1.5 on.
+        #[cfg_attr(feature = "serde", serde(rename = "table_features"))]
+        TableFeaturesV1_5(List<'a, v1_5::TableFeatures<'a>>) = 12 in 6..=6,
         /// Ports.
-        PortDesc(List<'a, Port>) = 13,
+        PortDesc(List<'a, Port>) = 13 in 4..=4,
+        /// The same from OpenFlow 1.4 on.
+        #[cfg_attr(feature = "serde", serde(rename = "port_desc"))]
+        PortDescV1_4(List<'a, v1_4::port::Port<'a, V>>) = 13 in 5..=6,
+        /// Configuration of tables.
+        TableDesc(List<'a, v1_4::table::TableDesc<'a>>) = 14 in 5..=6,
+        /// Configuration of queues.
+        QueueDesc(List<'a, v1_4::queue::QueueDesc<'a>>) = 15 in 5..=6,
+        /// Changes of flow entries that a flow monitor selects.
+        FlowMonitor(List<'a, v1_4::monitor::FlowUpdate<'a, V>>) = 16 in 5..=6,
+        /// Statistics of individual flow entries.
+        FlowStats(List<'a, v1_5::multipart::FlowStats<'a>>) = 17 in 6..=6,
+        /// State of the switch's controllers.
+        ControllerStatus(List<'a, v1_5::controller::ControllerStatus<'a>>) = 18 in 6..=6,
+        /// Features of bundles.
+        BundleFeatures(v1_5::bundle::BundleFeatures<'a>) = 19 in 6..=6,
         /// Experimenter-defined.
         Experimenter(Experimenter<'a>) = 0xffff,
     }
@@ -338,7 +429,7 @@ sized_struct! {
             #[cfg_attr(feature = "serde", serde(rename = "match"))]
             match_: Match<'a>,
             /// Its instructions.
-            instructions: List<'a, Instruction<'a>>,
+            instructions: List<'a, Instruction<'a, 4>>,
         }
     }
 
@@ -368,7 +459,7 @@ sized_struct! {
     }
 
     /// `ofp_group_desc`; §7.3.5.10.
-    pub struct GroupDesc<'a> = "group_desc" {
+    pub struct GroupDesc<'a, V> = "group_desc" {
         before {}
         after {
             /// `ofp_group_type`.
@@ -378,7 +469,7 @@ sized_struct! {
             /// Group number.
             group_id: u32,
             /// Its buckets.
-            buckets: List<'a, Bucket<'a>>,
+            buckets: List<'a, Bucket<'a, V>>,
         }
     }
 

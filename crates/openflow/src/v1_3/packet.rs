@@ -1,5 +1,8 @@
 //! Packet-in and packet-out messages. OpenFlow 1.3.5 §7.4.1, §7.3.7.
 //!
+//! The packet-in has the same layout in OpenFlow 1.4 and 1.5 (1.5.1 §7.4.1), the packet-out in 1.1 (§A.3.7), 1.2
+//! (§A.3.6) and 1.4 (1.4.1 §7.3.7).
+//!
 //! Layout of a packet-in's body, with offsets in bytes:
 //!
 //! ```text
@@ -13,7 +16,8 @@
 //! +---------------------------+-------+-------------+
 //! ```
 
-use super::{Action, Match};
+use super::Match;
+use super::action::Action;
 use crate::wire::{List, Pad, WireFormat, wire_struct};
 use crate::{DecodeError, PortNo, Reader, Writer};
 
@@ -43,7 +47,7 @@ wire_struct! {
 /// The body of a packet-out (`ofp_packet_out`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct PacketOut<'a> {
+pub struct PacketOut<'a, const V: u8> {
     /// Id of the buffered packet to send; with `0xffffffff`, `data` is the packet.
     pub buffer_id: u32,
     /// In-port for the actions, or [`PortNo::CONTROLLER`].
@@ -52,13 +56,13 @@ pub struct PacketOut<'a> {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "crate::json::nothing"))]
     pub pad: Pad<6>,
     /// Actions on the packet.
-    pub actions: List<'a, Action<'a>>,
+    pub actions: List<'a, Action<'a, V>>,
     /// The packet, starting with its Ethernet header.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::json::hex"))]
     pub data: &'a [u8],
 }
 
-impl<'a> WireFormat<'a> for PacketOut<'a> {
+impl<'a, const V: u8> WireFormat<'a> for PacketOut<'a, V> {
     #[inline]
     fn read(from: &mut Reader<'a>, _field: &'static str) -> Result<Self, DecodeError> {
         let buffer_id = from.u32("packet_out.buffer_id")?;

@@ -1,6 +1,9 @@
 //! Flow tables: configuration and features. OpenFlow 1.3.5 §7.3.3, §7.3.5.5.
+//!
+//! The table-mod has the same layout in OpenFlow 1.1 and 1.2 (§A.3.3), the features of a table in 1.4 (1.4.1
+//! §7.3.5.5). [`TableProperty`] is the table of 1.3 to 1.5 (1.5.1 §7.3.5.18).
 
-use crate::oxm::EXPERIMENTER;
+use crate::oxm::{EXPERIMENTER, Oxm};
 use crate::text::Text;
 use crate::tlv::tlv_enum;
 use crate::wire::{List, Pad, Padded, WireFormat, sized_struct, wire_struct};
@@ -30,7 +33,7 @@ wire_struct! {
 
 sized_struct! {
     /// Properties and capabilities of a table (`ofp_table_features`).
-    pub struct TableFeatures<'a> = "table_features" {
+    pub struct TableFeatures<'a, V> = "table_features" {
         before {}
         after {
             /// Table number.
@@ -48,7 +51,7 @@ sized_struct! {
             /// Maximum number of entries.
             max_entries: u32,
             /// Its capabilities.
-            properties: List<'a, Padded<TableProperty<'a>>>,
+            properties: List<'a, Padded<TableProperty<'a, V>>>,
         }
     }
 }
@@ -56,7 +59,7 @@ sized_struct! {
 tlv_enum! {
     /// A table property (`ofp_table_feature_prop_header`). The "miss" variants are about the
     /// table-miss entry; without them, both have the same properties.
-    pub enum TableProperty<'a> = "table_feature_prop", align 1 {
+    pub enum TableProperty<'a, V> = "table_feature_prop", align 1 {
         /// Instructions.
         Instructions(List<'a, FeatureId<'a>>) = 0,
         /// Instructions of the table-miss entry.
@@ -85,6 +88,18 @@ tlv_enum! {
         ApplySetField(List<'a, OxmId>) = 14,
         /// Fields that its table-miss entry can set in apply-actions.
         ApplySetFieldMiss(List<'a, OxmId>) = 15,
+        /// Tables with which it is synchronised.
+        TableSyncFrom(List<'a, u8>) = 16 in 5..=6,
+        /// Fields that it can copy in write-actions.
+        WriteCopyField(List<'a, OxmId>) = 18 in 6..=6,
+        /// Fields that its table-miss entry can copy in write-actions.
+        WriteCopyFieldMiss(List<'a, OxmId>) = 19 in 6..=6,
+        /// Fields that it can copy in apply-actions.
+        ApplyCopyField(List<'a, OxmId>) = 20 in 6..=6,
+        /// Fields that its table-miss entry can copy in apply-actions.
+        ApplyCopyFieldMiss(List<'a, OxmId>) = 21 in 6..=6,
+        /// Types of packets that it accepts.
+        PacketTypes(List<'a, Oxm<'a>>) = 22 in 6..=6,
         /// Experimenter-defined.
         Experimenter(Experimenter<'a>) = 0xfffe,
         /// Experimenter-defined, for the table-miss entry.
@@ -136,7 +151,7 @@ impl<'a> WireFormat<'a> for FeatureId<'a> {
 }
 
 /// The header of a field that a table can match or set, without its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct OxmId {
     /// Class: who defined the field.

@@ -48,6 +48,13 @@ pub struct ProtocolFeatures {
     pub roles: bool,
     /// There are extensions of the ONF as experimenter's messages, such as bundles (extension 230).
     pub onf_extensions: bool,
+    /// Bundles, flow monitors, and eviction from full tables are messages of the version itself. OpenFlow 1.4.1 §6.8, §6.9,
+    /// §5.11.
+    pub bundles: bool,
+    /// A controller chooses which asynchronous messages it gets. OpenFlow 1.3.5 §7.3.10.
+    pub async_config: bool,
+    /// There are egress tables, types of packets, and a match in packet-outs. OpenFlow 1.5.1 §5.1.2, §7.2.3.12.
+    pub egress_tables: bool,
 }
 
 /// OpenFlow 1.0.2.
@@ -71,6 +78,61 @@ pub(super) const V1_0: ProtocolFeatures = ProtocolFeatures {
     durations: false,
     roles: false,
     onf_extensions: false,
+    bundles: false,
+    async_config: false,
+    egress_tables: false,
+};
+
+/// OpenFlow 1.1.0.
+pub(super) const V1_1: ProtocolFeatures = ProtocolFeatures {
+    groups: true,
+    meters: false,
+    multiple_tables: true,
+    cookie_masks: true,
+    modify_adds: true,
+    add_resets_counters: true,
+    miss_to_controller: true,
+    emergency_flows: false,
+    oxm: false,
+    set_vlan_pushes: false,
+    wide_ports: true,
+    packet_in_cookie: false,
+    port_desc: false,
+    port_speeds: true,
+    table_features: false,
+    flow_stats_flags: false,
+    durations: false,
+    roles: false,
+    onf_extensions: false,
+    bundles: false,
+    async_config: false,
+    egress_tables: false,
+};
+
+/// OpenFlow 1.2.
+pub(super) const V1_2: ProtocolFeatures = ProtocolFeatures {
+    groups: true,
+    meters: false,
+    multiple_tables: true,
+    cookie_masks: true,
+    modify_adds: false,
+    add_resets_counters: false,
+    miss_to_controller: true,
+    emergency_flows: false,
+    oxm: true,
+    set_vlan_pushes: false,
+    wide_ports: true,
+    packet_in_cookie: false,
+    port_desc: false,
+    port_speeds: true,
+    table_features: false,
+    flow_stats_flags: false,
+    durations: false,
+    roles: true,
+    onf_extensions: false,
+    bundles: false,
+    async_config: false,
+    egress_tables: false,
 };
 
 /// OpenFlow 1.3.5.
@@ -94,4 +156,59 @@ pub(super) const V1_3: ProtocolFeatures = ProtocolFeatures {
     durations: true,
     roles: true,
     onf_extensions: true,
+    bundles: false,
+    async_config: true,
+    egress_tables: false,
+};
+
+/// OpenFlow 1.4.1.
+pub(super) const V1_4: ProtocolFeatures = ProtocolFeatures {
+    groups: true,
+    meters: true,
+    multiple_tables: true,
+    cookie_masks: true,
+    modify_adds: false,
+    add_resets_counters: false,
+    miss_to_controller: false,
+    emergency_flows: false,
+    oxm: true,
+    set_vlan_pushes: false,
+    wide_ports: true,
+    packet_in_cookie: true,
+    port_desc: true,
+    port_speeds: true,
+    table_features: true,
+    flow_stats_flags: true,
+    durations: true,
+    roles: true,
+    onf_extensions: false,
+    bundles: true,
+    async_config: true,
+    egress_tables: false,
+};
+
+/// OpenFlow 1.5.1.
+pub(super) const V1_5: ProtocolFeatures = ProtocolFeatures {
+    groups: true,
+    meters: true,
+    multiple_tables: true,
+    cookie_masks: true,
+    modify_adds: false,
+    add_resets_counters: false,
+    miss_to_controller: false,
+    emergency_flows: false,
+    oxm: true,
+    set_vlan_pushes: false,
+    wide_ports: true,
+    packet_in_cookie: true,
+    port_desc: true,
+    port_speeds: true,
+    table_features: true,
+    flow_stats_flags: true,
+    durations: true,
+    roles: true,
+    onf_extensions: false,
+    bundles: true,
+    async_config: true,
+    egress_tables: true,
 };

@@ -27,8 +27,9 @@ pub struct Layout {
     pub entry_min_size: u8,
     /// The cookie of an entry.
     pub entry_cookie: u8,
-    /// The duration of an entry: seconds, then nanoseconds. The priority follows.
-    pub entry_duration: u8,
+    /// The duration of an entry: seconds, then nanoseconds. The priority follows. OpenFlow 1.5 has the duration in a list
+    /// instead (1.5.1 §7.2.4.2).
+    pub entry_duration: Option<u8>,
 }
 
 /// OpenFlow 1.0.2.
@@ -43,8 +44,14 @@ pub(super) const V1_0: Layout = Layout {
     multipart_entries: 12,
     entry_min_size: 88,
     entry_cookie: 64,
-    entry_duration: 44,
+    entry_duration: Some(44),
 };
+
+/// OpenFlow 1.1.0.
+pub(super) const V1_1: Layout = Layout { entry_min_size: 136, ..V1_3 };
+
+/// OpenFlow 1.2.
+pub(super) const V1_2: Layout = V1_3;
 
 /// OpenFlow 1.3.5.
 pub(super) const V1_3: Layout = Layout {
@@ -58,5 +65,17 @@ pub(super) const V1_3: Layout = Layout {
     multipart_entries: 16,
     entry_min_size: 56,
     entry_cookie: 24,
-    entry_duration: 4,
+    entry_duration: Some(4),
+};
+
+/// OpenFlow 1.4.1.
+pub(super) const V1_4: Layout = V1_3;
+
+/// OpenFlow 1.5.1.
+pub(super) const V1_5: Layout = Layout {
+    flow_removed_cookie: 16,
+    entry_min_size: 40,
+    entry_cookie: 16,
+    entry_duration: None,
+    ..V1_3
 };

@@ -180,6 +180,12 @@ pub struct ListIter<'a, T> {
     repr: Repr<'a, T>,
 }
 
+impl<T> Clone for ListIter<'_, T> {
+    fn clone(&self) -> Self {
+        Self { repr: self.repr }
+    }
+}
+
 impl<'a, T: WireFormat<'a>> Iterator for ListIter<'a, T> {
     type Item = T;
 

@@ -1,10 +1,11 @@
 //! Properties that hold for arbitrary bytes. Shared by the tests and, by path, by the fuzz targets.
 
 use rosemary_openflow::{
-    AsyncConfig, DecodeError, Echo, EncodeError, ErrorMessage, Experimenter, Features, Field,
-    FlowMod, FlowModView, FlowRemoved, GroupMod, Header, Hello, Kind, Message, MeterMod,
-    MultipartReply, MultipartRequest, PacketIn, PacketOut, PortMod, PortStatus, QueueConfig, Role,
-    SwitchConfig, TableMod, Version, append,
+    AsyncConfig, BundleAdd, BundleControl, ControllerStatus, DecodeError, Echo, EncodeError,
+    ErrorMessage, Experimenter, Features, Field, FlowMod, FlowModView, FlowRemoved, GroupMod,
+    Header, Hello, Kind, Message, MeterMod, MultipartReply, MultipartRequest, PacketIn, PacketOut,
+    PortMod, PortStatus, QueueConfig, RequestForward, Role, RoleStatus, SwitchConfig, TableMod,
+    TableStatus, Version, append,
 };
 
 /// Decodes a message with its version's types and checks that it encodes to the same bytes.
@@ -136,6 +137,32 @@ fn by_kind(version: Version, kind: Kind, bytes: &[u8]) -> Result<(), DecodeError
         }
         Kind::MeterMod => {
             again!(bytes, MeterMod::decode, |value, out| value.encode(version, xid, out))
+        }
+        _ => since_1_4(version, kind, bytes),
+    }
+}
+
+/// Checks the kinds that OpenFlow 1.4 or 1.5 introduces.
+fn since_1_4(version: Version, kind: Kind, bytes: &[u8]) -> Result<(), DecodeError> {
+    let xid = 7;
+    match kind {
+        Kind::RoleStatus => {
+            again!(bytes, RoleStatus::decode, |value, out| value.encode(version, xid, out))
+        }
+        Kind::TableStatus => {
+            again!(bytes, TableStatus::decode, |value, out| value.encode(version, xid, out))
+        }
+        Kind::RequestForward => {
+            again!(bytes, RequestForward::decode, |value, out| value.encode(version, xid, out))
+        }
+        Kind::BundleControl => {
+            again!(bytes, BundleControl::decode, |value, out| value.encode(version, xid, out))
+        }
+        Kind::BundleAdd => {
+            again!(bytes, BundleAdd::decode, |value, out| value.encode(version, xid, out))
+        }
+        Kind::ControllerStatus => {
+            again!(bytes, ControllerStatus::decode, |value, out| value.encode(version, xid, out))
         }
         // The message has no body, or only the version's own types can represent it.
         _ => Message::decode(bytes).map(drop),

@@ -2,6 +2,7 @@
 //! message returns the generated value.
 
 mod flows;
+mod later;
 mod raw;
 mod statistics;
 mod switches;
@@ -11,14 +12,22 @@ use rosemary_openflow::{Version, append};
 
 /// Generates a message of any type and version.
 pub fn message() -> impl Strategy<Value = Vec<u8>> {
+    let of = |version: Version| {
+        prop_oneof![
+            2 => flows::messages(version),
+            2 => statistics::messages(version),
+            1 => switches::messages(version),
+        ]
+    };
     prop_oneof![
-        4 => flows::messages(Version::V1_0),
-        6 => flows::messages(Version::V1_3),
-        3 => statistics::messages(Version::V1_0),
-        6 => statistics::messages(Version::V1_3),
-        2 => switches::messages(Version::V1_0),
-        4 => switches::messages(Version::V1_3),
-        2 => raw::messages(),
+        2 => of(Version::V1_0),
+        1 => of(Version::V1_1),
+        1 => of(Version::V1_2),
+        3 => of(Version::V1_3),
+        2 => of(Version::V1_4),
+        2 => of(Version::V1_5),
+        1 => raw::messages(),
+        1 => later::messages(),
     ]
 }
 

@@ -7,10 +7,10 @@ use proptest::option;
 use proptest::prelude::*;
 use rosemary_openflow::v1_3::queue::{self, PacketQueue, QueueProperty};
 use rosemary_openflow::v1_3::symmetric::HelloElement;
-use rosemary_openflow::v1_3::table::{self, FeatureId, OxmId, TableProperty};
+use rosemary_openflow::v1_3::table::{self, FeatureId, OxmId};
 use rosemary_openflow::v1_3::{
     Body, Hello, Message, MultipartReply, MultipartRequest, QueueGetConfigReply, ReplyBody,
-    RequestBody, TableFeatures,
+    RequestBody, TableFeatures, TableProperty,
 };
 use rosemary_openflow::wire::{List, Pad, Padded};
 use rosemary_openflow::{PortNo, Text, v1_0};

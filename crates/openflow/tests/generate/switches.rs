@@ -7,12 +7,15 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use rosemary_openflow::{
-    AsyncConfig, Capabilities, ControllerRole, Dpid, Echo, ErrorMessage, Experimenter, Features,
+    AsyncConfig, AsyncMasks, BundleAdd, BundleCommand, BundleControl, BundleFlags, Capabilities,
+    ControllerRole, ControllerStatus, Dpid, Echo, ErrorMessage, Eviction, Experimenter, Features,
     Hello, Kind, PortConfig, PortDesc, PortDescReply, PortFeatures, PortMod, PortName, PortNo,
-    PortReason, PortState, PortStatus, Queue, QueueConfig, Role, SwitchConfig, TableMod, Version,
+    PortReason, PortState, PortStatus, Queue, QueueConfig, RequestForward, Role, RoleReason,
+    RoleStatus, SwitchConfig, TableMod, TableReason, TableStatus, Vacancy, Version,
 };
+use std::time::Duration;
 
-/// The features that both versions have.
+/// The features that all versions have.
 const SHARED_FEATURES: &[u32] =
     &[1, 2, 4, 8, 16, 32, 64, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15];
 const CAPABILITIES: &[u32] = &[1, 2, 4, 1 << 5, 1 << 6];
@@ -20,12 +23,12 @@ const CAPABILITIES: &[u32] = &[1, 2, 4, 1 << 5, 1 << 6];
 fn features(version: Version) -> BoxedStrategy<PortFeatures> {
     match version {
         Version::V1_0 => some_of(SHARED_FEATURES).prop_map(PortFeatures).boxed(),
-        Version::V1_3 => any::<u32>().prop_map(PortFeatures).boxed(),
+        _ => any::<u32>().prop_map(PortFeatures).boxed(),
     }
 }
 
 pub(super) fn port_desc(version: Version) -> impl Strategy<Value = PortDesc> {
-    let new = version == Version::V1_3;
+    let new = version != Version::V1_0;
     let four = [features(version), features(version), features(version), features(version)];
     let numbers = any::<(u32, u32, u32, u32)>();
     (port(version), mac(), any::<[u8; 16]>(), numbers, four).prop_map(
@@ -49,7 +52,7 @@ pub(super) fn port_desc(version: Version) -> impl Strategy<Value = PortDesc> {
 }
 
 fn features_reply(version: Version) -> impl Strategy<Value = Vec<u8>> {
-    let new = version == Version::V1_3;
+    let new = version >= Version::V1_3;
     let most = if new { 1 } else { 4 };
     let numbers = any::<(u64, u32, u8, u8, u32)>();
     (numbers, some_of(CAPABILITIES), vec(port_desc(version), 0..most)).prop_map(
@@ -60,7 +63,7 @@ fn features_reply(version: Version) -> impl Strategy<Value = Vec<u8>> {
                 n_tables,
                 auxiliary_id: if new { aux } else { 0 },
                 capabilities: Capabilities(capabilities),
-                actions: if new { 0 } else { actions },
+                actions: if version == Version::V1_0 { actions } else { 0 },
                 ports,
             };
             comes_back!(value, Features::decode, |value, out| value.encode(version, 1, out))
@@ -76,9 +79,9 @@ fn port_status(version: Version) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-fn port_desc_reply() -> impl Strategy<Value = Vec<u8>> {
-    (vec(port_desc(Version::V1_3), 0..4), any::<bool>()).prop_map(|(ports, more)| {
-        let encode = |out: &mut [u8]| PortDescReply::encode(&ports, more, Version::V1_3, 1, out);
+fn port_desc_reply(version: Version) -> impl Strategy<Value = Vec<u8>> {
+    (vec(port_desc(version), 0..4), any::<bool>()).prop_map(move |(ports, more)| {
+        let encode = |out: &mut [u8]| PortDescReply::encode(&ports, more, version, 1, out);
         let bytes = super::encoded(encode);
         assert_eq!(PortDescReply::decode(&bytes), Ok((ports, more)));
         bytes
@@ -107,7 +110,7 @@ fn config(version: Version) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn queue_config(version: Version) -> impl Strategy<Value = Vec<u8>> {
-    let new = version == Version::V1_3;
+    let new = version >= Version::V1_2;
     let queue = (any::<(u32, u32)>(), option::of(any::<u16>()), option::of(any::<u16>()));
     (port(version), vec(queue, 0..4)).prop_map(move |(port, queues)| {
         let queue = |((queue_id, other), min_rate, max_rate)| Queue {
@@ -123,7 +126,7 @@ fn queue_config(version: Version) -> impl Strategy<Value = Vec<u8>> {
 
 fn symmetric(version: Version) -> impl Strategy<Value = Vec<u8>> {
     let hello = option::of(any::<u32>()).prop_map(move |bitmap| {
-        let bitmap = bitmap.filter(|_| version == Version::V1_3);
+        let bitmap = bitmap.filter(|_| version >= Version::V1_3);
         let value = Hello { version: version.wire(), bitmap };
         comes_back!(value, Hello::decode, |value, out| value.encode(1, out))
     });
@@ -150,51 +153,191 @@ fn symmetric(version: Version) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![hello, error, echo, experimenter, empty]
 }
 
-fn controllers() -> impl Strategy<Value = Vec<u8>> {
-    let version = Version::V1_3;
-    let roles = vec![
+fn role() -> impl Strategy<Value = ControllerRole> {
+    select(vec![
         ControllerRole::NoChange,
         ControllerRole::Equal,
         ControllerRole::Master,
         ControllerRole::Slave,
-    ];
-    let role =
-        (select(roles), any::<(u64, bool)>()).prop_map(move |(role, (generation_id, is_reply))| {
-            let value = Role { role, generation_id };
-            if is_reply {
-                comes_back!(value, Role::decode_reply, |v, out| v.encode_reply(version, 1, out))
-            } else {
-                comes_back!(value, Role::decode_request, |v, out| v.encode_request(version, 1, out))
-            }
-        });
-    let masks = any::<([u32; 2], [u32; 2], [u32; 2], bool)>();
-    let config = masks.prop_map(move |(packet_in_mask, port_status_mask, removed, is_reply)| {
-        let value = AsyncConfig { packet_in_mask, port_status_mask, flow_removed_mask: removed };
+    ])
+}
+
+fn roles(version: Version) -> impl Strategy<Value = Vec<u8>> {
+    let rest = (any::<(u64, bool)>(), option::of(0..0xffff_u16));
+    (role(), rest).prop_map(move |(role, ((generation_id, is_reply), short_id))| {
+        let short_id = short_id.filter(|_| version == Version::V1_5);
+        let value = Role { role, generation_id, short_id };
+        if is_reply {
+            comes_back!(value, Role::decode_reply, |v, out| v.encode_reply(version, 1, out))
+        } else {
+            comes_back!(value, Role::decode_request, |v, out| v.encode_request(version, 1, out))
+        }
+    })
+}
+
+fn async_config(version: Version) -> impl Strategy<Value = Vec<u8>> {
+    let masks = || [option::of(any::<u32>()), option::of(any::<u32>())];
+    let first = [masks(), masks(), masks()];
+    let later = [masks(), masks(), masks(), masks(), masks()];
+    (first, later, any::<bool>()).prop_map(move |(first, later, is_reply)| {
+        let all = |masks: AsyncMasks| match version {
+            Version::V1_3 => masks.map(|mask| Some(mask.unwrap_or(0))),
+            _ => masks,
+        };
+        let since = |first: Version, masks| if version < first { [None; 2] } else { masks };
+        let [packet_in, port_status, flow_removed] = first.map(all);
+        let [role_status, table_status, request_forward, flow_stats, controller_status] = later;
+        let value = AsyncConfig {
+            packet_in,
+            port_status,
+            flow_removed,
+            role_status: since(Version::V1_4, role_status),
+            table_status: since(Version::V1_4, table_status),
+            request_forward: since(Version::V1_4, request_forward),
+            flow_stats: since(Version::V1_5, flow_stats),
+            controller_status: since(Version::V1_5, controller_status),
+        };
         if is_reply {
             comes_back!(value, AsyncConfig::decode_reply, |v, out| v.encode_reply(version, 1, out))
         } else {
             comes_back!(value, AsyncConfig::decode_set, |v, out| v.encode_set(version, 1, out))
         }
-    });
-    let table = any::<(u8, u32)>().prop_map(move |(table_id, config)| {
-        let value = TableMod { table_id, config };
+    })
+}
+
+pub(super) fn table_mod(version: Version) -> impl Strategy<Value = TableMod> {
+    let vacancy = any::<(u8, u8, u8)>().prop_map(|(down, up, now)| Vacancy { down, up, now });
+    let eviction = any::<u32>().prop_map(Eviction);
+    (any::<(u8, u32)>(), option::of(eviction), option::of(vacancy)).prop_map(
+        move |((table_id, config), eviction, vacancy)| {
+            let new = version >= Version::V1_4;
+            TableMod {
+                table_id,
+                config,
+                eviction: eviction.filter(|_| new),
+                vacancy: vacancy.filter(|_| new),
+            }
+        },
+    )
+}
+
+fn table_mods(version: Version) -> impl Strategy<Value = Vec<u8>> {
+    table_mod(version).prop_map(move |value| {
         comes_back!(value, TableMod::decode, |value, out| value.encode(version, 1, out))
+    })
+}
+
+pub(super) fn controller_status() -> impl Strategy<Value = ControllerStatus> {
+    (role(), any::<(u16, u8, bool)>(), bytes(40)).prop_map(
+        |(role, (short_id, reason, is_up), uri)| ControllerStatus {
+            short_id,
+            role,
+            reason,
+            is_up,
+            uri,
+        },
+    )
+}
+
+/// A time that has its own encoding.
+pub(super) fn time() -> impl Strategy<Value = Duration> {
+    (any::<u64>(), 0..1_000_000_000_u32).prop_map(|(sec, nsec)| Duration::new(sec, nsec))
+}
+
+/// The messages that OpenFlow 1.4 introduces.
+fn new_in_1_4(version: Version) -> impl Strategy<Value = Vec<u8>> {
+    let status = (role(), any::<(u8, u64)>()).prop_map(move |(role, (reason, generation_id))| {
+        let value = RoleStatus { role, reason: RoleReason::from_wire(reason), generation_id };
+        comes_back!(value, RoleStatus::decode, |value, out| value.encode(version, 1, out))
     });
-    prop_oneof![role, config, table]
+    let reason = select(vec![TableReason::VacancyDown, TableReason::VacancyUp]);
+    let table = (reason, table_mod(version)).prop_map(move |(reason, table)| {
+        let value = TableStatus { reason, table };
+        comes_back!(value, TableStatus::decode, |value, out| value.encode(version, 1, out))
+    });
+    let forward = bytes(40).prop_map(move |data| {
+        let inner = Echo { is_reply: false, xid: 1, data: &data };
+        let request = super::encoded(|out| inner.encode(version, out));
+        let value = RequestForward { request: &request };
+        comes_back!(value, RequestForward::decode, |value, out| value.encode(version, 1, out))
+    });
+    let commands = vec![
+        BundleCommand::OpenRequest,
+        BundleCommand::CloseReply,
+        BundleCommand::CommitRequest,
+        BundleCommand::DiscardReply,
+    ];
+    let control = (select(commands), any::<(u32, u16)>(), option::of(time())).prop_map(
+        move |(command, (bundle_id, flags), time)| {
+            let time = time.filter(|_| version == Version::V1_5);
+            let value = BundleControl { bundle_id, command, flags: BundleFlags(flags), time };
+            comes_back!(value, BundleControl::decode, |value, out| value.encode(version, 1, out))
+        },
+    );
+    let add = (any::<(u32, u16)>(), bytes(40), option::of(time())).prop_map(
+        move |((bundle_id, flags), data, time)| {
+            let inner = Echo { is_reply: false, xid: 1, data: &data };
+            let message = super::encoded(|out| inner.encode(version, out));
+            let time = time.filter(|_| version == Version::V1_5);
+            let flags = BundleFlags(flags);
+            let value = BundleAdd { bundle_id, flags, message: &message, time };
+            comes_back!(value, BundleAdd::decode, |value, out| value.encode(version, 1, out))
+        },
+    );
+    prop_oneof![status, table, forward, control, add]
+}
+
+fn controller_statuses() -> impl Strategy<Value = Vec<u8>> {
+    controller_status().prop_map(|value| {
+        let version = Version::V1_5;
+        comes_back!(value, ControllerStatus::decode, |value, out| value.encode(version, 1, out))
+    })
 }
 
 /// Generates the messages of this file.
 pub(super) fn messages(version: Version) -> BoxedStrategy<Vec<u8>> {
-    let both = prop_oneof![
+    let all = prop_oneof![
         features_reply(version),
         port_status(version),
         port_mod(version),
         config(version),
-        queue_config(version),
         symmetric(version),
     ];
+    let tables = table_mods(version);
     match version {
-        Version::V1_0 => both.boxed(),
-        Version::V1_3 => prop_oneof![6 => both, 2 => controllers(), 1 => port_desc_reply()].boxed(),
+        Version::V1_0 => prop_oneof![5 => all, 1 => queue_config(version)].boxed(),
+        Version::V1_1 => prop_oneof![5 => all, 1 => queue_config(version), 1 => tables].boxed(),
+        Version::V1_2 => {
+            prop_oneof![5 => all, 1 => queue_config(version), 1 => tables, 1 => roles(version)]
+                .boxed()
+        }
+        Version::V1_3 => prop_oneof![
+            5 => all,
+            1 => queue_config(version),
+            1 => tables,
+            1 => roles(version),
+            1 => async_config(version),
+            1 => port_desc_reply(version),
+        ]
+        .boxed(),
+        Version::V1_4 => prop_oneof![
+            5 => all,
+            1 => tables,
+            1 => roles(version),
+            1 => async_config(version),
+            1 => port_desc_reply(version),
+            4 => new_in_1_4(version),
+        ]
+        .boxed(),
+        Version::V1_5 => prop_oneof![
+            5 => all,
+            1 => tables,
+            1 => roles(version),
+            1 => async_config(version),
+            1 => port_desc_reply(version),
+            4 => new_in_1_4(version),
+            1 => controller_statuses(),
+        ]
+        .boxed(),
     }
 }

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Makes of10.hex and of13.hex: every kind of message of a session with a real Open vSwitch.
+# Makes of10.hex to of15.hex: the messages of a session with a real Open vSwitch in each version.
 #
-#   sudo ./make.sh          # needs openvswitch-switch, tcpdump, tshark, iproute2; 20 seconds
+#   sudo ./make.sh [NAME]...   # needs openvswitch-switch, tcpdump, tshark, iproute2; 20 seconds each
 #
-# It runs in its own network and mount namespaces and changes only the two files. Each message is a
+# NAME is of10, of11, of12, of13, of14 or of15; without one, all are made. It runs in its own network and
+# mount namespaces and changes only these files. Each message is a
 # line of hexadecimal digits, followed by the output of "ovs-ofctl ofp-print" as a comment. Of
 # messages that differ only in the xid, the first is kept; of large messages, the first of each kind.
 # After a run, review "git diff". Then run "UPDATE_GOLDEN=1 cargo test -p rosemary-openflow --test
-# golden", which writes the decoded messages to of10.txt and of13.txt; compare these with the comments.
+# golden", which writes the decoded messages to of10.txt to of15.txt; compare these with the comments.
 set -euo pipefail
 
 if [ "${1-}" != inside ]; then
   [ "$(id -u)" = 0 ] || { echo "make.sh: only root can make namespaces: sudo $0" >&2; exit 1; }
-  exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" inside
+  exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" inside "$@"
 fi
+shift
 
 here=$(cd "$(dirname "$0")" && pwd)
 export LC_ALL=C PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -94,7 +96,7 @@ session() {
   try add-flow "table=4,reg0=7,tcp,tcp_flags=+syn-ack,actions=learn(table=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])"
   try add-flow "table=4,ct_state=+trk+new,tcp,actions=ct(commit,zone=7),output:1"
 
-  if [ "$version" = OpenFlow13 ]; then
+  if [ "$version" != OpenFlow10 ]; then
     try add-group "group_id=1,type=all,bucket=output:1,bucket=dec_ttl,output:2"
     try add-group "group_id=2,type=select,bucket=weight:10,output:1,bucket=weight:20,set_field:10.0.0.9->ip_dst,output:2"
     try add-group "group_id=3,type=indirect,bucket=output:3"
@@ -129,6 +131,7 @@ session() {
     try dump-meters meter=1
     try meter-stats meter=1
   fi
+  later
 
   # Packets, then the statistics that they change.
   for port in 1 2 3; do try packet-out "$port" table "$packet"; done
@@ -168,7 +171,8 @@ session() {
   vsctl del-port br0 p2
   vsctl add-port br0 p2 -- set interface p2 ofport_request=2
   sleep 2.5
-  if [ "$version" = OpenFlow13 ]; then
+  watched
+  if [ "$version" != OpenFlow10 ]; then
     try del-groups group_id=1
     try del-groups
     try del-meters meter=1
@@ -182,30 +186,119 @@ session() {
   wait "$monitor" 2>/dev/null || true
 }
 
-# Sends messages written in hexadecimal digits and gives the switch half a second to answer.
+# Commands that need OpenFlow 1.4 or 1.5.
+later() {
+  [[ $version > OpenFlow13 ]] || return 0
+  try mod-table 6 evict
+  try mod-table 6 noevict
+  try mod-table 7 vacancy:20,80
+  try dump-table-desc
+  try add-flow "table=6,priority=8,importance=7,hard_timeout=600,actions=output:1"
+  printf '%s\n' "table=6,priority=1,actions=output:2" "delete table=6,in_port=9" >flows
+  try --bundle add-flows flows
+  try dump-ports-desc 1
+  try dump-groups 2
+  try insert-buckets "group_id=2,command_bucket_id=last,bucket=bucket_id:9,weight:30,output:3"
+  try insert-buckets "group_id=2,command_bucket_id=first,bucket=bucket_id:8,weight:40,output:1"
+  try remove-buckets "group_id=2,command_bucket_id=9"
+  try dump-groups
+  try add-flow "table=6,priority=2,ip,actions=move:NXM_OF_IP_SRC[]->NXM_OF_IP_DST[],set_field:10.1.0.0/16->ip_dst,output:2"
+  try add-flow "table=6,priority=3,packet_type=(1,0x800),actions=output:2"
+  try add-flow "table=6,priority=4,tcp,tcp_flags=0x012/0x012,actions=output:2"
+  try add-flow "table=6,priority=5,actset_output=2,actions=output:2"
+  ovs-ofctl -O "$version" monitor tcp:127.0.0.1:6653 watch: >watch.log 2>&1 &
+  local watch=$!
+  sleep 0.5
+  try add-flow "table=6,priority=6,udp,udp_dst=99,actions=output:2"
+  try mod-flows "table=6,udp,udp_dst=99,actions=output:1"
+  try del-flows "table=6,udp,udp_dst=99"
+  sleep 0.2
+  kill "$watch" 2>/dev/null || cat watch.log
+  wait "$watch" 2>/dev/null || true
+}
+
+# Lets a connection receive what only OpenFlow 1.4 and later report: forwarded requests, the status of a table, and at last
+# that it is no longer the master. Generation ids grow with the version: the switch rejects an older one.
+watched() {
+  [[ $version > OpenFlow13 ]] || return 0
+  vsctl -- --id=@limit create flow_table flow_limit=10 -- set bridge br0 flow_tables:7=@limit >limit.log
+  exec 8<>/dev/tcp/127.0.0.1/6653
+  send 8 "00 0010 00000001 0001 0008 00000072
+    18 0018 00000002 00000002 00000000 80000000000000${version: -1}1
+    1c 0040 00000003 0001 0008 00000000 0003 0008 00000007 0005 0008 0000000f 0006 0008 00000007
+      0007 0008 00000007 0009 0008 00000018 000b 0008 00000003
+    1a 0008 00000004"
+  sleep 0.5
+  try mod-table 7 vacancy:20,80
+  for number in 1 2 3 4 5 6 7 8 9; do try add-flow "table=7,priority=$number,actions=drop"; done
+  try del-flows table=7
+  try add-group "group_id=9,type=all,bucket=output:1"
+  try add-meter "meter=9,kbps,band=type=drop,rate=1000"
+  exec 9<>/dev/tcp/127.0.0.1/6653
+  send 9 "00 0010 00000001 0001 0008 00000072
+    18 0018 00000002 00000002 00000000 80000000000000${version: -1}2"
+  sleep 0.5
+  exec 8>&- 9>&-
+}
+
+# Sends messages of the version, each from its type on, written in hexadecimal digits: of DESCRIPTOR MESSAGES. A message
+# begins with two digits, its type, and a blank; its other lines begin with more digits.
+send() {
+  local bytes
+  bytes=$(awk -v version="0$((${version#OpenFlow1} + 1))" '{ if ($1 ~ /^..$/) printf version; gsub(/ /, ""); printf $0 }' <<<"$2")
+  # shellcheck disable=SC2059 # the bytes are the format
+  printf "$(sed 's/../\\x&/g' <<<"$bytes")" >&"$1"
+}
+
+# Sends the kinds that ovs-ofctl has no command for and gives the switch half a second to answer.
 raw() {
   local messages
-  if [ "$1" = OpenFlow13 ]; then
-    messages="0400001000000001 00010008 00000010
-      0418001800000002 00000000 00000000 0000000000000000
-      0418001800000003 00000002 00000000 8000000000000001
-      041a000800000004
-      041c002000000005 00000003 00000003 00000007 00000003 00000007 00000000
-      041a000800000006
-      0411001000000003 01000000 00000000
-      0414000800000007
-      0412001800000008 ffff0000 00000000 0026e1ff 00000001
-      0404001000000009 00002320 000000ff"
-  else
-    messages="0100000800000001
-      0112000800000002
-      0110001000000003 ffff0000 00002320
-      0104001000000004 00002320 000000ff
-      010200100000000501020304 05060708"
-  fi
+  case $1 in
+    OpenFlow10) messages="00 0008 00000001
+      12 0008 00000002
+      10 0010 00000003 ffff0000 00002320
+      04 0010 00000004 00002320 000000ff
+      02 0010 00000005 01020304 05060708" ;;
+    OpenFlow11) messages="00 0008 00000001
+      14 0008 00000002
+      16 0010 00000003 00000003 00000000
+      12 0018 00000004 ffff0000 00000000 0026e1ff 00000001
+      04 0010 00000005 00002320 000000ff
+      02 0010 00000006 01020304 05060708" ;;
+    OpenFlow12) messages="00 0008 00000001
+      14 0008 00000002
+      16 0010 00000003 00000003 00000000
+      18 0018 00000004 00000000 00000000 0000000000000000
+      18 0018 00000005 00000002 00000000 8000000000000001
+      11 0010 00000006 01000000 00000000
+      12 0018 00000007 ffff0000 00000000 0026e1ff 00000001
+      04 0010 00000008 00002320 000000ff" ;;
+    OpenFlow13) messages="00 0010 00000001 00010008 00000010
+      18 0018 00000002 00000000 00000000 0000000000000000
+      18 0018 00000003 00000002 00000000 8000000000000001
+      1a 0008 00000004
+      1c 0020 00000005 00000003 00000003 00000007 00000003 00000007 00000000
+      1a 0008 00000006
+      11 0010 00000003 01000000 00000000
+      14 0008 00000007
+      12 0018 00000008 ffff0000 00000000 0026e1ff 00000001
+      04 0010 00000009 00002320 000000ff" ;;
+    *) messages="00 0010 00000001 00010008 00000072
+      18 0018 00000002 00000000 00000000 0000000000000000
+      18 0018 00000003 00000002 00000000 80000000000000${1: -1}3
+      1a 0008 00000004
+      1c 0028 00000005 0000 0008 00000003 0001 0008 00000007 0004 0008 0000000f 0006 0008 00000007
+      1a 0008 00000006
+      14 0008 00000007
+      21 0010 00000008 00000012 0000 0003
+      21 0010 00000009 00000012 0002 0003
+      21 0010 0000000a 00000013 0000 0003
+      21 0010 0000000b 00000013 0006 0003
+      12 0018 0000000c ffff0000 00000000 0026e1ff 00000001
+      04 0010 0000000d 00002320 000000ff" ;;
+  esac
   exec 9<>/dev/tcp/127.0.0.1/6653
-  # shellcheck disable=SC2059 # the bytes are the format
-  printf "$(tr -d ' \n' <<<"$messages" | sed 's/../\\x&/g')" >&9
+  send 9 "$messages"
   sleep 0.5
   exec 9>&-
 }
@@ -236,6 +329,7 @@ messages_of() {
 
 write() {
   local name=$1 version=$2 byte=$3 message
+  vsctl set bridge br0 "protocols=OpenFlow10,OpenFlow13,$version"
   tcpdump -i lo -s 0 -B 65536 -U -w "$name.pcap" tcp port 6653 2>tcpdump.log &
   local tcpdump=$!
   sleep 1
@@ -258,6 +352,9 @@ write() {
   } >"$here/$name.hex"
 }
 
-write of10 OpenFlow10 01
-write of13 OpenFlow13 04
-chown --reference="$here/make.sh" "$here/of10.hex" "$here/of13.hex"
+[ $# -gt 0 ] || set -- of10 of11 of12 of13 of14 of15
+for name; do
+  number=${name#of1}
+  write "$name" "OpenFlow1$number" "0$((number + 1))"
+  chown --reference="$here/make.sh" "$here/$name.hex"
+done

@@ -265,7 +265,7 @@ fn encode(
         let mut out = Vec::new();
         openflow::append(&mut out, |room| message(version, room)).map(|_| out.into_boxed_slice())
     };
-    let older = Version::ALL.iter().rev().skip(1);
+    let older = Version::OFFERED.iter().rev().skip(1);
     let message = in_version(Version::NEWEST);
     let message =
         message.or_else(|error| older.copied().find_map(|it| in_version(it).ok()).ok_or(error))?;

@@ -284,6 +284,7 @@ impl FakeSwitch {
                         idle_timeout: flow.idle_timeout,
                         hard_timeout: flow.hard_timeout,
                         flags: if hides_flags { FlowModFlags::default() } else { flow.flags },
+                        importance: 0,
                         cookie: flow.cookie,
                         packet_count: kept.packets,
                         byte_count: 0,

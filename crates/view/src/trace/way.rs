@@ -232,6 +232,7 @@ mod tests {
                 priority: 7,
                 idle_timeout: 0,
                 hard_timeout: 0,
+                importance: 0,
                 flags: FlowModFlags::default(),
                 cookie: 5,
                 packet_count: 0,

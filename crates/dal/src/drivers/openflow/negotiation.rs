@@ -95,7 +95,7 @@ pub(super) fn refuse(hello: &Hello, xid: u32, out: &mut Vec<u8>) {
     };
     let text = format!(
         "no OpenFlow version in common: this controller speaks {}",
-        Version::NAMES.join(" and ")
+        Version::OFFERED_NAMES.join(" and ")
     );
     let error = ErrorMessage {
         version: Version::NEWEST,

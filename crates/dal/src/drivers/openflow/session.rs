@@ -363,7 +363,7 @@ impl Session {
         }
         self.send_hello(out);
         let hello = Hello::decode(message)?;
-        let Ok(version) = hello.negotiate(Version::ALL) else {
+        let Ok(version) = hello.negotiate(Version::OFFERED) else {
             refuse(&hello, header.xid, out);
             return Err(Closed::Incompatible { theirs: offered(&hello) });
         };
@@ -429,7 +429,7 @@ impl Session {
         if !self.sent_hello {
             self.sent_hello = true;
             let xid = self.xid();
-            send(out, |out| Hello::new(Version::ALL).encode(xid, out));
+            send(out, |out| Hello::new(Version::OFFERED).encode(xid, out));
         }
     }
 }

@@ -244,7 +244,7 @@ fn ports_and_tables_need_switch_config() {
         assert_eq!(check(&config, version, &message), Ok(Allowed::Config));
         assert_eq!(check(&usual(), version, &message), Err(Refusal::Capability));
     }
-    let table_mod = TableMod { table_id: 0, config: 0 };
+    let table_mod = TableMod::new(0, 0);
     let message = bytes(|out| table_mod.encode(NEW, 0, out));
     assert_eq!(check(&config, NEW, &message), Ok(Allowed::Config));
     assert_eq!(check(&usual(), NEW, &message), Err(Refusal::Capability));

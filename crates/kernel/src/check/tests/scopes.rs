@@ -41,7 +41,7 @@ fn messages() -> Vec<(Capability, Vec<Capability>, Vec<u8>)> {
         meter_id: 7 << 8,
         bands: vec![],
     };
-    let table_mod = openflow::TableMod { table_id: 0, config: 0 };
+    let table_mod = openflow::TableMod::new(0, 0);
     let vendor = Experimenter { experimenter: 9, data: &[0, 0, 0, 12] };
     let mpls = own().apply(&[Action::PopMpls(0x88cc)]);
     vec![

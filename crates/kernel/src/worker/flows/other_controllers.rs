@@ -88,6 +88,7 @@ mod tests {
             priority,
             idle_timeout: 0,
             hard_timeout: 0,
+            importance: 0,
             flags: openflow::FlowModFlags::default(),
             cookie,
             packet_count: 0,

@@ -11,6 +11,7 @@ fn entry(table: u8, priority: u16, match_: Match, instructions: Instructions<'_>
         priority,
         idle_timeout: 0,
         hard_timeout: 0,
+        importance: 0,
         flags: FlowModFlags::default(),
         cookie: 0,
         packet_count: 0,

@@ -60,6 +60,21 @@ fn version_is_negotiated_with_hellos_of_every_version() {
 }
 
 #[test]
+fn only_1_0_and_1_3_are_offered_though_the_codec_knows_more() {
+    assert!(Version::ALL.len() > Version::OFFERED.len());
+    let mut script = Script::new();
+    script.receive(&hello(Version::ALL)).unwrap();
+    let (ours, answer) = framing::cut(&script.out).unwrap().unwrap();
+    let ours = Hello::decode(ours).unwrap();
+    assert_eq!((ours.version, ours.bitmap), (4, Some(0b1_0010)));
+    assert_eq!(answer[..2], [4, 5], "of all versions, the newest offered one is agreed");
+    for version in Version::ALL {
+        let offer = [6, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 8, 0, 0, 0, 1 << version.wire()];
+        assert_eq!(negotiate(&offer).is_ok(), version.is_offered(), "{version}");
+    }
+}
+
+#[test]
 fn hello_of_later_versions_is_accepted() {
     let bitmap = [0, 1, 0, 8, 0, 0, 0, 0x92];
     let unknown = [0, 9, 0, 6, 1, 2, 0, 0];

@@ -8,6 +8,8 @@ use rosemary_openflow::{
 };
 use std::process::Command;
 
+mod later;
+
 /// Returns the output of `ovs-ofctl` about a message as one line; `None`, with a note, if it is not
 /// installed.
 fn ovs_ofctl(encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) -> Option<String> {
@@ -27,13 +29,14 @@ fn ovs_ofctl(encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) -> Option
 }
 
 macro_rules! reads {
-    ($value:expr, $version:ident, $expected:expr) => {{
+    ($value:expr, $version:expr, $expected:expr) => {{
         let value = $value;
-        if let Some(read) = ovs_ofctl(|out| value.encode(Version::$version, 1, out)) {
+        if let Some(read) = $crate::ovs_ofctl(|out| value.encode($version, 1, out)) {
             assert_eq!(read, $expected);
         }
     }};
 }
+use reads;
 
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
@@ -66,7 +69,7 @@ fn tcp_flow_mod_prints_alike_in_both_versions() {
                 actions=";
     reads!(
         &flow_mod,
-        V1_0,
+        Version::V1_0,
         format!(
             "OFPT_FLOW_MOD (xid=0x1): {said}mod_dl_dst:02:00:00:00:00:01,strip_vlan,output:2,\
              CONTROLLER:128"
@@ -74,7 +77,7 @@ fn tcp_flow_mod_prints_alike_in_both_versions() {
     );
     reads!(
         &flow_mod,
-        V1_3,
+        Version::V1_3,
         format!(
             "OFPT_FLOW_MOD (OF1.3) (xid=0x1): {said}set_field:02:00:00:00:00:01->eth_dst,pop_vlan,\
              output:2,CONTROLLER:128"
@@ -86,8 +89,8 @@ fn tcp_flow_mod_prints_alike_in_both_versions() {
 fn arp_delete_prints_alike_in_both_versions() {
     let arp = Match::new().eth_type(0x806).arp_op(1).arp_tpa([10, 0, 0, 2].into());
     let said = "DEL arp,arp_tpa=10.0.0.2,arp_op=1 actions=drop";
-    reads!(FlowMod::delete(arp.clone()), V1_0, format!("OFPT_FLOW_MOD (xid=0x1): {said}"));
-    reads!(FlowMod::delete(arp), V1_3, format!("OFPT_FLOW_MOD (OF1.3) (xid=0x1): {said}"));
+    reads!(FlowMod::delete(arp.clone()), Version::V1_0, format!("OFPT_FLOW_MOD (xid=0x1): {said}"));
+    reads!(FlowMod::delete(arp), Version::V1_3, format!("OFPT_FLOW_MOD (OF1.3) (xid=0x1): {said}"));
 }
 
 #[test]
@@ -110,7 +113,7 @@ fn masks_and_instructions_print_as_intended() {
     flow_mod.instructions.metadata = Some((0x30, 0xf0));
     reads!(
         flow_mod,
-        V1_3,
+        Version::V1_3,
         "OFPT_FLOW_MOD (OF1.3) (xid=0x1): ADD table:2 icmp6,tun_id=0x77,metadata=0x12/0xff,\
          ipv6_label=0xabcd0/0xffff0,icmp_type=135,nd_target=fe80::1 actions=meter:5,clear_actions,\
          write_actions(push_vlan:0x8100,set_field:4103->vlan_vid,group:7),\
@@ -131,7 +134,7 @@ fn mpls_and_ttl_actions_print_as_intended() {
     ];
     reads!(
         FlowMod::add(mpls).apply(&actions),
-        V1_3,
+        Version::V1_3,
         "OFPT_FLOW_MOD (OF1.3) (xid=0x1): ADD mpls,mpls_label=99,mpls_bos=1 \
          actions=set_mpls_ttl(9),dec_mpls_ttl,pop_mpls:0x0800,dec_ttl,set_queue:4,IN_PORT"
     );
@@ -142,15 +145,15 @@ fn packet_out_and_requests_print_as_intended() {
     let flood = [Action::output(PortNo::FLOOD)];
     let packet_out = PacketOut::buffered(PortNo(3), &flood, 0x100);
     let said = "in_port=3 actions=FLOOD buffer=0x00000100";
-    reads!(packet_out, V1_0, format!("OFPT_PACKET_OUT (xid=0x1): {said}"));
-    reads!(packet_out, V1_3, format!("OFPT_PACKET_OUT (OF1.3) (xid=0x1): {said}"));
+    reads!(packet_out, Version::V1_0, format!("OFPT_PACKET_OUT (xid=0x1): {said}"));
+    reads!(packet_out, Version::V1_3, format!("OFPT_PACKET_OUT (OF1.3) (xid=0x1): {said}"));
     let request = FlowStatsRequest { out_port: PortNo(3), ..FlowStatsRequest::new(Match::new()) };
     let flows = MultipartRequest::Flow(request);
-    reads!(&flows, V1_0, "OFPST_FLOW request (xid=0x1): out_port=3");
-    reads!(&flows, V1_3, "OFPST_FLOW request (OF1.3) (xid=0x1): out_port=3");
+    reads!(&flows, Version::V1_0, "OFPST_FLOW request (xid=0x1): out_port=3");
+    reads!(&flows, Version::V1_3, "OFPST_FLOW request (OF1.3) (xid=0x1): out_port=3");
     let queues = MultipartRequest::Queue { port_no: PortNo::ANY, queue_id: None };
-    reads!(&queues, V1_0, "OFPST_QUEUE request (xid=0x1): port=ANY queue=ALL");
-    reads!(&queues, V1_3, "OFPST_QUEUE request (OF1.3) (xid=0x1): port=ANY queue=ALL");
+    reads!(&queues, Version::V1_0, "OFPST_QUEUE request (xid=0x1): port=ANY queue=ALL");
+    reads!(&queues, Version::V1_3, "OFPST_QUEUE request (OF1.3) (xid=0x1): port=ANY queue=ALL");
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn groups_and_meters_print_as_intended() {
             group_id: 7,
             buckets: vec![bucket(1), bucket(2)],
         },
-        V1_3,
+        Version::V1_3,
         "OFPT_GROUP_MOD (OF1.3) (xid=0x1): ADD \
          group_id=7,type=select,bucket=weight:3,actions=output:1,bucket=weight:3,actions=output:2"
     );
@@ -177,7 +180,7 @@ fn groups_and_meters_print_as_intended() {
                 MeterBand::DscpRemark { rate: 500, burst_size: 50, prec_level: 1 },
             ],
         },
-        V1_3,
+        Version::V1_3,
         "OFPT_METER_MOD (OF1.3) (xid=0x1): ADD meter=5 kbps burst stats bands= type=drop rate=1000 \
          burst_size=100 type=dscp_remark rate=500 burst_size=50 prec_level=1"
     );
