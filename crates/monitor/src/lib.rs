@@ -26,8 +26,7 @@
 //! | `notify.rs` | reports to systemd |
 //! | `listen.rs`, `keys.rs`, `runtime_dir.rs`, `state_dir.rs`, `lock.rs`, `installation.rs`, `users.rs`, `signals.rs`, `options.rs` | what exists before the loop begins |
 //!
-//! What an event means for the programs is decided in the crate [`supervisor`]: when each is started, killed, restarted and held, and
-//! who is to blame.
+//! The crate [`supervisor`] decides when each program is started, killed, restarted and held, and who is to blame.
 //!
 //! The monitor never speaks OpenFlow, parses packets, loads code, waits for a child, or answers for the kernel.
 

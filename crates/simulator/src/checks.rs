@@ -22,7 +22,7 @@ use crate::machine::{Machine, Truth};
 /// The most references to descriptors, which are held by apps, tables and messages under way.
 const MOST_DESCRIPTORS: usize = 400;
 
-/// What the checks remember from one step to the next.
+/// The memory of the checks from one step to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     /// For each program: its last start, and whether it must wait for its next one.
@@ -189,7 +189,7 @@ impl Checks {
         }
         let known: BTreeSet<ProgramId> = programs.program_ids().collect();
         if let Some(lost) = contract.programs().find(|program| !known.contains(program)) {
-            return Err(format!("nobody looks after the process of {lost:?}"));
+            return Err(format!("the process of {lost:?} is lost"));
         }
         let most = 2 * programs.apps().count() + 8;
         if machine.processes.len() > most {
@@ -289,7 +289,7 @@ fn kernel_request(
     match request {
         KernelRequest::Forget { app } => {
             if let Some(app) = of_app(supervisor, *app).filter(|app| app.is_guard()) {
-                return Err(format!("the kernel goes on without the guard {}", app.name));
+                return Err(format!("the kernel leaves the guard out: {}", app.name));
             }
         }
         KernelRequest::AbsentApps { apps } => {

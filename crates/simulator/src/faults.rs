@@ -26,7 +26,7 @@ pub(crate) enum Hang {
     Sleeps,
 }
 
-/// What the next process of a kind will do wrong.
+/// A fault of the next process of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Armed {
     /// It cannot be started.

@@ -70,13 +70,13 @@ pub(crate) struct Process {
     pub is_killed: bool,
     /// Whether its end is planned.
     ends: bool,
-    /// How its main thread hangs, if it does.
+    /// The way in which its main thread hangs; `None` if the thread is well.
     pub hang: Option<Hang>,
     /// Since when it hangs or leaks.
     pub sick_since: Option<Instant>,
     /// The call of an app that does not return, if there is one.
     pub call: Option<OngoingCall>,
-    /// The app whose memory grows in the kernel, if it is one's.
+    /// The app whose memory grows in the kernel; `None` if that is the kernel's own.
     pub leaking_app: Option<AppId>,
     /// The rate at which its memory grows, in bytes per second.
     pub leak: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Process {
     survives: Option<Duration>,
     /// The apps that a kernel knows.
     pub apps: Vec<AnnouncedApp>,
-    /// The apps of which a kernel charges memory.
+    /// The memory that a kernel charges to apps.
     charges: BTreeMap<AppId, u64>,
     /// The app's object.
     sha256: String,
@@ -118,13 +118,13 @@ pub(crate) struct Machine {
     sequence: u64,
     pids: u32,
     calls: u64,
-    /// What the next processes will do wrong, by the kind of the program.
+    /// The faults of the next processes, by the kind of the program.
     pub armed: Vec<(&'static str, Armed)>,
     /// Faults that took effect: the kind of the program, and the fault.
     pub happened: Vec<(&'static str, &'static str)>,
     /// The truth about the last end of a program.
     pub truth: BTreeMap<ProgramId, Truth>,
-    /// Whether records name another app than the one that ended the kernel.
+    /// Whether records name a wrong app for the end of the kernel.
     pub forges_records: bool,
     /// The apps that may be blamed for the last end of a kernel.
     pub suspects: Vec<AppId>,
@@ -222,7 +222,7 @@ impl Machine {
         plans.into_iter().chain(backtraces).chain(log).min()
     }
 
-    /// What a process does now, if it is due.
+    /// The next event of a process that is due.
     pub(crate) fn next(&mut self) -> Option<(ProgramId, ProcessEvent)> {
         let now = self.now();
         if let Some((_, program)) = self.log_silent_at.take_if(|(at, _)| *at <= now) {
@@ -562,7 +562,7 @@ impl Machine {
         let Some(program) = self.forwards_to else { return false };
         let now = self.now();
         self.log_silent_at = Some((now + Duration::from_millis(1_100), program));
-        // A log service that hangs answers nobody.
+        // A log service that hangs answers no question.
         if let Some(process) = self.processes.get_mut(&program).filter(|_| tape.happens(700)) {
             process.hang = Some(Hang::Sleeps);
             process.sick_since.get_or_insert(now);
@@ -653,7 +653,7 @@ fn know(kernel: &mut Process, app: AppId, name: String, policy: Policy) {
     kernel.apps.push(AnnouncedApp { app, name, policy, host, log_level, config_size, services });
 }
 
-/// What a kernel had recorded when it ended.
+/// The record of a kernel that ends.
 fn record(process: &Process, truth: Truth, cause: &Cause) -> Record {
     let call = |app: AppId| {
         let app = NonZeroU16::new(app.0)?;

@@ -79,18 +79,18 @@ fn seed_of(seed: u64, episode: u64) -> u64 {
 }
 
 /// The result of an episode.
-struct Played {
+struct EpisodeResult {
     broken: Option<Broken>,
     coverage: Coverage,
     digest: u64,
     tape: Vec<u64>,
 }
 
-fn play(tape: Tape, steps: u64, options: &Options, trace: bool) -> Result<Played, String> {
+fn play(tape: Tape, steps: u64, options: &Options, trace: bool) -> Result<EpisodeResult, String> {
     let mut world = World::new(tape, options.sabotage, trace)?;
     let broken = world.run(steps).err();
     let (coverage, digest) = (world.coverage.clone(), world.digest);
-    Ok(Played { broken, coverage, digest, tape: world.into_tape() })
+    Ok(EpisodeResult { broken, coverage, digest, tape: world.into_tape() })
 }
 
 /// Takes choices out of the tape of a failure as long as something fails. Returns the shortest one and its failure.

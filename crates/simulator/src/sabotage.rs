@@ -16,7 +16,7 @@ pub(crate) enum Sabotage {
     LeakFd,
     /// Switches lose the flows of an app that runs.
     WipeFlows,
-    /// The kernel goes on without a guard.
+    /// The kernel leaves a guard out.
     FailOpen,
 }
 

@@ -70,7 +70,7 @@ pub(crate) const REQUESTS: [&str; 16] = [
 pub(crate) struct Broken {
     /// The step.
     pub step: u64,
-    /// What was broken, as a phrase.
+    /// The broken promise, as a phrase.
     pub what: String,
 }
 
@@ -97,12 +97,12 @@ pub(crate) struct World {
     weather_until: Instant,
     measure_at: Instant,
     provoke_at: Instant,
-    /// Events since time went on.
+    /// Events at the present time.
     at_once: u32,
     at: Instant,
     sabotage: Option<Sabotage>,
     kept: Vec<Fd>,
-    /// What was tried.
+    /// The counts of events, effects and faults.
     pub coverage: Coverage,
     /// Identifies all events and effects, in their order.
     pub digest: u64,

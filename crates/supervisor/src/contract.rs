@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use crate::effects::{Effect, ProcessEvent, ProgramId};
 
-/// What was asked for and has happened so far.
+/// The processes and requests so far.
 #[derive(Debug, Default)]
 pub struct Contract {
     programs: BTreeMap<ProgramId, State>,
@@ -125,7 +125,7 @@ mod tests {
         assert!(contract.event(program, &ended()).is_err(), "it has not started");
         contract.event(program, &ProcessEvent::Started(1)).unwrap();
         assert!(contract.event(program, &ProcessEvent::Started(1)).is_err());
-        assert!(contract.event(program, &ProcessEvent::NotCounted).is_err(), "nobody asked");
+        assert!(contract.event(program, &ProcessEvent::NotCounted).is_err(), "without a request");
         contract.effect(program, &Effect::Count).unwrap();
         contract.event(program, &ProcessEvent::NotCounted).unwrap();
         contract.event(program, &ended()).unwrap();

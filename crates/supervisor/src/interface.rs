@@ -28,7 +28,7 @@ use crate::usage::leak::LeakDetector;
 use crate::usage::meter::Meter;
 use crate::usage::report;
 
-/// What the owner of the sockets, keys and tokens of the HTTP interface passes to each process.
+/// The sockets, keys and tokens for each process of the HTTP interface.
 pub trait Interface: fmt::Debug {
     /// The request that starts a process in this sandbox, with its descriptors. The sockets are as at the beginning, whatever an
     /// earlier process did with them.
@@ -67,7 +67,7 @@ pub struct NorthboundParts {
     pub sandbox: Option<ServiceSandbox>,
     /// The user of the monitor.
     pub own_uid: u32,
-    /// What it receives.
+    /// Its sockets, keys and tokens.
     pub interface: Box<dyn Interface>,
 }
 
@@ -210,7 +210,7 @@ impl Northbound {
         self.interface.app_routes()
     }
 
-    /// The address for a client on this machine, if it has one: one with plain HTTP, otherwise one with TLS.
+    /// The address for a client on this machine: preferably with plain HTTP, otherwise with TLS. `None` without an address.
     pub fn api(&self) -> Option<SocketAddr> {
         self.interface.api().into_iter().min_by_key(|address| needs_tls(*address))
     }

@@ -35,7 +35,7 @@ use crate::usage::report;
 /// The longest time in which a kernel that accepts switches answers. One that hangs is most likely ended before.
 const ANSWER_TIME: Duration = Duration::from_secs(90);
 
-/// What the owner of the kernel's sockets and keys passes to each kernel.
+/// The sockets and keys for each kernel.
 pub trait KernelStart: fmt::Debug {
     /// The start request for a kernel with these apps, which becomes the user `run_as`, and the descriptors that belong to it. The
     /// listening sockets are as at the beginning, whatever an earlier kernel did with them.
@@ -59,7 +59,7 @@ pub struct KernelParts {
     pub executable: Executable,
     /// How processes that it forks are made to end with it.
     pub apart: PidNamespace,
-    /// What it receives at its start.
+    /// Its sockets and keys.
     pub start: Box<dyn KernelStart>,
     /// The user that it becomes, if the monitor is root.
     pub run_as: Option<u32>,

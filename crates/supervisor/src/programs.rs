@@ -363,7 +363,7 @@ impl Programs {
         self.northbound.iter_mut().for_each(|it| it.measure(system, now));
     }
 
-    /// The apps: those that serve, and those that replace or leave them.
+    /// All apps, also successors and apps that leave.
     pub fn apps(&self) -> impl Iterator<Item = &App> {
         self.apps.iter()
     }

@@ -1,4 +1,4 @@
-//! The services that run: the log service, and those that apps name.
+//! The services that run: the log service, and the services of apps.
 
 mod service;
 

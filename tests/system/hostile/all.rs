@@ -78,7 +78,7 @@ fn run(let_loose: bool) {
                 println!("together: {}", half.len());
                 for (attacker, verdict) in half.iter().zip(stage.run(half, false)?) {
                     summary.count(&verdict);
-                    // Beside so many others it gets too little processor time to ring too often.
+                    // Beside seventy others it gets too little processor time for the limit of rings.
                     let surprise = surprise(attacker, &verdict, false);
                     let is_slow = attacker.name == "doorbells" && verdict.escapes.is_empty();
                     wrong.extend(surprise.filter(|_| !is_slow));

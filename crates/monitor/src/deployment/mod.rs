@@ -6,7 +6,7 @@
 //! | `trial.rs` | loads the apps of a dry run, in a thread |
 //! | `new_config.rs` | a configuration or a package that arrives over the HTTP interface |
 //!
-//! What a change does is decided in [`supervisor::change`].
+//! The decisions are in [`supervisor::change`].
 
 #[cfg(test)]
 mod every_key;
@@ -28,7 +28,7 @@ use supervisor::change::deployment::{
 use supervisor::change::difference::Fixed;
 use supervisor::services::ServiceParts;
 
-use self::planner::{Made, PlannedApp, Planner, Planning};
+use self::planner::{PlanWithApps, PlannedApp, Planner, Planning};
 use self::trial::Trial;
 use crate::environment::Environment;
 use crate::launch;
@@ -116,7 +116,7 @@ impl Deployment for Disk {
         let mut content = self.0.borrow_mut();
         let made = content.planning.as_ref()?.take()?;
         content.planning = None;
-        Some(made.map(|Made { plan, apps }| {
+        Some(made.map(|PlanWithApps { plan, apps }| {
             content.apps = apps;
             plan
         }))

@@ -44,7 +44,7 @@ pub(crate) struct Planner {
 
 /// A plan, and its apps.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct PlanWithApps {
     pub(crate) plan: Plan,
     pub(crate) apps: Vec<PlannedApp>,
 }
@@ -66,7 +66,7 @@ struct Chosen {
 /// A plan that is being made.
 #[derive(Debug)]
 pub(crate) struct Planning {
-    plan: Receiver<Result<Made, Unplannable>>,
+    plan: Receiver<Result<PlanWithApps, Unplannable>>,
     wake: UnixStream,
 }
 
@@ -167,7 +167,7 @@ impl Planner {
     }
 
     /// Makes a plan. `before` are the operators' decisions before the change.
-    fn plan(&self, order: Order, before: Overrides) -> Result<Made, Vec<StartError>> {
+    fn plan(&self, order: Order, before: Overrides) -> Result<PlanWithApps, Vec<StartError>> {
         let one = |error: StartError| vec![error];
         let Order { source, enable, version, write, only } = order;
         let only = only.map(|app| (app, before.clone()));
@@ -241,7 +241,7 @@ impl Planner {
             config,
             scope,
         };
-        Ok(Made { plan, apps: chosen })
+        Ok(PlanWithApps { plan, apps: chosen })
     }
 
     /// Chooses the apps that are to run, and returns mistakes with the names of their apps. The numbers of new apps are not
@@ -282,7 +282,7 @@ fn concerned(app: String, before: &[PlannedApp], after: &[PlannedApp]) -> BTreeS
 
 impl Planning {
     /// The plan, once it is made.
-    pub(crate) fn take(&self) -> Option<Result<Made, Unplannable>> {
+    pub(crate) fn take(&self) -> Option<Result<PlanWithApps, Unplannable>> {
         match self.plan.try_recv() {
             Ok(plan) => Some(plan),
             Err(TryRecvError::Empty) => None,

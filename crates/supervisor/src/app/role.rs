@@ -82,7 +82,7 @@ impl App {
         }
     }
 
-    /// Ends its zone, if it has one that runs or is to run.
+    /// Ends its zone, unless the zone ends already.
     pub fn end_zone(&mut self, now: Instant) {
         let Some(zone) = self.zone_mut() else { return };
         let state = zone.program.lifecycle().state();

@@ -67,7 +67,7 @@ pub struct Order {
     pub version: Option<(String, Version)>,
     /// Whether the numbers of new apps are stored.
     pub write: bool,
-    /// The app that the change is about, if it is about a single one.
+    /// The only app of the change; `None` for a change of several apps.
     pub only: Option<String>,
 }
 
@@ -118,10 +118,10 @@ pub trait Deployment: fmt::Debug {
     /// Why it cannot, as a phrase.
     fn try_apps(&mut self, apps: &[String], require: Require) -> Result<(), String>;
 
-    /// Whether the apps of the last trial can be loaded, once that is known. The error is the first one that cannot, as a phrase.
+    /// The result of the last trial, when it is over. The error names the first app that cannot be loaded, as a phrase.
     fn tried(&mut self) -> Option<Result<(), String>>;
 
-    /// No app of the last plan is launched any more, and nobody waits for a plan or a trial.
+    /// The change is over: plan, trial and apps are discarded.
     fn end(&mut self);
 
     /// Takes a configuration that a user has sent, who has seen the file with the SHA-256 `expected`.

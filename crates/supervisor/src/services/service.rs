@@ -39,7 +39,7 @@ pub struct ServiceParts {
     pub sandbox: Option<ServiceSandbox>,
     /// The user of the monitor.
     pub own_uid: u32,
-    /// The path of its state file, if it has state.
+    /// The path of its state file; `None` for a service without state.
     pub state: Option<PathBuf>,
     /// How much state it keeps.
     pub quotas: ServiceQuotas,
@@ -53,7 +53,7 @@ pub struct Service {
     pub(crate) meter: Meter,
     sandbox: Option<ServiceSandbox>,
     own_uid: u32,
-    /// The path of its state file, if it has state.
+    /// The path of its state file; `None` for a service without state.
     state: Option<PathBuf>,
     quotas: ServiceQuotas,
     /// Why its state file could not be opened, if so.
