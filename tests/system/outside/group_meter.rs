@@ -167,6 +167,7 @@ fn multiplying_groups(beside: &mut Beside<'_>) -> anyhow::Result<()> {
                 let flow = FlowStats {
                     table_id: 0,
                     duration: Duration::from_secs(1),
+                    importance: 0,
                     priority: 9,
                     idle_timeout: 0,
                     hard_timeout: 0,

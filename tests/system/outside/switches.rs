@@ -247,6 +247,7 @@ fn million_flows(beside: &mut Beside<'_>) -> anyhow::Result<()> {
                 let entry = |number: u32| FlowStats {
                     table_id: 0,
                     duration: Duration::from_secs(1),
+                    importance: 0,
                     priority: 9,
                     idle_timeout: 0,
                     hard_timeout: 0,

@@ -113,6 +113,7 @@ fn as_told<'a>(flow_mod: &FlowMod<'a>, of: Of, told: &FlowStats<'_>) -> FlowStat
     FlowStats {
         table_id: flow_mod.table_id,
         duration: told.duration,
+        importance: flow_mod.importance,
         priority: flow_mod.priority,
         idle_timeout: flow_mod.idle_timeout,
         hard_timeout: flow_mod.hard_timeout,
