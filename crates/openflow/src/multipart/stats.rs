@@ -184,62 +184,40 @@ pub struct PortStats {
     pub duration: Option<Duration>,
 }
 
+/// Port statistics of a structure with the counters that OpenFlow 1.0 to 1.3 share.
+macro_rules! port_stats {
+    ($wire:ident, $port_no:expr, $duration:expr) => {
+        PortStats {
+            port_no: $port_no,
+            rx_packets: $wire.rx_packets,
+            tx_packets: $wire.tx_packets,
+            rx_bytes: $wire.rx_bytes,
+            tx_bytes: $wire.tx_bytes,
+            rx_dropped: $wire.rx_dropped,
+            tx_dropped: $wire.tx_dropped,
+            rx_errors: $wire.rx_errors,
+            tx_errors: $wire.tx_errors,
+            rx_frame_err: $wire.rx_frame_err,
+            rx_over_err: $wire.rx_over_err,
+            rx_crc_err: $wire.rx_crc_err,
+            collisions: $wire.collisions,
+            duration: $duration,
+        }
+    };
+}
+
 impl PortStats {
     pub(crate) fn from_v1_0(wire: &v1_0::stats::PortStats) -> Self {
-        Self {
-            port_no: v1_0::port_from_wire(wire.port_no),
-            rx_packets: wire.rx_packets,
-            tx_packets: wire.tx_packets,
-            rx_bytes: wire.rx_bytes,
-            tx_bytes: wire.tx_bytes,
-            rx_dropped: wire.rx_dropped,
-            tx_dropped: wire.tx_dropped,
-            rx_errors: wire.rx_errors,
-            tx_errors: wire.tx_errors,
-            rx_frame_err: wire.rx_frame_err,
-            rx_over_err: wire.rx_over_err,
-            rx_crc_err: wire.rx_crc_err,
-            collisions: wire.collisions,
-            duration: None,
-        }
+        port_stats!(wire, v1_0::port_from_wire(wire.port_no), None)
     }
 
     pub(crate) fn from_v1_3(wire: &v1_3::multipart::PortStats) -> Self {
-        Self {
-            port_no: wire.port_no,
-            rx_packets: wire.rx_packets,
-            tx_packets: wire.tx_packets,
-            rx_bytes: wire.rx_bytes,
-            tx_bytes: wire.tx_bytes,
-            rx_dropped: wire.rx_dropped,
-            tx_dropped: wire.tx_dropped,
-            rx_errors: wire.rx_errors,
-            tx_errors: wire.tx_errors,
-            rx_frame_err: wire.rx_frame_err,
-            rx_over_err: wire.rx_over_err,
-            rx_crc_err: wire.rx_crc_err,
-            collisions: wire.collisions,
-            duration: duration_if_kept(wire.duration_sec, wire.duration_nsec),
-        }
+        let duration = duration_if_kept(wire.duration_sec, wire.duration_nsec);
+        port_stats!(wire, wire.port_no, duration)
     }
 
     pub(crate) fn from_v1_1(wire: &v1_1::stats::PortStats) -> Self {
-        Self {
-            port_no: wire.port_no,
-            rx_packets: wire.rx_packets,
-            tx_packets: wire.tx_packets,
-            rx_bytes: wire.rx_bytes,
-            tx_bytes: wire.tx_bytes,
-            rx_dropped: wire.rx_dropped,
-            tx_dropped: wire.tx_dropped,
-            rx_errors: wire.rx_errors,
-            tx_errors: wire.tx_errors,
-            rx_frame_err: wire.rx_frame_err,
-            rx_over_err: wire.rx_over_err,
-            rx_crc_err: wire.rx_crc_err,
-            collisions: wire.collisions,
-            duration: None,
-        }
+        port_stats!(wire, wire.port_no, None)
     }
 
     /// Without the property of Ethernet, its counters are all ones. Other properties are out;

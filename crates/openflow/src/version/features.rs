@@ -111,104 +111,30 @@ pub(super) const V1_1: ProtocolFeatures = ProtocolFeatures {
 
 /// OpenFlow 1.2.
 pub(super) const V1_2: ProtocolFeatures = ProtocolFeatures {
-    groups: true,
-    meters: false,
-    multiple_tables: true,
-    cookie_masks: true,
     modify_adds: false,
     add_resets_counters: false,
-    miss_to_controller: true,
-    emergency_flows: false,
     oxm: true,
-    set_vlan_pushes: false,
-    wide_ports: true,
-    packet_in_cookie: false,
-    port_desc: false,
-    port_speeds: true,
-    table_features: false,
-    flow_stats_flags: false,
-    durations: false,
     roles: true,
-    onf_extensions: false,
-    bundles: false,
-    async_config: false,
-    egress_tables: false,
+    ..V1_1
 };
 
 /// OpenFlow 1.3.5.
 pub(super) const V1_3: ProtocolFeatures = ProtocolFeatures {
-    groups: true,
     meters: true,
-    multiple_tables: true,
-    cookie_masks: true,
-    modify_adds: false,
-    add_resets_counters: false,
     miss_to_controller: false,
-    emergency_flows: false,
-    oxm: true,
-    set_vlan_pushes: false,
-    wide_ports: true,
     packet_in_cookie: true,
     port_desc: true,
-    port_speeds: true,
     table_features: true,
     flow_stats_flags: true,
     durations: true,
-    roles: true,
     onf_extensions: true,
-    bundles: false,
     async_config: true,
-    egress_tables: false,
+    ..V1_2
 };
 
 /// OpenFlow 1.4.1.
-pub(super) const V1_4: ProtocolFeatures = ProtocolFeatures {
-    groups: true,
-    meters: true,
-    multiple_tables: true,
-    cookie_masks: true,
-    modify_adds: false,
-    add_resets_counters: false,
-    miss_to_controller: false,
-    emergency_flows: false,
-    oxm: true,
-    set_vlan_pushes: false,
-    wide_ports: true,
-    packet_in_cookie: true,
-    port_desc: true,
-    port_speeds: true,
-    table_features: true,
-    flow_stats_flags: true,
-    durations: true,
-    roles: true,
-    onf_extensions: false,
-    bundles: true,
-    async_config: true,
-    egress_tables: false,
-};
+pub(super) const V1_4: ProtocolFeatures =
+    ProtocolFeatures { onf_extensions: false, bundles: true, ..V1_3 };
 
 /// OpenFlow 1.5.1.
-pub(super) const V1_5: ProtocolFeatures = ProtocolFeatures {
-    groups: true,
-    meters: true,
-    multiple_tables: true,
-    cookie_masks: true,
-    modify_adds: false,
-    add_resets_counters: false,
-    miss_to_controller: false,
-    emergency_flows: false,
-    oxm: true,
-    set_vlan_pushes: false,
-    wide_ports: true,
-    packet_in_cookie: true,
-    port_desc: true,
-    port_speeds: true,
-    table_features: true,
-    flow_stats_flags: true,
-    durations: true,
-    roles: true,
-    onf_extensions: false,
-    bundles: true,
-    async_config: true,
-    egress_tables: true,
-};
+pub(super) const V1_5: ProtocolFeatures = ProtocolFeatures { egress_tables: true, ..V1_4 };
