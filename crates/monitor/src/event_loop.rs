@@ -18,7 +18,6 @@ use crate::admin_server::{AdminServer, OperatorId};
 use crate::apps_service::{AppsService, ClientId};
 use crate::deployment::Disk;
 use crate::incident_store::IncidentStore;
-use crate::log_forwarder;
 use crate::northbound::{self, NorthboundInput, Revocation, SharedInput};
 use crate::notify::{Condition, ServiceManager, Stage};
 use crate::processes::{MESSAGES_PER_TURN, Port, Processes};
@@ -187,16 +186,14 @@ impl EventLoop {
             for (program, effect) in &effects {
                 self.contract.effect(*program, effect).expect("the supervisor keeps the contract");
             }
-            let (own, others): (Vec<_>, Vec<_>) =
-                effects.into_iter().partition(|(program, _)| *program == ProgramId::MONITOR);
-            for (_, effect) in own {
+            let mut others = Vec::new();
+            for (program, effect) in effects {
                 match effect {
                     Effect::AddAppsClient(client, fd) => self.apps_service.add(client, &fd, now),
                     Effect::Decided(request, decision) => {
                         self.apps_service.decided(&request, decision);
                     }
-                    Effect::AuditUser(record) => log_forwarder::audit(&record),
-                    other => debug_assert!(false, "an effect on the monitor: {other:?}"),
+                    effect => others.push((program, effect)),
                 }
             }
             let events = self.processes.carry_out(others, now);

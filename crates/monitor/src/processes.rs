@@ -140,7 +140,10 @@ impl Processes {
         let effect = match effect {
             Effect::Spawn(spawn) => return Some(self.spawn(program, *spawn, now)),
             Effect::Audit { app, text } => {
-                log_forwarder::audit_on(&app, &text);
+                match app {
+                    Some(app) => log_forwarder::audit_on(&app, &text),
+                    None => log_forwarder::audit(&text),
+                }
                 return None;
             }
             Effect::Backtrace(crashed) => {
@@ -182,7 +185,6 @@ impl Processes {
             | Effect::Backtrace(_)
             | Effect::EndLog
             | Effect::FlushLog
-            | Effect::AuditUser(_)
             | Effect::AddAppsClient(..)
             | Effect::Decided(..) => {}
             Effect::Send(message, attached, if_full) => {

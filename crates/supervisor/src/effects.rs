@@ -140,15 +140,13 @@ pub enum Effect {
     Send(Box<Message>, Vec<Attached>, IfFull),
     /// It has reported how it confined itself, with the listener for refused calls.
     Confined(Box<Report>, Vec<OwnedFd>),
-    /// Add a record of its app to the audit log.
+    /// Add a record to the audit log.
     Audit {
-        /// The app.
-        app: String,
+        /// The app that has made a change for a user; `None` for the monitor.
+        app: Option<String>,
         /// The record.
         text: String,
     },
-    /// Add a record of a user to the audit log.
-    AuditUser(String),
     /// Change the level of its log.
     SetLogLevel(LogLevel),
     /// Ask the kernel for the apps' counters, over a connection of the monitor's own.
@@ -272,7 +270,7 @@ impl Effects {
 
     /// Adds a record of a user to the audit log.
     pub fn audit(&self, text: String) {
-        self.add(ProgramId::MONITOR, Effect::AuditUser(text));
+        self.add(ProgramId::MONITOR, Effect::Audit { app: None, text });
     }
 
     /// The effects that were added since the last call, in their order.

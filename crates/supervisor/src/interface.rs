@@ -56,6 +56,11 @@ pub trait Interface: fmt::Debug {
     fn api(&self) -> Vec<SocketAddr>;
 }
 
+/// The one of these addresses for a client on this machine: preferably with plain HTTP, otherwise with TLS.
+pub fn local(addresses: impl IntoIterator<Item = SocketAddr>) -> Option<SocketAddr> {
+    addresses.into_iter().min_by_key(|address| needs_tls(*address))
+}
+
 /// The parts of the HTTP interface.
 #[derive(Debug)]
 pub struct NorthboundParts {
@@ -212,7 +217,7 @@ impl Northbound {
 
     /// The address for a client on this machine: preferably with plain HTTP, otherwise with TLS. `None` without an address.
     pub fn api(&self) -> Option<SocketAddr> {
-        self.interface.api().into_iter().min_by_key(|address| needs_tls(*address))
+        local(self.interface.api())
     }
 
     /// Tells its process by what users are recognised now.

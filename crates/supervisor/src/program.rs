@@ -188,7 +188,7 @@ impl Program {
 
     /// Adds a record of the app `app` to the audit log.
     pub fn audit(&self, app: &str, text: &str) {
-        let (app, text) = (app.to_owned(), text.to_owned());
+        let (app, text) = (Some(app.to_owned()), text.to_owned());
         self.effects.add(self.id, Effect::Audit { app, text });
     }
 

@@ -11,14 +11,12 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use control::northbound::{
-    Credentials, ListenerRole, NorthboundRequest, NorthboundSettings, needs_tls,
-};
+use control::northbound::{Credentials, ListenerRole, NorthboundRequest, NorthboundSettings};
 use control::service::ServiceSandbox;
 use rustix::net::netlink::SOCK_DIAG;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use supervisor::effects::{Attached, Fd};
-use supervisor::interface::Interface;
+use supervisor::interface::{Interface, local};
 use tracing::warn;
 
 use self::listeners::Listeners;
@@ -58,7 +56,7 @@ pub(crate) struct Revocation {
 impl NorthboundInput {
     /// The address for a client on this machine, if it has one: one with plain HTTP, otherwise one with TLS.
     pub(crate) fn api(&self) -> Option<SocketAddr> {
-        self.listeners.api().min_by_key(|address| needs_tls(*address))
+        local(self.listeners.api())
     }
 
     /// Reads the list of revoked users again, which takes effect at once. Returns its entry of the user `name`.

@@ -88,11 +88,6 @@ impl Order {
 }
 
 impl Programs {
-    /// Sets the operator's rule and list of apps.
-    pub fn set_safe_mode(&mut self, settings: &config::SafeMode) {
-        self.safe_mode = SafeMode::new(settings);
-    }
-
     /// Whether safe mode lasts.
     pub fn is_in_safe_mode(&self) -> bool {
         self.safe_mode.running.is_some()
