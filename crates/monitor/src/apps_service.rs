@@ -13,7 +13,7 @@ use control::service::ServiceClient;
 use sdk::services::apps::{self, Answer, MOST_ELEMENTS, Request};
 use sdk::services::wire::Reader;
 use sdk::services::{MAX_MESSAGE, REQUEST_HEAD, REQUEST_OF_APP};
-use supervisor::effects::{Fd, LimitRequest};
+use supervisor::effects::{ClientId, Fd, LimitRequest};
 use sys::channel::{Channel, ChannelError};
 use sys::packets::{PacketError, Packets};
 use tracing::warn;
@@ -27,9 +27,6 @@ const MOST_CLIENTS: usize = 1024;
 
 /// How long the kernel may take for the counters.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Which client. No client has number 0.
-pub(crate) type ClientId = u64;
 
 /// The clients, and the reading that they wait for.
 #[derive(Debug, Default)]
@@ -89,7 +86,7 @@ impl AppsService {
             return;
         }
         self.last_client += 1;
-        let id = self.last_client;
+        let id = ClientId(self.last_client);
         self.clients.push(Client { id, of, socket, period: (now, 0), waiting: None });
     }
 
@@ -127,7 +124,7 @@ impl AppsService {
                 self.answer(self.clients[index].id, id, &why, false);
             }
         }
-        self.clients.retain(|client| client.id != 0);
+        self.clients.retain(|client| client.id != ClientId(0));
     }
 
     /// Requests the counters from the kernel for the clients that wait.
@@ -213,7 +210,7 @@ impl AppsService {
                 self.answer(*client, id, answer, number < last);
             }
         }
-        self.clients.retain(|client| client.id != 0);
+        self.clients.retain(|client| client.id != ClientId(0));
     }
 
     /// Receives a request of a client. Answers it, or returns it if the supervisor decides.
@@ -238,7 +235,7 @@ impl AppsService {
             Err(why) => Answer::Refused(why),
         };
         self.answer(id, number, &refusal, false);
-        self.clients.retain(|client| client.id != 0);
+        self.clients.retain(|client| client.id != ClientId(0));
         None
     }
 
@@ -246,7 +243,7 @@ impl AppsService {
     pub(crate) fn decided(&mut self, request: &LimitRequest, decision: Result<(), String>) {
         let answer = decision.map_or_else(Answer::Refused, |()| Answer::Done);
         self.answer(request.client, request.id, &answer, false);
-        self.clients.retain(|client| client.id != 0);
+        self.clients.retain(|client| client.id != ClientId(0));
     }
 
     /// Sends an answer. A client that does not read its answers is disconnected: its id becomes 0.
@@ -254,7 +251,7 @@ impl AppsService {
         let Some(client) = self.clients.iter_mut().find(|it| it.id == client) else { return };
         let packet = [&id.to_le_bytes()[..], &[u8::from(more)], &answer.encode()].concat();
         if client.socket.send(&packet).is_err() {
-            client.id = 0;
+            client.id = ClientId(0);
         }
     }
 }

@@ -15,7 +15,7 @@ use sys::process::Usage;
 use tracing::{debug, info};
 
 use crate::admin_server::{AdminServer, OperatorId};
-use crate::apps_service::{AppsService, ClientId};
+use crate::apps_service::AppsService;
 use crate::deployment::Disk;
 use crate::incident_store::IncidentStore;
 use crate::northbound::{self, NorthboundInput, Revocation, SharedInput};
@@ -30,7 +30,7 @@ use control::operator::{MonitorStatus, OperatorReply, OperatorRequest, ProgramUs
 use supervisor::audit;
 #[cfg(debug_assertions)]
 use supervisor::contract::Contract;
-use supervisor::effects::{Effect, Effects, Fd, ProcessEvent, ProgramId};
+use supervisor::effects::{ClientId, Effect, Effects, Fd, ProcessEvent, ProgramId};
 use supervisor::supervisor::End;
 use supervisor::text::shortened;
 use supervisor::usage::meter::{Meter, Sample};

@@ -18,7 +18,8 @@ use control::query::AppCounters;
 use control::service::{ServiceKind, ServiceReply, ServiceRequest};
 use control::zone::{ZoneReply, ZoneRequest};
 use supervisor::effects::{
-    Effect, Fd, IfFull, LimitRequest, Message, ProcessEvent, ProgramId, Record, Reply, Spawn,
+    ClientId, Effect, Fd, IfFull, LimitRequest, Measure, Message, ProcessEvent, ProgramId, Record,
+    Reply, Spawn,
 };
 use supervisor::hang::events::Activity;
 use supervisor::program::ProgramKind;
@@ -101,7 +102,7 @@ pub(crate) struct Process {
 #[derive(Debug, Clone)]
 pub(crate) struct AppsClient {
     /// Its number.
-    pub number: u64,
+    pub number: ClientId,
     /// The name of the app.
     pub app: String,
 }
@@ -321,7 +322,8 @@ impl Machine {
             Effect::Spawn(spawn) => return Some(self.spawn(program, *spawn, tape)),
             Effect::AddAppsClient(client, _) => {
                 self.next_client += 1;
-                self.clients.push(AppsClient { number: self.next_client, app: client.name });
+                self.clients
+                    .push(AppsClient { number: ClientId(self.next_client), app: client.name });
                 return None;
             }
             Effect::Backtrace(crashed) => {
@@ -584,8 +586,8 @@ impl Machine {
         let app = tape.one(&apps)?.clone();
         let limit = match tape.below(3) {
             0 => None,
-            1 => Some(sdk_measure(None)),
-            _ => Some(sdk_measure(Some(100))),
+            1 => Some(Measure::Suspend),
+            _ => Some(Measure::Throttle(100)),
         };
         let limit =
             limit.map(|it| (it, Duration::from_secs(1 + tape.below(20)), "much".to_owned()));
@@ -636,10 +638,6 @@ impl Machine {
             Some(Hang::Spins) => Thread { used: used + hung, runs: true, stopped: false },
         }
     }
-}
-
-fn sdk_measure(pace: Option<u32>) -> supervisor::effects::Measure {
-    pace.map_or(supervisor::effects::Measure::Suspend, supervisor::effects::Measure::Throttle)
 }
 
 /// The kernel knows an app from now on.

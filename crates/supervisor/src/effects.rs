@@ -186,11 +186,15 @@ pub struct CrashedKernel {
     pub objects: Vec<(u16, String, Fd)>,
 }
 
+/// A client of the service `apps`. No client has number 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientId(pub u64);
+
 /// A request of an app to limit or release another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitRequest {
-    /// The client's number.
-    pub client: u64,
+    /// The client.
+    pub client: ClientId,
     /// The request's number, which the client has chosen.
     pub id: u64,
     /// The name of the app that asks.

@@ -11,8 +11,8 @@ use crate::effects::{Fd, ProgramId};
 use crate::hang::events::Activity;
 use crate::usage::meter::Sample;
 
-/// Answers questions about the processes of programs. Each answer is `None` where there is no process, or the process is just
-/// ending, or the system does not say it.
+/// Answers questions about the processes of programs, and makes memory and sockets for them. An `Option` is `None` where there is no
+/// process, or the process is just ending, or the system does not say it.
 pub trait System: fmt::Debug {
     /// How much the program uses.
     fn sample(&self, program: ProgramId) -> Option<Sample>;

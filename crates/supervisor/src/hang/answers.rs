@@ -1,9 +1,9 @@
-//! Detects a service, or a kernel, that does not answer the monitor.
+//! Detects a program that does not answer the monitor: a service, the HTTP interface, or the kernel.
 //!
-//! The monitor sends each service a numbered question and the next one only after the answer. Time without an answer counts
-//! by the activity of the service's main thread, which answers:
+//! The monitor sends each program a numbered question and the next one only after the answer. Time without an answer counts
+//! by the activity of the program's main thread, which answers:
 //!
-//! | the main thread | the service has hung |
+//! | the main thread | the program has hung |
 //! | --- | --- |
 //! | is stopped, or has ended | after the time limit |
 //! | receives processor time | when that reaches the time limit |
@@ -18,10 +18,10 @@ use sys::process::Thread;
 
 use super::PERIOD;
 
-/// How much longer a service may sleep. A slow disk takes seconds.
+/// How much longer a program may sleep. A slow disk takes seconds.
 const IDLE_FACTOR: u32 = 6;
 
-/// A service that did not answer.
+/// A program that did not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Silent {
     /// The time without an answer.
@@ -50,15 +50,15 @@ impl std::fmt::Display for Silent {
 /// The caller's next action after a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// Send the service the question of this number.
+    /// Send the program the question of this number.
     Ask(u64),
     /// Nothing: it has not answered yet.
     Wait,
-    /// Kill the service.
+    /// Kill the program.
     Hung(Silent),
 }
 
-/// Watches whether one service answers.
+/// Watches whether one program answers.
 #[derive(Debug)]
 pub struct AnswerProgress {
     limit: Duration,
@@ -78,7 +78,7 @@ struct Wait {
 }
 
 impl AnswerProgress {
-    /// Watches a service that may be silent for `limit`.
+    /// Watches a program that may be silent for `limit`.
     pub fn new(limit: Duration) -> Self {
         Self { limit, number: 0, wait: None }
     }
@@ -93,7 +93,7 @@ impl AnswerProgress {
         self.wait.is_some()
     }
 
-    /// The service answered question `number`. Returns whether it was asked.
+    /// The program answered question `number`. Returns whether it was asked.
     pub fn answered(&mut self, number: u64) -> bool {
         self.number == number && self.wait.take().is_some()
     }
@@ -108,7 +108,7 @@ impl AnswerProgress {
         self.wait.map_or(Duration::ZERO, |wait| wait.lasted)
     }
 
-    /// Checks the service; the caller does so each [`PERIOD`] while it is ready. `thread` reads its main thread, if the
+    /// Checks the program; the caller does so each [`PERIOD`] while it is ready. `thread` reads its main thread, if the
     /// system reports it.
     pub fn check(&mut self, thread: impl FnOnce() -> Option<Thread>) -> Check {
         let Some(wait) = &mut self.wait else {
