@@ -7,6 +7,7 @@ mod connections;
 mod output;
 mod process;
 mod state_file;
+mod system;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,24 +15,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use control::flight::{Charges, FlightReader, OngoingCall, OngoingTurn};
-use control::kernel::worker_name;
+use control::flight::FlightReader;
 use control::log::LogLevel;
-use control::service::ServiceKind;
 use supervisor::effects::{
     Attached, Effect, Fd, IfFull, Message, ProcessEvent, ProgramId, Record, Reply, Spawn,
 };
-use supervisor::hang::events::Activity;
 use supervisor::program::ProgramKind;
-use supervisor::system::{Sockets, System};
-use supervisor::usage::meter::Sample;
-use sys::cgroup::Controller;
 use sys::channel::{Channel, ChannelError};
 use sys::clock::now_ns;
 use sys::packets::Packets;
-use sys::process::{Memory, Thread, Usage, main_thread, named_thread, processor_time};
 use tracing::{error, warn};
 
 pub(crate) use self::output::Stream;
@@ -360,92 +354,6 @@ impl Processes {
 
     fn recorder(&self, program: ProgramId) -> Option<&FlightReader> {
         self.running.get(&program)?.recorder.as_ref()
-    }
-}
-
-impl System for Processes {
-    fn sample(&self, program: ProgramId) -> Option<Sample> {
-        self.running.get(&program)?.process.sample(&self.enforcement)
-    }
-
-    fn processor_time(&self, program: ProgramId) -> Option<Duration> {
-        Usage::of(self.pid(program)?).ok().map(|used| used.cpu)
-    }
-
-    fn own_memory(&self, program: ProgramId) -> Option<Result<u64, String>> {
-        let process = &self.running.get(&program)?.process;
-        let memory = (!process.is_killed).then(|| Memory::of(process.child.pid()))?;
-        let memory = memory.map(|memory| memory.without_rings(self.enforcement.rings()));
-        Some(memory.map_err(|error| error.to_string()))
-    }
-
-    fn is_memory_uncounted(&self) -> bool {
-        !self.enforcement.tree().has(Controller::Memory)
-    }
-
-    fn main_thread(&self, program: ProgramId) -> Option<Thread> {
-        main_thread(self.pid(program)?).ok()
-    }
-
-    fn worker(&self, program: ProgramId, number: usize) -> Option<Thread> {
-        named_thread(self.pid(program)?, &worker_name(number)).ok()
-    }
-
-    fn activity(&self, program: ProgramId, events_wait: bool) -> Activity {
-        let pid = self.pid(program).filter(|_| events_wait);
-        let process = pid.and_then(|pid| processor_time(pid).ok());
-        Activity { thread: self.main_thread(program), process }
-    }
-
-    fn calls(&self, program: ProgramId) -> Vec<OngoingCall> {
-        self.recorder(program).map(|it| it.calls().collect()).unwrap_or_default()
-    }
-
-    fn turns(&self, program: ProgramId) -> Vec<OngoingTurn> {
-        self.recorder(program).map(|it| it.turns().collect()).unwrap_or_default()
-    }
-
-    fn charges(&self, program: ProgramId) -> Charges {
-        self.recorder(program).map(FlightReader::charges).unwrap_or_default()
-    }
-
-    fn table(&self, slots: u32) -> Result<Fd, String> {
-        sys::table::memory(slots).map(Fd::new).map_err(|error| error.to_string())
-    }
-
-    fn is_table_sealed(&self, table: &Fd) -> bool {
-        sys::table::is_sealed(table)
-    }
-
-    fn sealed(&self, name: &str, content: &[u8]) -> Result<Fd, String> {
-        let sealed: io::Result<OwnedFd> = sys::shm::sealed_copy(name, content);
-        sealed.map(Fd::new).map_err(|error| error.to_string())
-    }
-
-    fn sockets(&self, kind: Sockets) -> Result<[Fd; 2], String> {
-        let pair = match kind {
-            Sockets::Plain => Packets::pair(),
-            Sockets::PassingToFirst => Packets::passing_pair(),
-        };
-        let (first, second) = pair.map_err(|error| error.to_string())?;
-        if kind == Sockets::PassingToFirst
-            && let Err(error) = second.send_little_ahead()
-        {
-            warn!(%error, "could not bound the data that waits for an app");
-        }
-        Ok([first.into_fd().into(), second.into_fd().into()])
-    }
-
-    fn state_file(&self, service: ServiceKind, owner: Option<u32>) -> Result<Option<Fd>, String> {
-        let Some(name) = service.file() else { return Ok(None) };
-        let path = self.state_dir.join(name);
-        let file = state_file::open(&path, owner);
-        let file = file.map_err(|error| format!("could not open {}: {error}", path.display()))?;
-        Ok(Some(Fd::new(file.into())))
-    }
-
-    fn is_log_stored(&self) -> bool {
-        self.log.is_done()
     }
 }
 

@@ -1,41 +1,34 @@
 //! The invented disk: configurations, packages, objects, and decisions of operators, with faults.
+//!
+//! `disk/deployment.rs` serves changes, `disk/sources.rs` the kernel, the HTTP interface and apps.
+
+mod deployment;
+mod sources;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use config::{AppConfig, Config, Limits, OnStop, Require, SERVE_HTTP};
-use control::app::{AppId, Hosting, Installation};
-use control::kernel::{AnnouncedApp, KernelRequest, PlainTcp, Tuning};
+use config::{AppConfig, Config, Limits, OnStop, SERVE_HTTP};
+use control::app::{AppId, Hosting};
 use control::log::LogLevel;
-use control::northbound::{Credentials, NorthboundRequest, NorthboundSettings, OfctlRest};
 use control::policy::{Fail, Stage};
 use control::service::{ClientRights, ServiceKind, ServiceQuotas, ServiceSandbox};
 use control::zone::{Framework, PythonApp, PythonForm};
 use names::Service;
-use supervisor::app::{App, InPython, Launch, Listeners};
-use supervisor::change::deployment::{
-    Deployment, NewConfig, Order, PackageFiles, Plan, Source, Unplannable, Version,
-};
-use supervisor::change::difference::{Fixed, Scope, Wanted};
-use supervisor::effects::{Attached, Effects, Fd};
-use supervisor::files::{Contents, FileSource, Fingerprint};
+use supervisor::app::{App, InPython, Launch};
+use supervisor::change::deployment::{Plan, Version};
+use supervisor::effects::{Effects, Fd};
 use supervisor::hang::DEFAULT_LONGEST_CALL;
 use supervisor::incidents::Incidents;
-use supervisor::interface::Interface;
-use supervisor::kernel::KernelStart;
-use supervisor::programs::Demotions;
 use supervisor::services::ServiceParts;
 use supervisor::spec::{AppSpec, Origin};
 use supervisor::usage::meter::Meter;
 use sys::process::PidNamespace;
 
+pub(crate) use self::sources::DemotionFile;
 use crate::tape::Tape;
 
 /// The apps that may run: their names, stages, and services.
@@ -441,343 +434,5 @@ impl Content {
             Ok::<_, String>((spec, object))
         };
         apps.into_iter().zip(policies).map(spec).collect()
-    }
-}
-
-impl Listeners for Disk {
-    fn listen(&mut self) -> Result<Vec<Fd>, String> {
-        if self.take_out_of_descriptors() {
-            return Err("its address is taken".into());
-        }
-        Ok(vec![self.shared()])
-    }
-
-    fn restore(&self) {}
-}
-
-impl FileSource for Object {
-    fn read(&mut self, app: &str) -> Result<Contents, String> {
-        let content = self.disk.0.borrow();
-        if content.unreadable.contains(app) {
-            return Err(format!("could not read /apps/{app}.so"));
-        }
-        let object = self.bound.or_else(|| Some(content.versions.get(app)?.installed));
-        let object = object.ok_or("there is no object")?;
-        let files = Fingerprint { sha256: sha256(object), ..Fingerprint::default() };
-        Ok(Contents { object: content.fd.clone(), files })
-    }
-
-    fn refusal(&self) -> Option<&str> {
-        None
-    }
-
-    fn object_path(&self) -> &Path {
-        &self.path
-    }
-
-    fn is_object_watched(&self) -> bool {
-        self.bound.is_none()
-    }
-
-    fn config_path(&self) -> Option<&Path> {
-        None
-    }
-}
-
-impl KernelStart for Disk {
-    fn request(
-        &mut self,
-        run_as: Option<u32>,
-        apps: Vec<AnnouncedApp>,
-    ) -> Result<(KernelRequest, Vec<Fd>), String> {
-        if self.take_out_of_descriptors() {
-            return Err("the monitor can open no more descriptors".into());
-        }
-        let start = KernelRequest::Start {
-            listeners: self.addresses(),
-            run_as,
-            apps,
-            plain: PlainTcp::Loopback,
-            tls: false,
-            workers: Some(2),
-            tuning: Tuning::default(),
-            installation: Installation(1),
-        };
-        Ok((start, vec![self.shared()]))
-    }
-
-    fn addresses(&self) -> Vec<SocketAddr> {
-        vec![SocketAddr::from(([127, 0, 0, 1], 6653))]
-    }
-}
-
-impl Interface for Disk {
-    fn start(
-        &mut self,
-        sandbox: Option<ServiceSandbox>,
-    ) -> Result<(NorthboundRequest, Vec<Attached>), String> {
-        if self.take_out_of_descriptors() {
-            return Err("the monitor can open no more descriptors".into());
-        }
-        let config::Northbound { loopback, names, .. } = config::Northbound::default();
-        let request = NorthboundRequest::Start {
-            sandbox,
-            listeners: Vec::new(),
-            settings: NorthboundSettings { loopback, names, uid: 1000, ofctl: OfctlRest::Off },
-            credentials: no_credentials(),
-            peers: false,
-            keys: false,
-        };
-        Ok((request, vec![Attached::Fd(self.shared()), Attached::Requests]))
-    }
-
-    fn credentials(&self) -> NorthboundRequest {
-        NorthboundRequest::Credentials(no_credentials())
-    }
-
-    fn used(&mut self, _: &str) {}
-
-    fn listen_for_apps(&mut self) -> Option<(NorthboundRequest, Fd)> {
-        None
-    }
-
-    fn app_routes(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    fn api(&self) -> Vec<SocketAddr> {
-        vec![SocketAddr::from(([127, 0, 0, 1], 8181))]
-    }
-}
-
-fn no_credentials() -> Credentials {
-    Credentials { tokens: Vec::new(), session_key: String::new(), revoked: Vec::new() }
-}
-
-/// The file of demotions, with a copy in memory as [`Demotions`] wants it.
-#[derive(Debug)]
-pub(crate) struct DemotionFile {
-    disk: Disk,
-    apps: BTreeMap<String, String>,
-}
-
-impl DemotionFile {
-    /// Reads the file.
-    pub(crate) fn read(disk: &Disk) -> Self {
-        Self { disk: disk.clone(), apps: disk.0.borrow().demoted.clone() }
-    }
-}
-
-impl Demotions for DemotionFile {
-    fn why(&self, app: &str) -> Option<&str> {
-        self.apps.get(app).map(String::as_str)
-    }
-
-    fn record(&mut self, app: &str, why: &str) {
-        self.apps.insert(app.into(), why.into());
-        if !self.disk.is_full() {
-            self.disk.0.borrow_mut().demoted = self.apps.clone();
-        }
-    }
-
-    fn clear(&mut self, app: &str) -> io::Result<bool> {
-        if self.disk.is_full() {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        let was_demoted = self.apps.remove(app).is_some();
-        self.disk.0.borrow_mut().demoted = self.apps.clone();
-        Ok(was_demoted)
-    }
-}
-
-impl Deployment for Disk {
-    fn plan(&mut self, order: Order) -> Result<(), String> {
-        let mut content = self.0.borrow_mut();
-        let Order { source, enable, version, only, .. } = order;
-        let config = match source {
-            Source::Known(config) => *config,
-            Source::File | Source::New(_) | Source::Staged(..) => content.config(),
-        };
-        let mut enabled = content.enabled.clone();
-        enabled.extend(enable);
-        let mut fails = config.apps.as_ref().is_some_and(Vec::is_empty);
-        fails |= content.is_full && content.next_object.is_multiple_of(3);
-        let specs = content.specs(&config, &enabled, version.as_ref());
-        // Some take longer than a change waits.
-        let is_slow = content.next_object.is_multiple_of(7);
-        let time = if is_slow { 32_000 } else { 3 + content.next_object % 50 };
-        let at = content.clock.get() + Duration::from_millis(time);
-        let made = match specs {
-            Ok(_) if fails => Err("the configuration is wrong".to_owned()),
-            Err(why) => Err(why),
-            Ok(specs) => {
-                let wanted = specs.iter().map(|(spec, object)| Wanted {
-                    spec: spec.clone(),
-                    files: if content.unreadable.contains(spec.name()) {
-                        Err(format!("could not read {}", spec.object.display()))
-                    } else {
-                        Ok(Fingerprint { sha256: sha256(*object), ..Fingerprint::default() })
-                    },
-                });
-                let wanted = wanted.collect();
-                // Also the apps whose settings depend on whether the app runs.
-                let before = content.specs(&config, &content.enabled, None).unwrap_or_default();
-                let scope = only.map(|app| {
-                    let is_same =
-                        |(spec, _): &&(AppSpec, u64)| before.iter().any(|(it, _)| it == spec);
-                    let differ = specs.iter().filter(|it| !is_same(it));
-                    let differ = differ.map(|(spec, _)| spec.name().to_owned());
-                    let apps = differ.chain([app]).collect();
-                    Scope { apps, changed_file: None, mistakes: Vec::new() }
-                });
-                let fixed = Vec::new();
-                let (inactive, warnings) = (Vec::new(), Vec::new());
-                content.launchable = specs;
-                Ok(Plan { config, fixed, wanted, inactive, warnings, scope })
-            }
-        };
-        content.planning = Some((at, made));
-        Ok(())
-    }
-
-    fn planned(&mut self) -> Option<Result<Plan, Unplannable>> {
-        let mut content = self.0.borrow_mut();
-        let now = content.clock.get();
-        let (_, made) = content.planning.take_if(|(at, _)| *at <= now)?;
-        Some(made.map_err(|why| Unplannable { why, misconfigured: true }))
-    }
-
-    fn launch(&mut self, app: &str, demoted: Option<&str>) -> Option<App> {
-        let (spec, object) = {
-            let mut content = self.0.borrow_mut();
-            let at = content.launchable.iter().position(|(spec, _)| spec.name() == app)?;
-            content.launchable.swap_remove(at)
-        };
-        Some(self.app(spec, object, demoted))
-    }
-
-    fn try_apps(&mut self, apps: &[String], _: Require) -> Result<(), String> {
-        let mut content = self.0.borrow_mut();
-        let bad = apps.iter().find(|app| {
-            let object = content.launchable.iter().find(|(spec, _)| spec.name() == app.as_str());
-            let quality = object.and_then(|(_, object)| content.quality.get(object));
-            quality.is_some_and(|quality| *quality == Quality::Unfit)
-        });
-        let result = bad.map_or(Ok(()), |app| Err(format!("the app {app} cannot run like this")));
-        let at = content.clock.get() + Duration::from_millis(80);
-        content.trial = Some((at, result));
-        Ok(())
-    }
-
-    fn tried(&mut self) -> Option<Result<(), String>> {
-        let mut content = self.0.borrow_mut();
-        let now = content.clock.get();
-        content.trial.take_if(|(at, _)| *at <= now).map(|(_, result)| result)
-    }
-
-    fn end(&mut self) {
-        let mut content = self.0.borrow_mut();
-        (content.planning, content.trial) = (None, None);
-        content.launchable.clear();
-    }
-
-    fn new_config(&self, _: Vec<OwnedFd>, expected: &str) -> Result<NewConfig, String> {
-        Ok(NewConfig { text: Arc::default(), expected: expected.into() })
-    }
-
-    fn new_package(&self, fds: Vec<OwnedFd>) -> Result<PackageFiles, String> {
-        let [package, signature] =
-            <[OwnedFd; 2]>::try_from(fds).map_err(|_| "there is no package")?;
-        Ok(PackageFiles { package, signature })
-    }
-
-    fn fixed(&self, _: &Config) -> Fixed {
-        Vec::new()
-    }
-
-    fn knows(&self, app: &str) -> bool {
-        self.0.borrow().enabled.contains_key(app)
-    }
-
-    fn enabled(&self, app: &str) -> Option<bool> {
-        self.0.borrow().enabled.get(app).copied()
-    }
-
-    fn enable(&mut self, app: &str, enabled: bool) -> Result<(), String> {
-        let mut content = self.0.borrow_mut();
-        if content.is_full {
-            return Err("the decision could not be stored: the disk is full".into());
-        }
-        content.enabled.insert(app.into(), enabled);
-        Ok(())
-    }
-
-    fn store(&mut self, config: &Config) -> Result<(), String> {
-        let mut content = self.0.borrow_mut();
-        if content.is_full {
-            return Err("/rosemary.toml cannot be written: the disk is full".into());
-        }
-        content.apps = config.apps.clone().unwrap_or_default();
-        Ok(())
-    }
-
-    fn has_version(&self, app: &str, version: Version) -> bool {
-        let content = self.0.borrow();
-        let Some(versions) = content.versions.get(app) else { return false };
-        match version {
-            Version::Installed => true,
-            Version::Previous => versions.previous.is_some(),
-            Version::Older => versions.older.is_some(),
-            Version::Staged => versions.staged.is_some(),
-        }
-    }
-
-    fn drop_staged(&mut self, app: &str) {
-        if let Some(versions) = self.0.borrow_mut().versions.get_mut(app) {
-            versions.staged = None;
-        }
-    }
-
-    fn use_staged(&mut self, app: &str) -> Result<(), String> {
-        self.exchange(app, |it| {
-            let staged = it.staged.take()?;
-            let previous = Some(it.installed);
-            Some(Versions { installed: staged, previous, older: it.previous, staged: None })
-        })
-    }
-
-    fn use_previous(&mut self, app: &str) -> Result<(), String> {
-        self.exchange(app, |it| {
-            let installed = it.previous?;
-            Some(Versions { installed, previous: Some(it.installed), ..*it })
-        })
-    }
-
-    fn take_back(&mut self, app: &str) -> Result<(), String> {
-        self.exchange(app, |it| {
-            let installed = it.previous?;
-            Some(Versions { installed, previous: it.older, older: None, staged: None })
-        })
-    }
-
-    fn services(&self, kinds: &[ServiceKind]) -> Result<Vec<ServiceParts>, String> {
-        Ok(service_parts(kinds))
-    }
-}
-
-impl Disk {
-    fn exchange(
-        &self,
-        app: &str,
-        exchange: impl FnOnce(&mut Versions) -> Option<Versions>,
-    ) -> Result<(), String> {
-        let mut content = self.0.borrow_mut();
-        if content.is_full {
-            return Err("the package could not be stored: the disk is full".into());
-        }
-        let versions = content.versions.get_mut(app).ok_or("there is no such package")?;
-        let mut changed = *versions;
-        *versions = exchange(&mut changed).ok_or("there is no such version")?;
-        Ok(())
     }
 }

@@ -1,4 +1,9 @@
 //! The invented processes: they carry out effects, start slowly, crash, hang, lie and leak.
+//!
+//! `machine/messages.rs` has their answers to messages, `machine/system.rs` the answers to questions about them.
+
+mod messages;
+mod system;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,29 +12,24 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use control::app::{AppId, Hosting};
-use control::flight::{Charges, OngoingCall, OngoingTurn};
+use control::app::AppId;
+use control::flight::{Charges, OngoingCall};
 use control::incident::{Cause, IncidentId};
-use control::kernel::{AnnouncedApp, KernelReply, KernelRequest};
-use control::log::LogLevel;
-use control::northbound::{NorthboundReply, NorthboundRequest};
-use control::policy::Policy;
+use control::kernel::{AnnouncedApp, KernelReply};
+use control::northbound::NorthboundReply;
 use control::query::AppCounters;
-use control::service::{ServiceKind, ServiceReply, ServiceRequest};
-use control::zone::{ZoneReply, ZoneRequest};
+use control::service::ServiceReply;
+use control::zone::ZoneReply;
 use supervisor::effects::{
-    ClientId, Effect, Fd, IfFull, LimitRequest, Measure, Message, ProcessEvent, ProgramId, Record,
-    Reply, Spawn,
+    ClientId, Effect, Fd, IfFull, LimitRequest, Measure, ProcessEvent, ProgramId, Record, Reply,
+    Spawn,
 };
-use supervisor::hang::events::Activity;
 use supervisor::program::ProgramKind;
-use supervisor::system::{Sockets, System};
-use supervisor::usage::meter::Sample;
+use supervisor::system::System;
 use sys::crash::CrashRecord;
 use sys::process::Thread;
-use sys::sandbox::Report;
 
-use crate::disk::{Disk, Quality};
+use crate::disk::Disk;
 use crate::faults::{Armed, Hang};
 use crate::tape::Tape;
 
@@ -416,138 +416,6 @@ impl Machine {
         ProcessEvent::Started(self.pids)
     }
 
-    /// A process takes up a message.
-    fn received(&mut self, program: ProgramId, message: Message, tape: &mut Tape) {
-        match message {
-            Message::Kernel(request) => self.kernel_received(program, request, tape),
-            Message::Zone(request) => self.zone_received(program, request, tape),
-            Message::Service(ServiceRequest::Start { .. }) => {
-                let ready = Reply::Service(ServiceReply::Ready);
-                let confined = ServiceReply::Confined { report: Report::default() };
-                self.begin(program, Reply::Service(confined), ready, tape);
-            }
-            Message::Service(ServiceRequest::Ping { number }) => {
-                self.answer(program, Reply::Service(ServiceReply::Pong { number }), tape);
-            }
-            Message::Northbound(NorthboundRequest::Start { .. }) => {
-                let ready = Reply::Northbound(NorthboundReply::Ready);
-                let confined = NorthboundReply::Confined { report: Report::default() };
-                self.begin(program, Reply::Northbound(confined), ready, tape);
-            }
-            Message::Northbound(NorthboundRequest::Ping { number }) => {
-                self.answer(program, Reply::Northbound(NorthboundReply::Pong { number }), tape);
-            }
-            Message::Service(ServiceRequest::Stop)
-            | Message::Northbound(NorthboundRequest::Stop) => {
-                self.stop(program, tape);
-            }
-            Message::Service(ServiceRequest::Client(_)) | Message::Northbound(_) => {}
-        }
-    }
-
-    /// A process begins: it confines itself and becomes ready, unless a fault is armed.
-    fn begin(&mut self, program: ProgramId, confined: Reply, ready: Reply, tape: &mut Tape) {
-        let Some(process) = self.processes.get(&program) else { return };
-        let kind = kind_name(&process.kind);
-        let first = Duration::from_millis(1 + tape.below(20));
-        self.send(program, first, confined, usize::from(kind == "zone"));
-        let ready_at = first + Duration::from_millis(tape.below(200));
-        match self.take_armed(kind, &[Armed::DiesStarting, Armed::NeverReady]) {
-            Some(Armed::DiesStarting) => {
-                self.end(program, ready_at, Cause::Signal { signal: 11 }, Truth::Own);
-            }
-            Some(_) => {}
-            None => self.send(program, ready_at, ready, 0),
-        }
-    }
-
-    fn answer(&mut self, program: ProgramId, reply: Reply, tape: &mut Tape) {
-        let Some(process) = self.processes.get(&program) else { return };
-        if process.hang.is_none() && !process.is_deaf {
-            self.send(program, Duration::from_millis(1 + tape.below(50)), reply, 0);
-        }
-    }
-
-    fn stop(&mut self, program: ProgramId, tape: &mut Tape) {
-        let Some(process) = self.processes.get(&program) else { return };
-        if process.hang.is_none() && !process.is_deaf && !process.ignores_stop {
-            let after = Duration::from_millis(1 + tape.below(60));
-            self.end(program, after, Cause::Exit { code: 0 }, Truth::Requested);
-        }
-    }
-
-    fn kernel_received(&mut self, program: ProgramId, request: KernelRequest, tape: &mut Tape) {
-        let Some(process) = self.processes.get_mut(&program) else { return };
-        match request {
-            KernelRequest::Start { apps, .. } => {
-                let hosted: Vec<AppId> = apps
-                    .iter()
-                    .filter(|app| app.host == Hosting::Kernel)
-                    .map(|app| app.app)
-                    .collect();
-                process.apps = apps;
-                let confined = KernelReply::Confined { report: Report::default() };
-                let ready = Reply::Kernel(KernelReply::Ready);
-                self.begin(program, Reply::Kernel(confined), ready, tape);
-                for app in hosted {
-                    let after = Duration::from_millis(230 + tape.below(100));
-                    let reply = KernelReply::Hosted { app, version: "1".into(), instances: 2 };
-                    self.send(program, after, Reply::Kernel(reply), 0);
-                }
-            }
-            KernelRequest::Know { app, name, policy } => know(process, app, name, policy),
-            KernelRequest::Attach { app, name, policy } => {
-                know(process, app, name, policy);
-                if process.hang.is_some() || process.is_deaf {
-                    return;
-                }
-                let is_full = self.take_armed("kernel", &[Armed::NoRings]).is_some();
-                let lost = self.take_armed("kernel", &[Armed::LosesDescriptors]).is_some();
-                let reply = if is_full {
-                    KernelReply::NotAttached { app, why: "there are no descriptors".into() }
-                } else {
-                    KernelReply::Attached { app, capacity: 1 << 20, batch: 64 }
-                };
-                let fds = if is_full || lost { 0 } else { 2 };
-                let after = Duration::from_millis(1 + tape.below(10));
-                self.send(program, after, Reply::Kernel(reply), fds);
-            }
-            KernelRequest::Stop => self.stop(program, tape),
-            KernelRequest::Forget { app } => process.apps.retain(|it| it.app != app),
-            _ => {}
-        }
-    }
-
-    fn zone_received(&mut self, program: ProgramId, request: ZoneRequest, tape: &mut Tape) {
-        let Some(process) = self.processes.get_mut(&program) else { return };
-        match request {
-            ZoneRequest::Load { sha256, .. } => {
-                process.sha256.clone_from(&sha256);
-                let confined = ZoneReply::Confined { report: Report::default() };
-                let quality = self.disk.quality(&sha256);
-                let reply = match quality {
-                    Quality::Good | Quality::Short(_) => ZoneReply::Loaded { version: "1".into() },
-                    Quality::Unfit => ZoneReply::Unfit { why: "it has a wrong value".into() },
-                    Quality::NotLoaded => ZoneReply::NotLoaded { why: "it is no object".into() },
-                };
-                self.begin(program, Reply::Zone(confined), Reply::Zone(reply), tape);
-                match quality {
-                    Quality::Good => {}
-                    Quality::Short(after) => {
-                        let after = Duration::from_millis(250) + after;
-                        self.end(program, after, Cause::Signal { signal: 6 }, Truth::Own);
-                    }
-                    Quality::Unfit | Quality::NotLoaded => {
-                        let after = Duration::from_millis(260);
-                        self.end(program, after, Cause::Exit { code: 1 }, Truth::Own);
-                    }
-                }
-            }
-            ZoneRequest::Stop => self.stop(program, tape),
-            _ => {}
-        }
-    }
-
     /// A call of an app begins that does not return.
     pub(crate) fn begin_call(&mut self, program: ProgramId, app: NonZeroU16) {
         self.calls += 1;
@@ -640,17 +508,6 @@ impl Machine {
     }
 }
 
-/// The kernel knows an app from now on.
-fn know(kernel: &mut Process, app: AppId, name: String, policy: Policy) {
-    if let Some(known) = kernel.apps.iter_mut().find(|it| it.app == app) {
-        known.policy = policy;
-        return;
-    }
-    let (host, log_level) = (Hosting::User, LogLevel::Info);
-    let (config_size, services) = (0, Vec::new());
-    kernel.apps.push(AnnouncedApp { app, name, policy, host, log_level, config_size, services });
-}
-
 /// The record of a kernel that ends.
 fn record(process: &Process, truth: Truth, cause: &Cause) -> Record {
     let call = |app: AppId| {
@@ -681,109 +538,5 @@ fn record(process: &Process, truth: Truth, cause: &Cause) -> Record {
         recent: Vec::new(),
         charges,
         ended_ns: 0,
-    }
-}
-
-impl System for Machine {
-    fn sample(&self, program: ProgramId) -> Option<Sample> {
-        let process = self.processes.get(&program)?;
-        let memory = self.memory(process);
-        let cpu = self.thread(process).used;
-        Some(Sample {
-            cpu,
-            memory,
-            own_memory: memory,
-            threads: 2,
-            descriptors: Some(10),
-            ..Sample::default()
-        })
-    }
-
-    fn processor_time(&self, program: ProgramId) -> Option<Duration> {
-        let process = self.processes.get(&program)?;
-        Some(self.now().saturating_duration_since(process.since))
-    }
-
-    fn own_memory(&self, program: ProgramId) -> Option<Result<u64, String>> {
-        let process = self.processes.get(&program).filter(|it| !it.is_killed)?;
-        Some(Ok(self.memory(process)))
-    }
-
-    fn is_memory_uncounted(&self) -> bool {
-        true
-    }
-
-    fn main_thread(&self, program: ProgramId) -> Option<Thread> {
-        self.processes.get(&program).map(|process| self.thread(process))
-    }
-
-    fn worker(&self, program: ProgramId, _: usize) -> Option<Thread> {
-        self.main_thread(program)
-    }
-
-    fn activity(&self, program: ProgramId, _: bool) -> Activity {
-        let thread = self.main_thread(program);
-        Activity { thread, process: thread.map(|thread| thread.used) }
-    }
-
-    fn calls(&self, program: ProgramId) -> Vec<OngoingCall> {
-        self.processes.get(&program).and_then(|process| process.call).into_iter().collect()
-    }
-
-    fn turns(&self, program: ProgramId) -> Vec<OngoingTurn> {
-        let Some(process) = self.processes.get(&program) else { return Vec::new() };
-        let now = self.now().saturating_duration_since(process.since).as_millis() / 100;
-        let number = match (process.hang, process.sick_since) {
-            (Some(_), Some(since)) => {
-                since.saturating_duration_since(process.since).as_millis() / 100
-            }
-            _ => now,
-        };
-        vec![OngoingTurn { slot: 0, number: u64::try_from(number).unwrap_or(u64::MAX) }]
-    }
-
-    fn charges(&self, program: ProgramId) -> Charges {
-        let Some(process) = self.processes.get(&program) else { return Charges::default() };
-        let grown = self.memory(process).saturating_sub(20 << 20);
-        Charges::of(process.leaking_app.map(|app| (app, grown)))
-    }
-
-    fn table(&self, _: u32) -> Result<Fd, String> {
-        if self.disk.take_out_of_descriptors() {
-            return Err("there is no memory".into());
-        }
-        Ok(self.fd.clone())
-    }
-
-    fn is_table_sealed(&self, _: &Fd) -> bool {
-        true
-    }
-
-    fn sealed(&self, _: &str, _: &[u8]) -> Result<Fd, String> {
-        if self.disk.take_out_of_descriptors() {
-            return Err("there is no memory".into());
-        }
-        Ok(self.fd.clone())
-    }
-
-    fn sockets(&self, _: Sockets) -> Result<[Fd; 2], String> {
-        if self.disk.take_out_of_descriptors() {
-            return Err("too many files are open".into());
-        }
-        Ok([self.fd.clone(), self.fd.clone()])
-    }
-
-    fn state_file(&self, service: ServiceKind, _: Option<u32>) -> Result<Option<Fd>, String> {
-        if service.file().is_none() {
-            return Ok(None);
-        }
-        if self.disk.is_full() && self.disk.take_out_of_descriptors() {
-            return Err("could not open its state: no space is left".into());
-        }
-        Ok(Some(self.fd.clone()))
-    }
-
-    fn is_log_stored(&self) -> bool {
-        true
     }
 }

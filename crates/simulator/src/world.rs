@@ -3,6 +3,9 @@
 //! An episode alternates between storms, in which faults happen and operators request changes at the worst moment, and calm, at whose
 //! end everything that is to run must run. Rosemary is stopped and started again in between, with the same disk.
 
+mod names;
+mod provoke;
+
 use std::cell::Cell;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,16 +14,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control::change::{AppVerb, Change, ChangeRequest};
-use control::kernel::KernelReply;
-use control::log::LogLevel;
-use control::northbound::NorthboundReply;
-use control::operator::MonitorStatus;
-use control::service::ServiceReply;
-use control::zone::ZoneReply;
 use supervisor::change::Basis;
 use supervisor::contract::Contract;
-use supervisor::effects::{Effect, Effects, Fd, ProcessEvent, Reply};
+use supervisor::effects::{Effects, Fd};
 use supervisor::incidents::Incidents;
 use supervisor::interface::NorthboundParts;
 use supervisor::kernel::KernelParts;
@@ -31,10 +27,12 @@ use supervisor::usage::meter::Meter;
 use supervisor::{Event, Supervisor};
 use sys::process::PidNamespace;
 
+pub(crate) use self::names::{EFFECTS, EVENTS};
+use self::names::{effect_name, event_name, is_routine};
+pub(crate) use self::provoke::REQUESTS;
 use crate::checks::Checks;
 use crate::coverage::Coverage;
 use crate::disk::{DemotionFile, Disk, service_parts};
-use crate::faults::{OF_MACHINE, Provoked, provoke};
 use crate::machine::Machine;
 use crate::sabotage::Sabotage;
 use crate::tape::Tape;
@@ -44,26 +42,6 @@ const CALM: Duration = Duration::from_secs(400);
 
 /// Events without a step of time between them, after which the supervisor turns in circles.
 const MOST_AT_ONCE: u32 = 20_000;
-
-/// Requests of operators.
-pub(crate) const REQUESTS: [&str; 16] = [
-    "start",
-    "stop",
-    "restart",
-    "enable",
-    "disable",
-    "promote",
-    "upgrade",
-    "rollback",
-    "reload",
-    "dry run",
-    "log level",
-    "leave safe mode",
-    "configure",
-    "stage",
-    "limit",
-    "signal",
-];
 
 /// A promise that was broken.
 #[derive(Debug, Clone)]
@@ -357,147 +335,6 @@ impl World {
         (self.digest, time, group, name).hash(&mut hasher);
         self.digest = hasher.finish();
     }
-
-    /// Lets a fault happen, or an operator request something.
-    fn provoke(&mut self) -> Result<(), String> {
-        match self.tape.below(100) {
-            0..37 => self.request(),
-            37..98 => {
-                let kind = match self.tape.below(100) {
-                    0..28 => "kernel",
-                    28..43 => "zone",
-                    43..60 => "log",
-                    60..73 => "storage",
-                    73..87 => "broker",
-                    _ => "northbound",
-                };
-                let (fault, provoked) = provoke(kind, &mut self.machine, &mut self.tape);
-                match provoked {
-                    Provoked::Later => Ok(()),
-                    Provoked::Now => {
-                        self.provoked("fault", &format!("{kind} {fault}"));
-                        self.coverage.steps += 1;
-                        Ok(())
-                    }
-                    Provoked::Event(program, event) => {
-                        self.provoked("fault", &format!("{kind} {fault}"));
-                        self.decide(Event::Process(program, event))
-                    }
-                }
-            }
-            _ => self.break_machine(),
-        }
-    }
-
-    fn break_machine(&mut self) -> Result<(), String> {
-        let Some(fault) = self.tape.one(&OF_MACHINE).copied() else { return Ok(()) };
-        match fault {
-            "disk is full" => {
-                let is_full = self.disk.is_full();
-                self.disk.set_full(!is_full);
-            }
-            "monitor is killed" => {
-                self.provoked("fault", "machine monitor is killed");
-                self.coverage.steps += 1;
-                return self.boot_again();
-            }
-            "out of descriptors" => self.disk.lose_descriptors(),
-            "file is unreadable" => self.disk.make_unreadable("alpha"),
-            "object is replaced" => {
-                let staged = self.tape.happens(500);
-                self.disk.replace_object(staged, &mut self.tape);
-            }
-            _ => {
-                let jump = Duration::from_secs(1 + self.tape.below(7200));
-                self.clock.set(self.now() + jump);
-                self.checks.jumped();
-                self.weather_until = self.weather_until.max(self.now() + Duration::from_secs(5));
-            }
-        }
-        self.provoked("fault", &format!("machine {fault}"));
-        self.coverage.steps += 1;
-        Ok(())
-    }
-
-    /// An operator, or an app, requests something.
-    fn request(&mut self) -> Result<(), String> {
-        let now = self.now();
-        let Some(name) = self.tape.one(&REQUESTS).copied() else { return Ok(()) };
-        let apps =
-            ["topology", "gate", "sieve", "alpha", "beta", "gamma", "snake", "eye", "nobody"];
-        let app = self.tape.one(&apps).copied().unwrap_or("nobody").to_owned();
-        let verb = |verb| Some(Change::App { app: app.clone(), verb });
-        let change = match name {
-            "start" => verb(AppVerb::Start),
-            "stop" => verb(AppVerb::Stop),
-            "restart" => verb(AppVerb::Restart),
-            "enable" => verb(AppVerb::Enable),
-            "disable" => verb(AppVerb::Disable),
-            "promote" => verb(AppVerb::Promote),
-            "upgrade" => verb(AppVerb::Upgrade),
-            "rollback" => verb(AppVerb::Rollback),
-            "reload" => {
-                self.disk.edit_config(&mut self.tape);
-                Some(Change::Reload { dry_run: false })
-            }
-            "dry run" => {
-                self.disk.edit_config(&mut self.tape);
-                Some(Change::Reload { dry_run: true })
-            }
-            "log level" => {
-                let level = self.tape.happens(500).then_some(LogLevel::Debug);
-                Some(Change::LogLevel { app: app.clone(), level })
-            }
-            "leave safe mode" => Some(Change::LeaveSafeMode),
-            "configure" => Some(Change::Configure { expected: String::new(), dry_run: false }),
-            "stage" => Some(Change::Stage { app: app.clone() }),
-            _ => None,
-        };
-        match (name, change) {
-            (_, Some(change)) => {
-                let fds = match &change {
-                    Change::Stage { .. } => {
-                        (0..2).filter_map(|_| self.fd.try_clone().ok()).collect()
-                    }
-                    _ => Vec::new(),
-                };
-                let confirmed = self.tape.happens(500);
-                self.checks.requested();
-                let request = ChangeRequest { change, confirmed };
-                let begun = self.supervisor.begin_change(request, fds, "user 0", now);
-                self.coverage.count("change", if begun.is_ok() { "begun" } else { "refused" });
-                self.provoked("request", name);
-                self.coverage.steps += 1;
-                self.settle()?;
-                self.checks.after(&self.supervisor, &self.machine, &self.contract, now)
-            }
-            ("limit", None) => {
-                let Some(request) = self.machine.limit_request(&mut self.tape) else {
-                    return Ok(());
-                };
-                self.provoked("request", name);
-                self.decide(Event::Limit(request))
-            }
-            _ => match self.tape.below(12) {
-                0..4 => {
-                    self.provoked("request", name);
-                    self.checks.requested();
-                    self.decide(Event::Terminate)
-                }
-                4..6 => {
-                    self.provoked("request", "signal");
-                    self.checks.requested();
-                    self.decide(Event::Reload("SIGHUP"))
-                }
-                _ => {
-                    // Operators look at everything all the time.
-                    let monitor = MonitorStatus { pid: 1, uptime_seconds: 0.0 };
-                    let status = self.supervisor.status(monitor, None, now);
-                    Checks::status(&status)
-                }
-            },
-        }
-    }
 }
 
 /// Starts a monitor.
@@ -533,122 +370,4 @@ fn boot(disk: &Disk, effects: &Effects, incidents: &Incidents) -> Result<Supervi
     let deployment = Box::new(disk.clone());
     let basis = Basis { deployment, config, inactive: Vec::new(), warnings: Vec::new() };
     Ok(Supervisor::new(parts, basis, false))
-}
-
-/// The events that a simulation must have.
-pub(crate) const EVENTS: [&str; 17] = [
-    "start",
-    "time",
-    "measure",
-    "limit",
-    "reload",
-    "terminate",
-    "started",
-    "not started",
-    "received",
-    "closed",
-    "broken",
-    "counted",
-    "backtrace",
-    "log silent",
-    "ended",
-    "pong",
-    "not counted",
-];
-
-fn event_name(event: &Event) -> String {
-    let name = match event {
-        Event::Start => "start",
-        Event::Time => "time",
-        Event::Measure => "measure",
-        Event::Limit(_) => "limit",
-        Event::Reload(_) => "reload",
-        Event::Terminate => "terminate",
-        Event::Process(_, event) => match event {
-            ProcessEvent::Started(_) => "started",
-            ProcessEvent::Found(_) => "found",
-            ProcessEvent::NotStarted(_) => "not started",
-            ProcessEvent::Received(..) if is_pong(event) => "pong",
-            ProcessEvent::Received(..) => "received",
-            ProcessEvent::Closed => "closed",
-            ProcessEvent::Broken(_) => "broken",
-            ProcessEvent::Counted(_) => "counted",
-            ProcessEvent::NotCounted => "not counted",
-            ProcessEvent::Backtrace(..) => "backtrace",
-            ProcessEvent::LogSilent(_) => "log silent",
-            ProcessEvent::Ended(..) => "ended",
-        },
-    };
-    name.to_owned()
-}
-
-fn is_pong(event: &ProcessEvent) -> bool {
-    matches!(event, ProcessEvent::Received(reply, _) if matches!(
-        **reply,
-        Reply::Service(ServiceReply::Pong { .. })
-            | Reply::Northbound(NorthboundReply::Pong { .. })
-    ))
-}
-
-/// Whether a process says how it is confined, which the supervisor only passes on.
-fn is_report(event: &ProcessEvent) -> bool {
-    matches!(event, ProcessEvent::Received(reply, _) if matches!(
-        **reply,
-        Reply::Kernel(KernelReply::Confined { .. })
-            | Reply::Zone(ZoneReply::Confined { .. })
-            | Reply::Service(ServiceReply::Confined { .. })
-            | Reply::Northbound(NorthboundReply::Confined { .. })
-    ))
-}
-
-/// Whether an event returns all the time and changes nothing that matters.
-fn is_routine(event: &Event) -> bool {
-    match event {
-        Event::Measure | Event::Process(_, ProcessEvent::Counted(_)) => true,
-        Event::Process(_, event) => is_pong(event) || is_report(event),
-        _ => false,
-    }
-}
-
-/// The effects that a simulation must have.
-pub(crate) const EFFECTS: [&str; 17] = [
-    "spawn",
-    "send",
-    "confined",
-    "audit",
-    "audit user",
-    "log level",
-    "count",
-    "backtrace",
-    "forward log",
-    "wait for log",
-    "flush log",
-    "end log",
-    "add client",
-    "decided",
-    "kill",
-    "abandon",
-    "forget",
-];
-
-fn effect_name(effect: &Effect) -> &'static str {
-    match effect {
-        Effect::Spawn(_) => "spawn",
-        Effect::Send(..) => "send",
-        Effect::Confined(..) => "confined",
-        Effect::Audit { app: Some(_), .. } => "audit",
-        Effect::Audit { app: None, .. } => "audit user",
-        Effect::SetLogLevel(_) => "log level",
-        Effect::Count => "count",
-        Effect::Backtrace(_) => "backtrace",
-        Effect::ForwardLog(_) => "forward log",
-        Effect::WaitForLog => "wait for log",
-        Effect::FlushLog => "flush log",
-        Effect::EndLog => "end log",
-        Effect::AddAppsClient(..) => "add client",
-        Effect::Decided(..) => "decided",
-        Effect::Kill => "kill",
-        Effect::Abandon => "abandon",
-        Effect::Forget => "forget",
-    }
 }

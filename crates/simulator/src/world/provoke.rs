@@ -1,0 +1,175 @@
+//! Faults and requests: one of them after each short time of a storm.
+
+use std::time::Duration;
+
+use control::change::{AppVerb, Change, ChangeRequest};
+use control::log::LogLevel;
+use control::operator::MonitorStatus;
+use supervisor::Event;
+
+use super::World;
+use crate::checks::Checks;
+use crate::faults::{OF_MACHINE, Provoked, provoke};
+
+/// Requests of operators.
+pub(crate) const REQUESTS: [&str; 16] = [
+    "start",
+    "stop",
+    "restart",
+    "enable",
+    "disable",
+    "promote",
+    "upgrade",
+    "rollback",
+    "reload",
+    "dry run",
+    "log level",
+    "leave safe mode",
+    "configure",
+    "stage",
+    "limit",
+    "signal",
+];
+
+impl World {
+    /// Lets a fault happen, or an operator request something.
+    pub(super) fn provoke(&mut self) -> Result<(), String> {
+        match self.tape.below(100) {
+            0..37 => self.request(),
+            37..98 => {
+                let kind = match self.tape.below(100) {
+                    0..28 => "kernel",
+                    28..43 => "zone",
+                    43..60 => "log",
+                    60..73 => "storage",
+                    73..87 => "broker",
+                    _ => "northbound",
+                };
+                let (fault, provoked) = provoke(kind, &mut self.machine, &mut self.tape);
+                match provoked {
+                    Provoked::Later => Ok(()),
+                    Provoked::Now => {
+                        self.provoked("fault", &format!("{kind} {fault}"));
+                        self.coverage.steps += 1;
+                        Ok(())
+                    }
+                    Provoked::Event(program, event) => {
+                        self.provoked("fault", &format!("{kind} {fault}"));
+                        self.decide(Event::Process(program, event))
+                    }
+                }
+            }
+            _ => self.break_machine(),
+        }
+    }
+
+    fn break_machine(&mut self) -> Result<(), String> {
+        let Some(fault) = self.tape.one(&OF_MACHINE).copied() else { return Ok(()) };
+        match fault {
+            "disk is full" => {
+                let is_full = self.disk.is_full();
+                self.disk.set_full(!is_full);
+            }
+            "monitor is killed" => {
+                self.provoked("fault", "machine monitor is killed");
+                self.coverage.steps += 1;
+                return self.boot_again();
+            }
+            "out of descriptors" => self.disk.lose_descriptors(),
+            "file is unreadable" => self.disk.make_unreadable("alpha"),
+            "object is replaced" => {
+                let staged = self.tape.happens(500);
+                self.disk.replace_object(staged, &mut self.tape);
+            }
+            _ => {
+                let jump = Duration::from_secs(1 + self.tape.below(7200));
+                self.clock.set(self.now() + jump);
+                self.checks.jumped();
+                self.weather_until = self.weather_until.max(self.now() + Duration::from_secs(5));
+            }
+        }
+        self.provoked("fault", &format!("machine {fault}"));
+        self.coverage.steps += 1;
+        Ok(())
+    }
+
+    /// An operator, or an app, requests something.
+    fn request(&mut self) -> Result<(), String> {
+        let now = self.now();
+        let Some(name) = self.tape.one(&REQUESTS).copied() else { return Ok(()) };
+        let apps =
+            ["topology", "gate", "sieve", "alpha", "beta", "gamma", "snake", "eye", "nobody"];
+        let app = self.tape.one(&apps).copied().unwrap_or("nobody").to_owned();
+        let verb = |verb| Some(Change::App { app: app.clone(), verb });
+        let change = match name {
+            "start" => verb(AppVerb::Start),
+            "stop" => verb(AppVerb::Stop),
+            "restart" => verb(AppVerb::Restart),
+            "enable" => verb(AppVerb::Enable),
+            "disable" => verb(AppVerb::Disable),
+            "promote" => verb(AppVerb::Promote),
+            "upgrade" => verb(AppVerb::Upgrade),
+            "rollback" => verb(AppVerb::Rollback),
+            "reload" => {
+                self.disk.edit_config(&mut self.tape);
+                Some(Change::Reload { dry_run: false })
+            }
+            "dry run" => {
+                self.disk.edit_config(&mut self.tape);
+                Some(Change::Reload { dry_run: true })
+            }
+            "log level" => {
+                let level = self.tape.happens(500).then_some(LogLevel::Debug);
+                Some(Change::LogLevel { app: app.clone(), level })
+            }
+            "leave safe mode" => Some(Change::LeaveSafeMode),
+            "configure" => Some(Change::Configure { expected: String::new(), dry_run: false }),
+            "stage" => Some(Change::Stage { app: app.clone() }),
+            _ => None,
+        };
+        match (name, change) {
+            (_, Some(change)) => {
+                let fds = match &change {
+                    Change::Stage { .. } => {
+                        (0..2).filter_map(|_| self.fd.try_clone().ok()).collect()
+                    }
+                    _ => Vec::new(),
+                };
+                let confirmed = self.tape.happens(500);
+                self.checks.requested();
+                let request = ChangeRequest { change, confirmed };
+                let begun = self.supervisor.begin_change(request, fds, "user 0", now);
+                self.coverage.count("change", if begun.is_ok() { "begun" } else { "refused" });
+                self.provoked("request", name);
+                self.coverage.steps += 1;
+                self.settle()?;
+                self.checks.after(&self.supervisor, &self.machine, &self.contract, now)
+            }
+            ("limit", None) => {
+                let Some(request) = self.machine.limit_request(&mut self.tape) else {
+                    return Ok(());
+                };
+                self.provoked("request", name);
+                self.decide(Event::Limit(request))
+            }
+            _ => match self.tape.below(12) {
+                0..4 => {
+                    self.provoked("request", name);
+                    self.checks.requested();
+                    self.decide(Event::Terminate)
+                }
+                4..6 => {
+                    self.provoked("request", "signal");
+                    self.checks.requested();
+                    self.decide(Event::Reload("SIGHUP"))
+                }
+                _ => {
+                    // Operators look at everything all the time.
+                    let monitor = MonitorStatus { pid: 1, uptime_seconds: 0.0 };
+                    let status = self.supervisor.status(monitor, None, now);
+                    Checks::status(&status)
+                }
+            },
+        }
+    }
+}
