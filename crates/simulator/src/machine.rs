@@ -25,7 +25,6 @@ use supervisor::effects::{
     Spawn,
 };
 use supervisor::program::ProgramKind;
-use supervisor::system::System;
 use sys::crash::CrashRecord;
 use sys::process::Thread;
 
