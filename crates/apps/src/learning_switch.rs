@@ -212,7 +212,8 @@ mod tests {
 
     const ALICE: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
     const BOB: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
-    const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+    const VERSIONS: [Version; Version::COUNT] =
+        [Version::V1_0, Version::V1_1, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5];
 
     fn packet(bench: &mut Bench, at: Switch, from: ([u8; 6], u32), to: [u8; 6]) -> Vec<Sent> {
         let frame = [&to[..], &from.0, &[0x08, 0x00, 1, 2, 3, 4]].concat();

@@ -11,8 +11,9 @@ use super::value::Table;
 use super::words::path;
 
 /// The keys of `[controller]`.
-pub const CONTROLLER_KEYS: [&str; 12] = [
+pub const CONTROLLER_KEYS: [&str; 13] = [
     "listen",
+    "openflow",
     "plain",
     "tls-dir",
     "workers",

@@ -1,6 +1,7 @@
 //! Reads what tunes the workers: keys of `[controller]`, and environment variables for measurements.
 
 use control::kernel::Tuning;
+use openflow::{OfferedVersions, Version};
 use thiserror::Error;
 
 use super::limits::bytes;
@@ -90,12 +91,26 @@ pub(super) fn read(controller: &Table<'_>) -> Tuning {
         u32::try_from(it.number()?).ok().filter(|ports| Tuning::PORTS.contains(ports))
     });
     Tuning {
+        openflow: read_versions(controller),
         pin: pin.unwrap_or(usual.pin),
         read: read.unwrap_or(usual.read),
         ring: ring.unwrap_or(usual.ring),
         batch: batch.unwrap_or(usual.batch),
         ports: ports.unwrap_or(usual.ports),
     }
+}
+
+/// Reads the versions of OpenFlow that are offered to switches.
+fn read_versions(controller: &Table<'_>) -> Option<OfferedVersions> {
+    let expected = format!("a version of OpenFlow in quotes: {}", Version::NAMES.join(", "));
+    let versions = controller.list("openflow", &expected, |it| it.text()?.parse().ok())?;
+    let offered = OfferedVersions::only(&versions);
+    if offered.is_none()
+        && let Some(value) = controller.get("openflow")
+    {
+        value.refuse("one or more versions of OpenFlow, each once");
+    }
+    offered
 }
 
 #[cfg(test)]
@@ -114,8 +129,15 @@ mod tests {
         assert_eq!(tuning(""), Ok(usual));
         assert_eq!(tuning("[controller]\nworkers = 1"), Ok(usual));
         let text = "[controller]\npin = false\nread-bytes = 4096\nring-bytes = \"1 MiB\"\nbatch = 1\nswitch-ports = 0";
-        let said = Tuning { pin: false, read: 4096, ring: 1 << 20, batch: 1, ports: 0 };
+        let said =
+            Tuning { pin: false, read: 4096, ring: 1 << 20, batch: 1, ports: 0, openflow: None };
         assert_eq!(tuning(text), Ok(said));
+    }
+
+    #[test]
+    fn versions_of_openflow_are_a_list() {
+        let tuning = tuning("[controller]\nopenflow = [\"1.3\", \"1.0\"]").unwrap();
+        assert_eq!(tuning.openflow.unwrap().to_string(), "1.0,1.3");
     }
 
     #[test]
@@ -167,6 +189,10 @@ mod tests {
             ("batch = 65", "from 1 to 64"),
             ("switch-ports = 16777217", "from 0 to 16777216"),
             ("switch-ports = -1", "from 0 to 16777216"),
+            ("openflow = [\"1.6\"]", "a version of OpenFlow in quotes: 1.0, 1.1"),
+            ("openflow = [1.3]", "a version of OpenFlow in quotes"),
+            ("openflow = []", "one or more versions of OpenFlow, each once"),
+            ("openflow = [\"1.3\", \"1.3\"]", "one or more versions of OpenFlow, each once"),
         ] {
             let mistake = tuning(&format!("[controller]\n{line}")).unwrap_err();
             assert!(

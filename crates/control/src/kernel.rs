@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use names::MAX_BATCH;
+pub use openflow::OfferedVersions;
 use serde::{Deserialize, Serialize};
 use sys::ring::DEFAULT_CAPACITY;
 use sys::sandbox::Report;
@@ -118,6 +119,9 @@ pub struct Tuning {
     /// Most ports of all switches together, beyond the first 64 of each; a switch that exceeds it is refused.
     #[serde(default = "Tuning::default_ports")]
     pub ports: u32,
+    /// The versions of OpenFlow that switches may choose; `None` for all, of which one is preferred.
+    #[serde(default, with = "versions")]
+    pub openflow: Option<OfferedVersions>,
 }
 
 impl Tuning {
@@ -147,7 +151,30 @@ impl Default for Tuning {
             ring: DEFAULT_CAPACITY,
             batch: *Self::BATCH.end(),
             ports: Self::default_ports(),
+            openflow: None,
         }
+    }
+}
+
+/// Serialises the offered versions as their text.
+mod versions {
+    use super::OfferedVersions;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    #[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde wants it")]
+    pub(super) fn serialize<S: Serializer>(
+        offered: &Option<OfferedVersions>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        offered.map(|it| it.to_string()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<OfferedVersions>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
     }
 }
 

@@ -46,7 +46,7 @@ fn dispatch(criterion: &mut Criterion<ThreadTime>) {
         ("a control app and three observers", &[Control, Observe, Observe, Observe]),
         ("a guard before a control app", &[Guard(Fail::Closed), Control]),
     ];
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let mut group = criterion.benchmark_group(format!("dispatch/OpenFlow {version}"));
         group.throughput(Throughput::Elements(BATCH as u64));
         let mut messages = packet_in(version).repeat(BATCH);

@@ -334,7 +334,7 @@ pub fn run(options: &Options) -> Result<bool, StartError> {
     let workers = options.workers(&config);
     // A value that is not Unicode is not valid either, and must not count as unset.
     let variable = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
-    let tuning = config::with_environment(config.tuning, variable)?;
+    let tuning = config::with_environment(options.tuning(&config), variable)?;
     let running: Vec<_> = numbers.iter().copied().zip(apps.iter().map(choice::App::name)).collect();
     let absent = numbers::absent(&state, &running, &config)?;
     let id = numbers::installation(&state)?;

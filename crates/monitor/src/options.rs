@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use control::app::Hosting;
-use control::kernel::MAX_WORKERS;
-use control::kernel::PlainTcp;
+use control::kernel::{MAX_WORKERS, OfferedVersions, PlainTcp, Tuning};
 use control::northbound::OfctlRest;
 use control::zone::Framework;
 
@@ -49,6 +48,9 @@ pub struct Options {
     /// The directory of the TLS keys.
     #[command(flatten)]
     pub tls: TlsDir,
+    /// Versions of OpenFlow to offer to switches, of which the highest common one is chosen [default: all, 1.3 before others]
+    #[arg(long, value_name = "VERSION,...")]
+    pub openflow: Option<OfferedVersions>,
     /// Number of threads that serve switches, 1 to 16 [default: one per CPU, at most 16]
     #[arg(
         long,
@@ -174,6 +176,9 @@ impl Options {
         if let Some(workers) = self.workers {
             args.extend(["--workers".into(), workers.to_string().into()]);
         }
+        if let Some(openflow) = self.openflow {
+            args.extend(["--openflow".into(), openflow.to_string().into()]);
+        }
         for app in &self.apps {
             args.extend(["--app".into(), app.to_string().into()]);
         }
@@ -267,6 +272,11 @@ impl Options {
     pub fn workers(&self, config: &Config) -> Option<u16> {
         self.workers.or(config.workers)
     }
+
+    /// The tuning of the workers, before that of the environment.
+    pub fn tuning(&self, config: &Config) -> Tuning {
+        Tuning { openflow: self.openflow.or(config.tuning.openflow), ..config.tuning }
+    }
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -342,7 +352,7 @@ pub(crate) mod tests {
         assert_eq!(options.plain(&config), PlainTcp::Any);
         assert_eq!(options.workers(&config), Some(3));
         assert_eq!(options.tls.resolve(&config).unwrap(), Path::new("/etc/x/k"));
-        let args = "--listen [::1]:2 --runtime-dir /r2 --state-dir /s2 --plain loopback --tls-dir /k2 --workers 1";
+        let args = "--listen [::1]:2 --runtime-dir /r2 --state-dir /s2 --plain loopback --tls-dir /k2 --workers 1 --openflow 1.0,1.4";
         let options = parse(&args.split(' ').collect::<Vec<_>>()).unwrap();
         assert_eq!(options.plain(&config), PlainTcp::Loopback);
         assert_eq!(options.workers(&config), Some(1));
@@ -380,7 +390,7 @@ pub(crate) mod tests {
     #[test]
     fn to_args_gives_the_same_options() {
         let args = "--listen 127.0.0.1:6653 --listen [::1]:6633 --plain never --tls-dir /tmp/k \
-                    --workers 2 --app a:user --app b --safe-mode --allow-unsigned --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
+                    --workers 2 --openflow 1.3,1.5 --app a:user --app b --safe-mode --allow-unsigned --state-dir /tmp/s --config /tmp/c --runtime-dir /tmp/r";
         let args: Vec<&str> = args.split_whitespace().collect();
         let options = parse(&args).unwrap();
         assert_eq!(options.plain, Some(PlainTcp::Never));

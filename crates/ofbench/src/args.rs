@@ -243,7 +243,7 @@ pub struct SwitchesArgs {
 
 /// Parses the name of an OpenFlow version.
 fn versions() -> impl TypedValueParser<Value = Version> {
-    let values = Version::OFFERED
+    let values = Version::ALL
         .iter()
         .map(|version| PossibleValue::new(version.name()).help(format!("OpenFlow {version}")));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Version>())

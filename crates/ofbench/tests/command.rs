@@ -18,7 +18,7 @@ fn ofbench(words: &str) -> Output {
 
 /// Passes the address of a null controller to `with`.
 fn with_null(with: impl FnOnce(&str)) {
-    let null = NullController::bind("127.0.0.1:0".parse().unwrap(), Version::OFFERED).unwrap();
+    let null = NullController::bind("127.0.0.1:0".parse().unwrap(), Version::ALL).unwrap();
     let address = null.address().unwrap().to_string();
     let stop = Arc::new(AtomicBool::new(false));
     let its = stop.clone();

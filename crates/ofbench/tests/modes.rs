@@ -28,7 +28,7 @@ struct Controller {
 
 impl Controller {
     fn start() -> Self {
-        let null = NullController::bind("127.0.0.1:0".parse().unwrap(), Version::OFFERED).unwrap();
+        let null = NullController::bind("127.0.0.1:0".parse().unwrap(), Version::ALL).unwrap();
         let (address, stop) = (null.address().unwrap(), Arc::new(AtomicBool::new(false)));
         let its = stop.clone();
         let thread = Some(thread::spawn(move || null.run(&its)));

@@ -253,23 +253,26 @@ mod tests {
     fn groups_and_meters_are_read() {
         let request = json!({"group_id": 1, "type": "SELECT", "buckets": [
             {"weight": 3, "watch_port": 1, "actions": [{"type": "OUTPUT", "port": 1}]}]});
-        let group =
-            GroupMod::decode(&group_mod(Version::NEWEST, &request, GroupModCommand::Add).unwrap())
-                .unwrap();
+        let group = GroupMod::decode(
+            &group_mod(Version::PREFERRED, &request, GroupModCommand::Add).unwrap(),
+        )
+        .unwrap();
         assert_eq!((group.group_id, group.kind), (1, GroupKind::Select));
         assert_eq!((group.buckets[0].weight, group.buckets[0].watch_port), (3, PortNo(1)));
         let request = json!({"flags": "KBPS", "meter_id": 1,
                              "bands": [{"type": "DROP", "rate": 1000, "burst_size": 7}]});
-        let meter =
-            MeterMod::decode(&meter_mod(Version::NEWEST, &request, MeterModCommand::Add).unwrap())
-                .unwrap();
+        let meter = MeterMod::decode(
+            &meter_mod(Version::PREFERRED, &request, MeterModCommand::Add).unwrap(),
+        )
+        .unwrap();
         assert_eq!((meter.meter_id, meter.flags), (1, MeterFlags::KBPS));
         assert_eq!(meter.bands, [MeterBand::Drop { rate: 1000, burst_size: 7 }]);
         assert!(
-            meter_mod(Version::NEWEST, &json!({"flags": ["FAST"]}), MeterModCommand::Add).is_err()
+            meter_mod(Version::PREFERRED, &json!({"flags": ["FAST"]}), MeterModCommand::Add)
+                .is_err()
         );
         assert!(
-            group_mod(Version::NEWEST, &json!({"type": "SOME"}), GroupModCommand::Add).is_err()
+            group_mod(Version::PREFERRED, &json!({"type": "SOME"}), GroupModCommand::Add).is_err()
         );
     }
 
@@ -277,7 +280,7 @@ mod tests {
     fn port_that_says_nothing_keeps_its_address_and_features() {
         let now = PortNow { hw_addr: MacAddr([2, 0, 0, 0, 0, 1]), advertised: 0x40 };
         let request = json!({"dpid": 1, "port_no": 1, "config": 101, "mask": 101});
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in Version::ALL.iter().copied() {
             let port = PortMod::decode(&port_mod(version, &request, now).unwrap()).unwrap();
             assert_eq!((port.port_no, port.hw_addr), (PortNo(1), now.hw_addr));
             assert_eq!((port.config, port.mask), (PortConfig(101), PortConfig(101)));
@@ -324,14 +327,14 @@ mod tests {
         #[test]
         fn any_request_is_refused_or_makes_a_message(request in any_json()) {
             let now = PortNow { hw_addr: MacAddr([2; 6]), advertised: 0 };
-            for version in [Version::V1_0, Version::V1_3] {
+            for version in Version::ALL.iter().copied() {
                 if let Ok(message) = flow_mod(version, &request, FlowModCommand::Add) {
                     prop_assert!(FlowMod::decode(&message).is_ok());
                 }
                 let _ = port_mod(version, &request, now);
             }
-            let _ = group_mod(Version::NEWEST, &request, GroupModCommand::Modify);
-            let _ = meter_mod(Version::NEWEST, &request, MeterModCommand::Modify);
+            let _ = group_mod(Version::PREFERRED, &request, GroupModCommand::Modify);
+            let _ = meter_mod(Version::PREFERRED, &request, MeterModCommand::Modify);
         }
     }
 }

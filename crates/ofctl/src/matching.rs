@@ -291,11 +291,11 @@ mod tests {
     use super::*;
 
     fn read(attributes: &Value) -> Result<Match, OfctlError> {
-        super::read(attributes, Version::NEWEST)
+        super::read(attributes, Version::PREFERRED)
     }
 
     fn json(match_: &Match) -> Value {
-        super::json(match_, Version::NEWEST)
+        super::json(match_, Version::PREFERRED)
     }
 
     #[test]

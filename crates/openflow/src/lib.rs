@@ -12,7 +12,7 @@
 //!
 //! The features of a version are a row of [`ProtocolFeatures`], and of [`Layout`] for fields that are read in place. Support for another
 //! version is a row of both and a folder beside these. `CONTRIBUTING.md` lists the places outside this crate.
-//! [`Version::OFFERED`] lists the versions that Rosemary offers to switches; the codec knows more.
+//! [`OfferedVersions`] chooses the version for a switch.
 //!
 //! # From bytes to a flow-mod
 //!
@@ -191,5 +191,7 @@ pub use read::Reader;
 pub use role::{ControllerRole, Role, RoleReason, RoleStatus};
 pub use table::{Eviction, TableMod, TableReason, TableStatus, Vacancy};
 pub use text::Text;
-pub use version::{Layout, ProtocolFeatures, UnknownVersion, Version};
+pub use version::{
+    InvalidVersions, Layout, OfferedVersions, ProtocolFeatures, UnknownVersion, Version,
+};
 pub use write::{Writer, append};

@@ -5,9 +5,11 @@
 
 mod features;
 mod layout;
+mod offered;
 
 pub use self::features::ProtocolFeatures;
 pub use self::layout::Layout;
+pub use self::offered::{InvalidVersions, OfferedVersions};
 
 use crate::DecodeError;
 use core::fmt;
@@ -46,11 +48,14 @@ impl Version {
     const EACH: [Self; 6] =
         [Self::V1_0, Self::V1_1, Self::V1_2, Self::V1_3, Self::V1_4, Self::V1_5];
 
-    /// The versions that Rosemary offers to switches, oldest first. The codec knows more.
-    pub const OFFERED: &'static [Self] = &[Self::V1_0, Self::V1_3];
+    /// The version that Rosemary chooses if a switch offers several, and the form of messages whose switch is not known yet.
+    /// `docs/decisions/` has the reason.
+    pub const PREFERRED: Self = Self::V1_3;
 
-    /// The newest version of [`Version::OFFERED`], which can express the most of them.
-    pub const NEWEST: Self = Self::V1_3;
+    /// All versions: [`Version::PREFERRED`], then the others, newest first. A message that not every version can express has
+    /// the form of the first one that can.
+    pub const BY_PREFERENCE: &'static [Self] =
+        &[Self::V1_3, Self::V1_5, Self::V1_4, Self::V1_2, Self::V1_1, Self::V1_0];
 
     /// The names of all versions, in the order of [`Version::ALL`].
     pub const NAMES: &'static [&'static str] = &[
@@ -61,9 +66,6 @@ impl Version {
         Self::V1_4.name(),
         Self::V1_5.name(),
     ];
-
-    /// The names of the versions in [`Version::OFFERED`], in their order.
-    pub const OFFERED_NAMES: &'static [&'static str] = &[Self::V1_0.name(), Self::V1_3.name()];
 
     /// Returns the name, as in "OpenFlow 1.3".
     pub const fn name(self) -> &'static str {
@@ -122,12 +124,6 @@ impl Version {
             5 => Self::V1_4,
             _ => Self::V1_5,
         }
-    }
-
-    /// Whether Rosemary offers the version to switches.
-    #[inline]
-    pub const fn is_offered(self) -> bool {
-        matches!(self, Self::V1_0 | Self::V1_3)
     }
 
     /// Returns the abilities of the version.
@@ -190,12 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn offered_versions_are_1_0_and_1_3() {
-        assert_eq!(Version::OFFERED, [Version::V1_0, Version::V1_3]);
-        assert_eq!(Version::OFFERED.last(), Some(&Version::NEWEST));
-        assert_eq!(Version::OFFERED_NAMES, ["1.0", "1.3"]);
-        for version in Version::ALL {
-            assert_eq!(version.is_offered(), Version::OFFERED.contains(version));
-        }
+    fn preference_has_every_version_once() {
+        let mut sorted = Version::BY_PREFERENCE.to_vec();
+        sorted.sort_unstable();
+        assert_eq!(sorted, Version::ALL);
+        assert_eq!(Version::BY_PREFERENCE[0], Version::PREFERRED);
     }
 }

@@ -42,7 +42,7 @@ fn app_in_c_floods_while_there_is_room() {
     assert_eq!((app.name(), app.version()), ("hub", "0.1.0"));
     let mut bench = Bench::of(app);
     assert_eq!(bench.log(), ["Info: hub ready"]);
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let at = Bench::switch(7, version);
         let sent = bench.event(AlignedRecord::packet_in(at, PortNo(3), b"a whole frame"));
         let packet_out = PacketOut::decode(&sent[0].message).unwrap();
@@ -174,7 +174,7 @@ fn bench_app_in_c_installs_flows() {
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/speed/apps");
     let object = compile("ordinary", &apps.join("ordinary.c"));
     let (alice, bob) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let mut bench = Bench::of(HostedApp::create(&object, Recorder::default()).unwrap());
         let packet_in = |in_port, to: [u8; 6], from: [u8; 6]| {
             let frame = [&to[..], &from, &[8, 0]].concat();
@@ -250,7 +250,7 @@ fn structures_have_the_same_layout_in_c() {
 
 #[test]
 fn app_in_c_sends_a_series() {
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let template = FlowModTemplate::new(&FlowMod::add(Match::new()), version).unwrap();
         let (flow_mod, size) = (template.message(), template.message().len());
         let text = format!(

@@ -106,7 +106,7 @@ fn compile(source: &Path, to: &Path, options: &[&str]) {
 fn messages_in_c_are_those_of_the_codec() {
     let mut bench = bench("messages");
     let (dst, src) = (MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 1]));
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         for (protocol, buffer) in [(6, None), (17, None), (6, Some(5))] {
             let frame = [&dst.0[..], &src.0, &[8, 0, protocol, 10, 0, 0, 1, 10, 0, 0, 2]].concat();
             let switch = Bench::switch(7, version);
@@ -155,7 +155,7 @@ fn messages_in_c_are_those_of_the_codec() {
 #[test]
 fn cut_off_statistics_are_not_read() {
     let mut bench = bench("statistics");
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let port = |port_no, rx_packets| openflow::PortStats {
             port_no: PortNo(port_no),
             rx_packets,

@@ -213,7 +213,7 @@ impl<const TOGETHER: bool> App for Whole<TOGETHER> {
     fn on_batch(&mut self, batch: &Batch<'_>, network: &mut Network<'_>) -> usize {
         let (template, other) = (adds(network), adds(network));
         let frame: Vec<u8> = (0..9000_u32).map(|number| number.to_be_bytes()[3]).collect();
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in Version::ALL.iter().copied() {
             let (to, mut next) = (Bench::switch(7, version), 1);
             while next < Self::PACKETS {
                 if TOGETHER {

@@ -41,7 +41,7 @@ fn packet_in(version: Version, in_port: u32, frame: &[u8]) -> AlignedRecord {
 }
 
 fn hub(mut bench: Bench) {
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let sent = bench.event(packet_in(version, 3, &frame(BOB, ALICE)));
         let out = PacketOut::decode(&sent[0].message).unwrap();
         assert_eq!((sent.len(), out.in_port, out.data), (1, PortNo(3), &frame(BOB, ALICE)[..]));
@@ -49,7 +49,7 @@ fn hub(mut bench: Bench) {
 }
 
 fn learning_switch(mut bench: Bench) {
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         bench.event(packet_in(version, 1, &frame([0xff; 6], ALICE)));
         let sent = bench.event(packet_in(version, 2, &frame(ALICE, BOB)));
         let flow = FlowMod::decode(&sent[0].message).unwrap();
@@ -112,7 +112,7 @@ fn storage(mut bench: Bench) {
 }
 
 fn guard(mut bench: Bench) {
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let switch = Bench::switch(1, version);
         let sent = bench.event(AlignedRecord::about(RecordKind::SwitchUp, switch));
         let flow = FlowMod::decode(&sent[0].message).unwrap();

@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn series_expands_to_its_flow_mods() {
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in Version::ALL.iter().copied() {
             let add = FlowMod::add(Match::new()).cookie(9);
             let template = FlowModTemplate::new(&add, version).unwrap();
             let mut record = template.message().to_vec();
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn packets_become_packet_outs_behind_the_flow_mods() {
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in Version::ALL.iter().copied() {
             let template = FlowModTemplate::new(&FlowMod::add(Match::new()), version).unwrap();
             let packets = [&[7; 60][..], &[], &[8]];
             let record = with_packets(&template, &packets);
@@ -496,7 +496,7 @@ mod tests {
 
     #[test]
     fn forbidden_message_divides_a_series() {
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in Version::ALL.iter().copied() {
             let template = FlowModTemplate::new(&FlowMod::add(Match::new()), version).unwrap();
             let mut record = template.message().to_vec();
             for number in 1..=4 {
@@ -516,7 +516,7 @@ mod tests {
     fn any_bytes_expand_to_adds_of_a_pair_only() {
         let add = FlowMod::add(Match::new()).priority(7);
         let step = if cfg!(miri) { 61 } else { 1 };
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in Version::ALL.iter().copied() {
             let template = FlowModTemplate::new(&add, version).unwrap();
             let alone = [template.message(), &[1; 3 * BLANKS_SIZE]].concat();
             let with_packets = with_packets(&template, &[&[1; 9], &[1; 2], &[1; 30]]);

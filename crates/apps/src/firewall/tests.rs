@@ -10,7 +10,8 @@ use super::*;
 
 const RULES: &str = "[[deny]]\nto = \"10.0.0.2\"\n[[deny]]\nin-port = 7\nswitch = \"2\"\n";
 
-const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+const VERSIONS: [Version; Version::COUNT] =
+    [Version::V1_0, Version::V1_1, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5];
 
 fn bench() -> Bench {
     Bench::configured::<Firewall>(RULES).unwrap()

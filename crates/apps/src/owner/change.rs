@@ -393,9 +393,9 @@ fn on_switch(requested: u16, network: &Network<'_>) -> Result<u16, Refusal> {
     }
 }
 
-/// Encodes a flow in the newest version that can express it.
+/// Encodes a flow in the first version, by preference, that can express it.
 fn encode(flow: &FlowMod<'_>) -> Option<Vec<u8>> {
-    Version::OFFERED.iter().rev().find_map(|version| {
+    Version::BY_PREFERENCE.iter().find_map(|version| {
         let mut out = Vec::new();
         openflow::append(&mut out, |room| flow.encode(*version, 0, room)).ok().map(|_| out)
     })

@@ -44,7 +44,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, clap::Args)]
 pub struct DemoArgs {
     /// OpenFlow version of the switch
-    #[arg(long, value_name = "VERSION", value_parser = versions(), default_value_t = Of::NEWEST)]
+    #[arg(long, value_name = "VERSION", value_parser = versions(), default_value_t = Of::PREFERRED)]
     pub of: Of,
     /// Keep running after the demonstration, for inspection, until Enter or Ctrl-C
     #[arg(long)]

@@ -94,7 +94,7 @@ pub(super) fn run(change: &FlowsChange) -> anyhow::Result<()> {
             (flow, deleted(flow)?, command)
         }
     };
-    let message = ofctl::flow_mod(Version::NEWEST, &request, command)?;
+    let message = ofctl::flow_mod(Version::PREFERRED, &request, command)?;
     let monitor = client::connect(&flow.instance)?;
     let switch = flow.switch.dpid(&monitor)?;
     let service = monitor.service(Service::Operator)?;
@@ -214,7 +214,7 @@ mod tests {
             FlowsChange::Add(args) => (added(args)?, FlowModCommand::Add),
             FlowsChange::Delete(args) => (deleted(&args.flow)?, FlowModCommand::Delete),
         };
-        let message = ofctl::flow_mod(Version::NEWEST, &request, command)?;
+        let message = ofctl::flow_mod(Version::PREFERRED, &request, command)?;
         Ok(FlowMod::decode(&message)?.to_string())
     }
 

@@ -319,7 +319,7 @@ mod tests {
             rights(&[Capability::PacketOut]),
         ];
         let (mut sent, mut refused, mut together) = (0, 0, 0);
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in Version::ALL.iter().copied() {
             for (rights, (record, count)) in all_rights
                 .iter()
                 .flat_map(|rights| all_series(version).into_iter().map(move |it| (rights, it)))
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn record_is_divided_by_the_lengths_of_its_messages() {
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in Version::ALL.iter().copied() {
             let mut flow_mod = Vec::new();
             let add = FlowMod::add(Match::new()).priority(9);
             openflow::append(&mut flow_mod, |out| add.encode(version, 1, out)).unwrap();

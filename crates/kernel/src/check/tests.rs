@@ -16,7 +16,8 @@ mod requests;
 mod scopes;
 
 const APP: AppId = AppId(7);
-const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+const VERSIONS: [Version; Version::COUNT] =
+    [Version::V1_0, Version::V1_1, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5];
 const OUT: [Action; 1] = [Action::Output { port: PortNo(2), max_len: 0 }];
 
 fn policy(capabilities: Vec<Grant>) -> Policy {
@@ -397,7 +398,7 @@ fn messages_that_differ_in_buffers_only_are_alike() {
         assert_eq!(checked.buffer_id(&message), buffer_id);
         checked
     };
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let add = flow_mod(version, Command::Add, Some(5));
         assert!(add.is_alike(&flow_mod(version, Command::Add, None)));
         assert!(packet_out(version, Some(5)).is_alike(&packet_out(version, Some(7))));

@@ -21,7 +21,7 @@ pub(super) fn pair() -> (Connection, TcpStream) {
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (socket, address) = listener.accept().unwrap();
     socket.set_nonblocking(true).unwrap();
-    let session = OpenFlow.open(Instant::now(), Timing::default());
+    let session = OpenFlow::default().open(Instant::now(), Timing::default());
     let pool = idle(1);
     let guard = pool.load_guard(WorkerId(0));
     (Connection::new((socket, address), session, &transport, &pool, guard), peer)

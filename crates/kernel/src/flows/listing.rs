@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn flow_is_formatted_with_its_owner() {
         let out = [Action::output(PortNo(2))];
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in Version::ALL.iter().copied() {
             let mut flows = Flows::new(1, 1);
             let own = 1 << 48 | 5;
             let other = 2 << 48 | 5;

@@ -64,9 +64,9 @@ impl Workers {
                     pin(cpu);
                 }
                 // The thread makes its worker, as instances of apps never leave the thread that made them.
+                let driver = Box::new(OpenFlow { versions: tuning.openflow.unwrap_or_default() });
                 let work = || {
-                    Worker::new(listeners, apps, transport, &OpenFlow, channels)
-                        .and_then(Worker::run)
+                    Worker::new(listeners, apps, transport, driver, channels).and_then(Worker::run)
                 };
                 // A panic is a fault of the kernel: the server ends the process.
                 let result = catch_unwind(AssertUnwindSafe(work));

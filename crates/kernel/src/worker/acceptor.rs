@@ -32,7 +32,7 @@ pub(super) struct Acceptor {
     listeners: Vec<TcpListener>,
     transport: TransportPolicy,
     /// The protocol of the switches.
-    driver: &'static dyn Driver,
+    driver: Box<dyn Driver>,
     /// Whether the listeners are ignored until the next tick, because accepting failed.
     is_paused: bool,
     /// Most connections of all workers.
@@ -50,7 +50,7 @@ impl Acceptor {
     pub(super) fn new(
         listeners: Vec<TcpListener>,
         transport: TransportPolicy,
-        driver: &'static dyn Driver,
+        driver: Box<dyn Driver>,
         workers: usize,
         epoll: &OwnedFd,
     ) -> io::Result<Self> {

@@ -177,7 +177,7 @@ impl Worker {
         listeners: Vec<TcpListener>,
         apps: Apps,
         transport: TransportPolicy,
-        driver: &'static dyn Driver,
+        driver: Box<dyn Driver>,
         channels: WorkerChannels,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;

@@ -70,15 +70,15 @@ impl Bench {
 
     /// The same, but calls `prepare` on each worker before it runs.
     fn with(workers: usize, prepare: fn(&mut Worker)) -> Self {
-        Self::prepared(workers, &OpenFlow, prepare)
+        Self::prepared(workers, || Box::new(OpenFlow::default()), prepare)
     }
 
     /// The same for switches of another protocol.
-    fn driven(workers: usize, driver: &'static dyn Driver) -> Self {
+    fn driven(workers: usize, driver: fn() -> Box<dyn Driver>) -> Self {
         Self::prepared(workers, driver, |_| {})
     }
 
-    fn prepared(workers: usize, driver: &'static dyn Driver, prepare: fn(&mut Worker)) -> Self {
+    fn prepared(workers: usize, driver: fn() -> Box<dyn Driver>, prepare: fn(&mut Worker)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (channels, server) =
@@ -99,7 +99,7 @@ impl Bench {
             let apps =
                 Apps { apps: vec![Known { app: app.clone(), object: None }], flight_slot: None };
             std::thread::spawn(move || {
-                let mut worker = Worker::new(listeners, apps, transport, driver, channels)?;
+                let mut worker = Worker::new(listeners, apps, transport, driver(), channels)?;
                 prepare(&mut worker);
                 worker.run()
             })

@@ -96,7 +96,7 @@ async fn flow(api: Arc<Api>, call: Call, adds: bool) -> Answer {
             }
         }
     }
-    let message = ::ofctl::flow_mod(Version::NEWEST, &body, command).map_err(wrong)?;
+    let message = ::ofctl::flow_mod(Version::PREFERRED, &body, command).map_err(wrong)?;
     write(api, call.principal.who.clone(), dpid, message).await
 }
 
@@ -108,7 +108,7 @@ async fn group(api: Arc<Api>, call: Call, adds: bool) -> Answer {
         (true, true) => GroupModCommand::Modify,
         (true, false) => GroupModCommand::Add,
     };
-    let message = ::ofctl::group_mod(Version::NEWEST, &body, command).map_err(wrong)?;
+    let message = ::ofctl::group_mod(Version::PREFERRED, &body, command).map_err(wrong)?;
     write(api, call.principal.who.clone(), dpid, message).await
 }
 
@@ -120,7 +120,7 @@ async fn meter(api: Arc<Api>, call: Call, adds: bool) -> Answer {
         (true, true) => MeterModCommand::Modify,
         (true, false) => MeterModCommand::Add,
     };
-    let message = ::ofctl::meter_mod(Version::NEWEST, &body, command).map_err(wrong)?;
+    let message = ::ofctl::meter_mod(Version::PREFERRED, &body, command).map_err(wrong)?;
     write(api, call.principal.who.clone(), dpid, message).await
 }
 

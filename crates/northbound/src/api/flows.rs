@@ -57,13 +57,13 @@ async fn list(api: Arc<Api>, call: Call) -> Answer {
 
 /// Checks that the OpenFlow version of a switch has groups and meters.
 async fn must_have_groups(api: &Arc<Api>, dpid: Dpid) -> Result<(), Problem> {
-    let version = status_of(api, dpid).await?.version.parse().unwrap_or(Version::NEWEST);
+    let version = status_of(api, dpid).await?.version.parse().unwrap_or(Version::PREFERRED);
     if version.features().groups && version.features().meters {
         return Ok(());
     }
     let detail =
         format!("switch {dpid} speaks OpenFlow {version}, which has neither groups nor meters");
-    let help = format!("let the switch speak OpenFlow {}", Version::NEWEST);
+    let help = format!("let the switch speak OpenFlow {}", Version::PREFERRED);
     Err(Problem::conflict(detail, help))
 }
 

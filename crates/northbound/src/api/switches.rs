@@ -36,7 +36,7 @@ pub(crate) fn routes() -> Vec<Route> {
     let filter = [
         Param::new(
             "version",
-            Form::Choice(openflow::Version::OFFERED_NAMES),
+            Form::Choice(openflow::Version::NAMES),
             "Only switches that speak this version of OpenFlow",
         ),
         Param::new(

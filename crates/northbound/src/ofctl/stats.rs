@@ -35,7 +35,7 @@ fn switch(api: &Api, dpid: &Value) -> Result<(u64, Version), Fault> {
     let switch = switches.iter().find(|it| it.dpid == name);
     let switch =
         switch.ok_or_else(|| Fault::not_found(format!("no switch {dpid} is connected")))?;
-    let version = switch.version.parse().unwrap_or(Version::NEWEST);
+    let version = switch.version.parse().unwrap_or(Version::PREFERRED);
     Ok((dpid, version))
 }
 

@@ -189,7 +189,7 @@ impl MeasureSwitchArgs {
             tls: self.tls.load()?,
             versions: match self.of {
                 Some(of) => vec![of],
-                None => Version::OFFERED.to_vec(),
+                None => Version::ALL.to_vec(),
             },
             interfaces: self.input.clone().zip(self.output.clone()).map(<[String; 2]>::from),
             parts: if self.only.is_empty() { all.to_vec() } else { self.only.clone() },

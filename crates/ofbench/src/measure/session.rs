@@ -119,7 +119,7 @@ impl Session {
         };
         let mut session = Self {
             channel,
-            version: Version::NEWEST, // until the hello
+            version: Version::PREFERRED, // until the hello
             features,
             description: String::new(),
             xid: 0,

@@ -104,7 +104,7 @@ fn encoding_is_independent_of_the_buffer_size() {
     let web = Match::new().in_port(PortNo(1)).eth_type(0x800).ip_proto(6).tcp_dst(80);
     for match_ in [Match::new(), Match::new().eth_src(MacAddr([2; 6])), web.vlan_vid(7)] {
         let flow_mod = FlowMod::add(match_).idle_timeout(60).apply(&actions);
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in Version::ALL.iter().copied() {
             let mut wide = [0xaa; 512];
             let need = flow_mod.encode(version, 7, &mut wide).unwrap();
             assert_eq!(FlowMod::decode(&wide[..need]).as_ref(), Ok(&flow_mod));
@@ -169,7 +169,7 @@ fn flow_of_a_pair_encodes_as_any_other() {
 
 #[test]
 fn encode_with_priority_overrides_the_priority() {
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let flow_mod = FlowMod::add(Match::new().in_port(PortNo(1))).priority(1);
         let (mut with, mut has) = ([0; 128], [0; 128]);
         let size = flow_mod.encode_with_priority(0x1234, version, 7, &mut with).unwrap();

@@ -257,7 +257,7 @@ pub(super) fn flow_key(table: u8, priority: u16, match_: Match) -> Key {
     Key::Flow { table, priority, match_ }
 }
 
-/// Encodes a message in the newest version that can express it.
+/// Encodes a message in the first version, by preference, that can express it.
 fn encode(
     message: impl Fn(Version, &mut [u8]) -> Result<usize, EncodeError>,
 ) -> Result<Box<[u8]>, WantError> {
@@ -265,9 +265,9 @@ fn encode(
         let mut out = Vec::new();
         openflow::append(&mut out, |room| message(version, room)).map(|_| out.into_boxed_slice())
     };
-    let older = Version::OFFERED.iter().rev().skip(1);
-    let message = in_version(Version::NEWEST);
+    let mut others = Version::BY_PREFERENCE.iter().skip(1);
+    let message = in_version(Version::PREFERRED);
     let message =
-        message.or_else(|error| older.copied().find_map(|it| in_version(it).ok()).ok_or(error))?;
+        message.or_else(|error| others.find_map(|it| in_version(*it).ok()).ok_or(error))?;
     if message.len() > LONGEST { Err(WantError::TooLong) } else { Ok(message) }
 }

@@ -13,7 +13,8 @@ use rosemary_sdk::{App, Dpid, Event, Network};
 
 use crate::fake::{self, FakeStorage, FakeSwitch};
 
-pub(crate) const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+pub(crate) const VERSIONS: [Version; Version::COUNT] =
+    [Version::V1_0, Version::V1_1, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5];
 
 /// An application that wants what packets tell it.
 pub(crate) struct Wisher(Wanted);

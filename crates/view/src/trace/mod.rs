@@ -82,7 +82,7 @@ impl Live {
         let name = at.to_string();
         let status = self.switches.iter().find(|it| it.dpid == name);
         let status = status.ok_or_else(|| TraceError::Failed(format!("{at} is not connected")))?;
-        let version = status.version.parse().unwrap_or(Version::NEWEST);
+        let version = status.version.parse().unwrap_or(Version::PREFERRED);
         let gone = || TraceError::Failed(format!("{at} has disconnected"));
         let (flows, owners) = self.kernel.entries(at.0, EntryPart::Flows)?.ok_or_else(gone)?;
         let groups = if version.features().groups {

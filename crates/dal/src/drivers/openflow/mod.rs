@@ -1,8 +1,10 @@
-//! Serves switches that speak OpenFlow 1.0 and 1.3.
+//! Serves switches that speak OpenFlow 1.0 to 1.5.
 //!
 //! [`framing`] divides a stream of bytes into messages. [`Session`] handles the messages of one switch.
 
 use std::time::Instant;
+
+use openflow::OfferedVersions;
 
 use crate::session::{Driver, Timing};
 
@@ -17,10 +19,13 @@ pub use session::Session;
 
 /// The driver for switches that speak OpenFlow.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct OpenFlow;
+pub struct OpenFlow {
+    /// The versions that it offers.
+    pub versions: OfferedVersions,
+}
 
 impl Driver for OpenFlow {
     fn open(&self, now: Instant, timing: Timing) -> Box<dyn crate::Session> {
-        Box::new(Session::new(now, timing))
+        Box::new(Session::new(now, timing, self.versions))
     }
 }

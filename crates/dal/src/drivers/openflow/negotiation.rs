@@ -1,7 +1,7 @@
 //! Handles the first messages of a session: recognises a hello of any version, and refuses one without a version in
 //! common. OpenFlow 1.3.5 §6.3.1; [`Hello::negotiate`] chooses the version.
 
-use openflow::{ErrorMessage, Header, Hello, Kind, Version};
+use openflow::{ErrorMessage, Header, Hello, Kind, OfferedVersions, Version};
 
 use super::session::send;
 use crate::closed::Closed;
@@ -88,17 +88,17 @@ pub(super) fn check_refusal(agreed: Version, theirs: &Offer, message: &[u8]) -> 
 
 /// Appends the error that refuses a hello, with a text (OpenFlow 1.3.5 §6.3.1). It has the highest
 /// known version that the hello offers: errors have the same layout in every version.
-pub(super) fn refuse(hello: &Hello, xid: u32, out: &mut Vec<u8>) {
+pub(super) fn refuse(ours: OfferedVersions, hello: &Hello, xid: u32, out: &mut Vec<u8>) {
     let readable = match hello.offered() {
         Some(bitmap) => (1..=NEWEST).rev().find(|version| bitmap & 1 << version != 0),
         None => Some(hello.version.clamp(1, NEWEST)),
     };
     let text = format!(
         "no OpenFlow version in common: this controller speaks {}",
-        Version::OFFERED_NAMES.join(" and ")
+        ours.to_string().replace(',', ", ")
     );
     let error = ErrorMessage {
-        version: Version::NEWEST,
+        version: Version::PREFERRED,
         kind: ErrorMessage::HELLO_FAILED,
         code: INCOMPATIBLE,
         data: text.as_bytes(),

@@ -15,8 +15,8 @@
 use std::time::{Duration, Instant};
 
 use openflow::{
-    Dpid, EncodeError, ErrorMessage, Features, FlowRemoved, Header, Hello, Kind, PortDescReply,
-    PortStatus, SwitchConfig, Version,
+    Dpid, EncodeError, ErrorMessage, Features, FlowRemoved, Header, Hello, Kind, OfferedVersions,
+    PortDescReply, PortStatus, SwitchConfig, Version,
 };
 
 use super::framing;
@@ -42,6 +42,8 @@ pub(super) const BAD_LEN: u16 = 6;
 #[derive(Debug)]
 pub struct Session {
     state: SessionState,
+    /// The versions that this side offers.
+    ours: OfferedVersions,
     /// The switch's offer; empty outside the handshake.
     theirs: Offer,
     timing: Timing,
@@ -108,7 +110,7 @@ impl session::Session for Session {
         let SessionState::Up(version) = self.state else {
             self.check_deadline(now)?;
             if age >= self.timing.hello {
-                self.send_hello(out);
+                self.send_hello(self.ours.hello(), out);
             }
             return Ok(());
         };
@@ -201,9 +203,10 @@ impl session::Session for Session {
 
 impl Session {
     /// A session whose connection was opened at `now`.
-    pub fn new(now: Instant, timing: Timing) -> Self {
+    pub fn new(now: Instant, timing: Timing, versions: OfferedVersions) -> Self {
         Self {
             state: SessionState::AwaitHello,
+            ours: versions,
             theirs: Offer::default(),
             timing,
             opened: now,
@@ -361,10 +364,16 @@ impl Session {
         if header.kind != 0 {
             return Err(Closed::BeforeHello { kind: header.kind });
         }
-        self.send_hello(out);
         let hello = Hello::decode(message)?;
-        let Ok(version) = hello.negotiate(Version::OFFERED) else {
-            refuse(&hello, header.xid, out);
+        let chosen = if self.sent_hello {
+            self.ours.after_hello(&hello).map(|version| (version, self.ours.hello()))
+        } else {
+            self.ours.answer(&hello)
+        };
+        let (Ok((_, answer)) | Err(answer)) = chosen.map_err(|_| self.ours.hello());
+        self.send_hello(answer, out);
+        let Ok((version, _)) = chosen else {
+            refuse(self.ours, &hello, header.xid, out);
             return Err(Closed::Incompatible { theirs: offered(&hello) });
         };
         self.theirs = Offer { version: hello.version, versions: offered(&hello) };
@@ -425,11 +434,11 @@ impl Session {
         Event::Up(info)
     }
 
-    fn send_hello(&mut self, out: &mut Vec<u8>) {
+    fn send_hello(&mut self, hello: Hello, out: &mut Vec<u8>) {
         if !self.sent_hello {
             self.sent_hello = true;
             let xid = self.xid();
-            send(out, |out| Hello::new(Version::OFFERED).encode(xid, out));
+            send(out, |out| hello.encode(xid, out));
         }
     }
 }

@@ -18,7 +18,8 @@ mod first_messages;
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
-const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+const VERSIONS: [Version; Version::COUNT] =
+    [Version::V1_0, Version::V1_1, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5];
 
 /// A session, and the bytes that it has sent.
 struct Script {
@@ -29,8 +30,14 @@ struct Script {
 
 impl Script {
     fn new() -> Self {
+        Self::offering(OfferedVersions::default())
+    }
+
+    /// One that offers these versions.
+    fn offering(versions: OfferedVersions) -> Self {
         let start = Instant::now();
-        Self { session: Session::new(start, Timing::default()), start, out: Vec::new() }
+        let session = Session::new(start, Timing::default(), versions);
+        Self { session, start, out: Vec::new() }
     }
 
     /// One that has completed the handshake in `version`.
@@ -38,8 +45,8 @@ impl Script {
         let mut script = Self::new();
         script.receive(&hello(&[version])).unwrap();
         script.receive(&features(version, 0)).unwrap();
-        if version == Version::V1_3 {
-            script.receive(&ports(1, false)).unwrap();
+        if version.features().port_desc {
+            script.receive(&ports(version, 1, false)).unwrap();
         }
         assert!(script.session.is_up());
         script.session.configure(&mut script.out);
@@ -110,7 +117,7 @@ fn port(number: u32) -> PortDesc {
 }
 
 fn features(version: Version, auxiliary_id: u8) -> Vec<u8> {
-    let ports = if version == Version::V1_0 { vec![port(1), port(2)] } else { Vec::new() };
+    let ports = if !version.features().port_desc { vec![port(1), port(2)] } else { Vec::new() };
     let features = Features {
         dpid: openflow::Dpid(0xd1d),
         n_buffers: 256,
@@ -123,8 +130,8 @@ fn features(version: Version, auxiliary_id: u8) -> Vec<u8> {
     bytes(|out| features.encode(version, 2, out))
 }
 
-fn ports(number: u32, more: bool) -> Vec<u8> {
-    bytes(|out| PortDescReply::encode(&[port(number)], more, Version::V1_3, 3, out))
+fn ports(version: Version, number: u32, more: bool) -> Vec<u8> {
+    bytes(|out| PortDescReply::encode(&[port(number)], more, version, 3, out))
 }
 
 #[test]
@@ -148,8 +155,8 @@ fn switch_of_1_3_is_up_after_the_last_part_of_its_ports() {
     script.sent();
     assert!(script.receive(&features(Version::V1_3, 0)).unwrap().is_none());
     assert_eq!(script.sent(), [Kind::MultipartRequest]);
-    assert!(script.receive(&ports(1, true)).unwrap().is_none());
-    let last = ports(2, false);
+    assert!(script.receive(&ports(Version::V1_3, 1, true)).unwrap().is_none());
+    let last = ports(Version::V1_3, 2, false);
     let Some(Event::Up(info)) = script.receive(&last).unwrap() else { panic!("not up") };
     assert_eq!((info.version, info.ports.len()), (Version::V1_3, 2));
     script.session.configure(&mut script.out);
@@ -163,7 +170,7 @@ fn reply_of_another_request_is_ignored_in_the_handshake() {
     let mut script = Script::new();
     script.receive(&hello(&VERSIONS)).unwrap();
     script.receive(&features(Version::V1_3, 0)).unwrap();
-    assert!(script.receive(&ports(1, true)).unwrap().is_none());
+    assert!(script.receive(&ports(Version::V1_3, 1, true)).unwrap().is_none());
     let foreign =
         |more| bytes(|out| PortDescReply::encode(&[port(99)], more, Version::V1_3, 1003, out));
     for more in [true, false] {
@@ -172,7 +179,7 @@ fn reply_of_another_request_is_ignored_in_the_handshake() {
     let mut description = vec![4, 19, 4, 0x30, 0, 0, 0xde, 0xad];
     description.resize(0x430, 0);
     assert!(script.receive(&description).unwrap().is_none());
-    let last = ports(2, false);
+    let last = ports(Version::V1_3, 2, false);
     let Some(Event::Up(info)) = script.receive(&last).unwrap() else { panic!("not up") };
     let numbers: Vec<u32> = info.ports.iter().map(|port| port.port_no.0).collect();
     assert_eq!(numbers, [1, 2]);
@@ -343,9 +350,9 @@ fn after_handshake(version: Version) -> (Script, Vec<u32>) {
     let mut script = Script::new();
     script.receive(&hello(&[version])).unwrap();
     script.receive(&features(version, 0)).unwrap();
-    if version == Version::V1_3 {
+    if version.features().port_desc {
         script.sent();
-        script.receive(&ports(1, false)).unwrap();
+        script.receive(&ports(version, 1, false)).unwrap();
     }
     script.session.configure(&mut script.out);
     let xids = script.xids();
@@ -358,7 +365,7 @@ fn after_handshake(version: Version) -> (Script, Vec<u32>) {
 }
 
 fn table_stats(version: Version, more: bool, xid: u32) -> Vec<u8> {
-    let old = version == Version::V1_0;
+    let old = !version.features().table_features;
     let stats = TableStats {
         table_id: 3,
         name: old.then(Default::default),
@@ -387,7 +394,7 @@ fn descriptions_of_a_switch_are_events() {
             else {
                 panic!("no such event")
             };
-            let max_entries = (version == Version::V1_0).then_some(1000);
+            let max_entries = (!version.features().table_features).then_some(1000);
             assert_eq!(tables, [Table { table_id: 3, max_entries, active_count: Some(7) }]);
         }
         // The last part has closed the request.
@@ -400,17 +407,20 @@ fn descriptions_of_a_switch_are_events() {
 /// The answer takes some switches long: it is requested after the network is known again, and not by all at once.
 #[test]
 fn sizes_of_tables_are_requested_later() {
-    let mut moments = Vec::new();
+    let mut ms = 0;
     for version in VERSIONS {
         let mut script = Script::up(version);
+        let mut moments = Vec::new();
         for ms in (0..4_900).step_by(100) {
             script.at(ms * MS).unwrap();
-            moments.extend(script.sent().into_iter().map(|kind| (version, ms, kind)));
+            moments.extend(script.sent().into_iter().map(|kind| (ms, kind)));
+        }
+        match moments[..] {
+            [] => assert!(!version.features().table_features),
+            [(at @ 2_000..=4_100, Kind::MultipartRequest)] => ms = at,
+            _ => panic!("{version}: {moments:?}"),
         }
     }
-    let [(Version::V1_3, ms @ 2_000..=4_100, Kind::MultipartRequest)] = moments[..] else {
-        panic!("{moments:?}")
-    };
     // A switch whose datapath id another connection has is configured late: its sizes are requested then.
     let mut script = Script::up(Version::V1_3);
     script.at(10 * S).unwrap();

@@ -6,7 +6,8 @@ use super::*;
 use crate::check::{APP_SHIFT, AppRights};
 use control::policy::{Capability, Grant, Policy};
 
-const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+const VERSIONS: [Version; Version::COUNT] =
+    [Version::V1_0, Version::V1_1, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5];
 
 /// A switch that speaks this version.
 fn switch_of(version: Version) -> Switch {

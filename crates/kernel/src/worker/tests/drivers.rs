@@ -173,7 +173,7 @@ fn hello(dpid: u64) -> Vec<u8> {
 
 #[test]
 fn switch_of_another_protocol_receives_answers() {
-    let mut bench = Bench::driven(1, &Letters);
+    let mut bench = Bench::driven(1, || Box::new(Letters));
     let mut zone = bench.attach();
     zone.snapshot();
     let mut switch = TcpStream::connect(bench.address).unwrap();
@@ -201,7 +201,7 @@ fn switch_of_another_protocol_receives_answers() {
 
 #[test]
 fn second_claim_of_a_datapath_probes_the_first() {
-    let bench = Bench::driven(1, &Letters);
+    let bench = Bench::driven(1, || Box::new(Letters));
     let mut first = TcpStream::connect(bench.address).unwrap();
     first.write_all(&hello(7)).unwrap();
     wait_for("the switch is there", || (!bench.switches().is_empty()).then_some(()));
@@ -217,7 +217,7 @@ fn second_claim_of_a_datapath_probes_the_first() {
 
 #[test]
 fn connection_with_invalid_framing_is_closed() {
-    let bench = Bench::driven(1, &Letters);
+    let bench = Bench::driven(1, || Box::new(Letters));
     let mut switch = TcpStream::connect(bench.address).unwrap();
     switch.write_all(&[0, 0]).unwrap();
     switch.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();

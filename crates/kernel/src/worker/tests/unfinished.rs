@@ -22,7 +22,9 @@ impl Still {
         let transport = TransportPolicy { plain: PlainTcp::Loopback, tls: None };
         let apps = Apps { apps: Vec::new(), flight_slot: None };
         let channels = channels.into_iter().next().unwrap();
-        let mut worker = Worker::new(vec![listener], apps, transport, &OpenFlow, channels).unwrap();
+        let mut worker =
+            Worker::new(vec![listener], apps, transport, Box::new(OpenFlow::default()), channels)
+                .unwrap();
         let switch = TcpStream::connect(address).unwrap();
         let id = accepted(&mut worker, now);
         Self { worker, server, address, switch, id }
@@ -79,7 +81,7 @@ fn accepted(worker: &mut Worker, now: Instant) -> ConnId {
 
 #[test]
 fn message_without_end_is_no_sign_of_life() {
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut still = Still::new(start);

@@ -6,7 +6,7 @@ use crate::PacketOut;
 #[test]
 fn filled_template_equals_the_encoded_flow_mod() {
     let add = FlowMod::add(Match::new()).priority(9).idle_timeout(60).cookie(0x1234);
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let template = FlowModTemplate::new(&add, version).unwrap();
         for (number, buffer_id) in [(1_u8, None), (200, Some(77)), (7, Some(0))] {
             let blanks = Blanks {
@@ -47,7 +47,7 @@ fn filled_template_equals_the_encoded_flow_mod() {
 fn appended_packet_out_equals_the_encoded_one() {
     let sizes: &[usize] = if cfg!(miri) { &[0, 60] } else { &[0, 1, 60, 0xffd7, 0xffd8] };
     let add = FlowMod::add(Match::new());
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let template = FlowModTemplate::new(&add, version).unwrap();
         for size in sizes {
             for (in_port, output) in
@@ -72,7 +72,7 @@ fn appended_packet_out_equals_the_encoded_one() {
 fn template_is_recognised_from_its_message_only() {
     let add = FlowMod::add(Match::new()).priority(9).idle_timeout(60).cookie(0x1234);
     let add = add.flags(FlowModFlags::SEND_FLOW_REM);
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Version::ALL.iter().copied() {
         let template = FlowModTemplate::new(&add, version).unwrap();
         let message = template.message();
         let known = FlowModTemplate::of_message(message).expect("a template");

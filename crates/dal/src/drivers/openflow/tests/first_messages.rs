@@ -9,7 +9,7 @@ fn negotiate(hello: &[u8]) -> Result<u8, u8> {
     assert_eq!(recognise(hello), Ok(()));
     let received = script.receive(hello);
     let (ours, answer) = framing::cut(&script.out).unwrap().unwrap();
-    assert_eq!(ours[..2], [4, 0], "our hello comes first");
+    assert_eq!(ours[1], 0, "our hello comes first");
     let kind = answer[1];
     match received {
         Ok(event) => {
@@ -21,7 +21,7 @@ fn negotiate(hello: &[u8]) -> Result<u8, u8> {
             assert!(matches!(closed, Closed::Incompatible { .. }), "{closed}");
             let error = ErrorMessage::decode_body(Version::V1_3, answer).unwrap();
             assert_eq!((kind, error.kind, error.code), (1, ErrorMessage::HELLO_FAILED, 0));
-            assert!(error.data.is_ascii() && error.data.ends_with(b"1.0 and 1.3"));
+            assert!(error.data.is_ascii() && error.data.ends_with(b"1.0, 1.1, 1.2, 1.3, 1.4, 1.5"));
             Err(answer[0])
         }
     }
@@ -38,15 +38,15 @@ fn version_is_negotiated_with_hellos_of_every_version() {
         (0x16, None, Ok(4)),
         (0xff, None, Ok(4)),
         (0x00, None, Err(1)),
-        (0x02, None, Err(2)),
-        (0x03, None, Err(3)),
+        (0x02, None, Ok(2)),
+        (0x03, None, Ok(3)),
         (0x07, Some(0x92), Ok(4)),
         (0x07, Some(0x82), Ok(1)),
         (0x04, Some(0x02), Ok(1)),
         (0x07, Some(0x80), Err(4)),
-        (0x06, Some(0x40), Err(6)),
-        (0x06, Some(0x6c), Err(6)),
-        (0x05, Some(0x20), Err(5)),
+        (0x06, Some(0x40), Ok(6)),
+        (0x06, Some(0x6c), Ok(6)),
+        (0x05, Some(0x20), Ok(5)),
         (0x07, Some(0x01), Ok(4)),
     ];
     for (version, bitmap, spoken) in hellos {
@@ -60,18 +60,30 @@ fn version_is_negotiated_with_hellos_of_every_version() {
 }
 
 #[test]
-fn only_1_0_and_1_3_are_offered_though_the_codec_knows_more() {
-    assert!(Version::ALL.len() > Version::OFFERED.len());
-    let mut script = Script::new();
-    script.receive(&hello(Version::ALL)).unwrap();
-    let (ours, answer) = framing::cut(&script.out).unwrap().unwrap();
+fn operators_choice_limits_the_versions() {
+    let versions: OfferedVersions = "1.0,1.4".parse().unwrap();
+    let script = || Script::offering(versions);
+    let mut all = script();
+    all.receive(&hello(Version::ALL)).unwrap();
+    let (ours, answer) = framing::cut(&all.out).unwrap().unwrap();
     let ours = Hello::decode(ours).unwrap();
-    assert_eq!((ours.version, ours.bitmap), (4, Some(0b1_0010)));
-    assert_eq!(answer[..2], [4, 5], "of all versions, the newest offered one is agreed");
-    for version in Version::ALL {
-        let offer = [6, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 8, 0, 0, 0, 1 << version.wire()];
-        assert_eq!(negotiate(&offer).is_ok(), version.is_offered(), "{version}");
-    }
+    assert_eq!((ours.version, ours.bitmap), (5, Some(0b10_0010)));
+    assert_eq!(answer[..2], [5, 5], "the highest common version");
+    let mut other = script();
+    let closed = other.receive(&hello(&[Version::V1_3])).unwrap_err();
+    assert_eq!(closed, Closed::Incompatible { theirs: "1.3".into() });
+    assert!(other.out.ends_with(b"this controller speaks 1.0, 1.4"));
+}
+
+#[test]
+fn switch_that_answers_our_hello_speaks_the_highest_common_version() {
+    let mut script = Script::new();
+    script.session.tick(script.start + Timing::default().hello, &mut script.out).unwrap();
+    let ours = Hello::decode(&script.out).unwrap();
+    assert_eq!((ours.version, ours.bitmap), (6, Some(0b111_1110)));
+    script.out.clear();
+    script.receive(&hello(&[Version::V1_0, Version::V1_3, Version::V1_4])).unwrap();
+    assert_eq!(script.out[..2], [5, 5], "it computes 1.4 from both hellos");
 }
 
 #[test]
