@@ -3,24 +3,19 @@
 //!
 //! Works on private copies of whole OpenFlow messages. The switch may misstate every length in them. Places of cookies and
 //! numbers (OpenFlow 1.3.5 §7.3.5, §7.4.1, §7.4.2; OpenFlow 1.0.2 §5.3.5, §5.4.2), in bytes from the start of the message or
-//! of the entry:
+//! of the entry. [`Layout`](openflow::Layout) has those that differ between versions:
 //!
 //! ```text
-//!                   1.0   1.3
-//! packet-in          -     16    cookie
-//! flow-removed      48      8    cookie
-//! multipart         12     16    first entry
-//!   flow stats      64     24    cookie      (length first, table at 2)
-//!                   44      4    duration    (seconds and nanoseconds, then the priority)
-//!   group stats      -      4    group       (length first)
-//!   group desc       -      4    group       (length first)
-//!   meter stats      -      0    meter       (length at 4)
-//!   meter config     -      4    meter       (length first)
+//! packet-in        16    cookie, since 1.3
+//!   group stats     4    group       (length first)
+//!   group desc      4    group       (length first)
+//!   meter stats     0    meter       (length at 4)
+//!   meter config    4    meter       (length first)
 //! ```
 
 use std::time::Duration;
 
-use openflow::{Header, Kind, Version};
+use openflow::{Header, Kind, Version, flow_entry_duration};
 use thiserror::Error;
 
 use crate::check::{APP_SHIFT, OWN_BITS, Rights};
@@ -33,9 +28,6 @@ pub(crate) const KERNEL: AppId = AppId(0xffff);
 pub(crate) const EARLIER: u16 = 0;
 
 const PACKET_IN_COOKIE: usize = 16;
-
-/// Offset of the table in an entry of flow statistics, in both versions.
-const FLOW_TABLE: usize = 2;
 
 /// Offset of the quoted message in an error.
 const QUOTE: usize = Header::SIZE + 4;
@@ -168,7 +160,8 @@ pub(crate) fn reply(
     };
     entries.retain(message, |entry| match what {
         FLOW => {
-            let may_read = entry.get(FLOW_TABLE).is_some_and(|table| rights.flow_read.has(*table));
+            let table = usize::from(version.layout().entry_table);
+            let may_read = entry.get(table).is_some_and(|table| rights.flow_read.has(*table));
             keep_own_flow(rights.app, cookie_at(version), entry) || may_read
         }
         METER => rights.reads_others() || has(rights.app.meters(), &entry[0..4]),
@@ -225,18 +218,13 @@ pub(crate) fn own_flows(
 
 /// Gives a flow the priority [`EARLIER`] if `is_earlier` holds for its priority and age.
 fn mark_earlier(version: Version, entry: &mut [u8], is_earlier: impl Fn(u16, Duration) -> bool) {
-    let duration = version.layout().entry_duration;
-    let Some(fields) = duration
-        .and_then(|at| entry.get_mut(usize::from(at)..))
-        .and_then(|rest| rest.first_chunk_mut::<10>())
-    else {
+    let at = usize::from(version.layout().entry_priority);
+    let Some(age) = flow_entry_duration(version, entry) else { return };
+    let Some(priority) = entry.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) else {
         return;
     };
-    let [duration @ .., high, low] = fields;
-    let duration = u64::from_be_bytes(*duration);
-    let age = Duration::from_secs(duration >> 32) + Duration::from_nanos(duration & 0xffff_ffff);
-    if is_earlier(u16::from_be_bytes([*high, *low]), age) {
-        [*high, *low] = EARLIER.to_be_bytes();
+    if is_earlier(u16::from_be_bytes(*priority), age) {
+        *priority = EARLIER.to_be_bytes();
     }
 }
 

@@ -176,7 +176,7 @@ pub use multipart::{
     FlowEvent, FlowMonitorCommand, FlowMonitorFlags, FlowMonitorRequest, FlowStats,
     FlowStatsRequest, FlowUpdate, GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeatures,
     MeterStats, MultipartReply, MultipartRequest, PortStats, QueueStats, ReplyBody,
-    ScheduleFeatures, TableStats,
+    ScheduleFeatures, TableStats, flow_entry_duration,
 };
 pub use packet_in::{PacketIn, PacketInMatch, PacketInReason};
 pub use packet_out::PacketOut;

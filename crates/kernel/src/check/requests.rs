@@ -24,8 +24,8 @@ pub(crate) struct Expects {
     pub(crate) what: u16,
 }
 
-/// Names of multipart types, at the place of their numbers (OpenFlow 1.3.5 §7.3.5).
-const MULTIPART: [&str; 14] = [
+/// Names of multipart types, at the place of their numbers (OpenFlow 1.5.1 §7.3.5).
+const MULTIPART: [&str; 20] = [
     "description",
     "flows",
     "aggregate",
@@ -40,6 +40,12 @@ const MULTIPART: [&str; 14] = [
     "meter features",
     "table features",
     "port descriptions",
+    "table descriptions",
+    "queue descriptions",
+    "flow monitor",
+    "flow counters",
+    "controller status",
+    "bundle features",
 ];
 
 /// `multipart_reply of type 1 (flows)`, or `barrier_reply`.
@@ -114,7 +120,10 @@ impl Rights {
             | MultipartRequest::Queue { .. }
             | MultipartRequest::GroupFeatures
             | MultipartRequest::MeterFeatures
-            | MultipartRequest::PortDesc => Mark::None,
+            | MultipartRequest::PortDesc
+            | MultipartRequest::OnePortDesc(_)
+            | MultipartRequest::TableDesc
+            | MultipartRequest::QueueDesc { .. } => Mark::None,
             // With tables in it, the request changes them.
             MultipartRequest::TableFeatures(tables) => {
                 allow(tables.is_empty(), Refusal::Kind)?;
@@ -138,7 +147,7 @@ impl Rights {
                 allow(self.reads_others() || self.group_write, Refusal::Capability)?;
                 Mark::None
             }
-            MultipartRequest::Group(group) => {
+            MultipartRequest::Group(group) | MultipartRequest::OneGroupDesc(group) => {
                 allow(self.reads_others() || self.group_write, Refusal::Capability)?;
                 if group != GroupMod::ALL_GROUPS && !self.reads_others() {
                     self.group(group)?;

@@ -118,8 +118,9 @@ fn flows_of_an_earlier_band_have_priority_0() {
 fn entry_that_does_not_fit_keeps_the_whole_reply_back() {
     for version in VERSIONS {
         let whole = flows(version, &[cookie(7, 1), cookie(8, 2)]);
-        let first = if version == Version::V1_0 { 12 } else { 16 };
-        for length in [0_u16, 1, 7, 8, 55, 0x8000, 0xffff] {
+        let first = usize::from(version.layout().multipart_entries);
+        let least = u16::from(version.layout().entry_min_size);
+        for length in [0, 1, 7, 8, least - 1, 0x8000, 0xffff] {
             let mut message = whole.clone();
             message[first..first + 2].copy_from_slice(&length.to_be_bytes());
             let bad = reply(&rights(&[]), version, Kind::MultipartReply, &mut message, 5);

@@ -53,7 +53,9 @@ pub struct FlowModTemplate(Message);
 #[derive(Debug, Clone)]
 enum Message {
     V1_0([u8; 80]),
-    V1_3([u8; 104]),
+    V1_1([u8; 160]),
+    /// The versions since 1.2, whose match is a list of fields.
+    Oxm([u8; 104]),
 }
 
 impl FlowModTemplate {
@@ -61,17 +63,14 @@ impl FlowModTemplate {
     /// the blanks.
     ///
     /// # Errors
-    /// [`EncodeError::Unsupported`] if the version cannot express it, and in versions except 1.0 and 1.3.
+    /// [`EncodeError::Unsupported`] if the version cannot express it.
     pub fn new(flow_mod: &FlowMod<'_>, version: Version) -> Result<Self, EncodeError> {
-        let none = MacAddr([0; 6]);
         let output = [Action::output(PortNo(1))];
-        let mut flow_mod = flow_mod.clone();
-        flow_mod.match_ = Match::new().in_port(PortNo(1)).eth_dst(none).eth_src(none);
-        flow_mod.instructions = Instructions { apply: (&output).into(), ..Instructions::default() };
+        let flow_mod = pair(flow_mod, &output);
         let message = match version {
             Version::V1_0 => Message::V1_0(encode(&flow_mod, version)?),
-            Version::V1_3 => Message::V1_3(encode(&flow_mod, version)?),
-            _ => return Err(EncodeError::Unsupported { field: "flow_mod as a template", version }),
+            Version::V1_1 => Message::V1_1(encode(&flow_mod, version)?),
+            _ => Message::Oxm(encode(&flow_mod, version)?),
         };
         Ok(Self(message))
     }
@@ -92,18 +91,32 @@ impl FlowModTemplate {
                 put(&mut whole, OUTPUT_1_0, 1_u16.to_be_bytes());
                 is.then_some(Self(Message::V1_0(whole)))
             }
+            // OpenFlow 1.1.0, A.2.3, A.2.4, A.3.4.1: everything from the match on, except the blanks, is as in other templates.
+            [2, 14, 0, 160] => {
+                let mut whole: [u8; 160] = message.try_into().ok()?;
+                let output = [Action::output(PortNo(1))];
+                put(&mut whole, OUTPUT_1_1, 1_u32.to_be_bytes());
+                let pair =
+                    encode::<160>(&pair(&FlowMod::add(Match::new()), &output), Version::V1_1)
+                        .ok()?;
+                let is = has(25, &[0])
+                    && [48..52, 56..60, 66..72, 78..OUTPUT_1_1, OUTPUT_1_1 + 4..160]
+                        .into_iter()
+                        .all(|fixed| whole.get(fixed.clone()) == pair.get(fixed));
+                is.then_some(Self(Message::V1_1(whole)))
+            }
             // OpenFlow 1.3.5 §7.2.3, §7.2.4, §7.3.4.1: OFPFC_ADD; a match of three fields; one
             // apply-actions instruction.
-            [4, 14, 0, 104] => {
+            [3..=6, 14, 0, 104] => {
                 let mut whole: [u8; 104] = message.try_into().ok()?;
-                put(&mut whole, OUTPUT_1_3, 1_u32.to_be_bytes());
+                put(&mut whole, OUTPUT_OXM, 1_u32.to_be_bytes());
                 let is = has(25, &[0])
                     && has(48, &[0, 1, 0, 32, 0x80, 0, 0, 4])
                     && has(60, &[0x80, 0, 6, 6])
                     && has(70, &[0x80, 0, 8, 6])
                     && has(80, &[0, 4, 0, 24])
                     && has(88, &[0, 0, 0, 16]);
-                is.then_some(Self(Message::V1_3(whole)))
+                is.then_some(Self(Message::Oxm(whole)))
             }
             _ => None,
         }
@@ -115,7 +128,8 @@ impl FlowModTemplate {
     pub fn message(&self) -> &[u8] {
         match &self.0 {
             Message::V1_0(message) => message,
-            Message::V1_3(message) => message,
+            Message::V1_1(message) => message,
+            Message::Oxm(message) => message,
         }
     }
 
@@ -124,7 +138,8 @@ impl FlowModTemplate {
     pub fn message_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
             Message::V1_0(message) => message,
-            Message::V1_3(message) => message,
+            Message::V1_1(message) => message,
+            Message::Oxm(message) => message,
         }
     }
 
@@ -133,7 +148,11 @@ impl FlowModTemplate {
     pub fn version(&self) -> Version {
         match &self.0 {
             Message::V1_0(_) => Version::V1_0,
-            Message::V1_3(_) => Version::V1_3,
+            Message::V1_1(_) => Version::V1_1,
+            Message::Oxm([3, ..]) => Version::V1_2,
+            Message::Oxm([4, ..]) => Version::V1_3,
+            Message::Oxm([5, ..]) => Version::V1_4,
+            Message::Oxm(_) => Version::V1_5,
         }
     }
 
@@ -142,7 +161,8 @@ impl FlowModTemplate {
     pub fn adds(&self) -> bool {
         match &self.0 {
             Message::V1_0(message) => message.get(56..58) == Some(&[0, 0]),
-            Message::V1_3(message) => message.get(25) == Some(&0),
+            Message::V1_1(message) => message.get(25) == Some(&0),
+            Message::Oxm(message) => message.get(25) == Some(&0),
         }
     }
 
@@ -151,7 +171,7 @@ impl FlowModTemplate {
     pub fn last_port(&self) -> PortNo {
         match &self.0 {
             Message::V1_0(_) => PortNo(u32::from(v1_0::RESERVED_16) - 1),
-            Message::V1_3(_) => PortNo(u32::MAX),
+            Message::V1_1(_) | Message::Oxm(_) => PortNo(u32::MAX),
         }
     }
 
@@ -161,7 +181,7 @@ impl FlowModTemplate {
             Message::V1_0(_) => [blanks.in_port, blanks.output]
                 .iter()
                 .all(|port| v1_0::port_to_wire(*port).is_some()),
-            Message::V1_3(_) => true,
+            Message::V1_1(_) | Message::Oxm(_) => true,
         }
     }
 
@@ -174,7 +194,8 @@ impl FlowModTemplate {
     pub fn fill(&self, blanks: &Blanks, xid: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         match &self.0 {
             Message::V1_0(message) => fill_v1_0(blanks, xid, || copy(message, out)),
-            Message::V1_3(message) => fill_v1_3(blanks, xid, || copy(message, out)),
+            Message::V1_1(message) => fill_v1_1(blanks, xid, || copy(message, out)),
+            Message::Oxm(message) => fill_oxm(blanks, xid, || copy(message, out)),
         }
     }
 
@@ -203,9 +224,16 @@ impl FlowModTemplate {
                     }
                 }
             }
-            Message::V1_3(message) => {
+            Message::V1_1(message) => {
                 for (xid, blanks) in each {
-                    if fill_v1_3(&blanks, xid, || extend(message, out)).is_err() {
+                    if fill_v1_1(&blanks, xid, || extend(message, out)).is_err() {
+                        break;
+                    }
+                }
+            }
+            Message::Oxm(message) => {
+                for (xid, blanks) in each {
+                    if fill_oxm(&blanks, xid, || extend(message, out)).is_err() {
                         break;
                     }
                 }
@@ -237,8 +265,15 @@ impl FlowModTemplate {
                 put(&mut head, 20, output.to_be_bytes());
                 append_with(head, data, xid, out)
             }
-            Message::V1_3(_) => {
+            Message::Oxm([6, ..]) => {
+                let mut head = PACKET_OUT_1_5;
+                put(&mut head, 24, blanks.in_port.0.to_be_bytes());
+                put(&mut head, 36, blanks.output.0.to_be_bytes());
+                append_with(head, data, xid, out)
+            }
+            Message::V1_1(_) | Message::Oxm(_) => {
                 let mut head = PACKET_OUT_1_3;
+                put(&mut head, 0, [self.version().wire()]);
                 put(&mut head, 12, blanks.in_port.0.to_be_bytes());
                 put(&mut head, 28, blanks.output.0.to_be_bytes());
                 append_with(head, data, xid, out)
@@ -260,12 +295,10 @@ pub(super) fn encode_pair(
     out: &mut [u8],
 ) -> Result<usize, EncodeError> {
     let FlowMod { command, cookie, idle_timeout, hard_timeout, out_port, flags, .. } = *flow_mod;
-    if flow_mod.importance != 0 {
-        return Err(EncodeError::Unsupported { field: "flow_mod.importance", version });
-    }
     match version {
         Version::V1_0 => {
-            let is_plain = flow_mod.table_id == 0
+            let is_plain = flow_mod.importance == 0
+                && flow_mod.table_id == 0
                 && flow_mod.cookie_mask == 0
                 && flow_mod.out_group == FlowMod::ANY_GROUP;
             if !is_plain {
@@ -285,13 +318,17 @@ pub(super) fn encode_pair(
                 Ok(room)
             })
         }
-        Version::V1_3 => {
+        Version::V1_1 => Err(EncodeError::Unsupported { field: "flow_mod", version }),
+        _ => {
             let (bits, _) = const { FlowModFlags::of_version::<4>() };
-            if flags.0 & !bits != 0 {
-                return Err(EncodeError::Unsupported { field: "flow_mod.flags", version });
+            let is_early =
+                version < Version::V1_3 || version < Version::V1_4 && flow_mod.importance != 0;
+            if is_early || flags.0 & !bits != 0 {
+                return Err(EncodeError::Unsupported { field: "flow_mod", version });
             }
-            fill_v1_3(blanks, xid, || {
-                let room = copy(&PAIR_1_3, out)?;
+            fill_oxm(blanks, xid, || {
+                let room = copy(&PAIR_OXM, out)?;
+                put(room, 0, [version.wire()]);
                 put(room, 8, cookie.to_be_bytes());
                 put(room, 16, flow_mod.cookie_mask.to_be_bytes());
                 put(room, 24, [flow_mod.table_id, command.wire()]);
@@ -301,10 +338,10 @@ pub(super) fn encode_pair(
                 put(room, 36, out_port.0.to_be_bytes());
                 put(room, 40, flow_mod.out_group.to_be_bytes());
                 put(room, 44, flags.0.to_be_bytes());
+                put(room, 46, flow_mod.importance.to_be_bytes()); // padding before OpenFlow 1.4
                 Ok(room)
             })
         }
-        _ => Err(EncodeError::Unsupported { field: "flow_mod", version }),
     }
 }
 
@@ -318,10 +355,10 @@ const PAIR_1_0: [u8; 80] = {
     pair
 };
 
-/// The same in OpenFlow 1.3.5 §7.2.3, §7.2.4, §7.3.4.1.
-const PAIR_1_3: [u8; 104] = {
+/// The same in OpenFlow 1.3.5 §7.2.3, §7.2.4, §7.3.4.1, without the version.
+const PAIR_OXM: [u8; 104] = {
     let mut pair = [0; 104];
-    copy_into(&mut pair, 0, &[4, 14, 0, 104]);
+    copy_into(&mut pair, 0, &[0, 14, 0, 104]);
     copy_into(&mut pair, 48, &[0, 1, 0, 32, 0x80, 0, 0, 4]);
     copy_into(&mut pair, 60, &[0x80, 0, 6, 6]);
     copy_into(&mut pair, 70, &[0x80, 0, 8, 6]);
@@ -352,6 +389,14 @@ const PACKET_OUT_1_0: [u8; 24] = [
 #[rustfmt::skip]
 const PACKET_OUT_1_3: [u8; 40] = [
     4, 13, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 16, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0,
+];
+
+/// The same in OpenFlow 1.5.1 §7.3.6: the in-port is in a match.
+#[rustfmt::skip]
+const PACKET_OUT_1_5: [u8; 48] = [
+    6, 13, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 16, 0, 0,
+    0, 1, 0, 12, 0x80, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 16, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0,
 ];
 
@@ -393,9 +438,26 @@ fn fill_v1_0<'o>(
     Ok(room.len())
 }
 
+/// OpenFlow 1.1.0, A.2.3, A.3.4.1.
+#[inline]
+fn fill_v1_1<'o>(
+    blanks: &Blanks,
+    xid: u32,
+    copy: impl FnOnce() -> Result<&'o mut [u8; 160], EncodeError>,
+) -> Result<usize, EncodeError> {
+    let room = copy()?;
+    put(room, XID, xid.to_be_bytes());
+    put(room, 32, blanks.buffer_id.unwrap_or(NO_BUFFER).to_be_bytes());
+    put(room, 52, blanks.in_port.0.to_be_bytes());
+    put(room, 60, blanks.eth_src.0);
+    put(room, 72, blanks.eth_dst.0);
+    put(room, OUTPUT_1_1, blanks.output.0.to_be_bytes());
+    Ok(room.len())
+}
+
 /// OpenFlow 1.3.5 §7.2.3, §7.3.4.1: the three fields in ascending order.
 #[inline]
-fn fill_v1_3<'o>(
+fn fill_oxm<'o>(
     blanks: &Blanks,
     xid: u32,
     copy: impl FnOnce() -> Result<&'o mut [u8; 104], EncodeError>,
@@ -406,7 +468,7 @@ fn fill_v1_3<'o>(
     put(room, 56, blanks.in_port.0.to_be_bytes());
     put(room, 64, blanks.eth_dst.0);
     put(room, 74, blanks.eth_src.0);
-    put(room, OUTPUT_1_3, blanks.output.0.to_be_bytes());
+    put(room, OUTPUT_OXM, blanks.output.0.to_be_bytes());
     Ok(room.len())
 }
 
@@ -415,11 +477,22 @@ const XID: usize = 4;
 
 /// Offset of the output port in a template.
 const OUTPUT_1_0: usize = 76;
-const OUTPUT_1_3: usize = 92;
+const OUTPUT_1_1: usize = 148;
+const OUTPUT_OXM: usize = 92;
 
 /// The wildcards of OpenFlow 1.0 (§5.2.3) except in-port, source and destination.
 const V1_0_WILDCARDS: [u8; 4] =
     (wildcard::ALL & !(wildcard::IN_PORT | wildcard::DL_SRC | wildcard::DL_DST)).to_be_bytes();
+
+/// Returns a flow-mod with the match and the action of a template, with empty blanks.
+fn pair<'a>(flow_mod: &FlowMod<'_>, output: &'a [Action; 1]) -> FlowMod<'a> {
+    let none = MacAddr([0; 6]);
+    FlowMod {
+        match_: Match::new().in_port(PortNo(1)).eth_dst(none).eth_src(none),
+        instructions: Instructions { apply: output.into(), ..Instructions::default() },
+        ..flow_mod.clone()
+    }
+}
 
 fn encode<const N: usize>(
     flow_mod: &FlowMod<'_>,

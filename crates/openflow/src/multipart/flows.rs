@@ -7,8 +7,8 @@ use crate::matching::Match;
 use crate::oxs::{self, Counts};
 use crate::wire::{Pad, WireFormat};
 use crate::{
-    DecodeError, EncodeError, FlowMod, FlowModFlags, Header, PortNo, Version, Writer, v1_0, v1_1,
-    v1_2, v1_3, v1_4, v1_5,
+    DecodeError, EncodeError, FlowMod, FlowModFlags, Header, PortNo, Reader, Version, Writer, v1_0,
+    v1_1, v1_2, v1_3, v1_4, v1_5,
 };
 use core::time::Duration;
 
@@ -166,6 +166,23 @@ macro_rules! since_1_1 {
             instructions: Instructions::from_wire($wire.instructions, $at)?,
         })
     };
+}
+
+/// Returns the time for which a flow of a multipart reply has been installed. `entry` is the flow's whole entry. `None` if the
+/// entry does not have the time, as may be in OpenFlow 1.5, or is malformed.
+pub fn flow_entry_duration(version: Version, entry: &[u8]) -> Option<Duration> {
+    let (seconds, nanoseconds) = match version.layout().entry_duration {
+        Some(at) => {
+            let both: [u8; 8] = *entry.get(usize::from(at)..)?.first_chunk()?;
+            let both = u64::from_be_bytes(both);
+            (u32::try_from(both >> 32).ok()?, u32::try_from(both & 0xffff_ffff).ok()?)
+        }
+        None => {
+            let desc = v1_5::multipart::FlowDesc::read(&mut Reader::new(entry, 0), "flow_desc");
+            desc.ok()?.stats.time(oxs::DURATION)?
+        }
+    };
+    Some(Duration::from_secs(seconds.into()) + Duration::from_nanos(nanoseconds.into()))
 }
 
 impl<'a> FlowStats<'a> {

@@ -14,7 +14,7 @@ mod stats;
 mod tests;
 
 pub use bundles::{BundleFeatures, BundleFeaturesRequest, ScheduleFeatures};
-pub use flows::{FlowCounters, FlowStats, FlowStatsRequest};
+pub use flows::{FlowCounters, FlowStats, FlowStatsRequest, flow_entry_duration};
 pub use groups::{
     Counter, GroupDesc, GroupFeatures, GroupStats, MeterConfig, MeterFeatures, MeterStats,
 };

@@ -27,8 +27,12 @@ pub struct Layout {
     pub entry_min_size: u8,
     /// The cookie of an entry.
     pub entry_cookie: u8,
-    /// The duration of an entry: seconds, then nanoseconds. The priority follows. OpenFlow 1.5 has the duration in a list
-    /// instead (1.5.1 §7.2.4.2).
+    /// The table of an entry.
+    pub entry_table: u8,
+    /// The priority of an entry.
+    pub entry_priority: u8,
+    /// The duration of an entry: seconds, then nanoseconds. OpenFlow 1.5 has the duration in a list behind the match instead
+    /// (1.5.1 §7.2.4.2); [`flow_entry_duration`](crate::flow_entry_duration) reads both.
     pub entry_duration: Option<u8>,
 }
 
@@ -44,6 +48,8 @@ pub(super) const V1_0: Layout = Layout {
     multipart_entries: 12,
     entry_min_size: 88,
     entry_cookie: 64,
+    entry_table: 2,
+    entry_priority: 52,
     entry_duration: Some(44),
 };
 
@@ -65,6 +71,8 @@ pub(super) const V1_3: Layout = Layout {
     multipart_entries: 16,
     entry_min_size: 56,
     entry_cookie: 24,
+    entry_table: 2,
+    entry_priority: 12,
     entry_duration: Some(4),
 };
 
@@ -76,6 +84,8 @@ pub(super) const V1_5: Layout = Layout {
     flow_removed_cookie: 16,
     entry_min_size: 40,
     entry_cookie: 16,
+    entry_table: 4,
+    entry_priority: 6,
     entry_duration: None,
     ..V1_3
 };

@@ -87,7 +87,17 @@ fn statistics_and_descriptions_need_stats_read() {
     let expected = Allowed::Request(Expects::only(Kind::GetConfigReply));
     assert_eq!(check(&curious(), NEW, &config), Ok(expected));
     assert_eq!(check(&usual(), NEW, &config), Err(Refusal::Capability));
-    for version in VERSIONS {
+    let newest = [
+        (Ask::OnePortDesc(PortNo(1)), 13),
+        (Ask::TableDesc, 14),
+        (Ask::QueueDesc { port_no: PortNo::ANY, queue_id: None }, 15),
+    ];
+    for (request, what) in &newest {
+        assert_eq!(ask(&writer(), Version::V1_5, request), Ok(*what), "{request:?}");
+        assert_eq!(ask(&usual(), Version::V1_5, request), Err(Refusal::Capability), "{request:?}");
+    }
+    // OpenFlow 1.4 has a multipart request instead.
+    for version in VERSIONS.into_iter().filter(|version| !version.features().bundles) {
         let queues = bytes(|out| QueueConfig::encode_request(PortNo(1), version, 0, out));
         let expected = Allowed::Request(Expects::only(Kind::QueueGetConfigReply));
         assert_eq!(check(&curious(), version, &queues), Ok(expected));

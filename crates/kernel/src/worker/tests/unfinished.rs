@@ -60,7 +60,7 @@ impl Still {
         };
         let mut reply = Vec::new();
         append(&mut reply, |out| features.encode(version, 2, out)).unwrap();
-        if version == Version::V1_3 {
+        if version.features().port_desc {
             append(&mut reply, |out| PortDescReply::encode(&[], false, version, 3, out)).unwrap();
         }
         self.send(&reply, now);

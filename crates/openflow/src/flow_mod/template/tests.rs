@@ -23,7 +23,7 @@ fn filled_template_equals_the_encoded_flow_mod() {
             let output = [Action::output(blanks.output)];
             let plain = FlowMod { match_: pair, ..add.clone() };
             let plain = plain.buffer_id(buffer_id).apply(&output);
-            let (mut filled, mut encoded) = ([0; 128], [0; 128]);
+            let (mut filled, mut encoded) = ([0; 200], [0; 200]);
             let size = plain.encode(version, 5, &mut encoded).unwrap();
             assert_eq!(template.fill(&blanks, 5, &mut filled), Ok(size));
             assert_eq!(filled, encoded);
@@ -45,7 +45,8 @@ fn filled_template_equals_the_encoded_flow_mod() {
 
 #[test]
 fn appended_packet_out_equals_the_encoded_one() {
-    let sizes: &[usize] = if cfg!(miri) { &[0, 60] } else { &[0, 1, 60, 0xffd7, 0xffd8] };
+    let sizes: &[usize] =
+        if cfg!(miri) { &[0, 60] } else { &[0, 1, 60, 0xffcf, 0xffd0, 0xffd7, 0xffd8] };
     let add = FlowMod::add(Match::new());
     for version in Version::ALL.iter().copied() {
         let template = FlowModTemplate::new(&add, version).unwrap();
@@ -81,7 +82,7 @@ fn template_is_recognised_from_its_message_only() {
         // For each changed bit: if the message is still recognised, only free fields differ,
         // not the kinds of the match or actions; if the bit belongs to a blank, the message
         // stays well-formed.
-        let mut filled = [0; 128];
+        let mut filled = [0; 200];
         let all = Blanks {
             in_port: PortNo(!1),
             eth_dst: MacAddr([0xff; 6]),
@@ -112,7 +113,11 @@ fn template_is_recognised_from_its_message_only() {
             assert!(FlowModTemplate::of_message(&message[..place]).is_none());
         }
         let mut elsewhere = message.to_vec();
-        let output = if version == Version::V1_0 { 76..78 } else { 92..96 };
+        let output = match version {
+            Version::V1_0 => 76..78,
+            Version::V1_1 => 148..152,
+            _ => 92..96,
+        };
         elsewhere[output].fill(0xff);
         assert_eq!(FlowModTemplate::of_message(&elsewhere).unwrap().message(), message);
         let longer = [message, &[0; 8]].concat();
@@ -130,7 +135,7 @@ fn unsupported_port_and_table_are_named() {
     let none = MacAddr([0; 6]);
     let (in_port, output) = (PortNo(1), PortNo(0x1_0000));
     let blanks = Blanks { in_port, eth_dst: none, eth_src: none, buffer_id: None, output };
-    let error = template.fill(&blanks, 0, &mut [0; 128]).unwrap_err();
+    let error = template.fill(&blanks, 0, &mut [0; 200]).unwrap_err();
     assert_eq!(error.to_string(), "OpenFlow 1.0 cannot express action.output.port");
     let (said, mut out) = (Blanks { output: PortNo(1), ..blanks }, Vec::new());
     assert_eq!((template.has_ports(&said), template.has_ports(&blanks)), (true, false));
