@@ -203,7 +203,7 @@ enum { ROSEMARY_PORT_ADD = 0, ROSEMARY_PORT_DELETE = 1, ROSEMARY_PORT_MODIFY = 2
 struct rosemary_record {
     uint32_t size;        /* bytes of head and body */
     uint16_t kind;        /* ROSEMARY_* above */
-    uint8_t  version;     /* the switch's OpenFlow version on the wire: 1 is 1.0, 4 is 1.3 */
+    uint8_t  version;     /* the switch's OpenFlow version on the wire: 1 is 1.0, 4 is 1.3, 6 is 1.5 */
     uint8_t  flags;       /* ROSEMARY_REPEATED */
     uint64_t dpid;        /* datapath identifier */
     uint32_t epoch;       /* which connection of it, counted from 1 */

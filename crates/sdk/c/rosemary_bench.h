@@ -163,7 +163,7 @@ static inline void rosemary_bench_call(struct rosemary_bench *bench, const struc
     bench->wake_at_ns = answer.wake_at_ns;
 }
 
-/* Calls the app with a record of this kind and body. `version` is 1 for OpenFlow 1.0 and 4 for 1.3. */
+/* Calls the app with a record of this kind and body. `version` is 1 for OpenFlow 1.0, 4 for 1.3 and 6 for 1.5. */
 static inline void rosemary_bench_event(struct rosemary_bench *bench, uint16_t kind, uint8_t version, const void *body,
                                         uint16_t size) {
     struct rosemary_record *record = (struct rosemary_record *)(void *)bench->record;

@@ -1,5 +1,5 @@
 /*
- * Messages that an app in C sends: flow-mods, packet-outs and requests for statistics in OpenFlow 1.0 and 1.3, and requests to
+ * Messages that an app in C sends: flow-mods, packet-outs and requests for statistics in OpenFlow 1.0 to 1.5, and requests to
  * the storage. ROSEMARY_EXPORT makes an app of one function:
  *
  *     struct hub { const struct rosemary_host *host; };
@@ -80,6 +80,9 @@ static inline void rosemary_logf(const struct rosemary_host *host, uint32_t leve
         host->log(host, level, text, size < (int)sizeof text ? (uint32_t)size : (uint32_t)sizeof text - 1);
 }
 
+/* The versions of OpenFlow, as in `version` of a record. */
+enum { ROSEMARY_V1_0 = 1, ROSEMARY_V1_1, ROSEMARY_V1_2, ROSEMARY_V1_3, ROSEMARY_V1_4, ROSEMARY_V1_5 };
+
 /* Begins a message of OpenFlow in the room of the host. */
 static inline int32_t rosemary_open(const struct rosemary_host *host, const struct rosemary_record *record,
                                     struct rosemary_builder *to, uint8_t kind, uint32_t room) {
@@ -106,7 +109,7 @@ static inline int32_t rosemary_close(const struct rosemary_host *host, const str
 }
 
 static inline void rosemary_add_output(struct rosemary_builder *to, uint8_t version, uint32_t port) {
-    if (version == 1) {
+    if (version == ROSEMARY_V1_0) {
         rosemary_add32(to, 8); /* OFPAT_OUTPUT, 8 bytes */
         rosemary_add16(to, port);
         rosemary_add16(to, 0xffff); /* to the controller: the whole packet */
@@ -124,12 +127,18 @@ static inline int32_t rosemary_packet_out(const struct rosemary_host *host, cons
     const uint32_t data = record->buffer_id == ROSEMARY_NO_BUFFER ? record->data_size : 0;
     struct rosemary_builder to;
 
-    if (rosemary_open(host, record, &to, 13, (record->version == 1 ? 24 : 40) + data) != 0)
+    if (rosemary_open(host, record, &to, 13, 48 + data) != 0)
         return ROSEMARY_FULL;
     rosemary_add32(&to, record->buffer_id);
-    if (record->version == 1) {
+    if (record->version == ROSEMARY_V1_0) {
         rosemary_add16(&to, record->in_port);
         rosemary_add16(&to, 8); /* bytes of actions */
+    } else if (record->version == ROSEMARY_V1_5) {
+        rosemary_add32(&to, 16u << 16);
+        rosemary_add32(&to, 1u << 16 | 12); /* a match with the in-port, padded to 16 bytes */
+        rosemary_add32(&to, 0x80000004u);
+        rosemary_add32(&to, record->in_port);
+        rosemary_add32(&to, 0);
     } else {
         rosemary_add32(&to, record->in_port);
         rosemary_add16(&to, 16);
@@ -182,14 +191,53 @@ static inline void rosemary_add_match_v1_0(struct rosemary_builder *to, const st
     rosemary_put16(at + 38, match->dst_port);
 }
 
-/* A field of a match in OpenFlow 1.3. */
+/* The match of OpenFlow 1.1, 88 bytes. A bit of a mask that is set is not compared. */
+static inline void rosemary_add_match_v1_1(struct rosemary_builder *to, const struct rosemary_match *match) {
+    uint32_t wildcards = 0x3ff;
+    uint8_t *at = rosemary_add_zeros(to, 88);
+
+    if (!at)
+        return;
+    if (match->in_port)
+        wildcards &= ~0x1u;
+    if (match->eth_type)
+        wildcards &= ~0x8u;
+    if (match->ip_proto)
+        wildcards &= ~0x20u;
+    if (match->src_port)
+        wildcards &= ~0x40u;
+    if (match->dst_port)
+        wildcards &= ~0x80u;
+    rosemary_put16(at + 2, 88);
+    rosemary_put32(at + 4, match->in_port);
+    rosemary_put32(at + 8, wildcards);
+    memset(at + 18, match->eth_src ? 0 : 0xff, 6);
+    memset(at + 30, match->eth_dst ? 0 : 0xff, 6);
+    memset(at + 48, match->ipv4_src ? 0 : 0xff, 4);
+    memset(at + 56, match->ipv4_dst ? 0 : 0xff, 4);
+    memset(at + 80, 0xff, 8); /* the mask of the metadata */
+    if (match->eth_src)
+        memcpy(at + 12, match->eth_src, 6);
+    if (match->eth_dst)
+        memcpy(at + 24, match->eth_dst, 6);
+    rosemary_put16(at + 40, match->eth_type);
+    at[43] = match->ip_proto;
+    if (match->ipv4_src)
+        memcpy(at + 44, match->ipv4_src, 4);
+    if (match->ipv4_dst)
+        memcpy(at + 52, match->ipv4_dst, 4);
+    rosemary_put16(at + 60, match->src_port);
+    rosemary_put16(at + 62, match->dst_port);
+}
+
+/* A field of a match since OpenFlow 1.2. */
 static inline void rosemary_add_oxm(struct rosemary_builder *to, uint32_t field, const void *value, uint32_t size) {
     rosemary_add32(to, 0x80000000u | field << 9 | size);
     rosemary_add(to, value, size);
 }
 
-/* The match of OpenFlow 1.3: fields in the order of their numbers, padded to 8 bytes. */
-static inline void rosemary_add_match_v1_3(struct rosemary_builder *to, const struct rosemary_match *match) {
+/* The match since OpenFlow 1.2: fields in the order of their numbers, padded to 8 bytes. */
+static inline void rosemary_add_match_v1_2(struct rosemary_builder *to, const struct rosemary_match *match) {
     const uint32_t start = to->size;
     const uint32_t ports = match->ip_proto == ROSEMARY_UDP ? 15 : 13;
     uint8_t number[4];
@@ -227,7 +275,7 @@ static inline void rosemary_add_match_v1_3(struct rosemary_builder *to, const st
 /* Writes a flow-mod behind its header; `command` is 0 to add and 3 to delete. */
 static inline void rosemary_add_flow_mod(struct rosemary_builder *to, uint8_t version, const struct rosemary_flow *flow,
                                          uint32_t priority, uint8_t command) {
-    if (version == 1) {
+    if (version == ROSEMARY_V1_0) {
         rosemary_add_match_v1_0(to, &flow->match);
         rosemary_add_zeros(to, 8); /* cookie */
         rosemary_add16(to, command);
@@ -239,17 +287,20 @@ static inline void rosemary_add_flow_mod(struct rosemary_builder *to, uint8_t ve
     rosemary_add16(to, flow->hard_timeout);
     rosemary_add16(to, priority);
     rosemary_add32(to, ROSEMARY_NO_BUFFER);
-    if (version == 1) {
+    if (version == ROSEMARY_V1_0) {
         rosemary_add16(to, 0xffff); /* to delete: flows to any port */
         rosemary_add16(to, 0);
     } else {
         rosemary_add32(to, 0xffffffffu); /* any port, any group */
         rosemary_add32(to, 0xffffffffu);
         rosemary_add32(to, 0);
-        rosemary_add_match_v1_3(to, &flow->match);
+        if (version == ROSEMARY_V1_1)
+            rosemary_add_match_v1_1(to, &flow->match);
+        else
+            rosemary_add_match_v1_2(to, &flow->match);
     }
     if (command == 0 && flow->output != ROSEMARY_DROP) {
-        if (version != 1) {
+        if (version != ROSEMARY_V1_0) {
             rosemary_add16(to, 4); /* OFPIT_APPLY_ACTIONS, 24 bytes */
             rosemary_add16(to, 24);
             rosemary_add32(to, 0);
@@ -296,10 +347,10 @@ static inline int32_t rosemary_request_port_stats(const struct rosemary_host *ho
                                                   uint32_t xid) {
     struct rosemary_builder to;
 
-    if (rosemary_open(host, record, &to, record->version == 1 ? 16 : 18, 24) != 0)
+    if (rosemary_open(host, record, &to, record->version == ROSEMARY_V1_0 ? 16 : 18, 24) != 0)
         return ROSEMARY_FULL;
     rosemary_add32(&to, 4u << 16); /* OFPST_PORT, OFPMP_PORT_STATS */
-    if (record->version == 1) {
+    if (record->version == ROSEMARY_V1_0) {
         rosemary_add16(&to, 0xffff);
         rosemary_add16(&to, 0);
         rosemary_add32(&to, 0);
@@ -321,17 +372,25 @@ struct rosemary_port_stats {
 static inline int rosemary_next_port_stats(const struct rosemary_record *record, uint32_t *at,
                                            struct rosemary_port_stats *to) {
     const uint8_t *message = rosemary_body(record);
-    const int v1_0 = record->version == 1;
-    const uint32_t first = v1_0 ? 12 : 16, size = v1_0 ? 104 : 112;
+    const int v1_0 = record->version == ROSEMARY_V1_0;
+    /* Since 1.4 an entry begins with its length, and properties follow the counters. */
+    const int has_length = record->version >= ROSEMARY_V1_4;
+    const uint32_t first = v1_0 ? 12 : 16, counters = has_length ? 16 : 8;
+    const uint32_t least = has_length ? 80 : record->version == ROSEMARY_V1_3 ? 112 : 104;
     const uint32_t start = *at ? *at : first;
+    uint32_t size = least;
     uint64_t values[8];
 
     if (record->kind != ROSEMARY_REPLY || record->body_size < first || message[1] != (v1_0 ? 17 : 19) ||
-        rosemary_get16(message + 8) != 4 || start > record->body_size || record->body_size - start < size)
+        rosemary_get16(message + 8) != 4 || start > record->body_size || record->body_size - start < least)
         return 0;
-    to->port_no = v1_0 ? rosemary_get16(message + start) : rosemary_get32(message + start);
+    if (has_length)
+        size = rosemary_get16(message + start);
+    if (size < least || size > record->body_size - start)
+        return 0;
+    to->port_no = v1_0 ? rosemary_get16(message + start) : rosemary_get32(message + start + (has_length ? 4 : 0));
     for (uint32_t i = 0; i < 8; i++)
-        values[i] = rosemary_get64(message + start + 8 + 8 * i);
+        values[i] = rosemary_get64(message + start + counters + 8 * i);
     to->rx_packets = values[0];
     to->tx_packets = values[1];
     to->rx_bytes = values[2];

@@ -147,7 +147,7 @@ void rosemary_wanted_free(struct rosemary_wanted *wanted);
 int32_t rosemary_wanted_on_record(struct rosemary_wanted *wanted, const struct rosemary_record *record, uint64_t now_ns,
                                   uint64_t *wake_at_ns);
 
-/* Declares an entry by the whole message of OpenFlow 1.0 or 1.3 that adds it; switches of either version get it. It replaces a
+/* Declares an entry by the whole message of OpenFlow, in any version, that adds it; switches of each version that can express it get it. It replaces a
  * wanted entry of the same table, priority and match, or of the same number. Priorities, groups and meters count from 0, as
  * the app counts them, so the host's `lowest_priority`, `first_group` and `first_meter` are not added. The transaction id is
  * ignored. 1, or 0 if that changes nothing. The next rosemary_wanted_on_record sends it: outside of on_record, for instance in

@@ -191,7 +191,7 @@ impl<'h> Network<'h> {
             return Ok(());
         }
         let template = template.of(to.version)?;
-        self.send(to, Template::ROOM, |xid, room| template.fill(blanks, xid, room))?;
+        self.send(to, template.message().len(), |xid, room| template.fill(blanks, xid, room))?;
         Ok(())
     }
 

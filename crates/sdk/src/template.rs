@@ -18,9 +18,6 @@ pub struct Template {
 }
 
 impl Template {
-    /// Bytes of room that a flow-mod of a template needs at most.
-    pub(crate) const ROOM: usize = 192;
-
     /// Makes a template of a flow-mod whose priority and group count from 0.
     pub(crate) fn new(flow_mod: &FlowMod<'_>, own: Own) -> Result<Self, SendError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);

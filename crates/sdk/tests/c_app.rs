@@ -49,7 +49,9 @@ fn app_in_c_floods_while_there_is_room() {
         assert_eq!((sent[0].dpid.0, sent[0].epoch), (7, 1));
         assert_eq!((packet_out.in_port, packet_out.buffer_id), (PortNo(3), None));
         assert_eq!(packet_out.data, b"a whole frame");
-        assert!(packet_out.actions.iter().eq([Action::Output { port: PortNo::FLOOD, max_len: 0 }]));
+        assert!(
+            packet_out.actions.iter().eq([Action::Output { port: PortNo::FLOOD, max_len: 0xffff }])
+        );
     }
     bench.room = 100;
     let at = Bench::switch(7, Version::V1_3);
@@ -174,7 +176,7 @@ fn bench_app_in_c_installs_flows() {
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/speed/apps");
     let object = compile("ordinary", &apps.join("ordinary.c"));
     let (alice, bob) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
-    for version in Version::ALL.iter().copied() {
+    for version in [Version::V1_0, Version::V1_3] {
         let mut bench = Bench::of(HostedApp::create(&object, Recorder::default()).unwrap());
         let packet_in = |in_port, to: [u8; 6], from: [u8; 6]| {
             let frame = [&to[..], &from, &[8, 0]].concat();
@@ -301,9 +303,9 @@ fn app_in_c_sends_a_series() {
             add.encode(version, xid, &mut message).unwrap();
             message
         };
-        let mut packet_out = vec![0; if version == Version::V1_0 { 26 } else { 42 }];
-        let out = [Action::output(PortNo(2))];
-        PacketOut::new(PortNo(1), &out, &[0xca, 0xfe]).encode(version, 1, &mut packet_out).unwrap();
+        let (mut packet_out, out) = (Vec::new(), [Action::output(PortNo(2))]);
+        let plain = PacketOut::new(PortNo(1), &out, &[0xca, 0xfe]);
+        openflow::append(&mut packet_out, |room| plain.encode(version, 1, room)).unwrap();
         let first =
             said(PortNo(1), [4, 5, 6, 7, 8, 9], [10, 11, 12, 13, 14, 15], Some(3), PortNo(2));
         let mut second = said(PortNo(5), [0; 6], [0; 6], None, PortNo(0xffff_fffb));

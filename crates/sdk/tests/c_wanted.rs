@@ -25,7 +25,7 @@ use rosemary_sdk::wanted::MARK;
 use sys::object::Object;
 
 use fake::FakeSwitch;
-use world::{VERSIONS, World, three};
+use world::{PAIR, VERSIONS, World, three};
 
 /// Compiles a source against the headers, and links it with the library as `docs/apps.md` says.
 fn compile(name: &str, source: &Path, more: &[&str]) -> PathBuf {
@@ -84,7 +84,7 @@ fn connect(bench: &mut Bench, switch: Switch) -> Vec<Sent> {
 
 #[test]
 fn lost_flows_of_an_app_in_c_return() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     for index in [0, 1] {
         assert_eq!(world.present(index), three(), "{:#?}", world.log);
         world.reconnect(index, true);
@@ -106,7 +106,7 @@ fn lost_flows_of_an_app_in_c_return() {
 
 #[test]
 fn restarted_app_in_c_touches_no_flow() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     let before = world.switches.iter().map(|it| it.flows.clone()).collect::<Vec<_>>();
     world.restart_app();
     world.restart_kernel();
@@ -121,7 +121,7 @@ fn restarted_app_in_c_touches_no_flow() {
 
 #[test]
 fn dropped_flows_of_an_app_in_c_go() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     world.tell(1, 0, 1, 0);
     world.tell(0, 2, 2, 9);
     assert_eq!(world.present(0), [(0, 0), (2, 0)].into());
@@ -130,7 +130,7 @@ fn dropped_flows_of_an_app_in_c_go() {
 
 #[test]
 fn callback_in_c_drops_undeclared_flows() {
-    let mut world = with_three("declare only", &VERSIONS);
+    let mut world = with_three("declare only", &PAIR);
     assert_eq!(world.present(0), three());
     world.restart_app();
     assert_eq!(world.present(0), [(0, 0), (1, 0)].into(), "{:#?}", world.log);
@@ -156,14 +156,14 @@ fn groups_and_meters_in_c_precede_their_flow() {
 
 #[test]
 fn settings_in_c_reach_the_library() {
-    let mut world = with_three("all except", &VERSIONS);
+    let mut world = with_three("all except", &PAIR);
     world.add_other(0, 77, 0x77);
     world.add_other(0, 78, 0x88);
     world.reconnect(0, false);
     let left = world.switches[0].flows.iter().map(|flow| flow.flow_mod().cookie);
     assert!(left.eq([0, 1, 2, 0x77]), "{:?}", world.switches[0].flows);
 
-    let mut world = with_three("dry-run forget", &VERSIONS);
+    let mut world = with_three("dry-run forget", &PAIR);
     world.tell(9, 1, 0, 0);
     assert!(world.has_logged("kind 2 of 1: ") && world.present(0).is_empty(), "{:#?}", world.log);
     assert_eq!(world.storage.writes, 0);
@@ -171,7 +171,7 @@ fn settings_in_c_reach_the_library() {
 
 #[test]
 fn notices_are_logged_without_a_callback() {
-    let world = with_three("quiet", &VERSIONS);
+    let world = with_three("quiet", &PAIR);
     let lines: Vec<_> = world.log.iter().filter(|line| line.contains("restored")).collect();
     assert!(
         !lines.is_empty() && lines.iter().all(|line| line.starts_with("Info: 00:")),

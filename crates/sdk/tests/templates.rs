@@ -106,7 +106,7 @@ impl App for Filler {
 #[test]
 fn without_room_for_a_series_messages_are_single() {
     let mut bench = Bench::new::<Filler>();
-    // A series takes room for all that it may have: 104 bytes, and 64 times 24.
+    // A flow-mod takes 104 bytes; a series takes room for all that it may have: these, and 64 times 24.
     for (room, sent, in_a_series) in [(400, 3, 0), (1639, 15, 0), (1640, 64, 64)] {
         bench.room = room;
         let (_, messages) = bench.batch(&[]).unwrap();

@@ -16,11 +16,11 @@ use rosemary_sdk::testing::{AlignedRecord, Bench};
 use rosemary_sdk::wanted::MARK;
 
 use fake::FakeSwitch;
-use world::{VERSIONS, Wisher, World, group_of, meter_of, out, three, with_three};
+use world::{PAIR, VERSIONS, Wisher, World, group_of, meter_of, out, three, with_three};
 
 #[test]
 fn switch_without_flows_gets_them_back() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     for index in [0, 1] {
         assert_eq!(world.present(index), three());
         world.reconnect(index, true);
@@ -32,7 +32,7 @@ fn switch_without_flows_gets_them_back() {
 #[test]
 fn restarts_touch_no_flow_that_is_there() {
     for config in ["", "at-once"] {
-        let mut world = with_three(config, &VERSIONS);
+        let mut world = with_three(config, &PAIR);
         for switch in &mut world.switches {
             switch.flows.iter_mut().for_each(|flow| flow.packets = 7);
         }
@@ -55,7 +55,7 @@ fn restarts_touch_no_flow_that_is_there() {
 
 #[test]
 fn application_need_not_declare_again() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     world.switches.iter_mut().for_each(FakeSwitch::wipe);
     world.restart_app();
     assert_eq!((world.present(0), world.present(1)), (three(), three()));
@@ -64,7 +64,7 @@ fn application_need_not_declare_again() {
 
 #[test]
 fn only_own_strays_are_removed() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     world.add_other(1, 77, 0x77);
     world.add_other(1, 78, MARK | 0x78);
     world.reconnect(1, false);
@@ -74,7 +74,7 @@ fn only_own_strays_are_removed() {
 
 #[test]
 fn all_flows_of_the_app_are_strays_if_it_says_so() {
-    let mut world = with_three("all except", &VERSIONS);
+    let mut world = with_three("all except", &PAIR);
     world.add_other(0, 77, 0x77);
     world.add_other(0, 78, 0x88);
     world.reconnect(0, false);
@@ -84,7 +84,7 @@ fn all_flows_of_the_app_are_strays_if_it_says_so() {
 
 #[test]
 fn entry_dropped_while_a_switch_is_away_is_removed() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     let down = AlignedRecord::about(RecordKind::SwitchDown, world.switches[0].at);
     world.deliver(vec![down]);
     world.tell(1, 0, 1, 0);
@@ -98,7 +98,7 @@ fn entry_dropped_while_a_switch_is_away_is_removed() {
 
 #[test]
 fn changed_entry_keeps_its_counters() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     for switch in &mut world.switches {
         switch.flows.iter_mut().for_each(|flow| flow.packets = 7);
     }
@@ -115,7 +115,7 @@ fn changed_entry_keeps_its_counters() {
 
 #[test]
 fn entry_for_one_switch_replaces_the_one_for_all() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     world.tell(0, 2, 1, 9);
     assert_eq!((world.present(0)[&1], world.present(1)[&1]), (0, 9));
     world.restart_app();
@@ -250,7 +250,7 @@ fn full_table_is_not_reported_as_reconciled() {
 
 #[test]
 fn inexpressible_entry_is_reported_once() {
-    let mut world = World::start("", &VERSIONS);
+    let mut world = World::start("", &PAIR);
     world.tell(8, 0, 7, 4);
     assert_eq!((world.switches[0].flows.len(), world.switches[1].flows.len()), (0, 1));
     world.reconnect(1, false);
@@ -282,7 +282,7 @@ fn flow_that_a_switch_lists_otherwise_stays() {
 
 #[test]
 fn dry_run_shows_the_difference_and_sends_nothing() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     world.switches[1].flows.remove(0);
     world.add_other(1, 78, MARK | 0x78);
     world.config = "dry-run".into();
@@ -405,7 +405,7 @@ fn refusal_because_of_a_limit_is_tried_again() {
 
 #[test]
 fn entries_that_were_not_declared_again_can_be_dropped() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     world.tell(0, 0, 40, 0);
     world.config = "declare".into(); // 0 to 4
     world.restart_app();
@@ -416,7 +416,7 @@ fn entries_that_were_not_declared_again_can_be_dropped() {
 
 #[test]
 fn malformed_storage_is_ignored() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     for value in world.storage.values.values_mut() {
         value.truncate(value.len() - 1);
     }
@@ -428,7 +428,7 @@ fn malformed_storage_is_ignored() {
 
 #[test]
 fn storage_that_comes_later_is_read_then() {
-    let mut world = with_three("", &VERSIONS);
+    let mut world = with_three("", &PAIR);
     world.switches.iter_mut().for_each(FakeSwitch::wipe);
     world.bench = Bench::configured::<Wisher>("").unwrap();
     let at = world.switches[0].at;

@@ -131,7 +131,7 @@ impl FakeSwitch {
 
     fn flow_mod(&mut self, message: &[u8]) -> Vec<AlignedRecord> {
         let flow_mod = FlowMod::decode(message).unwrap();
-        let old = self.at.version == Version::V1_0;
+        let old = self.at.version.features().modify_adds;
         let key = (flow_mod.table_id, flow_mod.priority, self.shown(&flow_mod.match_));
         let place = self.flows.iter().position(|flow| flow.key == key);
         let uses = |action: Action| match action {
@@ -159,7 +159,10 @@ impl FakeSwitch {
             (FlowModCommand::ModifyStrict, None) if !old => {}
             (FlowModCommand::Add | FlowModCommand::ModifyStrict, place) => {
                 if place.is_none() && self.flows.len() >= self.capacity {
-                    return self.error(message, if old { (3, 0) } else { (5, 1) });
+                    return self.error(
+                        message,
+                        if self.at.version == Version::V1_0 { (3, 0) } else { (5, 1) },
+                    );
                 }
                 let mut new = flow_mod.clone();
                 new.command = FlowModCommand::Add;
@@ -271,7 +274,8 @@ impl FakeSwitch {
         match request {
             MultipartRequest::Flow(wanted) => {
                 let flows: Vec<FlowMod<'_>> = self.flows.iter().map(Flow::flow_mod).collect();
-                let hides_flags = self.at.version == Version::V1_0 || !self.lists_flags;
+                let has_flags = self.at.version.features().flow_stats_flags;
+                let hides_flags = !has_flags || !self.lists_flags;
                 let shown = flows
                     .iter()
                     .zip(&self.flows)

@@ -74,8 +74,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn switches_have_what_is_wanted_after_any_history(steps in steps(), at_once in any::<bool>()) {
-        let mut world = World::start(if at_once { "at-once" } else { "" }, &VERSIONS);
+    fn switches_have_what_is_wanted_after_any_history(
+        steps in steps(),
+        at_once in any::<bool>(),
+        older in 0..VERSIONS.len() / 2,
+    ) {
+        let versions = [VERSIONS[older], VERSIONS[older + VERSIONS.len() / 2]];
+        let mut world = World::start(if at_once { "at-once" } else { "" }, &versions);
         let mut wanted: BTreeMap<(u8, u16), u8> = BTreeMap::new();
         let mut reactive = [0_usize; 2];
         for step in steps {

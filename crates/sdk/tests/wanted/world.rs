@@ -13,6 +13,10 @@ use rosemary_sdk::{App, Dpid, Event, Network};
 
 use crate::fake::{self, FakeStorage, FakeSwitch};
 
+/// Two versions that differ in everything that the library asks for.
+pub(crate) const PAIR: [Version; 2] = [Version::V1_0, Version::V1_3];
+
+/// All versions.
 pub(crate) const VERSIONS: [Version; Version::COUNT] =
     [Version::V1_0, Version::V1_1, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5];
 
