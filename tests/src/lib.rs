@@ -7,6 +7,54 @@
 
 #![forbid(unsafe_code)]
 
+/// Makes a module of tests that run a function over each version of OpenFlow: 1.0, 1.3 and 1.5 in `make test`, the others in
+/// `make soak`.
+#[macro_export]
+macro_rules! over_versions {
+    ($name:ident, |$of:ident| $run:expr) => {
+        mod $name {
+            use super::*;
+
+            fn run($of: cli::lab::Of) {
+                $run;
+            }
+
+            #[test]
+            fn over_1_0() {
+                run(cli::lab::Of::V1_0);
+            }
+
+            #[test]
+            #[ignore = "a version of `make soak`"]
+            fn over_1_1() {
+                run(cli::lab::Of::V1_1);
+            }
+
+            #[test]
+            #[ignore = "a version of `make soak`"]
+            fn over_1_2() {
+                run(cli::lab::Of::V1_2);
+            }
+
+            #[test]
+            fn over_1_3() {
+                run(cli::lab::Of::V1_3);
+            }
+
+            #[test]
+            #[ignore = "a version of `make soak`"]
+            fn over_1_4() {
+                run(cli::lab::Of::V1_4);
+            }
+
+            #[test]
+            fn over_1_5() {
+                run(cli::lab::Of::V1_5);
+            }
+        }
+    };
+}
+
 pub mod apps;
 pub mod broadcast;
 pub mod capture;

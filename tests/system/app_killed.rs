@@ -10,30 +10,20 @@ use cli::lab::{Lab, Of};
 use cli::status::Report;
 use control::operator::ProgramState;
 use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
-use rosemary_tests::{in_a_lab, kill};
+use rosemary_tests::{in_a_lab, kill, over_versions};
 
 /// Five times the promise.
 const NEW_FLOWS_WORK_WITHIN: Duration = Duration::from_secs(5);
 
-#[test]
-fn killed_app_loses_no_ping_over_openflow_1_0() {
-    in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_0, Over::Tcp));
-}
+over_versions!(killed_app_loses_no_ping, |of| in_a_lab(move |lab| app_killed_during_pings(
+    lab,
+    of,
+    Over::Tcp
+)));
 
-#[test]
-fn killed_app_loses_no_ping_over_openflow_1_3() {
-    in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_3, Over::Tcp));
-}
-
-#[test]
-fn killed_app_loses_no_ping_over_openflow_1_0_and_tls() {
-    in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_0, Over::Tls));
-}
-
-#[test]
-fn killed_app_loses_no_ping_over_openflow_1_3_and_tls() {
-    in_a_lab(|lab| app_killed_during_pings(lab, Of::V1_3, Over::Tls));
-}
+over_versions!(killed_app_loses_no_ping_and_tls, |of| in_a_lab(
+    move |lab| app_killed_during_pings(lab, of, Over::Tls)
+));
 
 #[test]
 fn repeatedly_killed_app_restarts_every_time() {

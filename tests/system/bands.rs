@@ -8,7 +8,7 @@ use cli::lab::{Lab, Of, Rosemary};
 use rosemary_tests::apps::configure;
 use rosemary_tests::developer::rosemary;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, rosemary_binary};
+use rosemary_tests::{in_a_lab, over_versions, rosemary_binary};
 use rustix::process::Signal;
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
@@ -18,15 +18,9 @@ const FIREWALL: &str = "[[app]]\nname = \"firewall\"\nstage = \"guard\"\nconfig 
 
 const DENY_H3: &str = "[[deny]]\nto = \"10.0.0.3\"\nboth-ways = true\n";
 
-#[test]
-fn moved_band_leaves_no_earlier_flow_over_openflow_1_0() {
-    in_a_lab(|lab| moved_band_leaves_no_earlier_flow(lab, Of::V1_0));
-}
-
-#[test]
-fn moved_band_leaves_no_earlier_flow_over_openflow_1_3() {
-    in_a_lab(|lab| moved_band_leaves_no_earlier_flow(lab, Of::V1_3));
-}
+over_versions!(moved_band_leaves_no_earlier_flow_in_each_version, |of| in_a_lab(move |lab| {
+    moved_band_leaves_no_earlier_flow(lab, of)
+}));
 
 fn moved_band_leaves_no_earlier_flow(lab: &Lab, of: Of) -> anyhow::Result<()> {
     configure(&[SWITCH])?;

@@ -10,7 +10,7 @@ use cli::lab::{Lab, Of, Rosemary};
 use control::operator::AppStatus;
 use rosemary_tests::apps::in_c;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, rosemary_binary};
+use rosemary_tests::{in_a_lab, over_versions, rosemary_binary};
 use rustix::process::Signal;
 
 /// The configuration of root's Rosemary.
@@ -18,15 +18,9 @@ const CONFIG: &str = "/etc/rosemary/rosemary.toml";
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
 
-#[test]
-fn two_apps_receive_packet_ins_over_openflow_1_0() {
-    in_a_lab(|lab| two_apps_both_get_packet_ins(lab, Of::V1_0));
-}
-
-#[test]
-fn two_apps_receive_packet_ins_over_openflow_1_3() {
-    in_a_lab(|lab| two_apps_both_get_packet_ins(lab, Of::V1_3));
-}
+over_versions!(two_apps_receive_packet_ins, |of| in_a_lab(
+    move |lab| two_apps_both_get_packet_ins(lab, of)
+));
 
 #[test]
 fn flows_behind_a_guard_are_in_their_apps_band() {

@@ -8,7 +8,9 @@ use cli::lab::{Host, Lab, Of, Rosemary, Switch};
 use rosemary_tests::apps::configure;
 use rosemary_tests::http::request;
 use rosemary_tests::net::SOON;
-use rosemary_tests::{in_a_lab, in_a_lab_without_capture_for, rosemary_binary, schema};
+use rosemary_tests::{
+    in_a_lab, in_a_lab_without_capture_for, over_versions, rosemary_binary, schema,
+};
 use serde_json::Value;
 
 const FORWARDING: &str = "[[app]]\nname = \"forwarding\"\n";
@@ -164,15 +166,9 @@ fn drained_switch_loses_its_paths(lab: &Lab, of: Of) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[test]
-fn drained_switch_loses_its_paths_and_no_packet_in_1_3() {
-    in_a_lab(|lab| drained_switch_loses_its_paths(lab, Of::V1_3));
-}
-
-#[test]
-fn drained_switch_loses_its_paths_and_no_packet_in_1_0() {
-    in_a_lab(|lab| drained_switch_loses_its_paths(lab, Of::V1_0));
-}
+over_versions!(drained_switch_loses_its_paths_and_no_packet, |of| in_a_lab(move |lab| {
+    drained_switch_loses_its_paths(lab, of)
+}));
 
 /// A host sends thousands of packets to a host that does not exist; another host opens new connections meanwhile.
 fn storm_is_stopped(lab: &Lab, of: Of) -> anyhow::Result<()> {
@@ -209,16 +205,10 @@ fn storm_is_stopped(lab: &Lab, of: Of) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[test]
-fn storm_of_a_host_is_stopped_in_1_3() {
-    in_a_lab(|lab| storm_is_stopped(lab, Of::V1_3));
-}
-
-#[test]
-fn storm_of_a_host_is_stopped_in_1_0() {
-    // tshark 4.0 reads the second output of a packet-out of OpenFlow 1.0 as data.
-    in_a_lab_without_capture_for(LIMIT, |lab| storm_is_stopped(lab, Of::V1_0));
-}
+// tshark 4.0 reads the second output of a packet-out of OpenFlow 1.0 as data.
+over_versions!(storm_of_a_host_is_stopped, |of| in_a_lab_without_capture_for(LIMIT, move |lab| {
+    storm_is_stopped(lab, of)
+}));
 
 /// Hosts that nobody knows yet send to each other at the same time, without ARP: their packets are flooded until the hosts are
 /// known, in the middle of a flood. In each round they have other addresses.

@@ -9,7 +9,7 @@ use cli::lab::{Host, Lab, Of};
 use control::operator::ProgramState;
 use rosemary_tests::apps::configure;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rosemary_tests::{in_a_lab, kill, over_versions, rosemary_binary};
 use serde_json::Value;
 
 /// The apps in rosemary.toml. The firewall's band is above the learning switch's: 63488 to 65535.
@@ -89,15 +89,7 @@ fn blocks(of: Of) {
     });
 }
 
-#[test]
-fn firewall_blocks_only_denied_packets_in_1_3() {
-    blocks(Of::V1_3);
-}
-
-#[test]
-fn firewall_blocks_only_denied_packets_in_1_0() {
-    blocks(Of::V1_0);
-}
+over_versions!(firewall_blocks_only_denied_packets, |of| blocks(of));
 
 #[test]
 fn firewall_with_invalid_rules_keeps_its_last_ones() {
@@ -153,15 +145,7 @@ fn looks_after_its_flows(of: Of) {
     });
 }
 
-#[test]
-fn firewall_restores_and_cleans_its_flows_in_1_3() {
-    looks_after_its_flows(Of::V1_3);
-}
-
-#[test]
-fn firewall_restores_and_cleans_its_flows_in_1_0() {
-    looks_after_its_flows(Of::V1_0);
-}
+over_versions!(firewall_restores_and_cleans_its_flows, |of| looks_after_its_flows(of));
 
 #[test]
 fn rule_without_room_is_an_incident_until_there_is_room() {

@@ -9,7 +9,7 @@ use cli::lab::{Lab, Of, Rosemary, Switch};
 use control::query::{Fullest, SwitchStatus};
 use rosemary_tests::apps::{configure, in_rust};
 use rosemary_tests::net::SOON;
-use rosemary_tests::{in_a_lab, in_a_lab_for, rosemary_binary};
+use rosemary_tests::{in_a_lab, in_a_lab_for, over_versions, rosemary_binary};
 
 /// A nearly full table is queried every ten seconds.
 const LOOKED_AT_AGAIN: Duration = Duration::from_secs(25);
@@ -60,15 +60,7 @@ fn quota(of: Of) {
     });
 }
 
-#[test]
-fn flow_quota_is_enforced_and_freed_in_1_3() {
-    quota(Of::V1_3);
-}
-
-#[test]
-fn flow_quota_is_enforced_and_freed_in_1_0() {
-    quota(Of::V1_0);
-}
+over_versions!(flow_quota_is_enforced_and_freed, |of| quota(of));
 
 /// The switch has no room for the kernel's entry when it connects, and in 1.3 drops what matches no flow.
 #[test]
@@ -144,12 +136,4 @@ fn alert(of: Of) {
     });
 }
 
-#[test]
-fn nearly_full_table_is_reported_once_in_1_3() {
-    alert(Of::V1_3);
-}
-
-#[test]
-fn nearly_full_table_is_reported_once_in_1_0() {
-    alert(Of::V1_0);
-}
+over_versions!(nearly_full_table_is_reported_once, |of| alert(of));

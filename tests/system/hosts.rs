@@ -10,7 +10,7 @@ use rosemary_sdk::MacAddr;
 use rosemary_sdk::packet::Arp;
 use rosemary_tests::apps::configure;
 use rosemary_tests::net::{INTERVAL, SOON};
-use rosemary_tests::{in_a_lab, rosemary_binary, schema};
+use rosemary_tests::{in_a_lab, over_versions, rosemary_binary, schema};
 use serde_json::Value;
 
 /// The learning switch names the service, so the monitor starts `hosts`, and `topology` for it.
@@ -130,15 +130,9 @@ fn hosts_appear_move_and_go(lab: &Lab, of: Of) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[test]
-fn hosts_appear_move_and_go_in_1_3() {
-    in_a_lab(|lab| hosts_appear_move_and_go(lab, Of::V1_3));
-}
-
-#[test]
-fn hosts_appear_move_and_go_in_1_0() {
-    in_a_lab(|lab| hosts_appear_move_and_go(lab, Of::V1_0));
-}
+over_versions!(hosts_appear_move_and_go_in_each_version, |of| in_a_lab(move |lab| {
+    hosts_appear_move_and_go(lab, of)
+}));
 
 #[test]
 fn attacks_on_hosts_are_reported_and_fail() {

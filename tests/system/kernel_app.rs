@@ -10,7 +10,7 @@ use cli::status::Report;
 use control::incident::{Frame, Incident, Program, WorkerEvent, WorkerEventKind};
 use control::operator::ProgramState;
 use rosemary_tests::net::{APP, INTERVAL, Net, Over, SOON};
-use rosemary_tests::{in_a_lab, kill, rosemary_binary, schema};
+use rosemary_tests::{in_a_lab, kill, over_versions, rosemary_binary, schema};
 
 /// The fault of an app in the kernel, as in `misfit.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,25 +22,13 @@ enum Bad {
     Faults = 5,
 }
 
-#[test]
-fn same_object_works_in_the_kernel_over_openflow_1_0() {
-    in_a_lab(|lab| same_object_works_in_the_kernel(lab, Of::V1_0, Over::Tcp));
-}
+over_versions!(same_object_works_in_the_kernel_in_each_version, |of| in_a_lab(move |lab| {
+    same_object_works_in_the_kernel(lab, of, Over::Tcp)
+}));
 
-#[test]
-fn same_object_works_in_the_kernel_over_openflow_1_3() {
-    in_a_lab(|lab| same_object_works_in_the_kernel(lab, Of::V1_3, Over::Tcp));
-}
-
-#[test]
-fn same_object_works_in_the_kernel_over_openflow_1_0_and_tls() {
-    in_a_lab(|lab| same_object_works_in_the_kernel(lab, Of::V1_0, Over::Tls));
-}
-
-#[test]
-fn same_object_works_in_the_kernel_over_openflow_1_3_and_tls() {
-    in_a_lab(|lab| same_object_works_in_the_kernel(lab, Of::V1_3, Over::Tls));
-}
+over_versions!(same_object_works_in_the_kernel_and_tls, |of| in_a_lab(move |lab| {
+    same_object_works_in_the_kernel(lab, of, Over::Tls)
+}));
 
 #[test]
 fn panicking_kernel_app_moves_to_a_zone() {

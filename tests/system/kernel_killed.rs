@@ -7,7 +7,7 @@ use cli::lab::{Lab, Of};
 use cli::status::Report;
 use rosemary_tests::apps::configure;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, in_a_lab_for, kill};
+use rosemary_tests::{in_a_lab, in_a_lab_for, kill, over_versions};
 
 /// Number of kernels that are killed one after the other in `make test`; `make soak` sets more with `ROSEMARY_DEATHS`.
 const DEATHS: u32 = 5;
@@ -15,15 +15,9 @@ const DEATHS: u32 = 5;
 /// A kernel that ran shorter is restarted only after this time.
 const MIN_RUN: Duration = Duration::from_secs(1);
 
-#[test]
-fn killed_kernel_loses_no_ping_over_openflow_1_0() {
-    in_a_lab(|lab| kernel_killed_during_pings(lab, Of::V1_0));
-}
-
-#[test]
-fn killed_kernel_loses_no_ping_over_openflow_1_3() {
-    in_a_lab(|lab| kernel_killed_during_pings(lab, Of::V1_3));
-}
+over_versions!(killed_kernel_loses_no_ping, |of| in_a_lab(move |lab| kernel_killed_during_pings(
+    lab, of
+)));
 
 fn kernel_killed_during_pings(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let mut net = Net::start(lab, of)?;

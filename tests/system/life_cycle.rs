@@ -7,7 +7,7 @@ use cli::lab::{Lab, Of};
 use control::operator::ProgramState;
 use rosemary_tests::apps::{configure, in_c_with};
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, rosemary_binary};
+use rosemary_tests::{in_a_lab, over_versions, rosemary_binary};
 
 /// Runs `rosemary` with these arguments. Returns its output.
 fn rosemary(lab: &Lab, args: &[&str]) -> anyhow::Result<String> {
@@ -26,15 +26,9 @@ fn state(net: &mut Net<'_>, app: &str) -> anyhow::Result<ProgramState> {
     Ok(net.status()?.app(app).context("the app is listed")?.state)
 }
 
-#[test]
-fn established_traffic_survives_stop_and_start_over_openflow_1_0() {
-    in_a_lab(|lab| stop_and_start(lab, Of::V1_0));
-}
-
-#[test]
-fn established_traffic_survives_stop_and_start_over_openflow_1_3() {
-    in_a_lab(|lab| stop_and_start(lab, Of::V1_3));
-}
+over_versions!(established_traffic_survives_stop_and_start, |of| in_a_lab(move |lab| {
+    stop_and_start(lab, of)
+}));
 
 fn stop_and_start(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let mut net = Net::start(lab, of)?;
@@ -90,15 +84,9 @@ fn kernel_app_is_restarted_only_with_yes() {
     });
 }
 
-#[test]
-fn stopped_app_loses_its_flows_if_configured_over_openflow_1_0() {
-    in_a_lab(|lab| stop_removes_flows(lab, Of::V1_0));
-}
-
-#[test]
-fn stopped_app_loses_its_flows_if_configured_over_openflow_1_3() {
-    in_a_lab(|lab| stop_removes_flows(lab, Of::V1_3));
-}
+over_versions!(stopped_app_loses_its_flows_if_configured, |of| in_a_lab(move |lab| {
+    stop_removes_flows(lab, of)
+}));
 
 fn stop_removes_flows(lab: &Lab, of: Of) -> anyhow::Result<()> {
     configure(&["[[app]]\nname = \"learning-switch\"\non-stop = \"remove\"\n"])?;

@@ -5,6 +5,7 @@ use cli::lab::{Lab, Of, Rosemary};
 use rosemary_tests::apps::configure;
 use rosemary_tests::in_a_lab;
 use rosemary_tests::net::{INTERVAL, SOON};
+use rosemary_tests::over_versions;
 use rosemary_tests::rosemary_binary;
 
 const MONITOR: &str = "[[app]]\nname = \"link-monitor\"\n";
@@ -37,12 +38,4 @@ fn finds_links(lab: &Lab, of: Of) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[test]
-fn link_changes_are_reported_in_1_3() {
-    in_a_lab(|lab| finds_links(lab, Of::V1_3));
-}
-
-#[test]
-fn link_changes_are_reported_in_1_0() {
-    in_a_lab(|lab| finds_links(lab, Of::V1_0));
-}
+over_versions!(link_changes_are_reported, |of| in_a_lab(move |lab| finds_links(lab, of)));

@@ -9,7 +9,7 @@ use cli::lab::{Lab, Of};
 use openflow::{FlowMod, Match, Version};
 use rosemary_tests::apps::{configure, in_c};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, rosemary_binary};
+use rosemary_tests::{in_a_lab, over_versions, rosemary_binary};
 
 use super::forbidden_messages::Order;
 use super::lldp::send;
@@ -75,15 +75,7 @@ fn deleted_flows_come_back(of: Of) {
     });
 }
 
-#[test]
-fn deleted_flows_come_back_in_1_0() {
-    deleted_flows_come_back(Of::V1_0);
-}
-
-#[test]
-fn deleted_flows_come_back_in_1_3() {
-    deleted_flows_come_back(Of::V1_3);
-}
+over_versions!(deleted_flows_come_back_in_each_version, |of| deleted_flows_come_back(of));
 
 /// Waits for the incidents about this many deletes of two flows each, and for no more.
 ///
@@ -155,15 +147,9 @@ fn deleted_flows_of_a_guard_come_back(of: Of) {
     });
 }
 
-#[test]
-fn deleted_flows_of_a_guard_come_back_in_1_0() {
-    deleted_flows_of_a_guard_come_back(Of::V1_0);
-}
-
-#[test]
-fn deleted_flows_of_a_guard_come_back_in_1_3() {
-    deleted_flows_of_a_guard_come_back(Of::V1_3);
-}
+over_versions!(deleted_flows_of_a_guard_come_back_in_each_version, |of| {
+    deleted_flows_of_a_guard_come_back(of);
+});
 
 /// The log message after the flows of a switch were restored.
 const MISSING: &str = "flows were missing on a switch";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use cli::lab::{Lab, Of, Rosemary, Switch};
 use rosemary_tests::net::{Net, SOON};
-use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rosemary_tests::{in_a_lab, kill, over_versions, rosemary_binary};
 use rustix::process::Signal;
 
 const LATER: Duration = Duration::from_secs(60);
@@ -77,12 +77,4 @@ fn flows_survive(of: Of) {
     });
 }
 
-#[test]
-fn operators_flows_survive_restarts_in_1_0() {
-    flows_survive(Of::V1_0);
-}
-
-#[test]
-fn operators_flows_survive_restarts_in_1_3() {
-    flows_survive(Of::V1_3);
-}
+over_versions!(operators_flows_survive_restarts, |of| flows_survive(of));

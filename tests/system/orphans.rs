@@ -10,7 +10,7 @@ use openflow::Version;
 use rosemary_tests::apps::{configure, in_rust};
 use rosemary_tests::fake::Fake;
 use rosemary_tests::net::{INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rosemary_tests::{in_a_lab, kill, over_versions, rosemary_binary};
 use rustix::process::Signal;
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
@@ -66,15 +66,10 @@ fn removed_firewall_drops_nothing(of: Of) {
     });
 }
 
-#[test]
-fn removed_firewall_drops_nothing_in_1_0() {
-    removed_firewall_drops_nothing(Of::V1_0);
-}
-
-#[test]
-fn removed_firewall_drops_nothing_in_1_3() {
-    removed_firewall_drops_nothing(Of::V1_3);
-}
+over_versions!(
+    removed_firewall_drops_nothing_in_each_version,
+    |of| removed_firewall_drops_nothing(of)
+);
 
 /// A firewall that was disabled keeps its flows. They leave with its `[[app]]`, also while Rosemary runs.
 fn disabled_firewall_loses_flows_with_its_entry(of: Of) {
@@ -116,15 +111,9 @@ fn disabled_firewall_loses_flows_with_its_entry(of: Of) {
     });
 }
 
-#[test]
-fn disabled_firewall_loses_flows_with_its_entry_in_1_0() {
-    disabled_firewall_loses_flows_with_its_entry(Of::V1_0);
-}
-
-#[test]
-fn disabled_firewall_loses_flows_with_its_entry_in_1_3() {
-    disabled_firewall_loses_flows_with_its_entry(Of::V1_3);
-}
+over_versions!(disabled_firewall_loses_flows_with_its_entry_in_each_version, |of| {
+    disabled_firewall_loses_flows_with_its_entry(of);
+});
 
 /// Runs `rosemary flows --orphans --json` with further arguments.
 fn orphans(lab: &Lab, args: &[&str]) -> anyhow::Result<Vec<Orphan>> {
@@ -199,12 +188,4 @@ fn app_learns_kept_flows(of: Of) {
     });
 }
 
-#[test]
-fn app_learns_kept_flows_after_kernel_restart_in_1_0() {
-    app_learns_kept_flows(Of::V1_0);
-}
-
-#[test]
-fn app_learns_kept_flows_after_kernel_restart_in_1_3() {
-    app_learns_kept_flows(Of::V1_3);
-}
+over_versions!(app_learns_kept_flows_after_kernel_restart, |of| app_learns_kept_flows(of));

@@ -3,20 +3,13 @@
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, anyhow, ensure};
-use cli::lab::Of;
 use rosemary_tests::capture::is_installed;
 use rosemary_tests::net::{INTERVAL, Net};
-use rosemary_tests::{in_a_lab, rosemary_binary, schema, skip};
+use rosemary_tests::{in_a_lab, over_versions, rosemary_binary, schema, skip};
 
-#[test]
-fn outputs_fit_and_have_their_schemas_in_openflow_1_0() {
-    in_a_lab(|lab| outputs(&Net::start(lab, Of::V1_0)?));
-}
-
-#[test]
-fn outputs_fit_and_have_their_schemas_in_openflow_1_3() {
-    in_a_lab(|lab| outputs(&Net::start(lab, Of::V1_3)?));
-}
+over_versions!(outputs_fit_and_have_their_schemas, |of| in_a_lab(move |lab| outputs(&Net::start(
+    lab, of
+)?)));
 
 fn outputs(net: &Net<'_>) -> anyhow::Result<()> {
     assert_eq!(net.h1.ping(&net.h2, 5, INTERVAL)?.lost(), 0);

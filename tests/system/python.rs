@@ -12,7 +12,7 @@ use cli::lab::{Lab, Of, Rosemary};
 use rosemary_tests::developer::{self, Developer};
 use rosemary_tests::http::{APP_ROUTES, request_at};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rosemary_tests::{in_a_lab, kill, over_versions, rosemary_binary};
 use rustix::fs::FlockOperation;
 
 /// The name of the apps, which their files give them.
@@ -30,15 +30,7 @@ fn written(source: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-#[test]
-fn learning_switch_in_python_over_openflow_1_0() {
-    in_a_lab(|lab| learning_switch(lab, Of::V1_0));
-}
-
-#[test]
-fn learning_switch_in_python_over_openflow_1_3() {
-    in_a_lab(|lab| learning_switch(lab, Of::V1_3));
-}
+over_versions!(learning_switch_in_python, |of| in_a_lab(move |lab| learning_switch(lab, of)));
 
 fn learning_switch(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let mut net = Net::start_with(lab, of, &["--app", &example("learning_switch")])?;
@@ -423,15 +415,9 @@ fn changed_module_of_ryu_restarts_its_app() {
     });
 }
 
-#[test]
-fn app_in_python_uses_services_and_outlives_them_over_openflow_1_0() {
-    in_a_lab(|lab| services(lab, Of::V1_0));
-}
-
-#[test]
-fn app_in_python_uses_services_and_outlives_them_over_openflow_1_3() {
-    in_a_lab(|lab| services(lab, Of::V1_3));
-}
+over_versions!(app_in_python_uses_services_and_outlives_them, |of| in_a_lab(move |lab| services(
+    lab, of
+)));
 
 /// Time limit of a step that needs other programs to restart.
 const LATER: Duration = Duration::from_secs(30);
@@ -581,15 +567,7 @@ fn signed_package_in_python_installs_and_runs() {
     });
 }
 
-#[test]
-fn features_reach_the_app_over_openflow_1_0() {
-    in_a_lab(|lab| features(lab, Of::V1_0));
-}
-
-#[test]
-fn features_reach_the_app_over_openflow_1_3() {
-    in_a_lab(|lab| features(lab, Of::V1_3));
-}
+over_versions!(features_reach_the_app, |of| in_a_lab(move |lab| features(lab, of)));
 
 /// The features reply of a switch arrives, and the codec encodes it as it was.
 fn features(lab: &Lab, of: Of) -> anyhow::Result<()> {

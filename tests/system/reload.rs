@@ -11,7 +11,7 @@ use rosemary_tests::developer::{
     CONFIG, Developer, INSTALLED, Quality, refused, refused_with, rosemary, trust,
 };
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, kill, rosemary_binary, schema};
+use rosemary_tests::{in_a_lab, kill, over_versions, rosemary_binary, schema};
 use rustix::process::{Pid, Signal, kill_process};
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
@@ -55,15 +55,9 @@ fn with_firewall(lab: &Lab) -> anyhow::Result<Net<'_>> {
     Ok(Net::start(lab, Of::V1_3)?)
 }
 
-#[test]
-fn reload_adds_and_removes_a_guard_over_openflow_1_0() {
-    in_a_lab(|lab| adds_and_removes_a_guard(lab, Of::V1_0));
-}
-
-#[test]
-fn reload_adds_and_removes_a_guard_over_openflow_1_3() {
-    in_a_lab(|lab| adds_and_removes_a_guard(lab, Of::V1_3));
-}
+over_versions!(reload_adds_and_removes_a_guard, |of| in_a_lab(
+    move |lab| adds_and_removes_a_guard(lab, of)
+));
 
 fn adds_and_removes_a_guard(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let mut net = start(lab, of)?;

@@ -25,7 +25,7 @@ use rosemary_tests::mark::{SequenceCounter, Task};
 use rosemary_tests::net::{APP, INTERVAL, SOON};
 use rosemary_tests::random::Random;
 use rosemary_tests::stream::{ETHERTYPE, Stream};
-use rosemary_tests::{in_a_lab_for, kill, rosemary_binary};
+use rosemary_tests::{in_a_lab_for, kill, over_versions, rosemary_binary};
 
 /// The app that answers marked packets.
 const SENDER: &str = "sender";
@@ -53,15 +53,7 @@ enum Death {
     By(Task),
 }
 
-#[test]
-fn killed_apps_process_each_packet_once_over_openflow_1_3() {
-    deaths(Of::V1_3, Death::Killed);
-}
-
-#[test]
-fn killed_apps_process_each_packet_once_over_openflow_1_0() {
-    deaths(Of::V1_0, Death::Killed);
-}
+over_versions!(killed_apps_process_each_packet_once, |of| deaths(of, Death::Killed));
 
 #[test]
 fn exiting_app_processes_each_packet_once() {

@@ -12,7 +12,7 @@ use openflow::{Dpid, Version};
 use rosemary_tests::apps::{configure, in_rust};
 use rosemary_tests::fake::Fake;
 use rosemary_tests::net::{APP, INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, rosemary_binary};
+use rosemary_tests::{in_a_lab, over_versions, rosemary_binary};
 
 const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
 
@@ -20,15 +20,9 @@ const SWITCH: &str = "[[app]]\nname = \"learning-switch\"\n";
 const ASKER: &str =
     "capabilities = [\"flow.write\", \"group.write\", \"meter.write\", \"stats.read\"]";
 
-#[test]
-fn app_sees_only_its_own_entries_over_openflow_1_0() {
-    in_a_lab(|lab| app_sees_only_its_own_entries(lab, Of::V1_0));
-}
-
-#[test]
-fn app_sees_only_its_own_entries_over_openflow_1_3() {
-    in_a_lab(|lab| app_sees_only_its_own_entries(lab, Of::V1_3));
-}
+over_versions!(app_sees_only_its_own_entries_in_each_version, |of| in_a_lab(move |lab| {
+    app_sees_only_its_own_entries(lab, of)
+}));
 
 #[test]
 fn silent_switch_delays_no_other_query() {

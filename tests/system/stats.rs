@@ -11,7 +11,7 @@ use openflow::Version;
 use rosemary_tests::apps::configure;
 use rosemary_tests::fake::Fake;
 use rosemary_tests::net::{INTERVAL, SOON};
-use rosemary_tests::{in_a_lab, rosemary_binary, schema};
+use rosemary_tests::{in_a_lab, over_versions, rosemary_binary, schema};
 use serde_json::Value;
 
 const CONFIG: &str = "[[app]]\nname = \"learning-switch\"\n\
@@ -92,15 +92,7 @@ fn figures_agree(lab: &Lab, of: Of) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[test]
-fn figures_agree_with_the_switch_in_1_3() {
-    in_a_lab(|lab| figures_agree(lab, Of::V1_3));
-}
-
-#[test]
-fn figures_agree_with_the_switch_in_1_0() {
-    in_a_lab(|lab| figures_agree(lab, Of::V1_0));
-}
+over_versions!(figures_agree_with_the_switch, |of| in_a_lab(move |lab| figures_agree(lab, of)));
 
 #[test]
 fn switch_that_does_not_answer_has_no_figures() {

@@ -3,36 +3,19 @@
 use cli::lab::{Lab, Of};
 use rosemary_tests::in_a_lab;
 use rosemary_tests::net::{INTERVAL, Net, Over, SOON};
+use rosemary_tests::over_versions;
 
-#[test]
-fn hosts_ping_through_installed_flows_over_openflow_1_0() {
-    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_0, Over::Tcp));
-}
+over_versions!(hosts_ping_through_installed_flows_in_each_version, |of| in_a_lab(move |lab| {
+    hosts_ping_through_installed_flows(lab, of, Over::Tcp)
+}));
 
-#[test]
-fn hosts_ping_through_installed_flows_over_openflow_1_0_and_tls() {
-    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_0, Over::Tls));
-}
+over_versions!(hosts_ping_through_installed_flows_and_tls, |of| in_a_lab(move |lab| {
+    hosts_ping_through_installed_flows(lab, of, Over::Tls)
+}));
 
-#[test]
-fn hosts_ping_through_installed_flows_over_openflow_1_3_and_tls() {
-    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_3, Over::Tls));
-}
-
-#[test]
-fn hosts_ping_through_installed_flows_over_openflow_1_3() {
-    in_a_lab(|lab| hosts_ping_through_installed_flows(lab, Of::V1_3, Over::Tcp));
-}
-
-#[test]
-fn unknown_destination_is_flooded_to_the_other_hosts_over_openflow_1_0() {
-    in_a_lab(|lab| unknown_destination_is_flooded(lab, Of::V1_0));
-}
-
-#[test]
-fn unknown_destination_is_flooded_to_the_other_hosts_over_openflow_1_3() {
-    in_a_lab(|lab| unknown_destination_is_flooded(lab, Of::V1_3));
-}
+over_versions!(unknown_destination_is_flooded_to_the_other_hosts, |of| in_a_lab(move |lab| {
+    unknown_destination_is_flooded(lab, of)
+}));
 
 fn hosts_ping_through_installed_flows(lab: &Lab, of: Of, over: Over) -> anyhow::Result<()> {
     let mut net = Net::start_over_with(lab, of, over, &[])?;
@@ -75,15 +58,9 @@ fn unknown_destination_is_flooded(lab: &Lab, of: Of) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[test]
-fn reserved_in_port_is_not_learned_over_openflow_1_0() {
-    in_a_lab(|lab| host_behind_a_reserved_port_is_not_learned(lab, Of::V1_0));
-}
-
-#[test]
-fn reserved_in_port_is_not_learned_over_openflow_1_3() {
-    in_a_lab(|lab| host_behind_a_reserved_port_is_not_learned(lab, Of::V1_3));
-}
+over_versions!(reserved_in_port_is_not_learned, |of| in_a_lab(move |lab| {
+    host_behind_a_reserved_port_is_not_learned(lab, of)
+}));
 
 /// An operator sends a packet through the flow tables: the app receives it with in-port
 /// `CONTROLLER`.

@@ -24,7 +24,7 @@ use rosemary_sdk::topology::Graph;
 use rosemary_tests::apps::configure;
 use rosemary_tests::fake::Fake;
 use rosemary_tests::net::{INTERVAL, SOON};
-use rosemary_tests::{LIMIT, in_a_lab, in_a_lab_for, kill, rosemary_binary, schema};
+use rosemary_tests::{LIMIT, in_a_lab, in_a_lab_for, kill, over_versions, rosemary_binary, schema};
 
 const TOPOLOGY: &str = "[zones]\nrequire = \"full\"\n\n[[app]]\nname = \"topology\"\n";
 
@@ -216,15 +216,7 @@ fn real_switches(lab: &Lab, of: Of) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[test]
-fn links_of_real_switches_are_found_in_1_3() {
-    in_a_lab(|lab| real_switches(lab, Of::V1_3));
-}
-
-#[test]
-fn links_of_real_switches_are_found_in_1_0() {
-    in_a_lab(|lab| real_switches(lab, Of::V1_0));
-}
+over_versions!(links_of_real_switches_are_found, |of| in_a_lab(move |lab| real_switches(lab, of)));
 
 /// A switch whose packets the test moves.
 struct Attacker {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of};
 use rosemary_tests::net::{INTERVAL, Net};
-use rosemary_tests::{in_a_lab, rosemary_binary, schema};
+use rosemary_tests::{in_a_lab, over_versions, rosemary_binary, schema};
 use serde_json::Value;
 
 /// Flows and groups that use what the simulation knows.
@@ -150,12 +150,4 @@ fn traces_agree(of: Of) {
     });
 }
 
-#[test]
-fn trace_agrees_with_open_vswitch_in_1_0() {
-    traces_agree(Of::V1_0);
-}
-
-#[test]
-fn trace_agrees_with_open_vswitch_in_1_3() {
-    traces_agree(Of::V1_3);
-}
+over_versions!(trace_agrees_with_open_vswitch, |of| traces_agree(of));

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use cli::lab::{Lab, Of, Rosemary, Switch};
 use rosemary_tests::apps::{configure, in_c_with, in_rust};
 use rosemary_tests::net::{INTERVAL, Net, SOON};
-use rosemary_tests::{in_a_lab, kill, rosemary_binary};
+use rosemary_tests::{in_a_lab, kill, over_versions, rosemary_binary};
 use rustix::process::Signal;
 
 const KEYS: &str = "config = \"wanter.conf\"\nservices = [\"storage\"]\n\
@@ -140,15 +140,7 @@ fn switch_restarts(of: Of) {
     });
 }
 
-#[test]
-fn wanted_flows_return_to_a_restarted_switch_in_1_0() {
-    switch_restarts(Of::V1_0);
-}
-
-#[test]
-fn wanted_flows_return_to_a_restarted_switch_in_1_3() {
-    switch_restarts(Of::V1_3);
-}
+over_versions!(wanted_flows_return_to_a_restarted_switch, |of| switch_restarts(of));
 
 #[test]
 fn wanted_groups_and_meters_return_to_a_restarted_switch() {
@@ -248,15 +240,7 @@ fn controller_is_killed(of: Of) {
     });
 }
 
-#[test]
-fn killed_controller_touches_no_wanted_flow_in_1_0() {
-    controller_is_killed(Of::V1_0);
-}
-
-#[test]
-fn killed_controller_touches_no_wanted_flow_in_1_3() {
-    controller_is_killed(Of::V1_3);
-}
+over_versions!(killed_controller_touches_no_wanted_flow, |of| controller_is_killed(of));
 
 #[test]
 fn ten_thousand_wanted_flows_are_reconciled() {
@@ -315,15 +299,7 @@ fn firewall_continues(of: Of) {
     });
 }
 
-#[test]
-fn firewall_flows_continue_to_count_in_1_0() {
-    firewall_continues(Of::V1_0);
-}
-
-#[test]
-fn firewall_flows_continue_to_count_in_1_3() {
-    firewall_continues(Of::V1_3);
-}
+over_versions!(firewall_flows_continue_to_count, |of| firewall_continues(of));
 
 /// The flow of `apps/mirror.c`.
 fn mirror(s1: &Switch<'_>) -> Option<String> {
@@ -360,12 +336,4 @@ fn app_in_c_wants_a_flow(of: Of) {
     });
 }
 
-#[test]
-fn app_in_c_wants_a_flow_in_1_0() {
-    app_in_c_wants_a_flow(Of::V1_0);
-}
-
-#[test]
-fn app_in_c_wants_a_flow_in_1_3() {
-    app_in_c_wants_a_flow(Of::V1_3);
-}
+over_versions!(app_in_c_wants_a_flow_in_each_version, |of| app_in_c_wants_a_flow(of));

@@ -127,7 +127,7 @@ fn mistake_names_line_found_and_expected_value() {
             "[controller]\nport = 1".into(),
             2,
             "port",
-            "listen, plain, tls-dir, workers, pin, read-bytes, ring-bytes, batch, switch-ports, orphans, runtime-dir, state-dir",
+            "listen, openflow, plain, tls-dir, workers, pin, read-bytes, ring-bytes, batch, switch-ports, orphans, runtime-dir, state-dir",
         ),
         ("controller = 7".into(), 1, "controller is 7", "[controller]"),
         ("[controller]\nlisten = \"127.0.0.1:1\"".into(), 2, "listen is \"127", "a list in"),

@@ -171,16 +171,13 @@ macro_rules! since_1_1 {
 /// Returns the time for which a flow of a multipart reply has been installed. `entry` is the flow's whole entry. `None` if the
 /// entry does not have the time, as may be in OpenFlow 1.5, or is malformed.
 pub fn flow_entry_duration(version: Version, entry: &[u8]) -> Option<Duration> {
-    let (seconds, nanoseconds) = match version.layout().entry_duration {
-        Some(at) => {
-            let both: [u8; 8] = *entry.get(usize::from(at)..)?.first_chunk()?;
-            let both = u64::from_be_bytes(both);
-            (u32::try_from(both >> 32).ok()?, u32::try_from(both & 0xffff_ffff).ok()?)
-        }
-        None => {
-            let desc = v1_5::multipart::FlowDesc::read(&mut Reader::new(entry, 0), "flow_desc");
-            desc.ok()?.stats.time(oxs::DURATION)?
-        }
+    let (seconds, nanoseconds) = if let Some(at) = version.layout().entry_duration {
+        let both: [u8; 8] = *entry.get(usize::from(at)..)?.first_chunk()?;
+        let both = u64::from_be_bytes(both);
+        (u32::try_from(both >> 32).ok()?, u32::try_from(both & 0xffff_ffff).ok()?)
+    } else {
+        let desc = v1_5::multipart::FlowDesc::read(&mut Reader::new(entry, 0), "flow_desc");
+        desc.ok()?.stats.time(oxs::DURATION)?
     };
     Some(Duration::from_secs(seconds.into()) + Duration::from_nanos(nanoseconds.into()))
 }
