@@ -29,9 +29,10 @@ fn texts(sent: &[Sent]) -> Vec<(FlowModCommand, String)> {
     flow_mods(sent).iter().map(|it| (it.command, it.match_.to_string())).collect()
 }
 
-/// Adds in OpenFlow 1.3. In 1.0 it modifies, which keeps the counters of a flow that is there and adds one that is not.
+/// Adds where that keeps the counters of a flow that is there. Otherwise it modifies, which adds a flow that is not there.
 fn add(version: Version) -> FlowModCommand {
-    if version == Version::V1_0 { FlowModCommand::ModifyStrict } else { FlowModCommand::Add }
+    let resets = version.features().add_resets_counters;
+    if resets { FlowModCommand::ModifyStrict } else { FlowModCommand::Add }
 }
 
 /// Confirms the messages in `sent`.
@@ -57,7 +58,7 @@ fn look(bench: &mut Bench, at: Switch, sent: &[Sent]) -> Vec<Sent> {
 
 /// The reply to the look that is in `sent`, with these flows.
 fn reply(at: Switch, sent: &[Sent], mut flows: Vec<FlowStats<'_>>) -> AlignedRecord {
-    if at.version != Version::V1_0 {
+    if at.version.features().flow_stats_flags {
         for flow in &mut flows {
             flow.flags = FlowModFlags::SEND_FLOW_REM;
         }
