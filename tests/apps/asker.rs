@@ -109,7 +109,7 @@ impl Asker {
             .apply(&to_port_1);
         network.flow_mod(switch, &overlaps)?;
         self.refused = Some(network.last_xid());
-        if switch.version == Version::V1_3 {
+        if switch.version.features().meters {
             let group = GroupMod {
                 command: GroupModCommand::Add,
                 kind: GroupKind::All,
@@ -143,7 +143,7 @@ impl Asker {
         let flows = FlowStatsRequest::new(Match::new());
         let mut requests =
             vec![MultipartRequest::Flow(flows.clone()), MultipartRequest::PortStats(PortNo::ANY)];
-        if switch.version == Version::V1_3 {
+        if switch.version.features().meters {
             let all = MeterMod::ALL_METERS;
             requests.push(MultipartRequest::Aggregate(flows));
             requests.push(MultipartRequest::GroupDesc);

@@ -40,10 +40,10 @@ impl Controller {
         stream.set_nodelay(true)?; // one packet per message, for captures
         let version = switch.of();
         let mut controller = Self { stream, version, xid: 0 };
-        let ours = Hello::new(&[Version::V1_0, Version::V1_3]);
+        let ours = Hello::new(Version::ALL);
         controller.send(|_, xid, out| ours.encode(xid, out))?;
         let hello = Hello::decode(&controller.receive()?)?;
-        let agreed = hello.negotiate(&[Version::V1_0, Version::V1_3])?;
+        let agreed = hello.negotiate(Version::ALL)?;
         if agreed != version {
             bail!("agreed on OpenFlow {agreed}, not {version}");
         }

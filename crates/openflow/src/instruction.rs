@@ -3,6 +3,7 @@
 //! OpenFlow 1.3.5 §5.9, §7.2.4; 1.5.1 §5.5, §7.2.5. OpenFlow 1.0 has a list of actions instead.
 
 use crate::action::Actions;
+use crate::v1_3::action::Action as Wire;
 use crate::v1_3::instruction::{self, Instruction as Wired};
 use crate::v1_5::instruction::StatTrigger;
 use crate::wire::{List, ListIter, Pad, WireFormat};
@@ -18,7 +19,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Instructions<'a> {
-    /// Sends the packet through this meter. OpenFlow 1.3 and 1.4; later a meter is an action.
+    /// Sends the packet through this meter. From OpenFlow 1.3 on. In 1.5 it is the first of the applied actions on the wire.
     pub meter: Option<u32>,
     /// Applies these actions immediately.
     pub apply: Actions<'a>,
@@ -198,7 +199,8 @@ impl<'a> Instructions<'a> {
             && let Some(actions) = List::of_valid(actions)
         {
             from.rest();
-            return Ok(Self { apply: Lists::actions(actions), ..Self::default() });
+            let (meter, actions) = split_meter::<V>(actions);
+            return Ok(Self { meter, apply: Lists::actions(actions), ..Self::default() });
         }
         Self::from_wire::<V>(List::read(from, "flow_mod.instructions")?, at)
     }
@@ -224,7 +226,11 @@ impl<'a> Instructions<'a> {
                     found.metadata = Some((write.metadata, write.metadata_mask));
                 }
                 Wired::WriteActions(write) => found.write = Lists::actions(write.actions),
-                Wired::ApplyActions(apply) => found.apply = Lists::actions(apply.actions),
+                Wired::ApplyActions(apply) => {
+                    let (meter, actions) = split_meter::<V>(apply.actions);
+                    found.meter = found.meter.or(meter);
+                    found.apply = Lists::actions(actions);
+                }
                 Wired::ClearActions(_) => found.clear = true,
                 Wired::Meter(meter) => found.meter = Some(meter),
                 Wired::StatTrigger(trigger) => found.stat_trigger = Some(trigger),
@@ -272,19 +278,21 @@ impl<'a> Instructions<'a> {
         let unsupported =
             |field| Err(EncodeError::Unsupported { field, version: Version::of::<V>() });
         if let Some(meter) = self.meter {
-            if !matches!(V, 4..=5) {
-                return unsupported("instruction meter");
+            match V {
+                4..=5 => Wired::<V>::Meter(meter).write(to),
+                6 => {}
+                _ => return unsupported("instruction meter"),
             }
-            Wired::<V>::Meter(meter).write(to);
         }
-        if !self.apply.is_empty() {
-            write_actions::<V>(4, self.apply, to)?;
+        let meter = self.meter.filter(|_| V == 6);
+        if !self.apply.is_empty() || meter.is_some() {
+            write_actions::<V>(4, meter, self.apply, to)?;
         }
         if self.clear {
-            write_actions::<V>(5, Actions::default(), to)?;
+            write_actions::<V>(5, None, Actions::default(), to)?;
         }
         if !self.write.is_empty() {
-            write_actions::<V>(3, self.write, to)?;
+            write_actions::<V>(3, None, self.write, to)?;
         }
         if let Some((metadata, metadata_mask)) = self.metadata {
             let pad = Pad::default();
@@ -350,10 +358,27 @@ impl<'a> Instructions<'a> {
     }
 }
 
+/// Type and size of a meter action. OpenFlow 1.5.1 §7.2.6.
+const METER: [u8; 4] = [0, 29, 0, 8];
+
+/// Splits a meter off the beginning of received actions. Only OpenFlow 1.5 has meters among the actions.
+fn split_meter<'a, const V: u8>(
+    actions: List<'a, Wire<'a, V>>,
+) -> (Option<u32>, List<'a, Wire<'a, V>>) {
+    let split = actions.received().and_then(|bytes| bytes.split_first_chunk::<8>());
+    match split {
+        Some(([kind @ .., a, b, c, d], rest)) if V == 6 && *kind == METER => {
+            (Some(u32::from_be_bytes([*a, *b, *c, *d])), List::checked(rest))
+        }
+        _ => (None, actions),
+    }
+}
+
 /// Writes an instruction that contains actions (`ofp_instruction_actions`, OpenFlow 1.3.5 §7.2.4).
 #[inline]
 fn write_actions<const V: u8>(
     kind: u16,
+    meter: Option<u32>,
     actions: Actions<'_>,
     to: &mut Writer<'_>,
 ) -> Result<(), EncodeError> {
@@ -361,6 +386,9 @@ fn write_actions<const V: u8>(
     if let Some(room) = to.array::<8>() {
         put(room, 0, kind.to_be_bytes());
         put(room, 2, [0; 6]); // len, and the padding
+    }
+    if let Some(meter) = meter {
+        Wire::<V>::Meter(meter).write(to);
     }
     actions.write(Version::of::<V>(), to)?;
     to.patch_size(start + 2, start);

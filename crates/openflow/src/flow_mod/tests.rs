@@ -171,7 +171,7 @@ fn flow_of_a_pair_encodes_as_any_other() {
 fn encode_with_priority_overrides_the_priority() {
     for version in Version::ALL.iter().copied() {
         let flow_mod = FlowMod::add(Match::new().in_port(PortNo(1))).priority(1);
-        let (mut with, mut has) = ([0; 128], [0; 128]);
+        let (mut with, mut has) = ([0; 256], [0; 256]);
         let size = flow_mod.encode_with_priority(0x1234, version, 7, &mut with).unwrap();
         assert_eq!(flow_mod.priority(0x1234).encode(version, 7, &mut has), Ok(size));
         assert_eq!(with[..size], has[..size]);

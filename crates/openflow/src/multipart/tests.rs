@@ -58,7 +58,7 @@ fn holds(body: ReplyBody<'_>, version: Version) {
 #[test]
 fn shared_replies_round_trip_in_both_versions() {
     let actions = [Action::output(PortNo(2)), Action::PopVlan];
-    for version in Version::ALL.iter().copied() {
+    for version in [Version::V1_0, Version::V1_3] {
         let old = version == Version::V1_0;
         let age = (!old).then(|| Duration::new(1, 2));
         holds(

@@ -225,9 +225,23 @@ fn meters_are_the_apps_own() {
     for foreign in [1, (7 << 8) - 1, 8 << 8, MeterMod::ALL_METERS] {
         assert_eq!(check(&writer, NEW, &meter(foreign, slow.clone())), Err(Refusal::Id));
         let metered = super::own().meter(foreign);
-        assert_eq!(flow_mod(&writer, NEW, &metered), Err(Refusal::Id));
+        for version in VERSIONS.into_iter().filter(|version| version.features().meters) {
+            assert_eq!(flow_mod(&writer, version, &metered), Err(Refusal::Id), "{version}");
+        }
     }
-    assert!(flow_mod(&writer, NEW, &super::own().meter(7 << 8 | 0xff)).is_ok());
+    for version in VERSIONS.into_iter().filter(|version| version.features().meters) {
+        let own = super::own().meter(7 << 8 | 0xff);
+        assert!(flow_mod(&writer, version, &own).is_ok(), "{version}");
+        // In 1.5 a meter may also be an action behind others, which nobody checks: it is refused.
+        let behind = [Action::output(PortNo(1)), Action::Meter(8 << 8)];
+        let sent = openflow::append(&mut Vec::new(), |out| {
+            super::own().apply(&behind).encode(version, 0, out)
+        });
+        if sent.is_ok() {
+            let flow = super::own().apply(&behind);
+            assert_eq!(flow_mod(&writer, version, &flow), Err(Refusal::Action), "{version}");
+        }
+    }
     let strange = |experimenter| {
         let (rate, burst_size, data) = (1, 0, Vec::new().into());
         meter(7 << 8, MeterBand::Experimenter { rate, burst_size, experimenter, data })
