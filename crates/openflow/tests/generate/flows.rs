@@ -352,7 +352,10 @@ pub(super) fn actions(version: Version) -> impl Strategy<Value = &'static [Actio
 
 /// Any instructions that the version can express.
 pub(super) fn instructions(version: Version) -> BoxedStrategy<Instructions<'static>> {
+    // A meter at the beginning of the applied actions is the field `meter`.
+    let begins = |actions: &&[Action]| !matches!(actions.first(), Some(Action::Meter(_)));
     let apply = actions(version)
+        .prop_filter("the meter is apart", begins)
         .prop_map(|actions| Instructions { apply: actions.into(), ..Instructions::default() });
     if version == Version::V1_0 {
         return apply.boxed();
@@ -365,7 +368,7 @@ pub(super) fn instructions(version: Version) -> BoxedStrategy<Instructions<'stat
         option::of(any::<u8>()),
         option::of((any::<u32>(), stats())),
     );
-    let has_meter = matches!(version, Version::V1_3 | Version::V1_4);
+    let has_meter = version.features().meters;
     (apply, rest)
         .prop_map(move |(apply, (meter, clear, write, metadata, goto_table, trigger))| {
             Instructions {
