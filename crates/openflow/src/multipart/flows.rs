@@ -207,7 +207,11 @@ impl<'a> FlowStats<'a> {
         wire: &v1_1::stats::FlowStats<'a>,
         at: usize,
     ) -> Result<Self, DecodeError> {
-        since_1_1!(wire, v1_1::convert::match_from_wire(&wire.match_), 0, 0, at)
+        let match_ = match &wire.match_ {
+            v1_1::stats::ListedMatch::Standard(match_) => v1_1::convert::match_from_wire(match_),
+            v1_1::stats::ListedMatch::Fields(match_) => Match::from_v1_3(match_, at)?,
+        };
+        since_1_1!(wire, match_, 0, 0, at)
     }
 
     pub(crate) fn from_v1_2(

@@ -207,3 +207,14 @@ fn requests_round_trip_in_their_versions() {
         assert!(matches!(refused, Err(EncodeError::Unsupported { .. })), "{refused:?}");
     }
 }
+
+#[test]
+fn flow_listed_in_1_1_may_have_a_list_of_fields() {
+    let actions = [Action::output(PortNo(2))];
+    let reply =
+        MultipartReply { more: false, body: ReplyBody::Flow(vec![flow(&actions), flow(&[])]) };
+    let mut out = Vec::new();
+    append(&mut out, |room| reply.encode(Version::V1_2, 9, room)).unwrap();
+    out[0] = Version::V1_1.wire(); // as Open vSwitch writes it
+    assert_eq!(MultipartReply::decode(&out), Ok(reply));
+}

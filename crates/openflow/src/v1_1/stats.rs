@@ -3,10 +3,10 @@
 
 use super::Match;
 use super::instruction::Instruction;
-use crate::PortNo;
 use crate::text::Text;
-use crate::v1_3::multipart::Counter;
-use crate::wire::{List, Pad, sized_struct, wire_struct};
+use crate::v1_3::{self, multipart::Counter};
+use crate::wire::{List, Pad, WireFormat, sized_struct, wire_struct};
+use crate::{DecodeError, PortNo, Reader, Writer};
 
 wire_struct! {
     /// `ofp_flow_stats_request`, `ofp_aggregate_stats_request`.
@@ -108,6 +108,34 @@ wire_struct! {
     }
 }
 
+/// The match of a listed flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
+pub enum ListedMatch<'a> {
+    /// As the specification has it.
+    Standard(Match),
+    /// A list of fields, which Open vSwitch writes here as in OpenFlow 1.2.
+    Fields(v1_3::Match<'a>),
+}
+
+impl<'a> WireFormat<'a> for ListedMatch<'a> {
+    fn read(from: &mut Reader<'a>, field: &'static str) -> Result<Self, DecodeError> {
+        match from.peek() {
+            [0, 1, ..] => v1_3::Match::read(from, field).map(Self::Fields),
+            _ => Match::read(from, field).map(Self::Standard),
+        }
+    }
+    fn write(&self, to: &mut Writer<'_>) {
+        match self {
+            Self::Standard(match_) => match_.write(to),
+            Self::Fields(match_) => match_.write(to),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+crate::json::as_field!(ListedMatch<'_>);
+
 sized_struct! {
     /// `ofp_flow_stats`.
     pub struct FlowStats<'a> = "flow_stats" {
@@ -137,7 +165,7 @@ sized_struct! {
             byte_count: u64,
             /// Its match.
             #[cfg_attr(feature = "serde", serde(rename = "match"))]
-            match_: Match,
+            match_: ListedMatch<'a>,
             /// Its instructions.
             instructions: List<'a, Instruction<'a, 2>>,
         }

@@ -16,8 +16,9 @@ pub struct ProtocolFeatures {
     pub cookie_masks: bool,
     /// A modify that finds no flow adds one. OpenFlow 1.0.2 §4.6.
     pub modify_adds: bool,
-    /// An add that replaces a flow always resets the flow's counters. OpenFlow 1.0.2 §4.6; 1.3 has a flag for that
-    /// (OpenFlow 1.3.5 §6.4).
+    /// An add that replaces a flow always resets the flow's counters, and a modify adds the flow without that. OpenFlow 1.0.2
+    /// §4.6; 1.3 has a flag for that (OpenFlow 1.3.5 §6.4). In 1.1 an add resets them too, but a modify with a cookie mask
+    /// adds nothing in Open vSwitch.
     pub add_resets_counters: bool,
     /// A packet that no flow matches goes to the controller (OpenFlow 1.0.2 §3.4). Otherwise the switch drops it, unless there
     /// is a table-miss entry (OpenFlow 1.3.5 §5.4).
@@ -90,7 +91,7 @@ pub(super) const V1_1: ProtocolFeatures = ProtocolFeatures {
     multiple_tables: true,
     cookie_masks: true,
     modify_adds: true,
-    add_resets_counters: true,
+    add_resets_counters: false,
     miss_to_controller: true,
     emergency_flows: false,
     oxm: false,
@@ -112,7 +113,6 @@ pub(super) const V1_1: ProtocolFeatures = ProtocolFeatures {
 /// OpenFlow 1.2.
 pub(super) const V1_2: ProtocolFeatures = ProtocolFeatures {
     modify_adds: false,
-    add_resets_counters: false,
     oxm: true,
     roles: true,
     ..V1_1

@@ -54,7 +54,7 @@ pub(super) const V1_0: Layout = Layout {
 };
 
 /// OpenFlow 1.1.0.
-pub(super) const V1_1: Layout = Layout { entry_min_size: 136, ..V1_3 };
+pub(super) const V1_1: Layout = V1_3;
 
 /// OpenFlow 1.2.
 pub(super) const V1_2: Layout = V1_3;
