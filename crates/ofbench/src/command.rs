@@ -323,7 +323,7 @@ fn null(args: &NullArgs) -> anyhow::Result<()> {
     }
     let versions = match args.of {
         Some(of) => vec![of],
-        None => openflow::Version::OFFERED.to_vec(),
+        None => openflow::Version::ALL.to_vec(),
     };
     let null = NullController::bind_with(args.listen, &versions, args.tls.load()?)
         .with_context(|| format!("cannot listen on {}", args.listen))?;

@@ -34,7 +34,7 @@ fn write_keys(dir: &Path) {
 fn with_null(dir: &Path, version: Option<TlsVersion>, with: impl FnOnce(&str)) {
     let server = Server::load(&Files::of_controller(dir), version, None).unwrap();
     let listen = "127.0.0.1:0".parse().unwrap();
-    let null = NullController::bind_with(listen, Version::OFFERED, Some(server)).unwrap();
+    let null = NullController::bind_with(listen, Version::ALL, Some(server)).unwrap();
     let address = null.address().unwrap().to_string();
     let stop = Arc::new(AtomicBool::new(false));
     let its = stop.clone();

@@ -216,7 +216,7 @@ impl Target {
 /// Sends a hello and waits for the first bytes of the controller. With TLS 1.3 a refused certificate shows only then.
 fn greet(tls: &mut StreamOwned<ClientConnection, TcpStream>) -> io::Result<()> {
     let mut hello = Vec::new();
-    append(&mut hello, |room| Hello::new(Version::OFFERED).encode(1, room))
+    append(&mut hello, |room| Hello::new(Version::ALL).encode(1, room))
         .map_err(io::Error::other)?;
     tls.write_all(&hello)?;
     let mut buffer = [0; 8];

@@ -101,7 +101,7 @@ fn greet(config: &Arc<ServerConfig>, socket: TcpStream) -> io::Result<()> {
         tls.conn.complete_io(&mut tls.sock)?;
     }
     let mut hello = Vec::new();
-    append(&mut hello, |room| Hello::new(Version::OFFERED).encode(1, room))
+    append(&mut hello, |room| Hello::new(Version::ALL).encode(1, room))
         .map_err(io::Error::other)?;
     tls.write_all(&hello)?;
     tls.read_exact(&mut [0; 8])
