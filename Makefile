@@ -270,6 +270,7 @@ FUZZ ?= 60
 fuzz: ## every fuzz target (FUZZ=60 seconds each): minutes
 	@.ci/need cargo cc
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { echo "make: cargo-fuzz is missing; type: rustup toolchain install nightly && cargo install cargo-fuzz" >&2; exit 1; }
+	@fuzz/seed.sh "$${OPENFLOW_VECTORS-}"
 	@for target in $$(cargo +nightly fuzz list); do \
 	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ) || exit 1; \
 	done

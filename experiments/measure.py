@@ -25,6 +25,13 @@ class Failed(Exception):
     """The reason why a measurement cannot be made, as text."""
 
 
+class Refused(Failed):
+    """The controller does not speak the switches' version of OpenFlow."""
+
+
+# How `ofbench` reports that the controller does not speak the version.
+REFUSAL = re.compile(r"(does not speak|rejects) OpenFlow")
+
 # The Debian packages of the programs that experiments start, unless they have the program's name. .ci/need has them as well.
 PACKAGES = {
     "cc": "build-essential", "ip": "iproute2", "nsenter": "util-linux",
@@ -222,7 +229,8 @@ def ofbench(mode, controller, core, *words, vs=None, pids=None):
     command += [str(word) for word in words]
     ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if ran.returncode != 0:
-        raise Failed(f"{' '.join(command)}\n{ran.stderr.strip()}\n{last_lines(controller.log)}")
+        failure = Refused if REFUSAL.search(ran.stderr) else Failed
+        raise failure(f"{' '.join(command)}\n{ran.stderr.strip()}\n{last_lines(controller.log)}")
     return json.loads(ran.stdout)
 
 

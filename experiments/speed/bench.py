@@ -2,7 +2,7 @@
 
 import tempfile
 
-from measure import BUILT, Null, Rosemary, app, cores, ofbench, say, spread, spread_of
+from measure import BUILT, Null, Refused, Rosemary, app, cores, ofbench, say, spread, spread_of
 
 LEARNING = "learning-switch"
 SWITCHES = [1, 16, 64]
@@ -44,14 +44,32 @@ class Bench:
         return ofbench(mode, controller, self.generator, *words, vs=vs)
 
 
+    def speaks(self, controller, of):
+        """Whether switches of this version of OpenFlow can connect to the controller."""
+        try:
+            self.run("connect", controller, "--of", of, "--seconds", 0.1, "--repeat", 1)
+        except Refused:
+            return False
+        return True
+
+
 class Rounds:
     """Puts the same load on several controllers in turn, in rounds, because a machine's speed changes by the minute."""
 
     def __init__(self, bench, controllers, words, repeat):
+        self.bench, self.controllers, self.words = bench, controllers, words
         self.results = {each.name: [] for each in controllers}
         for _ in range(repeat):
-            for each in controllers:
-                self.results[each.name].append(bench.run("throughput", each, *words, "--repeat", 1))
+            self.run()
+
+    def run(self):
+        """Adds a round."""
+        for each in self.controllers:
+            self.results[each.name].append(self.bench.run("throughput", each, *self.words, "--repeat", 1))
+
+    def speaks(self, name):
+        """Whether the controller is one of those under load."""
+        return name in self.results
 
     def rates(self, name):
         return [result["answered_per_second"]["median"] for result in self.results[name]]
@@ -59,9 +77,9 @@ class Rounds:
     def rate(self, name):
         return spread(spread_of(self.rates(name)), MILLION)
 
-    def ratio(self, name, other):
-        """The ratio of two controllers, computed within each round."""
-        return spread_of([a / b for a, b in zip(self.rates(name), self.rates(other))])
+    def ratio(self, name, other, than=None):
+        """The ratio of two controllers, computed within each round; the other under the load of `than`."""
+        return spread_of([a / b for a, b in zip(self.rates(name), (than or self).rates(other))])
 
     def cpu(self, name):
         """CPU seconds per million answers."""

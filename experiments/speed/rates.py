@@ -121,20 +121,36 @@ def buffers(bench, seconds, _repeat):
     table("Million answers per second with cbench's buffers, ten pairs", head, rows)
 
 
+# The versions, each with whether packets are whole as well as buffered. The others are compared with the second.
+BASE = "1.3"
+VERSIONS = {"1.0": True, "1.1": False, "1.2": False, BASE: True, "1.4": True, "1.5": True}
+
+
 def versions(bench, seconds, repeat):
-    """OpenFlow 1.0 and 1.3, with buffered and whole packets."""
+    """Every version of OpenFlow, with buffered packets and the newer ones with whole packets."""
+    controllers = [bench.null(), bench.rosemary("kernel"), bench.rosemary("user")]
+    speakers = {of: [each for each in controllers if bench.speaks(each, of)] for of in VERSIONS}
+    loads = {}
+    for of, both in VERSIONS.items():
+        for buffered in [True, False] if both else [True]:
+            words = ["--of", of, "--switches", 16, "--seconds", seconds] + ([] if buffered else ["--no-buffer"])
+            loads[of, buffered] = Rounds(bench, speakers[of], words, 0)
+    # Ratios between versions are computed within each round too.
+    for _ in range(repeat):
+        for rounds in loads.values():
+            rounds.run()
     rows = []
-    for of in ["1.0", "1.3"]:
-        for buffered in [True, False]:
-            words = ["--of", of, "--switches", 16, "--seconds", seconds]
-            words += [] if buffered else ["--no-buffer"]
-            controllers = [bench.null(), bench.rosemary("kernel"), bench.rosemary("user")]
-            rounds = Rounds(bench, controllers, words, repeat)
-            row = [f"{of}, {'buffered' if buffered else 'whole packets'}", rounds.rate("null")]
-            for host in ["kernel", "user"]:
-                row += [rounds.rate(host), figure(rounds.ratio(host, "null")["median"])]
-            rows.append(row)
-    head = ["16 switches, 1,000 MACs", "null", "kernel app", "of null", "user app", "of null"]
+    for (of, buffered), rounds in loads.items():
+        row = [f"{of}, {'buffered' if buffered else 'whole packets'}", rounds.rate("null")]
+        for host in ["kernel", "user"]:
+            if rounds.speaks(host):
+                ratios = [rounds.ratio(host, "null"), rounds.ratio(host, host, loads[BASE, buffered])]
+                row += [rounds.rate(host), *(figure(ratio["median"]) for ratio in ratios)]
+            else:
+                row += ["refused", "-", "-"]
+        rows.append(row)
+    head = ["16 switches, 1,000 MACs", "null"]
+    head += [cell for host in ["kernel", "user"] for cell in (f"{host} app", "of null", f"of {BASE}")]
     table("Million answers per second, by version", head, rows)
 
 

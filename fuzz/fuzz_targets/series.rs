@@ -1,16 +1,17 @@
 //! Fuzzes series of flow-mods from an app, with packets or without.
 //!
 //! No panic, no hang. A decoded series has as many messages as it claims. Each message adds a flow for a pair
-//! of hosts or sends a packet to one port, and its size matches its header.
+//! of hosts or sends a packet to one port, and its size matches its header. No message is sent that the limits
+//! forbid.
 
 #![no_main]
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use rosemary_openflow::{
-    FlowMod, FlowModCommand, FlowModTemplate, Header, Match, PacketOut, Version,
+    Action, Actions, FlowMod, FlowModCommand, FlowModTemplate, Header, Match, PacketOut, PortNo, Version,
 };
-use rosemary_series::Series;
+use rosemary_series::{Expanded, ExpandedKind, Limits, Problem, Series};
 
 #[derive(Debug, Arbitrary)]
 struct Input<'a> {
@@ -22,6 +23,30 @@ struct Input<'a> {
     has_packets: bool,
     /// Bytes after the flows.
     rest: &'a [u8],
+    limits: NoPort,
+}
+
+/// Forbids one port, in flows and packet-outs.
+#[derive(Debug, Arbitrary)]
+struct NoPort(Option<u32>);
+
+impl Limits for NoPort {
+    fn may_output(&self, port: PortNo) -> bool {
+        self.0 != Some(port.0)
+    }
+
+    fn may_send(&self, _in_port: PortNo, output: PortNo, _packet: &[u8]) -> bool {
+        self.may_output(output)
+    }
+}
+
+/// Returns the only output of a message's actions.
+fn output(actions: Actions<'_>) -> PortNo {
+    let mut actions = actions.iter();
+    let (Some(Action::Output { port, .. }), None) = (actions.next(), actions.next()) else {
+        panic!("one output");
+    };
+    port
 }
 
 fuzz_target!(|said: Input<'_>| {
@@ -41,27 +66,45 @@ fuzz_target!(|said: Input<'_>| {
     }
     bytes.extend_from_slice(said.rest);
     let Some(series) = Series::read(&bytes, said.count.into()) else { return };
-    let (mut out, mut messages) = (Vec::new(), Vec::new());
-    series.expand(&mut out, |expanded, _| messages.push(expanded));
+    let (mut out, mut runs): (_, Vec<Expanded>) = (Vec::new(), Vec::new());
+    series.expand(&said.limits, &mut out, |run, bytes| {
+        assert_eq!(bytes.len(), run.size * run.count as usize);
+        runs.push(run);
+    });
     let first_xid = Header::decode(&bytes).unwrap().xid;
-    let (mut end, mut size) = (0, 0);
-    for (number, expanded) in messages.iter().enumerate() {
-        assert_eq!(expanded.range.start, end);
-        end = expanded.range.end;
-        let message = &out[expanded.range.clone()];
-        let header = Header::decode(message).unwrap();
-        assert_eq!(usize::from(header.length), message.len());
-        assert_eq!(header.xid, first_xid.wrapping_add(number as u32));
-        if header.kind == 13 {
-            let packet_out = PacketOut::decode(message).unwrap();
-            assert!(packet_out.actions.only_output() && packet_out.buffer_id.is_none());
-            size += packet_out.data.len();
-        } else if let Ok(flow_mod) = FlowMod::decode(message) {
-            assert_eq!(flow_mod.command, FlowModCommand::Add);
-            assert_eq!(flow_mod.match_.fields().count(), 3);
-            assert!(flow_mod.instructions.apply.only_output());
+    let (mut end, mut packets_size, mut messages, mut flow_mods) = (0, 0, 0, 0);
+    for run in &runs {
+        assert_eq!(run.start, end);
+        assert!(run.count == 1 || run.count > 1 && run.problem.is_none());
+        end += run.size * run.count as usize;
+        for message in out[run.start..end].chunks(run.size) {
+            let header = Header::decode(message).unwrap();
+            assert_eq!(usize::from(header.length), message.len());
+            assert_eq!(header.xid, first_xid.wrapping_add(messages));
+            messages += 1;
+            let port = match run.kind {
+                ExpandedKind::FlowMod => {
+                    flow_mods += 1;
+                    assert!(packets_size == 0, "flow-mods come first");
+                    // The kernel checks the other bytes of the app's flow-mod, such as flags.
+                    let Ok(flow_mod) = FlowMod::decode(message) else { continue };
+                    assert_eq!(flow_mod.command, FlowModCommand::Add);
+                    assert_eq!(flow_mod.match_.fields().count(), 3);
+                    output(flow_mod.instructions.apply)
+                }
+                ExpandedKind::PacketOut => {
+                    let packet_out = PacketOut::decode(message).unwrap();
+                    assert!(packet_out.buffer_id.is_none());
+                    packets_size += packet_out.data.len();
+                    output(packet_out.actions)
+                }
+            };
+            // A message with a port that the version does not have is written with port 0.
+            if run.problem != Some(Problem::Inexpressible) {
+                assert_eq!(said.limits.may_output(port), run.problem.is_none());
+            }
         }
     }
-    assert_eq!(end, out.len());
-    assert!(size <= bytes.len() && messages.len() <= 2 * usize::from(said.count));
+    assert_eq!((end, flow_mods), (out.len(), u32::from(said.count)));
+    assert!(packets_size <= bytes.len() && messages <= 2 * u32::from(said.count));
 });

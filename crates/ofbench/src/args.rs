@@ -439,7 +439,7 @@ mod tests {
             "ofbench throughput :1 --switches 0",
             "ofbench throughput :1 --macs 1",
             "ofbench throughput :1 --ports 1",
-            "ofbench throughput :1 --of 1.1",
+            "ofbench throughput :1 --of 1.6",
             "ofbench throughput :1 --seconds -1",
             "ofbench throughput :1 --tls-ca a",
             "ofbench throughput :1 --vs-pids 1",
@@ -471,6 +471,11 @@ mod tests {
         let load = LoadArgs { buffer_ids: Some(2048), ..load };
         let error = load.plan(Mode::Throughput).unwrap_err().to_string();
         assert!(error.contains("2048") && error.contains("--buffer-ids 4096"), "{error}");
+        for version in Version::ALL {
+            let words = format!("ofbench connect :1 --of {version}");
+            let Command::Connect(load) = parse(&words).unwrap().command else { panic!("connect") };
+            assert_eq!(load.of, *version);
+        }
         let words = "ofbench latency [::1]:6653";
         let Command::Latency(load) = parse(words).unwrap().command else { panic!("latency") };
         assert_eq!(load.plan(Mode::Latency).unwrap().pace, Pace::Window(1));

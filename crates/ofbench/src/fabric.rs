@@ -225,7 +225,6 @@ mod tests {
 
     use super::*;
 
-    const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
     const LLDP: [u8; 18] = [1, 0x80, 0xc2, 0, 0, 0xe, 2, 0, 0, 0, 0, 1, 0x88, 0xcc, 1, 2, 3, 4];
 
     struct Controller {
@@ -273,7 +272,7 @@ mod tests {
 
     #[test]
     fn every_link_is_discovered_in_both_directions() {
-        for version in VERSIONS {
+        for &version in Version::ALL {
             for topology in ["line:4", "ring:5", "mesh:4", "tree:3,2", "fat-tree:4"] {
                 let topology = Topology::named(topology).unwrap();
                 let mut controller = Controller::new(&topology, version);
@@ -292,7 +291,7 @@ mod tests {
 
     #[test]
     fn flood_reaches_every_neighbour_once() {
-        for version in VERSIONS {
+        for &version in Version::ALL {
             let mut controller = Controller::new(&Topology::mesh(4), version);
             let heard = controller.send(1, PortNo::FLOOD);
             let switches: Vec<usize> = heard.iter().map(|(which, _)| *which).collect();
@@ -302,7 +301,7 @@ mod tests {
 
     #[test]
     fn flooded_frame_in_a_ring_stops() {
-        for version in VERSIONS {
+        for &version in Version::ALL {
             let mut controller = Controller::new(&Topology::ring(4), version);
             let flood = [Action::output(PortNo::FLOOD)];
             let to = Match::new().eth_dst(MacAddr([1, 0x80, 0xc2, 0, 0, 0xe]));
@@ -318,7 +317,7 @@ mod tests {
 
     #[test]
     fn injected_frame_follows_the_flow_tables() {
-        for version in VERSIONS {
+        for &version in Version::ALL {
             let mut controller = Controller::new(&Topology::line(2), version);
             let mut output = Vec::new();
             controller.fabric.inject(LinkEnd { switch: 0, port: 3 }, &LLDP, &mut output);

@@ -1,7 +1,8 @@
 //! Tests the command's output and exit codes.
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -78,9 +79,35 @@ fn json_figures_match_the_run() {
         assert_eq!(told["setup"]["of"], "1.0");
         let pairs = told["vs"]["ratios"]["pairs"].as_array().unwrap();
         assert_eq!(pairs.len(), 2);
-        let told = json(&format!("latency {address} --seconds 0.1 --repeat 1 --json"));
-        assert_eq!(told["latency_us"]["count"], told["answered"]);
+        for of in Version::NAMES {
+            let words = format!("latency {address} --of {of} --seconds 0.1 --repeat 1 --json");
+            let told = json(&words);
+            assert_eq!(told["setup"]["of"], **of);
+            assert!(told["answered"].as_u64().unwrap() > 0, "{words}");
+            assert_eq!(told["latency_us"]["count"], told["answered"]);
+        }
     });
+}
+
+/// Experiments recognise a refusal by these words.
+#[test]
+fn refused_version_is_named() {
+    let null = Command::new(env!("CARGO_BIN_EXE_ofbench"))
+        .args(["null", "--listen", "127.0.0.1:0", "--of", "1.3"])
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut null = null.unwrap();
+    let mut line = String::new();
+    BufReader::new(null.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split(['"', ' ', ';']).find(|word| word.starts_with("127.0.0.1:")).unwrap();
+    for of in ["1.0", "1.4"] {
+        let output = ofbench(&format!("connect {address} --of {of} --seconds 0.1"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("does not speak OpenFlow {of}: ")), "{said}");
+    }
+    null.kill().unwrap();
+    null.wait().unwrap();
 }
 
 #[test]

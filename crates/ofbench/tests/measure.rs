@@ -150,8 +150,8 @@ fn assert_no_figure(measured: &Measured, text: &str) {
 }
 
 #[test]
-fn honest_switch_gets_figures_in_both_versions() {
-    for version in [Version::V1_0, Version::V1_3] {
+fn honest_switch_gets_figures_in_every_version() {
+    for &version in Version::ALL {
         let parts = [Part::FlowMod, Part::Statistics, Part::Capacity, Part::Rates];
         let measured = measured(version, Behaviour::Honest, &parts);
         assert_eq!(measured.ended, None);
@@ -217,7 +217,7 @@ fn lies_in_statistics_give_no_figure() {
 
 #[test]
 fn rejected_flow_mods_give_no_figure() {
-    for version in [Version::V1_0, Version::V1_3] {
+    for &version in Version::ALL {
         let parts = [Part::FlowMod, Part::Statistics, Part::Capacity, Part::Rates];
         let rejected = measured(version, Behaviour::RejectsAll, &parts);
         assert_no_figure(&rejected, "flow-mods with an error, the first: ");

@@ -75,12 +75,10 @@ fn plan(controller: SocketAddr, version: Version) -> Plan {
     }
 }
 
-const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
-
 #[test]
 fn throughput_counts_answers_without_loss() {
     let controller = Controller::start();
-    for version in VERSIONS {
+    for &version in Version::ALL {
         for (buffered, threads) in [(true, 1), (false, 2)] {
             let plan = Plan { buffered, threads, ..plan(controller.address, version) };
             let measured = load::run(&plan, |_| {}).unwrap();
@@ -126,7 +124,7 @@ fn alike_addresses_are_answered() {
 #[test]
 fn idle_switches_stay_and_receive_nothing() {
     let controller = Controller::start();
-    for version in VERSIONS {
+    for &version in Version::ALL {
         let idle = idle::run(&plan(controller.address, version), |_| {}).unwrap();
         assert!(idle.all_settled > Duration::ZERO && idle.length >= Duration::from_millis(300));
         assert_eq!(idle.messages_per_second, [0.0, 0.0]);
@@ -136,7 +134,7 @@ fn idle_switches_stay_and_receive_nothing() {
 #[test]
 fn flood_and_quiet_switches_are_answered() {
     let controller = Controller::start();
-    for version in VERSIONS {
+    for &version in Version::ALL {
         let plan = Plan {
             give_up: Duration::from_millis(20),
             interval: Duration::from_millis(400),
@@ -198,7 +196,7 @@ fn flow_mod_mode_keeps_the_flows() {
 #[test]
 fn connect_counts_handshakes() {
     let controller = Controller::start();
-    for version in VERSIONS {
+    for &version in Version::ALL {
         let connected = connect::run(&plan(controller.address, version), |_| {}).unwrap();
         assert!(connected.all_settled > Duration::ZERO);
         assert_eq!(connected.per_second.len(), 2);
@@ -210,7 +208,7 @@ fn connect_counts_handshakes() {
 #[test]
 fn switches_of_a_network_settle() {
     let controller = Controller::start();
-    for version in VERSIONS {
+    for &version in Version::ALL {
         let topology = Topology::named("ring:4").unwrap();
         let mut fabric = Fabric::new(&topology, version, 1, 1);
         let stop = AtomicBool::new(false);

@@ -5,7 +5,9 @@
 //! text.
 
 mod v1_0;
+mod v1_1;
 mod v1_3;
+mod v1_5;
 
 use openflow::{Action, Actions, DecodeError, Field, FlowMod, PacketOut, PortNo, Version};
 
@@ -41,8 +43,11 @@ impl CommonFlowMod {
     pub(crate) fn read(version: Version, message: &[u8]) -> Option<Self> {
         match version {
             Version::V1_0 => v1_0::common_flow_mod(message),
-            Version::V1_3 => v1_3::common_flow_mod(message),
-            _ => None,
+            Version::V1_1 => v1_1::common_flow_mod(message),
+            Version::V1_2 => v1_3::common_flow_mod::<3>(message),
+            Version::V1_3 => v1_3::common_flow_mod::<4>(message),
+            Version::V1_4 => v1_3::common_flow_mod::<5>(message),
+            Version::V1_5 => v1_3::common_flow_mod::<6>(message),
         }
     }
 }
@@ -85,8 +90,11 @@ impl FlowModFields {
     pub(crate) fn decode_fast(version: Version, message: &[u8]) -> Option<Self> {
         match version {
             Version::V1_0 => v1_0::flow_mod(message),
-            Version::V1_3 => v1_3::flow_mod(message),
-            _ => None,
+            Version::V1_1 => v1_1::flow_mod(message),
+            Version::V1_2 => v1_3::flow_mod::<3>(message),
+            Version::V1_3 => v1_3::flow_mod::<4>(message),
+            Version::V1_4 => v1_3::flow_mod::<5>(message),
+            Version::V1_5 => v1_3::flow_mod::<6>(message),
         }
     }
 
@@ -135,8 +143,8 @@ impl<'a> PacketOutFields<'a> {
     pub(crate) fn decode_fast(version: Version, message: &'a [u8]) -> Option<Self> {
         match version {
             Version::V1_0 => v1_0::packet_out(message),
-            Version::V1_3 => v1_3::packet_out(message),
-            _ => None,
+            Version::V1_5 => v1_5::packet_out(message),
+            _ => v1_3::packet_out(message),
         }
     }
 
@@ -239,7 +247,6 @@ mod tests {
 
     use super::*;
 
-    const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
     const A: MacAddr = MacAddr([2, 1, 2, 3, 4, 5]);
     const B: MacAddr = MacAddr([2, 9, 8, 7, 6, 5]);
 
@@ -272,7 +279,7 @@ mod tests {
 
     #[test]
     fn fast_flow_mod_decode_equals_codec() {
-        for version in VERSIONS {
+        for &version in Version::ALL {
             for (match_, actions) in
                 matches().iter().flat_map(|m| actions().into_iter().map(move |a| (m.clone(), a)))
             {
@@ -313,7 +320,7 @@ mod tests {
 
     #[test]
     fn fast_packet_out_decode_equals_codec() {
-        for version in VERSIONS {
+        for &version in Version::ALL {
             for actions in actions() {
                 for buffer_id in [None, Some(3)] {
                     for in_port in [PortNo(1), PortNo::CONTROLLER] {
@@ -340,7 +347,7 @@ mod tests {
 
     #[test]
     fn common_shapes_take_the_fast_path() {
-        for version in VERSIONS {
+        for &version in Version::ALL {
             let actions = [Action::output(PortNo(2))];
             let pair = Match::new().in_port(PortNo(3)).eth_src(A).eth_dst(B);
             let mut out = [0; 256];

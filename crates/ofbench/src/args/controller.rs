@@ -61,7 +61,7 @@ pub struct NullArgs {
     /// Listen address
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6653")]
     pub listen: SocketAddr,
-    /// OpenFlow version [default: the switch's version]
+    /// OpenFlow version [default: the newest of the switch]
     #[arg(long, value_name = "VERSION", value_parser = versions())]
     pub of: Option<Version>,
     /// Pin to one core, the first that taskset allows
@@ -126,7 +126,7 @@ pub struct MeasureSwitchArgs {
     /// Interface of this machine by which frames leave the switch
     #[arg(long = "out", value_name = "INTERFACE", requires = "input")]
     pub output: Option<String>,
-    /// OpenFlow version [default: the switch's version]
+    /// OpenFlow version [default: the newest of the switch]
     #[arg(long, value_name = "VERSION", value_parser = versions())]
     pub of: Option<Version>,
     /// TLS options

@@ -5,8 +5,6 @@ use openflow::{
 use super::*;
 use crate::hosts::Hosts;
 
-const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
-
 /// Creates a checker with ten pending packet-ins; returns both.
 fn asked(version: Version, buffered: bool, by: AnsweredBy) -> (AnswerChecker, Vec<Vec<u8>>) {
     let mut template = PacketInTemplate::new(version, buffered, 64).unwrap();
@@ -55,7 +53,7 @@ fn flow(version: Version, match_: Match, buffer: Option<u32>, actions: &[Action]
 
 #[test]
 fn answers_of_a_learning_switch_are_right() {
-    for version in VERSIONS {
+    for &version in Version::ALL {
         // One flow-mod that uses the buffer.
         let (mut checker, messages) = asked(version, true, AnsweredBy::PacketOut);
         for (number, message) in (0..).zip(&messages) {
@@ -91,7 +89,7 @@ fn answers_of_a_learning_switch_are_right() {
 
 #[test]
 fn flow_mod_without_buffer_answers_if_configured() {
-    for version in VERSIONS {
+    for &version in Version::ALL {
         let (mut checker, messages) = asked(version, false, AnsweredBy::FlowMod);
         for (number, message) in (0..).zip(&messages) {
             let q = Expected::of(&mut checker, number, message);
@@ -120,7 +118,7 @@ fn why_not(
 fn wrong_flow_names_the_mismatch() {
     let other = MacAddr([2, 0, 0, 0, 0, 1]);
     let to = |port| vec![Action::output(port)];
-    for version in VERSIONS {
+    for &version in Version::ALL {
         let why = why_not(version, |q| (q.match_(), Some(77), to(q.out_port)));
         assert!(why.contains("buffer 0x4d"), "{why}");
         let buffer = |q: &Expected<'_>| q.packet_in.buffer_id;
@@ -154,7 +152,7 @@ fn wrong_flow_names_the_mismatch() {
 
 #[test]
 fn frame_with_one_changed_byte_is_wrong() {
-    for version in VERSIONS {
+    for &version in Version::ALL {
         for at in [0, 7, 12, 20, 41, 63] {
             let (mut checker, messages) = asked(version, false, AnsweredBy::PacketOut);
             let q = Expected::of(&mut checker, 0, &messages[0]);
@@ -179,7 +177,7 @@ fn frame_with_one_changed_byte_is_wrong() {
 
 #[test]
 fn unrelated_messages_are_counted_and_ignored() {
-    for version in VERSIONS {
+    for &version in Version::ALL {
         let (mut checker, _) = asked(version, true, AnsweredBy::PacketOut);
         let controller = [Action::output(PortNo::CONTROLLER)];
         let lldp = Match::new().eth_dst(MacAddr([1, 0x80, 0xc2, 0, 0, 0xe])).eth_type(0x88cc);
@@ -218,7 +216,7 @@ fn flood_is_counted_and_late_answer_accepted() {
 
 #[test]
 fn list_of_ports_is_a_flood_with_the_destinations_port() {
-    for version in VERSIONS {
+    for &version in Version::ALL {
         for (with_destination, is_right) in [(true, true), (false, false)] {
             let (mut checker, messages) = asked(version, true, AnsweredBy::PacketOut);
             let q = Expected::of(&mut checker, 0, &messages[0]);
@@ -238,7 +236,7 @@ fn list_of_ports_is_a_flood_with_the_destinations_port() {
 
 #[test]
 fn undecodable_message_is_wrong_and_shown() {
-    for version in VERSIONS {
+    for &version in Version::ALL {
         let (mut checker, _) = asked(version, true, AnsweredBy::PacketOut);
         let cut = [version.wire(), 14, 0, 9, 0, 0, 0, 1, 0xab];
         let wrong = checker.flow_mod(&cut).unwrap_err().to_string();

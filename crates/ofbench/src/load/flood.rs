@@ -38,7 +38,7 @@ const FLOODER_ARP: Duration = Duration::from_millis(10);
 const FLOODER_HOSTS: usize = 256;
 
 /// Why encoding cannot fail.
-const ENCODABLE: &str = "both versions can say this";
+const ENCODABLE: &str = "every version can say this";
 
 /// Reaction times of a controller towards the quiet switches and the new one.
 #[derive(Debug, Clone)]

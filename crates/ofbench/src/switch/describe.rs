@@ -3,7 +3,7 @@
 use openflow::{
     AggregateStats, Capabilities, DescText, Features, FlowStats, FlowStatsRequest, GroupFeatures,
     Header, MacAddr, MeterFeatures, MultipartReply, MultipartRequest, PortDesc, PortNo, PortStats,
-    QueueConfig, ReplyBody, TableStats, Text, Version,
+    QueueConfig, ReplyBody, TableMod, TableStats, Text, Version,
 };
 
 use super::table::{FlowEntry, FlowTables};
@@ -17,8 +17,8 @@ const ACTIONS: u32 = 0xfff;
 
 /// Appends the features reply.
 pub(super) fn features(identity: &Identity, xid: u32, out: &mut Vec<u8>) {
-    let has_ports = !identity.version.features().port_desc;
-    let (actions, ports) = if has_ports { (ACTIONS, ports(identity)) } else { (0, Vec::new()) };
+    let version = identity.version.features();
+    let ports = if version.port_desc { Vec::new() } else { ports(identity) };
     let features = Features {
         dpid: identity.dpid,
         n_buffers: identity.n_buffers,
@@ -27,7 +27,8 @@ pub(super) fn features(identity: &Identity, xid: u32, out: &mut Vec<u8>) {
         capabilities: Capabilities::FLOW_STATS
             | Capabilities::TABLE_STATS
             | Capabilities::PORT_STATS,
-        actions,
+        // From OpenFlow 1.1 on, the abilities of the tables are elsewhere (1.1.0 §A.3.5.3).
+        actions: if version.multiple_tables { 0 } else { ACTIONS },
         ports,
     };
     reply(out, |room| features.encode(identity.version, xid, room));
@@ -53,7 +54,21 @@ pub(super) fn answer(
     xid: u32,
     out: &mut Vec<u8>,
 ) -> bool {
-    let version = identity.version;
+    let Some(bodies) = parts(identity, tables, request) else { return false };
+    let mut bodies = bodies.into_iter().peekable();
+    while let Some(body) = bodies.next() {
+        let part = MultipartReply { more: bodies.peek().is_some(), body };
+        reply(out, |room| part.encode(identity.version, xid, room));
+    }
+    true
+}
+
+/// Returns the parts of the reply to a request; `None` if the request is not supported.
+fn parts<'a>(
+    identity: &Identity,
+    tables: &'a FlowTables,
+    request: &MultipartRequest<'_>,
+) -> Option<Vec<ReplyBody<'a>>> {
     let body = match request {
         MultipartRequest::Desc => ReplyBody::Desc(Box::new(DescText {
             mfr_desc: Text::new("ofbench"),
@@ -63,8 +78,9 @@ pub(super) fn answer(
             dp_desc: Text::new(&format!("ofbench switch {}", identity.dpid)),
         })),
         MultipartRequest::Flow(wanted) => {
-            flows(version, tables, wanted, xid, out);
-            return true;
+            return Some(flows(tables, wanted, |found| {
+                ReplyBody::Flow(found.iter().map(|entry| entry.to_stats()).collect())
+            }));
         }
         MultipartRequest::Aggregate(wanted) => {
             let found = tables.entries().filter(|entry| is_requested(entry, wanted)).count();
@@ -83,7 +99,9 @@ pub(super) fn answer(
         }
         MultipartRequest::Queue { .. } => ReplyBody::Queue(Vec::new()),
         MultipartRequest::Group(_) => ReplyBody::Group(Vec::new()),
-        MultipartRequest::GroupDesc => ReplyBody::GroupDesc(Vec::new()),
+        MultipartRequest::GroupDesc | MultipartRequest::OneGroupDesc(_) => {
+            ReplyBody::GroupDesc(Vec::new())
+        }
         MultipartRequest::GroupFeatures => ReplyBody::GroupFeatures(GroupFeatures {
             types: 0,
             capabilities: 0,
@@ -102,47 +120,51 @@ pub(super) fn answer(
         }),
         MultipartRequest::PortDesc => {
             let all = ports(identity);
-            let mut rest = all.chunks(PART / 64).peekable();
-            while let Some(ports) = rest.next() {
-                let body = ReplyBody::PortDesc(ports.to_vec());
-                part(version, rest.peek().is_some(), body, xid, out);
-            }
-            return true;
+            return Some(in_parts(&all, PART / 64, |ports| ReplyBody::PortDesc(ports.to_vec())));
         }
-        // Table features are optional, and their reply is long.
-        _ => return false,
+        MultipartRequest::OnePortDesc(port) => {
+            let mut all = ports(identity);
+            all.retain(|desc| desc.port_no == *port);
+            ReplyBody::PortDesc(all)
+        }
+        MultipartRequest::TableDesc => ReplyBody::TableDesc(
+            (0..identity.n_tables()).map(|table_id| TableMod::new(table_id, 0)).collect(),
+        ),
+        MultipartRequest::QueueDesc { .. } => ReplyBody::QueueDesc(Vec::new()),
+        MultipartRequest::FlowCounters(wanted) => {
+            return Some(flows(tables, wanted, |found| {
+                ReplyBody::FlowCounters(found.iter().map(|entry| entry.to_counters()).collect())
+            }));
+        }
+        // Table features are optional, and their reply is long. There are no bundles and no flow monitors.
+        _ => return None,
     };
-    part(version, false, body, xid, out);
-    true
+    Some(vec![body])
 }
 
-fn part(version: Version, more: bool, body: ReplyBody<'_>, xid: u32, out: &mut Vec<u8>) {
-    let message = MultipartReply { more, body };
-    reply(out, |room| message.encode(version, xid, room));
-}
-
-/// Appends the requested flows, in parts.
-fn flows(
-    version: Version,
-    tables: &FlowTables,
+/// Returns the requested flows in parts; `body` makes the body of a part.
+fn flows<'a>(
+    tables: &'a FlowTables,
     wanted: &FlowStatsRequest,
-    xid: u32,
-    out: &mut Vec<u8>,
-) {
-    let found: Vec<FlowStats<'_>> = tables
-        .entries()
-        .filter(|entry| is_requested(entry, wanted))
-        .map(FlowEntry::to_stats)
-        .collect();
+    body: impl Fn(&[&'a FlowEntry]) -> ReplyBody<'a>,
+) -> Vec<ReplyBody<'a>> {
+    let found: Vec<&FlowEntry> =
+        tables.entries().filter(|entry| is_requested(entry, wanted)).collect();
     // Parts are cut by the size of the largest entry.
-    let per_part = (PART / found.iter().map(size_of_entry).max().unwrap_or(PART)).max(1);
-    let parts = found.len().div_ceil(per_part);
-    for (number, flows) in found.chunks(per_part).enumerate() {
-        part(version, number + 1 < parts, ReplyBody::Flow(flows.to_vec()), xid, out);
+    let largest = found.iter().map(|entry| size_of_entry(&entry.to_stats())).max();
+    in_parts(&found, PART / largest.unwrap_or(PART), body)
+}
+
+/// Returns the bodies of at most `per_part` items each, and one if there are no items.
+fn in_parts<'a, T>(
+    items: &[T],
+    per_part: usize,
+    body: impl Fn(&[T]) -> ReplyBody<'a>,
+) -> Vec<ReplyBody<'a>> {
+    if items.is_empty() {
+        return vec![body(items)];
     }
-    if parts == 0 {
-        part(version, false, ReplyBody::Flow(Vec::new()), xid, out);
-    }
+    items.chunks(per_part.max(1)).map(body).collect()
 }
 
 /// Returns an upper bound of an entry's size in a reply.
@@ -161,7 +183,8 @@ fn is_requested(entry: &FlowEntry, wanted: &FlowStatsRequest) -> bool {
 }
 
 fn table_stats(identity: &Identity, tables: &FlowTables) -> Vec<TableStats> {
-    let has_sizes = !identity.version.features().table_features;
+    let version = identity.version.features();
+    let has_sizes = !version.table_features;
     (0..identity.n_tables())
         .map(|table_id| {
             let active = tables.entries().filter(|entry| entry.table_id == table_id).count();
@@ -169,8 +192,8 @@ fn table_stats(identity: &Identity, tables: &FlowTables) -> Vec<TableStats> {
             TableStats {
                 table_id,
                 name: has_sizes.then(|| Text::new("flows")),
-                // OpenFlow 1.0 can wildcard all fields (`OFPFW_ALL`).
-                wildcards: if has_sizes { 0x003f_ffff } else { 0 },
+                // The word of OpenFlow 1.0: all fields (`OFPFW_ALL`).
+                wildcards: if version.multiple_tables { 0 } else { 0x003f_ffff },
                 max_entries: if has_sizes { most } else { 0 },
                 active_count: u32::try_from(active).unwrap_or(u32::MAX),
                 lookup_count: 0,

@@ -347,7 +347,7 @@ impl Switch {
     }
 }
 
-// Error type and code. The numbers are the same in both versions, where both define them.
+// Error type and code. The numbers are the same in all versions that define them.
 const BAD_TYPE: (u16, u16) = (1, 1);
 const BAD_MULTIPART: (u16, u16) = (1, 2);
 const BAD_EXPERIMENTER: (u16, u16) = (1, 3);

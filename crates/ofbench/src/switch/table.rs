@@ -15,7 +15,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use openflow::{
-    Action, FlowMod, FlowModCommand, FlowModFlags, FlowStats, Instructions, Match, PortNo, Version,
+    Action, FlowCounters, FlowMod, FlowModCommand, FlowModFlags, FlowStats, Instructions, Match,
+    PortNo, Version,
 };
 use thiserror::Error;
 
@@ -125,6 +126,20 @@ impl FlowEntry {
                 goto_table: self.goto_table,
                 ..Instructions::default()
             },
+        }
+    }
+
+    /// Converts the entry to flow statistics without its description.
+    pub(super) fn to_counters(&self) -> FlowCounters {
+        FlowCounters {
+            table_id: self.table_id,
+            reason: 0,
+            priority: self.priority,
+            match_: self.match_.clone(),
+            duration: Some(Duration::ZERO),
+            idle_time: None,
+            packet_count: 0,
+            byte_count: 0,
         }
     }
 }

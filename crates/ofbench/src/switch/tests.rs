@@ -5,8 +5,6 @@ use openflow::{
 
 use super::*;
 
-const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
-
 fn identity(version: Version) -> Identity {
     Identity { dpid: Dpid(7), version, ports: 3, n_buffers: 16, max_flows: 2000 }
 }
@@ -53,13 +51,13 @@ fn error_in(message: &[u8]) -> String {
 
 #[test]
 fn switch_settles_after_the_last_echo_reply() {
-    for version in VERSIONS {
+    for &version in Version::ALL {
         let mut switch = greeted(version);
         assert!(!switch.is_settled());
         let told = ask(&mut switch, Kind::FeaturesRequest);
         let features = Features::decode(&told[0]).unwrap();
         assert_eq!(features.dpid, Dpid(7));
-        assert_eq!(features.ports.len(), if version == Version::V1_0 { 3 } else { 0 });
+        assert_eq!(features.ports.len(), if version.features().port_desc { 0 } else { 3 });
         assert!(switch.has_sent_features() && !switch.is_settled());
         // A second request before the first echo reply.
         let more = ask(&mut switch, Kind::GetConfigRequest);
@@ -118,42 +116,64 @@ fn first_message_other_than_hello_is_named() {
     assert!(fault.contains("FEATURES_REQUEST"), "{fault}");
 }
 
+/// Returns the requests that a version has, except for those of abilities that an emulated switch lacks.
+fn requests(version: Version) -> Vec<MultipartRequest<'static>> {
+    use MultipartRequest as Ask;
+    let all = FlowStatsRequest::new(Match::new());
+    let (port_no, queue_id) = (PortNo::ANY, None);
+    let requests = vec![
+        Ask::Desc,
+        Ask::Flow(all.clone()),
+        Ask::Aggregate(all.clone()),
+        Ask::Table,
+        Ask::PortStats(PortNo::ANY),
+        Ask::Queue { port_no, queue_id },
+        Ask::Group(1),
+        Ask::GroupDesc,
+        Ask::GroupFeatures,
+        Ask::Meter(1),
+        Ask::MeterConfig(1),
+        Ask::MeterFeatures,
+        Ask::PortDesc,
+        Ask::TableDesc,
+        Ask::QueueDesc { port_no, queue_id },
+        Ask::OneGroupDesc(1),
+        Ask::OnePortDesc(PortNo(2)),
+        Ask::FlowCounters(all),
+    ];
+    let is_in_version =
+        |ask: &Ask<'_>| append(&mut Vec::new(), |room| ask.encode(version, 5, room)).is_ok();
+    requests.into_iter().filter(is_in_version).collect()
+}
+
+#[test]
+fn every_version_has_its_requests() {
+    let counts: Vec<usize> = Version::ALL.iter().map(|version| requests(*version).len()).collect();
+    assert_eq!(counts, [6, 8, 9, 13, 15, 18]);
+}
+
 #[test]
 fn every_request_is_answered() {
     use MultipartRequest as Ask;
-    for version in VERSIONS {
+    for &version in Version::ALL {
         let mut switch = greeted(version);
         ask(&mut switch, Kind::FeaturesRequest);
-        let mut requests = vec![
-            Ask::Desc,
-            Ask::Flow(FlowStatsRequest::new(Match::new())),
-            Ask::Aggregate(FlowStatsRequest::new(Match::new())),
-            Ask::Table,
-            Ask::PortStats(PortNo::ANY),
-            Ask::Queue { port_no: PortNo::ANY, queue_id: None },
-        ];
-        if version == Version::V1_3 {
-            requests.extend([
-                Ask::Group(1),
-                Ask::GroupDesc,
-                Ask::GroupFeatures,
-                Ask::Meter(1),
-                Ask::MeterConfig(1),
-                Ask::MeterFeatures,
-                Ask::PortDesc,
-            ]);
-        }
-        for request in &requests {
+        for request in &requests(version) {
             let told = told(&mut switch, &encoded(|room| request.encode(version, 5, room)));
             let reply = MultipartReply::decode(&told[0]).unwrap();
             assert!(!reply.more, "{request:?}");
             assert_eq!(Header::decode(&told[0]).unwrap().xid, 5);
             match reply.body {
+                ReplyBody::PortDesc(ports) if *request == Ask::OnePortDesc(PortNo(2)) => {
+                    assert_eq!((ports.len(), ports[0].port_no), (1, PortNo(2)));
+                }
                 ReplyBody::PortDesc(ports) => assert_eq!(ports.len(), 3),
                 ReplyBody::PortStats(ports) => assert_eq!(ports.len(), 3),
                 ReplyBody::Table(tables) => {
                     assert_eq!(tables.len(), usize::from(identity(version).n_tables()));
                 }
+                ReplyBody::TableDesc(tables) => assert_eq!(tables.len(), 8),
+                ReplyBody::FlowCounters(flows) => assert_eq!(flows.len(), 0),
                 _ => {}
             }
         }
@@ -161,10 +181,23 @@ fn every_request_is_answered() {
 }
 
 #[test]
+fn switch_without_ports_describes_none() {
+    let mut switch = Switch::new(Identity { ports: 0, ..identity(Version::V1_4) });
+    told(&mut switch, &encoded(|room| Hello::new(&[Version::V1_4]).encode(0, room)));
+    let request = encoded(|room| MultipartRequest::PortDesc.encode(Version::V1_4, 5, room));
+    let told = told(&mut switch, &request);
+    let reply = MultipartReply::decode(&told[0]).unwrap();
+    assert_eq!((told.len(), reply.body), (1, ReplyBody::PortDesc(Vec::new())));
+}
+
+#[test]
 fn unsupported_request_gets_the_specified_error() {
+    for &version in Version::ALL {
+        let mut switch = greeted(version);
+        let unknown = [version.wire(), 77, 0, 8, 0, 0, 0, 1];
+        assert_eq!(error_in(&told(&mut switch, &unknown)[0]), "BAD_REQUEST/BAD_TYPE");
+    }
     let mut switch = greeted(Version::V1_3);
-    let unknown = [4, 77, 0, 8, 0, 0, 0, 1];
-    assert_eq!(error_in(&told(&mut switch, &unknown)[0]), "BAD_REQUEST/BAD_TYPE");
     let features = MultipartRequest::TableFeatures((&[]).into());
     let features = encoded(|room| features.encode(Version::V1_3, 1, room));
     assert_eq!(error_in(&told(&mut switch, &features)[0]), "BAD_REQUEST/BAD_MULTIPART");
@@ -197,7 +230,7 @@ fn older_generation_id_is_stale() {
 
 #[test]
 fn flow_stats_reply_is_complete_in_parts() {
-    for version in VERSIONS {
+    for &version in Version::ALL {
         let mut switch = greeted(version);
         ask(&mut switch, Kind::FeaturesRequest);
         let actions = [Action::output(PortNo(1))];

@@ -185,10 +185,11 @@ fn match_1_1() -> impl Strategy<Value = Match> {
             masked(mac()).prop_map(|mac| vec![Field::EthSrc(mac)]),
             masked(mac()).prop_map(|mac| vec![Field::EthDst(mac)]),
             masked(any::<u64>()).prop_map(|metadata| vec![Field::Metadata(metadata)]),
-            vlan,
         ],
         0..5,
     );
+    // At most once: a priority does not go with another VLAN id than its own.
+    let vlan = option::of(vlan).prop_map(Option::unwrap_or_default);
     let arp = (any::<u8>(), masked(ipv4()), masked(ipv4())).prop_map(|(op, spa, tpa)| {
         vec![Field::EthType(0x806), Field::ArpOp(op.into()), Field::ArpSpa(spa), Field::ArpTpa(tpa)]
     });
@@ -212,8 +213,9 @@ fn match_1_1() -> impl Strategy<Value = Match> {
         other,
         (ip, transport).prop_map(|(ip, transport)| [ip, transport].concat()),
     ];
-    (layer_2, layer_3)
-        .prop_map(|(low, high)| low.concat().iter().chain(&high).fold(Match::new(), Match::with))
+    (layer_2, vlan, layer_3).prop_map(|(low, vlan, high)| {
+        low.concat().iter().chain(&vlan).chain(&high).fold(Match::new(), Match::with)
+    })
 }
 
 /// Any action that the version can express.
