@@ -80,7 +80,8 @@ def _table(apps: list[str], python_path: list[str]) -> dict[str, Any]:
     trees = [(app, tree) for app, file in files if (tree := parsed(file)) is not None]
     beside = ((app, module_beside(tree, Path(app), python_path)) for app, tree in trees if app.endswith(".py"))
     read = ((app, name) for app, tree in trees for name in variables_read(tree))
-    served = [app for app, file in files if file is not None and web.serves(file, python_path, app.rpartition(".")[0])]
+    # Of an application that is not found nothing is known; its start says so.
+    served = [app for app, file in files if file is None or web.serves(file, python_path, app.rpartition(".")[0])]
     return {
         "modules": [(app, module) for app, module in beside if module is not None],
         "variables": list(read),

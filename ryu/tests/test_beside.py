@@ -65,5 +65,5 @@ def test_web_interfaces_are_found_in_what_an_application_imports(tmp_path, capsy
     for name, text in sources.items():
         (tmp_path / f"{name}.py").write_text(text)
     apps = [str(tmp_path / f"{name}.py") for name in sources]
-    assert main(["--python-path", str(tmp_path), "--", *apps, "ryu.app.rest_topology", "ryu.app.simple_switch_13"]) == 0
-    assert json.loads(capsys.readouterr().out)["web"] == [*apps[:6], "ryu.app.rest_topology"]
+    assert main(["--python-path", str(tmp_path), "--", *apps, "ryu.app.rest_topology", "ryu.app.simple_switch_13", "no_such"]) == 0
+    assert json.loads(capsys.readouterr().out)["web"] == [*apps[:6], "ryu.app.rest_topology", "no_such"]
