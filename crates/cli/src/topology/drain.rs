@@ -103,7 +103,7 @@ pub fn run(command: &SwitchCommand) -> anyhow::Result<()> {
                     .iter()
                     .for_each(|it| say::note(format_args!("traffic remains: {}", it.phrase()))),
                 Err(error) => {
-                    say::note(format_args!("the flows of the traffic are not known: {error:#}"))
+                    say::note(format_args!("the flows of the traffic are not known: {error:#}"));
                 }
             }
             bail!(
