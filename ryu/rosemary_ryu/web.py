@@ -1,4 +1,4 @@
-"""Finds out which applications have a web interface: those that import the classes of `ryu.app.wsgi`, or a module that does.
+"""Finds out which applications have a web interface: all that import the classes of `ryu.app.wsgi`, or a module that does.
 
 An application cannot have the context `wsgi` without them. Modules are looked up in the import path and beside the
 application. Only names that the source states count; a name that an application computes is not known before its start.

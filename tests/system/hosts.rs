@@ -195,7 +195,7 @@ fn attacks_on_hosts_are_reported_and_fail() {
     });
 }
 
-/// `forwarding` sends a false statement about an address to nobody, and a true one to all.
+/// `forwarding` sends a false statement about an address to no host, and a true one to all.
 #[test]
 fn forged_announcement_reaches_no_host() {
     in_a_lab(|lab| {

@@ -51,7 +51,7 @@ impl Statements {
         true
     }
 
-    /// Returns a message that the table agrees with by now, and drops those that have waited too long.
+    /// Returns a message that the table agrees with by now, and drops messages that have waited too long.
     pub(crate) fn next(&mut self, world: &impl World) -> Option<Held> {
         let now = world.now();
         self.0.retain(|held| now.saturating_sub(held.since) < HELD_FOR);
