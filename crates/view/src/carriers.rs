@@ -131,9 +131,9 @@ mod tests {
     #[test]
     fn new_and_uncounted_flows_and_their_number_are_judged() {
         let links = ["2".to_owned()];
-        let uncounted = FlowStatus { packets: None, ..flow("a", "in_port=2", "output:2", 0) };
+        let uncounted = [FlowStatus { packets: None, ..flow("a", "in_port=2", "output:2", 0) }];
         let new = flow("a", "in_port=2", "output:2", 8);
-        assert_eq!(carriers(&[uncounted.clone()], &[uncounted], 1.0, &links), []);
+        assert_eq!(carriers(&uncounted, &uncounted, 1.0, &links), []);
         assert!((carriers(&[], &[new], 2.0, &links)[0].per_second - 4.0).abs() < 0.1);
         let many: Vec<FlowStatus> =
             (0..99).map(|it| flow("a", &format!("in_port=2,vlan={it}"), "output:2", it)).collect();
