@@ -23,9 +23,10 @@ build=$dir/build
 rm -rf "$dir/wheels"
 "$build/bin/maturin" build --quiet --profile "$profile" --manifest-path python/Cargo.toml \
 	--interpreter "$dir/bin/python3" --target-dir "$target" --out "$dir/wheels"
-"$dir/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$dir"/wheels/*.whl
+# Not with bin/pip: its first line names the place where the environment was made, which may be another one by now.
+"$dir/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$dir"/wheels/*.whl
 if [ -f ryu/requirements.txt ]; then
-	"$dir/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement ryu/requirements.txt
-	"$dir/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall ./ryu
+	"$dir/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement ryu/requirements.txt
+	"$dir/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall ./ryu
 fi
 "$dir/bin/python3" -m rosemary._install

@@ -290,9 +290,8 @@ def on_any_socket(function):
 
 @attempt("passing a descriptor to another process")
 def _():
-    pipe, _ = os.pipe()
     message = b'{"Problem":{"text":""}}'  # a message that the monitor understands
-    return on_any_socket(lambda held: socket.send_fds(held, [message], [pipe]))
+    return on_any_socket(lambda held: socket.send_fds(held, [message], [1]))  # a zone makes no pipes
 
 
 @attempt("making whoever closes a socket wait")

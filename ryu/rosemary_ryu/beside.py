@@ -1,10 +1,11 @@
 """Finds what files of applications need that `rosemary ryu` does not grant by itself, before their start.
 
-`python -m rosemary_ryu.beside [--python-path DIR] APP ...` prints a table in JSON, each entry with the application:
+`python -m rosemary_ryu.beside [--python-path DIR] APP ...` prints a table in JSON, each entry of the first two with the application:
 
 * `modules`: the first module that it imports and that lies beside it, where a zone does not see it. Only imports that always
   run count, not those in functions, `try` and `if`;
-* `variables`: the environment variables that it reads by their names.
+* `variables`: the environment variables that it reads by their names;
+* `web`: the applications with a web interface (`web.py`), `null` if they take too much to examine.
 
 It reads the files and never runs them.
 """
@@ -17,8 +18,9 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from rosemary_ryu import dotted, modules, sources, variables
+from rosemary_ryu import dotted, modules, sources, variables, web
 
 
 def source_of(app: str, python_path: list[str]) -> Path | None:
@@ -68,17 +70,23 @@ def main(arguments: list[str]) -> int:
     try:
         table = _table(asked.apps, asked.python_path)
     except (MemoryError, sources.TooCostly):
-        table = {"modules": [], "variables": []}  # such an app is limited in its zone, too
+        table = {"modules": [], "variables": [], "web": None}  # such an app is limited in its zone, too
     print(json.dumps(table))
     return 0
 
 
-def _table(apps: list[str], python_path: list[str]) -> dict[str, list[tuple[str, str]]]:
+def _table(apps: list[str], python_path: list[str]) -> dict[str, Any]:
     files = [(app, source_of(app, python_path)) for app in apps]
     trees = [(app, tree) for app, file in files if (tree := parsed(file)) is not None]
     beside = ((app, module_beside(tree, Path(app), python_path)) for app, tree in trees if app.endswith(".py"))
     read = ((app, name) for app, tree in trees for name in variables_read(tree))
-    return {"modules": [(app, module) for app, module in beside if module is not None], "variables": list(read)}
+    # Of an application that is not found nothing is known; its start says so.
+    served = [app for app, file in files if file is None or web.serves(file, python_path, app.rpartition(".")[0])]
+    return {
+        "modules": [(app, module) for app, module in beside if module is not None],
+        "variables": list(read),
+        "web": served,
+    }
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rosemary_ryu import dotted, files, modules, sources, unsupported, variables
+from rosemary_ryu import dotted, files, modules, sources, unsupported, variables, web
 from rosemary_ryu.dotted import Scope
 
 _VERSIONS = {1: "1.0", 2: "1.1", 3: "1.2", 4: "1.3", 5: "1.4", 6: "1.5"}
@@ -284,11 +284,14 @@ def main(arguments: list[str]) -> int:
         return int(exit.code or 0)
     status = 0
     printed: set[Finding] = set()  # apps may share modules
+    served: dict[Path, str] = {}
     for app in given.apps:
         try:
             file, package = _file_of(app, given.python_path)
             shown = app if str(file) == app else str(file)
             findings = _findings(file, shown, given.python_path, package)
+            if web.serves(file, given.python_path, package):
+                served.setdefault(file, app)
         except (OSError, UnicodeDecodeError) as error:
             print(sources.shown(f"{app}: cannot be read: {error}"), file=sys.stderr)
             return 2
@@ -307,7 +310,19 @@ def main(arguments: list[str]) -> int:
             status = 1
         else:
             print(sources.shown(f"{app}: nothing is known that would not work"))
+    if len(served) > 1:
+        print(sources.shown(_about_ports(list(served.values()))))
     return status
+
+
+def _about_ports(apps: list[str]) -> str:
+    """Says at which ports `rosemary ryu` serves several applications with a web interface, and why."""
+    ports = ["PORT", *(f"PORT + {number}" for number in range(1, len(apps)))]
+    return (
+        "each app has a process, contexts and a port of its own, so that it can fail alone; with --wsapi-port PORT: "
+        f"{', '.join(f'{app} at {port}' for app, port in zip(apps, ports, strict=True))}; for one port, start one file that "
+        "requires the apps with app_manager.require_app (docs/ryu.md)"
+    )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ _OURS = Path(__file__).parent / "names"
 _OF_RYU = ("version", "version_info", "__version__")
 
 # Packages that Rosemary provides; those of a checkout of Ryu are not used in their place.
-_PROVIDED = ("ryu", "os_ken", "rosemary", "rosemary_ryu")
+PROVIDED = ("ryu", "os_ken", "rosemary", "rosemary_ryu")
 
 _NATIVE = (".so", ".abi3.so")
 
@@ -57,9 +57,14 @@ def _files(base: Path) -> Iterator[Path]:
         yield from (it for it in base.parent.glob(base.name + ".*") if it.name.endswith(_NATIVE))
 
 
+def is_ours(file: Path) -> bool:
+    """Whether the file of a module is one of Rosemary's own in `ryu` or `os_ken`."""
+    return file.is_relative_to(_OURS)
+
+
 def lies_beside(top: str, directory: Path, python_path: list[str]) -> bool:
     """Whether a module is found beside an application only, by its first name: a zone does not see it."""
-    if top in sys.stdlib_module_names or top in _PROVIDED or find(top, [*python_path, *sys.path]) is not None:
+    if top in sys.stdlib_module_names or top in PROVIDED or find(top, [*python_path, *sys.path]) is not None:
         return False
     file = find(top, [directory])
     return file is not None and not file.is_dir()

@@ -1,4 +1,4 @@
-"""Modules that lie beside an application."""
+"""Needs of applications that their source shows before their start."""
 
 import json
 
@@ -49,3 +49,21 @@ def test_variables_that_are_read_are_named_once(tmp_path, capsys):
     assert main(["--python-path", str(tmp_path), "--", str(app), "app", "no_such_module"]) == 0
     read = json.loads(capsys.readouterr().out)["variables"]
     assert read == [[name, it] for name in (str(app), "app") for it in "ABCD"]
+
+
+def test_web_interfaces_are_found_in_what_an_application_imports(tmp_path, capsys):
+    sources = {
+        "direct": "from ryu.app.wsgi import ControllerBase",
+        "module": "from os_ken.app import wsgi",
+        "late": "def f():\n    import ryu.app.wsgi as w",
+        "own": "import direct",
+        "cycle": "import own, cycle",
+        "required": "from ryu.base import app_manager\napp_manager.require_app('direct')",
+        "plain": "from ryu.base import app_manager\nfrom ryu.controller import ofp_event\nimport no_such, plain",
+        "talks": "# from ryu.app.wsgi import ControllerBase\nfrom ryu.topology import api",
+    }
+    for name, text in sources.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    apps = [str(tmp_path / f"{name}.py") for name in sources]
+    assert main(["--python-path", str(tmp_path), "--", *apps, "ryu.app.rest_topology", "ryu.app.simple_switch_13", "no_such"]) == 0
+    assert json.loads(capsys.readouterr().out)["web"] == [*apps[:6], "ryu.app.rest_topology", "no_such"]

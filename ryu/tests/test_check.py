@@ -230,6 +230,18 @@ def test_finding_is_printed_once_with_all_its_lines(tmp_path, capsys):
     assert line.endswith("(also in line 3, 4)")
 
 
+def test_ports_of_several_web_interfaces_are_named(tmp_path, capsys):
+    first, second, plain = (tmp_path / f"{name}.py" for name in ("first", "second", "plain"))
+    for app in (first, second):
+        app.write_text("from ryu.app.wsgi import ControllerBase" + APP)
+    plain.write_text(APP)
+    assert main([str(plain), str(first)]) == 0
+    assert "PORT" not in capsys.readouterr().out
+    assert main([str(plain), str(first), str(second), str(first)]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert f"--wsapi-port PORT: {first} at PORT, {second} at PORT + 1; for one port" in line
+
+
 # Python accepts the first two of these, and refuses the others.
 @pytest.mark.parametrize(
     ("source", "status"),

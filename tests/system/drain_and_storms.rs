@@ -117,7 +117,10 @@ fn drained_switch_loses_its_paths(lab: &Lab, of: Of) -> anyhow::Result<()> {
     let now = ring.traced()?;
     ensure!(now.len() == 3 && !now.contains(&middle), "it is said too early: {now:?}");
     let has_host = middle == ring.switches[1].dpid();
-    ensure!(notes.contains("traffic remains: 1 host is attached") == has_host, "{notes}");
+    ensure!(
+        notes.contains("traffic remains: 1 host is attached to it, at port") == has_host,
+        "{notes}"
+    );
     ensure!(!notes.contains("no other path") && !notes.contains("warning"), "{notes}");
     ring.lab.wait_for("the path avoids the switch", SOON, |_| {
         let now = ring.traced().unwrap_or_default();
@@ -146,6 +149,11 @@ fn drained_switch_loses_its_paths(lab: &Lab, of: Of) -> anyhow::Result<()> {
         let answer = request("POST", &path, &[], b"")?.json();
         let first = answer["remaining"][0].as_str().unwrap_or_default();
         ensure!(answer["empty"] == false && first.contains(is_named[1]), "{answer}");
+        let carrier = "packets per second by a flow of forwarding: priority";
+        ensure!(
+            notes.contains(carrier) && answer["remaining"].to_string().contains(carrier),
+            "{notes}{answer}"
+        );
     } else {
         // Each pair has one of two equal paths in OpenFlow 1.0; it has taken the one over the first drained switch again.
         ensure!(of == Of::V1_0 && notes.contains("is drained:"), "{notes}");

@@ -157,7 +157,8 @@ fn attacks_on_hosts_are_reported_and_fail() {
 
         // ARP spoofing: h3 says that it has the address of h2.
         inject(&s1, h3.port(), &arp(&h3.mac(), &h2.address())?)?;
-        let words = ["a second host claimed the IP address", &h3.mac(), &h2.address()];
+        let claimant = format!("{} at {} port {}", h3.mac(), s1.dpid(), h3.port());
+        let words = ["a second host claimed the IP address", &claimant, &h2.address(), &h2.mac()];
         wait_for_incident(&mut rosemary_, lab, &words)?;
         wait_for_host(&mut rosemary_, lab, &h2, (&s1, h2.port()))?;
         wait_for_host(&mut rosemary_, lab, &h3, (&s1, h3.port()))?;
@@ -185,5 +186,43 @@ fn attacks_on_hosts_are_reported_and_fail() {
             None
         })?;
         wait_for_incident(&mut rosemary_, lab, &["its former port is up", &h1.mac()])
+    });
+}
+
+/// `forwarding` sends a false statement about an address to no host, and a true one to all.
+#[test]
+fn forged_announcement_reaches_no_host() {
+    in_a_lab(|lab| {
+        configure(&["[[app]]\nname = \"forwarding\"\n"])?;
+        let mut rosemary_ = Rosemary::start(lab, &rosemary_binary(), &[])?;
+        let s1 = lab.switch("s1", Of::V1_3)?;
+        let (h1, h2) = (lab.host("h1", &s1)?, lab.host("h2", &s1)?);
+        let h3 = lab.host("h3", &s1)?;
+        rosemary_.wait_for_switch(&s1)?;
+        for (from, to) in [(&h1, &h2), (&h3, &h2)] {
+            lab.wait_for("hosts reach each other", SOON, |_| {
+                Ok((from.ping(to, 1, INTERVAL)?.received == 1).then_some(()))
+            })?;
+        }
+        for host in [&h1, &h2, &h3] {
+            wait_for_host(&mut rosemary_, lab, host, (&s1, host.port()))?;
+        }
+        let believed = || h1.run("ip", &["neigh", "show", &h2.address()]);
+        ensure!(believed()?.contains(&h2.mac()), "{}", believed()?);
+
+        inject(&s1, h3.port(), &arp(&h3.mac(), &h2.address())?)?;
+        let claimant = format!("{} at {} port {}", h3.mac(), s1.dpid(), h3.port());
+        let words = ["a second host claimed the IP address", &claimant, &h2.mac()];
+        wait_for_incident(&mut rosemary_, lab, &words)?;
+        ensure!(believed()?.contains(&h2.mac()), "{}", believed()?);
+
+        // The address moves to h3: h2 does not answer for it any more.
+        h2.run("ip", &["address", "flush", "dev", "eth0"])?;
+        inject(&s1, h3.port(), &arp(&h3.mac(), &h2.address())?)?;
+        lab.wait_for("h1 believes the announcement", SOON, |_| {
+            Ok(believed()?.contains(&h3.mac()).then_some(()))
+        })?;
+        rosemary_.must_run()?;
+        Ok(())
     });
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | between hosts that the service `hosts` knows | flows along the shortest path, for this pair of hosts |
 //! | ARP request or neighbour solicitation for a known host | answered here |
+//! | ARP or neighbour advertisement that contradicts `hosts` | sent on when `hosts` agrees, dropped otherwise |
 //! | other broadcast or multicast, and to unknown hosts | flooded along the spanning tree and out of the ports of hosts |
 //! | to a known host without a path | dropped |
 //!
@@ -50,6 +51,8 @@ mod peers;
 mod plan;
 #[path = "forwarding/routes.rs"]
 mod routes;
+#[path = "forwarding/statements.rs"]
+mod statements;
 #[path = "forwarding/storm.rs"]
 mod storm;
 #[path = "forwarding/world.rs"]
@@ -57,7 +60,7 @@ mod world;
 
 use std::time::Duration;
 
-use rosemary_sdk::openflow::ethernet::is_vlan_tag;
+use rosemary_sdk::openflow::ethernet::{ARP, is_vlan_tag};
 use rosemary_sdk::openflow::{FlowStats, Kind, ReplyBody};
 use rosemary_sdk::services::Service;
 use rosemary_sdk::services::hosts::HostChange;
@@ -124,7 +127,7 @@ impl App for Forwarding {
             self.pair = flow_for_a_pair(network);
         }
         let Some(pair) = &self.pair else { return 0 };
-        known_hosts::answer_run(hosts, pair, is_untagged, (batch, first), network)
+        known_hosts::answer_run(hosts, pair, is_for_flows, (batch, first), network)
     }
 
     fn on_event(&mut self, event: Event<'_>, network: &mut Network<'_>) {
@@ -203,11 +206,12 @@ fn flow_for_a_pair(network: &Network<'_>) -> Option<Template> {
     network.template(&flow.cookie(LOCAL << KIND_SHIFT)).ok()
 }
 
-/// Whether a packet has an ethertype that is no VLAN tag's.
+/// Whether a packet has an ethertype that is neither a VLAN tag's nor that of ARP, whose statements are checked.
 #[inline]
-fn is_untagged(packet: &[u8]) -> bool {
+fn is_for_flows(packet: &[u8]) -> bool {
     let ethertype = packet.get(12..).and_then(|rest| rest.first_chunk());
-    ethertype.is_some_and(|it| !is_vlan_tag(u16::from_be_bytes(*it)))
+    let ethertype = ethertype.map(|it| u16::from_be_bytes(*it));
+    ethertype.is_some_and(|it| it != ARP && !is_vlan_tag(it))
 }
 
 fn facts(graph: &Graph) -> Facts {

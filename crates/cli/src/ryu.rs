@@ -29,8 +29,8 @@ pub struct RyuArgs {
     /// Apps, as files or as names of modules, and options of `ryu-manager`; or `check` and files
     ///
     /// --app-lists NAME,NAME names further apps. --config-file FILE has values of options, and the apps may read it.
-    /// --observe-links lets the apps send LLDP. --wsapi-host and --wsapi-port give the first app an address for its HTTP server, and each
-    /// further one the next port. --env NAME passes an environment variable on, and --env NAME=VALUE sets one. --ofp-listen-host and --ofp-tcp-listen-port name the address for switches. --python-path DIR joins
+    /// --observe-links lets the apps send LLDP. --wsapi-host and --wsapi-port give the first app with a web interface an address, and each
+    /// further app the next port. --env NAME passes an environment variable on, and --env NAME=VALUE sets one. --ofp-listen-host and --ofp-tcp-listen-port name the address for switches. --python-path DIR joins
     /// the import path, and --print-config prints the configuration. --runtime-dir, --state-dir, --tls-dir, --plain and --watch are
     /// those of `rosemary up`. The apps receive all others that `ryu-manager` has.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
@@ -51,18 +51,20 @@ pub fn run(args: &RyuArgs) -> anyhow::Result<ExitCode> {
         say::data(format_args!("rosemary {}\n", env!("CARGO_PKG_VERSION")))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let request = Request::parse(&args.arguments)?;
-    let config = request.config()?;
+    let mut request = Request::parse(&args.arguments)?;
+    request.config()?; // a mistake is reported before the source is read
     match interpreter() {
         Ok(interpreter) => {
             let found = inspect(&request, &interpreter)?;
             found.refuse_beside()?;
+            request.web.clone_from(&found.web);
             let is_set = |name: &str| std::env::var_os(name).is_some();
             found.withheld(|name| request.has_variable(name), is_set).for_each(say::note);
         }
         Err(_) if request.prints => {} // the configuration may be for another machine
         Err(error) => return Err(error),
     }
+    let config = request.config()?;
     request.about_ports()?.into_iter().for_each(say::note);
     if request.prints {
         say::data(format_args!("{config}"))?;

@@ -8,6 +8,7 @@ use sdk::services::layout::records;
 use sdk::services::stats::{PortCounters, Record};
 use sdk::services::{Service, table::Table as _};
 use sdk::topology::Graph;
+use view::hosts::AtSwitch;
 
 use crate::state::Api;
 
@@ -59,8 +60,8 @@ fn links(graph: &Graph, now_ns: u64) -> Links {
     links
 }
 
-fn hosts(by_switch: &BTreeMap<Dpid, usize>) -> BTreeMap<String, u64> {
-    by_switch.iter().map(|(dpid, count)| (dpid.to_string(), *count as u64)).collect()
+fn hosts(by_switch: &BTreeMap<Dpid, AtSwitch>) -> BTreeMap<String, u64> {
+    by_switch.iter().map(|(dpid, at)| (dpid.to_string(), at.count as u64)).collect()
 }
 
 fn traffic(records: impl Iterator<Item = Record>) -> Vec<PortTraffic> {

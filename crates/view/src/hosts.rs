@@ -1,9 +1,9 @@
 //! The hosts as operators see them. The JSON of [`Line`] is a stable interface.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use openflow::{Dpid, MacAddr};
+use openflow::{Dpid, MacAddr, PortNo};
 use sdk::services::hosts::{Host, Record, UNTAGGED, hosts, records};
 use sdk::services::table::Table;
 use serde::Serialize;
@@ -56,13 +56,24 @@ pub struct Line {
     pub doubted: bool,
 }
 
-/// Counts the hosts at each switch.
-pub fn by_switch(service: &impl Table) -> BTreeMap<Dpid, usize> {
-    let mut counts = BTreeMap::new();
+/// The hosts at a switch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AtSwitch {
+    /// Their number.
+    pub count: usize,
+    /// The ports that they are at.
+    pub ports: BTreeSet<PortNo>,
+}
+
+/// Returns the hosts at each switch.
+pub fn by_switch(service: &impl Table) -> BTreeMap<Dpid, AtSwitch> {
+    let mut switches: BTreeMap<Dpid, AtSwitch> = BTreeMap::new();
     for host in hosts(service) {
-        *counts.entry(host.dpid).or_default() += 1;
+        let at = switches.entry(host.dpid).or_default();
+        at.count += 1;
+        at.ports.insert(host.port);
     }
-    counts
+    switches
 }
 
 /// Reads all hosts with their addresses, in the order of switches and ports.

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod apps;
+pub mod carriers;
 pub mod client;
 pub mod drain;
 pub mod groups;

@@ -12,7 +12,7 @@ use sdk::services::topology::{
 use sdk::topology::{Graph, Path};
 use serde::Serialize;
 
-use crate::hosts::HostName;
+use crate::hosts::{AtSwitch, HostName};
 
 /// A port; its JSON is a stable interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -200,9 +200,9 @@ pub fn is_bridge(link: &LinkRecord, graph: &Graph) -> bool {
     [link.from, link.to].iter().all(|end| graph.port(*end).is_some_and(|port| port.shared))
 }
 
-/// Returns the whole topology. `hosts` are the numbers of hosts at switches, or `None` if the service `hosts` does not run;
+/// Returns the whole topology. `hosts` are the hosts at switches, or `None` if the service `hosts` does not run;
 /// `now_ns` is the time of the clock of records.
-pub fn topology(graph: &Graph, hosts: Option<&BTreeMap<Dpid, usize>>, now_ns: u64) -> Topology {
+pub fn topology(graph: &Graph, hosts: Option<&BTreeMap<Dpid, AtSwitch>>, now_ns: u64) -> Topology {
     let switch = |switch: &SwitchRecord| Switch {
         dpid: switch.dpid.to_string(),
         drained: switch.drained,
@@ -219,14 +219,15 @@ pub fn topology(graph: &Graph, hosts: Option<&BTreeMap<Dpid, usize>>, now_ns: u6
 
 /// Returns why a drained switch carries traffic, as phrases that say what to do; none if it need not carry any. `hosts` as for
 /// [`topology`].
-pub fn remaining(dpid: Dpid, graph: &Graph, hosts: Option<&BTreeMap<Dpid, usize>>) -> Vec<String> {
+pub fn remaining(
+    dpid: Dpid,
+    graph: &Graph,
+    hosts: Option<&BTreeMap<Dpid, AtSwitch>>,
+) -> Vec<String> {
     let mut why = Vec::new();
-    match hosts.map(|hosts| hosts.get(&dpid).copied().unwrap_or(0)) {
-        Some(0) => {}
-        Some(1) => why.push("1 host is attached to it: move it to another switch".to_owned()),
-        Some(count) => {
-            why.push(format!("{count} hosts are attached to it: move them to another switch"));
-        }
+    match hosts.map(|hosts| hosts.get(&dpid)) {
+        Some(None) => {}
+        Some(Some(at)) => why.push(attached(at)),
         None => why.push(
             "hosts may be attached to it, which are not known because the service `hosts` does not run".to_owned(),
         ),
@@ -237,6 +238,22 @@ pub fn remaining(dpid: Dpid, graph: &Graph, hosts: Option<&BTreeMap<Dpid, usize>
         ));
     }
     why
+}
+
+/// Ports of hosts that are named.
+const MOST_PORTS: usize = 8;
+
+/// Returns which hosts a switch has, as a phrase that says what to do.
+fn attached(at: &AtSwitch) -> String {
+    let (are, them) = if at.count == 1 { ("host is", "it") } else { ("hosts are", "them") };
+    let ports: Vec<String> = at.ports.iter().take(MOST_PORTS).map(ToString::to_string).collect();
+    let more = if at.ports.len() > MOST_PORTS { " and others" } else { "" };
+    let port = if at.ports.len() == 1 { "port" } else { "ports" };
+    format!(
+        "{} {are} attached to it, at {port} {}{more}: move {them} to another switch",
+        at.count,
+        ports.join(", ")
+    )
 }
 
 /// Returns two neighbours of a switch between which no path leads over other switches that are not drained.

@@ -1,5 +1,7 @@
 //! Attacks of apps in Python, alone and together. `make hostile` runs them, too.
 
+mod monitor;
+
 use std::fs;
 use std::time::Duration;
 

@@ -29,6 +29,7 @@ use super::net::{Distances, End, LinkFacts, Net, PortKind, SwitchFacts};
 use super::peers::Peers;
 use super::plan::{Plan, next_hop, plan, tree_plan};
 use super::routes::{Hops, KIND_SHIFT, Key, LOCAL, Route, Routes};
+use super::statements::Statements;
 use super::storm::Storm;
 use super::world::{Act, Flow, Message, World};
 
@@ -113,6 +114,8 @@ pub(crate) struct Forwarder {
     flooded: Flooded,
     /// Questions of hosts that are sent later to the ports that their floods have not reached.
     held: Vec<packets::Held>,
+    /// Messages that contradict the table of hosts.
+    statements: Statements,
     /// The ports of hosts that floods reach, for each part of the present network in which a question was held.
     flood_ends: Vec<Rc<BTreeSet<End>>>,
     /// Routes over a port that is down for which there is no other way yet.
@@ -149,6 +152,7 @@ impl Forwarder {
             has_tags: false,
             flooded: Flooded::default(),
             held: Vec::new(),
+            statements: Statements::default(),
             flood_ends: Vec::new(),
             to_examine: VecDeque::new(),
             next_step: Duration::ZERO,
@@ -338,6 +342,7 @@ impl Forwarder {
         let now = world.now();
         self.rebuild_if_due(world);
         self.moves.go_on(&self.routes, &mut self.peers, world);
+        self.release_statements(world);
         if self.listing_ends.is_some_and(|it| it <= now) {
             self.end_listing(world);
         }
@@ -359,10 +364,19 @@ impl Forwarder {
         let step = (may_examine && !self.to_examine.is_empty()).then_some(self.next_step);
         let expiry = self.flooded.wake_at();
         let rebuild = self.rebuild_at.filter(|_| !self.in_snapshot);
-        [rebuild, step, self.moves.wake_at(), self.listing_ends, self.headless_end, expiry]
-            .into_iter()
-            .flatten()
-            .min()
+        let statements = self.statements.wake_at();
+        [
+            rebuild,
+            step,
+            self.moves.wake_at(),
+            self.listing_ends,
+            self.headless_end,
+            expiry,
+            statements,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     pub(crate) fn on_barrier(&mut self, switch: Switch, world: &mut impl World) {

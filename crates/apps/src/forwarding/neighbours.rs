@@ -8,9 +8,11 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use rosemary_sdk::MacAddr;
-use rosemary_sdk::openflow::ethernet::{ARP, IPV6};
+use rosemary_sdk::openflow::ethernet::{ARP, IPV6, is_vlan_tag};
 use rosemary_sdk::packet::{Arp, Packet, PacketBuilder};
 
+/// The next header of ICMPv6.
+const ICMPV6: u8 = 58;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 /// The solicited flag. Without the override flag, the sender prefers an answer of the host itself.
@@ -40,6 +42,42 @@ pub(crate) fn answer(
     };
     let (addresses, rest) = answer.split_at_checked(12)?;
     Some([addresses, tags, rest].concat())
+}
+
+/// Returns the IP address, VLAN and Ethernet address that a message of ARP or a neighbour advertisement (RFC 4861 §4.4) states
+/// for each other; its receivers believe it.
+pub(crate) fn stated(frame: &[u8]) -> Option<(IpAddr, u16, MacAddr)> {
+    if !may_state(frame) {
+        return None;
+    }
+    let packet = Packet::parse(frame)?;
+    let vlan = packet.vlan.unwrap_or(0);
+    let (ip, mac) = match packet.ethertype {
+        ARP => {
+            let arp = packet.arp().filter(|arp| !arp.sender_ip.is_unspecified())?;
+            (arp.sender_ip.into(), arp.sender_mac)
+        }
+        IPV6 => {
+            let icmp = packet.icmpv6().filter(|icmp| icmp.type_u8() == ADVERTISEMENT)?;
+            let body = icmp.slice().get(8..)?;
+            let (target, options) = body.split_first_chunk::<16>()?;
+            let option = options.strip_prefix(&TARGET_ADDRESS).and_then(|rest| rest.first_chunk());
+            (Ipv6Addr::from(*target).into(), option.map_or(packet.eth_src, |mac| MacAddr(*mac)))
+        }
+        _ => return None,
+    };
+    Some((ip, vlan, mac))
+}
+
+/// Returns false for most other packets, which need not be parsed: for those without a tag by the ethertype, and by the next header
+/// of IPv6 (RFC 8200 §3).
+fn may_state(frame: &[u8]) -> bool {
+    let Some(ethertype) = frame.get(12..).and_then(|rest| rest.first_chunk()) else { return false };
+    match u16::from_be_bytes(*ethertype) {
+        ARP => true,
+        IPV6 => frame.get(20) == Some(&ICMPV6),
+        ethertype => is_vlan_tag(ethertype),
+    }
 }
 
 /// Returns the VLAN tag of a frame, or nothing. `None` if it has several, or another encapsulation.
@@ -149,6 +187,19 @@ mod tests {
         assert!(is_question(&request("10.0.0.1", "10.0.0.2")) && !is_question(&[0xff; 20]));
         assert_eq!(icmp.slice()[24..32], [2, 1, 2, 0, 0, 0, 0, 0xb]);
         assert_eq!(packet.ip().unwrap().unpadded_payload().len(), 32);
+        assert_eq!(stated(&frame), Some(("fd00::2".parse().unwrap(), 7, BOB)));
+        assert_eq!(stated(&solicitation("fd00::1", "fd00::2")), None);
+        for end in 0..frame.len() {
+            assert!(stated(&frame[..end]).is_none_or(|(.., mac)| mac == BOB), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn arp_states_its_sender() {
+        let ip = "10.0.0.1".parse().unwrap();
+        assert_eq!(stated(&request("10.0.0.1", "10.0.0.2")), Some((ip, 7, ALICE)));
+        assert_eq!(stated(&request("0.0.0.0", "10.0.0.2")), None, "an ARP probe");
+        assert_eq!(stated(&[0xff; 60]), None);
     }
 
     #[test]

@@ -51,7 +51,35 @@ impl Forwarder {
         if kind == PortKind::Edge && !self.is_within_budget(packet_in.switch, at, src, world) {
             return;
         }
+        // Packets at a link have passed the port of their host.
+        let is_of_host = matches!(kind, PortKind::Edge | PortKind::Unknown) && at.1.is_host_port();
+        if is_of_host && dst != PROBE_MAC && self.statements.hold(packet_in, world) {
+            return send_packet(packet_in, Vec::new(), world);
+        }
         self.forward(packet_in, kind, world);
+    }
+
+    /// Forwards held messages that the table of hosts agrees with by now.
+    pub(super) fn release_statements(&mut self, world: &mut impl World) {
+        while let Some(held) = self.statements.next(world) {
+            let (dpid, data) = (held.switch.dpid, &held.data[..]);
+            if self.peers.switch(dpid) != Some(held.switch) {
+                continue; // it has connected again since
+            }
+            let packet_in = PacketIn {
+                switch: held.switch,
+                in_port: held.in_port,
+                buffer_id: None,
+                reason: 0,
+                table_id: 0,
+                cookie: 0,
+                data,
+                total_len: u16::try_from(data.len()).unwrap_or(u16::MAX),
+                message: data,
+                repeated: false,
+            };
+            self.forward(&packet_in, self.net.kind((dpid, held.in_port)), world);
+        }
     }
 
     /// Drops a packet from a bridge that has sent it to the port that is used, too. The switch drops those that follow, while

@@ -15,6 +15,8 @@ pub(super) struct Inspection {
     modules: Vec<(String, String)>,
     /// The environment variables that the apps read.
     variables: Vec<(String, String)>,
+    /// The apps with a web interface, as the command names them; `None` if the source takes too much to examine.
+    pub(super) web: Option<Vec<String>>,
 }
 
 impl Inspection {

@@ -78,6 +78,8 @@ pub(super) struct Request {
     /// Environment variables of the apps.
     env: BTreeMap<String, String>,
     wsapi: (Option<String>, Option<u16>),
+    /// The apps with a web interface, if their source shows it. They have the first ports.
+    pub(super) web: Option<Vec<String>>,
     ofp: (Option<String>, Option<u16>),
     /// Arguments for `rosemary up`.
     pub(super) up: Vec<OsString>,
@@ -184,7 +186,7 @@ impl Request {
         self.env.contains_key(name)
     }
 
-    /// A line about the ports of the apps, if several have one; `ryu-manager` serves all at one port.
+    /// A line that names the address of each app, if there are several; `ryu-manager` serves all at one port.
     ///
     /// # Errors
     /// An app has no name.
@@ -192,22 +194,42 @@ impl Request {
         if self.apps.len() < 2 || self.wsapi.1.is_none() {
             return Ok(None);
         }
-        let named = (0_u16..).zip(&self.apps).map(|(number, app)| {
-            let address = self.wsapi_address(number)?.unwrap_or_default();
-            Ok(format!("{} {address}", name_of(app)?))
-        });
-        let named: Vec<String> = named.collect::<anyhow::Result<_>>()?;
+        let mut named = Vec::new();
+        for (place, number) in (0_u16..).zip(self.by_port()) {
+            let app = &self.apps[number];
+            let address = self.wsapi_address(place)?.unwrap_or_default();
+            named.push(match self.is_web(app) {
+                Some(true) => format!("{} at http://{address}", name_of(app)?),
+                Some(false) => {
+                    format!("{} has {address} and does not import ryu.app.wsgi", name_of(app)?)
+                }
+                None => format!("{} at {address}", name_of(app)?),
+            });
+        }
         Ok(Some(format!(
-            "each app has a process, contexts and a port of its own: {}; for one port, start one file that requires the apps with \
-             app_manager.require_app (docs/ryu.md)",
+            "each app has a process, contexts and a port of its own, so that it can fail alone: {}; for one port, start one file that requires \
+             the apps with app_manager.require_app (docs/ryu.md)",
             named.join(", ")
         )))
     }
 
-    /// The address of the web server of app `number`, if the apps have one.
-    fn wsapi_address(&self, number: u16) -> anyhow::Result<Option<String>> {
+    /// Whether an app has a web interface, if that is known.
+    fn is_web(&self, app: &String) -> Option<bool> {
+        self.web.as_ref().map(|web| web.contains(app))
+    }
+
+    /// The indices of the apps in the order of their ports: first those with a web interface, so that the port of `--wsapi-port` is
+    /// that of the first of them, as with `ryu-manager`.
+    fn by_port(&self) -> Vec<usize> {
+        let mut numbers: Vec<usize> = (0..self.apps.len()).collect();
+        numbers.sort_by_key(|number| self.is_web(&self.apps[*number]) == Some(false));
+        numbers
+    }
+
+    /// The address of the web server of the app at a place in the order of ports, if the apps have one.
+    fn wsapi_address(&self, place: u16) -> anyhow::Result<Option<String>> {
         let Some(first) = self.wsapi.1 else { return Ok(None) };
-        let port = first.checked_add(number).context("no port is left for the last app")?;
+        let port = first.checked_add(place).context("no port is left for the last app")?;
         Ok(Some(address(self.wsapi.0.as_deref().unwrap_or("127.0.0.1"), port)))
     }
 
@@ -225,7 +247,10 @@ impl Request {
         let count = u16::try_from(self.apps.len()).ok().filter(|count| *count <= 64);
         let count = count.context("at most 64 apps")?;
         let mut names: Vec<String> = Vec::new();
+        let by_port = self.by_port();
         for (number, app) in (0_u16..).zip(&self.apps) {
+            let place = (0_u16..).zip(&by_port).find(|(_, it)| **it == usize::from(number));
+            let place = place.context("an app has no place")?.0;
             let (object, name) = (object(app)?, name_of(app)?);
             ensure!(!names.contains(&name), "two apps have the name {name}; rename a file");
             let band = band(number, count);
@@ -247,7 +272,7 @@ impl Request {
                 let path = self.python_path.iter().map(|it| quoted(&it.to_string_lossy()));
                 writeln!(text, "python-path = [{}]", path.collect::<Vec<_>>().join(", "))?;
             }
-            if let Some(address) = self.wsapi_address(number)? {
+            if let Some(address) = self.wsapi_address(place)? {
                 writeln!(text, "listen = [{}]", quoted(&format!("wsapi={address}")))?;
             }
             for (key, values) in [("options", &self.options), ("env", &self.env)] {
@@ -463,14 +488,31 @@ mod tests {
 
     #[test]
     fn several_apps_with_ports_are_announced() {
-        let about = |line: &str| {
+        let request = |line: &str| {
             let arguments: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
-            Request::parse(&arguments).unwrap().about_ports().unwrap()
+            Request::parse(&arguments).unwrap()
         };
+        let about = |line: &str| request(line).about_ports().unwrap();
         let line = about("ryu.app.a ryu.app.b --wsapi-port 8080").unwrap();
-        assert!(line.contains("own: a 127.0.0.1:8080, b 127.0.0.1:8081;"), "{line}");
+        assert!(line.contains("alone: a at 127.0.0.1:8080, b at 127.0.0.1:8081;"), "{line}");
         assert_eq!(about("ryu.app.a --wsapi-port 8080"), None);
         assert_eq!(about("ryu.app.a ryu.app.b"), None);
+    }
+
+    #[test]
+    fn web_interfaces_have_the_first_ports() {
+        let line = "ryu.app.switch ryu.app.rest_a ryu.app.rest_b --wsapi-port 8080";
+        let arguments: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
+        let mut request = Request::parse(&arguments).unwrap();
+        request.web = Some(vec!["ryu.app.rest_b".into(), "ryu.app.rest_a".into()]);
+        let line = request.about_ports().unwrap().unwrap();
+        let addresses = "rest-a at http://127.0.0.1:8080, rest-b at http://127.0.0.1:8081, \
+                         switch has 127.0.0.1:8082 and does not import ryu.app.wsgi;";
+        assert!(line.contains(addresses), "{line}");
+        let config = Config::parse("/rosemary.toml".into(), request.config().unwrap()).unwrap();
+        let apps = config.apps.unwrap();
+        let ports = apps.iter().map(|app| app.python.as_ref().unwrap().listen[0].1.port());
+        assert_eq!(ports.collect::<Vec<_>>(), [8082, 8080, 8081]);
     }
 
     #[test]

@@ -10,10 +10,11 @@ use sdk::services::Service;
 use sdk::services::table::Table as _;
 use sdk::services::topology::{Request, decode_answer};
 use sdk::topology::Graph;
+use view::carriers::{CARRIED, Carrier, carriers};
 use view::drain::{BETWEEN, Verdict, Watch, link_ports};
 use view::topology::remaining;
 
-use crate::client::{self, Monitor};
+use crate::client::{self, Kernel};
 use crate::say;
 use crate::switch_name::SwitchName;
 
@@ -23,8 +24,8 @@ drain stays until `undrain`, also over restarts of Rosemary and of the switch. T
 if its datapath id names it: the drain is kept until it connects.
 
 `drain` compares the switch's own counters, and says that the switch is drained when no packet of others has passed it for two \
-seconds. If packets still pass after five seconds, it names the ports and says why: no other path leads around the switch, or \
-flows of other apps lead over it. Hosts that are attached to the switch are named in any case. `rosemary topology` says why traffic must \
+seconds. If packets still pass after five seconds, it names the ports, the flows that carry most of the packets with their apps, \
+and whether another path leads around the switch. Hosts that are attached to the switch are counted in any case, with their ports. `rosemary topology` says why traffic must \
 remain later, too.
 
 Exit codes: 0 done; 1 traffic of others still passes the switch, or its counters cannot be read, or Rosemary or the service does not \
@@ -80,32 +81,57 @@ pub fn run(command: &SwitchCommand) -> anyhow::Result<()> {
         say::note(format_args!("switch {switch} is no longer drained"));
         return Ok(());
     }
-    let verdict = watch(&monitor, switch, &graph);
+    let unknown = || {
+        format!(
+            "the drain of switch {switch} is stored; whether traffic of others still passes it is not known"
+        )
+    };
+    let kernel = monitor.kernel().with_context(unknown)?;
+    let links = link_ports(switch, &graph);
+    let verdict = watch(&kernel, switch, &links);
     if matches!(verdict, Ok(Verdict::Empty)) {
         say::note(format_args!("switch {switch} is drained: no traffic of others passes it"));
     }
     for why in remaining(switch, &graph, super::hosts(&args.instance).as_ref()) {
         say::note(format_args!("traffic remains: {why}"));
     }
-    match verdict.with_context(|| format!("the drain of switch {switch} is stored; whether traffic of others still passes it is not known"))? {
+    match verdict.with_context(unknown)? {
         Verdict::Empty => Ok(()),
-        Verdict::Passing(passing) => bail!(
-            "switch {switch} is not drained yet: {}. The drain is stored. `rosemary flows {switch}` names the app of each flow; repeat the \
-             command to compare the counters again",
-            passing.phrase()
-        ),
+        Verdict::Passing(passing) => {
+            match carrying(&kernel, switch, &links) {
+                Ok(found) => found
+                    .iter()
+                    .for_each(|it| say::note(format_args!("traffic remains: {}", it.phrase()))),
+                Err(error) => {
+                    say::note(format_args!("the flows of the traffic are not known: {error:#}"));
+                }
+            }
+            bail!(
+                "switch {switch} is not drained yet: {}. The drain is stored. `rosemary flows {switch}` shows all flows; repeat the command \
+                 to compare the counters again",
+                passing.phrase()
+            )
+        }
     }
 }
 
+/// Returns the flows that carry traffic of others.
+fn carrying(kernel: &Kernel, switch: Dpid, links: &[String]) -> anyhow::Result<Vec<Carrier>> {
+    let read = || kernel.flows(switch.0).context("cannot query the flows of the switch");
+    let before = read()?.unwrap_or_default();
+    std::thread::sleep(CARRIED);
+    let after = read()?.unwrap_or_default();
+    Ok(carriers(&before, &after, CARRIED.as_secs_f64(), links))
+}
+
 /// Reads the counters of a switch until they show whether traffic of others passes it.
-fn watch(monitor: &Monitor, switch: Dpid, graph: &Graph) -> anyhow::Result<Verdict> {
-    let kernel = monitor.kernel()?;
+fn watch(kernel: &Kernel, switch: Dpid, links: &[String]) -> anyhow::Result<Verdict> {
     let read = || -> anyhow::Result<_> {
         let ports = kernel.ports(switch.0).context("cannot read its counters")?;
         Ok((Instant::now(), ports.context("it has disconnected")?))
     };
     let (now, ports) = read()?;
-    let mut watch = Watch::new(link_ports(switch, graph), now, ports);
+    let mut watch = Watch::new(links.to_vec(), now, ports);
     loop {
         std::thread::sleep(BETWEEN);
         let (now, ports) = read()?;

@@ -17,7 +17,7 @@ use sdk::services::Service;
 use sdk::services::table::Table as _;
 use sdk::services::topology::{Endpoint, PortRecord, SwitchRecord};
 use sdk::topology::Graph;
-use view::hosts::by_switch;
+use view::hosts::{AtSwitch, by_switch};
 use view::topology::{is_unused, pairs_down, remaining, switches, topology};
 
 use crate::client;
@@ -113,8 +113,8 @@ pub fn load(instance: &InstancePaths) -> anyhow::Result<Graph> {
     Ok(Graph::of(table.records().map(|(_, record)| record)))
 }
 
-/// Counts the hosts at each switch; `None` if the service `hosts` does not run.
-fn hosts(instance: &InstancePaths) -> Option<BTreeMap<Dpid, usize>> {
+/// Returns the hosts at each switch; `None` if the service `hosts` does not run.
+fn hosts(instance: &InstancePaths) -> Option<BTreeMap<Dpid, AtSwitch>> {
     let table = client::connect(instance).ok()?.service(Service::Hosts).ok()?;
     Some(by_switch(&table))
 }

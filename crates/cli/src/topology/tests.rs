@@ -1,5 +1,5 @@
 use sdk::services::topology::{Endpoint, LinkDownRecord, LinkRecord, Record, Slot, WhyDown};
-use sdk::{Dpid, MacAddr};
+use sdk::{Dpid, MacAddr, PortNo};
 
 use super::*;
 
@@ -194,11 +194,25 @@ fn traffic_that_remains_on_a_drained_switch_is_explained() {
         "each is in the other's way"
     );
     assert_eq!(why(&[2, 3], 2), [""; 0], "a drained neighbour is reached from the other side");
-    let hosts = BTreeMap::from([(Dpid(2), 1), (Dpid(3), 12)]);
+    let at = |count, ports: &[u32]| AtSwitch {
+        count,
+        ports: ports.iter().map(|port| PortNo(*port)).collect(),
+    };
+    let twelve: Vec<u32> = (1..=12).collect();
+    let hosts = BTreeMap::from([(Dpid(2), at(1, &[7])), (Dpid(3), at(12, &twelve))]);
     let graph = network(&[2, 3]);
     let why = |of: u64, hosts| remaining(Dpid(of), &graph, hosts).join("; ");
-    assert_eq!(why(2, Some(&hosts)), "1 host is attached to it: move it to another switch");
-    assert!(why(3, Some(&hosts)).starts_with("12 hosts are attached"), "{}", why(3, Some(&hosts)));
+    assert_eq!(
+        why(2, Some(&hosts)),
+        "1 host is attached to it, at port 7: move it to another switch"
+    );
+    assert!(
+        why(3, Some(&hosts)).starts_with(
+            "12 hosts are attached to it, at ports 1, 2, 3, 4, 5, 6, 7, 8 and others: move them"
+        ),
+        "{}",
+        why(3, Some(&hosts))
+    );
     assert!(why(3, None).contains("the service `hosts` does not run"));
     let json = serde_json::to_value(topology(&graph, Some(&hosts), NOW_NS)).unwrap();
     assert_eq!(json["switches"][1]["remaining"].as_array().map(Vec::len), Some(1), "{json}");

@@ -13,9 +13,10 @@ use sdk::services::{Service, table::Table as _};
 use sdk::topology::Graph;
 use serde::Serialize;
 use utoipa::ToSchema;
+use view::carriers::{CARRIED, Carrier, carriers};
 use view::client::{ClientError, Provided};
 use view::drain::{BETWEEN, Verdict, Watch, link_ports};
-use view::hosts::HostName;
+use view::hosts::{AtSwitch, HostName};
 use view::topology::{Attachment, Link, PathEnd, PathLine};
 
 use crate::call::Call;
@@ -126,8 +127,8 @@ async fn topology(api: Arc<Api>, call: Call) -> Answer {
     reply::json(&call, &topology.await?)
 }
 
-/// Counts the hosts at each switch; `None` if the service `hosts` does not run.
-fn hosts_by_switch(api: &Api) -> Option<BTreeMap<Dpid, usize>> {
+/// Returns the hosts at each switch; `None` if the service `hosts` does not run.
+fn hosts_by_switch(api: &Api) -> Option<BTreeMap<Dpid, AtSwitch>> {
     api.ask_service(Service::Hosts, |table| Ok(view::hosts::by_switch(table))).ok()
 }
 
@@ -256,14 +257,13 @@ async fn set_drain(api: Arc<Api>, call: Call, on: bool) -> Answer {
     }
     let (mut empty, mut remaining) = (None, Vec::new());
     if on && connected {
-        match watch(&api, dpid, links).await {
+        match watch(&api, dpid, links.clone()).await {
             Ok(Verdict::Empty) => empty = Some(true),
             Ok(Verdict::Passing(passing)) => {
                 empty = Some(false);
-                remaining.push(format!(
-                    "{}. GET /api/v1/switches/{dpid}/flows names the app of each flow; drain it again to compare the counters again",
-                    passing.phrase()
-                ));
+                let phrase = passing.phrase();
+                remaining.push(format!("{phrase}; drain it again to compare the counters again"));
+                remaining.extend(carrying(&api, dpid, &links).await.iter().map(Carrier::phrase));
             }
             Err(why) => {
                 remaining.push(format!("whether traffic of others passes it is not known: {why}"));
@@ -279,6 +279,16 @@ async fn set_drain(api: Arc<Api>, call: Call, on: bool) -> Answer {
     }
     let drained = Drained { dpid: dpid.to_string(), drained: on, empty, connected, remaining };
     reply::done(StatusCode::OK, &drained)
+}
+
+/// Returns the flows that carry traffic of others; none if they cannot be read.
+async fn carrying(api: &Arc<Api>, dpid: Dpid, links: &[String]) -> Vec<Carrier> {
+    let read =
+        || async move { api.kernel(move |kernel| kernel.flows(dpid.0)).await.ok().flatten() };
+    let Some(before) = read().await else { return Vec::new() };
+    tokio::time::sleep(CARRIED).await;
+    let after = read().await.unwrap_or_default();
+    carriers(&before, &after, CARRIED.as_secs_f64(), links)
 }
 
 /// Reads the counters of a switch until they show whether traffic of others passes it.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use openflow::Version;
 use proptest::prelude::*;
+use rosemary_sdk::packet::Arp;
 use rosemary_sdk::{Dpid, MacAddr, PortNo};
 
 use self::sim::{Bridge, OUTSIDE, Sim, frame, mac_of};
@@ -368,4 +369,67 @@ fn question_before_discovery_is_flooded_after_it() {
     sim.update_topology();
     sim.settle();
     assert_eq!(sim.world.received, []);
+}
+
+/// A gratuitous ARP of a host, to all hosts or to one.
+fn claim(mac: MacAddr, ip: &str, to: MacAddr) -> Vec<u8> {
+    let ip = ip.parse().unwrap();
+    let target_mac = MacAddr([0; 6]);
+    Arp { operation: Arp::REPLY, sender_mac: mac, sender_ip: ip, target_mac, target_ip: ip }
+        .frame(to)
+}
+
+/// A network of three hosts. The second host has the address 10.0.0.2.
+fn with_an_address() -> Sim {
+    let mut sim = Sim::new(&[V1_3, V1_0, V1_3], &ring(3), 9);
+    flood_all(&mut sim, 3);
+    sim.world.addresses.insert(("10.0.0.2".parse().unwrap(), 0), host(2).1);
+    sim.world.received.clear();
+    sim
+}
+
+#[test]
+fn address_of_another_host_is_not_announced() {
+    let mut sim = with_an_address();
+    let (at, mallory) = host(1);
+    for to in [MacAddr::BROADCAST, host(3).1] {
+        assert_eq!(sim.arrivals(at, claim(mallory, "10.0.0.2", to)), [], "{to}");
+    }
+    assert_eq!(sim.forwarder.routes().len(), 0, "a route would carry the next one unseen");
+    let mut own = sim.arrivals(host(2).0, claim(host(2).1, "10.0.0.2", MacAddr::BROADCAST));
+    own.sort();
+    assert_eq!(own, [host(1).0, host(3).0]);
+    assert_eq!(sim.arrivals(at, claim(mallory, "10.0.0.9", host(3).1)), [host(3).0], "a free one");
+    sim.world.received.clear();
+    sim.world.addresses.clear();
+    sim.settle();
+    assert_eq!(sim.world.received, [], "they were dropped");
+}
+
+#[test]
+fn announcement_passes_when_the_address_has_moved() {
+    let mut sim = with_an_address();
+    let (at, mac) = host(1);
+    sim.send(at, claim(mac, "10.0.0.2", MacAddr::BROADCAST));
+    sim.pass(Duration::from_secs(1));
+    assert_eq!(sim.world.received, []);
+    sim.world.addresses.insert(("10.0.0.2".parse().unwrap(), 0), mac);
+    sim.settle();
+    let mut arrivals: Vec<End> = sim.world.received.iter().map(|(end, _)| *end).collect();
+    arrivals.sort();
+    assert_eq!(arrivals, [host(2).0, host(3).0], "once each");
+}
+
+#[test]
+fn held_announcements_are_bounded_for_each_port() {
+    let mut sim = with_an_address();
+    for number in 0..100 {
+        let claim = claim(mac_of(50 + number), "10.0.0.2", MacAddr::BROADCAST);
+        sim.send(host(1).0, claim);
+    }
+    sim.pass(Duration::from_secs(1));
+    assert_eq!(sim.world.received, []);
+    sim.world.addresses.clear();
+    sim.settle();
+    assert_eq!(sim.world.received.len(), 8 * 2, "eight, at two other hosts");
 }
