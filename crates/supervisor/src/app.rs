@@ -1,12 +1,12 @@
 //! One app: its files, its rights, and what hosts it.
 //!
-//! An app runs in a zone, or in the kernel until it is demoted ([`Hosting`]). `starting.rs`, `messages.rs` and `usage.rs` have the life
+//! An app runs in a zone, or in the kernel until it is demoted ([`HostState`]). `starting.rs`, `messages.rs` and `usage.rs` have the life
 //! of its zone; `kernel.rs` has what concerns the kernel that hosts it.
 
 mod connections;
 mod files;
 mod hold;
-mod hosting;
+mod host_state;
 mod intent;
 mod kernel;
 mod limit;
@@ -33,7 +33,7 @@ use sys::process::PidNamespace;
 use tracing::warn;
 
 use self::files::AppFiles;
-use self::hosting::{Hosting, InKernel};
+use self::host_state::{HostState, InKernel};
 use self::intent::Intent;
 use self::limit::PaceWatch;
 pub use self::messages::ZoneEvent;
@@ -63,7 +63,7 @@ pub struct App {
     pub name: String,
     spec: AppSpec,
     files: AppFiles,
-    hosting: Hosting,
+    host: HostState,
     zone_settings: ZoneSettings,
     /// The user that the kernel runs as.
     kernel_uid: u32,
@@ -165,12 +165,12 @@ impl App {
             longest_call: spec.hang,
             restart: spec.restart,
         };
-        let mut hosting = match spec.keys.host {
-            Host::Kernel => Hosting::Kernel(InKernel::default()),
-            Host::User => Hosting::Zone { zone: Box::new(zone_settings.make()), demotion: None },
+        let mut host = match spec.keys.host {
+            Host::Kernel => HostState::Kernel(InKernel::default()),
+            Host::User => HostState::Zone { zone: Box::new(zone_settings.make()), demotion: None },
         };
         if let Some(why) = demoted
-            && hosting.demote(why, || zone_settings.make())
+            && host.demote(why, || zone_settings.make())
         {
             let hint = "rosemary app promote lets it run in the kernel again";
             warn!(app = name, why, hint, "app stays out of the kernel");
@@ -181,7 +181,7 @@ impl App {
             python,
             files: AppFiles::new(files),
             spec,
-            hosting,
+            host,
             zone_settings,
             kernel_uid: launch.uids.1,
             meter: launch.meter,
@@ -202,17 +202,17 @@ impl App {
 
     /// The zone, if the app has one.
     pub fn zone_mut(&mut self) -> Option<&mut Zone> {
-        self.hosting.zone_mut()
+        self.host.zone_mut()
     }
 
     /// The zone's program, if the app has a zone.
     pub fn program(&self) -> Option<&Program> {
-        self.hosting.zone().map(|zone| &zone.program)
+        self.host.zone().map(|zone| &zone.program)
     }
 
     /// The zone's program, if the app has a zone.
     pub fn program_mut(&mut self) -> Option<&mut Program> {
-        self.hosting.zone_mut().map(|zone| &mut zone.program)
+        self.host.zone_mut().map(|zone| &mut zone.program)
     }
 
     /// Returns whether the app has a zone that is loaded, so that it can be connected.
@@ -232,19 +232,19 @@ impl App {
 
     /// When [`advance`](Self::advance) or a retry of the connection is due.
     pub fn next_due(&self) -> Option<Instant> {
-        let zone = self.hosting.zone()?;
+        let zone = self.host.zone()?;
         let checks = zone.calls_due().into_iter().chain(zone.memory_due());
         checks.chain(zone.program.next_due()).chain(zone.retry_at()).min()
     }
 
     /// Does what is due for the zone: starts it, and checks its calls and its memory.
     pub fn advance(&mut self, system: &dyn System, now: Instant) {
-        let Some(zone) = self.hosting.zone_mut() else { return };
+        let Some(zone) = self.host.zone_mut() else { return };
         zone.check_calls(system, now);
         if zone.program.advance(system, now) {
             self.start_zone(system, now);
         }
-        if let Some(zone) = self.hosting.zone_mut()
+        if let Some(zone) = self.host.zone_mut()
             && zone.memory_due().is_some_and(|at| at <= now)
             && let memory =
                 system.own_memory(zone.program.id()).filter(|_| !zone.program.is_killed())
@@ -261,7 +261,7 @@ impl App {
 
     /// Forgets why the zone is held and how often it was restarted, because the operator starts it.
     pub fn forgive(&mut self) {
-        if let Some(zone) = self.hosting.zone_mut() {
+        if let Some(zone) = self.host.zone_mut() {
             zone.hold.forgive();
             zone.program.forgive();
         }

@@ -22,7 +22,7 @@ use sys::ring::{Down, Room};
 use tracing::{debug, error, info, warn};
 
 use super::AppPort;
-use super::hosting::Hosting;
+use super::delivery::Delivery;
 use super::outbox::Outbox;
 use super::tickets::{Tickets, Verdict};
 use super::tracked::Tracked;
@@ -303,33 +303,33 @@ impl AppPort {
 
     /// Changes the level of the log of the app in this process.
     pub(crate) fn set_log_level(&mut self, level: LogLevel) {
-        if let Some(hosted) = self.hosting.kernel_mut() {
+        if let Some(hosted) = self.delivery.hosted_mut() {
             hosted.app.host().log_level = level;
         }
     }
 
     /// Connects the app in this process with a service that has started. Closes the socket if the app does not run here.
     pub(crate) fn connect_service(&mut self, name: &str, socket: OwnedFd, table: Option<&OwnedFd>) {
-        if let Some(hosted) = self.hosting.kernel_mut() {
+        if let Some(hosted) = self.delivery.hosted_mut() {
             hosted.app.host().services.connect(name, socket, table);
         }
     }
 
     /// Receives answers of services for the app in this process, and sends the requests that waited for room.
     pub(crate) fn exchange_with_services(&mut self) {
-        if let Some(hosted) = self.hosting.kernel_mut() {
+        if let Some(hosted) = self.delivery.hosted_mut() {
             hosted.app.host().services.exchange();
         }
     }
 
     /// Whether answers of services wait for the app in this process.
     pub(crate) fn has_answers(&mut self) -> bool {
-        self.hosting.kernel_mut().is_some_and(Hosted::has_answers)
+        self.delivery.hosted_mut().is_some_and(Hosted::has_answers)
     }
 
     /// Calls the app in this process with answers of services. `None` if it does not run here.
     pub(crate) fn call_with_answers(&mut self, now_ns: u64) -> Option<Result<usize, String>> {
-        Some(self.hosting.kernel_mut()?.call_with_answers(now_ns))
+        Some(self.delivery.hosted_mut()?.call_with_answers(now_ns))
     }
 
     fn host_by(
@@ -339,19 +339,19 @@ impl AppPort {
         let band = (self.policy.band.lowest, self.policy.band.highest);
         let bounds = (self.capacity, self.batch);
         let hosted = Hosted::create(self.app, &self.name, band, bounds, create)?;
-        self.start(Hosting::Kernel(Box::new(hosted)));
+        self.start(Delivery::Calls(Box::new(hosted)));
         Ok(())
     }
 
     /// The version that the app in this process states.
     pub(crate) fn version(&self) -> Option<&str> {
-        self.hosting.kernel().map(Hosted::version)
+        self.delivery.hosted().map(Hosted::version)
     }
 
     /// Ends the app in this process, which must not be called again. The records that it had not handled wait for a
     /// zone.
     pub(crate) fn disable(&mut self) {
-        if let Hosting::Kernel(hosted) = self.stop()
+        if let Delivery::Calls(hosted) = self.stop()
             && let Some(undone) = hosted.disable()
         {
             self.put_first(undone);
@@ -360,22 +360,22 @@ impl AppPort {
 
     /// Number of records that wait for the app in this process.
     pub(crate) fn waiting_here(&self) -> usize {
-        self.hosting.kernel().map_or(0, Hosted::waiting)
+        self.delivery.hosted().map_or(0, Hosted::waiting)
     }
 
     /// Whether the app in this process must be called before more records are written for it.
     pub(crate) fn batch_waits(&self) -> bool {
-        self.hosting.kernel().is_some_and(Hosted::batch_waits)
+        self.delivery.hosted().is_some_and(Hosted::batch_waits)
     }
 
     /// When the timer of the app in this process expires.
     pub(crate) fn wake_at_ns(&self) -> Option<u64> {
-        self.hosting.kernel().and_then(Hosted::wake_at_ns)
+        self.delivery.hosted().and_then(Hosted::wake_at_ns)
     }
 
     /// Number of log lines of the app in this process that were suppressed in a flood that has ended.
     pub(crate) fn suppressed_lines(&mut self, now: Instant) -> Option<u64> {
-        self.hosting.kernel_mut()?.app.host().lines.rest(now)
+        self.delivery.hosted_mut()?.app.host().lines.rest(now)
     }
 
     /// Calls the app in this process, in a turn that began at `turn`; see [`Hosted::call`]. `None` if it does not run here.
@@ -386,7 +386,7 @@ impl AppPort {
         turn: Instant,
     ) -> Option<Result<usize, String>> {
         let is_timed = self.latency.times_call(self.counts.delivered);
-        let hosted = self.hosting.kernel_mut()?;
+        let hosted = self.delivery.hosted_mut()?;
         let before = hosted.records.size();
         let called = hosted.call(now_ns, verdicts);
         let handled = before.saturating_sub(hosted.records.size());

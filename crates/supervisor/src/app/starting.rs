@@ -16,7 +16,7 @@ impl App {
     /// Starts the zone with the files as they are now.
     pub(super) fn start_zone(&mut self, system: &dyn System, now: Instant) {
         let log_level = self.log_level();
-        let Some(zone) = self.hosting.zone_mut() else { return };
+        let Some(zone) = self.host.zone_mut() else { return };
         let (unusable, is_news) = match self.files.read(&self.name) {
             Err(why) => (Some(why.clone()), zone.hold.files_unreadable(&why)),
             // The app ended with exactly these files before: starting it would only repeat that.

@@ -140,7 +140,7 @@ impl Bench {
 /// A bench whose app is connected to the storage, and the storage's end of the socket.
 fn with_storage() -> (Bench, Packets) {
     let mut bench = Bench::live();
-    let host = bench.app_port.hosting.kernel_mut().unwrap().app.host();
+    let host = bench.app_port.delivery.hosted_mut().unwrap().app.host();
     host.services = Services::from_names(&["storage".to_owned()]);
     let (ours, theirs) = Packets::pair().unwrap();
     bench.app_port.connect_service("storage", ours.into_fd(), None);
@@ -249,7 +249,7 @@ fn full_outbox_splits_a_batch_without_repeats() {
         let body = vec![number * 2 + 2; 7_000];
         assert!(bench.app_port.packet_in(&mut bench.switch, &record, &body, Ticket::NONE));
     }
-    let hosted = bench.app_port.hosting.kernel_mut().unwrap();
+    let hosted = bench.app_port.delivery.hosted_mut().unwrap();
     hosted.app.host().outbox = Outbox::with_capacity(30_000);
     while bench.app_port.waiting_here() > 0 {
         bench.call().unwrap();
