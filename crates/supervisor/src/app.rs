@@ -24,9 +24,10 @@ use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use control::app::{AppId, Hosting as Host};
+use control::app::AppId;
+use control::hosting::HostProcess;
 use control::log::LogLevel;
-use control::zone::{PythonApp, ZoneSandbox};
+use control::zone::{GuestSettings, ZoneSandbox};
 use names::Service;
 use sdk::services::apps::Measure;
 use sys::process::PidNamespace;
@@ -44,7 +45,7 @@ use self::zone::ZoneSettings;
 use crate::effects::{Effects, Fd};
 use crate::files::FileSource;
 use crate::incidents::Incidents;
-use crate::program::{Executable, Program};
+use crate::program::Program;
 use crate::spec::AppSpec;
 use crate::system::System;
 use crate::usage::meter::Meter;
@@ -79,8 +80,7 @@ pub struct App {
     is_beside: bool,
     /// Whether the switches lose its flows when it leaves the table.
     removes_flows: bool,
-    /// The process of an app in Python.
-    python: Option<InPython>,
+    guest: Guest,
     /// The table that its process publishes, if the app provides a service.
     table: Option<Fd>,
     reports: AppReports,
@@ -93,7 +93,7 @@ pub struct App {
     kept: Option<String>,
 }
 
-/// The listening sockets of an app in Python.
+/// The listening sockets of an app.
 pub trait Listeners: fmt::Debug {
     /// Binds them, unless they are bound. They are as at the beginning, whatever an earlier instance did with them.
     ///
@@ -105,12 +105,24 @@ pub trait Listeners: fmt::Debug {
     fn restore(&self);
 }
 
-/// How an app in Python is run.
+/// The sockets of an app that listens nowhere.
 #[derive(Debug)]
-pub struct InPython {
-    /// What its process gets to know.
-    pub app: PythonApp,
-    /// Its sockets, in the order of the app's `listeners`.
+pub struct NoListeners;
+
+impl Listeners for NoListeners {
+    fn listen(&mut self) -> Result<Vec<Fd>, String> {
+        Ok(Vec::new())
+    }
+
+    fn restore(&self) {}
+}
+
+/// How the zone of an app runs it.
+#[derive(Debug)]
+pub struct Guest {
+    /// The settings that the zone receives.
+    pub settings: GuestSettings,
+    /// The app's sockets, in the order of the settings' `listeners`.
     pub listeners: Box<dyn Listeners>,
 }
 
@@ -123,10 +135,8 @@ pub struct Launch {
     pub spec: AppSpec,
     /// Its files.
     pub files: Box<dyn FileSource>,
-    /// The process of an app in Python.
-    pub python: Option<InPython>,
-    /// The program of its zone.
-    pub executable: Executable,
+    /// How its zone runs it.
+    pub guest: Guest,
     /// The sandbox of its zone; `None` to run the zone without one.
     pub sandbox: Option<ZoneSandbox>,
     /// How processes that its zone forks are made to end with the zone.
@@ -151,11 +161,11 @@ impl App {
 
     /// Describes the app; nothing is started. `demoted` says why it must not run in the kernel.
     pub fn new(launch: Launch, demoted: Option<&str>) -> Self {
-        let Launch { id, spec, files, python, executable, sandbox, .. } = launch;
+        let Launch { id, spec, files, guest, sandbox, .. } = launch;
         let name = spec.keys.name.clone();
         let zone_settings = ZoneSettings {
             app: name.clone(),
-            executable,
+            executable: spec.runtime.program.clone(),
             sandbox,
             apart: launch.apart,
             own_uid: launch.uids.0,
@@ -165,9 +175,11 @@ impl App {
             longest_call: spec.hang,
             restart: spec.restart,
         };
-        let mut host = match spec.keys.host {
-            Host::Kernel => HostState::Kernel(InKernel::default()),
-            Host::User => HostState::Zone { zone: Box::new(zone_settings.make()), demotion: None },
+        let mut host = match spec.keys.host.process {
+            HostProcess::Kernel => HostState::Kernel(InKernel::default()),
+            HostProcess::Zone => {
+                HostState::Zone { zone: Box::new(zone_settings.make()), demotion: None }
+            }
         };
         if let Some(why) = demoted
             && host.demote(why, || zone_settings.make())
@@ -178,7 +190,7 @@ impl App {
         Self {
             id,
             name,
-            python,
+            guest,
             files: AppFiles::new(files),
             spec,
             host,

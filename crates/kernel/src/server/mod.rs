@@ -34,7 +34,7 @@ use crate::ids::WorkerId;
 use crate::sandbox::{self, KernelSandbox};
 use crate::tls::{self, TransportPolicy};
 use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
-use control::app::{AbsentApp, AppId, Hosting};
+use control::app::{AbsentApp, AppId};
 use control::kernel::{AnnouncedApp, KernelReply, KernelRequest, Tuning};
 
 /// Most operators at once; a further one replaces the oldest.
@@ -102,7 +102,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     else {
         return Err(ServerError::NotStarted);
     };
-    let hosting = apps.iter().filter(|app| app.host == Hosting::Kernel).count();
+    let hosting = apps.iter().filter(|app| app.host.is_in_kernel()).count();
     // In the sandbox, the C library cannot find the main thread's stack.
     workers::record_crashes_of_thread(SLOTS - 1);
     let own_sandbox = KernelSandbox { monitor: &monitor, run_as, fds: &fds, objects: hosting };
@@ -173,12 +173,9 @@ fn load(
         let loaded = loaded.map(|object| Arc::new(Loaded { object, config }));
         loaded.map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
     };
-    let with_object = |app: AnnouncedApp| match app.host {
-        Hosting::User => Known { app, object: None },
-        Hosting::Kernel => {
-            let object = object_of(&app);
-            Known { app, object }
-        }
+    let with_object = |app: AnnouncedApp| {
+        let object = app.host.is_in_kernel().then(|| object_of(&app)).flatten();
+        Known { app, object }
     };
     (apps.into_iter().map(with_object).collect(), not_loaded)
 }

@@ -4,7 +4,7 @@
 //! without it: after a panic until Rosemary is restarted, after the end of a kernel until the operator promotes the app
 //! (`demotions.rs` of the monitor).
 
-use control::app::Hosting as Host;
+use control::hosting::HostProcess;
 
 use super::zone::Zone;
 use control::operator::ProgramState;
@@ -55,11 +55,11 @@ pub(super) enum Until {
 }
 
 impl HostState {
-    /// The host, in the words of the configuration.
-    pub(super) fn host(&self) -> Host {
+    /// The process in which the app runs.
+    pub(super) fn process(&self) -> HostProcess {
         match self {
-            Self::Kernel(_) => Host::Kernel,
-            Self::Zone { .. } => Host::User,
+            Self::Kernel(_) => HostProcess::Kernel,
+            Self::Zone { .. } => HostProcess::Zone,
         }
     }
 
@@ -220,7 +220,7 @@ mod tests {
         let mut host = HostState::Kernel(InKernel { starts: 3, instances: 2 });
         assert!(host.demote("it panicked", Zone::for_test));
         assert!(!host.demote("the instance of another worker panicked too", Zone::for_test));
-        assert_eq!((host.host(), host.demoted()), (Host::User, Some("it panicked")));
+        assert_eq!((host.process(), host.demoted()), (HostProcess::Zone, Some("it panicked")));
         assert_eq!(host.kernel_starts(), 3);
     }
 
@@ -230,11 +230,11 @@ mod tests {
         host.demote_for_safe_mode(Zone::for_test);
         assert!(host.is_out_for_safe_mode() && host.demoted().is_some());
         host.return_to_kernel();
-        assert_eq!((host.host(), host.kernel_starts()), (Host::Kernel, 3));
+        assert_eq!((host.process(), host.kernel_starts()), (HostProcess::Kernel, 3));
         host.demote_for_safe_mode(Zone::for_test);
         assert!(host.keep_demotion("the kernel ended") && !host.keep_demotion("again"));
         host.return_to_kernel();
-        assert_eq!((host.host(), host.demoted()), (Host::User, Some("the kernel ended")));
+        assert_eq!((host.process(), host.demoted()), (HostProcess::Zone, Some("the kernel ended")));
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
         assert!(host.is_out(Until::Trial), "its trial lasts");
         host.demote_for_safe_mode(Zone::for_test);
         host.return_to_kernel();
-        assert_eq!((host.host(), host.kernel_starts()), (Host::Kernel, 3));
+        assert_eq!((host.process(), host.kernel_starts()), (HostProcess::Kernel, 3));
         host.demote_for_trial(Zone::for_test);
         assert!(host.keep_demotion("it leaks"));
         assert_eq!((host.is_out(Until::Trial), host.demoted()), (false, Some("it leaks")));
@@ -257,7 +257,7 @@ mod tests {
         host.demote("it panicked", Zone::for_test);
         host.demote_for_safe_mode(Zone::for_test);
         host.return_to_kernel();
-        assert_eq!((host.host(), host.demoted()), (Host::User, Some("it panicked")));
+        assert_eq!((host.process(), host.demoted()), (HostProcess::Zone, Some("it panicked")));
     }
 
     #[test]

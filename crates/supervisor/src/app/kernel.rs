@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use control::app::Hosting as Host;
 use control::incident::{self, Cause, Evidence};
 use control::kernel::AnnouncedApp;
 use tracing::{info, warn};
@@ -61,7 +60,8 @@ impl App {
         let config_size = u32::try_from(self.config_for_kernel().len()).unwrap_or(u32::MAX);
         let (app, name, policy) = (self.id, self.name.clone(), self.policy_in_force());
         // A kernel does not load an app that the operator has stopped.
-        let host = if self.runs_in_kernel() { Host::Kernel } else { Host::User };
+        let host = self.spec.keys.host;
+        let host = if self.runs_in_kernel() { host } else { host.outside() };
         let (log_level, services) = (self.log_level(), names(&self.spec.keys.services));
         AnnouncedApp { app, name, policy, host, log_level, config_size, services }
     }

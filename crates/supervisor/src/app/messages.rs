@@ -138,9 +138,7 @@ impl App {
     /// The zone's process has ended. Returns whether the kernel holds rings of it.
     fn zone_ended(&mut self, now: Instant) -> bool {
         self.reports.end_problem(now);
-        if let Some(python) = &self.python {
-            python.listeners.restore();
-        }
+        self.guest.listeners.restore();
         let Some(zone) = self.host.zone_mut() else { return false };
         // That of an earlier process does not explain this end.
         let failure = self.failure.as_deref().filter(|_| zone.has_failed);

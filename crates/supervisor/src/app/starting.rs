@@ -59,12 +59,11 @@ impl App {
             services: names(&self.spec.keys.services),
             log_level,
             provides: provided(&self.name).map(|service| service.name().to_owned()),
-            python: self.python.as_ref().map(|python| Box::new(python.app.clone())),
+            guest: Box::new(self.guest.settings.clone()),
         };
-        let sockets = match self.python.as_mut().map(|python| python.listeners.listen()) {
-            None => Vec::new(),
-            Some(Ok(sockets)) => sockets,
-            Some(Err(why)) => return zone.program.hold(now, &why),
+        let sockets = match self.guest.listeners.listen() {
+            Ok(sockets) => sockets,
+            Err(why) => return zone.program.hold(now, &why),
         };
         self.table = match provided(&self.name).and_then(Service::table_slots) {
             None => None,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use config::{OnStop, host_name, stage_name};
+use config::{OnStop, stage_name};
 use control::app_report::{AppReport, RestartRule};
 use control::operator::{AppStatus, KernelStatus, ProgramState, ProgramUsage};
 use control::policy::Band;
@@ -56,7 +56,7 @@ impl App {
             number: self.id.0,
             stage: stage_name(self.spec.policy.stage).into(),
             band: (self.spec.policy.band != Band::NONE).then_some([lowest, highest]),
-            host: host_name(self.host.host()).into(),
+            host: self.host.process().name().into(),
             demoted: demoted.map(Into::into),
             version: self.files.version.clone(),
             sha256: self.files.sha256.clone(),
