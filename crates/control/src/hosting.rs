@@ -16,7 +16,7 @@ use crate::capability::Capability;
 pub struct Hosting(&'static Properties);
 
 /// The properties of a hosting.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Properties {
     /// The value of `host` in the configuration. No two hostings share one.
     pub name: &'static str,
@@ -128,6 +128,11 @@ impl Hosting {
     /// A hosting with these properties that is not in [`ALL`](Self::ALL), for tests.
     pub const fn of(properties: &'static Properties) -> Self {
         Self(properties)
+    }
+
+    /// Its row of the table, as the beginning of another row.
+    pub const fn properties(self) -> &'static Properties {
+        self.0
     }
 
     /// The hosting with this name.

@@ -1,6 +1,6 @@
 //! The kernel's side of one app: its rings, its quota, and what was announced to it.
 //!
-//! * [`delivery`]: how records reach the app, by [`rings`] or by calls in this process ([`hosted`]).
+//! * [`delivery`]: how records reach the app, by [`rings`] or by calls in this process ([`hosted`], [`guest`]).
 //! * [`snapshot`]: the announcement of switches and ports after each start.
 //! * [`backlog`] and [`replay`]: packet-ins for an app that is away, and their delivery when it is back.
 //! * [`quota`] and [`throttle`]: what the app may send, and how often it is served if it wastes the kernel's time.
@@ -16,6 +16,7 @@ mod backlog;
 mod counts;
 mod delivery;
 mod fullness;
+mod guest;
 mod hosted;
 mod latency;
 mod load;
@@ -58,6 +59,7 @@ pub(crate) use self::backlog::LARGER;
 pub(crate) use self::counts::{Counts, DropReport};
 use self::delivery::Delivery;
 pub(crate) use self::fullness::Fill;
+pub(crate) use self::guest::{Artifact, Code, load};
 use self::latency::Latency;
 use self::load::Load;
 pub(crate) use self::messages::{Alike, Messages};

@@ -21,7 +21,7 @@ use keys::{Keys, KeysError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::abi::MAX_CONFIG;
 use sys::channel::{Channel, ChannelError};
-use sys::object::{Object, loaded_modules};
+use sys::object::loaded_modules;
 use thiserror::Error;
 use tracing::{info, warn};
 
@@ -29,6 +29,7 @@ use self::questions::Operator;
 use self::rings::{Answered, Attempts};
 use self::workers::Workers;
 use crate::answer_part::Part;
+use crate::app_port::{self, Code};
 use crate::flows::listing::Names;
 use crate::ids::WorkerId;
 use crate::sandbox::{self, KernelSandbox};
@@ -165,12 +166,10 @@ fn load(
         let config = config.into();
         let _noted = note(&mut flight_slot, app.app); // its constructors run
         // The copies are in a file system of the kernel's own, and read-only; the descriptors are sealed.
-        let loaded = match copies.next() {
-            Some(copy) => Object::load_copy(copy),
-            None => Object::load(object),
-        };
+        let code = copies.next().map_or(Code::Sealed(object), |copy| Code::Copy(copy));
+        let loaded = app_port::load(app.host, code);
         note_modules(recorder, &mut modules, NonZeroU16::new(app.app.0));
-        let loaded = loaded.map(|object| Arc::new(Loaded { object, config }));
+        let loaded = loaded.map(|code| Arc::new(Loaded { code, config }));
         loaded.map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
     };
     let with_object = |app: AnnouncedApp| {
