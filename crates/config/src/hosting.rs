@@ -203,7 +203,7 @@ mod tests {
     fn each_key_belongs_to_a_hosting() {
         let of_hosts = Hosting::ALL.into_iter().flat_map(|it| it.keys);
         for key in of_hosts {
-            assert!(KEYS.contains(key), "{key} is read by nobody; add it to `read`");
+            assert!(KEYS.contains(key), "no code reads {key}; add it to `read`");
         }
         for key in KEYS {
             assert!(Hosting::ALL.iter().any(|it| it.keys.contains(&key)), "{key}");

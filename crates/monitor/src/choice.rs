@@ -160,7 +160,7 @@ fn held(app: Unusable, config: &Config, around: &Circumstances<'_>) -> App {
     let name = settings.name.clone();
     let path = settings.object.clone().unwrap_or_else(|| around.store.path(&name));
     // The kernel cannot host an app without its object, and a held zone needs no interpreter.
-    (settings.host, settings.host_keys) = (Hosting::USER, HostKeys::default());
+    (settings.host, settings.host_keys) = (Hosting::default(), HostKeys::default());
     let object = Object::Unusable { path, why: mistake.with_causes() };
     let origin = Origin::Unknown { key: None };
     let app = App::of(settings, policy, (object, origin), config, around.installation);

@@ -35,7 +35,7 @@ pub struct AppSpec {
     pub runtime: Runtime,
 }
 
-/// What the hosting of an app needs on this machine for a zone.
+/// The program that runs an app in a zone on this machine, as the app's hosting finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
     /// The hosting of the zone. An app that the kernel no longer hosts has another one than its specification.

@@ -205,6 +205,26 @@ mod tests {
     }
 
     #[test]
+    fn command_line_chooses_among_hostings_of_the_object() {
+        let text = "[[app]]\nname = \"so\"\nhost = \"kernel\"\n[[app]]\nname = \"l2\"\nhost = \"ryu\"\nobject = \"l2.py\"";
+        let apps = chosen(text, &[("so", Some(Hosting::USER)), ("l2", Some(Hosting::USER))]);
+        let hosts = |apps: Vec<AppConfig>| apps.iter().map(|it| it.host).collect::<Vec<_>>();
+        assert_eq!(hosts(apps.unwrap()), [Hosting::USER, Hosting::RYU], "Ryu is in a zone already");
+        let error = chosen(text, &[("l2", Some(Hosting::KERNEL))]).unwrap_err();
+        assert!(error.contains("remove :kernel"), "{error}");
+        let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
+        let of_file = |file: &str| {
+            let options = crate::options::tests::parse(&["--app", file]).unwrap();
+            named(&config, &options.apps).unwrap().remove(0)
+        };
+        // The file takes the place of the configured object.
+        assert_eq!(of_file("/srv/so.py").host, Hosting::PYTHON);
+        assert_eq!(of_file("/srv/so.py:ryu").host, Hosting::RYU);
+        assert_eq!(of_file("/srv/l2.py").host, Hosting::RYU);
+        assert_eq!(of_file("/srv/l2.py:python").host, Hosting::PYTHON);
+    }
+
+    #[test]
     fn app_with_an_environment_does_not_go_into_the_kernel() {
         let text = "[[app]]\nname = \"a\"\nenv = { TZ = \"UTC\" }";
         let error = chosen(text, &[("a", Some(Hosting::KERNEL))]).unwrap_err();

@@ -23,7 +23,7 @@ use crate::error::StartError;
 use crate::installation::Installation;
 use crate::object::Object;
 
-/// What a hosting needs on this machine. The methods start nothing, and run no code of an app.
+/// Prepares the apps of a hosting on this machine. The methods start nothing, and run no code of an app.
 pub(crate) trait Host: fmt::Debug + Sync {
     /// Finds the program that runs the zone of the app `app`, its arguments, and the files that its sandbox must grant.
     ///
@@ -37,7 +37,7 @@ pub(crate) trait Host: fmt::Debug + Sync {
     /// Why it cannot, as a phrase.
     fn check(&self, object: &[u8]) -> Result<(), &'static str>;
 
-    /// What the operator can do about an object that cannot be loaded.
+    /// The remedy for an object that cannot be loaded, for the operator.
     fn remedy(&self) -> &'static str;
 
     /// The settings with which the zone runs the app. The descriptors of [`Sockets`] for the settings' `listeners` follow them.
