@@ -15,8 +15,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use control::app::{AppId, Hosting, Installation};
+use control::app::{AppId, Installation};
 use control::flight::FlightReader;
+use control::hosting::Hosting;
 use control::kernel::{AnnouncedApp, KernelReply, KernelRequest, PlainTcp, Tuning};
 use control::policy::{Fail, Policy, Stage};
 use openflow::{
@@ -136,7 +137,7 @@ impl Rig {
             app: AppId(u16::try_from(number).unwrap() + 1),
             name: format!("app {number}"),
             policy: Policy { stage: *stage, ..Policy::default() },
-            host: Hosting::User,
+            host: Hosting::USER,
             log_level: control::log::LogLevel::default(),
             config_size: 0,
             services: Vec::new(),

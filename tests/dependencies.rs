@@ -1,5 +1,5 @@
-//! Compares the dependencies between crates in `ARCHITECTURE.md` with the manifests, checks that they lead to lower floors, and counts
-//! the files that name a version of OpenFlow.
+//! Compares the dependencies between crates in `ARCHITECTURE.md` with the manifests, checks that they lead to lower floors, counts the
+//! files that name a version of OpenFlow, and finds the files that name a hosting of apps.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a file that cannot be read fails the test")]
@@ -17,6 +17,18 @@ const SPEAKERS: [&str; 2] = ["openflow", "dal"];
 
 /// The most files of other crates that may name a version.
 const MOST_NAMING: usize = 5;
+
+/// The files and folders that may name a hosting of apps: the table, the modules of hostings, programs that run apps, commands for
+/// Ryu, and the simulator, which invents apps. All others ask a hosting for its properties.
+const OF_HOSTINGS: [&str; 7] = [
+    "control/src/hosting.rs",
+    "monitor/src/hosting",
+    "kernel/src/app_port/guest",
+    "zone/src/run.rs",
+    "cli/src/ryu",
+    "cli/src/faucet.rs",
+    "simulator/src",
+];
 
 /// The dependencies between crates of the same floor, with the reason. All others lead to a lower floor.
 const SAME_FLOOR: [(&str, &str, &str); 6] = [
@@ -202,4 +214,22 @@ fn few_files_name_a_version() {
         "{} files name a version of OpenFlow, more than {MOST_NAMING}; ask `Version::features` or `Version::layout`: {files:#?}",
         files.len()
     );
+}
+
+#[test]
+fn hostings_are_named_in_their_modules_only() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    let mut files = Vec::new();
+    sources(&crates, &mut files);
+    let names = |file: &PathBuf| {
+        let code = code(file);
+        let of_table = ["Hosting::USER", "Hosting::KERNEL", "Hosting::PYTHON", "Hosting::RYU"];
+        of_table.iter().any(|name| code.iter().any(|line| line.contains(name)))
+    };
+    files.retain(names);
+    let is_expected =
+        |file: &PathBuf| OF_HOSTINGS.iter().any(|it| file.starts_with(crates.join(it)));
+    let (expected, others): (Vec<_>, Vec<_>) = files.into_iter().partition(is_expected);
+    assert!(expected.len() >= OF_HOSTINGS.len(), "the search sees the sources: {expected:#?}");
+    assert_eq!(others, [""; 0].map(PathBuf::from), "ask `Hosting` for its properties");
 }

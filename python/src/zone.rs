@@ -5,7 +5,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use control::log::LogLevel;
-use control::zone::{Framework, PythonForm, ZoneReply};
+use control::zone::{GuestSettings, ObjectForm, ZoneReply};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -16,7 +16,7 @@ use sdk::timers::Timers;
 use sys::channel::Channel;
 use sys::doorbell::DoorbellSender;
 use zone::host::ZoneHost;
-use zone::run::{self, Code, PythonInZone, ZoneError};
+use zone::run::{self, Code, GuestParts, ZoneError};
 
 use crate::Full;
 use crate::flow::value_error;
@@ -95,7 +95,7 @@ pub(crate) struct Zone {
     pub(crate) state: Mutex<ZoneState>,
     ringer: DoorbellSender,
     log_level: Mutex<LogLevel>,
-    python: control::zone::PythonApp,
+    settings: GuestSettings,
     name: String,
     config: Vec<u8>,
     numbers: Numbers,
@@ -113,35 +113,36 @@ impl Zone {
         monitor: Arc<Channel>,
         host: ZoneHost,
         code: &Code,
-        python: PythonInZone,
+        guest: GuestParts,
     ) -> PyResult<Self> {
         use std::os::fd::AsRawFd as _;
-        let PythonInZone { app, listeners: sockets, env } = python;
+        let GuestParts { settings, listeners: sockets, env } = guest;
         let load = |error: std::io::Error| {
             let result = run::reported::<()>(&monitor, Err(ZoneError::Load(error)));
             PyRuntimeError::new_err(
                 result.map_or_else(|error| error.to_string(), |()| String::new()),
             )
         };
-        let (source, archive) = match (app.form, code) {
-            (PythonForm::Source | PythonForm::Module, code) => {
+        let (source, archive) = match (settings.form, code) {
+            (ObjectForm::File | ObjectForm::Module, code) => {
                 (Some(code.read(MAX_SOURCE).map_err(load)?), None)
             }
-            (PythonForm::Archive, Code::Copy(path)) => {
+            (ObjectForm::Archive, Code::Copy(path)) => {
                 (None, Some(path.to_string_lossy().into_owned()))
             }
-            (PythonForm::Archive, Code::Sealed(_)) => {
+            (ObjectForm::Archive, Code::Sealed(_)) => {
                 return Err(load(std::io::Error::other(
                     "a package in Python needs a private root directory, see rosemary doctor",
                 )));
             }
         };
-        let listeners = app.listeners.iter().zip(&sockets).map(|((name, address), fd)| Listener {
-            name: name.clone(),
-            host: address.ip().to_string(),
-            port: address.port(),
-            fd: fd.as_raw_fd(),
-        });
+        let listeners =
+            settings.listeners.iter().zip(&sockets).map(|((name, address), fd)| Listener {
+                name: name.clone(),
+                host: address.ip().to_string(),
+                port: address.port(),
+                fd: fd.as_raw_fd(),
+            });
         let numbers = host.numbers();
         Ok(Self {
             ringer: host.watched.ringer()?,
@@ -156,7 +157,7 @@ impl Zone {
             monitor,
             thread: thread::current().id(),
             state: Mutex::new(ZoneState { host: Some(Box::new(host)), ..ZoneState::default() }),
-            python: app,
+            settings,
             _sockets: sockets,
         })
     }
@@ -226,10 +227,7 @@ impl Zone {
     /// The framework: "python" or "ryu".
     #[getter]
     fn host(&self) -> &'static str {
-        match self.python.framework {
-            Framework::Python => "python",
-            Framework::Ryu => "ryu",
-        }
+        self.settings.host.name
     }
 
     /// The content of the app's configuration file.
@@ -242,7 +240,7 @@ impl Zone {
     #[getter]
     fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let options = PyDict::new(py);
-        for (key, value) in &self.python.options {
+        for (key, value) in &self.settings.options {
             options.set_item(key, value)?;
         }
         Ok(options)
@@ -257,16 +255,16 @@ impl Zone {
     /// What to load: the path of a file, or the name of a module.
     #[getter]
     fn objects(&self) -> Vec<String> {
-        vec![self.python.object.clone()]
+        vec![self.settings.object.clone()]
     }
 
     /// The form of the object: "source", "module" or "archive".
     #[getter]
     fn form(&self) -> &'static str {
-        match self.python.form {
-            PythonForm::Source => "source",
-            PythonForm::Module => "module",
-            PythonForm::Archive => "archive",
+        match self.settings.form {
+            ObjectForm::File => "source",
+            ObjectForm::Module => "module",
+            ObjectForm::Archive => "archive",
         }
     }
 
@@ -285,13 +283,13 @@ impl Zone {
     /// Directories that join the import path.
     #[getter]
     fn python_path(&self) -> Vec<String> {
-        self.python.path.iter().map(|it| it.to_string_lossy().into_owned()).collect()
+        self.settings.path.iter().map(|it| it.to_string_lossy().into_owned()).collect()
     }
 
     /// The names of the capabilities that the operator granted.
     #[getter]
     fn capabilities(&self) -> Vec<String> {
-        self.python.capabilities.clone()
+        self.settings.capabilities.clone()
     }
 
     /// The numbers on switches that belong to the app.

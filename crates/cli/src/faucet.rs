@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
-use config::RYU_CAPABILITIES;
+use control::hosting::Hosting;
 use control::policy::Capability;
 use monitor::installation;
 use monitor::python;
@@ -106,7 +106,8 @@ fn config(args: &FaucetArgs, package: Option<&Path>) -> anyhow::Result<String> {
     let (dir, file) = directory(args)?;
     let read = format!("fs.read:{}", dir.display());
     // Faucet finds the links of a stack with LLDP.
-    let capabilities = RYU_CAPABILITIES.into_iter().chain([Capability::TopologyProbe]);
+    let capabilities = Hosting::RYU.capabilities.iter().copied();
+    let capabilities = capabilities.chain([Capability::TopologyProbe]);
     let capabilities = capabilities.map(|it| it.to_string()).chain([read]);
     let capabilities = capabilities.map(|it| quoted(&it)).collect::<Vec<_>>().join(", ");
     let path = package.map_or(String::new(), |path| {
@@ -162,7 +163,7 @@ mod tests {
         let read = Config::parse("/rosemary.toml".into(), text.clone());
         let read = read.unwrap_or_else(|error| panic!("{error}: {text}"));
         let apps = read.apps.unwrap();
-        let python = apps[0].python.as_ref().unwrap();
+        let python = &apps[0].host_keys;
         assert_eq!(python.module.as_deref(), Some("faucet.faucet"));
         assert_eq!(python.path, [Path::new("/opt/faucet")]);
         assert_eq!(python.listen[0].1.port(), 9302);

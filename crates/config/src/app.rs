@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use control::app::Hosting;
+use control::hosting::Hosting;
 use control::log::LogLevel;
-use control::policy::{Band, Capability, Fail, Filter, Grant, Policy, Quota, Stage};
-use control::zone::Framework;
+use control::policy::{Band, Capability, Fail, Filter, Grant, Quota, Stage};
 use names::{Limit, Service};
 
 use super::environment::{self, Environment};
+use super::hosting::{self, HostKeys};
 use super::limits::Limits;
-use super::python::Python;
 use super::rights::{self, Granted, ServiceRight};
 use super::role::{self, Need, Role};
 use super::set::Fault;
@@ -105,8 +104,8 @@ pub struct AppConfig {
     pub on_stop: OnStop,
     /// The level of its log; `None` for that of Rosemary.
     pub log_level: Option<LogLevel>,
-    /// Its settings if it is written in Python.
-    pub python: Option<Python>,
+    /// Its settings that only some hostings have.
+    pub host_keys: HostKeys,
     /// Byte offset of its band in the file, otherwise of its table.
     pub(super) at: usize,
 }
@@ -123,7 +122,7 @@ impl AppConfig {
             name: name.into(),
             object: None,
             config: None,
-            host: Hosting::User,
+            host: Hosting::default(),
             enabled: true,
             stage: Stage::Control,
             role: Role::default(),
@@ -131,7 +130,7 @@ impl AppConfig {
             allow: Vec::new(),
             filter: Filter::default(),
             band: None,
-            capabilities: default_capabilities(Stage::Control, None),
+            capabilities: default_capabilities(Stage::Control, Hosting::default()),
             read: Vec::new(),
             flows: u32::MAX,
             pace: None,
@@ -143,18 +142,15 @@ impl AppConfig {
             restart: RestartKeys::default(),
             on_stop: OnStop::default(),
             log_level: None,
-            python: None,
+            host_keys: HostKeys::default(),
             at: 0,
         }
     }
 
-    /// Returns the defaults of an app in Python that the file does not contain.
-    pub fn in_python(name: &str, framework: Framework) -> Self {
-        Self {
-            capabilities: default_capabilities(Stage::Control, Some(framework)),
-            python: Some(Python::new(framework)),
-            ..Self::defaults(name)
-        }
+    /// Returns the defaults of an app with this hosting that the file does not contain.
+    pub fn hosted_by(name: &str, host: Hosting) -> Self {
+        let capabilities = default_capabilities(Stage::Control, host);
+        Self { host, capabilities, ..Self::defaults(name) }
     }
 
     /// Returns the same settings without their place in a file, so that equal ones compare as equal.
@@ -211,9 +207,10 @@ impl AppConfig {
         }
         let name = valid_name.unwrap_or_default(); // the other keys are read nevertheless
         let mut object = table.read("object", "the path of a file", path);
-        let (host, python) = Python::read(&table, &mut object);
-        // A bare file of the operator is not the app that ships under this name.
-        let shipped = shipped::settings(name).filter(|_| object.is_none() && python.is_none());
+        let (host, host_keys) = hosting::read(&table, &mut object);
+        // A bare file of the operator is not the app that ships under this name, which is a shared object.
+        let is_shipped = object.is_none() && host.extension.is_none();
+        let shipped = shipped::settings(name).filter(|_| is_shipped);
         let manifest = base.get(name).or(shipped.as_ref());
         let default = manifest.cloned().unwrap_or_else(|| Self::defaults(name));
         let stage = stage(table, default.stage);
@@ -222,21 +219,20 @@ impl AppConfig {
             "[LOWEST, HIGHEST], two priorities from 1 to 65535, the lower one first",
             band,
         );
-        let framework = python.as_ref().map(|it| it.framework);
         let granted = match manifest {
             Some(manifest) => manifest.granted(),
-            None => Granted {
-                capabilities: default_capabilities(stage, framework),
-                ..Granted::default()
-            },
+            None => {
+                Granted { capabilities: default_capabilities(stage, host), ..Granted::default() }
+            }
         };
-        let granted = rights::read(table, host.unwrap_or_default(), granted);
+        let granted = rights::read(table, host, granted);
         let Granted { capabilities, read, services, service_rights } = granted;
         let limits = table.get("limits").map(|it| Limits::read(it, &default.limits));
         let app = Self {
             object,
             config: table.read("config", "the path of a file", path),
-            host: host.unwrap_or_default(),
+            host,
+            host_keys,
             enabled: table.read("enabled", "true or false", Value::boolean).unwrap_or(true),
             stage,
             role: role::role(&table).unwrap_or(default.role),
@@ -255,11 +251,10 @@ impl AppConfig {
             services,
             service_rights,
             limits: limits.unwrap_or(default.limits),
-            env: environment::read(&table, host.unwrap_or_default(), framework),
+            env: environment::read(&table, host),
             hang: hang(table),
             on_stop: on_stop(table),
             log_level: log_level(table),
-            python,
             restart: RestartKeys::read_at(&table, "restart", "restart", &RESTART_KEYS),
             at: table.get("band").map_or(table.at, |it| it.at),
             name: name.into(),
@@ -308,31 +303,12 @@ pub(super) fn hang(table: Table<'_>) -> Option<Duration> {
     })
 }
 
-/// The capabilities of an app of Ryu without further settings, as `rosemary ryu` grants them. Ryu's apps expect a switch of their own.
-pub const RYU_CAPABILITIES: [Capability; 8] = [
-    Capability::PacketIn,
-    Capability::PacketOut,
-    Capability::PacketOutReserved,
-    Capability::FlowWrite,
-    Capability::GroupWrite,
-    Capability::MeterWrite,
-    Capability::StatsRead,
-    Capability::SwitchConfig,
-];
-
-/// Returns the default capabilities of a stage: an observer may only receive packets.
-fn default_capabilities(stage: Stage, framework: Option<Framework>) -> Vec<Grant> {
-    match (stage, framework) {
-        (Stage::Guard(_) | Stage::Control, Some(Framework::Ryu)) => {
-            Grant::unscoped(&RYU_CAPABILITIES)
-        }
-        (Stage::Guard(_) | Stage::Control, _) => Policy::default().capabilities,
-        // The framework requests the ports of a switch before the app receives the switch.
-        (Stage::Observe, Some(Framework::Ryu)) => {
-            Grant::unscoped(&[Capability::PacketIn, Capability::StatsRead])
-        }
-        (Stage::Observe, _) => vec![Capability::PacketIn.into()],
-    }
+/// Returns the capabilities of a stage for which the configuration lists none.
+fn default_capabilities(stage: Stage, host: Hosting) -> Vec<Grant> {
+    Grant::unscoped(match stage {
+        Stage::Guard(_) | Stage::Control => host.capabilities,
+        Stage::Observe => host.capabilities_of_observers,
+    })
 }
 
 fn stage(table: Table<'_>, default: Stage) -> Stage {

@@ -59,8 +59,6 @@ fn read_one(value: &Value<'_>, base: &Path, manifests: &Manifests) -> Option<App
     let mut app = AppConfig::read(value.table("[[app]]", &APP_KEYS)?, manifests)?;
     let below = |path: PathBuf| base.join(path);
     (app.object, app.config) = (app.object.map(below), app.config.map(below));
-    if let Some(python) = &mut app.python {
-        python.path = std::mem::take(&mut python.path).into_iter().map(below).collect();
-    }
+    app.host_keys.path = app.host_keys.path.into_iter().map(below).collect();
     Some(app)
 }

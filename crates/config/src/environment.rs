@@ -9,8 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use control::app::Hosting;
-use control::zone::Framework;
+use control::hosting::Hosting;
 
 use super::suggestion::nearest;
 use super::value::{Table, Value};
@@ -46,10 +45,10 @@ pub const ENV_IN_KERNEL: &str = "an app in the kernel can have no env, as all ap
 /// A variable in the text: position, name and value.
 type Entry<'a> = (usize, &'a str, Value<'a>);
 
-/// Reads the variables of an app with this hosting, and with this framework if it is written in Python.
-pub(super) fn read(table: &Table<'_>, host: Hosting, framework: Option<Framework>) -> Environment {
+/// Reads the variables of an app with this hosting.
+pub(super) fn read(table: &Table<'_>, host: Hosting) -> Environment {
     let mut entries = of_env(table, host);
-    for option in of_options(table, framework) {
+    for option in of_options(table, host) {
         let (at, name, _) = option;
         if entries.iter().any(|(_, other, _)| *other == name) {
             let what =
@@ -67,7 +66,7 @@ pub(super) fn read(table: &Table<'_>, host: Hosting, framework: Option<Framework
         return Environment::new();
     }
     let variable = |(at, name, value): Entry<'_>| {
-        if let Some(what) = refusal(name, framework.is_some()) {
+        if let Some(what) = refusal(name, host.has_any_env) {
             table.findings.refuse(at, what);
             return None;
         }
@@ -86,7 +85,7 @@ fn of_env<'a>(table: &Table<'a>, host: Hosting) -> Vec<Entry<'a>> {
             env.refuse("a table of environment variables, such as { RUST_BACKTRACE = \"1\" }");
             Vec::new()
         }
-        Some(entries) if host == Hosting::Kernel && !entries.is_empty() => {
+        Some(entries) if host.is_in_kernel() && !entries.is_empty() => {
             env.refuse_as(ENV_IN_KERNEL);
             Vec::new()
         }
@@ -94,24 +93,23 @@ fn of_env<'a>(table: &Table<'a>, host: Hosting) -> Vec<Entry<'a>> {
     }
 }
 
-/// Returns the variables among the options of an app of Ryu, with a notice about each. Refuses them for other frameworks, which
-/// never set them.
-fn of_options<'a>(table: &Table<'a>, framework: Option<Framework>) -> Vec<Entry<'a>> {
+/// Returns the variables among the options of an app of Ryu, with a notice about each. Refuses them for other hostings, whose
+/// options never set variables.
+fn of_options<'a>(table: &Table<'a>, host: Hosting) -> Vec<Entry<'a>> {
+    if !host.keys.contains(&"options") {
+        return Vec::new(); // options have been refused
+    }
     let options = table.get("options").and_then(|it| it.entries()).unwrap_or_default();
     let mut variables = Vec::new();
     for (at, option, value) in options {
         let Some(name) = option.strip_prefix(OPTION_PREFIX) else { continue };
         let instead =
             format!("{option:?} of options; write the variable as env = {{ {name} = ... }}");
-        match framework {
-            Some(Framework::Ryu) => {
-                table.findings.advise(at, format!("a later version will not accept {instead}"));
-                variables.push((at, name, value));
-            }
-            Some(Framework::Python) => {
-                table.findings.refuse(at, format!("no variable is set by {instead}"));
-            }
-            None => {} // it has no options, which has been refused
+        if host.options_set_env {
+            table.findings.advise(at, format!("a later version will not accept {instead}"));
+            variables.push((at, name, value));
+        } else {
+            table.findings.refuse(at, format!("no variable is set by {instead}"));
         }
     }
     variables
@@ -137,7 +135,7 @@ fn fits(value: &str) -> bool {
 }
 
 /// Returns why an app cannot have the variable `name`, if so.
-fn refusal(name: &str, in_python: bool) -> Option<String> {
+fn refusal(name: &str, has_any: bool) -> Option<String> {
     let fits = name.len() <= LONGEST_NAME;
     let is_own = |rest: &str| {
         let fits = |it: u8| it.is_ascii_uppercase() || it.is_ascii_digit() || it == b'_';
@@ -147,12 +145,12 @@ fn refusal(name: &str, in_python: bool) -> Option<String> {
     let is_variable = name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_')
         && name.starts_with(|it: char| !it.is_ascii_digit());
     let is_late = READ_AT_START.iter().any(|start| name.starts_with(start));
-    if fits && (is_of_any || (in_python && is_variable && !is_late)) {
+    if fits && (is_of_any || (has_any && is_variable && !is_late)) {
         return None;
     }
     let meant = nearest(name, NAMES).map_or_else(String::new, |it| format!("did you mean {it}? "));
     let shown: String = name.chars().take(LONGEST_NAME).collect();
-    Some(if in_python {
+    Some(if has_any {
         format!(
             "{shown:?} is no variable that an app in Python can have; {meant}allowed are names of letters, digits and underscores, at \
              most {LONGEST_NAME} long, that do not begin with {}: those are read at the start of the process, before env is set{}",
@@ -223,7 +221,7 @@ mod tests {
         let config = Config::parse("/r.toml".into(), text.into()).unwrap();
         let app = config.app("a").unwrap();
         assert_eq!((app.env["FAUCET_LOG"].as_str(), app.env["TZ"].as_str()), ("secret", "UTC"));
-        let options: Vec<&String> = app.python.as_ref().unwrap().options.keys().collect();
+        let options: Vec<&String> = app.host_keys.options.keys().collect();
         assert_eq!(options, ["other"]);
         let [notice] = &config.notices[..] else { panic!("{:?}", config.notices) };
         let remedy =

@@ -23,6 +23,7 @@ mod file;
 mod findings;
 pub mod fs_read;
 mod grants;
+mod hosting;
 #[cfg(feature = "arguments")]
 pub mod instance;
 mod limits;
@@ -31,7 +32,6 @@ mod northbound;
 mod orphans;
 mod policies;
 mod position;
-mod python;
 mod quotas;
 pub mod reserved;
 mod rights;
@@ -46,7 +46,7 @@ mod value;
 mod words;
 mod zones;
 
-pub use app::{APP_KEYS, AppConfig, Manifests, OnStop, RYU_CAPABILITIES};
+pub use app::{APP_KEYS, AppConfig, Manifests, OnStop};
 pub use apps::{MOST_APPS, MOST_ELEMENTS};
 pub use changes::changes;
 pub use config::{Config, DEFAULT_APPS, TOP_KEYS};
@@ -54,6 +54,7 @@ pub use controller::CONTROLLER_KEYS;
 pub use environment::{ENV_IN_KERNEL, Environment, check_variable_of_python};
 pub use error::ConfigError;
 pub use file::{SYSTEM_CONFIG, default_file, runtime_dir_of, user_dir};
+pub use hosting::{HostKeys, module_name};
 pub use limits::{Bound, LIMITS_KEYS, Limits, NONE as NO_LIMIT};
 pub use manifest::{MANIFEST_KEYS, Manifest, ManifestMistake};
 /// A resource with a limit.
@@ -61,7 +62,6 @@ pub use names::Limit;
 pub use northbound::{NORTHBOUND_KEYS, Northbound, is_host_name};
 pub use orphans::Orphans;
 pub use position::Position;
-pub use python::{Python, framework_name, framework_named, is_source, module_name};
 pub use quotas::{LOG_KEYS, STORAGE_KEYS};
 pub use rights::{Granted, SERVE_HTTP, ServiceRight};
 pub use role::{Need, Role};
@@ -73,7 +73,7 @@ pub use supervision::{
 };
 pub use trust::{ExcessiveRequest, SHIPPED, TRUST_KEYS, Trust};
 pub use tuning::{InvalidVariable, with_environment};
-pub use words::{NAME_FORM, host_name, host_named, is_name, stage_name};
+pub use words::{NAME_FORM, alternatives, is_name, stage_name};
 pub use zones::{Require, ZONES_KEYS};
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use control::hosting::Hosting;
 use toml::de::{DeTable, DeValue};
 
 use super::{Config, ConfigError};
@@ -163,8 +164,9 @@ fn reserved(top: &DeTable<'_>) -> BTreeMap<String, String> {
         for (key, value) in app {
             let (key, value): (&str, _) = (key.get_ref(), value.get_ref());
             let path = format!("app.{name}.{key}");
-            if key == "host" && value.as_str() == Some("kernel") {
-                found.insert(path, "kernel".into());
+            let host = value.as_str().filter(|_| key == "host").and_then(Hosting::named);
+            if let Some(host) = host.filter(|it| it.is_in_kernel()) {
+                found.insert(path, host.name.into());
             } else if key == "capabilities" {
                 let reserved = value.as_array().into_iter().flatten().map(|it| shown(it.get_ref()));
                 let mut reserved: Vec<String> = reserved.filter(|it| is_reserved(it)).collect();

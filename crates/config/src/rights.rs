@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use control::app::Hosting;
+use control::hosting::Hosting;
 use control::policy::{Capability, Grant};
 use control::service::Destination;
 use names::{LONGEST_HOST, Service};
@@ -186,7 +186,7 @@ fn compare(table: &Table<'_>, host: Hosting, granted: &Granted) {
     let refuse = |key, what| {
         table.findings.refuse(table.get(key).map_or(table.at, |it| it.at), what);
     };
-    if host == Hosting::Kernel
+    if host.is_in_kernel()
         && let Some(why) = only_in_a_zone(read, service_rights)
     {
         refuse("capabilities", why.to_owned());

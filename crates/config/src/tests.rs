@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use control::app::Hosting;
+use control::hosting::Hosting;
 use control::kernel::PlainTcp;
 use control::log::LogLevel;
 use control::policy::{Band, Capability, Fail, Grant, Policy, Quota, Stage};
@@ -80,7 +80,7 @@ fn every_key_is_read() {
     let [app] = config.apps.as_deref().unwrap() else { panic!("one app") };
     let object = Path::new("/etc/rosemary/target/debug/libfirewall.so");
     assert_eq!((app.object.as_deref(), app.enabled), (Some(object), false));
-    assert_eq!((app.host, app.log_level), (Hosting::Kernel, Some(LogLevel::Debug)));
+    assert_eq!((app.host, app.log_level), (Hosting::KERNEL, Some(LogLevel::Debug)));
     let policy = &config.policies(std::slice::from_ref(app)).unwrap()[0];
     assert_eq!(policy.stage, Stage::Guard(Fail::Open));
     assert_eq!(policy.filter.ethertypes, [0x0806, 0x0800]);
@@ -157,7 +157,7 @@ fn mistake_names_line_found_and_expected_value() {
         (app("stage = 1.5"), 4, "stage is 1.5", "\"guard\""),
         (app("fail = \"open\""), 4, "fail", "stage = \"guard\""),
         (app("stage = \"guard\"\nfail = true"), 5, "fail is true", "\"open\" or \"closed\""),
-        (app("host = \"wasm\""), 4, "\"wasm\"", "\"user\", \"kernel\", \"python\" or"),
+        (app("host = \"moon\""), 4, "\"moon\"", "\"user\", \"kernel\", \"python\" or"),
         (app("enabled = \"yes\""), 4, "enabled is \"yes\"", "true or false"),
         (app("ethertypes = [0x0806, 1]"), 4, "ethertypes is 1;", "0x0806 for ARP"),
         (app("ethertypes = []"), 4, "an empty list", "remove the key"),
@@ -278,7 +278,7 @@ fn longest_lists_fit_into_one_message() {
         app: control::app::AppId(u16::MAX),
         name: name.clone(),
         policy,
-        host: Hosting::Kernel,
+        host: Hosting::KERNEL,
         log_level: LogLevel::default(),
         config_size: u32::MAX,
         services: services.clone().map(|it| it.name().to_owned()).collect(),
@@ -350,7 +350,7 @@ fn default_file_has_every_key_commented_out() {
     let text = default_file_switched_on();
     let config = parse(&text).unwrap();
     let [switch, firewall, python] = config.apps.as_deref().unwrap() else { panic!("three") };
-    assert_eq!(python.python.as_ref().map(|it| it.path.len()), Some(1));
+    assert_eq!((python.host, python.host_keys.path.len()), (Hosting::PYTHON, 1));
     assert_eq!(*switch, AppConfig { at: switch.at, ..AppConfig::named("learning-switch") });
     assert_eq!(config.quotas, ServiceQuotas::default());
     assert!(firewall.band.is_some() && matches!(firewall.stage, Stage::Guard(Fail::Closed)));

@@ -1,6 +1,6 @@
 //! Reads `[[trust]]`: a developer's key, and the most that apps with its signature may request.
 
-use control::app::Hosting;
+use control::hosting::Hosting;
 use control::policy::Capability;
 use package::PublicKey;
 
@@ -193,7 +193,7 @@ fn read_one(table: Table<'_>) -> Option<Trust> {
     };
     let stages = table.list("stages", r#""guard", "control" or "observe""#, stage);
     let default = Granted { capabilities: vec![Capability::PacketIn.into()], ..<_>::default() };
-    let granted = rights::read(table, Hosting::User, default);
+    let granted = rights::read(table, Hosting::default(), default);
     let default = Limits::default();
     let limits = table.get("limits").map(|it| Limits::read(it, &default));
     let digest = |it: &Value<'_>| {

@@ -1,8 +1,7 @@
-//! Values that several tables have: names of apps, paths, datapath ids, and the names of hosts and stages.
+//! Values that several tables have: names of apps, paths, datapath ids, and the names of stages.
 
 use std::path::PathBuf;
 
-use control::app::Hosting;
 use control::policy::Stage;
 use openflow::Dpid;
 
@@ -38,16 +37,13 @@ pub(super) fn dpid(value: &Value<'_>) -> Option<u64> {
     }
 }
 
-/// Returns the hosting with this name in the configuration.
-pub fn host_named(name: &str) -> Option<Hosting> {
-    [Hosting::User, Hosting::Kernel].into_iter().find(|host| host_name(*host) == name)
-}
-
-/// Returns the name of a hosting in the configuration.
-pub fn host_name(host: Hosting) -> &'static str {
-    match host {
-        Hosting::User => "user",
-        Hosting::Kernel => "kernel",
+/// Lists words in a sentence, as in `a, b or c`.
+pub fn alternatives(words: &[impl AsRef<str>]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match &words[..] {
+        [] => String::new(),
+        [word] => (*word).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
 }
 
@@ -62,7 +58,14 @@ pub fn stage_name(stage: Stage) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::alternatives;
     use crate::Config;
+
+    #[test]
+    fn words_are_listed() {
+        let listed = [&[][..], &["a"], &["a", "b"], &["a", "b", "c"]].map(alternatives);
+        assert_eq!(listed, ["", "a", "a or b", "a, b or c"]);
+    }
 
     #[test]
     fn paths_are_shown_as_they_are() {

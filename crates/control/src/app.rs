@@ -1,5 +1,5 @@
-//! Identifies an installation of Rosemary and its apps: their numbers, the numbers on switches that follow from these, and an
-//! app's hosting. `docs/decisions/0010-cookies.md` has the reasons for the layout of cookies.
+//! Identifies an installation of Rosemary and its apps: their numbers, and the numbers on switches that follow from these.
+//! `docs/decisions/0010-cookies.md` has the reasons for the layout of cookies.
 
 use std::ops::RangeInclusive;
 
@@ -89,17 +89,6 @@ pub struct AbsentApp {
     pub name: String,
     /// Whether its flows, groups and meters are removed from the switches.
     pub remove: bool,
-}
-
-/// The process that hosts an app.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Hosting {
-    /// A zone of the app's own.
-    #[default]
-    User,
-    /// The kernel: trusted execution.
-    Kernel,
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use sys::ring::DEFAULT_CAPACITY;
 use sys::sandbox::Report;
 
-use crate::app::{AbsentApp, AppId, Hosting, Installation};
+use crate::app::{AbsentApp, AppId, Installation};
+use crate::hosting::Hosting;
 use crate::log::LogLevel;
 use crate::policy::Policy;
 
@@ -42,7 +43,7 @@ pub struct AnnouncedApp {
     pub name: String,
     /// Its rights and its position among the apps.
     pub policy: Policy,
-    /// The process that hosts it.
+    /// What hosts it now.
     pub host: Hosting,
     /// The level of its log, if the kernel hosts it.
     pub log_level: LogLevel,

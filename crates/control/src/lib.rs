@@ -16,7 +16,7 @@
 //! Messages are JSON in packets of a [`sys::channel::Channel`]; the log's travel in packets of
 //! `sdk::services`. Both ends of a pair are programs of the same release.
 //!
-//! Six modules hold types that several pairs share: [`app`] (an app's number and hosting), [`change`]
+//! Seven modules hold types that several pairs share: [`app`] (an app's number), [`hosting`] (what hosts an app), [`change`]
 //! (changes while Rosemary runs), [`policy`] and [`capability`] (an app's rights), [`flight`] (the layout of the flight
 //! recorder, which one process writes and the monitor reads) and [`incident`] (records of what went wrong).
 //! [`clients`] is the end of a service that its clients' sockets reach. [`sabotage`] breaks Rosemary on purpose, in a test build only.
@@ -30,6 +30,7 @@ pub mod change;
 pub mod clients;
 pub mod details;
 pub mod flight;
+pub mod hosting;
 pub mod incident;
 pub mod kernel;
 pub mod log;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use sys::sandbox::{Limits, Report, Tmp};
 
+use crate::hosting::Hosting;
 use crate::log::LogLevel;
 use crate::service::ServiceClient;
 
@@ -55,8 +56,8 @@ pub enum ZoneRequest {
         /// The name of the service with a table that the app provides. A third descriptor is then the memory of the table
         /// ([`sys::table`]), which the zone maps and seals before it confines itself.
         provides: Option<String>,
-        /// How to run the app if it is written in Python. The descriptors of its listening sockets come last.
-        python: Option<Box<PythonApp>>,
+        /// How to run the app. The descriptors of its listening sockets come last.
+        guest: Box<GuestSettings>,
     },
     /// The first and only message of a sandbox probe: confine yourself, report the result and exit.
     /// Descriptors as for [`Load`](Self::Load). Answered by [`ZoneReply::Confined`] or
@@ -102,41 +103,46 @@ pub enum ZoneRequest {
     Stop,
 }
 
-/// How to run an app that is written in Python.
+/// How a zone runs its app.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PythonApp {
-    /// The framework that it is written for.
-    pub framework: Framework,
+pub struct GuestSettings {
+    /// The hosting, which must be one of the program that receives this.
+    pub host: Hosting,
     /// The contents of the object.
-    pub form: PythonForm,
+    pub form: ObjectForm,
     /// The path of the app's file, or the name of its module, for messages and tracebacks.
     pub object: String,
-    /// Directories that join the import path after the confinement. The sandbox grants them.
+    /// Directories with modules that the app may import after the confinement. The sandbox grants them.
     pub path: Vec<PathBuf>,
     /// The app's options.
     pub options: BTreeMap<String, String>,
-    /// The names of its capabilities.
+    /// The names of its capabilities, if the program shows them to the app.
     pub capabilities: Vec<String>,
     /// Its listening sockets: a name and an address each.
     pub listeners: Vec<(String, SocketAddr)>,
 }
 
-/// The framework of a Python app.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Framework {
-    /// Rosemary's own SDK.
-    Python,
-    /// Ryu, or os-ken.
-    Ryu,
+impl GuestSettings {
+    /// The settings of an app whose object is a file, and which needs nothing else.
+    pub fn of_file(host: Hosting, object: String) -> Self {
+        Self {
+            host,
+            form: ObjectForm::File,
+            object,
+            path: Vec::new(),
+            options: BTreeMap::new(),
+            capabilities: Vec::new(),
+            listeners: Vec::new(),
+        }
+    }
 }
 
-/// The form of a Python app's object.
+/// The form of an app's object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum PythonForm {
-    /// The source of a module.
-    Source,
+pub enum ObjectForm {
+    /// A file of the hosting: a shared object, or the source of a module.
+    File,
     /// The name of a module on the import path.
     Module,
     /// An archive with modules; the module `__main__` or `app` is the app.

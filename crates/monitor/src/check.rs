@@ -18,7 +18,7 @@ use crate::object::Object;
 use crate::options::Options;
 use crate::overrides::Overrides;
 use crate::packages::Store;
-use crate::{keys, listen, trial_load};
+use crate::{hosting, keys, listen, trial_load};
 
 /// The apps of a valid configuration, and its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub fn check(options: &Options) -> Result<Valid, Vec<StartError>> {
         mistakes.extend(object(app, &config).err());
         mistakes.extend(own_file(app, &config).err());
         if mistakes.len() == before {
-            mistakes.extend(loading(app, &installation.zone, &own, &config).err());
+            mistakes.extend(loading(app, &own, &config).err());
         }
     }
     match keys::load(&options.tls, &config) {
@@ -160,38 +160,21 @@ fn addresses(options: &Options, config: &Config) -> Result<(), StartError> {
     listen::check(&options.listen(config).required).map_err(|error| error.at(place()))
 }
 
-/// Checks that the file of an app's object can be read and has the kind that the app's host needs. Whether a file in Python is
-/// valid, only the interpreter can say ([`loading`]).
+/// Checks that the file of an app's object can be read and has the kind that the app's host needs.
 fn object(app: &App, config: &Config) -> Result<(), StartError> {
     let Object::File(_) = &app.object else { return Ok(()) }; // rosemary-security has inspected the package
     let path = app.object.path();
-    let why = match (read_object(path), &app.spec.keys.python) {
-        (Ok(bytes), None) if is_shared_object(&bytes) => return Ok(()),
-        (Ok(_), None) => "it is not a shared object".to_owned(),
-        (Ok(bytes), Some(_)) if is_shared_object(&bytes) => {
-            "it is a shared object, and the app's `host` expects a file in Python".to_owned()
-        }
-        (Ok(_), Some(_)) => return Ok(()),
-        (Err(error), _) => error.to_string(),
-    };
-    Err(unloadable(app, why).at(config.position_of_app(app.name(), "object")))
+    let read = read_object(path).map_err(|error| error.to_string());
+    let host = hosting::of(app.spec.keys.host);
+    let checked = read.and_then(|bytes| host.check(&bytes).map_err(ToOwned::to_owned));
+    checked.map_err(|why| unloadable(app, why).at(config.position_of_app(app.name(), "object")))
 }
 
 /// The error of an app whose object cannot be loaded.
 fn unloadable(app: &App, why: String) -> StartError {
-    let remedy = match app.spec.keys.python {
-        Some(_) => "correct the file, or `object`",
-        None => "build it again, or correct `object`",
-    };
+    let remedy = hosting::of(app.spec.runtime.host).remedy();
     let object = app.object.path().to_owned();
     StartError::Object { app: app.name().to_owned(), object, why, remedy }
-}
-
-/// Returns whether the file begins as a shared object: the magic number, and the type `ET_DYN` (elf(5)).
-fn is_shared_object(bytes: &[u8]) -> bool {
-    const TYPE: usize = 16;
-    const ET_DYN: u16 = 3;
-    bytes.starts_with(b"\x7fELF") && bytes.get(TYPE..TYPE + 2) == Some(&ET_DYN.to_ne_bytes())
 }
 
 /// Checks that the file with an app's own configuration can be read.
@@ -203,8 +186,8 @@ fn own_file(app: &App, config: &Config) -> Result<(), StartError> {
 }
 
 /// Checks that an app can be loaded with its own configuration, which only the app can interpret.
-fn loading(app: &mut App, zone: &Path, own: &[PathBuf], config: &Config) -> Result<(), StartError> {
-    trial_load::load(zone, app, own, config.require).map_err(|why| {
+fn loading(app: &mut App, own: &[PathBuf], config: &Config) -> Result<(), StartError> {
+    trial_load::load(app, own, config.require).map_err(|why| {
         let name = app.name().to_owned();
         if let Some(file) = &app.spec.keys.config {
             let why = format!("{}: {why}", file.display());
@@ -213,17 +196,4 @@ fn loading(app: &mut App, zone: &Path, own: &[PathBuf], config: &Config) -> Resu
         }
         unloadable(app, why).at(config.position_of_app(&name, "object"))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shared_object_is_recognised() {
-        let own = std::fs::read("/proc/self/exe").unwrap();
-        assert!(is_shared_object(&own), "a position-independent program has the same type");
-        assert!(!is_shared_object(b"\x7fELF"));
-        assert!(!is_shared_object(b"#!/bin/sh\n echo not an object"));
-    }
 }

@@ -6,8 +6,9 @@ mod wanted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use config::{AppConfig, Config, DEFAULT_APPS, Position, SetFault, nearest};
-use control::app::{AppId, Hosting};
+use config::{AppConfig, Config, DEFAULT_APPS, HostKeys, Position, SetFault, nearest};
+use control::app::AppId;
+use control::hosting::Hosting;
 use control::operator::{InactiveApp, InactiveState};
 use control::policy::{Fail, Policy, Stage};
 use tracing::warn;
@@ -130,7 +131,7 @@ pub(crate) fn apps_to_start(
         match app {
             Ok(app) => apps.push(app),
             Err(app) if around.options.apps.is_empty() && app.mistake.is_of_files() => {
-                apps.push(held(*app, config, around.store));
+                apps.push(held(*app, config, around));
             }
             Err(app) => errors.push(app.mistake),
         }
@@ -154,16 +155,16 @@ struct Unusable {
 }
 
 /// The app in a form in which it is held with the reason.
-fn held(app: Unusable, config: &Config, store: &Store) -> App {
+fn held(app: Unusable, config: &Config, around: &Circumstances<'_>) -> App {
     let Unusable { mut settings, policy, mistake } = app;
     let name = settings.name.clone();
-    let path = settings.object.clone().unwrap_or_else(|| store.path(&name));
+    let path = settings.object.clone().unwrap_or_else(|| around.store.path(&name));
     // The kernel cannot host an app without its object, and a held zone needs no interpreter.
-    (settings.host, settings.python) = (Hosting::User, None);
+    (settings.host, settings.host_keys) = (Hosting::default(), HostKeys::default());
     let object = Object::Unusable { path, why: mistake.with_causes() };
     let origin = Origin::Unknown { key: None };
-    let app = App::of(settings, policy, (object, origin), config);
-    app.expect("only an archive and an app in Python need more")
+    let app = App::of(settings, policy, (object, origin), config, around.installation);
+    app.expect("the zone of a shared object needs only its program")
 }
 
 /// Chooses the apps, each usable or not, and judges whether they fit together.
@@ -196,7 +197,7 @@ fn choose(config: &Config, around: &Circumstances<'_>) -> Result<Chosen, Vec<Sta
     for (app, policy) in apps.into_iter().zip(policies).filter(|(app, _)| app.enabled) {
         let package = packages.remove(&app.name);
         let refusal = refused.remove(&app.name);
-        let module = app.python.as_ref().and_then(|python| python.module.as_deref());
+        let module = app.host_keys.module.as_deref();
         let found = match (package, &app.object) {
             _ if let Some(refusal) = refusal => Err(refusal),
             (None, None) if let Some(module) = module => named_module(&app.name, module, options)
@@ -209,7 +210,7 @@ fn choose(config: &Config, around: &Circumstances<'_>) -> Result<Chosen, Vec<Sta
                 .map_err(|error| error.at(config.position_of_app(&app.name, "name"))),
         };
         let settings = app.clone();
-        let app = found.and_then(|found| App::of(app, policy.clone(), found, config));
+        let app = found.and_then(|found| App::of(app, policy.clone(), found, config, installation));
         chosen.push(app.map_err(|mistake| Box::new(Unusable { settings, policy, mistake })));
     }
     Ok(Chosen { apps: chosen, faults })

@@ -7,7 +7,7 @@ use control::app::AppId;
 use control::log::LogLevel;
 use control::zone::ZoneSandbox;
 use sdk::services::Service;
-use supervisor::app::{App, InPython, Launch, provided};
+use supervisor::app::{App, Guest, Launch, provided};
 use supervisor::files::{Contents, FileSource, Fingerprint};
 use sys::process::PidNamespace;
 use sys::sandbox::Limits;
@@ -15,9 +15,8 @@ use sys::sandbox::Limits;
 use crate::choice;
 use crate::config_file::ConfigFile;
 use crate::environment::Environment;
-use crate::modules::Modules;
+use crate::hosting::{self, OtherFiles, Sockets};
 use crate::object::Object;
-use crate::python::{self, PythonZone};
 
 /// Describes the app `chosen` with number `id`; nothing is started. `demoted` says why it must not run in the kernel.
 pub(crate) fn app(
@@ -39,19 +38,14 @@ pub(crate) fn app(
             spec.keys.services.iter().copied().chain(provided(spec.name())),
         ),
     });
-    let executable = match &spec.interpreter {
-        Some(interpreter) => python::command(interpreter),
-        None => around.installation.zone.clone().into(),
-    };
     let apart = if sandbox.is_some() { PidNamespace::find() } else { PidNamespace::No };
-    let python = PythonZone::of(&spec, &object);
-    let python = python.map(|zone| InPython { app: zone.app.clone(), listeners: Box::new(zone) });
+    let settings = hosting::of(spec.runtime.host).settings(&spec, &object);
+    let listeners = Box::new(Sockets::of(settings.listeners.clone()));
     let uid = rustix::process::geteuid().as_raw();
     let launch = Launch {
         id,
         files: Box::new(Files::of(&spec, object)),
-        python,
-        executable,
+        guest: Guest { settings, listeners },
         sandbox,
         apart,
         meter: around.enforcement.meter(limits),
@@ -71,8 +65,8 @@ pub(crate) fn app(
 /// Why one of them cannot be read, as a phrase.
 pub(crate) fn fingerprint(app: &mut choice::App) -> Result<Fingerprint, String> {
     let mut config = ConfigFile::new(app.spec.keys.config.clone());
-    let modules = Modules::of(&app.spec, &app.object);
-    read(&mut app.object, &mut config, modules.as_ref(), app.spec.name())
+    let others = hosting::of(app.spec.runtime.host).other_files(&app.spec, &app.object);
+    read(&mut app.object, &mut config, others.as_deref(), app.spec.name())
 }
 
 /// Adds address space for the tables of these services to the limits of a process.
@@ -89,20 +83,20 @@ fn with_tables(mut limits: Limits, services: impl Iterator<Item = Service>) -> L
 struct Files {
     object: Object,
     config: ConfigFile,
-    /// The modules that an app in Python imports.
-    modules: Option<Modules>,
+    others: Option<Box<dyn OtherFiles>>,
 }
 
 impl Files {
     fn of(spec: &supervisor::spec::AppSpec, object: Object) -> Self {
         let config = ConfigFile::new(spec.keys.config.clone());
-        Self { modules: Modules::of(spec, &object), config, object }
+        let others = hosting::of(spec.runtime.host).other_files(spec, &object);
+        Self { object, config, others }
     }
 }
 
 impl FileSource for Files {
     fn read(&mut self, app: &str) -> Result<Contents, String> {
-        let files = read(&mut self.object, &mut self.config, self.modules.as_ref(), app)?;
+        let files = read(&mut self.object, &mut self.config, self.others.as_deref(), app)?;
         let object = self.object.sealed().ok_or("it has no object")?;
         Ok(Contents { object, files })
     }
@@ -127,11 +121,11 @@ impl FileSource for Files {
 fn read(
     object: &mut Object,
     config: &mut ConfigFile,
-    modules: Option<&Modules>,
+    others: Option<&dyn OtherFiles>,
     app: &str,
 ) -> Result<Fingerprint, String> {
     config.read()?;
-    let modules = modules.map(Modules::read).unwrap_or_default();
+    let modules = others.map(OtherFiles::read).unwrap_or_default();
     let path = object.path().display().to_string();
     let sha256 = object.read(app).map(ToOwned::to_owned);
     let sha256 = sha256.map_err(|error| format!("could not read {path}: {error}"))?;

@@ -20,7 +20,8 @@
 //! | `sandbox.rs`, `remedy.rs`, `sandbox_probe.rs` | the sandbox of each app and the calls that it refuses; what would allow them; what sandbox this machine supports |
 //! | `northbound/` | the HTTP interface: its sockets, keys and tokens |
 //! | `admin_server.rs`, `deployment/` | the admin socket; what changes that operators make need from the disk |
-//! | `object.rs`, `config_file.rs`, `modules.rs` | an app's object; an app's own configuration; modules that an app in Python imports |
+//! | `object.rs`, `config_file.rs` | an app's object; an app's own configuration |
+//! | `hosting/` | what each hosting needs on this machine: programs, files, sockets |
 //! | `packages/`, `one_shot.rs` | installed packages; a child process that answers one request |
 //! | `check.rs`, `choice.rs`, `overrides.rs`, `numbers.rs` | checks of what the operator chose; which apps run, also by decisions of operators; their numbers |
 //! | `notify.rs` | reports to systemd |
@@ -43,6 +44,7 @@ mod deployment;
 mod environment;
 pub mod error;
 mod event_loop;
+mod hosting;
 mod incident_store;
 pub mod installation;
 mod kernel_settings;
@@ -51,7 +53,6 @@ mod launch;
 mod listen;
 mod lock;
 mod log_forwarder;
-mod modules;
 mod northbound;
 mod notify;
 mod numbers;
@@ -61,7 +62,6 @@ pub mod options;
 mod overrides;
 pub mod packages;
 mod processes;
-pub mod python;
 mod remedy;
 mod runtime_dir;
 pub mod sandbox;
@@ -90,6 +90,7 @@ use sdk::services::Service;
 use tracing::{info, warn};
 
 pub use crate::check::{Valid, check};
+pub use crate::hosting::python;
 pub use supervisor::text::shown;
 
 use crate::admin_server::{AdminServer, AllowedUsers};
@@ -228,8 +229,8 @@ fn add_others(
     }
     for (role, address) in wanted {
         let asks = |app: &&config::AppConfig| {
-            let python = app.python.as_ref().filter(|_| app.enabled);
-            python.is_some_and(|it| it.listen.iter().any(|(_, it)| it.port() == address.port()))
+            let mut listen = app.host_keys.listen.iter();
+            app.enabled && listen.any(|(_, it)| it.port() == address.port())
         };
         if let Some(app) = config.apps.iter().flatten().find(asks) {
             let app = &app.name;

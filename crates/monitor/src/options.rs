@@ -7,15 +7,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use control::app::Hosting;
+use control::hosting::Hosting;
 use control::kernel::{MAX_WORKERS, OfferedVersions, PlainTcp, Tuning};
 use control::northbound::OfctlRest;
-use control::zone::Framework;
 
 use config::instance::{InstancePaths, StateDir, TlsDir};
-use config::{
-    Config, NAME_FORM, framework_name, framework_named, host_name, host_named, is_name, is_source,
-};
+use config::{Config, NAME_FORM, alternatives, is_name};
 
 /// The default address for switches: OpenFlow's port, on this machine only.
 pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6653);
@@ -130,16 +127,14 @@ pub struct AppChoice {
     pub name: String,
     /// What hosts it, if the option says so.
     pub host: Option<Hosting>,
-    /// The file of an app in Python, if the option names a file.
+    /// The file of the app, if the option names a file.
     pub file: Option<PathBuf>,
-    /// The framework of an app in Python, if the option says so.
-    pub framework: Option<Framework>,
 }
 
 impl AppChoice {
     /// The app with this name in the configuration.
     pub fn named(name: &str, host: Option<Hosting>) -> Self {
-        Self { name: name.to_owned(), host, file: None, framework: None }
+        Self { name: name.to_owned(), host, file: None }
     }
 }
 
@@ -149,9 +144,8 @@ impl fmt::Display for AppChoice {
             Some(file) => write!(f, "{}", file.display())?,
             None => f.write_str(&self.name)?,
         }
-        let framework = self.framework.map(framework_name);
-        match framework.or(self.host.map(host_name)) {
-            Some(host) => write!(f, ":{host}"),
+        match self.host {
+            Some(host) => write!(f, ":{}", host.name),
             None => Ok(()),
         }
     }
@@ -289,19 +283,27 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 
 fn parse_app(text: &str) -> Result<AppChoice, String> {
     let (name, host) = text.rsplit_once(':').map_or((text, None), |(name, it)| (name, Some(it)));
-    if is_source(Path::new(name)) {
-        let framework = host.map(|host| {
-            framework_named(host).ok_or("expected python or ryu after the colon of a file")
-        });
-        let framework = framework.transpose()?;
-        return Ok(AppChoice { file: Some(name.into()), framework, ..of_file(name)? });
+    let extension = Hosting::of_file(Path::new(name)).and_then(|it| it.extension);
+    let host = host.map(|host| host_named(host, extension)).transpose()?;
+    if extension.is_some() {
+        return Ok(AppChoice { file: Some(name.into()), host, ..of_file(name)? });
     }
-    let host = host.map(|host| host_named(host).ok_or("expected user or kernel after the colon"));
-    let host = host.transpose()?;
     if !is_name(name) {
         return Err(format!("expected {NAME_FORM}"));
     }
     Ok(AppChoice::named(name, host))
+}
+
+/// The hosting with this name, which must run files with this extension, or shared objects.
+fn host_named(name: &str, extension: Option<&str>) -> Result<Hosting, String> {
+    let hosts: Vec<Hosting> =
+        Hosting::ALL.into_iter().filter(|it| it.extension == extension).collect();
+    let host = hosts.iter().find(|it| it.name == name);
+    host.copied().ok_or_else(|| {
+        let names: Vec<&str> = hosts.iter().map(|it| it.name).collect();
+        let what = if extension.is_some() { " of a file" } else { "" };
+        format!("expected {} after the colon{what}", alternatives(&names))
+    })
 }
 
 /// Names the app of a file by the file's name.
@@ -366,7 +368,7 @@ pub(crate) mod tests {
     fn app_option_is_a_name_and_an_optional_host() {
         let choice = AppChoice::named;
         let options = parse(&["--app", "a", "--app", "b:user", "--app", "c:kernel"]).unwrap();
-        let [user, kernel] = [Hosting::User, Hosting::Kernel].map(Some);
+        let [user, kernel] = [Hosting::USER, Hosting::KERNEL].map(Some);
         assert_eq!(options.apps, [choice("a", None), choice("b", user), choice("c", kernel)]);
         for wrong in ["", "a:b", "../a", "A", "a b", "a:", ":user", "-a"] {
             assert!(parse(&[&format!("--app={wrong}")]).is_err(), "{wrong}");
@@ -378,13 +380,17 @@ pub(crate) mod tests {
         let args = ["--app", "/x/My_switch.py", "--app", "l2.py:ryu"];
         let options = parse(&args).unwrap();
         let [first, second] = options.apps.as_slice() else { panic!("two apps") };
-        assert_eq!((first.name.as_str(), first.framework), ("my-switch", None));
-        assert_eq!((second.name.as_str(), second.framework), ("l2", Some(Framework::Ryu)));
+        assert_eq!((first.name.as_str(), first.host), ("my-switch", None));
+        assert_eq!((second.name.as_str(), second.host), ("l2", Some(Hosting::RYU)));
         assert_eq!(options.to_args(), args);
         assert!(options.allows_unsigned("l2") && !options.allows_unsigned("other"));
         for wrong in ["a.py:kernel", "1.py", ".py"] {
             assert!(parse(&["--app", wrong]).is_err(), "{wrong}");
         }
+        let error = parse(&["--app", "a.py:kernel"]).unwrap_err();
+        assert!(error.contains("expected python or ryu after the colon of a file"), "{error}");
+        let error = parse(&["--app", "a:ryu"]).unwrap_err();
+        assert!(error.contains("expected user or kernel after the colon"), "{error}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use config::Require;
@@ -17,8 +17,8 @@ use sys::sandbox::{Mechanism, Report};
 
 use crate::choice::App;
 use crate::config_file::ConfigFile;
+use crate::hosting::{self, Sockets};
 use crate::one_shot::OneShot;
-use crate::python::{self, PythonZone};
 use crate::usage::Enforcement;
 use crate::users::Users;
 use supervisor::text::harmless;
@@ -77,17 +77,12 @@ impl Calls {
     }
 }
 
-/// Loads `app` by the program `zone`. The app may read none of the paths in `never`.
+/// Loads `app` in a zone. The app may read none of the paths in `never`.
 ///
 /// # Errors
 /// Why the app cannot be loaded with its files, as a phrase.
-pub(crate) fn load(
-    zone: &Path,
-    app: &mut App,
-    never: &[PathBuf],
-    require: Require,
-) -> Result<(), String> {
-    match reply(zone, app, never, require) {
+pub(crate) fn load(app: &mut App, never: &[PathBuf], require: Require) -> Result<(), String> {
+    match reply(app, never, require) {
         Ok(ZoneReply::Unfit { why } | ZoneReply::NotLoaded { why } | ZoneReply::Failed { why }) => {
             Err(harmless(&why, LONGEST_REASON))
         }
@@ -102,7 +97,7 @@ pub(crate) fn load(
     }
 }
 
-fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io::Result<ZoneReply> {
+fn reply(app: &mut App, never: &[PathBuf], require: Require) -> io::Result<ZoneReply> {
     let mut config = ConfigFile::new(app.spec.keys.config.clone());
     config.read().map_err(io::Error::other)?;
     let config = sys::shm::sealed_copy("config", config.content())?;
@@ -110,12 +105,9 @@ fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io:
     let users = Users::find().map_err(io::Error::other)?;
     let id = AppId(u16::MAX); // no app has it
     let App { spec, object, .. } = app;
-    let mut python = PythonZone::of(spec, object);
-    python.as_mut().map(PythonZone::listen_nowhere).transpose()?;
-    let executable = match &spec.interpreter {
-        Some(interpreter) => python::command(interpreter),
-        None => zone.to_owned().into(),
-    };
+    let settings = hosting::of(spec.runtime.host).settings(spec, object);
+    let mut sockets = Sockets::of(settings.listeners.clone());
+    sockets.listen_nowhere()?;
     let request = ZoneRequest::Load {
         name: spec.name().to_owned(),
         sandbox: Some(ZoneSandbox {
@@ -136,13 +128,12 @@ fn reply(zone: &Path, app: &mut App, never: &[PathBuf], require: Require) -> io:
         services: spec.keys.services.iter().map(|it| it.name().to_owned()).collect(),
         log_level: LogLevel::Error,
         provides: None, // it publishes nothing before an event
-        python: python.as_ref().map(|it| Box::new(it.app.clone())),
+        guest: Box::new(settings),
     };
     let sealed = object.sealed();
-    let sockets = python.iter().flat_map(PythonZone::sockets);
     let files = sealed.iter().map(|object| object.as_fd()).chain([config.as_fd()]);
-    let files: Vec<BorrowedFd<'_>> = files.chain(sockets).collect();
-    let process = OneShot::start(&executable, &request, &files)?;
+    let files: Vec<BorrowedFd<'_>> = files.chain(sockets.fds()).collect();
+    let process = OneShot::start(&spec.runtime.program, &request, &files)?;
     let mut calls = Calls::default();
     loop {
         match process.receive(calls.fd())? {

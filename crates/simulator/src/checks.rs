@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use control::app::{AppId, Hosting};
+use control::app::AppId;
 use control::kernel::KernelRequest;
 use control::northbound::NorthboundRequest;
 use control::operator::{ProgramState, Status};
@@ -305,7 +305,7 @@ fn kernel_request(
         KernelRequest::Start { apps, .. } => {
             let mut bands: Vec<(Band, &str)> = Vec::new();
             for app in apps {
-                if app.host == Hosting::Kernel {
+                if app.host.is_in_kernel() {
                     if programs.is_in_safe_mode() {
                         return Err(format!("the kernel hosts {} in safe mode", app.name));
                     }

@@ -12,19 +12,20 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use config::{AppConfig, Config, Limits, OnStop, SERVE_HTTP};
-use control::app::{AppId, Hosting};
+use control::app::AppId;
+use control::hosting::Hosting;
 use control::log::LogLevel;
 use control::policy::{Fail, Stage};
 use control::service::{ClientRights, ServiceKind, ServiceQuotas, ServiceSandbox};
-use control::zone::{Framework, PythonApp, PythonForm};
+use control::zone::GuestSettings;
 use names::Service;
-use supervisor::app::{App, InPython, Launch};
+use supervisor::app::{App, Guest, Launch, Listeners, NoListeners};
 use supervisor::change::deployment::{Plan, Version};
 use supervisor::effects::{Effects, Fd};
 use supervisor::hang::DEFAULT_LONGEST_CALL;
 use supervisor::incidents::Incidents;
 use supervisor::services::ServiceParts;
-use supervisor::spec::{AppSpec, Origin};
+use supervisor::spec::{AppSpec, Origin, Runtime};
 use supervisor::usage::meter::Meter;
 use sys::process::PidNamespace;
 
@@ -168,7 +169,7 @@ impl Disk {
             app.object = Some(format!("/apps/{name}.so").into());
             app.limits = Limits::default();
             if tape.happens(500) && name != "topology" && name != PYTHON {
-                app.host = Hosting::Kernel;
+                app.host = Hosting::KERNEL;
             }
             if tape.happens(300) {
                 app.on_stop = OnStop::Remove;
@@ -221,25 +222,15 @@ impl Disk {
     fn app(&self, spec: AppSpec, object: u64, demoted: Option<&str>) -> App {
         let outbox = self.0.borrow().outbox.clone();
         let name = spec.name().to_owned();
-        let python = (name == PYTHON).then(|| InPython {
-            app: PythonApp {
-                framework: Framework::Python,
-                form: PythonForm::Source,
-                object: "/apps/snake.py".into(),
-                path: Vec::new(),
-                options: BTreeMap::new(),
-                capabilities: Vec::new(),
-                listeners: Vec::new(),
-            },
-            listeners: Box::new(self.clone()),
-        });
+        let listeners: Box<dyn Listeners> =
+            if name == PYTHON { Box::new(self.clone()) } else { Box::new(NoListeners) };
+        let settings = GuestSettings::of_file(spec.runtime.host, format!("/apps/{name}"));
         let path = spec.object.clone();
         let bound = spec.is_packaged().then_some(object);
         let launch = Launch {
             id: number(&name),
             files: Box::new(Object { disk: self.clone(), bound, path }),
-            python,
-            executable: PathBuf::from("/zone").into(),
+            guest: Guest { settings, listeners },
             sandbox: None,
             apart: PidNamespace::No,
             meter: Meter::new(spec.keys.limits, vec![names::Limit::Memory]),
@@ -276,10 +267,8 @@ impl Disk {
                 }
                 1 if name != "topology" && name != PYTHON => {
                     let app = &mut content.apps[at];
-                    app.host = match app.host {
-                        Hosting::Kernel => Hosting::User,
-                        Hosting::User => Hosting::Kernel,
-                    };
+                    let is_in_kernel = app.host.is_in_kernel();
+                    app.host = if is_in_kernel { Hosting::USER } else { Hosting::KERNEL };
                 }
                 2 => content.apps[at].enabled = !content.apps[at].enabled,
                 3 => content.apps[at].log_level = Some(LogLevel::Warn),
@@ -421,6 +410,7 @@ impl Content {
                 rights.names.push(SERVE_HTTP.into());
             }
             let restart = keys.restart.over(config.supervision.apps);
+            let host = if name == PYTHON { Hosting::PYTHON } else { keys.host };
             let spec = AppSpec {
                 object: keys.object.clone().unwrap_or_default(),
                 keys: keys.without_place(),
@@ -429,7 +419,7 @@ impl Content {
                 rights,
                 hang: DEFAULT_LONGEST_CALL,
                 restart,
-                interpreter: None,
+                runtime: Runtime::of_program(host, "/zone".into()),
             };
             Ok::<_, String>((spec, object))
         };

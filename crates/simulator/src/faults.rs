@@ -3,7 +3,6 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use control::app::Hosting;
 use control::incident::Cause;
 use control::kernel::KernelReply;
 use control::northbound::NorthboundReply;
@@ -190,7 +189,7 @@ pub(crate) fn provoke(
 /// The app that a kernel hosts, if it hosts one.
 fn hosted(program: ProgramId, machine: &Machine, tape: &mut Tape) -> Option<NonZeroU16> {
     let process = machine.processes.get(&program)?;
-    let hosted = process.apps.iter().filter(|app| app.host == Hosting::Kernel);
+    let hosted = process.apps.iter().filter(|app| app.host.is_in_kernel());
     let hosted: Vec<u16> = hosted.map(|app| app.app.0).collect();
     NonZeroU16::new(*tape.one(&hosted)?)
 }

@@ -1,12 +1,12 @@
 //! One app: its files, its rights, and what hosts it.
 //!
-//! An app runs in a zone, or in the kernel until it is demoted ([`Hosting`]). `starting.rs`, `messages.rs` and `usage.rs` have the life
+//! An app runs in a zone, or in the kernel until it is demoted ([`HostState`]). `starting.rs`, `messages.rs` and `usage.rs` have the life
 //! of its zone; `kernel.rs` has what concerns the kernel that hosts it.
 
 mod connections;
 mod files;
 mod hold;
-mod hosting;
+mod host_state;
 mod intent;
 mod kernel;
 mod limit;
@@ -24,16 +24,17 @@ use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use control::app::{AppId, Hosting as Host};
+use control::app::AppId;
+use control::hosting::HostProcess;
 use control::log::LogLevel;
-use control::zone::{PythonApp, ZoneSandbox};
+use control::zone::{GuestSettings, ZoneSandbox};
 use names::Service;
 use sdk::services::apps::Measure;
 use sys::process::PidNamespace;
 use tracing::warn;
 
 use self::files::AppFiles;
-use self::hosting::{Hosting, InKernel};
+use self::host_state::{HostState, InKernel};
 use self::intent::Intent;
 use self::limit::PaceWatch;
 pub use self::messages::ZoneEvent;
@@ -44,7 +45,7 @@ use self::zone::ZoneSettings;
 use crate::effects::{Effects, Fd};
 use crate::files::FileSource;
 use crate::incidents::Incidents;
-use crate::program::{Executable, Program};
+use crate::program::Program;
 use crate::spec::AppSpec;
 use crate::system::System;
 use crate::usage::meter::Meter;
@@ -63,7 +64,7 @@ pub struct App {
     pub name: String,
     spec: AppSpec,
     files: AppFiles,
-    hosting: Hosting,
+    host: HostState,
     zone_settings: ZoneSettings,
     /// The user that the kernel runs as.
     kernel_uid: u32,
@@ -79,8 +80,7 @@ pub struct App {
     is_beside: bool,
     /// Whether the switches lose its flows when it leaves the table.
     removes_flows: bool,
-    /// The process of an app in Python.
-    python: Option<InPython>,
+    guest: Guest,
     /// The table that its process publishes, if the app provides a service.
     table: Option<Fd>,
     reports: AppReports,
@@ -93,7 +93,7 @@ pub struct App {
     kept: Option<String>,
 }
 
-/// The listening sockets of an app in Python.
+/// The listening sockets of an app.
 pub trait Listeners: fmt::Debug {
     /// Binds them, unless they are bound. They are as at the beginning, whatever an earlier instance did with them.
     ///
@@ -105,12 +105,24 @@ pub trait Listeners: fmt::Debug {
     fn restore(&self);
 }
 
-/// How an app in Python is run.
+/// The sockets of an app that listens nowhere.
 #[derive(Debug)]
-pub struct InPython {
-    /// What its process gets to know.
-    pub app: PythonApp,
-    /// Its sockets, in the order of the app's `listeners`.
+pub struct NoListeners;
+
+impl Listeners for NoListeners {
+    fn listen(&mut self) -> Result<Vec<Fd>, String> {
+        Ok(Vec::new())
+    }
+
+    fn restore(&self) {}
+}
+
+/// How the zone of an app runs it.
+#[derive(Debug)]
+pub struct Guest {
+    /// The settings that the zone receives.
+    pub settings: GuestSettings,
+    /// The app's sockets, in the order of the settings' `listeners`.
     pub listeners: Box<dyn Listeners>,
 }
 
@@ -123,10 +135,8 @@ pub struct Launch {
     pub spec: AppSpec,
     /// Its files.
     pub files: Box<dyn FileSource>,
-    /// The process of an app in Python.
-    pub python: Option<InPython>,
-    /// The program of its zone.
-    pub executable: Executable,
+    /// How its zone runs it.
+    pub guest: Guest,
     /// The sandbox of its zone; `None` to run the zone without one.
     pub sandbox: Option<ZoneSandbox>,
     /// How processes that its zone forks are made to end with the zone.
@@ -151,11 +161,11 @@ impl App {
 
     /// Describes the app; nothing is started. `demoted` says why it must not run in the kernel.
     pub fn new(launch: Launch, demoted: Option<&str>) -> Self {
-        let Launch { id, spec, files, python, executable, sandbox, .. } = launch;
+        let Launch { id, spec, files, guest, sandbox, .. } = launch;
         let name = spec.keys.name.clone();
         let zone_settings = ZoneSettings {
             app: name.clone(),
-            executable,
+            executable: spec.runtime.program.clone(),
             sandbox,
             apart: launch.apart,
             own_uid: launch.uids.0,
@@ -165,12 +175,14 @@ impl App {
             longest_call: spec.hang,
             restart: spec.restart,
         };
-        let mut hosting = match spec.keys.host {
-            Host::Kernel => Hosting::Kernel(InKernel::default()),
-            Host::User => Hosting::Zone { zone: Box::new(zone_settings.make()), demotion: None },
+        let mut host = match spec.keys.host.process {
+            HostProcess::Kernel => HostState::Kernel(InKernel::default()),
+            HostProcess::Zone => {
+                HostState::Zone { zone: Box::new(zone_settings.make()), demotion: None }
+            }
         };
         if let Some(why) = demoted
-            && hosting.demote(why, || zone_settings.make())
+            && host.demote(why, || zone_settings.make())
         {
             let hint = "rosemary app promote lets it run in the kernel again";
             warn!(app = name, why, hint, "app stays out of the kernel");
@@ -178,10 +190,10 @@ impl App {
         Self {
             id,
             name,
-            python,
+            guest,
             files: AppFiles::new(files),
             spec,
-            hosting,
+            host,
             zone_settings,
             kernel_uid: launch.uids.1,
             meter: launch.meter,
@@ -202,17 +214,17 @@ impl App {
 
     /// The zone, if the app has one.
     pub fn zone_mut(&mut self) -> Option<&mut Zone> {
-        self.hosting.zone_mut()
+        self.host.zone_mut()
     }
 
     /// The zone's program, if the app has a zone.
     pub fn program(&self) -> Option<&Program> {
-        self.hosting.zone().map(|zone| &zone.program)
+        self.host.zone().map(|zone| &zone.program)
     }
 
     /// The zone's program, if the app has a zone.
     pub fn program_mut(&mut self) -> Option<&mut Program> {
-        self.hosting.zone_mut().map(|zone| &mut zone.program)
+        self.host.zone_mut().map(|zone| &mut zone.program)
     }
 
     /// Returns whether the app has a zone that is loaded, so that it can be connected.
@@ -232,19 +244,19 @@ impl App {
 
     /// When [`advance`](Self::advance) or a retry of the connection is due.
     pub fn next_due(&self) -> Option<Instant> {
-        let zone = self.hosting.zone()?;
+        let zone = self.host.zone()?;
         let checks = zone.calls_due().into_iter().chain(zone.memory_due());
         checks.chain(zone.program.next_due()).chain(zone.retry_at()).min()
     }
 
     /// Does what is due for the zone: starts it, and checks its calls and its memory.
     pub fn advance(&mut self, system: &dyn System, now: Instant) {
-        let Some(zone) = self.hosting.zone_mut() else { return };
+        let Some(zone) = self.host.zone_mut() else { return };
         zone.check_calls(system, now);
         if zone.program.advance(system, now) {
             self.start_zone(system, now);
         }
-        if let Some(zone) = self.hosting.zone_mut()
+        if let Some(zone) = self.host.zone_mut()
             && zone.memory_due().is_some_and(|at| at <= now)
             && let memory =
                 system.own_memory(zone.program.id()).filter(|_| !zone.program.is_killed())
@@ -261,7 +273,7 @@ impl App {
 
     /// Forgets why the zone is held and how often it was restarted, because the operator starts it.
     pub fn forgive(&mut self) {
-        if let Some(zone) = self.hosting.zone_mut() {
+        if let Some(zone) = self.host.zone_mut() {
             zone.hold.forgive();
             zone.program.forgive();
         }

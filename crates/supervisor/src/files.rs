@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::effects::Fd;
 
-/// The modules that an app in Python imports, by their files, with a hash of the content of each.
+/// The modules that an app imports, by their files, with a hash of the content of each.
 pub type ModuleHashes = BTreeMap<PathBuf, u64>;
 
 /// Identifies the contents of an app's files.

@@ -4,7 +4,7 @@
 //! kernel Ready ----> start the zones; Attach for each that is loaded
 //! zone Loaded -----> Attach to the kernel, Attached from it, Rings to the zone
 //! zone ends -------> Detach to the kernel; start the zone again (lifecycle.rs)
-//! kernel Demoted --> the app that the kernel hosted gets a zone (app/hosting.rs)
+//! kernel Demoted --> the app that the kernel hosted gets a zone (app/host_state.rs)
 //! kernel ends -----> start it again, without the app in which it ended; zones keep running and
 //!                    get new rings after its next Ready
 //! ```

@@ -1,13 +1,15 @@
 //! The specification of an app: the result of the configuration, of packages and of operators' decisions.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use config::{AppConfig, Python, RestartPolicy};
+use config::{AppConfig, RestartPolicy};
+use control::hosting::Hosting;
 use control::policy::{Policy, Stage};
 use control::service::ClientRights;
 use package::PublicKey;
-use serde::Deserialize;
+
+use crate::program::Executable;
 
 /// The key that can change while the kernel hosts the app; any other change restarts the kernel.
 pub const LOG_LEVEL: &str = "log-level";
@@ -29,8 +31,29 @@ pub struct AppSpec {
     pub hang: Duration,
     /// When it is restarted and held.
     pub restart: RestartPolicy,
-    /// The interpreter of an app in Python.
-    pub interpreter: Option<Interpreter>,
+    /// What runs its zone.
+    pub runtime: Runtime,
+}
+
+/// The program that runs an app in a zone on this machine, as the app's hosting finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runtime {
+    /// The hosting of the zone. An app that the kernel no longer hosts has another one than its specification.
+    pub host: Hosting,
+    /// The program of the zone.
+    pub program: Executable,
+    /// Files and directories of the program that the app may read.
+    pub read: Vec<PathBuf>,
+    /// Directories with modules of the program, those of the system aside.
+    pub modules: Vec<PathBuf>,
+}
+
+impl Runtime {
+    /// The runtime of an app with this hosting whose zone is a program without arguments and without files of its own.
+    pub fn of_program(host: Hosting, program: PathBuf) -> Self {
+        let (read, modules) = (Vec::new(), Vec::new());
+        Self { host: host.outside(), program: program.into(), read, modules }
+    }
 }
 
 impl AppSpec {
@@ -58,13 +81,10 @@ impl AppSpec {
         matches!(self.policy.stage, Stage::Guard(_))
     }
 
-    /// The files and directories of the machine that it may read, with those of its interpreter.
+    /// The files and directories of the machine that its zone may read, with those of its runtime and its modules.
     pub fn readable(&self) -> Vec<PathBuf> {
-        let mut read = self.keys.read.clone();
-        if let (Some(python), Some(interpreter)) = (&self.keys.python, &self.interpreter) {
-            read.extend(interpreter.read_dirs(python));
-        }
-        read
+        let own = self.keys.read.iter().chain(&self.runtime.read);
+        own.chain(&self.keys.host_keys.path).cloned().collect()
     }
 
     /// The keys whose values differ and that only another process of the app can have.
@@ -74,8 +94,10 @@ impl AppSpec {
         let gains_band = self.policy.capabilities != new.policy.capabilities;
         let band = self.policy.band != new.policy.band;
         let (old, keys) = (&self.keys, &new.keys);
+        let moves = old.host.process != keys.host.process;
+        let is_of_other_host = !moves && old.host != keys.host;
         let differ = [
-            ("host", old.host != keys.host),
+            ("host", moves),
             ("signature", self.origin != new.origin),
             ("object", self.object != new.object),
             ("config", old.config != keys.config),
@@ -90,7 +112,7 @@ impl AppSpec {
             ("restart", self.restart != new.restart),
             (
                 "host, python-path, options or listen",
-                old.python != keys.python || self.interpreter != new.interpreter,
+                is_of_other_host || old.host_keys != keys.host_keys || self.runtime != new.runtime,
             ),
         ];
         differ.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
@@ -154,34 +176,5 @@ impl Origin {
             Self::Package { developer, .. } => Some(developer),
             Self::Shipped | Self::Unsigned | Self::Unknown { .. } => None,
         }
-    }
-}
-
-/// The interpreter for apps in Python, as the note in its virtual environment describes it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Interpreter {
-    /// Its program.
-    #[serde(rename = "interpreter")]
-    pub program: PathBuf,
-    /// The script that confines the process.
-    pub boot: PathBuf,
-    /// Directories with the interpreter's files, which each app may read.
-    pub read: Vec<PathBuf>,
-    /// Whether `rosemary-ryu` is installed.
-    #[serde(default)]
-    pub ryu: bool,
-}
-
-impl Interpreter {
-    /// The directories with the interpreter's packages.
-    pub fn dirs(&self) -> impl Iterator<Item = &Path> {
-        // Those of the system are not in the note: every zone sees them.
-        let own = self.boot.ancestors().nth(2).filter(|own| !self.read.iter().any(|it| it == own));
-        self.read.iter().map(PathBuf::as_path).chain(own)
-    }
-
-    /// The directories that the zone of an app may read beside what the operator grants.
-    pub fn read_dirs(&self, python: &Python) -> Vec<PathBuf> {
-        self.read.iter().chain(&python.path).cloned().collect()
     }
 }

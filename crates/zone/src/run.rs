@@ -29,6 +29,7 @@ mod sleep;
 
 use std::num::NonZeroU16;
 
+use control::hosting::Hosting;
 use control::log::LogLevel;
 use control::zone::ZoneReply;
 pub use sdk::abi::host::{Answer, WholeRecord};
@@ -43,7 +44,7 @@ use tracing::info;
 
 pub use self::error::{ZoneError, reported};
 pub use self::guest::Guest;
-pub use self::load::{Code, Confined, PythonInZone, confine};
+pub use self::load::{Code, Confined, GuestParts, ZoneProgram, confine};
 use crate::host::{ZoneHost, log};
 use crate::outgoing::Outgoing;
 
@@ -54,6 +55,10 @@ const CONTROL_NS: u64 = 10_000_000;
 /// Longest time, in nanoseconds, that a busy zone lets the kernel sleep on messages of finished batches. Woken after
 /// each batch, the kernel would spend its time on wake-ups, and on a shared core it would interrupt the zone.
 const MAX_UNRUNG_NS: u64 = 100_000;
+
+/// The program whose apps are shared objects.
+const OF_SHARED_OBJECTS: ZoneProgram =
+    ZoneProgram { profile: Profile::Zone, hosts: &[Hosting::USER], has_watched: false };
 
 /// Runs a zone until the monitor stops it or the app fails. Sends the error to the monitor.
 ///
@@ -126,12 +131,9 @@ enum Turn {
 
 /// Confines this process and loads the app's object. Returns `None` if the monitor requested only the first.
 fn load(monitor: &Channel) -> Result<Option<Zone>, ZoneError> {
-    let Some(Confined { host, code, python }) = confine(monitor, Profile::Zone)? else {
+    let Some(Confined { host, code, .. }) = confine(monitor, &OF_SHARED_OBJECTS)? else {
         return Ok(None);
     };
-    if python.is_some() {
-        return Err(ZoneError::OtherHost("Python"));
-    }
     let object = code.load().map_err(ZoneError::Load)?;
     let app = HostedApp::create(&object, host)?;
     let version = app.version().to_owned();

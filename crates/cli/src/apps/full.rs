@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use control::app_report::RestartRule;
+use control::hosting::HostProcess;
 use control::operator::Amount;
 use view::apps::{FullApp, Line, Receives};
 
@@ -50,7 +51,7 @@ impl AppText {
     fn program(&self) -> Vec<(&'static str, String)> {
         let app = &self.line.app;
         let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
-        let program = if app.host == "kernel" { "the kernel" } else { "a zone" };
+        let program = if app.host == HostProcess::Kernel.name() { "the kernel" } else { "a zone" };
         let process = app.pid.map_or_else(
             || "none".to_owned(),
             |pid| format!("{pid}, {program} of user {}", app.uid),

@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use config::{
-    NAME_FORM, RYU_CAPABILITIES, check_variable_of_python, is_name, is_source, module_name, nearest,
-};
+use config::{NAME_FORM, check_variable_of_python, is_name, module_name, nearest};
+use control::hosting::Hosting;
 use control::policy::Capability;
 
 use crate::readable::ensure_grantable;
@@ -257,7 +256,7 @@ impl Request {
             writeln!(text, "\n[[app]]\nname = {}\nhost = \"ryu\"", quoted(&name))?;
             writeln!(text, "object = {}", quoted(&object))?;
             let probe = self.observes_links.then_some(Capability::TopologyProbe);
-            let capabilities = RYU_CAPABILITIES.into_iter().chain(probe);
+            let capabilities = Hosting::RYU.capabilities.iter().copied().chain(probe);
             let read = self.read.iter().map(|path| format!("fs.read:{}", path.display()));
             let capabilities = capabilities.map(|it| it.to_string()).chain(read);
             let capabilities: Vec<String> = capabilities.map(|it| quoted(&it)).collect();
@@ -358,7 +357,7 @@ fn address(host: &str, port: u16) -> String {
 
 /// The name of an app: that of its file, or the last part of its module's name.
 fn name_of(app: &str) -> anyhow::Result<String> {
-    let last = if is_source(Path::new(app)) {
+    let last = if Hosting::RYU.has_file(Path::new(app)) {
         Path::new(app).file_stem().and_then(|it| it.to_str()).unwrap_or_default()
     } else {
         app.rsplit('.').next().unwrap_or_default()
@@ -369,7 +368,7 @@ fn name_of(app: &str) -> anyhow::Result<String> {
 }
 
 fn object(app: &str) -> anyhow::Result<String> {
-    if is_source(Path::new(app)) {
+    if Hosting::RYU.has_file(Path::new(app)) {
         let path = std::path::absolute(app)?;
         ensure!(path.is_file(), "{} is missing, or no file", path.display());
         return Ok(path.to_string_lossy().into_owned());
@@ -419,7 +418,7 @@ mod tests {
         let apps = config.apps.unwrap();
         let names: Vec<_> = apps.iter().map(|app| app.name.as_str()).collect();
         assert_eq!(names, ["rest-topology", "simple-switch-13"]);
-        let python: Vec<_> = apps.iter().map(|app| app.python.as_ref().unwrap()).collect();
+        let python: Vec<_> = apps.iter().map(|app| &app.host_keys).collect();
         let listen: Vec<_> = python.iter().map(|it| it.listen[0].1.port()).collect();
         assert_eq!(listen, [8080, 8081]);
         assert_eq!(python[0].module.as_deref(), Some("ryu.app.rest_topology"));
@@ -439,8 +438,8 @@ mod tests {
         let apps = config("ryu.app.simple_switch --noverbose").apps.unwrap();
         let band = apps[0].band.unwrap();
         assert_eq!((band.lowest, band.highest), (1, u16::MAX));
-        assert_eq!(apps[0].capabilities.len(), RYU_CAPABILITIES.len());
-        let python = apps[0].python.as_ref().unwrap();
+        assert_eq!(apps[0].capabilities.len(), Hosting::RYU.capabilities.len());
+        let python = &apps[0].host_keys;
         assert_eq!((python.listen.len(), &*python.options["verbose"]), (0, "false"));
         assert_eq!(apps[0].log_level, None);
     }
@@ -456,7 +455,7 @@ mod tests {
         for line in [format!("--config-file {relative}"), format!("--config-file={relative}")] {
             let app = config(&format!("ryu.app.x {line}")).apps.unwrap().remove(0);
             assert_eq!(app.read, std::slice::from_ref(&file));
-            assert_eq!(app.python.unwrap().options["config-file"], file.to_str().unwrap());
+            assert_eq!(app.host_keys.options["config-file"], file.to_str().unwrap());
         }
     }
 
@@ -467,7 +466,7 @@ mod tests {
         let apps = config(line).apps.unwrap();
         let names: Vec<_> = apps.iter().map(|app| app.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "d", "c"]);
-        let options = apps.into_iter().filter_map(|app| app.python).map(|python| python.options);
+        let options = apps.into_iter().map(|app| app.host_keys.options);
         assert!(options.into_iter().all(|it| it["verbose"] == "false"), "the last one counts");
     }
 

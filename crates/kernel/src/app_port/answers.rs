@@ -54,7 +54,7 @@ impl AppPort {
             return None; // the pending announcement causes the same
         }
         let record = switch_record(RecordKind::FlowsMissing, switch);
-        if !self.hosting.push(&record.words(), &[], Room::All) {
+        if !self.delivery.push(&record.words(), &[], Room::All) {
             self.snapshot.announce_again(switch);
             return None;
         }
@@ -73,7 +73,7 @@ impl AppPort {
             let reason = u8::from(!is_complete);
             let head = switch_record(RecordKind::FlowsKept, switch);
             let record = Record { body_size, reason, ..head };
-            self.announce(switch) && self.hosting.push(&record.words(), message, Room::Ordinary)
+            self.announce(switch) && self.delivery.push(&record.words(), message, Room::Ordinary)
         })
     }
 
@@ -86,7 +86,7 @@ impl AppPort {
         let is_delivered = u16::try_from(message.len()).is_ok_and(|body_size| {
             let record = Record { body_size, ..record };
             self.announce(switch)
-                && self.hosting.push(&record.words(), message, Room::AllButReserve)
+                && self.delivery.push(&record.words(), message, Room::AllButReserve)
         });
         if !is_delivered {
             self.lose();
@@ -108,7 +108,7 @@ impl AppPort {
     /// Reports to the app how many messages it has lost since the last report.
     pub(super) fn report_lost(&mut self) {
         let (record, body) = lost_record(self.lost);
-        if self.has_lost() && self.hosting.push(&record.words(), &body, Room::All) {
+        if self.has_lost() && self.delivery.push(&record.words(), &body, Room::All) {
             self.lost = 0;
         }
     }

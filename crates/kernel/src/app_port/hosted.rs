@@ -10,19 +10,15 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use sdk::abi::host::{Gathered, Host, HostedApp, LoadError, Writer};
-use sdk::abi::{Level, MAX_BATCH, Words};
+use sdk::abi::host::{Gathered, Writer};
+use sdk::abi::{MAX_BATCH, Words};
 use sdk::services::host::Services;
-use sdk::services::table::Slot;
-use sdk::services::{AskError, RequestId, Service};
-use sys::log::APP;
-use sys::object::Object;
 use sys::rate::Rate;
 use sys::ring::{Down, Room};
-use tracing::{debug, error, info, warn};
 
 use super::AppPort;
-use super::hosting::Hosting;
+use super::delivery::Delivery;
+use super::guest::{Artifact, Guest, KernelHost};
 use super::outbox::Outbox;
 use super::tickets::{Tickets, Verdict};
 use super::tracked::Tracked;
@@ -30,87 +26,10 @@ use crate::hold_queue::Ticket;
 use control::app::AppId;
 use control::log::LogLevel;
 
-/// Receives the app's calls.
-#[derive(Debug)]
-struct KernelHost {
-    app: AppId,
-    name: String,
-    band: (u16, u16),
-    config: Box<[u8]>,
-    outbox: Outbox,
-    stopped: Vec<usize>,
-    log_level: LogLevel,
-    lines: Rate,
-    /// The instance's requests to services.
-    services: Services,
-}
-
-impl Host for KernelHost {
-    fn reserve(&mut self, size: usize) -> Option<&mut [u8]> {
-        self.outbox.reserve(size)
-    }
-
-    fn commit(&mut self, dpid: u64, epoch: u32, size: usize, series: u32) -> bool {
-        self.outbox.commit(dpid, epoch, size, series)
-    }
-
-    fn room(&self) -> usize {
-        self.outbox.room()
-    }
-
-    fn band(&self) -> (u16, u16) {
-        self.band
-    }
-
-    fn groups(&self) -> (u32, u32) {
-        self.app.groups().into_inner()
-    }
-
-    fn meters(&self) -> (u32, u32) {
-        self.app.meters().into_inner()
-    }
-
-    fn config(&self) -> &[u8] {
-        &self.config
-    }
-
-    fn stop(&mut self, number: usize) {
-        self.stopped.push(number);
-    }
-
-    fn log(&mut self, level: Level, text: &str) {
-        if !self.log_level.admits(level.into()) {
-            return;
-        }
-        let Some(suppressed) = self.lines.admit(Instant::now()) else { return };
-        let app = self.name.as_str();
-        // An app's text must not look like lines of the kernel.
-        let text = text.escape_debug();
-        match level {
-            Level::Error => error!(target: APP, app, suppressed, "{text}"),
-            Level::Warn => warn!(target: APP, app, suppressed, "{text}"),
-            Level::Info | Level::Audit => info!(target: APP, app, suppressed, "{text}"),
-            Level::Debug => debug!(target: APP, app, suppressed, "{text}"),
-        }
-    }
-
-    fn ask(&mut self, service: Service, request: &[u8]) -> Result<RequestId, AskError> {
-        self.services.ask(service, request)
-    }
-
-    fn take(&mut self, request: RequestId) -> Option<OwnedFd> {
-        self.services.take_fd(request)
-    }
-
-    fn read_table(&self, service: Service, first: u32, records: &mut [Slot]) -> Option<u64> {
-        self.services.read_table(service, first, records)
-    }
-}
-
 /// An instance of an app, with the records that wait for it.
 #[derive(Debug)]
 pub(super) struct Hosted {
-    app: HostedApp<KernelHost>,
+    app: Box<dyn Guest>,
     records: Gathered,
     tickets: Tickets,
     capacity: u32,
@@ -127,8 +46,8 @@ impl Hosted {
         name: &str,
         band: (u16, u16),
         (capacity, batch): (u32, usize),
-        create: impl FnOnce(KernelHost) -> Result<HostedApp<KernelHost>, LoadError>,
-    ) -> Result<Self, LoadError> {
+        create: impl FnOnce(KernelHost) -> Result<Box<dyn Guest>, String>,
+    ) -> Result<Self, String> {
         let host = KernelHost {
             app,
             name: name.to_owned(),
@@ -216,9 +135,9 @@ impl Hosted {
         self.app.host().outbox.clear();
         let count = self.records.len().min(self.batch);
         if count > 0 && self.wake_at_ns.is_some_and(|wake_at| wake_at <= now_ns) {
-            self.app.on_batch(now_ns, []).map_err(|failed| failed.to_string())?;
+            self.app.on_batch(now_ns, &self.records, 0).map_err(|failed| failed.to_string())?;
         }
-        let answer = self.app.on_batch(now_ns, self.records.records().take(count));
+        let answer = self.app.on_batch(now_ns, &self.records, count);
         let KernelHost { outbox, stopped, .. } = self.app.host();
         let answer = answer.map_err(|failed| failed.to_string())?;
         let handled = answer.handled;
@@ -245,7 +164,7 @@ impl Hosted {
         // Taken out of the host, which the app uses during the call to take descriptors of answers.
         let answers = self.app.host().services.lend_answers();
         let count = answers.len().min(self.batch);
-        let answer = self.app.on_batch(now_ns, answers.records().take(count));
+        let answer = self.app.on_batch(now_ns, &answers, count);
         let answer = answer.map_err(|failed| failed.to_string())?;
         let handled = answer.handled;
         let host = self.app.host();
@@ -273,8 +192,7 @@ impl Hosted {
         let Self { mut app, records, mut tickets, capacity, .. } = self;
         // Its zone gets sockets of its own.
         drop(std::mem::take(&mut app.host().services));
-        // The app has failed: none of its code may run again, not even its destructor.
-        std::mem::forget(app);
+        app.abandon();
         let (mut ring, _) = Tracked::create(capacity).ok()?;
         for record in records.iter() {
             if let Some((words, body)) = super::split(record) {
@@ -288,70 +206,71 @@ impl Hosted {
 
 impl AppPort {
     /// Makes an instance of the app in this process, with its configuration, the level of its log and its services.
+    ///
+    /// # Errors
+    /// Why its code makes none, as a phrase.
     pub(crate) fn host(
         &mut self,
-        object: &Object,
+        code: &dyn Artifact,
         config: &[u8],
         log_level: LogLevel,
         services: &[String],
-    ) -> Result<(), LoadError> {
+    ) -> Result<(), String> {
         let (config, services) = (config.into(), Services::from_names(services));
-        self.host_by(|host| {
-            HostedApp::create(object, KernelHost { config, log_level, services, ..host })
-        })
+        self.host_by(|host| code.instance(KernelHost { config, log_level, services, ..host }))
     }
 
     /// Changes the level of the log of the app in this process.
     pub(crate) fn set_log_level(&mut self, level: LogLevel) {
-        if let Some(hosted) = self.hosting.kernel_mut() {
+        if let Some(hosted) = self.delivery.hosted_mut() {
             hosted.app.host().log_level = level;
         }
     }
 
     /// Connects the app in this process with a service that has started. Closes the socket if the app does not run here.
     pub(crate) fn connect_service(&mut self, name: &str, socket: OwnedFd, table: Option<&OwnedFd>) {
-        if let Some(hosted) = self.hosting.kernel_mut() {
+        if let Some(hosted) = self.delivery.hosted_mut() {
             hosted.app.host().services.connect(name, socket, table);
         }
     }
 
     /// Receives answers of services for the app in this process, and sends the requests that waited for room.
     pub(crate) fn exchange_with_services(&mut self) {
-        if let Some(hosted) = self.hosting.kernel_mut() {
+        if let Some(hosted) = self.delivery.hosted_mut() {
             hosted.app.host().services.exchange();
         }
     }
 
     /// Whether answers of services wait for the app in this process.
     pub(crate) fn has_answers(&mut self) -> bool {
-        self.hosting.kernel_mut().is_some_and(Hosted::has_answers)
+        self.delivery.hosted_mut().is_some_and(Hosted::has_answers)
     }
 
     /// Calls the app in this process with answers of services. `None` if it does not run here.
     pub(crate) fn call_with_answers(&mut self, now_ns: u64) -> Option<Result<usize, String>> {
-        Some(self.hosting.kernel_mut()?.call_with_answers(now_ns))
+        Some(self.delivery.hosted_mut()?.call_with_answers(now_ns))
     }
 
     fn host_by(
         &mut self,
-        create: impl FnOnce(KernelHost) -> Result<HostedApp<KernelHost>, LoadError>,
-    ) -> Result<(), LoadError> {
+        create: impl FnOnce(KernelHost) -> Result<Box<dyn Guest>, String>,
+    ) -> Result<(), String> {
         let band = (self.policy.band.lowest, self.policy.band.highest);
         let bounds = (self.capacity, self.batch);
         let hosted = Hosted::create(self.app, &self.name, band, bounds, create)?;
-        self.start(Hosting::Kernel(Box::new(hosted)));
+        self.start(Delivery::Calls(Box::new(hosted)));
         Ok(())
     }
 
     /// The version that the app in this process states.
     pub(crate) fn version(&self) -> Option<&str> {
-        self.hosting.kernel().map(Hosted::version)
+        self.delivery.hosted().map(Hosted::version)
     }
 
     /// Ends the app in this process, which must not be called again. The records that it had not handled wait for a
     /// zone.
     pub(crate) fn disable(&mut self) {
-        if let Hosting::Kernel(hosted) = self.stop()
+        if let Delivery::Calls(hosted) = self.stop()
             && let Some(undone) = hosted.disable()
         {
             self.put_first(undone);
@@ -360,22 +279,22 @@ impl AppPort {
 
     /// Number of records that wait for the app in this process.
     pub(crate) fn waiting_here(&self) -> usize {
-        self.hosting.kernel().map_or(0, Hosted::waiting)
+        self.delivery.hosted().map_or(0, Hosted::waiting)
     }
 
     /// Whether the app in this process must be called before more records are written for it.
     pub(crate) fn batch_waits(&self) -> bool {
-        self.hosting.kernel().is_some_and(Hosted::batch_waits)
+        self.delivery.hosted().is_some_and(Hosted::batch_waits)
     }
 
     /// When the timer of the app in this process expires.
     pub(crate) fn wake_at_ns(&self) -> Option<u64> {
-        self.hosting.kernel().and_then(Hosted::wake_at_ns)
+        self.delivery.hosted().and_then(Hosted::wake_at_ns)
     }
 
     /// Number of log lines of the app in this process that were suppressed in a flood that has ended.
     pub(crate) fn suppressed_lines(&mut self, now: Instant) -> Option<u64> {
-        self.hosting.kernel_mut()?.app.host().lines.rest(now)
+        self.delivery.hosted_mut()?.app.host().lines.rest(now)
     }
 
     /// Calls the app in this process, in a turn that began at `turn`; see [`Hosted::call`]. `None` if it does not run here.
@@ -386,7 +305,7 @@ impl AppPort {
         turn: Instant,
     ) -> Option<Result<usize, String>> {
         let is_timed = self.latency.times_call(self.counts.delivered);
-        let hosted = self.hosting.kernel_mut()?;
+        let hosted = self.delivery.hosted_mut()?;
         let before = hosted.records.size();
         let called = hosted.call(now_ns, verdicts);
         let handled = before.saturating_sub(hosted.records.size());

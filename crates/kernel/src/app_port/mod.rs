@@ -1,6 +1,6 @@
 //! The kernel's side of one app: its rings, its quota, and what was announced to it.
 //!
-//! * [`hosting`]: where the app runs, with [`rings`] and a zone or in this process ([`hosted`]).
+//! * [`delivery`]: how records reach the app, by [`rings`] or by calls in this process ([`hosted`], [`guest`]).
 //! * [`snapshot`]: the announcement of switches and ports after each start.
 //! * [`backlog`] and [`replay`]: packet-ins for an app that is away, and their delivery when it is back.
 //! * [`quota`] and [`throttle`]: what the app may send, and how often it is served if it wastes the kernel's time.
@@ -14,9 +14,10 @@
 mod answers;
 mod backlog;
 mod counts;
+mod delivery;
 mod fullness;
+mod guest;
 mod hosted;
-mod hosting;
 mod latency;
 mod load;
 mod messages;
@@ -56,8 +57,9 @@ use self::backlog::Backlog;
 #[cfg(test)]
 pub(crate) use self::backlog::LARGER;
 pub(crate) use self::counts::{Counts, DropReport};
+use self::delivery::Delivery;
 pub(crate) use self::fullness::Fill;
-use self::hosting::Hosting;
+pub(crate) use self::guest::{Artifact, Code, load};
 use self::latency::Latency;
 use self::load::Load;
 pub(crate) use self::messages::{Alike, Messages};
@@ -82,7 +84,7 @@ pub(crate) struct AppPort {
     /// When its priority band moved last, if it did.
     pub(crate) band_moved: Option<Instant>,
     pub(crate) counts: Counts,
-    hosting: Hosting,
+    delivery: Delivery,
     /// The instance of the app that runs or ran last, counted from 1.
     pub(crate) life: u16,
     snapshot: Snapshot,
@@ -133,7 +135,7 @@ impl AppPort {
             is_absent: false,
             band_moved: None,
             counts: Counts::default(),
-            hosting: Hosting::Nowhere,
+            delivery: Delivery::Nowhere,
             life: 0,
             snapshot: Snapshot::new(slot),
             backlog: Backlog::default(),
@@ -147,29 +149,29 @@ impl AppPort {
     }
 
     /// Notes that a new instance of the app runs, and begins its snapshot.
-    fn start(&mut self, hosting: Hosting) {
-        self.hosting = hosting;
+    fn start(&mut self, delivery: Delivery) {
+        self.delivery = delivery;
         self.life = self.life.wrapping_add(1);
         self.snapshot.begin();
     }
 
     /// Notes that the app runs no longer; returns where it ran.
-    fn stop(&mut self) -> Hosting {
+    fn stop(&mut self) -> Delivery {
         self.snapshot.phase = Phase::Down;
         self.load.reset();
         self.latency.forget();
-        std::mem::replace(&mut self.hosting, Hosting::Nowhere)
+        std::mem::replace(&mut self.delivery, Delivery::Nowhere)
     }
 
     /// The doorbell by which the zone wakes the worker, if the app is in a zone.
     pub(crate) fn down_bell(&self) -> Option<&Doorbell> {
-        self.hosting.zone().map(rings::Rings::down_bell)
+        self.delivery.rings().map(rings::Rings::down_bell)
     }
 
     /// Detaches the rings of a dead zone, whose messages were all taken. Returns the record that has ended a zone twice, if
     /// there is one; it is not delivered again.
     pub(crate) fn detach(&mut self) -> Option<Vec<u8>> {
-        let Hosting::Zone(rings) = self.stop() else { return None };
+        let Delivery::Rings(rings) = self.stop() else { return None };
         let (mut ring, mut culprit) = (rings.ring, None);
         if rings.in_flight {
             let mut record = Vec::new();
@@ -195,15 +197,15 @@ impl AppPort {
 
     /// Whether the app is in a zone.
     pub(crate) fn is_in_zone(&self) -> bool {
-        self.hosting.zone().is_some()
+        self.delivery.rings().is_some()
     }
 
     /// Notes how full the app is now.
     pub(crate) fn fill(&mut self, now: Instant) -> Fill {
-        let Self { hosting, load, backlog, capacity, .. } = self;
-        match (hosting, self.snapshot.phase) {
-            (Hosting::Kernel(_), Phase::Live) => load.note_kernel(*capacity, now),
-            (Hosting::Zone(rings), Phase::Live) => {
+        let Self { delivery, load, backlog, capacity, .. } = self;
+        match (delivery, self.snapshot.phase) {
+            (Delivery::Calls(_), Phase::Live) => load.note_kernel(*capacity, now),
+            (Delivery::Rings(rings), Phase::Live) => {
                 let ring = &rings.ring;
                 let handled = (ring.handled(), ring.outstanding() > 0);
                 load.note_zone((ring.room(Room::Ordinary), *capacity), handled, now)
@@ -232,18 +234,18 @@ impl AppPort {
 
     /// Bytes of ordinary packet-ins that wait in the ring of the app's zone.
     pub(crate) fn queued(&self) -> usize {
-        self.hosting.zone().map_or(0, |rings| rings.queued(self.capacity))
+        self.delivery.rings().map_or(0, |rings| rings.queued(self.capacity))
     }
 
     /// Records in the ring of the app's zone that it has not handled. An app in the kernel handles its records before its
     /// call returns, so none wait.
     pub(crate) fn waiting(&self) -> u32 {
-        self.hosting.zone().map_or(0, |rings| rings.ring.outstanding())
+        self.delivery.rings().map_or(0, |rings| rings.ring.outstanding())
     }
 
     /// Notes the end of a turn that began at `turn`, for the times of packet-ins.
     pub(crate) fn note_latency(&mut self, turn: Instant) {
-        if let Hosting::Zone(rings) = &self.hosting {
+        if let Delivery::Rings(rings) = &self.delivery {
             let records = (self.counts.handled, rings.ring.outstanding());
             self.latency.note(self.counts.delivered, records, turn);
         }
@@ -261,10 +263,10 @@ impl AppPort {
 
     /// Whether the app has handled this number of records. An app in the kernel must have handled all that it was given.
     pub(crate) fn has_handled(&self, count: u64) -> bool {
-        match &self.hosting {
-            Hosting::Nowhere => true,
-            Hosting::Zone(_) => self.counts.handled >= count,
-            Hosting::Kernel(hosted) => hosted.waiting() == 0,
+        match &self.delivery {
+            Delivery::Nowhere => true,
+            Delivery::Rings(_) => self.counts.handled >= count,
+            Delivery::Calls(hosted) => hosted.waiting() == 0,
         }
     }
 
@@ -280,17 +282,17 @@ impl AppPort {
 
     /// Announces a switch and its ports, while the ring has room; `true` once all is announced.
     pub(crate) fn announce(&mut self, switch: &mut Switch) -> bool {
-        self.snapshot.announce(&mut self.hosting, switch)
+        self.snapshot.announce(&mut self.delivery, switch)
     }
 
     /// Announces a change of a port, which `switch.ports` contains already.
     pub(crate) fn port(&mut self, switch: &mut Switch, reason: u8, port: &PortDesc) {
-        self.snapshot.port(&mut self.hosting, switch, reason, port);
+        self.snapshot.port(&mut self.delivery, switch, reason, port);
     }
 
     /// Announces that a switch is gone.
     pub(crate) fn switch_down(&mut self, switch: &Switch) {
-        self.snapshot.switch_down(&mut self.hosting, switch);
+        self.snapshot.switch_down(&mut self.delivery, switch);
     }
 
     /// Reports a refused message to the app, if there is room for the report. `remedy` says what would admit it.
@@ -302,7 +304,7 @@ impl AppPort {
         remedy: Option<&str>,
     ) {
         let (record, body) = refused_record((dpid, epoch), why, message, remedy);
-        let is_reported = self.hosting.push(&record.words(), &body, Room::AllButReserve);
+        let is_reported = self.delivery.push(&record.words(), &body, Room::AllButReserve);
         if !is_reported && self.is_attached() {
             self.lose();
         }
@@ -324,7 +326,7 @@ impl AppPort {
         is_current: impl Fn(u64, u32) -> bool,
     ) {
         if self.snapshot.is_pending() {
-            self.snapshot.announce_all(&mut self.hosting, switches);
+            self.snapshot.announce_all(&mut self.delivery, switches);
         }
         if self.snapshot.phase == Phase::Replay {
             self.replay(is_current);
@@ -342,10 +344,10 @@ impl AppPort {
         out: &'o mut Vec<u8>,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<Option<Down<'o>>, PeerFault> {
-        let rings = match &mut self.hosting {
-            Hosting::Zone(rings) => rings,
-            Hosting::Kernel(hosted) => return Ok(hosted.take(out)),
-            Hosting::Nowhere => return Ok(None),
+        let rings = match &mut self.delivery {
+            Delivery::Rings(rings) => rings,
+            Delivery::Calls(hosted) => return Ok(hosted.take(out)),
+            Delivery::Nowhere => return Ok(None),
         };
         let taken = rings.ring.take(out, verdicts)?;
         if let Some(Down::Done(count @ 1..)) = taken {
@@ -359,14 +361,14 @@ impl AppPort {
 
     /// Shows the zone the written records, and wakes it if it sleeps.
     pub(crate) fn publish(&mut self) {
-        if let Some(rings) = self.hosting.zone_mut() {
+        if let Some(rings) = self.delivery.rings_mut() {
             rings.publish();
         }
     }
 
     /// Returns the space of the consumed records to the zone, and wakes it if it waits for space.
     pub(crate) fn release(&mut self) {
-        if let Some(rings) = self.hosting.zone_mut() {
+        if let Some(rings) = self.delivery.rings_mut() {
             rings.release();
         }
     }
@@ -376,16 +378,16 @@ impl AppPort {
     /// # Errors
     /// [`PeerFault`]: the zone broke its ring.
     pub(crate) fn prepare_to_sleep(&mut self) -> Result<bool, PeerFault> {
-        match &mut self.hosting {
-            Hosting::Nowhere => Ok(false),
-            Hosting::Zone(rings) => rings.prepare_to_sleep(),
-            Hosting::Kernel(hosted) => Ok(hosted.waiting() > 0 || hosted.has_answers()),
+        match &mut self.delivery {
+            Delivery::Nowhere => Ok(false),
+            Delivery::Rings(rings) => rings.prepare_to_sleep(),
+            Delivery::Calls(hosted) => Ok(hosted.waiting() > 0 || hosted.has_answers()),
         }
     }
 
     /// Announces that the worker is awake.
     pub(crate) fn awake(&mut self) {
-        if let Some(rings) = self.hosting.zone_mut() {
+        if let Some(rings) = self.delivery.rings_mut() {
             rings.awake();
         }
     }

@@ -5,7 +5,7 @@ use openflow::{PacketIn, Version};
 use sdk::abi::{COOKIE_WORD, Record, RecordKind, Words};
 use sys::ring::Room;
 
-use super::{AppPort, Hosting, Phase};
+use super::{AppPort, Delivery, Phase};
 use crate::check::{OWN_BITS, Rights};
 use crate::frame::is_vital;
 use crate::hold_queue::Ticket;
@@ -28,12 +28,12 @@ impl AppPort {
             return 0;
         }
         let to = (self.rights.at(switch.dpid.0), Set::of(self.slot));
-        let (count, size) = match &mut self.hosting {
-            Hosting::Nowhere => return 0,
-            Hosting::Zone(rings) => rings.ring.write(Room::Ordinary, |span| {
+        let (count, size) = match &mut self.delivery {
+            Delivery::Nowhere => return 0,
+            Delivery::Rings(rings) => rings.ring.write(Room::Ordinary, |span| {
                 write_run(to, switch, bytes, |words, body| span.push(words, body))
             }),
-            Hosting::Kernel(hosted) => hosted.write(|writer| {
+            Delivery::Calls(hosted) => hosted.write(|writer| {
                 write_run(to, switch, bytes, |words, body| writer.push(words, body))
             }),
         };
@@ -117,7 +117,7 @@ impl AppPort {
     #[inline]
     fn put(&mut self, words: &Words, body: &[u8], room: Room, ticket: Ticket) -> bool {
         if self.snapshot.phase == Phase::Live {
-            self.hosting.push_ticket(words, body, room, ticket)
+            self.delivery.push_ticket(words, body, room, ticket)
         } else {
             self.backlog.push(words, body, room, ticket, self.capacity)
         }

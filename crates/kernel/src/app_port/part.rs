@@ -19,7 +19,7 @@ use sys::doorbell::{Doorbell, DoorbellSender};
 use sys::ring::KernelEnd;
 
 use super::AppPort;
-use super::hosting::Hosting;
+use super::delivery::Delivery;
 use super::rings::Rings;
 use crate::ids::WorkerId;
 use crate::pool::WorkerPool;
@@ -47,7 +47,7 @@ impl AppPort {
     pub(crate) fn attach(&mut self, part: Part) {
         part.role.join(self.backlog.has_seen());
         self.throttle.is_deaf = false;
-        self.start(Hosting::Zone(Rings::new(part)));
+        self.start(Delivery::Rings(Rings::new(part)));
     }
 }
 

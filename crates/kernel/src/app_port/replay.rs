@@ -5,7 +5,7 @@ use sys::ring::Room;
 
 use super::part::Turn;
 use super::tracked::Tracked;
-use super::{AppPort, Hosting, Phase, low_half, split};
+use super::{AppPort, Delivery, Phase, low_half, split};
 
 const PACKET_IN: u64 = RecordKind::PacketIn as u64;
 const FLOW_REMOVED: u64 = RecordKind::FlowRemoved as u64;
@@ -34,7 +34,7 @@ impl AppPort {
         let mut record = Vec::new();
         loop {
             let oldest = self.backlog.oldest(&mut record);
-            if let Hosting::Zone(rings) = &self.hosting
+            if let Delivery::Rings(rings) = &self.delivery
                 && !rings.in_flight
             {
                 match rings.role.turn() {
@@ -51,7 +51,7 @@ impl AppPort {
                 return;
             };
             // An app moves from the kernel to a zone, never back, so the app has a zone here.
-            let Hosting::Zone(rings) = &mut self.hosting else { return };
+            let Delivery::Rings(rings) = &mut self.delivery else { return };
             if rings.in_flight {
                 return;
             }

@@ -17,7 +17,7 @@ use openflow::PortDesc;
 use sdk::abi::{Record, RecordKind, Words};
 use sys::ring::Room;
 
-use super::hosting::Hosting;
+use super::delivery::Delivery;
 use crate::ids::AppSlot;
 use crate::record::{port_record, switch_record};
 use crate::switch::{Announced, Switch};
@@ -81,7 +81,7 @@ impl Snapshot {
 
     /// Announces a switch and its ports while the ring has room, continuing after the last announced port. Returns
     /// `true` once all are announced.
-    pub(super) fn announce(&mut self, to: &mut Hosting, switch: &mut Switch) -> bool {
+    pub(super) fn announce(&mut self, to: &mut Delivery, switch: &mut Switch) -> bool {
         let mut announced = switch.announced.get(self.slot);
         if announced == Announced::All {
             return true;
@@ -118,7 +118,7 @@ impl Snapshot {
     /// Announces a change of a port, which `switch.ports` contains already.
     pub(super) fn port(
         &mut self,
-        to: &mut Hosting,
+        to: &mut Delivery,
         switch: &mut Switch,
         reason: u8,
         port: &PortDesc,
@@ -145,7 +145,7 @@ impl Snapshot {
     }
 
     /// Announces that a switch is gone.
-    pub(super) fn switch_down(&mut self, to: &mut Hosting, switch: &Switch) {
+    pub(super) fn switch_down(&mut self, to: &mut Delivery, switch: &Switch) {
         if switch.announced.get(self.slot) == Announced::Nothing {
             return; // this connection was not announced to the app
         }
@@ -156,7 +156,7 @@ impl Snapshot {
     }
 
     /// Announces closed connections while the ring has room; `true` once all are announced.
-    fn announce_gone(&mut self, to: &mut Hosting) -> bool {
+    fn announce_gone(&mut self, to: &mut Delivery) -> bool {
         while let Some(record) = self.gone.pop_front() {
             if !to.push(&record.words(), &[], Room::All) {
                 self.gone.push_front(record);
@@ -169,12 +169,12 @@ impl Snapshot {
     /// Continues with pending announcements. After the snapshot's end, the replay begins.
     pub(super) fn announce_all<'s>(
         &mut self,
-        to: &mut Hosting,
+        to: &mut Delivery,
         switches: impl Iterator<Item = &'s mut Switch>,
     ) {
         let is_new = self.phase == (Phase::Snapshot { begun: false });
         if is_new {
-            let begins = to.zone().is_none_or(|rings| rings.role.begins());
+            let begins = to.rings().is_none_or(|rings| rings.role.begins());
             if begins && !to.push(&bare(RecordKind::SnapshotBegin), &[], Room::All) {
                 return;
             }
@@ -200,7 +200,7 @@ impl Snapshot {
             return;
         }
         if is_snapshot {
-            let end = to.zone().map_or(RecordKind::SnapshotEnd, |rings| rings.role.end());
+            let end = to.rings().map_or(RecordKind::SnapshotEnd, |rings| rings.role.end());
             if !to.push(&bare(end), &[], Room::All) {
                 return;
             }
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn snapshot_ends_once_all_switches_are_announced() {
         let (mut parts, _fds) = part::make(&idle(1), 4096).unwrap();
-        let mut to = Hosting::Zone(Rings::new(parts.pop().unwrap()));
+        let mut to = Delivery::Rings(Rings::new(parts.pop().unwrap()));
         let (version, dpid) = (Version::V1_3, Dpid(7));
         let info = SwitchInfo {
             version,
@@ -239,7 +239,7 @@ mod tests {
             ports: Vec::new(),
         };
         let (mut snapshot, mut switch) = (Snapshot::new(AppSlot::new(0)), Switch::new(info, 1));
-        let records = |to: &Hosting| to.zone().unwrap().ring.outstanding();
+        let records = |to: &Delivery| to.rings().unwrap().ring.outstanding();
         assert!(!snapshot.announce(&mut to, &mut switch), "the app is down");
         snapshot.begin();
         assert!(!snapshot.announce(&mut to, &mut switch), "the snapshot has not begun");
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn announcement_without_room_stays_pending() {
         let (mut parts, _fds) = part::make(&idle(1), 4096).unwrap();
-        let mut to = Hosting::Zone(Rings::new(parts.pop().unwrap()));
+        let mut to = Delivery::Rings(Rings::new(parts.pop().unwrap()));
         let (version, dpid) = (Version::V1_3, Dpid(7));
         let info = SwitchInfo {
             version,

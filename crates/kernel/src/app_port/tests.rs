@@ -259,7 +259,7 @@ fn many_ports_are_announced_in_parts() {
 #[test]
 fn lost_port_change_announces_the_switch_again() {
     let mut bench = Bench::live(vec![switch(7, 1)]);
-    while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
+    while bench.app_port.delivery.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let port = bench.switches[0].ports[&1];
     bench.app_port.port(&mut bench.switches[0], 2, &port);
     let mut records = Vec::new();
@@ -278,7 +278,7 @@ fn lost_port_change_announces_the_switch_again() {
 #[test]
 fn end_of_a_switch_waits_for_room() {
     let mut bench = Bench::live(vec![switch(7, 0), switch(8, 0)]);
-    while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
+    while bench.app_port.delivery.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let gone = bench.switches.remove(0);
     bench.app_port.switch_down(&gone);
     let mut records = Vec::new();
@@ -292,7 +292,7 @@ fn end_of_a_switch_waits_for_room() {
 #[test]
 fn reconnect_with_a_full_ring_is_announced_in_order() {
     let mut bench = Bench::live(vec![switch(7, 1), switch(8, 0)]);
-    while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
+    while bench.app_port.delivery.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let gone = bench.switches.remove(0);
     bench.app_port.switch_down(&gone);
     let mut back = switch(7, 1);
@@ -367,7 +367,7 @@ fn replayed_record_is_not_blamed_for_a_later_event() {
 fn death_before_a_pending_announcement_loses_nothing() {
     let mut bench = Bench::live(vec![switch(7, 0), switch(8, 0)]);
     assert!(bench.packet(1));
-    while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
+    while bench.app_port.delivery.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let gone = bench.switches.pop().unwrap();
     bench.app_port.switch_down(&gone);
     assert!(!bench.packet(2), "the ring is full");
@@ -410,7 +410,7 @@ fn changing_switch_does_not_delay_the_snapshot() {
 #[test]
 fn stale_switch_that_ends_is_announced() {
     let mut bench = Bench::live(vec![switch(7, 1)]);
-    while bench.app_port.hosting.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
+    while bench.app_port.delivery.push(&bare(RecordKind::SnapshotEnd), &[], Room::All) {}
     let port = bench.switches[0].ports[&1];
     bench.app_port.port(&mut bench.switches[0], 2, &port);
     let gone = bench.switches.pop().unwrap();

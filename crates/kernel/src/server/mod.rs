@@ -21,7 +21,7 @@ use keys::{Keys, KeysError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sdk::abi::MAX_CONFIG;
 use sys::channel::{Channel, ChannelError};
-use sys::object::{Object, loaded_modules};
+use sys::object::loaded_modules;
 use thiserror::Error;
 use tracing::{info, warn};
 
@@ -29,12 +29,13 @@ use self::questions::Operator;
 use self::rings::{Answered, Attempts};
 use self::workers::Workers;
 use crate::answer_part::Part;
+use crate::app_port::{self, Code};
 use crate::flows::listing::Names;
 use crate::ids::WorkerId;
 use crate::sandbox::{self, KernelSandbox};
 use crate::tls::{self, TransportPolicy};
 use crate::worker::{Command, Known, Loaded, WorkerEvent, note};
-use control::app::{AbsentApp, AppId, Hosting};
+use control::app::{AbsentApp, AppId};
 use control::kernel::{AnnouncedApp, KernelReply, KernelRequest, Tuning};
 
 /// Most operators at once; a further one replaces the oldest.
@@ -102,7 +103,7 @@ pub fn run(monitor: Channel) -> Result<(), ServerError> {
     else {
         return Err(ServerError::NotStarted);
     };
-    let hosting = apps.iter().filter(|app| app.host == Hosting::Kernel).count();
+    let hosting = apps.iter().filter(|app| app.host.is_in_kernel()).count();
     // In the sandbox, the C library cannot find the main thread's stack.
     workers::record_crashes_of_thread(SLOTS - 1);
     let own_sandbox = KernelSandbox { monitor: &monitor, run_as, fds: &fds, objects: hosting };
@@ -165,20 +166,15 @@ fn load(
         let config = config.into();
         let _noted = note(&mut flight_slot, app.app); // its constructors run
         // The copies are in a file system of the kernel's own, and read-only; the descriptors are sealed.
-        let loaded = match copies.next() {
-            Some(copy) => Object::load_copy(copy),
-            None => Object::load(object),
-        };
+        let code = copies.next().map_or(Code::Sealed(object), |copy| Code::Copy(copy));
+        let loaded = app_port::load(app.host, code);
         note_modules(recorder, &mut modules, NonZeroU16::new(app.app.0));
-        let loaded = loaded.map(|object| Arc::new(Loaded { object, config }));
+        let loaded = loaded.map(|code| Arc::new(Loaded { code, config }));
         loaded.map_err(|why| not_loaded.push((app.app, why.to_string()))).ok()
     };
-    let with_object = |app: AnnouncedApp| match app.host {
-        Hosting::User => Known { app, object: None },
-        Hosting::Kernel => {
-            let object = object_of(&app);
-            Known { app, object }
-        }
+    let with_object = |app: AnnouncedApp| {
+        let object = app.host.is_in_kernel().then(|| object_of(&app)).flatten();
+        Known { app, object }
     };
     (apps.into_iter().map(with_object).collect(), not_loaded)
 }

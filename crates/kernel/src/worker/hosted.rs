@@ -12,21 +12,21 @@ use control::flight::{CallGuard, EventKind, FlightSlot, Noted};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use sys::clock::now_ns;
 use sys::memory::touched_by_thread;
-use sys::object::Object;
 use tracing::error;
 
 use super::{SERVICE, Worker, WorkerEvent};
+use crate::app_port::Artifact;
 use crate::ids::AppSlot;
 use control::app::AppId;
 use control::log::LogLevel;
 
-/// An app's object, and the configuration of its instances.
+/// An app's code, and the configuration of its instances.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The object.
-    pub object: Object,
+    /// The code.
+    pub(crate) code: Box<dyn Artifact>,
     /// The operator's configuration.
-    pub config: Box<[u8]>,
+    pub(crate) config: Box<[u8]>,
 }
 
 /// Why an app is called.
@@ -50,10 +50,10 @@ impl Worker {
         let Some(slot) = self.slot_of(app) else { return };
         let app_port = &mut self.dispatch.app_ports[slot];
         let noted = note(&mut self.calls.flight_slot, app);
-        let hosted = app_port.host(&loaded.object, &loaded.config, log_level, services);
+        let hosted = app_port.host(&*loaded.code, &loaded.config, log_level, services);
         drop(noted);
         if let Err(why) = hosted {
-            self.demote(slot, why.to_string());
+            self.demote(slot, why);
             return;
         }
         let version = app_port.version().unwrap_or_default().to_owned();

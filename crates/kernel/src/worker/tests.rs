@@ -15,7 +15,8 @@ use sys::ring::{MAX_BATCH, RingFds, ZoneEnd};
 use super::*;
 use crate::app_port::part;
 use crate::ids::WorkerId;
-use control::app::{AppId, Hosting, Installation};
+use control::app::{AppId, Installation};
+use control::hosting::Hosting;
 use control::kernel::{AnnouncedApp, PlainTcp, Tuning};
 use control::policy::Policy;
 use control::query::{AppCounters, SwitchStatus};
@@ -88,7 +89,7 @@ impl Bench {
             app: APP,
             name: "app".into(),
             policy: Policy::default(),
-            host: Hosting::User,
+            host: Hosting::USER,
             log_level: control::log::LogLevel::default(),
             config_size: 0,
             services: Vec::new(),

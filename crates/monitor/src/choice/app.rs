@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use config::{AppConfig, Config, Python};
+use config::{AppConfig, Config};
+use control::hosting::Hosting;
 use control::policy::Policy;
 use control::service::ClientRights;
-use control::zone::Framework;
 use supervisor::hang::DEFAULT_LONGEST_CALL;
-use supervisor::spec::{AppSpec, Interpreter, Origin};
+use supervisor::spec::{AppSpec, Origin};
 
 use crate::error::StartError;
+use crate::hosting;
+use crate::installation::Installation;
 use crate::object::Object;
-use crate::python;
 
 /// An app that is to run.
 #[derive(Debug)]
@@ -32,25 +33,27 @@ impl App {
         policy: Policy,
         (object, origin): (Object, Origin),
         config: &Config,
+        installation: &Installation,
     ) -> Result<Self, StartError> {
         let is_archive = object
             .is_archive()
             .map_err(|source| StartError::System { what: "read a package", source })?;
         let mut keys = settings.without_place();
-        if is_archive && keys.python.is_none() {
-            keys.python = Some(Python::new(Framework::Python));
+        let outside = keys.host.outside();
+        let of_archive = Hosting::of_archive().filter(|_| is_archive && !outside.has_modules);
+        let outside = of_archive.unwrap_or(outside);
+        if !keys.host.is_in_kernel() {
+            keys.host = outside;
         }
-        let interpreter = keys.python.as_ref().map(|python| interpreter(&keys.name, python));
-        let interpreter = interpreter
-            .transpose()
+        let runtime = hosting::of(outside)
+            .runtime(&keys.name, installation)
             .map_err(|error| error.at(config.position_of_app(&keys.name, "host")))?;
         keys.limits = keys.limits.with_rings(config.tuning.ring);
         let hang = keys.hang.or(config.hang).unwrap_or(DEFAULT_LONGEST_CALL);
         let restart = keys.restart.over(config.supervision.apps);
         let rights = ClientRights::default();
         let path = object.path().to_owned();
-        let spec =
-            AppSpec { keys, policy, origin, object: path, rights, hang, restart, interpreter };
+        let spec = AppSpec { keys, policy, origin, object: path, rights, hang, restart, runtime };
         Ok(Self { spec, object, never: Arc::default() }) // `never` follows when the directories exist
     }
 
@@ -58,13 +61,4 @@ impl App {
     pub(crate) fn name(&self) -> &str {
         self.spec.name()
     }
-}
-
-/// Finds the interpreter for the app `app`.
-fn interpreter(app: &str, python: &Python) -> Result<Interpreter, StartError> {
-    let interpreter = python::interpreter()?;
-    if python.framework == Framework::Ryu && !interpreter.ryu {
-        return Err(StartError::NoRyu { app: app.to_owned() });
-    }
-    Ok(interpreter)
 }

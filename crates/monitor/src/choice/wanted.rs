@@ -1,11 +1,12 @@
 //! Decides which apps run: those of the command line or the configuration, operators' decisions, and the providers of their
 //! services.
 
-use config::{AppConfig, Config, DEFAULT_APPS, ENV_IN_KERNEL, MOST_APPS, Python};
-use control::app::Hosting;
+use std::path::Path;
+
+use config::{AppConfig, Config, DEFAULT_APPS, ENV_IN_KERNEL, MOST_APPS};
+use control::hosting::Hosting;
 use control::northbound::OfctlRest;
 use control::policy::Capability;
-use control::zone::Framework;
 use sdk::services::Service;
 use tracing::warn;
 
@@ -46,7 +47,7 @@ pub(super) fn wanted(
     }
     add_ofctl(config, around.options.ofctl(config), &mut apps);
     add_providers(config, &mut apps);
-    if let Some(app) = apps.iter().find(|app| app.host == Hosting::Kernel && provides(app)) {
+    if let Some(app) = apps.iter().find(|app| app.host.is_in_kernel() && provides(app)) {
         return Err(StartError::App { app: app.name.clone(), why: PROVIDER_IN_KERNEL });
     }
     if apps.len() > MOST_APPS {
@@ -69,6 +70,25 @@ fn add_ofctl(config: &Config, ofctl: OfctlRest, apps: &mut Vec<AppConfig>) {
         app.band = None;
     }
     apps.push(app);
+}
+
+/// Why an app whose object the kernel cannot load is refused.
+const NOT_FOR_KERNEL: &str =
+    "its host in the configuration runs files that the kernel cannot load; remove :kernel";
+
+/// The hosting of a file on the command line, for which the operator may have `chosen` one.
+fn host_of(file: &Path, chosen: Option<Hosting>) -> Hosting {
+    chosen.or_else(|| Hosting::of_file(file)).unwrap_or_default()
+}
+
+/// The hosting of an app that has the hosting `configured`, and for which the command line has `chosen` one. `None` if that cannot
+/// run the app's object.
+fn hosted(configured: Hosting, chosen: Hosting) -> Option<Hosting> {
+    if configured.extension == chosen.extension {
+        return Some(chosen);
+    }
+    // The other hosting is in a zone as well.
+    (!chosen.is_in_kernel()).then_some(configured)
 }
 
 /// Why an app that provides a service cannot run in the kernel.
@@ -111,25 +131,27 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
         let known = config.app(&choice.name).cloned();
         // A file is not the app that ships under its name.
         let mut app = known.unwrap_or_else(|| match &choice.file {
-            Some(_) => {
-                let framework = choice.framework.unwrap_or(Framework::Python);
-                AppConfig::in_python(&choice.name, framework)
-            }
+            Some(file) => AppConfig::hosted_by(&choice.name, host_of(file, choice.host)),
             None => config.named(&choice.name),
         });
         app.enabled = true; // the command line overrides the configuration
         if let Some(file) = &choice.file {
             app.object = Some(std::path::absolute(file).unwrap_or_else(|_| file.clone()));
-            app.python.get_or_insert_with(|| Python::new(Framework::Python)).module = None;
+            app.host_keys.module = None;
+            if !app.host.has_file(file) {
+                app.host = host_of(file, choice.host);
+            }
         }
-        if let (Some(framework), Some(python)) = (choice.framework, &mut app.python) {
-            python.framework = framework;
+        if let Some(host) = choice.host {
+            match hosted(app.host, host) {
+                Some(host) => app.host = host,
+                None => return refuse(NOT_FOR_KERNEL),
+            }
         }
-        app.host = choice.host.unwrap_or(app.host);
-        if let Some(why) = app.needs_a_zone().filter(|_| app.host == Hosting::Kernel) {
+        if let Some(why) = app.needs_a_zone().filter(|_| app.host.is_in_kernel()) {
             return refuse(why);
         }
-        if app.host == Hosting::Kernel && !app.env.is_empty() {
+        if app.host.is_in_kernel() && !app.env.is_empty() {
             return refuse(ENV_IN_KERNEL);
         }
         Ok(app)
@@ -139,7 +161,6 @@ fn named(config: &Config, chosen: &[AppChoice]) -> Result<Vec<AppConfig>, StartE
 
 #[cfg(test)]
 mod tests {
-    use config::RYU_CAPABILITIES;
     use control::policy::{Grant, Stage};
 
     use super::*;
@@ -160,12 +181,12 @@ mod tests {
                     [[app]]\nname = \"b\"\nstage = \"observe\"\nenabled = false\nhost = \"kernel\"";
         let apps = chosen(text, &[("b", None), ("c", None)]).unwrap();
         assert_eq!(apps.len(), 2);
-        assert_eq!((apps[0].stage, apps[0].host), (Stage::Observe, Hosting::Kernel));
+        assert_eq!((apps[0].stage, apps[0].host), (Stage::Observe, Hosting::KERNEL));
         assert!(apps[0].enabled);
         assert_eq!(apps[1], AppConfig::named("c"));
         let apps =
-            chosen(text, &[("b", Some(Hosting::User)), ("c", Some(Hosting::Kernel))]).unwrap();
-        assert_eq!([apps[0].host, apps[1].host], [Hosting::User, Hosting::Kernel]);
+            chosen(text, &[("b", Some(Hosting::USER)), ("c", Some(Hosting::KERNEL))]).unwrap();
+        assert_eq!([apps[0].host, apps[1].host], [Hosting::USER, Hosting::KERNEL]);
     }
 
     #[test]
@@ -176,17 +197,37 @@ mod tests {
             named(&config, &options.apps).unwrap().remove(0)
         };
         let ryu = app("/srv/my_app.py:ryu");
-        assert_eq!(ryu.capabilities, Grant::unscoped(&RYU_CAPABILITIES));
-        assert_eq!(ryu.python.map(|it| it.framework), Some(Framework::Ryu));
+        assert_eq!(ryu.capabilities, Grant::unscoped(Hosting::RYU.capabilities));
+        assert_eq!(ryu.host, Hosting::RYU);
         let python = app("/srv/my_app.py");
         assert_eq!(python.capabilities, AppConfig::defaults("my-app").capabilities);
-        assert_eq!(python.python.map(|it| it.framework), Some(Framework::Python));
+        assert_eq!(python.host, Hosting::PYTHON);
+    }
+
+    #[test]
+    fn command_line_chooses_among_hostings_of_the_object() {
+        let text = "[[app]]\nname = \"so\"\nhost = \"kernel\"\n[[app]]\nname = \"l2\"\nhost = \"ryu\"\nobject = \"l2.py\"";
+        let apps = chosen(text, &[("so", Some(Hosting::USER)), ("l2", Some(Hosting::USER))]);
+        let hosts = |apps: Vec<AppConfig>| apps.iter().map(|it| it.host).collect::<Vec<_>>();
+        assert_eq!(hosts(apps.unwrap()), [Hosting::USER, Hosting::RYU], "Ryu is in a zone already");
+        let error = chosen(text, &[("l2", Some(Hosting::KERNEL))]).unwrap_err();
+        assert!(error.contains("remove :kernel"), "{error}");
+        let config = Config::parse("/rosemary.toml".into(), text.into()).unwrap();
+        let of_file = |file: &str| {
+            let options = crate::options::tests::parse(&["--app", file]).unwrap();
+            named(&config, &options.apps).unwrap().remove(0)
+        };
+        // The file takes the place of the configured object.
+        assert_eq!(of_file("/srv/so.py").host, Hosting::PYTHON);
+        assert_eq!(of_file("/srv/so.py:ryu").host, Hosting::RYU);
+        assert_eq!(of_file("/srv/l2.py").host, Hosting::RYU);
+        assert_eq!(of_file("/srv/l2.py:python").host, Hosting::PYTHON);
     }
 
     #[test]
     fn app_with_an_environment_does_not_go_into_the_kernel() {
         let text = "[[app]]\nname = \"a\"\nenv = { TZ = \"UTC\" }";
-        let error = chosen(text, &[("a", Some(Hosting::Kernel))]).unwrap_err();
+        let error = chosen(text, &[("a", Some(Hosting::KERNEL))]).unwrap_err();
         assert!(error.contains("can have no env") && error.contains("\"user\""), "{error}");
         assert_eq!(chosen(text, &[("a", None)]).unwrap()[0].env["TZ"], "UTC");
     }
@@ -259,7 +300,7 @@ mod tests {
 
     #[test]
     fn app_given_twice_is_refused() {
-        let error = chosen("", &[("a", None), ("a", Some(Hosting::User))]).unwrap_err();
+        let error = chosen("", &[("a", None), ("a", Some(Hosting::USER))]).unwrap_err();
         assert!(error.starts_with("--app a:user: it is given twice"), "{error}");
         let many: Vec<String> = (0..65).map(|i| format!("a{i}")).collect();
         let many: Vec<_> = many.iter().map(|name| (name.as_str(), None)).collect();

@@ -12,7 +12,7 @@ use control::app::AppId;
 
 use supervisor::change::difference::{Present, Wanted, difference, fixed_obstacles};
 use supervisor::files::Fingerprint;
-use supervisor::spec::{AppSpec, Interpreter, Origin};
+use supervisor::spec::{AppSpec, Origin};
 
 use super::planner::Planner;
 use crate::choice::{self, App};
@@ -154,20 +154,19 @@ fn planner() -> Planner {
 
 /// The specifications of the apps, as a plan has them.
 fn specs(config: &Config) -> Vec<AppSpec> {
+    let planner = planner();
     let apps: Vec<_> = config.apps.iter().flatten().filter(|app| app.enabled).cloned().collect();
     let policies = config.policies(&apps).unwrap();
-    let interpreter = r#"{"interpreter": "/p", "boot": "/b", "read": []}"#;
-    let interpreter: Interpreter = serde_json::from_str(interpreter).unwrap();
     let mut apps: Vec<App> = apps
         .into_iter()
         .zip(policies)
         .map(|(mut app, policy)| {
             let path = app.object.clone().unwrap_or_default();
             let found = (Object::Unusable { path, why: String::new() }, Origin::Unsigned);
-            let python = app.python.take();
-            let mut app = App::of(app, policy, found, config).unwrap();
-            app.spec.interpreter = python.as_ref().map(|_| interpreter.clone());
-            app.spec.keys.python = python;
+            // The test needs no interpreter on this machine.
+            let host = std::mem::take(&mut app.host);
+            let mut app = App::of(app, policy, found, config, &planner.installation).unwrap();
+            (app.spec.keys.host, app.spec.runtime.host) = (host, host.outside());
             app
         })
         .collect();

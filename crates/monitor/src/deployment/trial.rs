@@ -6,7 +6,7 @@
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
 use config::Require;
@@ -36,10 +36,10 @@ impl Trial {
         let (wake, mut waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let (sender, result) = sync_channel(1);
-        let (zone, own) = (planner.installation.zone.clone(), planner.own.clone());
+        let own = planner.own.clone();
         std::thread::Builder::new().name("trial".into()).spawn(move || {
             let mut apps = apps.into_iter();
-            let tried = apps.try_for_each(|app| try_app(&zone, app, &own, require));
+            let tried = apps.try_for_each(|app| try_app(app, &own, require));
             let _ = sender.send(tried); // the receiver may be gone, if Rosemary stops
             let _ = waker.write_all(&[1]);
         })?;
@@ -65,14 +65,9 @@ impl AsFd for Trial {
     }
 }
 
-fn try_app(
-    zone: &Path,
-    planned: PlannedApp,
-    own: &[PathBuf],
-    require: Require,
-) -> Result<(), String> {
+fn try_app(planned: PlannedApp, own: &[PathBuf], require: Require) -> Result<(), String> {
     let mut app = planned.chosen;
-    let loaded = trial_load::load(zone, &mut app, own, require);
+    let loaded = trial_load::load(&mut app, own, require);
     let own_file = app.spec.keys.config.as_deref();
     loaded.map_err(|why| cannot_run(app.name(), &with_own_file(why, own_file)))
 }

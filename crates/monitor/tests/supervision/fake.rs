@@ -13,7 +13,6 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use control::app::Hosting;
 use control::flight::FlightRecorder;
 use control::kernel::{AnnouncedApp, KernelReply, KernelRequest, worker_name};
 use control::log::{LogReply, LogRequest};
@@ -160,7 +159,7 @@ impl Fake {
                     let fds = fds.get(listeners.len()..);
                     self.note(&format!("start {}", fds.is_some()));
                     let hosted: Vec<AnnouncedApp> =
-                        apps.into_iter().filter(|app| app.host == Hosting::Kernel).collect();
+                        apps.into_iter().filter(|app| app.host.is_in_kernel()).collect();
                     if self.behaviour == "loud" {
                         print_lines(20_000);
                     }

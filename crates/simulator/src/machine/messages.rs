@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use control::app::{AppId, Hosting};
+use control::app::AppId;
+use control::hosting::Hosting;
 use control::incident::Cause;
 use control::kernel::{AnnouncedApp, KernelReply, KernelRequest};
 use control::log::LogLevel;
@@ -83,11 +84,8 @@ impl Machine {
         let Some(process) = self.processes.get_mut(&program) else { return };
         match request {
             KernelRequest::Start { apps, .. } => {
-                let hosted: Vec<AppId> = apps
-                    .iter()
-                    .filter(|app| app.host == Hosting::Kernel)
-                    .map(|app| app.app)
-                    .collect();
+                let hosted: Vec<AppId> =
+                    apps.iter().filter(|app| app.host.is_in_kernel()).map(|app| app.app).collect();
                 process.apps = apps;
                 let confined = KernelReply::Confined { report: Report::default() };
                 let ready = Reply::Kernel(KernelReply::Ready);
@@ -158,7 +156,7 @@ fn know(kernel: &mut Process, app: AppId, name: String, policy: Policy) {
         known.policy = policy;
         return;
     }
-    let (host, log_level) = (Hosting::User, LogLevel::Info);
+    let (host, log_level) = (Hosting::USER, LogLevel::Info);
     let (config_size, services) = (0, Vec::new());
     kernel.apps.push(AnnouncedApp { app, name, policy, host, log_level, config_size, services });
 }

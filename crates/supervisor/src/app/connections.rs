@@ -6,7 +6,7 @@ use control::service::ServiceClient;
 use control::zone::ZoneRequest;
 use names::Service;
 
-use super::hosting::Hosting;
+use super::host_state::HostState;
 use super::{App, provided};
 use crate::effects::Fd;
 use crate::program::Program;
@@ -16,7 +16,7 @@ impl App {
     /// The request for rings for a loaded zone.
     pub fn attach_request(&mut self) -> Option<KernelRequest> {
         let serves = self.role.serves();
-        let zone = self.hosting.zone_mut().filter(|zone| serves && zone.program.is_running())?;
+        let zone = self.host.zone_mut().filter(|zone| serves && zone.program.is_running())?;
         zone.rings_requested();
         let (app, name, policy) = (self.id, self.name.clone(), self.policy_in_force());
         Some(KernelRequest::Attach { app, name, policy })
@@ -34,9 +34,9 @@ impl App {
 
     /// How many instances of the app are loaded. Each has a socket of its own to a service.
     pub fn instances(&self) -> u16 {
-        match &self.hosting {
-            Hosting::Kernel(in_kernel) => in_kernel.instances(),
-            Hosting::Zone { zone, .. } => zone.program.is_running().into(),
+        match &self.host {
+            HostState::Kernel(in_kernel) => in_kernel.instances(),
+            HostState::Zone { zone, .. } => zone.program.is_running().into(),
         }
     }
 

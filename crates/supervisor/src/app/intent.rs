@@ -9,7 +9,7 @@ use control::operator::ProgramState;
 use control::policy::Stage;
 
 use super::App;
-use super::hosting::Hosting;
+use super::host_state::HostState;
 
 /// Whether an app is to run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,16 +81,16 @@ impl App {
 
     /// The state of its process, or that of its instance in a kernel whose state is `kernel`.
     pub fn state(&self, kernel: ProgramState) -> ProgramState {
-        match &self.hosting {
-            Hosting::Kernel(_) if self.intent.is_stopped() => ProgramState::Stopped,
-            Hosting::Kernel(in_kernel) => in_kernel.state(kernel),
-            Hosting::Zone { zone, .. } => zone.program.lifecycle().state(),
+        match &self.host {
+            HostState::Kernel(_) if self.intent.is_stopped() => ProgramState::Stopped,
+            HostState::Kernel(in_kernel) => in_kernel.state(kernel),
+            HostState::Zone { zone, .. } => zone.program.lifecycle().state(),
         }
     }
 
     /// Whether its zone has its rings from the kernel; true without a running zone.
     pub fn is_connected(&self) -> bool {
-        let zone = self.hosting.zone().filter(|zone| zone.program.is_running());
+        let zone = self.host.zone().filter(|zone| zone.program.is_running());
         zone.is_none_or(super::zone::Zone::is_connected)
     }
 

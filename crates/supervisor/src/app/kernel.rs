@@ -2,26 +2,25 @@
 
 use std::time::Instant;
 
-use control::app::Hosting as Host;
 use control::incident::{self, Cause, Evidence};
 use control::kernel::AnnouncedApp;
 use tracing::{info, warn};
 
 use super::App;
 use super::connections::names;
-use super::hosting::{Hosting, Until};
+use super::host_state::{HostState, Until};
 use crate::effects::Fd;
 use crate::text::{harmless, shortened};
 
 impl App {
     /// Returns whether the kernel hosts the app.
     pub fn is_in_kernel(&self) -> bool {
-        matches!(self.hosting, Hosting::Kernel(_))
+        matches!(self.host, HostState::Kernel(_))
     }
 
     /// Why the kernel no longer hosts the app, if so.
     pub fn demoted(&self) -> Option<&str> {
-        self.hosting.demoted()
+        self.host.demoted()
     }
 
     /// Reads the files for a kernel that is about to start, if it is to host the app.
@@ -39,7 +38,7 @@ impl App {
     /// The kernel with the app could not be started.
     pub fn kernel_not_started(&mut self) {
         let is_stopped = self.intent.is_stopped();
-        if let Hosting::Kernel(in_kernel) = &mut self.hosting
+        if let HostState::Kernel(in_kernel) = &mut self.host
             && !is_stopped
         {
             in_kernel.kernel_not_started();
@@ -49,7 +48,7 @@ impl App {
     /// A kernel is started, with the app if it hosts it.
     pub fn kernel_started(&mut self) {
         let is_stopped = self.intent.is_stopped();
-        if let Hosting::Kernel(in_kernel) = &mut self.hosting
+        if let HostState::Kernel(in_kernel) = &mut self.host
             && !is_stopped
         {
             in_kernel.kernel_started();
@@ -61,7 +60,8 @@ impl App {
         let config_size = u32::try_from(self.config_for_kernel().len()).unwrap_or(u32::MAX);
         let (app, name, policy) = (self.id, self.name.clone(), self.policy_in_force());
         // A kernel does not load an app that the operator has stopped.
-        let host = if self.runs_in_kernel() { Host::Kernel } else { Host::User };
+        let host = self.spec.keys.host;
+        let host = if self.runs_in_kernel() { host } else { host.outside() };
         let (log_level, services) = (self.log_level(), names(&self.spec.keys.services));
         AnnouncedApp { app, name, policy, host, log_level, config_size, services }
     }
@@ -81,7 +81,7 @@ impl App {
     pub fn loaded_in_kernel(&mut self, version: &str, instances: u16, kernel: Option<u32>) -> bool {
         let uid = self.uid();
         // The report of a worker may arrive after another worker's instance got the app demoted.
-        if let Hosting::Kernel(in_kernel) = &mut self.hosting
+        if let HostState::Kernel(in_kernel) = &mut self.host
             && in_kernel.loaded(instances)
         {
             let shown = shortened(version, 40);
@@ -94,14 +94,14 @@ impl App {
             );
             self.files.version = Some(harmless(version, 40));
         }
-        self.hosting.kernel_starts() > 0
+        self.host.kernel_starts() > 0
     }
 
     /// Takes the app out of the kernel, now and for later kernels, and wants a zone for it. Returns whether the app was
     /// ever to run in the kernel.
     pub fn demote(&mut self, why: &str, now: Instant) -> bool {
         let why = harmless(why, 200);
-        if self.hosting.demote(&why, || self.zone_settings.make()) {
+        if self.host.demote(&why, || self.zone_settings.make()) {
             warn!(
                 app = self.name,
                 why, "app was taken out of the kernel; it gets a zone of its own"
@@ -109,12 +109,12 @@ impl App {
             self.files.forget_loaded();
             self.request_start(now);
         }
-        self.hosting.demoted().is_some()
+        self.host.demoted().is_some()
     }
 
     /// Takes an app out of the kernel that has ended, for a [trial](crate::comeback) of all kernel apps, and wants a zone for it.
     pub fn demote_for_trial(&mut self, now: Instant) {
-        if self.hosting.demote_for_trial(|| self.zone_settings.make()) {
+        if self.host.demote_for_trial(|| self.zone_settings.make()) {
             self.files.forget_loaded();
             self.request_start(now);
         }
@@ -122,20 +122,20 @@ impl App {
 
     /// Whether it is out of the kernel for a trial of all kernel apps.
     pub fn is_out_for_trial(&self) -> bool {
-        self.hosting.is_out(Until::Trial)
+        self.host.is_out(Until::Trial)
     }
 
     /// Keeps it out of the kernel until the operator promotes it.
     pub fn keep_out(&mut self, why: &str, now: Instant) {
         let why = harmless(why, 200);
-        if !self.hosting.keep_demotion(&why) {
+        if !self.host.keep_demotion(&why) {
             self.demote(&why, now);
         }
     }
 
     /// Whether the running kernel has loaded it.
     pub fn is_loaded_in_kernel(&self) -> bool {
-        matches!(&self.hosting, Hosting::Kernel(in_kernel) if in_kernel.instances() > 0)
+        matches!(&self.host, HostState::Kernel(in_kernel) if in_kernel.instances() > 0)
     }
 
     /// The memory of its zone in bytes, without files and rings, as measured last.
@@ -149,7 +149,7 @@ impl App {
     pub fn failed_in_kernel(&mut self, why: &str, now: Instant) -> bool {
         let was_in_kernel = self.is_in_kernel();
         let announced = self.demote(why, now);
-        if was_in_kernel && let Some(program) = self.hosting.zone_mut().map(|it| &mut it.program) {
+        if was_in_kernel && let Some(program) = self.host.zone_mut().map(|it| &mut it.program) {
             let of_app = program.incidents_mut();
             let evidence = Evidence::fact(harmless(why, 400));
             let incidents = of_app.all().clone();
@@ -162,9 +162,9 @@ impl App {
 
     /// The kernel has ended. A zone keeps running.
     pub fn kernel_ended(&mut self) {
-        match &mut self.hosting {
-            Hosting::Kernel(in_kernel) => in_kernel.kernel_ended(),
-            Hosting::Zone { zone, .. } => zone.kernel_ended(),
+        match &mut self.host {
+            HostState::Kernel(in_kernel) => in_kernel.kernel_ended(),
+            HostState::Zone { zone, .. } => zone.kernel_ended(),
         }
     }
 }

@@ -36,7 +36,7 @@ impl App {
         system: &dyn System,
         now: Instant,
     ) -> ZoneEvent {
-        let Some(zone) = self.hosting.zone_mut() else { return ZoneEvent::Handled };
+        let Some(zone) = self.host.zone_mut() else { return ZoneEvent::Handled };
         match zone.program.take(event, now) {
             Some(News::Started) => zone.started(system, now),
             Some(News::NotStarted) => zone.not_started(),
@@ -54,7 +54,7 @@ impl App {
     /// Handles a message of the zone, with its descriptors.
     pub fn received(&mut self, reply: ZoneReply, fds: Vec<OwnedFd>, now: Instant) -> ZoneEvent {
         let is_provider = self.provides().is_some();
-        let Some(zone) = self.hosting.zone_mut() else { return ZoneEvent::Handled };
+        let Some(zone) = self.host.zone_mut() else { return ZoneEvent::Handled };
         if zone.has_failed {
             zone.program.kill("it sent a message after it had failed");
             return ZoneEvent::Handled;
@@ -99,7 +99,7 @@ impl App {
 
     /// The zone has loaded the app.
     fn loaded(&mut self, version: &str) {
-        let Some(zone) = self.hosting.zone_mut() else { return };
+        let Some(zone) = self.host.zone_mut() else { return };
         let (pid, uid, shown) =
             (zone.program.pid(), self.zone_settings.uid(), shortened(version, 40));
         info!(app = self.name, version = shown, pid, uid, "app was loaded");
@@ -111,7 +111,7 @@ impl App {
 
     /// The zone reports that the app cannot go on: it is started again.
     fn failed(&mut self, why: &str, now: Instant) {
-        let Some(zone) = self.hosting.zone_mut() else { return };
+        let Some(zone) = self.host.zone_mut() else { return };
         let (object, why) = (self.files.object_path().display(), shortened(why, 400));
         error!(app = self.name, %object, why, "app failed");
         self.failure = Some(harmless(&why, 400));
@@ -122,7 +122,7 @@ impl App {
 
     /// The zone reports that the app cannot run with its files: it is held until one of them changes.
     fn hold(&mut self, why: &str, hint: Option<&str>, now: Instant) {
-        let Some(zone) = self.hosting.zone_mut() else { return };
+        let Some(zone) = self.host.zone_mut() else { return };
         let object = self.files.object_path().display();
         let config = self.files.config_path().map(|path| path.display().to_string());
         let shown = shortened(why, 400);
@@ -138,10 +138,8 @@ impl App {
     /// The zone's process has ended. Returns whether the kernel holds rings of it.
     fn zone_ended(&mut self, now: Instant) -> bool {
         self.reports.end_problem(now);
-        if let Some(python) = &self.python {
-            python.listeners.restore();
-        }
-        let Some(zone) = self.hosting.zone_mut() else { return false };
+        self.guest.listeners.restore();
+        let Some(zone) = self.host.zone_mut() else { return false };
         // That of an earlier process does not explain this end.
         let failure = self.failure.as_deref().filter(|_| zone.has_failed);
         if let Some(failure) = failure {

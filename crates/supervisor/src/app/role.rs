@@ -6,7 +6,7 @@ use control::app::AbsentApp;
 use control::operator::ProgramState;
 
 use super::App;
-use super::hosting::Hosting;
+use super::host_state::HostState;
 use super::zone::Zone;
 use crate::files::Fingerprint;
 use crate::spec::AppSpec;
@@ -103,7 +103,7 @@ impl App {
 
     /// Whether it has ended, so that it can leave the table: the kernel owes it no reply.
     pub fn has_left(&self) -> bool {
-        let owes_nothing = self.hosting.zone().is_none_or(Zone::is_unattached);
+        let owes_nothing = self.host.zone().is_none_or(Zone::is_unattached);
         matches!(self.role, Role::Leaving | Role::Discarded) && self.is_stopped() && owes_nothing
     }
 
@@ -146,7 +146,7 @@ impl App {
 
     /// Why it cannot run with its files, if a process of it said so, and it never ran with others.
     pub fn unfit(&self) -> Option<&str> {
-        self.hosting.zone()?.hold.reason().filter(|_| !self.files.has_good())
+        self.host.zone()?.hold.reason().filter(|_| !self.files.has_good())
     }
 
     /// Notes why newer files are not used; `None` if there are none.
@@ -158,8 +158,8 @@ impl App {
     pub fn take_intent(&mut self, former: &mut Self) {
         self.intent = std::mem::take(&mut former.intent);
         self.take_log_level(former);
-        if let (Hosting::Zone { zone, .. }, Hosting::Zone { zone: former, .. }) =
-            (&mut self.hosting, &mut former.hosting)
+        if let (HostState::Zone { zone, .. }, HostState::Zone { zone: former, .. }) =
+            (&mut self.host, &mut former.host)
         {
             zone.take_attachment(former);
         }

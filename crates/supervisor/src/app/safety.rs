@@ -14,7 +14,7 @@ impl App {
         if let Some(zone) = self.zone_mut() {
             zone.stop(now);
         }
-        self.hosting.demote_for_safe_mode(|| self.zone_settings.make());
+        self.host.demote_for_safe_mode(|| self.zone_settings.make());
     }
 
     /// Lets the zone run.
@@ -31,18 +31,18 @@ impl App {
     /// Keeps it stopped after safe mode, until the operator starts it, as a user app. Returns whether it was to run in the
     /// kernel.
     pub fn suspect(&mut self, why: &str) -> bool {
-        self.hosting.keep_demotion(why)
+        self.host.keep_demotion(why)
     }
 
     /// Whether it is out of the kernel only for the time of safe mode.
     pub fn is_out_for_safe_mode(&self) -> bool {
-        self.hosting.is_out_for_safe_mode()
+        self.host.is_out_for_safe_mode()
     }
 
     /// Lets the next kernel host it again, if it was out of the kernel for safe mode. Its zone has ended.
     pub fn return_to_kernel(&mut self) {
         if self.is_out_for_safe_mode() {
-            self.hosting.return_to_kernel();
+            self.host.return_to_kernel();
             self.files.forget_loaded();
             self.intent.end_hold();
         }

@@ -16,7 +16,7 @@ impl App {
     /// Starts the zone with the files as they are now.
     pub(super) fn start_zone(&mut self, system: &dyn System, now: Instant) {
         let log_level = self.log_level();
-        let Some(zone) = self.hosting.zone_mut() else { return };
+        let Some(zone) = self.host.zone_mut() else { return };
         let (unusable, is_news) = match self.files.read(&self.name) {
             Err(why) => (Some(why.clone()), zone.hold.files_unreadable(&why)),
             // The app ended with exactly these files before: starting it would only repeat that.
@@ -59,12 +59,11 @@ impl App {
             services: names(&self.spec.keys.services),
             log_level,
             provides: provided(&self.name).map(|service| service.name().to_owned()),
-            python: self.python.as_ref().map(|python| Box::new(python.app.clone())),
+            guest: Box::new(self.guest.settings.clone()),
         };
-        let sockets = match self.python.as_mut().map(|python| python.listeners.listen()) {
-            None => Vec::new(),
-            Some(Ok(sockets)) => sockets,
-            Some(Err(why)) => return zone.program.hold(now, &why),
+        let sockets = match self.guest.listeners.listen() {
+            Ok(sockets) => sockets,
+            Err(why) => return zone.program.hold(now, &why),
         };
         self.table = match provided(&self.name).and_then(Service::table_slots) {
             None => None,

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use config::{OnStop, host_name, stage_name};
+use config::{OnStop, stage_name};
 use control::app_report::{AppReport, RestartRule};
 use control::operator::{AppStatus, KernelStatus, ProgramState, ProgramUsage};
 use control::policy::Band;
 
 use super::App;
-use super::hosting::Hosting;
+use super::host_state::HostState;
 use crate::spec::AppSpec;
 use crate::usage::report;
 
@@ -21,9 +21,9 @@ impl App {
 
     /// The app's process, state and number of restarts. `kernel` is the kernel's process and state.
     fn process(&self, kernel: (Option<u32>, ProgramState)) -> (Option<u32>, ProgramState, u64) {
-        let kernel_starts = self.hosting.kernel_starts();
-        match &self.hosting {
-            Hosting::Kernel(in_kernel) => {
+        let kernel_starts = self.host.kernel_starts();
+        match &self.host {
+            HostState::Kernel(in_kernel) => {
                 let (pid, state) = kernel;
                 let is_stopped = self.intent.is_stopped();
                 let state = if is_stopped { ProgramState::Stopped } else { in_kernel.state(state) };
@@ -33,7 +33,7 @@ impl App {
                     kernel_starts.saturating_sub(1),
                 )
             }
-            Hosting::Zone { zone, .. } => {
+            HostState::Zone { zone, .. } => {
                 let lifecycle = zone.program.lifecycle();
                 let restarts = (kernel_starts + lifecycle.starts()).saturating_sub(1);
                 (zone.program.pid(), lifecycle.state(), restarts)
@@ -44,7 +44,7 @@ impl App {
     /// The app's status for operators, with the kernel's status.
     pub fn status(&self, kernel: &KernelStatus) -> AppStatus {
         let (pid, state, restarts) = self.process((kernel.pid, kernel.state));
-        let demoted = self.hosting.demoted();
+        let demoted = self.host.demoted();
         let last_exit = match self.program() {
             Some(program) => program.lifecycle().last_exit().or(demoted),
             // The kernel's own line shows how the kernel ended. An app that ended it is in a zone now.
@@ -56,7 +56,7 @@ impl App {
             number: self.id.0,
             stage: stage_name(self.spec.policy.stage).into(),
             band: (self.spec.policy.band != Band::NONE).then_some([lowest, highest]),
-            host: host_name(self.hosting.host()).into(),
+            host: self.host.process().name().into(),
             demoted: demoted.map(Into::into),
             version: self.files.version.clone(),
             sha256: self.files.sha256.clone(),

@@ -24,7 +24,7 @@ impl App {
     pub fn counted(&mut self, counters: &AppCounters, system: &dyn System, now: Instant) {
         self.meter.counted(now, counters);
         self.pace.counted(&self.name, counters);
-        if let Some(zone) = self.hosting.zone_mut() {
+        if let Some(zone) = self.host.zone_mut() {
             zone.check_events(counters, system);
         }
     }

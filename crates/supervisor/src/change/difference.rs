@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use control::app::Hosting;
 use control::change::{Action, ChangeStep};
 
 use crate::files::Fingerprint;
@@ -247,7 +246,7 @@ impl Difference {
             app: app.to_owned(),
             action,
             why,
-            in_kernel: specs.iter().any(|it| it.keys.host == Hosting::Kernel),
+            in_kernel: specs.iter().any(|it| it.keys.host.is_in_kernel()),
             is_guard: specs.iter().any(|it| it.is_guard()),
         });
     }

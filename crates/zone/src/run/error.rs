@@ -53,7 +53,7 @@ pub enum ZoneError {
     #[error("the app could not be imported: {0}")]
     Import(String),
     /// The monitor sent an app that this program does not host.
-    #[error("this program hosts no {0}")]
+    #[error("this program runs no app with host = {0:?}")]
     OtherHost(&'static str),
     /// The flight recorder of the monitor cannot be mapped.
     #[error("the monitor's flight recorder: {0}")]

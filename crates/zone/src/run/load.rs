@@ -5,7 +5,8 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use control::zone::{PythonApp, ZoneReply, ZoneRequest, ZoneSandbox};
+use control::hosting::Hosting;
+use control::zone::{GuestSettings, ZoneReply, ZoneRequest, ZoneSandbox};
 use sdk::abi::MAX_CONFIG;
 use sdk::services::Service;
 use sdk::services::host::Services;
@@ -25,8 +26,19 @@ pub struct Confined {
     pub host: ZoneHost,
     /// The app's code.
     pub code: Code,
-    /// How to run the code, if it is Python.
-    pub python: Option<PythonInZone>,
+    /// How to run the code.
+    pub guest: GuestParts,
+}
+
+/// A program that runs apps in zones, by its own statement.
+#[derive(Debug)]
+pub struct ZoneProgram {
+    /// The system calls that it needs.
+    pub profile: Profile,
+    /// The hostings whose apps it can run.
+    pub hosts: &'static [Hosting],
+    /// Whether its apps have descriptors for which the event loop waits.
+    pub has_watched: bool,
 }
 
 /// The app's code, with the digest that the monitor named.
@@ -38,12 +50,12 @@ pub enum Code {
     Sealed(OwnedFd),
 }
 
-/// A Python app and its descriptors.
+/// The settings of an app and its descriptors.
 #[derive(Debug)]
-pub struct PythonInZone {
-    /// The app.
-    pub app: PythonApp,
-    /// The listening sockets of `app.listeners`, in that order.
+pub struct GuestParts {
+    /// The settings.
+    pub settings: GuestSettings,
+    /// The listening sockets of `settings.listeners`, in that order.
     pub listeners: Vec<OwnedFd>,
     /// The environment variables that the operator grants.
     pub env: Vec<(String, String)>,
@@ -74,12 +86,13 @@ impl Code {
     }
 }
 
-/// Receives the first request and confines this process with this list of system calls. Returns `None` if the monitor
-/// requested a probe of the sandbox.
+/// Receives the first request and confines this process, which runs `program`. Returns `None` if the monitor requested a probe of
+/// the sandbox.
 ///
 /// # Errors
 /// [`ZoneError`]: the process must end.
-pub fn confine(monitor: &Channel, profile: Profile) -> Result<Option<Confined>, ZoneError> {
+pub fn confine(monitor: &Channel, program: &ZoneProgram) -> Result<Option<Confined>, ZoneError> {
+    let profile = program.profile;
     let (request, fds) = monitor.wait()?;
     if let ZoneRequest::Try { sandbox } = request {
         let objects: Vec<_> = fds.iter().map(OwnedFd::as_fd).collect();
@@ -88,11 +101,14 @@ pub fn confine(monitor: &Channel, profile: Profile) -> Result<Option<Confined>, 
         monitor.send(&ZoneReply::Confined { report: confined.report }, &[])?;
         return Ok(None);
     }
-    let ZoneRequest::Load { name, sandbox, sha256, numbers, services, log_level, provides, python } =
+    let ZoneRequest::Load { name, sandbox, sha256, numbers, services, log_level, provides, guest } =
         request
     else {
         return Err(ZoneError::OutOfOrder("something else than Load first"));
     };
+    if !program.hosts.contains(&guest.host) {
+        return Err(ZoneError::OtherHost(guest.host.name));
+    }
     let mut fds = fds.into_iter();
     let (Some(object), Some(config)) = (fds.next(), fds.next()) else {
         return Err(ZoneError::OutOfOrder("Load without an object and a configuration"));
@@ -108,30 +124,29 @@ pub fn confine(monitor: &Channel, profile: Profile) -> Result<Option<Confined>, 
     let mut host = ZoneHost::new(name, numbers, config, Services::from_names(&services));
     host.log_level = log_level;
     host.server = server.unwrap_or_default();
-    let python = python.map(|app| python_in_zone(*app, fds.collect(), sandbox.as_ref()));
-    let python = python.transpose()?;
-    if python.is_some() {
+    let guest = parts(*guest, fds.collect(), sandbox.as_ref())?;
+    if program.has_watched {
         host.watched = crate::watched::Watched::with_bell().map_err(ZoneError::Stdout)?;
     }
     let code = match &sandbox {
         Some(sandbox) => {
             let mut keep: Vec<BorrowedFd<'_>> = host.watched.own_fds().collect();
-            keep.extend(python.iter().flat_map(|it| &it.listeners).map(OwnedFd::as_fd));
+            keep.extend(guest.listeners.iter().map(OwnedFd::as_fd));
             sandbox::confine_for(monitor, profile, (object, &keep), sandbox, &sha256)?
         }
         None => Code::Sealed(object),
     };
-    Ok(Some(Confined { host, code, python }))
+    Ok(Some(Confined { host, code, guest }))
 }
 
-fn python_in_zone(
-    app: PythonApp,
+fn parts(
+    settings: GuestSettings,
     listeners: Vec<OwnedFd>,
     sandbox: Option<&ZoneSandbox>,
-) -> Result<PythonInZone, ZoneError> {
-    if listeners.len() != app.listeners.len() {
+) -> Result<GuestParts, ZoneError> {
+    if listeners.len() != settings.listeners.len() {
         return Err(ZoneError::OutOfOrder("Load without its listening sockets"));
     }
     let env = sandbox.map(|it| it.env.clone().into_iter().collect()).unwrap_or_default();
-    Ok(PythonInZone { app, listeners, env })
+    Ok(GuestParts { settings, listeners, env })
 }

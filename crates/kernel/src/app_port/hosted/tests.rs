@@ -5,10 +5,13 @@ use std::cell::Cell;
 use dal::SwitchInfo;
 use openflow::{Dpid, Version};
 use sdk::abi::RecordKind;
+use sdk::abi::host::HostedApp;
 use sdk::{App, Event, Network, PacketIn};
 
 use sys::packets::{PacketError, Packets};
 
+use super::super::guest;
+use super::super::guest::bytes::BYTES;
 use super::super::messages::Messages;
 use super::*;
 use crate::ids::AppSlot;
@@ -63,7 +66,7 @@ impl App for Echo {
 impl AppPort {
     /// Makes an instance of an app that is linked into the tests.
     pub(crate) fn host_linked<A: App>(&mut self) {
-        self.host_by(HostedApp::linked::<A>).unwrap();
+        self.host_by(|host| Ok(Box::new(HostedApp::linked::<A>(host).unwrap()))).unwrap();
     }
 }
 
@@ -84,6 +87,11 @@ impl Bench {
 
     /// With a snapshot that waits.
     fn with(tuning: Tuning) -> Self {
+        Self::hosting(tuning, AppPort::host_linked::<Echo>)
+    }
+
+    /// With a snapshot that waits for an instance that `host` makes.
+    fn hosting(tuning: Tuning, host: impl FnOnce(&mut AppPort)) -> Self {
         let mut app_port = AppPort::new(
             AppId(1),
             "echo".into(),
@@ -91,7 +99,7 @@ impl Bench {
             tuning,
             idle(1).shared_quota(AppId(1)),
         );
-        app_port.host_linked::<Echo>();
+        host(&mut app_port);
         let info = SwitchInfo {
             version: Version::V1_3,
             dpid: Dpid(7),
@@ -140,7 +148,7 @@ impl Bench {
 /// A bench whose app is connected to the storage, and the storage's end of the socket.
 fn with_storage() -> (Bench, Packets) {
     let mut bench = Bench::live();
-    let host = bench.app_port.hosting.kernel_mut().unwrap().app.host();
+    let host = bench.app_port.delivery.hosted_mut().unwrap().app.host();
     host.services = Services::from_names(&["storage".to_owned()]);
     let (ours, theirs) = Packets::pair().unwrap();
     bench.app_port.connect_service("storage", ours.into_fd(), None);
@@ -148,6 +156,37 @@ fn with_storage() -> (Bench, Packets) {
     assert_eq!(bench.app_port.call_with_answers(0), Some(Ok(1)));
     assert!(!bench.app_port.has_answers());
     (bench, theirs)
+}
+
+/// The code of an app of the test hosting.
+fn bytes(list: &[u8]) -> Box<dyn Artifact> {
+    let object = sys::shm::sealed_copy("object", list).unwrap();
+    guest::load(BYTES, guest::Code::Sealed(object)).unwrap()
+}
+
+/// Makes an instance of an app of the test hosting.
+fn host_bytes(app_port: &mut AppPort, list: &[u8]) -> Result<(), String> {
+    app_port.host(&*bytes(list), b"", LogLevel::Info, &[])
+}
+
+#[test]
+fn app_of_another_hosting_runs_and_fails_as_others_do() {
+    let tuning = Tuning { ring: 64 * 1024, ..Tuning::default() };
+    let mut bench = Bench::hosting(tuning, |app_port| host_bytes(app_port, &[2, 5]).unwrap());
+    assert_eq!(bench.app_port.version(), Some("2"));
+    assert_eq!(bench.call(), Ok(3), "the snapshot, with the switch in it");
+    for number in [2, 3, 5] {
+        assert!(bench.packet(number, 0));
+    }
+    assert_eq!((bench.call(), bench.sent()), (Ok(3), vec![2, 5]));
+    for number in [2, 13] {
+        assert!(bench.packet(number, 0));
+    }
+    assert!(bench.call().is_err() && bench.sent().is_empty(), "a batch has all effects or none");
+    bench.app_port.disable();
+    assert!(bench.app_port.call(0, &mut bench.verdicts, Instant::now()).is_none());
+    assert!(!bench.app_port.is_attached());
+    assert_eq!(host_bytes(&mut bench.app_port, &[]), Err("it has no bytes".into()));
 }
 
 #[test]
@@ -249,7 +288,7 @@ fn full_outbox_splits_a_batch_without_repeats() {
         let body = vec![number * 2 + 2; 7_000];
         assert!(bench.app_port.packet_in(&mut bench.switch, &record, &body, Ticket::NONE));
     }
-    let hosted = bench.app_port.hosting.kernel_mut().unwrap();
+    let hosted = bench.app_port.delivery.hosted_mut().unwrap();
     hosted.app.host().outbox = Outbox::with_capacity(30_000);
     while bench.app_port.waiting_here() > 0 {
         bench.call().unwrap();

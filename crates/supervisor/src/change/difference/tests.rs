@@ -4,8 +4,9 @@ use control::policy::{Band, Capability, Fail, Policy, Stage};
 use control::service::ClientRights;
 
 use super::*;
-use crate::spec::Origin;
+use crate::spec::{Origin, Runtime};
 use config::{AppConfig, Limits, OnStop};
+use control::hosting::Hosting;
 use control::log::LogLevel;
 
 fn spec() -> AppSpec {
@@ -19,7 +20,7 @@ fn spec() -> AppSpec {
         rights: ClientRights::default(),
         hang: std::time::Duration::from_secs(1),
         restart: config::RestartPolicy::default(),
-        interpreter: None,
+        runtime: Runtime::of_program(Hosting::USER, "/zone".into()),
     }
 }
 
@@ -130,7 +131,7 @@ fn stopped_app_takes_new_settings_without_a_start() {
 
 #[test]
 fn log_level_changes_while_any_host_runs_the_app() {
-    for host in [Hosting::User, Hosting::Kernel] {
+    for host in [Hosting::USER, Hosting::KERNEL] {
         let old = || with(|keys| keys.host = host);
         let new = || with(|keys| (keys.host, keys.log_level) = (host, Some(LogLevel::Debug)));
         let difference = compare(&[present("a", old())], &[wanted("a", new())]);
@@ -138,17 +139,40 @@ fn log_level_changes_while_any_host_runs_the_app() {
         assert_eq!(difference.steps[0].why, "changed: log-level");
         assert!(!difference.restarts_kernel());
     }
-    let old = with(|keys| keys.host = Hosting::Kernel);
+    let old = with(|keys| keys.host = Hosting::KERNEL);
     let new = with(|keys| {
-        (keys.host, keys.log_level) = (Hosting::Kernel, Some(LogLevel::Debug));
+        (keys.host, keys.log_level) = (Hosting::KERNEL, Some(LogLevel::Debug));
         keys.on_stop = OnStop::Remove;
     });
     assert!(compare(&[present("a", old)], &[wanted("a", new)]).restarts_kernel());
 }
 
 #[test]
+fn other_hosting_names_the_key() {
+    let hosted_by = |host: Hosting| {
+        let mut spec = with(|keys| keys.host = host);
+        spec.runtime.host = host.outside();
+        spec
+    };
+    let [user, kernel, python, ryu] =
+        [Hosting::USER, Hosting::KERNEL, Hosting::PYTHON, Hosting::RYU].map(hosted_by);
+    let in_a_zone = "host, python-path, options or listen";
+    for (old, new, expected) in [
+        (&user, &kernel, vec!["host"]),
+        (&user, &python, vec![in_a_zone]),
+        (&python, &ryu, vec![in_a_zone]),
+        (&ryu, &kernel, vec!["host", in_a_zone]),
+    ] {
+        assert_eq!(old.differ_for_process(new), expected);
+        assert_eq!(new.differ_for_process(old), expected);
+    }
+    let shared = |host| AppSpec { runtime: user.runtime.clone(), ..hosted_by(host) };
+    assert_eq!(shared(Hosting::USER).differ_for_process(&shared(Hosting::PYTHON)), [in_a_zone]);
+}
+
+#[test]
 fn app_in_the_kernel_restarts_it() {
-    let in_kernel = || with(|keys| keys.host = Hosting::Kernel);
+    let in_kernel = || with(|keys| keys.host = Hosting::KERNEL);
     let difference = compare(&[present("a", spec())], &[wanted("a", in_kernel())]);
     assert!(difference.restarts_kernel());
     let shown = difference.shown();

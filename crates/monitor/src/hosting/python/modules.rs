@@ -7,6 +7,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
+use crate::hosting::OtherFiles;
 use crate::installation::read_file;
 use crate::object::Object;
 use supervisor::files::ModuleHashes;
@@ -20,7 +21,7 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// Where an app in Python begins, and where the modules are that it imports.
 #[derive(Debug, Clone)]
-pub(crate) struct Modules {
+pub(super) struct Modules {
     /// The app's file or module; the file is no module of its own.
     first: First,
     /// The directories of `python-path`.
@@ -39,24 +40,40 @@ enum First {
 
 impl Modules {
     /// Those of an app with this object; the interpreter's directories may have the module that the configuration names.
-    /// `None` for an app that is not in Python.
-    pub(crate) fn of(spec: &AppSpec, object: &Object) -> Option<Self> {
-        let (python, interpreter) = spec.keys.python.as_ref().zip(spec.interpreter.as_ref())?;
+    pub(super) fn of(spec: &AppSpec, object: &Object) -> Self {
+        let path = &spec.keys.host_keys.path;
         let first = match object {
             Object::File(_) => First::File(object.path().to_owned()),
             Object::Module { name, .. } => {
                 let name = name.to_string_lossy();
                 let own = name.replace('.', "/");
-                let mut dirs = python.path.iter().map(PathBuf::as_path).chain(interpreter.dirs());
+                let mut dirs = path.iter().chain(&spec.runtime.modules);
                 First::Module { file: dirs.find_map(|dir| file_of(&dir.join(&own))) }
             }
             Object::Packaged { .. } | Object::Unusable { .. } => First::Archive,
         };
-        Some(Self { first, path: python.path.clone() })
+        Self { first, path: path.clone() }
     }
 
-    /// Reads the modules as they are now. One that cannot be read is left out.
-    pub(crate) fn read(&self) -> ModuleHashes {
+    /// The files that the text of a module names.
+    fn imports(&self, file: &Path, text: &str) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for name in names(text) {
+            let relative = name.trim_start_matches('.');
+            let levels = name.len() - relative.len();
+            if levels == 0 {
+                let dirs = self.path.iter().map(|dir| files_of(dir, relative));
+                found.extend(dirs.into_iter().find(|files| !files.is_empty()).unwrap_or_default());
+            } else if let Some(dir) = file.ancestors().nth(levels) {
+                found.extend(files_of(dir, relative));
+            }
+        }
+        found
+    }
+}
+
+impl OtherFiles for Modules {
+    fn read(&self) -> ModuleHashes {
         let mut contents = ModuleHashes::new();
         let mut waiting = Vec::new();
         match &self.first {
@@ -79,22 +96,6 @@ impl Modules {
             }
         }
         contents
-    }
-
-    /// The files that the text of a module names.
-    fn imports(&self, file: &Path, text: &str) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        for name in names(text) {
-            let relative = name.trim_start_matches('.');
-            let levels = name.len() - relative.len();
-            if levels == 0 {
-                let dirs = self.path.iter().map(|dir| files_of(dir, relative));
-                found.extend(dirs.into_iter().find(|files| !files.is_empty()).unwrap_or_default());
-            } else if let Some(dir) = file.ancestors().nth(levels) {
-                found.extend(files_of(dir, relative));
-            }
-        }
-        found
     }
 }
 

@@ -1,19 +1,18 @@
-//! Reads the keys of an `[[app]]` that is written in Python.
+//! Reads `host` of an `[[app]]`, and the keys that only some hostings have.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use control::app::Hosting;
-use control::zone::Framework;
+use control::hosting::Hosting;
 
 use super::environment::OPTION_PREFIX;
 use super::fs_read::is_hidden;
 use super::value::{Table, Value};
-use super::words::{host_named, path};
+use super::words::{alternatives, path};
 
-/// Values of `host`, for error messages.
-pub(super) const HOSTS: &str = r#""user", "kernel", "python" or "ryu""#;
+/// The keys that only some hostings have.
+const KEYS: [&str; 3] = ["python-path", "options", "listen"];
 
 /// The elements of `python-path`, for error messages.
 const DIRECTORY: &str = "the path of a directory, not in /proc, /sys, /dev or /app, which no app may read, and not /tmp itself";
@@ -27,11 +26,9 @@ const MOST_OPTIONS: usize = 64;
 /// The longest option and its longest value, in bytes.
 const LONGEST_OPTION: usize = 4096;
 
-/// The settings of an app in Python.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Python {
-    /// The framework that it is written for.
-    pub framework: Framework,
+/// The settings of an app that only some hostings have. Those that its hosting lacks are empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostKeys {
     /// The name of its module, if its object is no file.
     pub module: Option<String>,
     /// Directories that join its import path.
@@ -42,87 +39,49 @@ pub struct Python {
     pub listen: Vec<(String, SocketAddr)>,
 }
 
-impl Python {
-    /// The settings of an app without keys of its own.
-    pub fn new(framework: Framework) -> Self {
-        Self {
-            framework,
-            module: None,
-            path: Vec::new(),
-            options: BTreeMap::new(),
-            listen: Vec::new(),
+/// Reads `host` and the keys that this hosting has. `object` is taken if it names a module.
+pub(super) fn read(table: &Table<'_>, object: &mut Option<PathBuf>) -> (Hosting, HostKeys) {
+    let host = hosting(table, object.as_deref());
+    let has = |key: &&str| host.keys.contains(key);
+    for key in KEYS.into_iter().filter(|key| !has(key)) {
+        if let Some(value) = table.get(key) {
+            value.refuse_as(refusal(key));
         }
     }
+    let module = object.as_deref().filter(|_| host.has_modules).and_then(module_name);
+    if module.is_some() {
+        *object = None;
+    }
+    let keys = HostKeys {
+        module,
+        path: if has(&"python-path") { import_path(table) } else { Vec::new() },
+        options: if has(&"options") { options(table) } else { BTreeMap::new() },
+        listen: if has(&"listen") { listen(table) } else { Vec::new() },
+    };
+    (host, keys)
+}
 
-    /// Reads `host` and the keys for Python. `object` is taken if it names a module.
-    pub(super) fn read(
-        table: &Table<'_>,
-        object: &mut Option<PathBuf>,
-    ) -> (Option<Hosting>, Option<Self>) {
-        let host = table.read("host", HOSTS, |it| {
-            let text = it.text()?;
-            let framework = framework_named(text);
-            host_named(text).or(framework.map(|_| Hosting::User)).map(|host| (host, framework))
-        });
-        let framework = match host {
-            Some((_, Some(framework))) => Some(framework),
-            // The refused host may have been one for Python.
-            None if table.get("host").is_some() => Some(Framework::Ryu),
-            Some((Hosting::User, None)) | None => {
-                let is_python = object.as_deref().is_some_and(is_source);
-                is_python.then_some(Framework::Python)
-            }
-            Some((Hosting::Kernel, None)) => None,
-        };
-        let host = host.map(|(host, _)| host);
-        let Some(framework) = framework else {
-            for key in ["python-path", "options", "listen"] {
-                if let Some(value) = table.get(key) {
-                    value.refuse_as(format!(
-                        "{key} is for apps in Python; add host = \"python\" or \"ryu\""
-                    ));
-                }
-            }
-            return (host, None);
-        };
-        let module = object.as_deref().and_then(module_name);
-        if module.is_some() {
-            *object = None;
+/// Reads `host`. Without it, or if it is the default, the object's extension decides.
+fn hosting(table: &Table<'_>, object: Option<&Path>) -> Hosting {
+    let names = Hosting::ALL.map(|it| format!("{:?}", it.name));
+    let host = table.read("host", &alternatives(&names), |it| Hosting::named(it.text()?));
+    match host {
+        // The refused host may have been one with keys of its own, whose values are then judged as well.
+        None if table.get("host").is_some() => {
+            Hosting::ALL.into_iter().max_by_key(|it| it.keys.len()).unwrap_or_default()
         }
-        let directories = table.list("python-path", DIRECTORY, |it| {
-            path(it).filter(|path| path.is_relative() || !is_hidden(path))
-        });
-        let read = Self {
-            framework,
-            module,
-            path: directories.unwrap_or_default(),
-            options: options(table),
-            listen: listen(table),
-        };
-        (host, Some(read))
+        Some(host) if host != Hosting::default() => host,
+        default => object.and_then(Hosting::of_file).or(default).unwrap_or_default(),
     }
 }
 
-/// Returns the framework with this name in the configuration.
-pub fn framework_named(name: &str) -> Option<Framework> {
-    match name {
-        "python" => Some(Framework::Python),
-        "ryu" => Some(Framework::Ryu),
-        _ => None,
-    }
-}
-
-/// Returns the name of a framework in the configuration.
-pub fn framework_name(framework: Framework) -> &'static str {
-    match framework {
-        Framework::Python => "python",
-        Framework::Ryu => "ryu",
-    }
-}
-
-/// Returns whether a file contains Python's source, by its name.
-pub fn is_source(object: &Path) -> bool {
-    object.extension().is_some_and(|it| it == "py")
+/// Why an app cannot have `key`, as its hosting does not have it.
+fn refusal(key: &str) -> String {
+    let hosts: Vec<Hosting> =
+        Hosting::ALL.into_iter().filter(|it| it.keys.contains(&key)).collect();
+    let names: Vec<String> = hosts.iter().map(|it| format!("{:?}", it.name)).collect();
+    let language = hosts.first().map_or("no language", |it| it.language);
+    format!("{key} is for apps in {language}; add host = {}", alternatives(&names))
 }
 
 /// Returns the name of a module, such as `ryu.app.simple_switch_13`; `None` if this is the path of a file.
@@ -132,7 +91,15 @@ pub fn module_name(object: &Path) -> Option<String> {
         let fits = |it: u8| it.is_ascii_alphanumeric() || it == b'_';
         !part.is_empty() && !part.as_bytes()[0].is_ascii_digit() && part.bytes().all(fits)
     };
-    (!is_source(object) && text.split('.').all(is_part)).then(|| text.to_owned())
+    (Hosting::of_file(object).is_none() && text.split('.').all(is_part)).then(|| text.to_owned())
+}
+
+/// Reads `python-path`.
+fn import_path(table: &Table<'_>) -> Vec<PathBuf> {
+    let directories = table.list("python-path", DIRECTORY, |it| {
+        path(it).filter(|path| path.is_relative() || !is_hidden(path))
+    });
+    directories.unwrap_or_default()
 }
 
 /// Reads the options, without those that set environment variables.
@@ -179,7 +146,7 @@ fn listen(table: &Table<'_>) -> Vec<(String, SocketAddr)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AppConfig, Config, RYU_CAPABILITIES};
+    use crate::{AppConfig, Config};
 
     fn app(keys: &str) -> Result<AppConfig, String> {
         let text = format!("[[app]]\nname = \"a\"\n{keys}");
@@ -188,30 +155,34 @@ mod tests {
     }
 
     #[test]
-    fn form_of_the_object_selects_the_framework() {
-        assert_eq!(app("object = \"a.so\"").unwrap().python, None);
-        let file = app("object = \"a.py\"").unwrap();
-        assert_eq!(file.python, Some(Python::new(Framework::Python)));
-        assert_eq!(file.object.as_deref(), Some(Path::new("/etc/a.py")));
+    fn form_of_the_object_selects_the_hosting() {
+        assert_eq!(app("object = \"a.so\"").unwrap().host, Hosting::USER);
+        for host in ["", "host = \"user\"\n"] {
+            let file = app(&format!("{host}object = \"a.py\"")).unwrap();
+            assert_eq!((file.host, file.host_keys), (Hosting::PYTHON, HostKeys::default()));
+            assert_eq!(file.object.as_deref(), Some(Path::new("/etc/a.py")));
+        }
         let module = app("object = \"ryu.app.simple_switch\"\nhost = \"ryu\"").unwrap();
-        let python = module.python.unwrap();
-        assert_eq!((python.framework, module.object), (Framework::Ryu, None));
-        assert_eq!(python.module.as_deref(), Some("ryu.app.simple_switch"));
-        assert_eq!(app("object = \"a.py\"\nhost = \"kernel\"").unwrap().python, None);
+        assert_eq!((module.host, module.object), (Hosting::RYU, None));
+        assert_eq!(module.host_keys.module.as_deref(), Some("ryu.app.simple_switch"));
+        assert_eq!(app("object = \"a.py\"\nhost = \"kernel\"").unwrap().host, Hosting::KERNEL);
     }
 
     #[test]
-    fn apps_of_ryu_have_what_the_command_grants() {
+    fn apps_have_the_capabilities_of_their_hosting() {
         let names = |app: AppConfig| -> Vec<String> {
             app.capabilities.iter().map(ToString::to_string).collect()
         };
         let ryu = names(app("object = \"a.py\"\nhost = \"ryu\"").unwrap());
-        assert_eq!(ryu, RYU_CAPABILITIES.map(|it| it.to_string()));
+        let expected: Vec<String> =
+            Hosting::RYU.capabilities.iter().map(ToString::to_string).collect();
+        assert_eq!(ryu, expected);
         assert!(ryu.contains(&"stats.read".to_owned()), "{ryu:?}");
-        assert_eq!(names(AppConfig::in_python("a", Framework::Ryu)), ryu);
+        assert_eq!(names(AppConfig::hosted_by("a", Hosting::RYU)), ryu);
         let python = names(app("object = \"a.py\"").unwrap());
         assert_eq!(python, ["packet-in", "packet-out", "flow.write"]);
-        assert_eq!(names(AppConfig::in_python("a", Framework::Python)), python);
+        assert_eq!(names(AppConfig::hosted_by("a", Hosting::PYTHON)), python);
+        assert_eq!(names(AppConfig::defaults("a")), python);
         let observer = app("object = \"a.py\"\nhost = \"ryu\"\nstage = \"observe\"").unwrap();
         assert_eq!(names(observer), ["packet-in", "stats.read"]);
         let own = app("object = \"a.py\"\nhost = \"ryu\"\ncapabilities = [\"packet-in\"]").unwrap();
@@ -219,19 +190,31 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_python_are_read() {
+    fn keys_of_the_hosting_are_read() {
         let keys = "object = \"a.py\"\nhost = \"ryu\"\npython-path = [\"lib\"]\n\
                     listen = [\"wsapi=127.0.0.1:8080\"]\noptions = { observe-links = \"true\" }";
-        let python = app(keys).unwrap().python.unwrap();
-        assert_eq!(python.path, [Path::new("/etc/lib")]);
-        assert_eq!(python.listen, [("wsapi".to_owned(), "127.0.0.1:8080".parse().unwrap())]);
-        assert_eq!(python.options["observe-links"], "true");
+        let keys = app(keys).unwrap().host_keys;
+        assert_eq!(keys.path, [Path::new("/etc/lib")]);
+        assert_eq!(keys.listen, [("wsapi".to_owned(), "127.0.0.1:8080".parse().unwrap())]);
+        assert_eq!(keys.options["observe-links"], "true");
+    }
+
+    #[test]
+    fn each_key_belongs_to_a_hosting() {
+        let of_hosts = Hosting::ALL.into_iter().flat_map(|it| it.keys);
+        for key in of_hosts {
+            assert!(KEYS.contains(key), "no code reads {key}; add it to `read`");
+        }
+        for key in KEYS {
+            assert!(Hosting::ALL.iter().any(|it| it.keys.contains(&key)), "{key}");
+        }
     }
 
     #[test]
     fn mistakes_name_the_remedy() {
         let error = app("object = \"a.so\"\npython-path = [\"lib\"]").unwrap_err();
-        assert!(error.contains("add host = \"python\""), "{error}");
+        let expected = "python-path is for apps in Python; add host = \"python\" or \"ryu\"";
+        assert!(error.contains(expected), "{error}");
         let error = app("object = \"a.py\"\npython-path = [\"/tmp\"]").unwrap_err();
         app("object = \"a.py\"\npython-path = [\"/tmp/lib\"]").unwrap();
         assert!(

@@ -1,17 +1,17 @@
-//! What hosts an app: the kernel, or a zone of its own.
+//! Tracks what hosts an app: the kernel, or a zone of its own.
 //!
 //! An app that panicked in the kernel, or in which the kernel ended, is demoted: it gets a zone, and later kernels start
 //! without it: after a panic until Rosemary is restarted, after the end of a kernel until the operator promotes the app
 //! (`demotions.rs` of the monitor).
 
-use control::app::Hosting as Host;
+use control::hosting::HostProcess;
 
 use super::zone::Zone;
 use control::operator::ProgramState;
 
-/// The host of one app.
+/// The state of an app's host.
 #[derive(Debug)]
-pub(super) enum Hosting {
+pub(super) enum HostState {
     /// The kernel, until the app is demoted.
     Kernel(InKernel),
     /// A zone.
@@ -54,12 +54,12 @@ pub(super) enum Until {
     Trial,
 }
 
-impl Hosting {
-    /// The host, in the words of the configuration.
-    pub(super) fn host(&self) -> Host {
+impl HostState {
+    /// The process in which the app runs.
+    pub(super) fn process(&self) -> HostProcess {
         match self {
-            Self::Kernel(_) => Host::Kernel,
-            Self::Zone { .. } => Host::User,
+            Self::Kernel(_) => HostProcess::Kernel,
+            Self::Zone { .. } => HostProcess::Zone,
         }
     }
 
@@ -217,53 +217,53 @@ mod tests {
 
     #[test]
     fn demoted_app_keeps_its_first_reason() {
-        let mut hosting = Hosting::Kernel(InKernel { starts: 3, instances: 2 });
-        assert!(hosting.demote("it panicked", Zone::for_test));
-        assert!(!hosting.demote("the instance of another worker panicked too", Zone::for_test));
-        assert_eq!((hosting.host(), hosting.demoted()), (Host::User, Some("it panicked")));
-        assert_eq!(hosting.kernel_starts(), 3);
+        let mut host = HostState::Kernel(InKernel { starts: 3, instances: 2 });
+        assert!(host.demote("it panicked", Zone::for_test));
+        assert!(!host.demote("the instance of another worker panicked too", Zone::for_test));
+        assert_eq!((host.process(), host.demoted()), (HostProcess::Zone, Some("it panicked")));
+        assert_eq!(host.kernel_starts(), 3);
     }
 
     #[test]
     fn app_returns_to_the_kernel_after_safe_mode() {
-        let mut hosting = Hosting::Kernel(InKernel { starts: 3, instances: 2 });
-        hosting.demote_for_safe_mode(Zone::for_test);
-        assert!(hosting.is_out_for_safe_mode() && hosting.demoted().is_some());
-        hosting.return_to_kernel();
-        assert_eq!((hosting.host(), hosting.kernel_starts()), (Host::Kernel, 3));
-        hosting.demote_for_safe_mode(Zone::for_test);
-        assert!(hosting.keep_demotion("the kernel ended") && !hosting.keep_demotion("again"));
-        hosting.return_to_kernel();
-        assert_eq!((hosting.host(), hosting.demoted()), (Host::User, Some("the kernel ended")));
+        let mut host = HostState::Kernel(InKernel { starts: 3, instances: 2 });
+        host.demote_for_safe_mode(Zone::for_test);
+        assert!(host.is_out_for_safe_mode() && host.demoted().is_some());
+        host.return_to_kernel();
+        assert_eq!((host.process(), host.kernel_starts()), (HostProcess::Kernel, 3));
+        host.demote_for_safe_mode(Zone::for_test);
+        assert!(host.keep_demotion("the kernel ended") && !host.keep_demotion("again"));
+        host.return_to_kernel();
+        assert_eq!((host.process(), host.demoted()), (HostProcess::Zone, Some("the kernel ended")));
     }
 
     #[test]
     fn app_on_trial_returns_or_is_kept_out() {
-        let mut hosting = Hosting::Kernel(InKernel { starts: 3, instances: 2 });
-        assert!(hosting.demote_for_trial(Zone::for_test));
-        hosting.return_to_kernel();
-        assert!(hosting.is_out(Until::Trial), "its trial lasts");
-        hosting.demote_for_safe_mode(Zone::for_test);
-        hosting.return_to_kernel();
-        assert_eq!((hosting.host(), hosting.kernel_starts()), (Host::Kernel, 3));
-        hosting.demote_for_trial(Zone::for_test);
-        assert!(hosting.keep_demotion("it leaks"));
-        assert_eq!((hosting.is_out(Until::Trial), hosting.demoted()), (false, Some("it leaks")));
+        let mut host = HostState::Kernel(InKernel { starts: 3, instances: 2 });
+        assert!(host.demote_for_trial(Zone::for_test));
+        host.return_to_kernel();
+        assert!(host.is_out(Until::Trial), "its trial lasts");
+        host.demote_for_safe_mode(Zone::for_test);
+        host.return_to_kernel();
+        assert_eq!((host.process(), host.kernel_starts()), (HostProcess::Kernel, 3));
+        host.demote_for_trial(Zone::for_test);
+        assert!(host.keep_demotion("it leaks"));
+        assert_eq!((host.is_out(Until::Trial), host.demoted()), (false, Some("it leaks")));
     }
 
     #[test]
     fn earlier_demotion_outlasts_safe_mode() {
-        let mut hosting = Hosting::Kernel(InKernel::default());
-        hosting.demote("it panicked", Zone::for_test);
-        hosting.demote_for_safe_mode(Zone::for_test);
-        hosting.return_to_kernel();
-        assert_eq!((hosting.host(), hosting.demoted()), (Host::User, Some("it panicked")));
+        let mut host = HostState::Kernel(InKernel::default());
+        host.demote("it panicked", Zone::for_test);
+        host.demote_for_safe_mode(Zone::for_test);
+        host.return_to_kernel();
+        assert_eq!((host.process(), host.demoted()), (HostProcess::Zone, Some("it panicked")));
     }
 
     #[test]
     fn app_in_zone_cannot_be_demoted() {
-        let mut hosting = Hosting::Zone { zone: Box::new(Zone::for_test()), demotion: None };
-        assert!(!hosting.demote("it panicked", Zone::for_test));
-        assert_eq!(hosting.demoted(), None);
+        let mut host = HostState::Zone { zone: Box::new(Zone::for_test()), demotion: None };
+        assert!(!host.demote("it panicked", Zone::for_test));
+        assert_eq!(host.demoted(), None);
     }
 }
