@@ -92,6 +92,20 @@ pub enum ImageError {
 }
 
 impl Image {
+    /// Returns an image of these rows, for tests of functions of an image. Of two rows with one identifier the later stays.
+    pub fn of_rows<'a>(rows: impl IntoIterator<Item = (&'a str, Uuid, Row)>) -> Self {
+        let mut image = Self::default();
+        for (table, uuid, row) in rows {
+            image.size += row.size();
+            let rows = image.tables.entry(table.to_owned()).or_default();
+            match rows.insert(uuid, row) {
+                Some(replaced) => image.size -= replaced.size(),
+                None => image.rows += 1,
+            }
+        }
+        image
+    }
+
     /// Returns a row.
     pub fn row(&self, table: &str, uuid: Uuid) -> Option<&Row> {
         self.tables.get(table)?.get(&uuid)

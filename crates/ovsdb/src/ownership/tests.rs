@@ -2,7 +2,6 @@ use serde_json::json;
 
 use super::*;
 use crate::transaction::check;
-use crate::update::{RowChange, RowUpdate};
 use crate::value::Atom;
 
 fn schema() -> Schema {
@@ -26,14 +25,7 @@ fn uuid(number: u8) -> Uuid {
 }
 
 fn image(rows: &[(&str, u8, Row)]) -> Image {
-    let mut image = Image::default();
-    let updates = rows.iter().map(|(table, number, row)| RowUpdate {
-        table: (*table).to_owned(),
-        uuid: uuid(*number),
-        change: RowChange::Insert(row.clone()),
-    });
-    image.apply(updates.collect(), &schema(), crate::ImageLimits::default()).unwrap();
-    image
+    Image::of_rows(rows.iter().map(|(table, number, row)| (*table, uuid(*number), row.clone())))
 }
 
 fn port(qos: Value) -> Row {
