@@ -51,7 +51,7 @@ pub struct AdoptArgs {
     /// Address of this Rosemary, as the switch reaches it: ssl:ADDR:PORT or tcp:ADDR:PORT [default: where Rosemary listens]
     #[arg(long, value_name = "ADDRESS")]
     pub controller: Option<Target>,
-    /// What the bridge does while no controller is connected
+    /// Behaviour of the bridge while no controller is connected
     #[arg(long, value_enum, default_value_t = FailMode::Secure)]
     pub fail_mode: FailMode,
     /// A name of the datapath, which OpenFlow reports as its description
@@ -91,7 +91,7 @@ pub struct KeyPaths {
     pub switch_ca_cert: Option<PathBuf>,
 }
 
-/// What a bridge does while no controller is connected.
+/// Behaviour of a bridge while no controller is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailMode {
     /// It keeps its flows.

@@ -25,7 +25,7 @@ pub(super) struct Wish {
     pub(super) target: String,
     /// The OpenFlow versions, as Open vSwitch names them.
     pub(super) protocols: Vec<String>,
-    /// What the bridge does without a controller.
+    /// The column `fail_mode`.
     pub(super) fail_mode: &'static str,
     /// The description of the datapath, which OpenFlow reports.
     pub(super) name: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct SwitchKeys {
     pub(super) ca_cert: PathBuf,
 }
 
-/// What is changed, and how.
+/// The changes of a bridge, for people and for the database.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
     pub(super) bridge: String,
