@@ -101,6 +101,9 @@ fn bridge<'a>(connection: &'a Connection, name: &str) -> Option<(Uuid, &'a Row)>
 
 /// Changes the database from outside by each kind of difference, and checks that the image follows.
 fn follows(lab: &Lab, connection: &mut Connection) -> anyhow::Result<()> {
+    // A message of many records and writes.
+    let comment = Operation::Comment("x".repeat(1 << 20));
+    assert_eq!(connection.transact(&[comment], SOON)?, [Done::Nothing]);
     vsctl(lab, &["add-br", "br9"])?;
     until(connection, |it| bridge(it, "br9").map(drop))?;
     // An optional value, a set and a map: set, changed, emptied.

@@ -49,7 +49,8 @@ impl DatabaseArgs {
         };
         let server = Server { address: self.address.clone(), tls };
         let limit = Duration::from_secs(self.timeout);
-        Connection::open(server, WANTED, Settings::default(), limit).map_err(explained)
+        let settings = Settings { answer: limit, ..Settings::default() };
+        Connection::open(server, WANTED, settings, limit).map_err(explained)
     }
 
     /// Reads the controller's keys.

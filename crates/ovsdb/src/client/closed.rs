@@ -60,7 +60,7 @@ pub enum Closed {
     /// The server does not answer in time.
     #[error("the server did not answer `{0}` in time; look for the load of the switch")]
     NoAnswer(&'static str),
-    /// No whole message has come for this time.
+    /// No byte has come for this time.
     #[error("the server has sent nothing for {} s; look whether the switch is still reachable", .0.as_secs())]
     Silent(Duration),
     /// The server sends requests and does not read the answers.

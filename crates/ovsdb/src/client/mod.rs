@@ -52,7 +52,8 @@ pub struct Settings {
     pub transactions: usize,
     /// How long the server may take for an answer that is not to a transaction.
     pub answer: Duration,
-    /// Silence after which the client sends an echo; after twice this silence the connection is closed.
+    /// Time without a whole message after which the client sends an echo. The connection is closed if no byte has come for twice this time,
+    /// or if the echo has no answer.
     pub probe: Duration,
     /// The pause before the first reconnection.
     pub first_pause: Duration,
@@ -204,7 +205,10 @@ pub struct Client {
     /// The id of the next request; ids are not used again, also not by later connections.
     next_id: u64,
     pending: BTreeMap<u64, Pending>,
+    /// When the last whole message was received.
     last_received: Instant,
+    /// When the last byte was received.
+    last_byte: Instant,
     schema: Option<Schema>,
     selection: Selection,
     image: Image,
@@ -225,6 +229,7 @@ impl Client {
             next_id: 1,
             pending: BTreeMap::new(),
             last_received: now,
+            last_byte: now,
             schema: None,
             selection: Selection::new(),
             image: Image::default(),
@@ -246,7 +251,7 @@ impl Client {
         self.output.clear();
         self.pending.clear();
         self.phase = Phase::Starting;
-        self.last_received = now;
+        (self.last_received, self.last_byte) = (now, now);
         self.request(Request::Databases, &json!([]), now + self.settings.answer);
     }
 
@@ -276,8 +281,8 @@ impl Client {
         if self.reconnect_at().is_some() {
             return Ok(()); // of a connection that the caller has closed
         }
+        self.last_byte = now;
         while let Some(message) = self.splitter.take(&mut bytes)? {
-            // The beginning of a message shows no life: a server could send it without end.
             self.last_received = now;
             self.receive(&message, now, events)?;
         }
@@ -295,12 +300,13 @@ impl Client {
         if let Some(late) = self.pending.values().find(|pending| pending.deadline <= now) {
             return Err(Closed::NoAnswer(late.request.method()));
         }
-        let silence = now.saturating_duration_since(self.last_received);
+        let silence = now.saturating_duration_since(self.last_byte);
         if silence >= self.settings.probe * 2 {
             return Err(Closed::Silent(silence));
         }
-        let is_probed = self.pending.values().any(|pending| pending.request == Request::Echo);
-        if silence >= self.settings.probe && !is_probed {
+        // Bytes without a whole message show no life for long: the echo has a deadline.
+        let is_due = now.saturating_duration_since(self.last_received) >= self.settings.probe;
+        if is_due && !self.is_probed() {
             self.request(Request::Echo, &json!([]), now + self.settings.answer);
         }
         Ok(())
@@ -311,10 +317,14 @@ impl Client {
         if self.reconnect_at().is_some() {
             return None;
         }
-        let is_probed = self.pending.values().any(|pending| pending.request == Request::Echo);
-        let probe = self.settings.probe * if is_probed { 2 } else { 1 };
+        let probe = (!self.is_probed()).then_some(self.last_received + self.settings.probe);
         let deadlines = self.pending.values().map(|pending| pending.deadline);
-        deadlines.chain([self.last_received + probe]).min()
+        deadlines.chain(probe).chain([self.last_byte + self.settings.probe * 2]).min()
+    }
+
+    /// Whether an echo waits for its answer.
+    fn is_probed(&self) -> bool {
+        self.pending.values().any(|pending| pending.request == Request::Echo)
     }
 
     /// Returns the bytes for the server, which the caller must send in this order.

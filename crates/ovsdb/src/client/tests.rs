@@ -272,6 +272,14 @@ fn server_that_never_answers_is_left() {
     }
     let closed = replay.pass(Duration::from_secs(1)).unwrap_err();
     assert_eq!(closed, Closed::NoAnswer("list_dbs"), "a message without end shows no life");
+
+    let mut replay = Replay::synchronized();
+    let closed = (0..100).find_map(|_| {
+        replay.client.handle(b"{\"", replay.now, &mut replay.events).unwrap();
+        replay.pass(Duration::from_secs(1)).err()
+    });
+    assert_eq!(closed, Some(Closed::NoAnswer("echo")));
+    assert_eq!(replay.now - replay.client.last_received, Duration::from_secs(15));
 }
 
 #[test]

@@ -72,9 +72,9 @@ pub enum OwnershipError {
         /// The parent's column.
         column: String,
     },
-    /// The parent's column has room for one row and refers to a row of another owner.
+    /// The parent's column has room for one row and refers to another one.
     #[error(
-        "{table}.{column} of row {uuid} refers to a row of another owner; remove that before {key} takes its place"
+        "{table}.{column} of row {uuid} refers to another row; remove that row before {key} takes its place"
     )]
     Taken {
         /// The key of the wanted row.
@@ -96,6 +96,7 @@ struct Reconciliation<'a> {
     image: &'a Image,
     schema: &'a Schema,
     owner: &'a str,
+    wanted: &'a [WantedRow],
     rows: Owned,
     operations: Vec<Operation>,
 }
@@ -126,7 +127,7 @@ pub fn reconcile(
             .map(|((table, _), uuid)| (*uuid, table.clone())),
     );
     let operations = Vec::new();
-    let mut work = Reconciliation { image, schema, owner, rows, operations };
+    let mut work = Reconciliation { image, schema, owner, wanted, rows, operations };
     for row in wanted {
         work.bring_about(row)?;
     }
@@ -283,8 +284,9 @@ impl Reconciliation<'_> {
     fn resolved(&self, value: &Value) -> Value {
         let atom = |atom: &Atom| match atom {
             Atom::NamedUuid(name) => {
-                let found = self.rows.iter().find(|((_, key), _)| key == name);
-                found.map_or_else(|| atom.clone(), |(_, uuid)| Atom::Uuid(*uuid))
+                let found = self.wanted.iter().find(|row| row.key == *name);
+                let uuid = found.and_then(|row| self.uuid(row));
+                uuid.map_or_else(|| atom.clone(), Atom::Uuid)
             }
             _ => atom.clone(),
         };

@@ -129,7 +129,18 @@ fn place_of_another_owner_is_not_taken() {
     let image = image(&[("Port", 1, port(Value::one(uuid(2)))), ("QoS", 2, row)]);
     let error = reconcile(&image, &schema(), "app", &quality()).unwrap_err().to_string();
     assert!(error.starts_with("Port.qos of row 01010101-"), "{error}");
-    assert!(error.contains("another owner"), "{error}");
+    assert!(error.contains("another row; remove"), "{error}");
+}
+
+#[test]
+fn key_that_moves_to_another_table_names_the_new_row() {
+    let mut rows = quality();
+    // The image has a queue of this key, and now a row of QoS is to have it.
+    rows[1] = wanted("QoS", "slow", Row::new().with("type", Value::one("t")));
+    let operations = reconcile(&image(&existing()), &schema(), "app", &rows).unwrap();
+    let queues = Value::map([(0, Atom::NamedUuid("slow".into()))]);
+    let update = Operation::update("QoS", uuid(2), Row::new().with("queues", queues));
+    assert!(operations.contains(&update), "{operations:?}");
 }
 
 #[test]
