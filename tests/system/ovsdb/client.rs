@@ -340,7 +340,7 @@ fn client_survives_a_restart_of_the_server() {
         let has_row = |it: &Connection| it.image().rows("Open_vSwitch").next().map(drop);
         until(&mut db, has_row)?;
         drop(server);
-        db.next_event(SOON).map(drop).unwrap_err();
+        while db.next_event(SOON).is_ok() {} // events of before, then the end
         db.reconnect(SOON).unwrap_err();
         let not_sent = db.transact(&[Operation::Abort], SOON);
         assert!(matches!(not_sent, Err(TransactError::NotSent(_))), "{not_sent:?}");

@@ -30,8 +30,8 @@ use crate::wanted::Wanted;
 /// The size of the read buffer in bytes.
 const BUFFER: usize = 64 * 1024;
 
-/// How long output may wait for a server that does not read.
-const WRITES_WITHIN: Duration = Duration::from_secs(10);
+/// How long output may wait at least for a server that does not read. A partly sent message ends the connection.
+const WRITES_WITHIN: Duration = Duration::from_secs(1);
 
 /// Most events that wait for [`Connection::next_event`].
 const MOST_EVENTS: usize = 10_000;
@@ -200,7 +200,10 @@ impl Connection {
                 return Ok(outcome?);
             }
             // Later than the deadline of the client, which then closes the connection.
-            self.step(deadline + Duration::from_millis(1))?;
+            if let Err(error) = self.step(deadline + Duration::from_millis(1)) {
+                self.events.retain(|event| !is_it(event));
+                return Err(error.into());
+            }
         }
     }
 
@@ -242,7 +245,7 @@ impl Connection {
             return Err(DriverError::Ended(address.clone()));
         };
         let read = stream
-            .write(&output, now + WRITES_WITHIN)
+            .write(&output, deadline.max(now + WRITES_WITHIN))
             .and_then(|()| stream.read(&mut self.buffer, until));
         let read = match read {
             Ok(None) => return Ok(()),

@@ -284,6 +284,7 @@ fn wait(
             match state {
                 State::NotApplied =>
                     "the switch has not carried out the changes: does ovs-vswitchd run?",
+                _ if plan.changes.is_empty() => "the bridge needs no change",
                 _ => "the switch has carried out the changes",
             },
             match &state {
