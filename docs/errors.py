@@ -27,6 +27,7 @@ CRATES = {
     "ofctl": ("Ryu's REST interface", "correct the request"),
     "kernel": ("switches: reasons of disconnections, in the log", "correct or update the switch, or what connected in its place"),
     "dal": ("switches: mistakes in their messages, in the log", "update the switch, or report the mistake to its vendor"),
+    "ovsdb": ("the database of a switch", "correct or update the server of the switch's database"),
     "openflow": ("messages of OpenFlow that cannot be decoded or encoded", "correct the program or switch that made the message"),
     "zone": ("the end of an app's zone", "correct the app; its log has the details"),
     "security": ("the program that inspects packages", "build and sign the package again"),

@@ -51,6 +51,7 @@ mod operators;
 mod orphans;
 mod outputs;
 mod outside;
+mod ovsdb;
 mod packages;
 mod pausing;
 mod printing;

@@ -6,6 +6,7 @@
 //! | [`status`] | `rosemary status`: shows programs and switches |
 //! | [`pki`] | `rosemary pki`: creates keys and certificates for TLS |
 //! | [`switches`], [`ports`], [`apps`] | `rosemary switches`, `rosemary ports`, `rosemary apps`: show one kind in full |
+//! | [`switch`] | `rosemary switch`: adopts a switch by its database, shows the database, drains a switch |
 //! | [`switch_name`] | a switch on the command line: its datapath id or its name |
 //! | [`top`] | `rosemary top`: shows the resource use of each program, live |
 //! | [`token`] | `rosemary token`, `rosemary ui`: tokens of the HTTP interface |
@@ -62,6 +63,7 @@ pub mod say;
 pub mod scaffold;
 pub mod stats;
 pub mod status;
+pub mod switch;
 pub mod switch_name;
 pub mod switches;
 mod table;

@@ -27,10 +27,10 @@ use rosemary_cli::ryu::{self, RyuArgs};
 use rosemary_cli::safe_mode::{self, SafeModeArgs};
 use rosemary_cli::stats::{self, StatsArgs};
 use rosemary_cli::status::{self, StatusArgs};
+use rosemary_cli::switch::{self, SwitchCommand};
 use rosemary_cli::switches::{self, SwitchesArgs};
 use rosemary_cli::token::{self, TokenCommand, UiArgs};
 use rosemary_cli::top::{self, TopArgs};
-use rosemary_cli::topology::drain::{self, SwitchCommand};
 use rosemary_cli::topology::links::{self, LinksArgs};
 use rosemary_cli::topology::path::{self, PathArgs};
 use rosemary_cli::topology::{self, TopologyArgs};
@@ -91,7 +91,7 @@ enum Command {
     Switches(SwitchesArgs),
     /// Show the ports of the switches and their counters
     Ports(PortsArgs),
-    /// Keep traffic away from a switch, or end that
+    /// Adopt a switch by its database, show the database, or keep traffic away from a switch
     #[command(subcommand)]
     Switch(SwitchCommand),
     /// Show the switches and how they are linked, also as a drawing
@@ -188,7 +188,7 @@ fn main() -> ExitCode {
         Command::Pki(args) => pki::run(args).map(|()| ExitCode::SUCCESS),
         Command::Switches(args) => switches::run(args).map(|()| ExitCode::SUCCESS),
         Command::Ports(args) => ports::run(args).map(|()| ExitCode::SUCCESS),
-        Command::Switch(command) => drain::run(command).map(|()| ExitCode::SUCCESS),
+        Command::Switch(command) => switch::run(command).map(|()| ExitCode::SUCCESS),
         Command::Topology(args) => topology::run(args).map(|()| ExitCode::SUCCESS),
         Command::Links(args) => links::run(args).map(|()| ExitCode::SUCCESS),
         Command::Path(args) => path::run(args).map(|()| ExitCode::SUCCESS),

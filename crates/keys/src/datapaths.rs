@@ -24,6 +24,9 @@ use crate::names::{Kind, NamesFault, letters, occurrences};
 /// The beginning of a datapath's URI.
 pub const PREFIX: &str = "rosemary:dpid:";
 
+/// The name of the controller in its certificate, which is for clients too. No switch may present such a certificate.
+pub const CONTROLLER: &str = "rosemary-controller";
+
 /// The letters of the prefix.
 const SCHEME: &[u8] = b"rosemary";
 const KIND: &[u8] = b"dpid";
@@ -59,6 +62,11 @@ pub enum DatapathNamesError {
          another with `rosemary pki switch NAME --dpid DPID`"
     )]
     Malformed(String),
+    /// It is the certificate with which the controller itself connects to databases of switches.
+    #[error(
+        "its certificate is the controller's; make one for the switch with `rosemary pki switch NAME --dpid DPID`"
+    )]
+    Controller,
 }
 
 impl From<NamesFault> for DatapathNamesError {
@@ -80,7 +88,10 @@ impl CertifiedDatapaths {
     /// # Errors
     /// [`DatapathNamesError`]: the caller must close the connection.
     pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, DatapathNamesError> {
-        let (_, mut dpids) = NAMES.read(certificate)?;
+        let (own, mut dpids) = NAMES.read(certificate)?;
+        if own.valid_dns_names().any(|name| name.eq_ignore_ascii_case(CONTROLLER)) {
+            return Err(DatapathNamesError::Controller);
+        }
         dpids.sort_unstable();
         Ok(Self(dpids))
     }

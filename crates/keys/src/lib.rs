@@ -3,6 +3,7 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | [`datapaths`] | the datapaths that a switch's certificate names |
+//! | [`switches`] | TLS of a client that connects to a switch |
 //! | [`users`] | the user that a certificate for the HTTP interface names |
 //! | [`fault`] | explains failed connections |
 //!
@@ -19,6 +20,7 @@
 pub mod datapaths;
 pub mod fault;
 mod names;
+pub mod switches;
 pub mod users;
 
 use std::fmt;

@@ -1,8 +1,10 @@
 //! Tests of [`Keys`] with generated certificates.
 
+use openflow::Dpid;
 use rcgen::{CertificateParams, KeyPair};
 
 use super::*;
+use crate::datapaths::{CONTROLLER, CertifiedDatapaths, DatapathNamesError};
 
 /// Keys whose authority is the certificate itself.
 fn keys() -> Keys {
@@ -82,5 +84,19 @@ fn damaged_pem_is_explained_without_quoting_it() {
             assert!(error.why.contains(why), "{error}");
             assert!(!error.why.contains("s3cret") && !error.why.contains("115, 51, 99"), "{error}");
         }
+    }
+}
+
+#[test]
+fn controllers_certificate_is_no_switchs() {
+    let key = KeyPair::generate().unwrap();
+    let of = |name: &str| {
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        CertifiedDatapaths::of(certificate.der()).map(|it| it.may_claim(Dpid(1)))
+    };
+    assert_eq!(of("switch.example"), Ok(Ok(())));
+    for name in [CONTROLLER, "Rosemary-Controller"] {
+        assert_eq!(of(name), Err(DatapathNamesError::Controller), "{name}");
     }
 }

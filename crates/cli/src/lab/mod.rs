@@ -46,7 +46,7 @@ pub use child::Running;
 pub use error::{Evidence, LabError};
 pub use host::{Host, Watch};
 pub(crate) use ovs::ovs_name;
-pub use ovs::{Of, Switch};
+pub use ovs::{Of, Switch, database};
 pub use ping::{PingReport, Pinging, Reply};
 pub use programs::require;
 pub use rosemary::{Rosemary, Stopped};

@@ -60,6 +60,13 @@ impl OpenVSwitch {
         lab.run("ovsdb-tool", &["create", &format!("{FILES}/conf.db")])?;
         let mut command = lab.command("ovsdb-server");
         command.args(["--no-chdir", &format!("--remote=punix:{FILES}/{SOCKET}")]);
+        // As Debian starts it: `ovs-vsctl set-manager` adds remotes, which use the keys of `ovs-vsctl set-ssl`.
+        command.arg("--remote=db:Open_vSwitch,Open_vSwitch,manager_options");
+        for (option, column) in
+            [("private-key", "private_key"), ("certificate", "certificate"), ("ca-cert", "ca_cert")]
+        {
+            command.arg(format!("--{option}=db:Open_vSwitch,SSL,{column}"));
+        }
         command.arg(format!("{FILES}/conf.db"));
         let mut database = lab.start("ovsdb-server", command)?;
         lab.wait_for("Open vSwitch's database listens", Duration::from_secs(10), |_| {
@@ -302,8 +309,13 @@ fn writable(dir: &str) -> Result<(), LabError> {
     allowed.map_err(|error| LabError::io(what())(error.into()))
 }
 
+/// Returns the address of the lab's database.
+pub fn database() -> String {
+    format!("unix:{FILES}/{SOCKET}")
+}
+
 /// Runs `ovs-vsctl`, which waits for the daemon for a limited time.
 fn vsctl(lab: &Lab, args: &[&str]) -> Result<String, LabError> {
-    let socket = format!("--db=unix:{FILES}/{SOCKET}");
+    let socket = format!("--db={}", database());
     lab.run("ovs-vsctl", &[&["--timeout=10", &socket], args].concat())
 }

@@ -4,12 +4,13 @@
 //! | --- | --- | --- | --- | --- | --- |
 //! | valid | 10 years | 825 days | 825 days | 825 days | 825 days |
 //! | key usage | sign certificates and lists | sign | sign | sign | sign |
-//! | extended | | serverAuth | clientAuth | serverAuth | clientAuth |
+//! | extended | | serverAuth, clientAuth | clientAuth | serverAuth | clientAuth |
 //! | names | `Rosemary CA` or `Rosemary API CA`, and a number | `rosemary-controller` | its name, its datapaths | names and addresses | its name and role |
 //!
 //! The authority of the HTTP interface and its users is another one than that of switches and controller.
 //!
-//! The extended key usages keep a thief of a switch's key from posing as the controller. A certificate is
+//! The extended key usages keep a thief of a switch's key from posing as the controller. The controller itself is also a client, of the
+//! databases of switches (`rosemary switch adopt`); the kernel refuses its certificate from a switch by its name. A certificate is
 //! valid from an hour before its creation, for switches whose clocks are slow. Its serial number is the hash
 //! of its public key, so no two certificates have the same one.
 
@@ -118,10 +119,10 @@ impl Authority {
     /// # Errors
     /// The system cannot provide random numbers.
     pub(crate) fn controller(&self, days: u32) -> anyhow::Result<Issued> {
-        const NAME: &str = "rosemary-controller";
-        let mut params = params(NAME, days);
-        params.subject_alt_names = vec![SanType::DnsName(NAME.try_into()?)];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let mut params = params(datapaths::CONTROLLER, days);
+        params.subject_alt_names = vec![SanType::DnsName(datapaths::CONTROLLER.try_into()?)];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(params)
     }
 

@@ -366,7 +366,8 @@ fn open(dir: &Path, purpose: KeyPurpose) -> anyhow::Result<Authority> {
     Authority::open(&certificate, &key).with_context(cannot)
 }
 
-fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {
+/// Reads a key or a certificate.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {
     let text = std::fs::read_to_string(path);
     text.map(Zeroizing::new).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -1,9 +1,9 @@
-//! `rosemary switch drain|undrain`: keeps traffic away from a switch, or ends that.
+//! `rosemary switch drain`, `rosemary switch undrain`: keeps traffic away from a switch, or ends that.
 
 use std::time::Instant;
 
 use anyhow::{Context as _, Error, bail};
-use clap::{Args, Subcommand};
+use clap::Args;
 use config::instance::InstancePaths;
 use sdk::Dpid;
 use sdk::services::Service;
@@ -18,7 +18,7 @@ use crate::client::{self, Kernel};
 use crate::say;
 use crate::switch_name::SwitchName;
 
-const AFTER_HELP: &str = "\
+pub(crate) const AFTER_HELP: &str = "\
 Apps such as `forwarding` move their paths away from a drained switch; only traffic of its own hosts still passes it. A \
 drain stays until `undrain`, also over restarts of Rosemary and of the switch. The switch need not be connected \
 if its datapath id names it: the drain is kept until it connects.
@@ -31,17 +31,6 @@ remain later, too.
 Exit codes: 0 done; 1 traffic of others still passes the switch, or its counters cannot be read, or Rosemary or the service does not \
 run, or it could not store the change; 2 wrong usage.";
 
-/// Changes a switch.
-#[derive(Debug, Clone, Subcommand)]
-pub enum SwitchCommand {
-    /// Keep traffic away from a switch, except that of its own hosts
-    #[command(after_help = AFTER_HELP)]
-    Drain(DrainArgs),
-    /// End the drain of a switch
-    #[command(after_help = AFTER_HELP)]
-    Undrain(DrainArgs),
-}
-
 /// Options of `rosemary switch drain` and `undrain`.
 #[derive(Debug, Clone, Args)]
 pub struct DrainArgs {
@@ -52,15 +41,11 @@ pub struct DrainArgs {
     pub instance: InstancePaths,
 }
 
-/// Begins or ends the drain of a switch.
+/// Begins the drain of a switch, or ends it unless `on`.
 ///
 /// # Errors
 /// Rosemary or the service does not run, or it refuses.
-pub fn run(command: &SwitchCommand) -> anyhow::Result<()> {
-    let (args, on) = match command {
-        SwitchCommand::Drain(args) => (args, true),
-        SwitchCommand::Undrain(args) => (args, false),
-    };
+pub fn run(args: &DrainArgs, on: bool) -> anyhow::Result<()> {
     let monitor = client::connect(&args.instance)?;
     let switch = args.switch.dpid(&monitor)?;
     let service = monitor.service(Service::Topology)?;
