@@ -1,0 +1,1 @@
+//! Tests without Open vSwitch; `tests/nicira.rs` compares with it.
