@@ -7,7 +7,7 @@
 //!  controller2 37  2 padding (6)   8 properties
 //!
 //!  property        0 type   2 length, its padding aside   4 value, padded to a multiple of 8
-//!  0 max_len (2)   1 controller id (2)   2 reason (1)   3 userdata   4 pause (0)   5 meter (4)
+//!  0 max_len (2) and padding (2)   1 controller id, the same   2 reason (1)   3 userdata   4 pause (0)   5 meter (4)
 //! ```
 
 use super::NiciraAction;
@@ -68,8 +68,11 @@ pub(super) fn read(subtype: u16, mut from: Body<'_>) -> Result<NiciraAction, Fau
         }
         last = Some(kind);
         match kind {
-            0 => action.max_len = value.u16()?,
-            1 => action.controller_id = value.u16()?,
+            0 | 1 => {
+                let number = value.u16()?;
+                value.zeros(2)?;
+                if kind == 0 { action.max_len = number } else { action.controller_id = number }
+            }
             2 => action.reason = value.u8()?,
             3 => action.userdata = std::mem::take(&mut value.0).into(),
             4 => action.pause = true,
@@ -99,6 +102,11 @@ pub(super) fn put_property(kind: u16, value: &[u8], to: &mut Vec<u8>) {
     to.resize(to.len() + length.next_multiple_of(8) - length, 0);
 }
 
+/// A number of 16 bits as the value of a property.
+fn padded(number: u16) -> [u8; 4] {
+    (u32::from(number) << 16).to_be_bytes()
+}
+
 /// Writes an action of this file. Returns `false` for another one.
 pub(super) fn write(action: &NiciraAction, to: &mut Vec<u8>) -> bool {
     match action {
@@ -112,10 +120,10 @@ pub(super) fn write(action: &NiciraAction, to: &mut Vec<u8>) -> bool {
             to.extend(37_u16.to_be_bytes());
             to.extend([0; 6]);
             if it.max_len != WHOLE {
-                put_property(0, &it.max_len.to_be_bytes(), to);
+                put_property(0, &padded(it.max_len), to);
             }
             if it.controller_id != 0 {
-                put_property(1, &it.controller_id.to_be_bytes(), to);
+                put_property(1, &padded(it.controller_id), to);
             }
             if it.reason != ACTION {
                 put_property(2, &[it.reason], to);

@@ -184,6 +184,9 @@ impl Display for Dotted<'_> {
 }
 
 fn resubmit(f: &mut Formatter<'_>, in_port: PortNo, table: u8, ct: bool) -> Result {
+    if table == SAME_TABLE && !ct {
+        return write!(f, "resubmit:{in_port}");
+    }
     f.write_str("resubmit(")?;
     if in_port != PortNo::IN_PORT {
         write!(f, "{in_port}")?;
@@ -287,10 +290,10 @@ fn nat(f: &mut Formatter<'_>, it: &Nat) -> Result {
         let in_brackets = range.min.is_ipv6() && range.min_port.is_some();
         let (open, close) = if in_brackets { ("[", "]") } else { ("", "") };
         write!(f, "={open}{}", range.min)?;
-        if let Some(max) = range.max {
-            write!(f, "-{max}")?;
-        }
         f.write_str(close)?;
+        if let Some(max) = range.max {
+            write!(f, "-{open}{max}{close}")?;
+        }
         if let Some(port) = range.min_port {
             write!(f, ":{port}")?;
         }
@@ -350,6 +353,10 @@ fn learn_spec(f: &mut Formatter<'_>, spec: &LearnSpec) -> Result {
         LearnDestination::Match { field, offset } => {
             let to = part(field, offset);
             let is_same = spec.from == LearnSource::Field { field, offset };
+            if let (LearnSource::Number(number), true) = (spec.from, to == Subfield::whole(field)) {
+                let name = field.same_as().and_then(crate::Field::name_of).unwrap_or(field.name());
+                return write!(f, "{name}={}", Hex(number));
+            }
             write!(f, "{to}")?;
             if is_same { Ok(()) } else { f.write_str("=").and_then(|()| source(f)) }
         }

@@ -42,8 +42,6 @@ mod plain;
 mod registers;
 mod spread;
 mod table;
-#[cfg(test)]
-mod tests;
 mod tracking;
 
 use crate::{Action, EncodeError, Field, PortNo, Version, Writer};
@@ -344,8 +342,11 @@ impl NiciraAction {
 /// Writes an action with these bytes after the experimenter id.
 fn write_body(body: &[u8], to: &mut Writer<'_>) -> Result<(), EncodeError> {
     let size = body.len() + 8;
-    let len = u16::try_from(size)
-        .map_err(|_| EncodeError::TooLong { field: "action", size, max: 0xffff })?;
+    let len = u16::try_from(size).map_err(|_| EncodeError::TooLong {
+        field: "action",
+        size,
+        max: 0xffff,
+    })?;
     to.u16(0xffff);
     to.u16(len);
     to.u32(NICIRA);

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the messages by which `ovs-ofctl` adds these flows; `None`, with a note, if it is not installed.
+/// Returns the messages by which `ovs-ofctl` adds these flows in a format of flows; `None`, with a note, if it is not installed.
 pub(crate) fn flows_of(
     version: Version,
+    format: &str,
     texts: impl Iterator<Item = String>,
 ) -> Option<Vec<Vec<u8>>> {
     if !is_installed() {
@@ -22,7 +23,7 @@ pub(crate) fn flows_of(
     let listener = UnixListener::bind(&path).unwrap();
     let protocol = format!("OpenFlow1{}", version.wire() - 1);
     let mut ofctl = Command::new("ovs-ofctl")
-        .args(["-O", &protocol, "--timeout=20", "add-flows"])
+        .args(["-O", &protocol, "--timeout=20", "--no-names", "-F", format, "add-flows"])
         .args([&format!("unix:{}", path.display()), "-"])
         .stdin(Stdio::piped())
         .spawn()
@@ -78,7 +79,7 @@ fn serve(version: Version, mut stream: UnixStream) -> Vec<Vec<u8>> {
 /// Returns the lines that `ovs-ofctl` prints about messages; `None`, with a note, if it is not installed.
 pub(crate) fn print(messages: &[Vec<u8>]) -> Option<Vec<String>> {
     let text = printed(messages)?;
-    Some(text.lines().filter(|line| line.starts_with("OFPT_")).map(str::to_owned).collect())
+    Some(text.lines().filter(|line| line.contains("_FLOW_MOD")).map(str::to_owned).collect())
 }
 
 fn printed(messages: &[Vec<u8>]) -> Option<String> {

@@ -1,1 +1,0 @@
-//! Tests without Open vSwitch; `tests/nicira.rs` compares with it.
